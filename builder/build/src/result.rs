@@ -95,7 +95,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// The container that knows it first.
-    pub fn told_by(&self) -> Step {
+    pub fn step(&self) -> Step {
         match self {
             Self::Failed { step, .. } => *step,
             Self::NeedsContainerfile { .. } => Step::ImageBuild,

@@ -54,7 +54,7 @@ impl ArchiveLogs {
         build: &MachineOsBuild,
         attempt: u32,
         pod: &Pod,
-        told_by: Option<Container>,
+        step: Option<Container>,
     ) -> Option<Self> {
         let meta = &build.metadata;
         let mut containers = super::logs::containers(pod);
@@ -67,7 +67,7 @@ impl ArchiveLogs {
         }
         // A container may report the result before its kubelet reports the start.
         let told =
-            containers.iter().position(|name| told_by.is_some_and(|told| told.as_str() == name));
+            containers.iter().position(|name| step.is_some_and(|told| told.as_str() == name));
         begun.extend(containers.iter().take(told.map_or(0, |at| at + 1)).cloned());
         let label = |key: &str, value: &str| (key.to_owned(), label_value(value));
         let mut labels = meta.labels.clone();

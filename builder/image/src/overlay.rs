@@ -69,7 +69,7 @@ pub enum Content {
     /// All of it.
     Known(Bytes),
     /// A file of the base whose content isn't kept in the [`BaseTree`].
-    NotKept,
+    NotRetained,
     /// No regular file stands there.
     NoFile,
 }
@@ -191,7 +191,7 @@ impl<'a> Overlay<'a> {
             None => match self.get(path).map(|found| found.kind) {
                 Some(Kind::File) => match self.base.content(path.relative()) {
                     Some(bytes) => Content::Known(Bytes::copy_from_slice(bytes)),
-                    None => Content::NotKept,
+                    None => Content::NotRetained,
                 },
                 Some(Kind::Directory | Kind::Symlink | Kind::Other) | None => Content::NoFile,
             },

@@ -11,7 +11,7 @@ use url::Url;
 use super::challenge::{Challenge, parse};
 use super::credentials::{Login, basic};
 use super::error::Error;
-use super::keyring::{Keyring, told};
+use super::keyring::{Keyring, describe};
 use super::token::{Scopes, Token, TokenServer, bearer};
 use super::transport::Transport;
 use crate::http::Secret;
@@ -31,7 +31,7 @@ struct Grant {
     token: Arc<OnceCell<Token>>,
 }
 
-/// What a request carried, to be told to [`Auth::challenged`] if it was refused.
+/// What a request carried, to be describe to [`Auth::challenged`] if it was refused.
 #[derive(Debug)]
 pub(super) struct Ticket {
     pub header: Secret<String>,
@@ -60,9 +60,9 @@ impl Auth {
 
     /// Where the credentials for a repository come from, for an error's sentence.
     pub async fn origin(&self, repository: &str) -> String {
-        // Reading it again can't fail where it was read before; the sentence is told in any case.
+        // Reading it again can't fail where it was read before; the sentence is describe in any case.
         let credential = self.keyring.find(&self.host, repository).await;
-        told(credential.ok().flatten().as_deref())
+        describe(credential.ok().flatten().as_deref())
     }
 
     /// What to send with a request, if the registry asked for anything so far.

@@ -16,7 +16,7 @@ use mosb_image::layer::{
     Budget, Delta, Error, Layer, Piece, Toc, ranges, read_contents, read_delta, read_pieces,
     read_toc,
 };
-use mosb_image::tree::{BaseTree, Builder, Wanted};
+use mosb_image::tree::{BaseTree, Builder, MissingContent};
 use mosb_types::Finding;
 
 /// Pieces of a blob that wait for the thread that unpacks it.
@@ -103,7 +103,7 @@ pub async fn compute<B: Blobs>(blobs: &B, layers: &[Layer]) -> Result<BaseTree, 
         (builder, next) = (applied?, read?);
     }
     drop(deltas);
-    let wanted = builder.wanted();
+    let wanted = builder.missing_contents();
     let tables = &tables;
     // What is read twice has been counted.
     let budget = &Budget::default();
@@ -157,9 +157,9 @@ async fn contents<B: Blobs>(
     blobs: &B,
     layer: &Layer,
     pieces: Option<&[Piece]>,
-    wanted: &[Wanted],
+    wanted: &[MissingContent],
     budget: &Budget,
-) -> Result<Vec<(Wanted, Bytes)>, B::Error> {
+) -> Result<Vec<(MissingContent, Bytes)>, B::Error> {
     let numbers: Vec<u32> = wanted.iter().map(|wanted| wanted.entry).collect();
     let mut found: Vec<(u32, Bytes)> = Vec::new();
     match pieces {
@@ -188,7 +188,7 @@ async fn contents<B: Blobs>(
             found = stream_into(blobs, layer, 0..layer.size, read).await?;
         }
     }
-    let content = |wanted: &Wanted| {
+    let content = |wanted: &MissingContent| {
         let (_, content) = found.iter().find(|(number, _)| *number == wanted.entry)?;
         Some((wanted.clone(), content.clone()))
     };

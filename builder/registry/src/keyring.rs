@@ -83,7 +83,7 @@ pub(super) struct Credential {
 }
 
 /// Where a login came from, for an error's sentence.
-pub(super) fn told(credential: Option<&Credential>) -> String {
+pub(super) fn describe(credential: Option<&Credential>) -> String {
     match credential {
         Some(credential) => format!("with the credentials of {}", credential.origin),
         None => "without credentials (none are known for it)".to_owned(),

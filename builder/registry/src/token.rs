@@ -9,7 +9,7 @@ use url::Url;
 
 use super::credentials::{Login, basic};
 use super::error::Error;
-use super::keyring::{Credential, told};
+use super::keyring::{Credential, describe};
 use super::request::Request;
 use super::transport::Transport;
 use crate::http::{Secret, is_loopback, same_origin};
@@ -147,7 +147,7 @@ impl TokenServer {
             let message = answer.message();
             return Err(match answer.status {
                 status @ (400 | 401 | 403) => {
-                    Error::Denied { image, status, with: told(credential), message }
+                    Error::Denied { image, status, with: describe(credential), message }
                 }
                 status => Error::Unexpected { image, host, doing: DOING, status, message },
             });

@@ -1,4 +1,5 @@
-//! The tree as a program in a chroot of it sees it: links are followed, absolute ones from the root, never out of it.
+//! Resolves paths of a tree as a program in a chroot of it does: symbolic links are followed, absolute
+//! ones from the root, and never lead out of it.
 
 use std::collections::VecDeque;
 
@@ -8,51 +9,55 @@ use mosb_image::TreePath;
 use mosb_image::overlay::{Content, Found, Meta, Node, Overlay};
 use mosb_image::tree::Kind;
 
-use super::undecided::Undecided;
+use super::error::Unsupported;
 
-/// As the kernel's limit for one path.
+/// The kernel's limit for one path.
 const MOST_LINKS: usize = 40;
 
-/// Whether a link that is the last component is followed.
+/// Whether the last component is followed if it is a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
+pub(super) enum FinalComponent {
     Follow,
-    Keep,
+    NoFollow,
 }
 
-/// Where a path leads.
+/// The result of resolving a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Chased {
-    /// To this path, where something stands that isn't a link (or is the last link, if that is kept).
-    There(TreePath),
-    /// To this path, where nothing stands.
-    Absent(TreePath),
-    /// Nowhere: through a file, or through `..` of what isn't there.
-    NoWay,
-    /// In circles.
+pub(super) enum PathResolution {
+    /// An existing path; it is a link only with [`FinalComponent::NoFollow`].
+    Found(TreePath),
+    /// A path that does not exist.
+    Missing(TreePath),
+    /// Through a file, or through `..` of a missing directory.
+    Unreachable,
+    /// Too many links.
     Loop,
 }
 
-impl Chased {
-    /// The path, whether something stands there or not.
+impl PathResolution {
+    /// The path, existing or not.
     pub(super) fn path(self) -> Option<TreePath> {
         match self {
-            Self::There(path) | Self::Absent(path) => Some(path),
-            Self::NoWay | Self::Loop => None,
+            Self::Found(path) | Self::Missing(path) => Some(path),
+            Self::Unreachable | Self::Loop => None,
         }
     }
 
-    /// The path, if something stands there.
-    pub(super) fn there(self) -> Option<TreePath> {
+    /// The path, if it exists.
+    pub(super) fn found(self) -> Option<TreePath> {
         match self {
-            Self::There(path) => Some(path),
-            Self::Absent(_) | Self::NoWay | Self::Loop => None,
+            Self::Found(path) => Some(path),
+            Self::Missing(_) | Self::Unreachable | Self::Loop => None,
         }
     }
 }
 
 /// Follows an absolute path.
-pub(super) fn chase(tree: &Overlay<'_>, path: &str, last: Last) -> Result<Chased, Undecided> {
+pub(super) fn resolve_path(
+    tree: &Overlay<'_>,
+    path: &str,
+    last: FinalComponent,
+) -> Result<PathResolution, Unsupported> {
     let mut rest: VecDeque<String> = path.split('/').map(str::to_owned).collect();
     let mut at = TreePath::root();
     let mut links = 0;
@@ -66,19 +71,19 @@ pub(super) fn chase(tree: &Overlay<'_>, path: &str, last: Last) -> Result<Chased
             _ => {}
         }
         let Ok(child) = at.join(&component) else {
-            return Ok(Chased::NoWay);
+            return Ok(PathResolution::Unreachable);
         };
         let ends_here = rest.iter().all(|c| matches!(c.as_str(), "" | "."));
         let Some(found) = tree.get(&child) else {
             return Ok(absent(child, &rest));
         };
         match found.kind {
-            Kind::Symlink if !(ends_here && last == Last::Keep) => {
+            Kind::Symlink if !(ends_here && last == FinalComponent::NoFollow) => {
                 links += 1;
                 if links > MOST_LINKS {
-                    return Ok(Chased::Loop);
+                    return Ok(PathResolution::Loop);
                 }
-                let target = found.target.ok_or(Undecided::Path(child))?;
+                let target = found.target.ok_or(Unsupported::Path(child))?;
                 if target.starts_with('/') {
                     at = TreePath::root();
                 }
@@ -88,23 +93,23 @@ pub(super) fn chase(tree: &Overlay<'_>, path: &str, last: Last) -> Result<Chased
             }
             Kind::Directory => at = child,
             Kind::File | Kind::Symlink | Kind::Other if ends_here => at = child,
-            Kind::File | Kind::Symlink | Kind::Other => return Ok(Chased::NoWay),
+            Kind::File | Kind::Symlink | Kind::Other => return Ok(PathResolution::Unreachable),
         }
     }
-    Ok(Chased::There(at))
+    Ok(PathResolution::Found(at))
 }
 
-fn absent(mut at: TreePath, rest: &VecDeque<String>) -> Chased {
+fn absent(mut at: TreePath, rest: &VecDeque<String>) -> PathResolution {
     for component in rest.iter().filter(|c| !matches!(c.as_str(), "" | ".")) {
         match at.join(component) {
             Ok(below) => at = below,
-            Err(_) => return Chased::NoWay,
+            Err(_) => return PathResolution::Unreachable,
         }
     }
-    Chased::Absent(at)
+    PathResolution::Missing(at)
 }
 
-/// Where a link that stands at `link` leads, as an absolute text.
+/// The absolute target of the link at `link`.
 pub(super) fn absolute(link: &TreePath, target: &str) -> String {
     match (target.starts_with('/'), link.parent()) {
         (false, Some(parent)) => format!("{parent}/{target}"),
@@ -113,20 +118,20 @@ pub(super) fn absolute(link: &TreePath, target: &str) -> String {
 }
 
 /// The bytes of the regular file at exactly this path; `None` if there is none.
-pub(super) fn read(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<Bytes>, Undecided> {
+pub(super) fn read(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<Bytes>, Unsupported> {
     match tree.content(path) {
         Content::Known(bytes) => Ok(Some(bytes)),
-        Content::NotKept => Err(Undecided::Content(path.clone())),
+        Content::NotRetained => Err(Unsupported::Content(path.clone())),
         Content::NoFile => Ok(None),
     }
 }
 
-/// The directory that a path leads to, if it is one.
+/// The directory that a path resolves to, if it is one.
 pub(super) fn directory(
     tree: &Overlay<'_>,
     path: &TreePath,
-) -> Result<Option<TreePath>, Undecided> {
-    let real = chase(tree, &path.to_string(), Last::Follow)?.there();
+) -> Result<Option<TreePath>, Unsupported> {
+    let real = resolve_path(tree, &path.to_string(), FinalComponent::Follow)?.found();
     Ok(real.filter(|real| is_directory(tree, real)))
 }
 
@@ -134,11 +139,11 @@ pub(super) fn is_directory(tree: &Overlay<'_>, path: &TreePath) -> bool {
     tree.get(path).is_some_and(|found| found.kind == Kind::Directory)
 }
 
-/// The names in a directory reached through links, with where they really stand.
+/// The entries of a directory, with their resolved paths.
 pub(super) fn list(
     tree: &Overlay<'_>,
     path: &TreePath,
-) -> Result<Vec<(TreePath, Found)>, Undecided> {
+) -> Result<Vec<(TreePath, Found)>, Unsupported> {
     let Some(real) = directory(tree, path)? else {
         return Ok(Vec::new());
     };
@@ -150,17 +155,18 @@ pub(super) fn list(
     Ok(named.collect())
 }
 
-/// Makes the directories that a path needs (0755, root) and returns where the path really is; `None` if something is in the way.
+/// Creates missing parent directories (0755, root) and returns the resolved path; `None` if a parent
+/// is not a directory.
 pub(super) fn make_parents(
     tree: &mut Overlay<'_>,
     path: &TreePath,
-) -> Result<Option<TreePath>, Undecided> {
+) -> Result<Option<TreePath>, Unsupported> {
     let mut real = TreePath::root();
     let parent = path.parent().unwrap_or_default();
     for component in parent.components() {
         let child = real.join(component).expect("a component of a path is a component");
         if tree.get(&child).is_none() {
-            let meta = inherit(tree, &real, 0o755, true);
+            let meta = inherit_ownership(tree, &real, 0o755, true);
             tree.put(child.clone(), Node::Directory { meta });
         }
         match directory(tree, &child)? {
@@ -171,8 +177,9 @@ pub(super) fn make_parents(
     Ok(real.join(path.name()).ok())
 }
 
-/// Mode and owner of something that root makes in this directory: a set-gid directory hands on its group.
-pub(super) fn inherit(
+/// Mode and owner of an entry that root creates in this directory: it inherits the group of a set-gid
+/// directory.
+pub(super) fn inherit_ownership(
     tree: &Overlay<'_>,
     parent: &TreePath,
     mode: u32,
@@ -205,22 +212,52 @@ mod tests {
         let tree = Overlay::new(&base);
         let path = |s: &str| s.parse::<TreePath>().unwrap();
         for (what, from, last, want) in [
-            ("through a link", "/lib/x", Last::Follow, Chased::There(path("/usr/lib/x"))),
-            ("up and out", "/etc/up", Last::Follow, Chased::There(path("/usr/lib/x"))),
-            ("last kept", "/etc/up", Last::Keep, Chased::There(path("/etc/up"))),
+            (
+                "through a link",
+                "/lib/x",
+                FinalComponent::Follow,
+                PathResolution::Found(path("/usr/lib/x")),
+            ),
+            (
+                "up and out",
+                "/etc/up",
+                FinalComponent::Follow,
+                PathResolution::Found(path("/usr/lib/x")),
+            ),
+            (
+                "last kept",
+                "/etc/up",
+                FinalComponent::NoFollow,
+                PathResolution::Found(path("/etc/up")),
+            ),
             (
                 "last kept, parent followed",
                 "/lib/../lib/x",
-                Last::Keep,
-                Chased::There(path("/usr/lib/x")),
+                FinalComponent::NoFollow,
+                PathResolution::Found(path("/usr/lib/x")),
             ),
-            ("dangling", "/etc/gone", Last::Follow, Chased::Absent(path("/nope/y"))),
-            ("below nothing", "/nope/a/b", Last::Keep, Chased::Absent(path("/nope/a/b"))),
-            ("up from nothing", "/nope/../lib", Last::Keep, Chased::NoWay),
-            ("below a file", "/usr/lib/x/y", Last::Keep, Chased::NoWay),
-            ("loop", "/etc/a", Last::Follow, Chased::Loop),
+            (
+                "dangling",
+                "/etc/gone",
+                FinalComponent::Follow,
+                PathResolution::Missing(path("/nope/y")),
+            ),
+            (
+                "below nothing",
+                "/nope/a/b",
+                FinalComponent::NoFollow,
+                PathResolution::Missing(path("/nope/a/b")),
+            ),
+            (
+                "up from nothing",
+                "/nope/../lib",
+                FinalComponent::NoFollow,
+                PathResolution::Unreachable,
+            ),
+            ("below a file", "/usr/lib/x/y", FinalComponent::NoFollow, PathResolution::Unreachable),
+            ("loop", "/etc/a", FinalComponent::Follow, PathResolution::Loop),
         ] {
-            assert_eq!(chase(&tree, from, last), Ok(want), "{what}");
+            assert_eq!(resolve_path(&tree, from, last), Ok(want), "{what}");
         }
     }
 

@@ -1,10 +1,10 @@
-//! Which systemd it is: what differs between versions and builds, and the directories they look into.
+//! The differences between versions and builds of systemd, and the directories that they read.
 
 use mosb_image::TreePath;
 use mosb_image::overlay::Overlay;
 
-use super::chroot::{self, Last, chase};
-use super::undecided::Undecided;
+use super::chroot::{self, FinalComponent, resolve_path};
+use super::error::Unsupported;
 
 /// The systemd whose `systemctl` is emulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,9 +13,9 @@ pub struct Dialect {
     split_usr: bool,
 }
 
-/// What a version does; between the versions that were looked at it isn't known.
+/// Whether a version has a behaviour; unknown between the versions that were examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Does {
+pub(super) enum Behavior {
     Yes,
     No,
     Unknown,
@@ -35,7 +35,7 @@ pub(super) const TRANSIENT: [&str; 4] = [
 const PROGRAMS: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// Both versions were looked at; RHEL 9 and Debian 12 have the first, RHEL 10, Fedora 42 and Debian 13 the second.
+/// The versions that were examined; RHEL 9 and Debian 12 have the first, RHEL 10, Fedora 42 and Debian 13 the second.
 const OLD: u32 = 252;
 const NEW: u32 = 257;
 
@@ -49,19 +49,21 @@ impl Dialect {
     ///
     /// # Errors
     /// If there is one and its version can't be told or isn't known here.
-    pub fn detect(tree: &Overlay<'_>) -> Result<Option<Self>, Undecided> {
+    pub fn detect(tree: &Overlay<'_>) -> Result<Option<Self>, Unsupported> {
         let mut installed = false;
         for directory in PROGRAMS {
             installed |=
-                chase(tree, &format!("{directory}/systemctl"), Last::Follow)?.there().is_some();
+                resolve_path(tree, &format!("{directory}/systemctl"), FinalComponent::Follow)?
+                    .found()
+                    .is_some();
         }
         if !installed {
             return Ok(None);
         }
         let version = library_version(tree)?
-            .ok_or_else(|| Undecided::Version("not to be found".to_owned()))?;
+            .ok_or_else(|| Unsupported::Version("not to be found".to_owned()))?;
         if version < OLD {
-            return Err(Undecided::Version(version.to_string()));
+            return Err(Unsupported::Version(version.to_string()));
         }
         let debian = tree.get(&path("/etc/debian_version")).is_some();
         Ok(Some(Self::new(version, debian && version < 255)))
@@ -108,36 +110,36 @@ impl Dialect {
     }
 
     /// Whether `ignore` is a word of preset files.
-    pub(super) fn ignores(&self) -> Does {
+    pub(super) fn ignores(&self) -> Behavior {
         self.since_new()
     }
 
     /// Whether a link that leads nowhere gives way to an alias.
-    pub(super) fn replaces_dangling(&self) -> Does {
+    pub(super) fn replaces_dangling(&self) -> Behavior {
         self.since_new()
     }
 
     /// Whether the alias of a linked unit leads to the link, not to the file outside the unit directories.
-    pub(super) fn alias_leads_to_link(&self) -> Does {
+    pub(super) fn alias_leads_to_link(&self) -> Behavior {
         self.since_new()
     }
 
     /// Whether a quote that isn't closed takes the whole line with it, not only the rest.
-    pub(super) fn open_quote_drops_line(&self) -> Does {
+    pub(super) fn open_quote_drops_line(&self) -> Behavior {
         self.since_new()
     }
 
-    fn since_new(&self) -> Does {
+    fn since_new(&self) -> Behavior {
         match self.version {
-            ..=OLD => Does::No,
-            NEW.. => Does::Yes,
-            _ => Does::Unknown,
+            ..=OLD => Behavior::No,
+            NEW.. => Behavior::Yes,
+            _ => Behavior::Unknown,
         }
     }
 }
 
 /// The version in the name of `libsystemd-shared-252.so`, `libsystemd-shared-252.4-598.fc38.so`.
-fn library_version(tree: &Overlay<'_>) -> Result<Option<u32>, Undecided> {
+fn library_version(tree: &Overlay<'_>) -> Result<Option<u32>, Unsupported> {
     let mut directories = Vec::new();
     for library in ["/usr/lib", "/usr/lib64", "/lib", "/lib64"] {
         directories.push(path(library).join("systemd"));
@@ -163,7 +165,7 @@ fn library_version(tree: &Overlay<'_>) -> Result<Option<u32>, Undecided> {
 }
 
 pub(super) fn path(constant: &str) -> TreePath {
-    constant.parse().expect("the constants of this room are clean absolute paths")
+    constant.parse().expect("the constants of this module are clean absolute paths")
 }
 
 #[cfg(test)]
@@ -212,12 +214,12 @@ mod tests {
             (
                 "RHEL 8",
                 &["usr/bin/systemctl", "usr/lib/systemd/libsystemd-shared-239.so"],
-                Err(Undecided::Version("239".to_owned())),
+                Err(Unsupported::Version("239".to_owned())),
             ),
             (
                 "a stand-in",
                 &["usr/bin/systemctl"],
-                Err(Undecided::Version("not to be found".to_owned())),
+                Err(Unsupported::Version("not to be found".to_owned())),
             ),
         ] {
             let base =

@@ -6,18 +6,18 @@ use mosb_image::TreePath;
 use mosb_image::overlay::Overlay;
 use mosb_image::tree::Kind;
 
-use super::chroot::{self, Last, chase};
+use super::chroot::{self, FinalComponent, resolve_path};
 use super::dialect::{CONFIG, Dialect, path};
+use super::error::{Unsupported, split_failure};
 use super::name::UnitName;
 use super::search::{Mode, Search};
-use super::undecided::{Undecided, failed};
 
 /// What `systemctl disable` removes: the links of the unit and of those that it names in `Also=`, but none of masked units.
 pub(super) fn names(
     tree: &Overlay<'_>,
     dialect: &Dialect,
     unit: UnitName,
-) -> Result<BTreeSet<UnitName>, Undecided> {
+) -> Result<BTreeSet<UnitName>, Unsupported> {
     let search = Search { tree, dialect };
     let mode = Mode { load: true, follow_config: false };
     let mut known = vec![unit.clone()];
@@ -25,7 +25,7 @@ pub(super) fn names(
     let mut marked = BTreeSet::new();
     while let Some(name) = queue.pop_front() {
         let mut next = Vec::new();
-        match failed(search.unit(&name, mode))? {
+        match split_failure(search.unit(&name, mode))? {
             // A name without a readable unit file may still have links.
             Err(_) => {
                 marked.insert(name);
@@ -52,7 +52,7 @@ pub(super) fn names(
 pub(super) fn remove_links(
     tree: &mut Overlay<'_>,
     marked: &BTreeSet<UnitName>,
-) -> Result<(), Undecided> {
+) -> Result<(), Unsupported> {
     let Some(config) = chroot::directory(tree, &path(CONFIG))? else {
         return Ok(());
     };
@@ -70,7 +70,7 @@ struct Removing<'t, 'b> {
 }
 
 impl Removing<'_, '_> {
-    fn directory(&mut self, directory: &TreePath) -> Result<bool, Undecided> {
+    fn directory(&mut self, directory: &TreePath) -> Result<bool, Unsupported> {
         let mut changed = false;
         for (child, found) in chroot::list(self.tree, directory)? {
             match (found.kind, found.target) {
@@ -85,7 +85,7 @@ impl Removing<'_, '_> {
         Ok(changed)
     }
 
-    fn is_marked(&self, link: &TreePath, target: &str) -> Result<bool, Undecided> {
+    fn is_marked(&self, link: &TreePath, target: &str) -> Result<bool, Unsupported> {
         let Ok(name) = link.name().parse::<UnitName>() else {
             return Ok(false);
         };
@@ -94,7 +94,9 @@ impl Removing<'_, '_> {
         {
             return Ok(true);
         }
-        let leads_to = chase(self.tree, &chroot::absolute(link, target), Last::Follow)?.path();
+        let leads_to =
+            resolve_path(self.tree, &chroot::absolute(link, target), FinalComponent::Follow)?
+                .path();
         Ok(leads_to.is_some_and(|path| {
             self.removed.contains(&path)
                 || path.name().parse().is_ok_and(|name| self.marked.contains(&name))

@@ -6,12 +6,12 @@ use mosb_image::TreePath;
 use mosb_image::overlay::{Found, Node, Overlay};
 use mosb_types::Finding;
 
-use super::chroot::{self, Chased, Last, chase};
-use super::dialect::{CONFIG, Dialect, Does, path};
+use super::chroot::{self, FinalComponent, PathResolution, resolve_path};
+use super::dialect::{Behavior, CONFIG, Dialect, path};
+use super::error::{EmulationError, Failure, Unsupported, split_failure};
 use super::name::{NameKind, UnitName};
 use super::search::{Mode, Search, Unit};
 use super::specifier::expand;
-use super::undecided::{Failure, Stop, Undecided, failed};
 
 const LOAD: Mode = Mode { load: true, follow_config: true };
 const ALSO: Mode = Mode { load: true, follow_config: false };
@@ -21,7 +21,7 @@ pub(super) fn enable(
     tree: &mut Overlay<'_>,
     dialect: &Dialect,
     names: &[UnitName],
-) -> Result<Vec<Finding>, Stop> {
+) -> Result<Vec<Finding>, EmulationError> {
     let mut units = Vec::new();
     for name in names {
         let unit = Search { tree, dialect }.unit(name, LOAD)?;
@@ -54,13 +54,13 @@ pub(super) fn enable(
     Ok(enabling.findings)
 }
 
-/// Which links give way to one that is to be made.
+/// Which existing links a new link may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum GivesWay {
-    Any,
-    /// None, or with newer versions those that lead nowhere.
-    Dangling,
-    None,
+enum OverwritePolicy {
+    AnyLink,
+    /// Newer versions replace links without a target, older ones replace none.
+    DanglingLink,
+    Never,
 }
 
 struct Enabling<'t, 'b> {
@@ -81,8 +81,8 @@ impl Enabling<'_, '_> {
     }
 
     /// A unit named in `Also=`: what is wrong with it doesn't stop the others.
-    fn auxiliary(&mut self, name: &UnitName) -> Result<(), Undecided> {
-        match failed(self.search().unit(name, ALSO))? {
+    fn auxiliary(&mut self, name: &UnitName) -> Result<(), Unsupported> {
+        match split_failure(self.search().unit(name, ALSO))? {
             Err(failure) => self.say(
                 failure.code(),
                 name,
@@ -104,7 +104,7 @@ impl Enabling<'_, '_> {
         Ok(())
     }
 
-    fn unit(&mut self, unit: &Unit) -> Result<(), Undecided> {
+    fn unit(&mut self, unit: &Unit) -> Result<(), Unsupported> {
         for name in &unit.install.also {
             if !self.known.contains(name) {
                 self.known.push(name.clone());
@@ -127,7 +127,7 @@ impl Enabling<'_, '_> {
     }
 
     /// The word with its specifiers replaced; `None` if it has one that isn't allowed, which is said.
-    fn expand(&mut self, unit: &Unit, word: &str) -> Result<Option<String>, Undecided> {
+    fn expand(&mut self, unit: &Unit, word: &str) -> Result<Option<String>, Unsupported> {
         let expanded = expand(word, &unit.install.effective_name(&unit.name))?;
         if expanded.is_err() {
             self.say(
@@ -139,7 +139,7 @@ impl Enabling<'_, '_> {
         Ok(expanded.ok())
     }
 
-    fn alias(&mut self, unit: &Unit, word: &str) -> Result<(), Undecided> {
+    fn alias(&mut self, unit: &Unit, word: &str) -> Result<(), Unsupported> {
         let Some(alias) = self.expand(unit, word)? else {
             return Ok(());
         };
@@ -150,7 +150,7 @@ impl Enabling<'_, '_> {
         match place {
             Place::At(place) => {
                 let file = self.alias_target(unit, &place)?;
-                self.link(unit, &place, &file, GivesWay::Dangling)
+                self.link(unit, &place, &file, OverwritePolicy::DanglingLink)
             }
             Place::Itself => Ok(()),
             Place::Refused => {
@@ -164,10 +164,10 @@ impl Enabling<'_, '_> {
         }
     }
 
-    fn wanted(&mut self, unit: &Unit, list: &[String], directory: &str) -> Result<(), Undecided> {
+    fn wanted(&mut self, unit: &Unit, list: &[String], directory: &str) -> Result<(), Unsupported> {
         let name = unit.install.effective_name(&unit.name);
         if name != unit.name {
-            match failed(self.search().unit(&name, Mode { load: false, ..LOAD }))? {
+            match split_failure(self.search().unit(&name, Mode { load: false, ..LOAD }))? {
                 Ok(Unit { masked: true, path, .. }) => {
                     self.say("unit-masked", &name, format!("{name} is masked by {path}"));
                     return Ok(());
@@ -194,30 +194,30 @@ impl Enabling<'_, '_> {
                 .join(&format!("{wanting}.{directory}"))
                 .and_then(|place| place.join(name.as_str()))
             {
-                self.link(unit, &place, &unit.path, GivesWay::Any)?;
+                self.link(unit, &place, &unit.path, OverwritePolicy::AnyLink)?;
             }
         }
         Ok(())
     }
 
     /// A unit file outside the unit directories gets a link of its name.
-    fn linked(&mut self, unit: &Unit) -> Result<(), Undecided> {
+    fn linked(&mut self, unit: &Unit) -> Result<(), Unsupported> {
         if self.is_in_unit_directory(&unit.path) {
             return Ok(());
         }
         let place = config_place(unit.name.as_str());
-        self.link(unit, &place, &unit.path, GivesWay::None)
+        self.link(unit, &place, &unit.path, OverwritePolicy::Never)
     }
 
     /// Where an alias leads: newer versions let it lead to the link of a unit file outside the unit directories.
-    fn alias_target(&self, unit: &Unit, place: &TreePath) -> Result<TreePath, Undecided> {
+    fn alias_target(&self, unit: &Unit, place: &TreePath) -> Result<TreePath, Unsupported> {
         if self.is_in_unit_directory(&unit.path) {
             return Ok(unit.path.clone());
         }
         match self.dialect.alias_leads_to_link() {
-            Does::No => Ok(unit.path.clone()),
-            Does::Yes => Ok(config_place(unit.name.as_str())),
-            Does::Unknown => Err(Undecided::Link(place.clone())),
+            Behavior::No => Ok(unit.path.clone()),
+            Behavior::Yes => Ok(config_place(unit.name.as_str())),
+            Behavior::Unknown => Err(Unsupported::Link(place.clone())),
         }
     }
 
@@ -231,8 +231,8 @@ impl Enabling<'_, '_> {
         unit: &Unit,
         place: &TreePath,
         file: &TreePath,
-        gives_way: GivesWay,
-    ) -> Result<(), Undecided> {
+        may_overwrite: OverwritePolicy,
+    ) -> Result<(), Unsupported> {
         let Some(real) = chroot::make_parents(self.tree, place)? else {
             self.say(
                 "unit-link-refused",
@@ -245,7 +245,7 @@ impl Enabling<'_, '_> {
             if self.leads_to_unit(&real, &found, file)? {
                 return Ok(());
             }
-            if !self.gives_way(&real, &found, gives_way)? {
+            if !self.may_overwrite(&real, &found, may_overwrite)? {
                 self.say(
                     "unit-link-refused",
                     &unit.name,
@@ -258,34 +258,38 @@ impl Enabling<'_, '_> {
             }
         }
         let parent = real.parent().unwrap_or_default();
-        let meta = chroot::inherit(self.tree, &parent, 0o777, false);
+        let meta = chroot::inherit_ownership(self.tree, &parent, 0o777, false);
         self.tree.put(real, Node::Symlink { meta, target: file.to_string() });
         Ok(())
     }
 
-    fn gives_way(
+    fn may_overwrite(
         &self,
         real: &TreePath,
         found: &Found,
-        gives_way: GivesWay,
-    ) -> Result<bool, Undecided> {
+        may_overwrite: OverwritePolicy,
+    ) -> Result<bool, Unsupported> {
         let Some(target) = &found.target else {
             return Ok(false);
         };
-        match gives_way {
-            GivesWay::Any => Ok(true),
-            GivesWay::None => Ok(false),
-            GivesWay::Dangling => {
-                let there = match chase(self.tree, &chroot::absolute(real, target), Last::Follow)? {
-                    Chased::There(_) | Chased::Loop => true,
+        match may_overwrite {
+            OverwritePolicy::AnyLink => Ok(true),
+            OverwritePolicy::Never => Ok(false),
+            OverwritePolicy::DanglingLink => {
+                let there = match resolve_path(
+                    self.tree,
+                    &chroot::absolute(real, target),
+                    FinalComponent::Follow,
+                )? {
+                    PathResolution::Found(_) | PathResolution::Loop => true,
                     // No layer holds it, and every container has it.
-                    Chased::Absent(path_) => path_ == path("/dev/null"),
-                    Chased::NoWay => false,
+                    PathResolution::Missing(path_) => path_ == path("/dev/null"),
+                    PathResolution::Unreachable => false,
                 };
                 match (there, self.dialect.replaces_dangling()) {
-                    (true, _) | (false, Does::No) => Ok(false),
-                    (false, Does::Yes) => Ok(true),
-                    (false, Does::Unknown) => Err(Undecided::Link(real.clone())),
+                    (true, _) | (false, Behavior::No) => Ok(false),
+                    (false, Behavior::Yes) => Ok(true),
+                    (false, Behavior::Unknown) => Err(Unsupported::Link(real.clone())),
                 }
             }
         }
@@ -297,12 +301,12 @@ impl Enabling<'_, '_> {
         real: &TreePath,
         found: &Found,
         file: &TreePath,
-    ) -> Result<bool, Undecided> {
+    ) -> Result<bool, Unsupported> {
         let Some(target) = &found.target else {
             return Ok(false);
         };
         let target = chroot::absolute(real, target);
-        let direct = chase(self.tree, &target, Last::Keep)?.path();
+        let direct = resolve_path(self.tree, &target, FinalComponent::NoFollow)?.path();
         if direct.is_some_and(|direct| {
             direct == *file
                 || direct.name() == file.name()
@@ -312,14 +316,14 @@ impl Enabling<'_, '_> {
             return Ok(true);
         }
         let (target, file) = (
-            chase(self.tree, &target, Last::Follow)?,
-            chase(self.tree, &file.to_string(), Last::Follow)?,
+            resolve_path(self.tree, &target, FinalComponent::Follow)?,
+            resolve_path(self.tree, &file.to_string(), FinalComponent::Follow)?,
         );
         Ok(target.path().is_some_and(|target| Some(target) == file.path()))
     }
 }
 
-/// Where an alias goes.
+/// Where the link of an alias is created.
 enum Place {
     At(TreePath),
     /// The unit's own name: nothing to do.

@@ -2,11 +2,11 @@
 
 use mosb_image::TreePath;
 
-use super::dialect::{Dialect, Does};
+use super::dialect::{Behavior, Dialect};
+use super::error::{EmulationError, Failure, Unsupported};
 use super::name::{NameKind, UnitName};
 use super::specifier::expand;
 use super::text::{OpenQuote, is_space, lines, words};
-use super::undecided::{Failure, Stop, Undecided};
 
 /// What a unit says about being enabled. Specifiers in the three lists of links are not replaced yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     /// Adds what one file says.
-    pub(super) fn file(&mut self, path: &TreePath, bytes: &[u8]) -> Result<(), Stop> {
+    pub(super) fn file(&mut self, path: &TreePath, bytes: &[u8]) -> Result<(), EmulationError> {
         let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
         let mut section = Section::None;
         for line in logical_lines(bytes) {
@@ -76,7 +76,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn assign(&mut self, path: &TreePath, line: &str, key: &str, value: &str) -> Result<(), Stop> {
+    fn assign(
+        &mut self,
+        path: &TreePath,
+        line: &str,
+        key: &str,
+        value: &str,
+    ) -> Result<(), EmulationError> {
         let line = Line { path, line };
         match key {
             "Alias" if !self.unit.may_have_aliases() => {}
@@ -95,7 +101,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn also(&mut self, value: &str, line: Line<'_>) -> Result<(), Stop> {
+    fn also(&mut self, value: &str, line: Line<'_>) -> Result<(), EmulationError> {
         for word in words(value).map_err(|_| line.differs())? {
             let name = self.expand(&word)?;
             let name = name.parse().map_err(|_| Failure::Install(word))?;
@@ -104,7 +110,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn default_instance(&self, value: &str) -> Result<Option<String>, Stop> {
+    fn default_instance(&self, value: &str) -> Result<Option<String>, EmulationError> {
         let instance = self.expand(value)?;
         if instance.is_empty() {
             return Ok(None);
@@ -115,7 +121,7 @@ impl Reader<'_> {
         }
     }
 
-    fn expand(&self, word: &str) -> Result<String, Stop> {
+    fn expand(&self, word: &str) -> Result<String, EmulationError> {
         let name = self.install.effective_name(self.unit);
         expand(word, &name)?.map_err(|no| Failure::Install(no.0).into())
     }
@@ -135,8 +141,8 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    fn differs(self) -> Undecided {
-        Undecided::Line { file: self.path.clone(), line: self.line.to_owned() }
+    fn differs(self) -> Unsupported {
+        Unsupported::Line { file: self.path.clone(), line: self.line.to_owned() }
     }
 }
 
@@ -146,7 +152,7 @@ fn add(
     list: &mut Vec<String>,
     value: &str,
     line: Line<'_>,
-) -> Result<(), Undecided> {
+) -> Result<(), Unsupported> {
     if value.is_empty() {
         list.clear();
         return Ok(());
@@ -154,9 +160,9 @@ fn add(
     match words(value) {
         Ok(words) => list.extend(words),
         Err(OpenQuote(before)) => match dialect.open_quote_drops_line() {
-            Does::Yes => {}
-            Does::No => list.extend(before),
-            Does::Unknown => return Err(line.differs()),
+            Behavior::Yes => {}
+            Behavior::No => list.extend(before),
+            Behavior::Unknown => return Err(line.differs()),
         },
     }
     Ok(())
@@ -190,7 +196,7 @@ fn logical_lines(bytes: &[u8]) -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn read(version: u32, unit: &str, files: &[&str]) -> Result<Install, Stop> {
+    fn read(version: u32, unit: &str, files: &[&str]) -> Result<Install, EmulationError> {
         let (dialect, unit) = (Dialect::new(version, false), unit.parse().unwrap());
         let mut reader = Reader { dialect: &dialect, unit: &unit, install: Install::default() };
         for file in files {
@@ -236,7 +242,7 @@ mod tests {
         );
         assert!(matches!(
             read(255, "u.service", &["[Install]\nWantedBy=a \"b"]),
-            Err(Stop::Undecided(Undecided::Line { .. }))
+            Err(EmulationError::Unsupported(Unsupported::Line { .. }))
         ));
     }
 
@@ -250,7 +256,10 @@ mod tests {
             ("no instance", "[Install]\nDefaultInstance=a b"),
         ] {
             let read = read(252, "u@.service", &[file]);
-            assert!(matches!(read, Err(Stop::Failed(Failure::Install(_)))), "{what}: {read:?}");
+            assert!(
+                matches!(read, Err(EmulationError::Failed(Failure::Install(_)))),
+                "{what}: {read:?}"
+            );
         }
     }
 

@@ -1,14 +1,16 @@
-//! What `systemctl` does to a tree without a running systemd: `is-enabled`, `disable` and `preset`, as in a chroot of it.
+//! Emulates `systemctl is-enabled`, `disable` and `preset` on a tree, as if run in a chroot.
 //!
-//! In come an [`Overlay`] and unit names; out come the state of a unit, or the overlay with the links of `[Install]` made and removed.
-//! The invariant: either the tree ends as the base's own `systemctl` would leave it, or the answer is [`Undecided`] and says what only
-//! running it can tell. Modelled on systemd 252 and 257, by their manuals and by looking at what they do (`tests/systemd_presets.rs` does
-//! so again); where they differ, [`Dialect`] says how.
+//! Input: an [`Overlay`] and unit names. Output: the state of a unit, or the overlay with the links of
+//! `[Install]` created and removed. Invariant: either the tree ends as the base's own `systemctl` would
+//! leave it, or the error is [`Unsupported`] with the reason why `systemctl` must be run. Modelled on
+//! systemd 252 and 257, by their manuals and their behaviour, which `tests/oracle/systemd_presets.rs`
+//! compares; [`Dialect`] holds the differences.
 
 mod chroot;
 mod dialect;
 mod disable;
 mod enable;
+mod error;
 mod glob;
 mod install;
 mod name;
@@ -17,7 +19,6 @@ mod search;
 mod specifier;
 mod state;
 mod text;
-mod undecided;
 
 use std::collections::BTreeSet;
 
@@ -25,19 +26,20 @@ use mosb_image::overlay::Overlay;
 use mosb_types::Finding;
 
 pub use dialect::Dialect;
+pub use error::Unsupported;
 pub use state::EnabledState;
-pub use undecided::Undecided;
 
+use error::{EmulationError, split_failure};
 use name::{UnitName, mangle};
-use presets::{Presets, Wish};
+use presets::{PresetAction, Presets};
 use search::{Mode, Search};
-use undecided::{Stop, failed};
 
-/// The state of a unit by the base's own `systemctl`; [`EnabledState::NotFound`] if it has none, as the caller then gets no success either.
+/// The state of a unit by the base's own `systemctl`; [`EnabledState::NotFound`] if it has
+/// no `systemctl`.
 ///
 /// # Errors
-/// What can't be told without running it.
-pub fn is_enabled(tree: &Overlay<'_>, unit: &str) -> Result<EnabledState, Undecided> {
+/// What can't be decided without running it.
+pub fn is_enabled(tree: &Overlay<'_>, unit: &str) -> Result<EnabledState, Unsupported> {
     match Dialect::detect(tree)? {
         Some(dialect) => dialect.is_enabled(tree, unit),
         None => Ok(EnabledState::NotFound),
@@ -47,8 +49,8 @@ pub fn is_enabled(tree: &Overlay<'_>, unit: &str) -> Result<EnabledState, Undeci
 /// Removes the links of a unit and of those that it names in `Also=`, as the base's own `systemctl disable` does; nothing if it has none.
 ///
 /// # Errors
-/// What can't be told without running it; the tree is then unchanged.
-pub fn disable(tree: &mut Overlay<'_>, unit: &str) -> Result<(), Undecided> {
+/// What can't be decided without running it; the tree is then unchanged.
+pub fn disable(tree: &mut Overlay<'_>, unit: &str) -> Result<(), Unsupported> {
     match Dialect::detect(tree)? {
         Some(dialect) => dialect.disable(tree, unit),
         None => Ok(()),
@@ -61,8 +63,8 @@ pub fn disable(tree: &mut Overlay<'_>, unit: &str) -> Result<(), Undecided> {
 /// `preset-not-readable`, `no-systemctl`.
 ///
 /// # Errors
-/// What can't be told without running it; the units before it are done then.
-pub fn preset(tree: &mut Overlay<'_>, units: &[String]) -> Result<Vec<Finding>, Undecided> {
+/// What can't be decided without running it; the units before it are done then.
+pub fn preset(tree: &mut Overlay<'_>, units: &[String]) -> Result<Vec<Finding>, Unsupported> {
     match Dialect::detect(tree)? {
         Some(dialect) => dialect.preset(tree, units),
         None if units.is_empty() => Ok(Vec::new()),
@@ -78,7 +80,7 @@ impl Dialect {
     ///
     /// # Errors
     /// As there.
-    pub fn is_enabled(&self, tree: &Overlay<'_>, unit: &str) -> Result<EnabledState, Undecided> {
+    pub fn is_enabled(&self, tree: &Overlay<'_>, unit: &str) -> Result<EnabledState, Unsupported> {
         match mangle(unit) {
             Ok(name) => state::state(tree, self, &name),
             Err(_) => Ok(EnabledState::Bad),
@@ -89,7 +91,7 @@ impl Dialect {
     ///
     /// # Errors
     /// As there.
-    pub fn disable(&self, tree: &mut Overlay<'_>, unit: &str) -> Result<(), Undecided> {
+    pub fn disable(&self, tree: &mut Overlay<'_>, unit: &str) -> Result<(), Unsupported> {
         let Ok(name) = mangle(unit) else {
             return Ok(());
         };
@@ -105,7 +107,7 @@ impl Dialect {
         &self,
         tree: &mut Overlay<'_>,
         units: &[String],
-    ) -> Result<Vec<Finding>, Undecided> {
+    ) -> Result<Vec<Finding>, Unsupported> {
         let mut findings = Vec::new();
         for unit in units {
             let Ok(name) = mangle(unit) else {
@@ -114,7 +116,7 @@ impl Dialect {
                 );
                 continue;
             };
-            match failed(self.preset_one(tree, &name))? {
+            match split_failure(self.preset_one(tree, &name))? {
                 Ok(found) => findings.extend(found),
                 Err(failure) => {
                     let message = format!("{unit} is neither enabled nor disabled: {failure}");
@@ -125,7 +127,11 @@ impl Dialect {
         Ok(findings)
     }
 
-    fn preset_one(&self, tree: &mut Overlay<'_>, name: &UnitName) -> Result<Vec<Finding>, Stop> {
+    fn preset_one(
+        &self,
+        tree: &mut Overlay<'_>,
+        name: &UnitName,
+    ) -> Result<Vec<Finding>, EmulationError> {
         let presets = Presets::read(tree, self)?;
         let mode = Mode { load: false, follow_config: true };
         let unit = Search { tree, dialect: self }.unit(name, mode)?;
@@ -136,17 +142,17 @@ impl Dialect {
                 format!("{name} is an alias of {}, and presets are about real names", unit.name),
             ));
         }
-        match presets.wish(name) {
-            Wish::Ignore => Ok(Vec::new()),
-            Wish::Disable if unit.masked => {
+        match presets.action(name) {
+            PresetAction::Ignore => Ok(Vec::new()),
+            PresetAction::Disable if unit.masked => {
                 Ok(say("unit-masked", format!("{name} keeps its links: masked by {}", unit.path)))
             }
-            Wish::Disable => {
+            PresetAction::Disable => {
                 disable::remove_links(tree, &BTreeSet::from([name.clone()]))?;
                 Ok(Vec::new())
             }
-            Wish::Enable => enable::enable(tree, self, std::slice::from_ref(name)),
-            Wish::EnableInstances(instances) => enable::enable(tree, self, &instances),
+            PresetAction::Enable => enable::enable(tree, self, std::slice::from_ref(name)),
+            PresetAction::EnableInstances(instances) => enable::enable(tree, self, &instances),
         }
     }
 }

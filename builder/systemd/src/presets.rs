@@ -3,17 +3,17 @@
 use mosb_image::TreePath;
 use mosb_image::overlay::Overlay;
 
-use super::chroot::{self, Chased, Last, chase};
-use super::dialect::{Dialect, Does, path};
+use super::chroot::{self, FinalComponent, PathResolution, resolve_path};
+use super::dialect::{Behavior, Dialect, path};
+use super::error::{EmulationError, Failure, Unsupported};
 use super::glob;
 use super::name::{NameKind, UnitName};
 use super::search::conf_files;
 use super::text::{is_space, lines};
-use super::undecided::{Failure, Stop, Undecided};
 
 /// What the presets say about a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum PresetAction {
     Enable,
     /// A template whose line names instances: these.
     EnableInstances(Vec<UnitName>),
@@ -25,7 +25,7 @@ pub(super) enum Wish {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
     pattern: String,
-    wish: Wish,
+    action: PresetAction,
 }
 
 /// The rules of all preset files, the first that matches decides.
@@ -33,14 +33,14 @@ struct Rule {
 pub(super) struct Presets(Vec<Rule>);
 
 impl Presets {
-    pub(super) fn read(tree: &Overlay<'_>, dialect: &Dialect) -> Result<Self, Stop> {
+    pub(super) fn read(tree: &Overlay<'_>, dialect: &Dialect) -> Result<Self, EmulationError> {
         let mut presets = Self::default();
         for file in conf_files(tree, &dialect.preset_directories(), ".preset")? {
-            let real = match chase(tree, &file.to_string(), Last::Follow)? {
-                Chased::There(real) => real,
+            let real = match resolve_path(tree, &file.to_string(), FinalComponent::Follow)? {
+                PathResolution::Found(real) => real,
                 // Nothing to read, and it still hides the same name in directories that matter less.
-                Chased::Absent(_) | Chased::NoWay => continue,
-                Chased::Loop => return Err(Failure::Preset(file).into()),
+                PathResolution::Missing(_) | PathResolution::Unreachable => continue,
+                PathResolution::Loop => return Err(Failure::Preset(file).into()),
             };
             if real == path("/dev/null") {
                 continue;
@@ -51,14 +51,19 @@ impl Presets {
         Ok(presets)
     }
 
-    fn file(&mut self, dialect: &Dialect, file: &TreePath, bytes: &[u8]) -> Result<(), Undecided> {
+    fn file(
+        &mut self,
+        dialect: &Dialect,
+        file: &TreePath,
+        bytes: &[u8],
+    ) -> Result<(), Unsupported> {
         for line in lines(bytes) {
             let text = String::from_utf8_lossy(line);
             let text = text.trim_matches(is_space);
             if text.is_empty() || text.starts_with(['#', ';']) {
                 continue;
             }
-            let differs = || Undecided::Line { file: file.clone(), line: text.to_owned() };
+            let differs = || Unsupported::Line { file: file.clone(), line: text.to_owned() };
             let (word, rest) = text.split_once(is_space).unwrap_or((text, ""));
             let rest = rest.trim_start_matches(is_space);
             if glob::depends_on_locale(rest) {
@@ -68,11 +73,11 @@ impl Presets {
                 // systemctl crashes on it.
                 "enable" if rest.is_empty() => return Err(differs()),
                 "enable" => self.0.extend(enable(rest)),
-                "disable" => self.rule(rest, Wish::Disable),
+                "disable" => self.rule(rest, PresetAction::Disable),
                 "ignore" => match dialect.ignores() {
-                    Does::Yes => self.rule(rest, Wish::Ignore),
-                    Does::No => {}
-                    Does::Unknown => return Err(differs()),
+                    Behavior::Yes => self.rule(rest, PresetAction::Ignore),
+                    Behavior::No => {}
+                    Behavior::Unknown => return Err(differs()),
                 },
                 _ => {}
             }
@@ -80,26 +85,26 @@ impl Presets {
         Ok(())
     }
 
-    fn rule(&mut self, pattern: &str, wish: Wish) {
-        self.0.push(Rule { pattern: pattern.to_owned(), wish });
+    fn rule(&mut self, pattern: &str, action: PresetAction) {
+        self.0.push(Rule { pattern: pattern.to_owned(), action });
     }
 
     /// What they say about a unit; what none mentions is enabled.
-    pub(super) fn wish(&self, unit: &UnitName) -> Wish {
+    pub(super) fn action(&self, unit: &UnitName) -> PresetAction {
         for rule in &self.0 {
-            match &rule.wish {
-                Wish::EnableInstances(instances) if rule.pattern == unit.as_str() => {
-                    return Wish::EnableInstances(instances.clone());
+            match &rule.action {
+                PresetAction::EnableInstances(instances) if rule.pattern == unit.as_str() => {
+                    return PresetAction::EnableInstances(instances.clone());
                 }
-                Wish::EnableInstances(instances) if instances.contains(unit) => {
-                    return Wish::Enable;
+                PresetAction::EnableInstances(instances) if instances.contains(unit) => {
+                    return PresetAction::Enable;
                 }
-                Wish::EnableInstances(_) => {}
-                wish if glob::matches(&rule.pattern, unit.as_str()) => return wish.clone(),
-                Wish::Enable | Wish::Disable | Wish::Ignore => {}
+                PresetAction::EnableInstances(_) => {}
+                action if glob::matches(&rule.pattern, unit.as_str()) => return action.clone(),
+                PresetAction::Enable | PresetAction::Disable | PresetAction::Ignore => {}
             }
         }
-        Wish::Enable
+        PresetAction::Enable
     }
 }
 
@@ -109,7 +114,7 @@ fn enable(rest: &str) -> Option<Rule> {
     let pattern = words.next()?.to_owned();
     let instances: Vec<&str> = words.collect();
     if instances.is_empty() {
-        return Some(Rule { pattern, wish: Wish::Enable });
+        return Some(Rule { pattern, action: PresetAction::Enable });
     }
     let template: UnitName = pattern.parse().ok()?;
     if template.kind() != NameKind::Template {
@@ -117,7 +122,7 @@ fn enable(rest: &str) -> Option<Rule> {
     }
     let instances: Result<_, _> =
         instances.iter().map(|instance| template.with_instance(instance)).collect();
-    Some(Rule { pattern, wish: Wish::EnableInstances(instances.ok()?) })
+    Some(Rule { pattern, action: PresetAction::EnableInstances(instances.ok()?) })
 }
 
 #[cfg(test)]
@@ -125,7 +130,7 @@ mod tests {
     use super::*;
     use mosb_image::tree::{BaseTree, OwnedEntry};
 
-    fn read(version: u32, files: &[(&str, OwnedEntry)]) -> Result<Presets, Stop> {
+    fn read(version: u32, files: &[(&str, OwnedEntry)]) -> Result<Presets, EmulationError> {
         let base = BaseTree::from_entries(
             files.iter().map(|(path, entry)| (path.as_bytes().to_vec(), entry.clone())),
         );
@@ -138,11 +143,11 @@ mod tests {
         let (etc, lib) = ("etc/systemd/system-preset/", "usr/lib/systemd/system-preset/");
         let at = |directory: &str, name: &str| format!("{directory}{name}");
         for (what, files, want) in [
-            ("no presets", vec![], Wish::Enable),
+            ("no presets", vec![], PresetAction::Enable),
             (
                 "first line",
                 vec![(at(etc, "1.preset"), file("# c\n; c\n\tdisable\ta.*  \nenable *"))],
-                Wish::Disable,
+                PresetAction::Disable,
             ),
             (
                 "by name",
@@ -150,12 +155,12 @@ mod tests {
                     (at(etc, "2.preset"), file("enable *")),
                     (at(lib, "1.preset"), file("disable *")),
                 ],
-                Wish::Disable,
+                PresetAction::Disable,
             ),
             (
                 "hidden by the same name",
                 vec![(at(etc, "1.preset"), file("")), (at(lib, "1.preset"), file("disable *"))],
-                Wish::Enable,
+                PresetAction::Enable,
             ),
             (
                 "hidden by a mask",
@@ -163,7 +168,7 @@ mod tests {
                     (at(etc, "1.preset"), OwnedEntry::symlink("/dev/null")),
                     (at(lib, "1.preset"), file("disable *")),
                 ],
-                Wish::Enable,
+                PresetAction::Enable,
             ),
             (
                 "no preset file",
@@ -171,7 +176,7 @@ mod tests {
                     (at(etc, "1.preset.bak"), file("disable *")),
                     (at(etc, ".x.preset"), file("disable *")),
                 ],
-                Wish::Enable,
+                PresetAction::Enable,
             ),
             (
                 "not understood",
@@ -179,27 +184,30 @@ mod tests {
                     at(etc, "1.preset"),
                     file("enable a.service b.service\ndisabled *\ndisable a.service b"),
                 )],
-                Wish::Enable,
+                PresetAction::Enable,
             ),
             (
                 "ignored only later",
                 vec![(at(etc, "1.preset"), file("ignore *\ndisable *"))],
-                Wish::Disable,
+                PresetAction::Disable,
             ),
         ] {
             let files: Vec<_> =
                 files.iter().map(|(path, entry)| (path.as_str(), entry.clone())).collect();
             assert_eq!(
-                read(252, &files).unwrap().wish(&"a.service".parse().unwrap()),
+                read(252, &files).unwrap().action(&"a.service".parse().unwrap()),
                 want,
                 "{what}"
             );
         }
         let ignore = [("etc/systemd/system-preset/1.preset", file("ignore *"))];
-        assert_eq!(read(257, &ignore).unwrap().wish(&"a.service".parse().unwrap()), Wish::Ignore);
-        assert!(matches!(read(255, &ignore), Err(Stop::Undecided(_))));
+        assert_eq!(
+            read(257, &ignore).unwrap().action(&"a.service".parse().unwrap()),
+            PresetAction::Ignore
+        );
+        assert!(matches!(read(255, &ignore), Err(EmulationError::Unsupported(_))));
         let crash = [("etc/systemd/system-preset/1.preset", file("enable\n"))];
-        assert!(matches!(read(252, &crash), Err(Stop::Undecided(_))));
+        assert!(matches!(read(252, &crash), Err(EmulationError::Unsupported(_))));
     }
 
     #[test]
@@ -209,12 +217,15 @@ mod tests {
             read(252, &[("etc/systemd/system-preset/1.preset", OwnedEntry::file(text))]).unwrap();
         let name = |s: &str| s.parse::<UnitName>().unwrap();
         for (unit, want) in [
-            ("a@x.service", Wish::Enable),
-            ("a@z.service", Wish::Disable),
-            ("a@.service", Wish::EnableInstances(vec![name("a@x.service"), name("a@y.service")])),
-            ("b@.service", Wish::Disable),
+            ("a@x.service", PresetAction::Enable),
+            ("a@z.service", PresetAction::Disable),
+            (
+                "a@.service",
+                PresetAction::EnableInstances(vec![name("a@x.service"), name("a@y.service")]),
+            ),
+            ("b@.service", PresetAction::Disable),
         ] {
-            assert_eq!(presets.wish(&name(unit)), want, "{unit}");
+            assert_eq!(presets.action(&name(unit)), want, "{unit}");
         }
     }
 }

@@ -6,11 +6,11 @@ use mosb_image::TreePath;
 use mosb_image::overlay::Overlay;
 use mosb_image::tree::Kind;
 
-use super::chroot::{self, Chased, Last, chase};
+use super::chroot::{self, FinalComponent, PathResolution, resolve_path};
 use super::dialect::{CONFIG, Dialect, RUNTIME_CONFIG, TRANSIENT, path};
+use super::error::{EmulationError, Failure};
 use super::install::{Install, Reader};
 use super::name::{NameKind, UnitName};
-use super::undecided::{Failure, Stop};
 
 /// As in systemd; more than any chain of aliases that makes sense.
 const MOST_ALIASES: usize = 64;
@@ -72,7 +72,7 @@ pub(super) struct Search<'a> {
 
 impl Search<'_> {
     /// The unit of this name, through aliases.
-    pub(super) fn unit(&self, name: &UnitName, mode: Mode) -> Result<Unit, Stop> {
+    pub(super) fn unit(&self, name: &UnitName, mode: Mode) -> Result<Unit, EmulationError> {
         let mut name = name.clone();
         let mut file = self.file(&name)?;
         for _ in 0..MOST_ALIASES {
@@ -106,7 +106,7 @@ impl Search<'_> {
                         _ => self.file(&next),
                     }
                     .map_err(|stop| match stop {
-                        Stop::Failed(Failure::NotFound) => Failure::Dangling.into(),
+                        EmulationError::Failed(Failure::NotFound) => Failure::Dangling.into(),
                         stop => stop,
                     })?;
                     name = next;
@@ -117,11 +117,11 @@ impl Search<'_> {
     }
 
     /// The first file of this name, or of its template.
-    fn file(&self, name: &UnitName) -> Result<File, Stop> {
+    fn file(&self, name: &UnitName) -> Result<File, EmulationError> {
         for name in [Some(name.clone()), name.template()].into_iter().flatten() {
             for directory in self.dialect.unit_directories() {
                 match self.candidate(&directory, &name) {
-                    Err(Stop::Failed(Failure::NotFound)) => {}
+                    Err(EmulationError::Failed(Failure::NotFound)) => {}
                     decided => return decided,
                 }
             }
@@ -129,20 +129,20 @@ impl Search<'_> {
         Err(Failure::NotFound.into())
     }
 
-    fn candidate(&self, directory: &TreePath, name: &UnitName) -> Result<File, Stop> {
+    fn candidate(&self, directory: &TreePath, name: &UnitName) -> Result<File, EmulationError> {
         let real = chroot::directory(self.tree, directory)?.ok_or(Failure::NotFound)?;
         let real = real.join(name.as_str()).expect("a unit name is one component");
         let named = directory.join(name.as_str()).expect("a unit name is one component");
         let found = self.tree.get(&real).ok_or(Failure::NotFound)?;
         match (found.kind, found.target) {
             (Kind::Symlink, Some(target)) => self.link(named, target, name),
-            (Kind::Symlink | Kind::Other, _) => Err(super::Undecided::Path(real).into()),
+            (Kind::Symlink | Kind::Other, _) => Err(super::Unsupported::Path(real).into()),
             (Kind::Directory, _) => Err(Failure::Unreadable(named).into()),
             (Kind::File, _) => self.regular(named, &real),
         }
     }
 
-    fn regular(&self, named: TreePath, real: &TreePath) -> Result<File, Stop> {
+    fn regular(&self, named: TreePath, real: &TreePath) -> Result<File, EmulationError> {
         match chroot::read(self.tree, real)? {
             Some(bytes) if bytes.is_empty() => Ok(File::Masked(named)),
             Some(bytes) => Ok(File::Regular { path: named, bytes }),
@@ -151,12 +151,17 @@ impl Search<'_> {
     }
 
     /// A link into a unit directory is an alias; one out of them is the unit itself, or its mask.
-    fn link(&self, link: TreePath, target: String, name: &UnitName) -> Result<File, Stop> {
+    fn link(
+        &self,
+        link: TreePath,
+        target: String,
+        name: &UnitName,
+    ) -> Result<File, EmulationError> {
         let absolute = chroot::absolute(&link, &target);
-        let leads_to = match chase(self.tree, &absolute, Last::Keep)? {
-            Chased::There(path) | Chased::Absent(path) => path,
-            Chased::NoWay => return Err(Failure::NotFound.into()),
-            Chased::Loop => return Err(Failure::Loop.into()),
+        let leads_to = match resolve_path(self.tree, &absolute, FinalComponent::NoFollow)? {
+            PathResolution::Found(path) | PathResolution::Missing(path) => path,
+            PathResolution::Unreachable => return Err(Failure::NotFound.into()),
+            PathResolution::Loop => return Err(Failure::Loop.into()),
         };
         if leads_to == path("/dev/null") {
             return Ok(File::Masked(link));
@@ -175,18 +180,27 @@ impl Search<'_> {
     }
 
     /// The file outside the unit directories that a link leads to.
-    fn linked(&self, link: TreePath, target: &str) -> Result<File, Stop> {
-        match chase(self.tree, target, Last::Follow)? {
-            Chased::There(real) | Chased::Absent(real) if real == path("/dev/null") => {
+    fn linked(&self, link: TreePath, target: &str) -> Result<File, EmulationError> {
+        match resolve_path(self.tree, target, FinalComponent::Follow)? {
+            PathResolution::Found(real) | PathResolution::Missing(real)
+                if real == path("/dev/null") =>
+            {
                 Ok(File::Masked(link))
             }
-            Chased::There(real) => self.regular(real.clone(), &real),
-            Chased::Absent(_) | Chased::NoWay => Err(Failure::NotFound.into()),
-            Chased::Loop => Err(Failure::Loop.into()),
+            PathResolution::Found(real) => self.regular(real.clone(), &real),
+            PathResolution::Missing(_) | PathResolution::Unreachable => {
+                Err(Failure::NotFound.into())
+            }
+            PathResolution::Loop => Err(Failure::Loop.into()),
         }
     }
 
-    fn install(&self, name: &UnitName, file: &TreePath, bytes: &[u8]) -> Result<Install, Stop> {
+    fn install(
+        &self,
+        name: &UnitName,
+        file: &TreePath,
+        bytes: &[u8],
+    ) -> Result<Install, EmulationError> {
         let mut reader = Reader { dialect: self.dialect, unit: name, install: Install::default() };
         reader.file(file, bytes)?;
         for (path, bytes) in self.dropins(name)? {
@@ -196,7 +210,7 @@ impl Search<'_> {
     }
 
     /// The drop-ins of a unit and its template, by file name; of equal names the instance's, then the more important directory's.
-    fn dropins(&self, name: &UnitName) -> Result<Vec<(TreePath, Bytes)>, Stop> {
+    fn dropins(&self, name: &UnitName) -> Result<Vec<(TreePath, Bytes)>, EmulationError> {
         let mut directories = Vec::new();
         for name in [Some(name.clone()), name.template()].into_iter().flatten() {
             for directory in self.dialect.unit_directories() {
@@ -206,11 +220,13 @@ impl Search<'_> {
         }
         let mut files = Vec::new();
         for file in conf_files(self.tree, &directories, ".conf")? {
-            let real = match chase(self.tree, &file.to_string(), Last::Follow)? {
-                Chased::There(real) => real,
-                Chased::Absent(real) if real == path("/dev/null") => continue,
-                Chased::Absent(_) | Chased::NoWay => return Err(Failure::NotFound.into()),
-                Chased::Loop => return Err(Failure::Loop.into()),
+            let real = match resolve_path(self.tree, &file.to_string(), FinalComponent::Follow)? {
+                PathResolution::Found(real) => real,
+                PathResolution::Missing(real) if real == path("/dev/null") => continue,
+                PathResolution::Missing(_) | PathResolution::Unreachable => {
+                    return Err(Failure::NotFound.into());
+                }
+                PathResolution::Loop => return Err(Failure::Loop.into()),
             };
             let bytes = chroot::read(self.tree, &real)?.ok_or(Failure::Unreadable(file.clone()))?;
             files.push((file, bytes));
@@ -224,7 +240,7 @@ pub(super) fn conf_files(
     tree: &Overlay<'_>,
     directories: &[TreePath],
     ending: &str,
-) -> Result<Vec<TreePath>, super::Undecided> {
+) -> Result<Vec<TreePath>, super::Unsupported> {
     let mut files: Vec<TreePath> = Vec::new();
     for directory in directories {
         for (file, _) in chroot::list(tree, directory)? {

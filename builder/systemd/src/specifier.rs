@@ -1,7 +1,7 @@
 //! The `%` specifiers of `[Install]`, as far as the unit's name gives their value.
 
+use super::error::Unsupported;
 use super::name::UnitName;
-use super::undecided::Undecided;
 
 /// A letter that is no specifier there: `systemctl` leaves the word out and fails at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(super) struct NoSpecifier(pub(super) String);
 pub(super) fn expand(
     word: &str,
     unit: &UnitName,
-) -> Result<Result<String, NoSpecifier>, Undecided> {
+) -> Result<Result<String, NoSpecifier>, Unsupported> {
     let mut expanded = String::new();
     let mut chars = word.chars();
     while let Some(c) = chars.next() {
@@ -31,7 +31,7 @@ pub(super) fn expand(
             Some('U' | 'G') => "0",
             Some('%') | None => "%",
             Some(specifier) if "aAbBHlmMoqvwW".contains(specifier) => {
-                return Err(Undecided::Specifier { unit: unit.to_string(), specifier });
+                return Err(Unsupported::Specifier { unit: unit.to_string(), specifier });
             }
             Some(_) => return Ok(Err(NoSpecifier(word.to_owned()))),
         });
@@ -58,6 +58,6 @@ mod tests {
         for word in ["%z", "%P", "%I", "%t"] {
             assert_eq!(expand(word, &unit), Ok(Err(NoSpecifier(word.to_owned()))), "{word}");
         }
-        assert!(matches!(expand("%H", &unit), Err(Undecided::Specifier { specifier: 'H', .. })));
+        assert!(matches!(expand("%H", &unit), Err(Unsupported::Specifier { specifier: 'H', .. })));
     }
 }

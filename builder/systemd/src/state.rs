@@ -6,9 +6,9 @@ use mosb_image::tree::Kind;
 
 use super::chroot;
 use super::dialect::{CONFIG, Dialect, path};
+use super::error::{Failure, Unsupported, split_failure};
 use super::name::{NameKind, UnitName};
 use super::search::{Mode, Search, Unit};
-use super::undecided::{Failure, Undecided, failed};
 
 /// What `systemctl is-enabled` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,9 +90,9 @@ pub(super) fn state(
     tree: &Overlay<'_>,
     dialect: &Dialect,
     name: &UnitName,
-) -> Result<EnabledState, Undecided> {
+) -> Result<EnabledState, Unsupported> {
     let mode = Mode { load: true, follow_config: true };
-    let unit = match failed(Search { tree, dialect }.unit(name, mode))? {
+    let unit = match split_failure(Search { tree, dialect }.unit(name, mode))? {
         Ok(unit) => unit,
         Err(Failure::NotFound) => return Ok(EnabledState::NotFound),
         Err(_) => return Ok(EnabledState::Bad),
@@ -154,7 +154,7 @@ enum InDirectory {
 
 impl Links<'_> {
     /// What the links in all unit directories say; those in `/etc` come first, those of the vendor count for instances only.
-    fn find(&self, names: Names) -> Result<Option<EnabledState>, Undecided> {
+    fn find(&self, names: Names) -> Result<Option<EnabledState>, Unsupported> {
         let (mut runtime, mut vendor, mut linked, mut linked_runtime) =
             (false, false, false, false);
         let mut below_unit = false;
@@ -185,7 +185,7 @@ impl Links<'_> {
         directory: &TreePath,
         names: Names,
         below_unit: bool,
-    ) -> Result<InDirectory, Undecided> {
+    ) -> Result<InDirectory, Unsupported> {
         let mut result = InDirectory::Nothing;
         for (child, found) in chroot::list(self.tree, directory)? {
             match (found.kind, &found.target) {

@@ -22,9 +22,9 @@ impl DecisionBuilder<'_> {
         let newest = seen.pods().max_by_key(created);
         let result = self.snapshot.results.get(&build.metadata.name);
         let result = result.filter(|result| result.job_uid == seen.workload.uid());
-        let told_by = result.map(|result| result.outcome.told_by());
+        let step = result.map(|result| result.outcome.step());
         let attempt = attempt_of(&seen.workload);
-        let archive = newest.and_then(|pod| ArchiveLogs::of(build, attempt, pod, told_by));
+        let archive = newest.and_then(|pod| ArchiveLogs::of(build, attempt, pod, step));
         self.actions.extend(archive.map(|archive| Action::ArchiveLogs(Box::new(archive))));
     }
 }

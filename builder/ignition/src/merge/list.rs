@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::node::{By, Node, Said};
+use super::node::{By, Node, ValueOrigin};
 use crate::schema::{Items, Key, Kind, Merging};
 
 /// The entries, without those that were taken away.
@@ -20,7 +20,7 @@ pub(super) struct List {
 pub(super) struct Entry {
     pub node: Node,
     /// Who had it first, and whose of another list it took away.
-    pub said: Said,
+    pub value_origin: ValueOrigin,
 }
 
 impl List {
@@ -52,13 +52,13 @@ impl List {
             }
             self.entries.push(Some(Entry {
                 node: Node::whole(value, by.origin),
-                said: Said::by(by.origin),
+                value_origin: ValueOrigin::new(by.origin),
             }));
         }
     }
 
     /// Takes away the entries that have the keys of `values`, which another list holds from now on. Gives, if that is
-    /// to be remembered, these keys and who had said any of the entries.
+    /// to be remembered, these keys and who had value_origin any of the entries.
     pub fn take_away(
         &mut self,
         items: Items,
@@ -73,7 +73,7 @@ impl List {
             let entry = self.entries[at].take();
             if let Some(entry) = entry.filter(|_| by.explaining) {
                 let mut origins = Vec::new();
-                entry.said.all(&mut origins);
+                entry.value_origin.all(&mut origins);
                 entry.node.origins(&mut origins);
                 taken.push((key, origins));
             }
@@ -81,23 +81,23 @@ impl List {
         taken
     }
 
-    /// The entries of these keys took away what these configs had said.
+    /// The entries of these keys took away what these configs had value_origin.
     pub fn took_away(&mut self, taken: Vec<(String, Vec<usize>)>) {
         for (key, origins) in taken {
             let at = self.index.get(&key).copied();
             if let Some(entry) = at.and_then(|at| self.entries[at].as_mut()) {
-                let said = match &mut entry.node {
-                    Node::Whole(Value::String(_), said) => said,
-                    _ => &mut entry.said,
+                let value_origin = match &mut entry.node {
+                    Node::Whole(Value::String(_), value_origin) => value_origin,
+                    _ => &mut entry.value_origin,
                 };
-                said.over.extend(origins);
+                value_origin.over.extend(origins);
             }
         }
     }
 
     pub fn origins(&self, origins: &mut Vec<usize>) {
         for entry in self.entries() {
-            entry.said.all(origins);
+            entry.value_origin.all(origins);
             entry.node.origins(origins);
         }
     }

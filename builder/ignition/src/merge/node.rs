@@ -13,27 +13,27 @@ use crate::schema::{Items, Kind, Merging, Object};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct By {
     pub origin: usize,
-    /// Whether it is remembered who said what.
+    /// Whether it is remembered who value_origin what.
     pub explaining: bool,
 }
 
-/// Who said something.
+/// Who value_origin something.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct ValueOrigin {
     /// Whose word counts.
     pub from: usize,
     /// Whose did before.
     pub over: Vec<usize>,
 }
 
-impl Said {
-    pub fn by(from: usize) -> Self {
+impl ValueOrigin {
+    pub fn new(from: usize) -> Self {
         let over = Vec::new();
         Self { from, over }
     }
 
     /// Now it is another's word that counts.
-    pub fn again(&mut self, by: By) {
+    pub fn override_by(&mut self, by: By) {
         if by.explaining {
             self.over.push(self.from);
         }
@@ -52,8 +52,8 @@ pub(super) type Fields = BTreeMap<String, Node>;
 /// What has been merged so far at one place.
 #[derive(Debug)]
 pub(super) enum Node {
-    /// A scalar or contents; or anything that only one config has said yet.
-    Whole(Value, Said),
+    /// A scalar or contents; or anything that only one config has value_origin yet.
+    Whole(Value, ValueOrigin),
     Fields(Fields),
     List(List),
 }
@@ -64,7 +64,7 @@ impl Node {
     }
 
     pub fn whole(value: Value, from: usize) -> Self {
-        Self::Whole(value, Said::by(from))
+        Self::Whole(value, ValueOrigin::new(from))
     }
 
     /// Merges a later config's `value` over this one. Both have the shape that `kind` tells.
@@ -84,9 +84,9 @@ impl Node {
 
     fn replace(&mut self, value: Value, by: By) {
         match self {
-            Self::Whole(old, said) => {
+            Self::Whole(old, value_origin) => {
                 *old = value;
-                said.again(by);
+                value_origin.override_by(by);
             }
             Self::Fields(_) | Self::List(_) => *self = Self::whole(value, by.origin),
         }
@@ -94,11 +94,11 @@ impl Node {
 
     /// Contents without a source of their own change only what they say of the earlier one.
     fn add_beside(&mut self, members: Map<String, Value>, by: By) {
-        if let Self::Whole(old, said) = self {
+        if let Self::Whole(old, value_origin) = self {
             for (field, value) in members {
                 old[field] = value;
             }
-            said.again(by);
+            value_origin.override_by(by);
         }
     }
 
@@ -138,10 +138,10 @@ impl Node {
 
     /// Takes the object apart.
     fn fields(&mut self) -> &mut Fields {
-        if let Self::Whole(Value::Object(members), said) = self {
+        if let Self::Whole(Value::Object(members), value_origin) = self {
             let apart = mem::take(members).into_iter();
             *self = Self::Fields(
-                apart.map(|(name, value)| (name, Self::whole(value, said.from))).collect(),
+                apart.map(|(name, value)| (name, Self::whole(value, value_origin.from))).collect(),
             );
         }
         match self {
@@ -154,8 +154,8 @@ impl Node {
 
     /// Takes the list apart.
     fn list(&mut self, items: Items, merging: Merging) -> &mut List {
-        if let Self::Whole(Value::Array(values), said) = self {
-            *self = Self::List(List::new(items, merging, mem::take(values), said.from));
+        if let Self::Whole(Value::Array(values), value_origin) = self {
+            *self = Self::List(List::new(items, merging, mem::take(values), value_origin.from));
         }
         match self {
             Self::List(list) => list,
@@ -175,10 +175,10 @@ impl Node {
         }
     }
 
-    /// Everyone who said any of it.
+    /// Everyone who value_origin any of it.
     pub fn origins(&self, origins: &mut Vec<usize>) {
         match self {
-            Self::Whole(_, said) => said.all(origins),
+            Self::Whole(_, value_origin) => value_origin.all(origins),
             Self::Fields(fields) => fields.values().for_each(|node| node.origins(origins)),
             Self::List(list) => list.origins(origins),
         }

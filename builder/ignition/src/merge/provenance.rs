@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::node::{Node, Said};
+use super::node::{Node, ValueOrigin};
 use crate::schema::{CONFIG, Items, Key, Kind};
 
 /// Where one thing that a config says comes from.
@@ -14,7 +14,7 @@ pub struct Provenance {
     pub place: String,
     /// The config whose word counts; of an entry that is an object, the one that first had it.
     pub from: usize,
-    /// The other configs that said something else or the same here, ascending. Of an entry, those whose file,
+    /// The other configs that value_origin something else or the same here, ascending. Of an entry, those whose file,
     /// directory, link or argument in another list it took away.
     pub overrides: Vec<usize>,
 }
@@ -22,22 +22,22 @@ pub struct Provenance {
 /// Tells of all that stands in the config, in its order.
 pub(super) fn of(config: &Node) -> Vec<Provenance> {
     let (place, told) = Default::default();
-    let mut teller = Teller { place, told };
+    let mut teller = ProvenanceCollector { place, told };
     teller.node(Kind::Object(&CONFIG), config);
     teller.told
 }
 
 /// Walks through the config.
-struct Teller {
+struct ProvenanceCollector {
     /// Where it is.
     place: String,
     told: Vec<Provenance>,
 }
 
-impl Teller {
+impl ProvenanceCollector {
     fn node(&mut self, kind: Kind, node: &Node) {
         match (kind, node) {
-            (kind, Node::Whole(value, said)) => self.value(kind, value, said),
+            (kind, Node::Whole(value, value_origin)) => self.value(kind, value, value_origin),
             (Kind::Object(of), Node::Fields(fields)) => {
                 for (name, node) in fields {
                     if let Some(field) = of.field(name) {
@@ -49,7 +49,7 @@ impl Teller {
                 for (number, entry) in list.entries().enumerate() {
                     let scalar = |field: &str| entry.node.scalar(field);
                     self.within_entry(&name(items, number, scalar), |teller| {
-                        teller.entry(items, &entry.said);
+                        teller.entry(items, &entry.value_origin);
                         teller.node(items.kind(), &entry.node);
                     });
                 }
@@ -58,13 +58,15 @@ impl Teller {
         }
     }
 
-    /// What one config alone said.
-    fn value(&mut self, kind: Kind, value: &Value, said: &Said) {
+    /// What one config alone value_origin.
+    fn value(&mut self, kind: Kind, value: &Value, value_origin: &ValueOrigin) {
         match (kind, value) {
             (Kind::Object(of), Value::Object(members)) if of.whole_with.is_none() => {
                 for (name, value) in members {
                     if let Some(field) = of.field(name) {
-                        self.within_field(name, |teller| teller.value(field.kind, value, said));
+                        self.within_field(name, |teller| {
+                            teller.value(field.kind, value, value_origin)
+                        });
                     }
                 }
             }
@@ -75,28 +77,32 @@ impl Teller {
                         Items::Names | Items::Texts => Some(value),
                     };
                     self.within_entry(&name(items, number, scalar), |teller| {
-                        teller.entry(items, said);
-                        teller.value(items.kind(), value, said);
+                        teller.entry(items, value_origin);
+                        teller.value(items.kind(), value, value_origin);
                     });
                 }
             }
-            _ => self.tell(said),
+            _ => self.record(value_origin),
         }
     }
 
     /// An entry of a list, if that is more than the one value it holds.
-    fn entry(&mut self, items: Items, said: &Said) {
+    fn entry(&mut self, items: Items, value_origin: &ValueOrigin) {
         if matches!(items, Items::Objects(of) if of.whole_with.is_none()) {
-            self.tell(said);
+            self.record(value_origin);
         }
     }
 
-    fn tell(&mut self, said: &Said) {
-        let mut overrides = said.over.clone();
+    fn record(&mut self, value_origin: &ValueOrigin) {
+        let mut overrides = value_origin.over.clone();
         overrides.sort_unstable();
         overrides.dedup();
-        overrides.retain(|origin| *origin != said.from);
-        self.told.push(Provenance { place: self.place.clone(), from: said.from, overrides });
+        overrides.retain(|origin| *origin != value_origin.from);
+        self.told.push(Provenance {
+            place: self.place.clone(),
+            from: value_origin.from,
+            overrides,
+        });
     }
 
     fn within_field(&mut self, name: &str, tell: impl FnOnce(&mut Self)) {

@@ -115,10 +115,10 @@ fn nothing_shows_a_secret() {
     let mut merger = Merger::explaining();
     merger.add(0, document(config.clone()));
     let before = format!("{merger:?}");
-    let said = format!("{before} {:?} {:?}", merger.finish(), told([config]));
+    let value_origin = format!("{before} {:?} {:?}", merger.finish(), told([config]));
     let shown = "storage.luks[l].clevis.tang[0].url";
-    assert!(said.contains(shown), "{said}");
-    assert!(!said.contains("hunter2"), "{said}");
+    assert!(value_origin.contains(shown), "{value_origin}");
+    assert!(!value_origin.contains("hunter2"), "{value_origin}");
 }
 
 #[test]

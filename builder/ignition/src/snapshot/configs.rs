@@ -62,8 +62,8 @@ pub fn configs(
         way.take_settings(document.as_json(), &top).and_then(|()| way.resolve(document, &top));
     match resolved {
         Ok(document) => Ok(way.arrive(document)),
-        Err(Stop::Needs(needs)) => Ok(Resolution::Needs(needs.into_references())),
-        Err(Stop::Wrong(problems)) => Err(Error::Invalid { problems }),
+        Err(ResolveError::Needs(needs)) => Ok(Resolution::Needs(needs.into_references())),
+        Err(ResolveError::Wrong(problems)) => Err(Error::Invalid { problems }),
     }
 }
 
@@ -73,7 +73,7 @@ fn refers(document: &Document) -> bool {
 
 /// Why it does not go on.
 #[derive(Debug)]
-enum Stop {
+enum ResolveError {
     Needs(Needs),
     Wrong(Vec<Finding>),
 }
@@ -97,8 +97,8 @@ impl Step<'_> {
         Step { before: Some(self), field, url: None, depth: self.depth + 1 }
     }
 
-    fn wrong(&self, problem: Finding) -> Stop {
-        Stop::Wrong(vec![self.place(problem)])
+    fn wrong(&self, problem: Finding) -> ResolveError {
+        ResolveError::Wrong(vec![self.place(problem)])
     }
 
     /// The finding, about a field of the config that this step led to, or about the step itself.
@@ -148,7 +148,7 @@ impl Way<'_> {
         Resolution::Done(Resolved { document, warnings: self.warnings })
     }
 
-    fn resolve(&mut self, document: Document, at: &Step<'_>) -> Result<Document, Stop> {
+    fn resolve(&mut self, document: Document, at: &Step<'_>) -> Result<Document, ResolveError> {
         let mut config = document.into_json();
         let said = config
             .get_mut("ignition")
@@ -180,7 +180,7 @@ impl Way<'_> {
     }
 
     /// From now on the settings of this config hold.
-    fn take_settings(&mut self, config: &Value, at: &Step<'_>) -> Result<(), Stop> {
+    fn take_settings(&mut self, config: &Value, at: &Step<'_>) -> Result<(), ResolveError> {
         let before = self.settings.authorities.clone();
         let settings = Settings::of(config, before).map_err(|problem| at.wrong(problem))?;
         self.settings = Arc::new(settings);
@@ -193,15 +193,15 @@ impl Way<'_> {
             let mut step = at.to(field);
             match self.authority(resource.as_object().unwrap_or(&empty), &mut step) {
                 Ok(bytes) => opened.push(bytes),
-                Err(Stop::Needs(more)) => needs.append(more),
-                Err(Stop::Wrong(more)) => problems.extend(more),
+                Err(ResolveError::Needs(more)) => needs.append(more),
+                Err(ResolveError::Wrong(more)) => problems.extend(more),
             }
         }
         if !problems.is_empty() {
-            return Err(Stop::Wrong(problems));
+            return Err(ResolveError::Wrong(problems));
         }
         if !needs.is_empty() {
-            return Err(Stop::Needs(needs));
+            return Err(ResolveError::Needs(needs));
         }
         // A config without authorities leaves those of before in place.
         if !opened.is_empty() {
@@ -215,7 +215,7 @@ impl Way<'_> {
         &mut self,
         resource: &Map<String, Value>,
         step: &mut Step<'_>,
-    ) -> Result<Bytes, Stop> {
+    ) -> Result<Bytes, ResolveError> {
         let source = resource.get("source").and_then(Value::as_str);
         let source = source.unwrap_or_default();
         if let Some(opened) = self.authorities.get(source) {
@@ -232,7 +232,7 @@ impl Way<'_> {
         &mut self,
         resource: &Map<String, Value>,
         step: &mut Step<'_>,
-    ) -> Result<Document, Stop> {
+    ) -> Result<Document, ResolveError> {
         self.followed += 1;
         if self.followed > MOST {
             let message = format!(
@@ -254,7 +254,7 @@ impl Way<'_> {
             .map_err(|error| wrong(format!("the config is no JSON: {error}")))?;
         let read = Document::read(&config).map_err(|error| match error {
             Error::Invalid { problems } => {
-                Stop::Wrong(problems.into_iter().map(|p| step.place(p)).collect())
+                ResolveError::Wrong(problems.into_iter().map(|p| step.place(p)).collect())
             }
             other => step.wrong(Finding::new(other.reason(), other.to_string())),
         })?;
@@ -271,7 +271,11 @@ impl Way<'_> {
     }
 
     /// The opened bytes of a resource.
-    fn bytes(&mut self, resource: &Map<String, Value>, step: &mut Step<'_>) -> Result<Bytes, Stop> {
+    fn bytes(
+        &mut self,
+        resource: &Map<String, Value>,
+        step: &mut Step<'_>,
+    ) -> Result<Bytes, ResolveError> {
         let source = resource.get("source").and_then(Value::as_str);
         let opened = match Source::read(source).map_err(|problem| step.wrong(problem))? {
             Source::Nothing => Err(Finding::new(
@@ -293,7 +297,7 @@ impl Way<'_> {
                 let Some(bytes) = self.contents.get(&request) else {
                     let mut needs = Needs::default();
                     needs.add(request, step);
-                    return Err(Stop::Needs(needs));
+                    return Err(ResolveError::Needs(needs));
                 };
                 let opened = check::open_fetched(resource, bytes, &request.shown())
                     .map_err(|problem| step.wrong(problem))?;

@@ -22,7 +22,7 @@ pub(super) fn read<'v>(
     for (index, (_, mount)) in read.into_iter().enumerate() {
         if let Some(mount) = mount {
             let to = format!("storage.filesystems[{}]", made.len());
-            origins.moved(to, format!("storage.filesystems[{index}].mount"));
+            origins.add(to, format!("storage.filesystems[{index}].mount"));
             made.push(mount.into());
         }
     }

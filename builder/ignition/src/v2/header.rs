@@ -13,7 +13,7 @@ pub(super) fn read(root: &mut Object<'_, '_>, origins: &mut Origins) -> Option<V
     let mut ignition = root.object("ignition");
     ignition.text("version");
     let config = references(&mut ignition.object("config"));
-    origins.moved("ignition.config.merge", "ignition.config.append");
+    origins.add("ignition.config.merge", "ignition.config.append");
     let mut fields =
         object([("version", Some(SpecVersion::V3_5.as_str().into())), ("config", config)]);
     if ignition.has("timeouts", SpecV2::V2_1) {

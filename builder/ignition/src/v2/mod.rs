@@ -107,10 +107,11 @@ fn read(config: &Value, sink: &Sink, origins: &mut Origins) -> Value {
 
 /// What spec 3.5.0 says of the translation, told of the config: problems and warnings.
 fn judge(config: &Value, origins: &Origins) -> (Vec<Finding>, Vec<Finding>) {
-    let told = |findings: Vec<Finding>| findings.into_iter().map(|f| origins.told(f)).collect();
+    let relocate =
+        |findings: Vec<Finding>| findings.into_iter().map(|f| origins.relocate(f)).collect();
     match super::judge(config, SpecVersion::V3_5, Remote::Allowed) {
-        Ok(parsed) => (vec![], told(parsed.warnings)),
-        Err(Error::Invalid { problems }) => (told(problems), vec![]),
+        Ok(parsed) => (vec![], relocate(parsed.warnings)),
+        Err(Error::Invalid { problems }) => (relocate(problems), vec![]),
         Err(Error::OldSpec { .. } | Error::UnknownSpec { .. }) => {
             unreachable!("the version is given")
         }

@@ -26,7 +26,7 @@ impl Origins {
     }
 
     /// What stands at `to`, and all within, was made of what stands at `from`.
-    pub fn moved(&mut self, to: impl Into<String>, from: impl Into<String>) {
+    pub fn add(&mut self, to: impl Into<String>, from: impl Into<String>) {
         let (to, from) = (to.into(), from.into());
         if to != from {
             self.places.insert(to, from);
@@ -34,7 +34,7 @@ impl Origins {
     }
 
     /// The same finding, about the place in the config as it was written.
-    pub fn told(&self, mut finding: Finding) -> Finding {
+    pub fn relocate(&self, mut finding: Finding) -> Finding {
         let Some(place) = finding.object.as_deref() else {
             return finding;
         };
@@ -72,9 +72,9 @@ mod tests {
     #[test]
     fn the_innermost_place_that_is_known_counts() {
         let mut origins = Origins::default();
-        origins.moved("a.b", "x");
-        origins.moved("a.b[1].c", "y[0]");
-        origins.moved("a.same", "a.same");
+        origins.add("a.b", "x");
+        origins.add("a.b[1].c", "y[0]");
+        origins.add("a.same", "a.same");
         for (place, want) in [
             ("a", "a"),
             ("a.b", "x"),
@@ -84,7 +84,7 @@ mod tests {
             ("a.bc", "a.bc"),
             ("a.same", "a.same"),
         ] {
-            let told = origins.told(Finding::new("bad-path", "").object(place));
+            let told = origins.relocate(Finding::new("bad-path", "").object(place));
             assert_eq!(told.object.as_deref(), Some(want), "{place}");
         }
     }

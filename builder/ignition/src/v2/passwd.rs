@@ -74,7 +74,7 @@ fn by_name(list: &str, entries: Vec<Fields>, origins: &mut Origins) -> Vec<Value
         match out.get_mut(place) {
             Some(earlier) => say_again(earlier, fields, &["groups", "sshAuthorizedKeys"]),
             None => {
-                origins.moved(format!("{list}[{place}]"), format!("{list}[{index}]"));
+                origins.add(format!("{list}[{place}]"), format!("{list}[{index}]"));
                 out.push(fields);
             }
         }

@@ -34,12 +34,12 @@ pub(super) fn join(
         let (node, appended) = &mut out[place];
         if file.append {
             let part = appended.len();
-            origins.moved(format!("{to}.append[{part}]"), format!("{from}.contents"));
+            origins.add(format!("{to}.append[{part}]"), format!("{from}.contents"));
             appended.push(file.contents.into());
             if is_first {
                 *node = file.node;
                 node.insert("overwrite".to_owned(), false.into());
-                origins.moved(&to, &from);
+                origins.add(&to, &from);
             } else {
                 let said = |key: &String| matches!(key.as_str(), "mode" | "user" | "group");
                 node.extend(file.node.into_iter().filter(|(key, _)| said(key)));
@@ -49,7 +49,7 @@ pub(super) fn join(
             node.entry("overwrite").or_insert(true.into());
             node.insert("contents".to_owned(), file.contents.into());
             appended.clear();
-            origins.moved(&to, &from);
+            origins.add(&to, &from);
         }
     }
     let files = out.into_iter().map(|(mut node, appended)| {
@@ -66,7 +66,7 @@ pub(super) fn last_of_each(key: &str, nodes: Vec<Fields>, origins: &mut Origins)
     for (index, node) in nodes.into_iter().enumerate() {
         let place = places.of(node.get("path"), out.len(), origins);
         let to = format!("storage.{key}[{place}]");
-        origins.moved(to, format!("storage.{key}[{index}]"));
+        origins.add(to, format!("storage.{key}[{index}]"));
         match out.get_mut(place) {
             Some(earlier) => *earlier = Value::Object(node),
             None => out.push(Value::Object(node)),

@@ -57,10 +57,10 @@ fn by_name(units: Vec<Unit>, origins: &mut Origins) -> Vec<Value> {
         let place = places.of(unit.fields.get("name"), out.len(), origins);
         let (to, from) = (format!("systemd.units[{place}]"), format!("systemd.units[{index}]"));
         if place == out.len() {
-            origins.moved(&to, &from);
+            origins.add(&to, &from);
             out.push(Gathered::default());
         } else if unit.fields.contains_key("contents") {
-            origins.moved(format!("{to}.contents"), format!("{from}.contents"));
+            origins.add(format!("{to}.contents"), format!("{from}.contents"));
         }
         let gathered = &mut out[place];
         say_again(&mut gathered.fields, unit.fields, &[]);
@@ -71,7 +71,7 @@ fn by_name(units: Vec<Unit>, origins: &mut Origins) -> Vec<Value> {
                 dropins.push(Fields::new());
             }
             say_again(&mut dropins[place], dropin, &[]);
-            origins.moved(format!("{to}.dropins[{place}]"), format!("{from}.dropins[{index}]"));
+            origins.add(format!("{to}.dropins[{place}]"), format!("{from}.dropins[{index}]"));
         }
     }
     let units = out.into_iter().map(|unit| {

@@ -16,7 +16,7 @@ pub(super) fn translated(version: &str, mut config: Value) -> Result<Value, Vec<
             }
             Ok(config)
         }
-        Err(Error::Invalid { problems }) => Err(told(&problems)),
+        Err(Error::Invalid { problems }) => Err(codes_at(&problems)),
         Err(other) => panic!("{other}"),
     }
 }
@@ -24,10 +24,10 @@ pub(super) fn translated(version: &str, mut config: Value) -> Result<Value, Vec<
 /// Place and code of each warning of a config that holds.
 pub(super) fn warned(version: &str, mut config: Value) -> Vec<String> {
     config["ignition"]["version"] = version.into();
-    told(&translate(&config).unwrap().warnings)
+    codes_at(&translate(&config).unwrap().warnings)
 }
 
-fn told(findings: &[Finding]) -> Vec<String> {
+fn codes_at(findings: &[Finding]) -> Vec<String> {
     let told = |f: &Finding| format!("{}: {}", f.object.as_deref().unwrap_or("?"), f.code);
     findings.iter().map(told).collect()
 }

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::tree::kept;
+use super::super::tree::retained;
 use super::{EntryError, Error, Layer};
 
 /// Layers of an image; Linux's overlayfs takes 500 (`OVL_MAX_STACK`).
@@ -19,7 +19,7 @@ pub(crate) const MOST_PATH_BYTES: u64 = 128 << 20;
 /// Bytes of all layers unpacked, tables of contents included.
 pub(crate) const MOST_UNPACKED: u64 = 64 << 30;
 /// Bytes of contents that are kept in memory before it is known which of them decide something. What comes after is read again.
-const MOST_CONTENT: u64 = 4 * kept::MOST;
+const MOST_CONTENT: u64 = 4 * retained::MAX_TOTAL_SIZE;
 
 /// What the layers of one image took so far; a clone counts for the same image.
 #[derive(Debug, Clone, Default)]

@@ -48,19 +48,19 @@ pub struct TarEntry {
 
 /// Why reading a tar ended.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum ReadError {
     Io(io::Error),
     Entry { entry: String, cause: EntryError },
 }
 
-impl From<io::Error> for Stop {
+impl From<io::Error> for ReadError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-fn stop(path: &[u8]) -> impl FnOnce(EntryError) -> Stop + '_ {
-    move |cause| Stop::Entry { entry: String::from_utf8_lossy(path).into_owned(), cause }
+fn stop(path: &[u8]) -> impl FnOnce(EntryError) -> ReadError + '_ {
+    move |cause| ReadError::Entry { entry: String::from_utf8_lossy(path).into_owned(), cause }
 }
 
 fn too_much(what: &'static str, limit: u64, found: u64) -> EntryError {
@@ -83,7 +83,7 @@ impl<R: BufRead> Entries<R> {
     }
 
     /// The next entry; what was not read of the one before is skipped.
-    pub(super) fn next(&mut self) -> Result<Option<TarEntry>, Stop> {
+    pub(super) fn next(&mut self) -> Result<Option<TarEntry>, ReadError> {
         let (mut pax, mut long_path, mut long_link) = (Pax::default(), None, None);
         loop {
             let Some(header) = self.header()? else {
@@ -114,7 +114,7 @@ impl<R: BufRead> Entries<R> {
         path: &[u8],
         link: Option<Vec<u8>>,
         pax: &Pax,
-    ) -> Result<TarEntry, Stop> {
+    ) -> Result<TarEntry, ReadError> {
         let link = link.as_deref().unwrap_or(&header.link);
         let stored = pax.size.unwrap_or(header.size);
         let real = pax.real_size.or(header.sparse.map(|(size, _)| size));
@@ -158,7 +158,7 @@ impl<R: BufRead> Entries<R> {
         self.padding = content.wrapping_neg() % BLOCK as u64;
     }
 
-    fn header(&mut self) -> Result<Option<Header>, Stop> {
+    fn header(&mut self) -> Result<Option<Header>, ReadError> {
         self.skip()?;
         let Some(block) = self.block()? else {
             return Ok(None);
@@ -176,7 +176,7 @@ impl<R: BufRead> Entries<R> {
     }
 
     /// The next block; `None` at the end.
-    fn block(&mut self) -> Result<Option<[u8; BLOCK]>, Stop> {
+    fn block(&mut self) -> Result<Option<[u8; BLOCK]>, ReadError> {
         let mut block = [0; BLOCK];
         if self.reader.fill_buf()?.is_empty() {
             return Ok(None);
@@ -185,7 +185,7 @@ impl<R: BufRead> Entries<R> {
         Ok(Some(block))
     }
 
-    fn meta(&mut self, header: &Header) -> Result<Vec<u8>, Stop> {
+    fn meta(&mut self, header: &Header) -> Result<Vec<u8>, ReadError> {
         if header.size > MOST_META_BYTES {
             let what = "bytes of PAX header or long name";
             let cause = too_much(what, MOST_META_BYTES, header.size);
@@ -194,14 +194,14 @@ impl<R: BufRead> Entries<R> {
         self.content()
     }
 
-    fn long_name(&mut self, header: &Header) -> Result<Vec<u8>, Stop> {
+    fn long_name(&mut self, header: &Header) -> Result<Vec<u8>, ReadError> {
         let mut name = self.meta(header)?;
         let end = name.iter().position(|b| *b == 0);
         name.truncate(end.unwrap_or(name.len()));
         Ok(name)
     }
 
-    fn skip_sparse_map(&mut self, path: &[u8]) -> Result<(), Stop> {
+    fn skip_sparse_map(&mut self, path: &[u8]) -> Result<(), ReadError> {
         // A block holds 21 pieces and says at byte 504 whether another block follows.
         for _ in 0..MOST_META_BYTES / BLOCK as u64 {
             match self.block()? {
@@ -216,7 +216,7 @@ impl<R: BufRead> Entries<R> {
     }
 
     /// All of the present entry's content; the caller has seen that its size is bearable.
-    pub(super) fn content(&mut self) -> Result<Vec<u8>, Stop> {
+    pub(super) fn content(&mut self) -> Result<Vec<u8>, ReadError> {
         let mut content = Vec::new();
         let got = (&mut self.reader).take(self.left).read_to_end(&mut content)?;
         if got as u64 != self.left {
@@ -227,14 +227,14 @@ impl<R: BufRead> Entries<R> {
     }
 
     /// What of the present entry's content is at hand, without taking it.
-    pub(super) fn peek(&mut self) -> Result<&[u8], Stop> {
+    pub(super) fn peek(&mut self) -> Result<&[u8], ReadError> {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         let buffer = self.reader.fill_buf()?;
         Ok(&buffer[..buffer.len().min(left)])
     }
 
     /// Reads what is behind the end of the tar, which counts for its digest.
-    pub(super) fn drain(&mut self) -> Result<(), Stop> {
+    pub(super) fn drain(&mut self) -> Result<(), ReadError> {
         loop {
             match self.reader.fill_buf()?.len() {
                 0 => return Ok(()),
@@ -243,7 +243,7 @@ impl<R: BufRead> Entries<R> {
         }
     }
 
-    fn skip(&mut self) -> Result<(), Stop> {
+    fn skip(&mut self) -> Result<(), ReadError> {
         let rest = self.left.checked_add(self.padding);
         let mut rest = rest.ok_or_else(|| stop(b"")(EntryError::Number("size")))?;
         while rest > 0 {
@@ -264,9 +264,9 @@ impl<R: BufRead> Entries<R> {
     }
 }
 
-fn truncated(error: io::Error) -> Stop {
+fn truncated(error: io::Error) -> ReadError {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         return stop(b"")(EntryError::Truncated);
     }
-    Stop::Io(error)
+    ReadError::Io(error)
 }

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::entries::{Stop, TarEntry, What};
+use super::entries::{ReadError, TarEntry, What};
 use super::read::{Named, named};
 use super::unpack::unpack;
 use super::{Budget, Error, Layer};
@@ -86,14 +86,14 @@ pub fn read_file(
     })
 }
 
-fn listed(entry: TarEntry) -> Result<Option<Listed>, Stop> {
+fn listed(entry: TarEntry) -> Result<Option<Listed>, ReadError> {
     let (path, whiteout) = match named(&entry.path) {
         Ok(Named::Path) => (entry.path.clone(), None),
         Ok(Named::Whiteout(path)) => (path, Some(ListedKind::Whiteout)),
         Ok(Named::Opaque(path)) => (path.to_vec(), Some(ListedKind::Opaque)),
         Ok(Named::Nothing) => return Ok(None),
         Err(cause) => {
-            return Err(Stop::Entry {
+            return Err(ReadError::Entry {
                 entry: String::from_utf8_lossy(&entry.path).into_owned(),
                 cause,
             });

@@ -2,8 +2,8 @@
 
 use std::io::{BufRead, Read};
 
-use super::super::tree::{Kind, kept};
-use super::entries::{Entries, Stop, TarEntry, What};
+use super::super::tree::{Kind, retained};
+use super::entries::{Entries, ReadError, TarEntry, What};
 use super::unpack::unpack;
 use super::{Budget, Delta, EntryError, Error, Event, Layer, Put};
 
@@ -24,7 +24,7 @@ pub fn read_delta(layer: &Layer, blob: impl Read, budget: &Budget) -> Result<Del
                 What::File { sparse: false } => content(entries, &entry, budget)?,
                 _ => None,
             };
-            push(&mut delta, &entry, content.as_deref()).map_err(|cause| Stop::Entry {
+            push(&mut delta, &entry, content.as_deref()).map_err(|cause| ReadError::Entry {
                 entry: String::from_utf8_lossy(&entry.path).into_owned(),
                 cause,
             })?;
@@ -47,7 +47,8 @@ pub fn read_contents(
     unpack(layer, blob, budget, |entries| {
         let mut number = 0;
         while let Some(entry) = entries.next()? {
-            let file = entry.what == What::File { sparse: false } && entry.size <= kept::LONGEST;
+            let file =
+                entry.what == What::File { sparse: false } && entry.size <= retained::MAX_FILE_SIZE;
             if file && wanted.binary_search(&number).is_ok() {
                 take(number, &entries.content()?);
             }
@@ -61,11 +62,11 @@ fn content<R: BufRead>(
     entries: &mut Entries<R>,
     entry: &TarEntry,
     budget: &Budget,
-) -> Result<Option<Vec<u8>>, Stop> {
-    let object = entry.path.starts_with(kept::OBJECTS.as_bytes());
+) -> Result<Option<Vec<u8>>, ReadError> {
+    let object = entry.path.starts_with(retained::OSTREE_OBJECTS.as_bytes());
     let take = match entry.size {
-        _ if kept::is_kept(&entry.path) => entry.size <= kept::LONGEST,
-        1..=LONGEST_CANDIDATE if object => kept::looks_kept(entries.peek()?),
+        _ if retained::is_retained(&entry.path) => entry.size <= retained::MAX_FILE_SIZE,
+        1..=LONGEST_CANDIDATE if object => retained::looks_retained(entries.peek()?),
         _ => false,
     };
     if take && budget.take_content(entry.size) {

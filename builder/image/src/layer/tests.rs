@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::super::overlay::{LayerEntry, Meta, Node};
-use super::super::tree::{Builder, kept};
+use super::super::tree::{Builder, retained};
 use super::super::{DiffId, Digest, TreePath};
 use super::*;
 
@@ -360,8 +360,8 @@ fn what_an_image_has_too_much_of_is_told_with_limit_and_value() {
 
 #[test]
 fn contents_that_decide_are_taken_along_or_read_again() {
-    let object = format!("{}/aa/bb.file", kept::OBJECTS);
-    let odd = format!("{}/aa/cc.file", kept::OBJECTS);
+    let object = format!("{}/aa/bb.file", retained::OSTREE_OBJECTS);
+    let odd = format!("{}/aa/cc.file", retained::OSTREE_OBJECTS);
     let unit = "usr/lib/systemd/system";
     let tar = end(&[
         plain("etc/passwd", b'0', "root:x:0:0::/:"),
@@ -376,7 +376,7 @@ fn contents_that_decide_are_taken_along_or_read_again() {
     let mut builder = Builder::default();
     let budget = Budget::default();
     builder.apply(&read_delta(&layer, &*tar, &budget).unwrap()).unwrap();
-    let wanted = builder.wanted();
+    let wanted = builder.missing_contents();
     assert_eq!(wanted.iter().map(|w| w.entry).collect::<Vec<_>>(), [3]);
     let mut got = Vec::new();
     read_contents(&layer, &*tar, &budget, &[3], |entry, content| {

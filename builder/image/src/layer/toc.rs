@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, V
 use sha2::{Digest as _, Sha256};
 
 use super::super::Digest;
-use super::super::tree::kept;
+use super::super::tree::retained;
 use super::budget::{Counted, limit_of};
 use super::entries::{TarEntry, What};
 use super::header::clean;
@@ -27,8 +27,8 @@ const TYPE: &str = "1";
 const VERSION: u64 = 1;
 /// Bytes of a table, unpacked; a layer of 100 000 paths has some 40 MB.
 const MOST_UNPACKED: u64 = 256 << 20;
-/// Compressed bytes of a content; no zstd makes one of [`kept::LONGEST`] bytes longer.
-const MOST_STORED: u64 = 2 * kept::LONGEST;
+/// Compressed bytes of a content; no zstd makes one of [`retained::MAX_FILE_SIZE`] bytes longer.
+const MOST_STORED: u64 = 2 * retained::MAX_FILE_SIZE;
 /// Bytes that are rather read than asked around.
 const GAP: u64 = 64 << 10;
 
@@ -258,7 +258,7 @@ impl Table<'_> {
         let file = matches!(what, What::File { .. });
         if let Ok(digest) = row.digest.parse::<Digest>()
             && file
-            && (1..=kept::LONGEST).contains(&row.size)
+            && (1..=retained::MAX_FILE_SIZE).contains(&row.size)
             && row.offset < row.end_offset
         {
             self.pieces.push(Piece {

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::{DiffId, Digest};
 use super::budget::{Counted, limit_of};
-use super::entries::{Entries, Stop};
+use super::entries::{Entries, ReadError};
 use super::{Budget, Error, Layer};
 
 /// Bytes that are read at once, of the blob and of the tar.
@@ -113,7 +113,7 @@ pub(super) fn unpack<R: Read, T>(
     layer: &Layer,
     blob: R,
     budget: &Budget,
-    read: impl FnOnce(&mut Entries<BufReader<&mut dyn Read>>) -> Result<T, Stop>,
+    read: impl FnOnce(&mut Entries<BufReader<&mut dyn Read>>) -> Result<T, ReadError>,
 ) -> Result<T, Error> {
     let digest = layer.digest;
     if !is_layer(&layer.media_type) {
@@ -129,15 +129,15 @@ pub(super) fn unpack<R: Read, T>(
     };
     let Hashed { inner, hash, .. } = tar;
     // The rest of one that is too large isn't waited for.
-    if let Err(Stop::Io(source)) = &result
+    if let Err(ReadError::Io(source)) = &result
         && let Some(cause) = limit_of(source)
     {
         return Err(Error::Limit { layer: digest, cause });
     }
     check_blob(layer, inner.into_inner().into_blob())?;
     let value = result.map_err(|stop| match stop {
-        Stop::Io(source) => unreadable(source),
-        Stop::Entry { entry, cause } => Error::Entry { layer: digest, entry, cause },
+        ReadError::Io(source) => unreadable(source),
+        ReadError::Entry { entry, cause } => Error::Entry { layer: digest, entry, cause },
     })?;
     let found = DiffId::from_sha256(hash);
     if found != layer.diff_id {

@@ -150,7 +150,7 @@ fn a_file_stays_under_its_other_names() {
         change(&mut overlay);
         let content = |p| match overlay.content(&path(p)) {
             Content::Known(bytes) => Some(bytes),
-            Content::NotKept | Content::NoFile => None,
+            Content::NotRetained | Content::NoFile => None,
         };
         let [a, rest] = [a, Some(rest)].map(|want| want.map(Bytes::from));
         assert_eq!(content("/tmp/a"), a, "{what}");

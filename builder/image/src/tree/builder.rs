@@ -19,7 +19,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
 
-use super::way::{self, split};
+use super::symlink::{self, split};
 use super::{Kind, OwnedEntry};
 use crate::Digest;
 use crate::layer::{Delta, EntryError, Error, Event, MOST_ENTRIES, MOST_LAYERS, Put};
@@ -247,7 +247,7 @@ impl Builder {
     fn link(&mut self, layer: u16, entry: u32, path: &[u8], to: &[u8]) -> Result<(), EntryError> {
         let inode = match self.find_target(to) {
             Some(node) if self.state(node) == State::Here(Kind::Directory) => {
-                return Err(EntryError::LinkToDirectory(way::lossy(to)));
+                return Err(EntryError::LinkToDirectory(symlink::lossy(to)));
             }
             Some(node) => self.nodes[node as usize].inode,
             None => {
@@ -405,7 +405,7 @@ impl Builder {
             self.inodes[ROOT as usize] = inode;
             return;
         };
-        if path.iter().any(|name| name.len() > way::LONGEST_NAME) {
+        if path.iter().any(|name| name.len() > symlink::LONGEST_NAME) {
             return;
         }
         let mut here = ROOT;

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 
 use super::builder::{Builder, InodeId, NodeId, ROOT, State};
 use super::frozen::{Value, Writer};
-use super::way::{MOST_LINKS, lossy, split};
-use super::{BaseTree, Kind, kept};
+use super::symlink::{MOST_LINKS, lossy, split};
+use super::{BaseTree, Kind, retained};
 use crate::Digest;
 use crate::layer::{EntryError, Error};
 
 /// A file whose content decides something and isn't there yet: one entry of one layer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Wanted {
+pub struct MissingContent {
     /// The layer's place in the image, counted from 0.
     pub layer: usize,
     /// The number of the entry within the layer.
@@ -23,12 +23,12 @@ pub struct Wanted {
 
 impl Builder {
     /// The files that decide something and whose content isn't here, by layer and entry.
-    pub fn wanted(&self) -> Vec<Wanted> {
+    pub fn missing_contents(&self) -> Vec<MissingContent> {
         let inodes = self.decisive().into_iter().map(|node| self.resolved(node));
-        let mut wanted: Vec<Wanted> = inodes
+        let mut wanted: Vec<MissingContent> = inodes
             .filter_map(|id| {
                 let inode = &self.inodes[id as usize];
-                inode.bytes.is_none().then(|| Wanted {
+                inode.bytes.is_none().then(|| MissingContent {
                     layer: usize::from(inode.layer.saturating_sub(1)),
                     entry: inode.entry,
                     size: inode.size,
@@ -42,7 +42,7 @@ impl Builder {
     }
 
     /// The content of a wanted file.
-    pub fn supply(&mut self, wanted: &Wanted, content: &[u8]) {
+    pub fn supply(&mut self, wanted: &MissingContent, content: &[u8]) {
         self.inodes[wanted.inode as usize].bytes = Some(content.into());
     }
 
@@ -52,7 +52,7 @@ impl Builder {
     /// If a hard link names what is in no layer, or there is too much to look up or to write.
     pub fn finish(self) -> Result<BaseTree, Error> {
         let contents = self.decisive().into_iter().collect();
-        let objects = self.find(kept::OBJECTS.as_bytes(), None);
+        let objects = self.find(retained::OSTREE_OBJECTS.as_bytes(), None);
         self.check_steps().map_err(|cause| self.limit(cause))?;
         self.write(Some(&contents), objects)
     }
@@ -136,30 +136,30 @@ impl Builder {
 
     /// The nodes whose content is kept, in the order of [`kept`] and within its bounds.
     fn decisive(&self) -> Vec<NodeId> {
-        let mut paths: Vec<Vec<u8>> = kept::FILES.map(|path| path.as_bytes().to_vec()).to_vec();
-        for directory in kept::UNIT_DIRECTORIES {
+        let mut paths: Vec<Vec<u8>> = retained::FILES.map(|path| path.as_bytes().to_vec()).to_vec();
+        for directory in retained::UNIT_DIRECTORIES {
             for (name, child) in self.names(directory) {
                 let path = [directory.as_bytes(), b"/", name].concat();
-                if kept::is_unit(name) {
+                if retained::is_unit(name) {
                     paths.push(path);
                 } else {
                     let inside = self.nodes[child as usize].children.keys();
-                    let drop_ins = inside.filter(|file| kept::is_drop_in(name, file));
+                    let drop_ins = inside.filter(|file| retained::is_drop_in(name, file));
                     paths.extend(drop_ins.map(|file| [&path, &b"/"[..], file].concat()));
                 }
             }
         }
-        for directory in kept::PRESET_DIRECTORIES {
+        for directory in retained::PRESET_DIRECTORIES {
             let names = self.names(directory).map(|(name, _)| name);
             let presets = names.filter(|name| name.ends_with(b".preset"));
             paths.extend(presets.map(|name| [directory.as_bytes(), b"/", name].concat()));
         }
         let mut seen = HashSet::new();
-        let mut left = kept::MOST;
+        let mut left = retained::MAX_TOTAL_SIZE;
         let mut nodes: Vec<NodeId> = paths.iter().filter_map(|path| self.file_at(path)).collect();
         nodes.retain(|node| {
             let size = self.inodes[self.resolved(*node) as usize].size;
-            let take = size <= kept::LONGEST.min(left) && seen.insert(*node);
+            let take = size <= retained::MAX_FILE_SIZE.min(left) && seen.insert(*node);
             left -= if take { size } else { 0 };
             take
         });

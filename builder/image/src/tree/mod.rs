@@ -11,11 +11,11 @@
 mod builder;
 mod finish;
 mod frozen;
-pub mod kept;
-mod way;
+pub mod retained;
+mod symlink;
 
 pub use builder::Builder;
-pub use finish::Wanted;
+pub use finish::MissingContent;
 pub use frozen::{BaseTree, FrozenError, VERSION};
 
 /// What stands at a path.

@@ -8,7 +8,7 @@ use mosb_types::{ErrorClass, Finding};
 #[non_exhaustive]
 pub enum Error {
     /// What is wrong with the manifests, all of it.
-    #[error("the manifests of the installation: {}; mend what is named, nothing was written", told(.problems.len()))]
+    #[error("the manifests of the installation: {}; mend what is named, nothing was written", listed(.problems.len()))]
     Invalid {
         /// At least one.
         problems: Vec<Finding>,
@@ -23,7 +23,7 @@ pub enum Error {
     },
 }
 
-fn told(problems: usize) -> String {
+fn listed(problems: usize) -> String {
     match problems {
         1 => "1 problem in them".to_owned(),
         more => format!("{more} problems in them"),

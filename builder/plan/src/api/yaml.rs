@@ -77,7 +77,7 @@ pub fn parse_all(bytes: &[u8], limits: Limits) -> Result<Vec<Value>, YamlError> 
         legacy_octal_numbers: true, with_snippet: false, budget: budget,
     };
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
-        .map_err(|e| YamlError::Yaml(told(&e.to_string())))?;
+        .map_err(|e| YamlError::Yaml(shorten_message(&e.to_string())))?;
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
@@ -118,7 +118,7 @@ pub fn to_text<T: Serialize>(value: &T) -> String {
 }
 
 /// What the parser says, on one line and without its advice to programmers.
-fn told(text: &str) -> String {
+fn shorten_message(text: &str) -> String {
     if let Some((_, limit)) = text.split_once("budget breached: ") {
         let place = limit.find(" at line ").map_or("", |at| &limit[at..]);
         let place = place.split(" (").next().unwrap_or_default();

@@ -57,7 +57,7 @@ pub(super) fn read(
                     so_far.add(from, one, read, contents);
                 }
             }
-            Err(error) => problems.extend(told(one, error)),
+            Err(error) => problems.extend(component_findings(one, error)),
         }
     }
     so_far
@@ -68,8 +68,8 @@ impl Read {
     fn add(&mut self, from: usize, one: &Component, read: ReadDocument, contents: &Contents) {
         match snapshot::configs(read.document, read.spec, contents) {
             Ok(Resolution::Done(resolved)) => {
-                let told = resolved.warnings.into_iter();
-                self.warnings.extend(told.map(|it| within(one, it)));
+                let component_findings = resolved.warnings.into_iter();
+                self.warnings.extend(component_findings.map(|it| within(one, it)));
                 self.merger.add(from, resolved.document);
             }
             Ok(Resolution::Needs(references)) => {
@@ -77,7 +77,7 @@ impl Read {
                 let needs = references.into_iter().map(|need| need.of(&place));
                 self.needs.extend(needs);
             }
-            Err(error) => self.problems.extend(told(one, error)),
+            Err(error) => self.problems.extend(component_findings(one, error)),
         }
     }
 }
@@ -144,7 +144,7 @@ fn findings(error: ignition::Error) -> Vec<Finding> {
     }
 }
 
-fn told(one: &Component, error: ignition::Error) -> Vec<Finding> {
+fn component_findings(one: &Component, error: ignition::Error) -> Vec<Finding> {
     let problems = findings(error).into_iter();
     problems.map(|it| within(one, it)).collect()
 }

@@ -15,7 +15,7 @@ pub struct Explanation {
     /// The pool's MachineConfigs in the order in which they are merged: a later one's word counts.
     pub machine_configs: Vec<Origin>,
     /// Every field, and who says it.
-    pub fields: Vec<Said>,
+    pub fields: Vec<FieldOrigin>,
 }
 
 /// A MachineConfig.
@@ -34,12 +34,12 @@ pub struct Origin {
 /// A field of the rendered config.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Said {
+pub struct FieldOrigin {
     /// As `spec.config.storage.files[/etc/chrony.conf].mode`; contents are one field.
     pub field: String,
     /// The MachineConfig whose word counts, or what gives the release's image.
     pub from: String,
-    /// Those that said something here that does not count, in their order.
+    /// Those that origin something here that does not count, in their order.
     pub overrides: Vec<String>,
 }
 
@@ -54,23 +54,23 @@ pub(super) fn explain(
     fields.extend(image(&images.os, &name));
     fields.extend(image(&images.extensions, &name));
     if let Some((last, before)) = settings.kernel_types.split_last() {
-        fields.push(Said {
+        fields.push(FieldOrigin {
             field: "spec.kernelType".to_owned(),
             from: name(last.from),
-            overrides: before.iter().map(|said| name(said.from)).collect(),
+            overrides: before.iter().map(|origin| name(origin.from)).collect(),
         });
     }
     // Whoever wants it first is enough; the others change nothing.
-    fields.extend(settings.fips.first().map(|first| said("spec.fips", name(*first))));
+    fields.extend(settings.fips.first().map(|first| origin("spec.fips", name(*first))));
     let mut list = |field: &str, items: &[Of<String>]| {
         fields.extend(items.iter().map(|item| {
             let field = format!("spec.{field}[{}]", item.value.escape_debug());
-            said(&field, name(item.from))
+            origin(&field, name(item.from))
         }));
     };
     list("kernelArguments", &settings.kernel_arguments);
     list("extensions", &settings.extensions);
-    fields.extend(provenance.iter().map(|told| Said {
+    fields.extend(provenance.iter().map(|told| FieldOrigin {
         field: format!("spec.config.{}", told.place),
         from: name(told.from),
         overrides: told.overrides.iter().map(|from| name(*from)).collect(),
@@ -83,13 +83,13 @@ pub(super) fn explain(
     Explanation { machine_configs: chosen.iter().map(origin).collect(), fields }
 }
 
-fn said(field: &str, from: String) -> Said {
-    Said { field: field.to_owned(), from, overrides: Vec::new() }
+fn origin(field: &str, from: String) -> FieldOrigin {
+    FieldOrigin { field: field.to_owned(), from, overrides: Vec::new() }
 }
 
-fn image(decided: &Decided, name: &impl Fn(usize) -> String) -> Option<Said> {
+fn image(decided: &Decided, name: &impl Fn(usize) -> String) -> Option<FieldOrigin> {
     let base = decided.base.as_ref().map(|base| base.by.to_owned());
     let said_by = decided.said_by.iter().map(|from| name(*from));
     let mut all: Vec<String> = base.into_iter().chain(said_by).collect();
-    Some(Said { from: all.pop()?, field: format!("spec.{}", decided.field), overrides: all })
+    Some(FieldOrigin { from: all.pop()?, field: format!("spec.{}", decided.field), overrides: all })
 }

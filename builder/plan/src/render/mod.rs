@@ -47,7 +47,7 @@ use mosb_types::Finding;
 use mosb_types::canonical_json;
 
 pub use error::Error;
-pub use explain::{Explanation, Origin, Said};
+pub use explain::{Explanation, FieldOrigin, Origin};
 pub use images::{GIVEN, Unpinned};
 pub use outcome::{Outcome, Rendered};
 pub use reconcile::{Update, unreconcilable};

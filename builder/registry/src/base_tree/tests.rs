@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::blobs::BlobStream;
 use mosb_image::DiffId;
-use mosb_image::tree::kept;
+use mosb_image::tree::retained;
 
 #[derive(Debug)]
 enum RequestError {
@@ -88,7 +88,7 @@ fn tar(files: &[(&str, &str, &str)]) -> Vec<u8> {
 
 fn base() -> (Memory, Vec<Layer>) {
     let mut memory = Memory::default();
-    let object = format!("{}/aa/bb.file", kept::OBJECTS);
+    let object = format!("{}/aa/bb.file", retained::OSTREE_OBJECTS);
     let mut layers: Vec<Layer> = (0..20)
         .map(|n| {
             let name = format!("usr/share/{n}");
@@ -119,7 +119,7 @@ async fn layers_are_read_at_once_and_laid_on_each_other_in_order() {
     assert_eq!(tree.content("etc/passwd"), Some(&b"root:"[..]));
     let unit = tree.content("usr/lib/systemd/system/a.service");
     assert_eq!(unit, Some(&b"odd text of a unit"[..]));
-    assert_eq!(tree.children(kept::OBJECTS), []);
+    assert_eq!(tree.children(retained::OSTREE_OBJECTS), []);
     assert_eq!(opened, count + 1, "the layer of the odd unit is read twice");
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::super::BaseTree;
-use super::super::kept;
+use super::super::retained;
 use super::*;
 use crate::layer::{MOST_PATH_BYTES, MOST_UNPACKED};
 
@@ -204,7 +204,7 @@ fn links_that_units_are_looked_up_through_are_counted_too() {
     let mut builder = Builder::default();
     builder.apply(&delta(&layer)).unwrap();
     builder.steps.set(MOST_STEPS - 200_000);
-    assert_eq!(builder.wanted(), []);
+    assert_eq!(builder.missing_contents(), []);
     let error = builder.finish().unwrap_err();
     assert_eq!(error.reason(), "layer-limit", "{error}");
 }
@@ -218,7 +218,7 @@ fn each_limit_is_four_times_what_the_largest_base_of_the_benchmark_has() {
     for layer in 0..40 {
         let mut lines: Vec<String> = Vec::new();
         if layer == 0 {
-            let skeleton = |n| format!("d {}/{n:02x}", kept::OBJECTS);
+            let skeleton = |n| format!("d {}/{n:02x}", retained::OSTREE_OBJECTS);
             lines.extend((0..256).map(skeleton));
             lines.extend((0..300).map(|n| format!("f usr/lib/systemd/system/unit-{n:03}.service")));
         }
@@ -230,7 +230,7 @@ fn each_limit_is_four_times_what_the_largest_base_of_the_benchmark_has() {
             for file in 0..9 {
                 let hash = Digest::of(format!("{layer} {place} {file}").as_bytes());
                 let hash = &hash.hex()[..62];
-                let object = format!("{}/{}/{hash}.file", kept::OBJECTS, &hash[..2]);
+                let object = format!("{}/{}/{hash}.file", retained::OSTREE_OBJECTS, &hash[..2]);
                 lines.push(format!("f {object}"));
                 lines.push(format!("h {path}/file-{file} {object}"));
             }
@@ -281,7 +281,7 @@ fn contents_that_decide_are_kept_or_asked_for() {
             (&known, "", 1, Some(b"k")),
             (&unknown, "", 1, None),
             ("usr/bin/x", "", 1, Some(b"x")),
-            ("etc/group", "", kept::LONGEST + 1, None),
+            ("etc/group", "", retained::MAX_FILE_SIZE + 1, None),
         ],
     );
     put(
@@ -293,7 +293,7 @@ fn contents_that_decide_are_kept_or_asked_for() {
             ("usr/lib/systemd/system/not-a-unit", &unknown, 0, None),
         ],
     );
-    let wanted = builder.wanted();
+    let wanted = builder.missing_contents();
     let places: Vec<_> = wanted.iter().map(|w| (w.layer, w.entry, w.size)).collect();
     assert_eq!(places, [(0, 1, 1)]);
     builder.supply(&wanted[0], b"u");

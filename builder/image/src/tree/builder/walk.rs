@@ -1,7 +1,7 @@
 //! Ways through the tree: along the links of the layer that is laid onto it, and no others.
 
 use super::super::Kind;
-use super::super::way::{self, Way, split};
+use super::super::symlink::{self, PathWalker, split};
 use super::{Builder, Inode, NodeId, ROOT, State};
 use crate::layer::EntryError;
 
@@ -43,7 +43,7 @@ impl Builder {
         layer: u16,
         path: &[u8],
     ) -> Result<NodeId, EntryError> {
-        let mut way = Way::new(path);
+        let mut way = PathWalker::new(path);
         self.count_steps(way.take_steps());
         self.nodes[ROOT as usize].layer = layer;
         while let Some(name) = way.next() {
@@ -63,7 +63,9 @@ impl Builder {
                     continue;
                 }
                 Some(_) if own => return Err(EntryError::NotADirectory),
-                Some(_) | None if name.len() > way::LONGEST_NAME => return Err(EntryError::Path),
+                Some(_) | None if name.len() > symlink::LONGEST_NAME => {
+                    return Err(EntryError::Path);
+                }
                 Some(_) | None => {
                     let inode = self.add_inode(Inode::directory(layer));
                     self.place(layer, here, &name, inode)
@@ -85,7 +87,7 @@ impl Builder {
 
     pub(super) fn find_directory(&self, path: &[u8], links_of: Option<u16>) -> Option<NodeId> {
         self.check_steps().ok()?;
-        let mut way = Way::new(path);
+        let mut way = PathWalker::new(path);
         self.count_steps(way.take_steps());
         while let Some(name) = way.next() {
             let node = self.child(way.here(), &name)?;

@@ -29,9 +29,9 @@ pub async fn list(cache: &TreeCache, cache_dir: &Path) -> Result<CacheList> {
                 unused_seconds: now.duration_since(entry.used).unwrap_or_default().as_secs(),
             })
             .collect(),
-        buildah: buildah::kept(cache_dir).await.map(|kept| BuildahStore {
-            directory: kept.directory.display().to_string(),
-            size: kept.size,
+        buildah: buildah::storage(cache_dir).await.map(|storage| BuildahStore {
+            directory: storage.directory.display().to_string(),
+            size: storage.size,
         }),
     })
 }
@@ -51,9 +51,9 @@ pub async fn prune(cache: &TreeCache, cache_dir: &Path) -> Result<CachePrune> {
         removed: pruned.files,
         size: pruned.bytes,
         buildah: store.map(|store| PrunedStore {
-            directory: store.kept.directory.display().to_string(),
-            size: store.kept.size,
-            removed: store.gone,
+            directory: store.storage.directory.display().to_string(),
+            size: store.storage.size,
+            removed: store.is_removed,
         }),
     })
 }

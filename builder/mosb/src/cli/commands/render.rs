@@ -258,12 +258,12 @@ pub(super) async fn until_rendered(
             Some(fetcher) => fetcher,
             none => none.insert(new_fetcher().await?),
         };
-        progress.step(&format!("fetching {}", told(needs.len())));
+        progress.step(&format!("fetching {}", count_text(needs.len())));
         fetcher.fetch_all(&needs, &mut contents).await?;
     }
 }
 
-fn told(references: usize) -> String {
+fn count_text(references: usize) -> String {
     match references {
         1 => "what 1 reference leads to".to_owned(),
         more => format!("what {more} references lead to"),

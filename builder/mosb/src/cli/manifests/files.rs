@@ -41,7 +41,7 @@ pub(super) fn of(operand: &Input, problems: &mut Vec<Finding>) -> Vec<File> {
         Ok(files) => files.into_iter().map(|it| File(Input::File(it))).collect(),
         Err(source) => {
             let file = operand.to_string();
-            problems.push(told(&file, &Error::Read { file: file.clone(), source }));
+            problems.push(to_problem(&file, &Error::Read { file: file.clone(), source }));
             Vec::new()
         }
     }
@@ -67,11 +67,11 @@ impl File {
     pub fn objects(&self, room: &mut Room) -> Result<Vec<Value>, Finding> {
         let file = self.to_string();
         let bytes = self.0.bytes("list of MachineConfigs", room.0);
-        let bytes = bytes.map_err(|error| told(&file, &error))?;
+        let bytes = bytes.map_err(|error| to_problem(&file, &error))?;
         room.0 -= bytes.len();
         yaml::parse_all(&bytes, Limits::LIST).map_err(|source| {
             let source = Error::Yaml { file: file.clone(), source };
-            told(&file, &source)
+            to_problem(&file, &source)
         })
     }
 }
@@ -83,7 +83,7 @@ impl fmt::Display for File {
 }
 
 /// An error of a file as one problem of several.
-fn told(file: &str, error: &Error) -> Finding {
+fn to_problem(file: &str, error: &Error) -> Finding {
     let mut message = error.to_string();
     if let Error::Read { source, .. } = error {
         message = format!("{message}: {}", mosb_types::error_text(source));

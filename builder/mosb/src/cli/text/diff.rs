@@ -65,8 +65,8 @@ fn path_lines(page: &mut Page, PathChange { path, changed }: &PathChange) {
     let sign = sign(changed.change);
     let (Some(from), Some(to)) = (&changed.from, &changed.to) else {
         let state = changed.from.as_ref().or(changed.to.as_ref());
-        let told = state.map(whole).unwrap_or_default();
-        return page.line(&format!("  {sign} {path}  ({told})"));
+        let attributes = state.map(whole).unwrap_or_default();
+        return page.line(&format!("  {sign} {path}  ({attributes})"));
     };
     page.line(&format!("  {sign} {path}"));
     for what in &changed.what {
@@ -77,17 +77,17 @@ fn path_lines(page: &mut Page, PathChange { path, changed }: &PathChange) {
 
 /// All that matters of a path that comes or goes.
 fn whole(state: &PathState) -> String {
-    let mut told = vec![state.kind.to_owned()];
-    told.extend(state.mode.clone());
+    let mut attributes = vec![state.kind.to_owned()];
+    attributes.extend(state.mode.clone());
     if state.user.is_some() || state.group.is_some() {
-        told.push(format!("{}:{}", property(state, "user"), property(state, "group")));
+        attributes.push(format!("{}:{}", property(state, "user"), property(state, "group")));
     }
-    told.extend(state.content.as_ref().map(|content| size(content.size)));
-    told.extend(state.target.as_ref().map(|target| format!("-> {target}")));
+    attributes.extend(state.content.as_ref().map(|content| size(content.size)));
+    attributes.extend(state.target.as_ref().map(|target| format!("-> {target}")));
     if !state.append.is_empty() {
-        told.push("appends".to_owned());
+        attributes.push("appends".to_owned());
     }
-    told.join(", ")
+    attributes.join(", ")
 }
 
 fn property(state: &PathState, what: &str) -> String {
@@ -117,12 +117,12 @@ fn unit_lines(page: &mut Page, UnitChange { name, changed }: &UnitChange) {
             dropin_lines(page, from, to);
             continue;
         }
-        let told = |state: &UnitState| match *what {
+        let show = |state: &UnitState| match *what {
             "enabled" => flag(state.enabled),
             "masked" => flag(state.masked),
             _ => content(state.content.as_ref()),
         };
-        page.line(&format!("      {what}: {} -> {}", told(from), told(to)));
+        page.line(&format!("      {what}: {} -> {}", show(from), show(to)));
     }
 }
 

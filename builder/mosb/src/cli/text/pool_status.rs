@@ -12,13 +12,13 @@ impl Object for ClusterStatus {
             page.line("no MachineConfigPool in this cluster");
         }
         for pool in &self.pools {
-            told(&mut page, pool);
+            describe_pool(&mut page, pool);
         }
         page.into_text()
     }
 }
 
-fn told(page: &mut Page, pool: &PoolStatus) {
+fn describe_pool(page: &mut Page, pool: &PoolStatus) {
     page.line(&format!("{}: {}", pool.pool, pool.reason.message));
     let build = pool.build.as_ref().map(|build| match &build.state {
         Some(state) => format!("{} ({state})", build.name),
@@ -38,7 +38,7 @@ impl Object for PoolStatus {
 
     fn text(&self) -> String {
         let mut page = Page::default();
-        told(&mut page, self);
+        describe_pool(&mut page, self);
         page.into_text()
     }
 }

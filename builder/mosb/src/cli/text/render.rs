@@ -2,7 +2,7 @@
 
 use super::page::Page;
 use crate::cli::objects::{Object, RenderExplanation};
-use mosb_plan::render::Said;
+use mosb_plan::render::FieldOrigin;
 
 impl Object for RenderExplanation {
     const KIND: &'static str = "RenderExplanation";
@@ -38,7 +38,7 @@ impl Object for RenderExplanation {
 }
 
 /// A line for each file, unit or setting; one for each of its fields only if they come from several.
-fn rows_of(fields: &[Said]) -> Vec<Vec<String>> {
+fn rows_of(fields: &[FieldOrigin]) -> Vec<Vec<String>> {
     let groups = fields.chunk_by(|a, b| thing(&a.field) == thing(&b.field));
     let rows = groups.flat_map(|group| {
         let thing = thing(&group[0].field);
@@ -48,10 +48,10 @@ fn rows_of(fields: &[Said]) -> Vec<Vec<String>> {
             all => all,
         };
         let (first, rest) = (&leaves[0], &leaves[1..]);
-        let as_first = |it: &Said| it.from == first.from && it.overrides == first.overrides;
+        let as_first = |it: &FieldOrigin| it.from == first.from && it.overrides == first.overrides;
         match rest.iter().all(as_first) {
             true => vec![row(thing, first)],
-            false => leaves.iter().map(|said| row(&said.field, said)).collect(),
+            false => leaves.iter().map(|origin| row(&origin.field, origin)).collect(),
         }
     });
     rows.collect()
@@ -65,11 +65,11 @@ fn thing(field: &str) -> &str {
     }
 }
 
-fn row(field: &str, said: &Said) -> Vec<String> {
+fn row(field: &str, origin: &FieldOrigin) -> Vec<String> {
     let field = field.strip_prefix("spec.").unwrap_or(field);
-    let mut cells = vec![field.to_owned(), said.from.clone()];
-    if !said.overrides.is_empty() {
-        cells.push(format!("overrides {}", said.overrides.join(", ")));
+    let mut cells = vec![field.to_owned(), origin.from.clone()];
+    if !origin.overrides.is_empty() {
+        cells.push(format!("overrides {}", origin.overrides.join(", ")));
     }
     cells
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
 
-use super::paths::{Stop, exact, join_path, real};
+use super::paths::{PathError, exact, join_path, real};
 use super::{Applier, ApplyError, FILE_LIMIT};
 use crate::plan::method::Reason;
 use mosb_ignition::{Directory, File, Link, Owner, Resource, Storage};
@@ -78,7 +78,7 @@ impl Applier<'_> {
     }
 
     fn entry(&mut self, at: &TreePath, entry: &Entry<'_>) -> Result<(), ApplyError> {
-        let stop = |stop: Stop| stop.of(entry.path());
+        let stop = |stop: PathError| stop.of(entry.path());
         if entry.overwrite()
             && let Some(exact) = exact(&self.tree, at).map_err(stop)?
             && self.tree.get(&exact).is_some()
@@ -137,8 +137,9 @@ impl Applier<'_> {
                 for part in source.into_iter().chain(&file.append) {
                     content.extend_from_slice(&self.bytes(path, part)?);
                 }
-                let born = self.born(&real.parent().unwrap_or_default(), 0o644, false);
-                self.put_file(real, file, born, content.freeze())
+                let inherit_ownership =
+                    self.inherit_ownership(&real.parent().unwrap_or_default(), 0o644, false);
+                self.put_file(real, file, inherit_ownership, content.freeze())
             }
         }
     }
@@ -166,7 +167,7 @@ impl Applier<'_> {
                 }
                 self.put_file(exact.clone(), file, found.meta, content.freeze())
             }
-            Content::NotKept | Content::NoFile => {
+            Content::NotRetained | Content::NoFile => {
                 let path = file.path.clone();
                 self.reasons.push(if file.append.is_empty() {
                     Reason::KeepsBaseContent(path)

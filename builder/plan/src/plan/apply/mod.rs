@@ -182,7 +182,7 @@ struct Applier<'a> {
 impl Applier<'_> {
     /// Mode and owner of something that root makes in a directory: its group and, for a directory, its set-gid bit
     /// are the directory's where that has the bit.
-    fn born(&self, parent: &TreePath, mode: u32, directory: bool) -> Meta {
+    fn inherit_ownership(&self, parent: &TreePath, mode: u32, directory: bool) -> Meta {
         let inherits = self.tree.get(parent).filter(|found| found.meta.mode & 0o2000 != 0);
         match inherits {
             Some(parent) => Meta {
@@ -217,7 +217,7 @@ impl Applier<'_> {
         {
             return Err(ApplyError::InTheWay { path: path.to_owned(), found: "a directory" });
         }
-        let meta = self.born(&parent, mode, false);
+        let meta = self.inherit_ownership(&parent, mode, false);
         self.tree.put(real, Node::File { meta, content });
         Ok(())
     }

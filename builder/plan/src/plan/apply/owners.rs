@@ -52,7 +52,7 @@ impl Applier<'_> {
     pub(super) fn content_of(&self, path: &TreePath) -> Option<bytes::Bytes> {
         match self.tree.content(path) {
             Content::Known(bytes) => Some(bytes),
-            Content::NotKept | Content::NoFile => None,
+            Content::NotRetained | Content::NoFile => None,
         }
     }
 }

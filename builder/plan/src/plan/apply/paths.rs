@@ -10,13 +10,13 @@ const MOST_LINKS: usize = 40;
 
 /// Why a path can't be walked.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum PathError {
     NotADirectory(TreePath),
     Dangling(TreePath),
     Loop,
 }
 
-impl Stop {
+impl PathError {
     pub(super) fn of(self, path: &str) -> ApplyError {
         let path = path.to_owned();
         match self {
@@ -28,7 +28,7 @@ impl Stop {
 }
 
 /// Where a path leads with all links followed, the last one too; `None` if nothing is there.
-pub(super) fn real(tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, Stop> {
+pub(super) fn real(tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, PathError> {
     let mut at = TreePath::root();
     let mut rest: Vec<String> = components(path);
     let mut links = 0;
@@ -37,7 +37,7 @@ pub(super) fn real(tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, S
             return Ok(None);
         };
         if here.kind != Kind::Directory {
-            return Err(Stop::NotADirectory(at));
+            return Err(PathError::NotADirectory(at));
         }
         if component == ".." {
             at = at.parent().unwrap_or_default();
@@ -54,7 +54,7 @@ pub(super) fn real(tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, S
             (Kind::Symlink, Some(target)) => {
                 links += 1;
                 if links > MOST_LINKS {
-                    return Err(Stop::Loop);
+                    return Err(PathError::Loop);
                 }
                 if target.starts_with('/') {
                     at = TreePath::root();
@@ -88,7 +88,7 @@ fn clean(path: &str) -> TreePath {
 
 /// Where Ignition puts an entry: each parent that is a link is replaced by where that one link points, the last component is
 /// never followed. Links behind links are left for the kernel.
-pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, Stop> {
+pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, PathError> {
     let whole = clean(path);
     let Some(parent) = whole.parent() else {
         return Ok(whole);
@@ -100,7 +100,7 @@ pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, Stop
         let exact = match here? {
             Some(here) => match tree.get(&here) {
                 Some(found) if found.kind == Kind::Directory => here.join(component).ok(),
-                Some(_) => return Err(Stop::NotADirectory(here)),
+                Some(_) => return Err(PathError::NotADirectory(here)),
                 None => None,
             },
             None => None,
@@ -124,7 +124,7 @@ pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, Stop
 }
 
 /// The path with its parents' links followed and the last component as it is; `None` if a parent isn't there.
-pub(super) fn exact(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<TreePath>, Stop> {
+pub(super) fn exact(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<TreePath>, PathError> {
     let Some(parent) = path.parent() else {
         return Ok(Some(path.clone()));
     };
@@ -133,18 +133,18 @@ pub(super) fn exact(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<TreePa
     };
     match tree.get(&parent) {
         Some(found) if found.kind == Kind::Directory => Ok(parent.join(path.name()).ok()),
-        Some(_) => Err(Stop::NotADirectory(parent)),
+        Some(_) => Err(PathError::NotADirectory(parent)),
         None => Ok(None),
     }
 }
 
 impl Applier<'_> {
     /// Makes a directory with all above it, as `mkdir -p` of root does, and says where it really is.
-    pub(super) fn mkdir_all(&mut self, path: &TreePath) -> Result<TreePath, Stop> {
+    pub(super) fn mkdir_all(&mut self, path: &TreePath) -> Result<TreePath, PathError> {
         if let Some(real) = real(&self.tree, &path.to_string())? {
             return match self.tree.get(&real) {
                 Some(found) if found.kind == Kind::Directory => Ok(real),
-                _ => Err(Stop::NotADirectory(real)),
+                _ => Err(PathError::NotADirectory(real)),
             };
         }
         let mut at = TreePath::root();
@@ -152,15 +152,15 @@ impl Applier<'_> {
             let next = at.join(component).unwrap_or_default();
             at = match self.tree.get(&next).map(|found| found.kind) {
                 None => {
-                    let meta = self.born(&at, 0o755, true);
+                    let meta = self.inherit_ownership(&at, 0o755, true);
                     self.tree.put(next.clone(), Node::Directory { meta });
                     next
                 }
                 Some(Kind::Directory) => next,
-                Some(Kind::File | Kind::Other) => return Err(Stop::NotADirectory(next)),
+                Some(Kind::File | Kind::Other) => return Err(PathError::NotADirectory(next)),
                 Some(Kind::Symlink) => match real(&self.tree, &next.to_string())? {
                     Some(real) => real,
-                    None => return Err(Stop::Dangling(next)),
+                    None => return Err(PathError::Dangling(next)),
                 },
             };
         }
@@ -168,7 +168,7 @@ impl Applier<'_> {
     }
 
     /// Where an entry of the config lands, with its parents made.
-    pub(super) fn place(&mut self, path: &TreePath) -> Result<TreePath, Stop> {
+    pub(super) fn place(&mut self, path: &TreePath) -> Result<TreePath, PathError> {
         let Some(parent) = path.parent() else {
             return Ok(path.clone());
         };
@@ -212,8 +212,8 @@ mod tests {
             let got = real(&tree, path).unwrap().map(|p| p.to_string());
             assert_eq!(got.as_deref(), want, "{path}");
         }
-        assert!(matches!(real(&tree, "/loop/x"), Err(Stop::Loop)));
-        assert!(matches!(real(&tree, "/etc/file/x"), Err(Stop::NotADirectory(_))));
+        assert!(matches!(real(&tree, "/loop/x"), Err(PathError::Loop)));
+        assert!(matches!(real(&tree, "/etc/file/x"), Err(PathError::NotADirectory(_))));
     }
 
     #[test]
@@ -229,6 +229,6 @@ mod tests {
         ] {
             assert_eq!(join_path(&tree, path).unwrap().to_string(), want, "{path}");
         }
-        assert!(matches!(join_path(&tree, "/etc/file/a/x"), Err(Stop::NotADirectory(_))));
+        assert!(matches!(join_path(&tree, "/etc/file/a/x"), Err(PathError::NotADirectory(_))));
     }
 }

@@ -84,7 +84,7 @@ impl Applier<'_> {
         if self.tree.get(&real).is_some() {
             self.tree.remove(&real);
         }
-        let gid = self.born(&real.parent().unwrap_or_default(), 0o777, false).gid;
+        let gid = self.inherit_ownership(&real.parent().unwrap_or_default(), 0o777, false).gid;
         let meta = Meta { mode: 0o777, uid: 0, gid };
         self.tree.put(real, Node::Symlink { meta, target: "/dev/null".to_owned() });
         Ok(())
@@ -134,12 +134,12 @@ impl Applier<'_> {
                     found: "something that is no file",
                 });
             }
-            None => self.born(&real.parent().unwrap_or_default(), 0o644, false),
+            None => self.inherit_ownership(&real.parent().unwrap_or_default(), 0o644, false),
         };
         let mut content = match self.tree.content(&real) {
             Content::Known(bytes) => BytesMut::from(bytes.as_ref()),
             Content::NoFile => BytesMut::new(),
-            Content::NotKept => {
+            Content::NotRetained => {
                 self.reasons.push(Reason::AppendToBase(PRESET_FILE.to_owned()));
                 return Ok(());
             }
@@ -176,7 +176,7 @@ impl Applier<'_> {
         }
     }
 
-    fn undecided(&mut self, unit: &str, undecided: &systemd::Undecided) {
+    fn undecided(&mut self, unit: &str, undecided: &systemd::Unsupported) {
         let reason = Reason::Unit { unit: unit.to_owned(), why: undecided.to_string() };
         if !self.reasons.contains(&reason) {
             self.reasons.push(reason);

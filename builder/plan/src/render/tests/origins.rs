@@ -67,9 +67,9 @@ fn it_can_be_explained() {
     let names: Vec<_> = explanation.machine_configs.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c"]);
     let told = |field: &str| {
-        let said = explanation.fields.iter().find(|said| said.field == field);
-        let said = said.unwrap_or_else(|| panic!("{field} in {:#?}", explanation.fields));
-        (said.from.as_str(), said.overrides.join(","))
+        let origin = explanation.fields.iter().find(|origin| origin.field == field);
+        let origin = origin.unwrap_or_else(|| panic!("{field} in {:#?}", explanation.fields));
+        (origin.from.as_str(), origin.overrides.join(","))
     };
     let of = |from, overrides: &str| (from, overrides.to_owned());
     assert_eq!(told("spec.config.storage.files[/etc/x].contents"), of("b", "a"));

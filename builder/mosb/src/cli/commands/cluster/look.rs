@@ -27,7 +27,7 @@ pub async fn status(
     }
     Ok(ClusterStatus {
         namespace: namespaces.own.clone(),
-        pools: pool_views.iter().map(told).collect(),
+        pools: pool_views.iter().map(to_pool_status).collect(),
     })
 }
 
@@ -35,7 +35,7 @@ fn no_pool(pool: &str) -> Error {
     Error::NoPool { pool: pool.to_owned() }
 }
 
-fn told(view: &PoolView) -> PoolStatus {
+fn to_pool_status(view: &PoolView) -> PoolStatus {
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     PoolStatus {
         pool: view.pool.clone(),
@@ -144,7 +144,7 @@ pub async fn wait(
     loop {
         let mut pool_views = controller::pool_views(&cache, Some(pool));
         let view = pool_views.pop().ok_or_else(|| no_pool(pool))?;
-        let status = told(&view);
+        let status = to_pool_status(&view);
         match view.phase() {
             PoolPhase::Ready => return Ok((status, 0)),
             PoolPhase::Failed => return Ok((status, 1)),

@@ -1,17 +1,17 @@
-//! What stops the emulation: something it doesn't decide, or an error that stops `systemctl` too.
+//! Errors of the emulation: cases that it doesn't support, and errors of `systemctl` itself.
 
 use mosb_image::TreePath;
 
-/// What only running the base's own `systemctl` can tell; each is a reason for a Containerfile build.
+/// A case that only the base's own `systemctl` can decide; each is a reason for a Containerfile build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Undecided {
-    /// A file that decides something isn't among those whose content the base tree keeps.
+pub enum Unsupported {
+    /// The content of a relevant file is not part of the base tree.
     #[error(
         "{0}: its content is not kept in the base tree, and it decides which units are enabled"
     )]
     Content(TreePath),
-    /// A path that can't be told from what the tree keeps: a link whose target isn't UTF-8, a device.
+    /// A path that can't be evaluated: a link whose target isn't UTF-8, a device.
     #[error("{0}: neither a file nor a readable link, and it decides which units are enabled")]
     Path(TreePath),
     /// A specifier whose value is the machine's or the image's, not the unit's.
@@ -30,15 +30,15 @@ pub enum Undecided {
         /// The line.
         line: String,
     },
-    /// Versions of systemd differ on what stands there.
+    /// Versions of systemd handle this link differently.
     #[error("{0}: versions of systemd differ on where this link leads afterwards")]
     Link(TreePath),
-    /// There is a `systemctl`, but not one whose behaviour is known here.
+    /// The behaviour of this version of `systemctl` is not known.
     #[error("the base has a systemctl, but its version is {0}; known are 252 and later")]
     Version(String),
 }
 
-/// Why `systemctl` gives a unit up.
+/// Why `systemctl` fails for a unit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
     #[error("no such unit file")]
@@ -74,30 +74,31 @@ impl Failure {
     }
 }
 
-/// Either of the two.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Stop {
-    Undecided(Undecided),
+pub(super) enum EmulationError {
+    Unsupported(Unsupported),
     Failed(Failure),
 }
 
-impl From<Undecided> for Stop {
-    fn from(undecided: Undecided) -> Self {
-        Self::Undecided(undecided)
+impl From<Unsupported> for EmulationError {
+    fn from(unsupported: Unsupported) -> Self {
+        Self::Unsupported(unsupported)
     }
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for EmulationError {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
 }
 
-/// Takes the failure out of what stops: what is left stops everything.
-pub(super) fn failed<T>(result: Result<T, Stop>) -> Result<Result<T, Failure>, Undecided> {
+/// Separates a failure, which concerns one unit, from an unsupported case, which ends the emulation.
+pub(super) fn split_failure<T>(
+    result: Result<T, EmulationError>,
+) -> Result<Result<T, Failure>, Unsupported> {
     match result {
         Ok(value) => Ok(Ok(value)),
-        Err(Stop::Failed(failure)) => Ok(Err(failure)),
-        Err(Stop::Undecided(undecided)) => Err(undecided),
+        Err(EmulationError::Failed(failure)) => Ok(Err(failure)),
+        Err(EmulationError::Unsupported(unsupported)) => Err(unsupported),
     }
 }

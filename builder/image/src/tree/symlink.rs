@@ -1,25 +1,25 @@
-//! The way of a path through a tree, links included, never out of the root.
+//! Walks a path through a tree component by component, following symbolic links inside the root.
 
 use super::builder::{NodeId, ROOT};
 
 /// Bytes of one component (NAME_MAX of every Linux file system).
 pub(super) const LONGEST_NAME: usize = 255;
-/// Symbolic links on the way of one path, as Linux has it (path_resolution(7)).
+/// Symbolic links followed for one path, as in Linux (path_resolution(7)).
 pub(super) const MOST_LINKS: usize = 40;
 
-/// Where a path has led so far, and what is left of it.
+/// The state of a walk: the directories entered, and the remaining components.
 #[derive(Debug)]
-pub(super) struct Way {
-    /// Components still to go, the next one last.
+pub(super) struct PathWalker {
+    /// Remaining components, the next one last.
     todo: Vec<Box<[u8]>>,
-    /// The directories from the root to here.
+    /// The directories from the root to the current one.
     stack: Vec<NodeId>,
     links: usize,
-    /// Components of all that it was given, since they were last taken.
+    /// Components added since the last [`Self::take_steps`].
     steps: usize,
 }
 
-impl Way {
+impl PathWalker {
     pub(super) fn new(path: &[u8]) -> Self {
         let mut way = Self { todo: Vec::new(), stack: vec![ROOT], links: 0, steps: 0 };
         way.push(path);
@@ -33,17 +33,17 @@ impl Way {
         self.todo.extend(real.map(Box::from));
     }
 
-    /// How many components it was given since the last time.
+    /// Number of components added since the last call.
     pub(super) fn take_steps(&mut self) -> usize {
         std::mem::take(&mut self.steps)
     }
 
-    /// The directory that it has come to.
+    /// The current directory.
     pub(super) fn here(&self) -> NodeId {
         self.stack.last().copied().unwrap_or(ROOT)
     }
 
-    /// The next name to look up here.
+    /// The next name to look up in the current directory.
     pub(super) fn next(&mut self) -> Option<Box<[u8]>> {
         loop {
             let name = self.todo.pop()?;
@@ -60,7 +60,7 @@ impl Way {
         self.stack.push(directory);
     }
 
-    /// Goes where a link that was found here leads; `None` if these were too many.
+    /// Follows a link of the current directory; `None` if there were too many links.
     pub(super) fn follow(&mut self, target: &[u8]) -> Option<()> {
         self.links += 1;
         if target.starts_with(b"/") {
@@ -79,7 +79,6 @@ pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// For a message.
 pub(super) fn lossy(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }

@@ -1,4 +1,4 @@
-//! What buildah keeps for us between builds, seen and removed from outside of any build.
+//! Reports and removes buildah's storage, which is kept between builds.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,49 +16,48 @@ use super::store::{self, LOCK, STORE};
 
 /// buildah's storage and work folders below the cache directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
-    /// Where they are.
+pub struct Storage {
     pub directory: PathBuf,
-    /// Bytes of all files that can be seen.
+    /// Bytes of all readable files.
     pub size: u64,
 }
 
-/// What was to be removed, and whether it was.
+/// The result of [`remove`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Removed {
-    /// As it was before.
-    pub kept: Kept,
-    /// Not if a build is using it.
-    pub gone: bool,
+pub struct RemovedStorage {
+    /// The storage before the removal.
+    pub storage: Storage,
+    /// False if a build is using it.
+    pub is_removed: bool,
 }
 
-/// What is kept; `None` where there is nothing.
-pub async fn kept(cache_dir: &Path) -> Option<Kept> {
+/// The storage below a cache directory, if any.
+pub async fn storage(cache_dir: &Path) -> Option<Storage> {
     let directory = store::places(cache_dir, None).folder;
     let look = move || {
         let metadata = directory.metadata().ok()?;
         let any = !parts(&directory).ok()?.is_empty();
         let size = size(&directory, metadata.dev());
-        any.then_some(Kept { directory, size })
+        any.then_some(Storage { directory, size })
     };
     spawn_blocking(look).await.expect("looking does not panic")
 }
 
-/// Removes what is kept, unless a build is using it.
+/// Removes the storage, unless a build is using it.
 ///
 /// # Errors
 /// Something can't be removed, or is mounted by what an interrupted build left.
-pub async fn remove(cache_dir: &Path) -> Result<Option<Removed>, Error> {
-    let Some(kept) = kept(cache_dir).await else {
+pub async fn remove(cache_dir: &Path) -> Result<Option<RemovedStorage>, Error> {
+    let Some(storage) = storage(cache_dir).await else {
         return Ok(None);
     };
-    let folder = fs::canonicalize(&kept.directory).map_err(failed(&kept.directory))?;
+    let folder = fs::canonicalize(&storage.directory).map_err(failed(&storage.directory))?;
     let path = folder.join(LOCK);
     let create = File::options().create(true).truncate(false).write(true).open(&path);
     // Held to the end: a build that begins now waits for it.
     let lock = create.map_err(failed(&path))?;
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        return Ok(Some(Removed { kept, gone: false }));
+        return Ok(Some(RemovedStorage { storage, is_removed: false }));
     }
     for part in parts(&folder).map_err(failed(&folder))? {
         let name = part.file_name().and_then(|name| name.to_str());
@@ -92,7 +91,7 @@ pub async fn remove(cache_dir: &Path) -> Result<Option<Removed>, Error> {
         }
         removed => removed.map_err(failed(&first))?,
     }
-    Ok(Some(Removed { kept, gone: true }))
+    Ok(Some(RemovedStorage { storage, is_removed: true }))
 }
 
 /// Everything in the folder but its lock, which a build that waits has open.
@@ -176,14 +175,14 @@ mod tests {
         fs::write(folder.join("work/build-1.image"), "").unwrap();
         let lock = File::create(folder.join(LOCK)).unwrap();
         flock(&lock, FlockOperation::LockShared).unwrap();
-        let there = kept(cache.path()).await.unwrap();
+        let there = storage(cache.path()).await.unwrap();
         assert_eq!((&there.directory, there.size), (&folder, 5));
-        let removed = |gone| Some(Removed { kept: there.clone(), gone });
+        let removed = |is_removed| Some(RemovedStorage { storage: there.clone(), is_removed });
         assert_eq!(remove(cache.path()).await.unwrap(), removed(false));
         assert!(folder.join("work/build-1/file").exists());
         drop(lock);
         assert_eq!(remove(cache.path()).await.unwrap(), removed(true));
-        assert_eq!(kept(cache.path()).await, None);
+        assert_eq!(storage(cache.path()).await, None);
         assert!(folder.join(LOCK).exists());
     }
 }

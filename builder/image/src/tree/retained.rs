@@ -1,11 +1,11 @@
-//! Which files decide something, so that their content is kept in a base tree.
+//! Selects the files whose content a base tree retains, because planning reads them.
 //!
-//! - [`FILES`]: users and groups, where owners by name are looked up, and what the base says that it is;
+//! - [`FILES`]: users and groups, to look up owners by name, and os-release;
 //! - units and drop-ins ([`UNIT_SUFFIXES`], `*.d/*.conf`) in [`UNIT_DIRECTORIES`], whose `[Install]` sections say which links
 //!   enable them, and what links there lead to;
 //! - `*.preset` in [`PRESET_DIRECTORIES`].
 //!
-//! A file of more than [`LONGEST`] bytes isn't kept, nor what comes (in this order) after [`MOST`] bytes in all, nor a sparse one.
+//! Not retained: a file of more than [`MAX_FILE_SIZE`] bytes, what comes (in this order) after [`MAX_TOTAL_SIZE`] bytes in all, and sparse files.
 
 /// Single files.
 pub const FILES: [&str; 8] = [
@@ -51,13 +51,13 @@ pub const UNIT_SUFFIXES: [&str; 9] = [
 ];
 
 /// Most bytes of one file; the longest unit files of real bases have a few KiB, group files of big ones some tens.
-pub const LONGEST: u64 = 256 << 10;
+pub const MAX_FILE_SIZE: u64 = 256 << 10;
 
 /// Most bytes in all; a real base has less than 1 MiB.
-pub const MOST: u64 = 8 << 20;
+pub const MAX_TOTAL_SIZE: u64 = 8 << 20;
 
-/// What lies below it is left out of a base tree.
-pub const OBJECTS: &str = "sysroot/ostree/repo/objects";
+/// Paths below it are left out of a base tree.
+pub const OSTREE_OBJECTS: &str = "sysroot/ostree/repo/objects";
 
 /// Whether a name is that of a unit.
 pub fn is_unit(name: &[u8]) -> bool {
@@ -66,8 +66,9 @@ pub fn is_unit(name: &[u8]) -> bool {
         .any(|suffix| name.len() > suffix.len() && name.ends_with(suffix.as_bytes()))
 }
 
-/// Whether the content of a file at this path is kept; paths as in a tar, without the leading slash.
-pub fn is_kept(path: &[u8]) -> bool {
+/// Whether the content of a file at this path is retained; paths as in a tar, without the leading
+/// slash.
+pub fn is_retained(path: &[u8]) -> bool {
     let below = |directory: &&str| {
         let rest = path.strip_prefix(directory.as_bytes())?;
         rest.strip_prefix(b"/")
@@ -91,11 +92,11 @@ pub fn is_drop_in(directory: &[u8], name: &[u8]) -> bool {
     directory.ends_with(b".d") && !name.contains(&b'/') && name.ends_with(b".conf")
 }
 
-/// Whether bytes look like one of the files that decide something, wherever they are found.
+/// Whether bytes look like one of the retained files, at any path.
 ///
 /// In an ostree-native image a unit is a hard link to an object, whose content comes by under a hash for a name. What this
 /// lets pass is kept in memory until the links are known; what it wrongly doesn't costs a second reading of the layer.
-pub fn looks_kept(bytes: &[u8]) -> bool {
+pub fn looks_retained(bytes: &[u8]) -> bool {
     let blank = |line: &&[u8]| !line.is_empty() && !matches!(line[0], b'#' | b';');
     let Some(line) = bytes.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).find(blank) else {
         return false;
@@ -127,7 +128,7 @@ mod tests {
             ("etc/systemd/system-preset/20-a.preset", true),
             ("etc/systemd/system-preset/a/b.preset", false),
         ] {
-            assert_eq!(is_kept(path.as_bytes()), want, "{path}");
+            assert_eq!(is_retained(path.as_bytes()), want, "{path}");
         }
     }
 
@@ -141,7 +142,7 @@ mod tests {
             ("\x7fELF", false),
             ("", false),
         ] {
-            assert_eq!(looks_kept(bytes.as_bytes()), want, "{bytes:?}");
+            assert_eq!(looks_retained(bytes.as_bytes()), want, "{bytes:?}");
         }
     }
 }
