@@ -44,7 +44,7 @@ impl ActiveReconciles {
                 let seconds = self.deadline.as_secs();
                 tracing::warn!(
                     reason = "reconcile-timeout",
-                    "{what}: not done after {seconds} s, and ended; it is tried again"
+                    "{what}: cancelled after {seconds} s; retrying"
                 );
                 Requeue::Error(ErrorClass::Transient)
             }
@@ -67,7 +67,7 @@ impl ActiveReconciles {
             .filter(|(_, since)| since.elapsed() > self.deadline + OVERDUE_GRACE);
         let line = |(what, since): &(String, Instant)| {
             let (age, deadline) = (since.elapsed().as_secs(), self.deadline.as_secs());
-            format!("{what}: under way for {age} s, though it is ended after {deadline} s")
+            format!("{what}: running for {age} s, with a deadline of {deadline} s")
         };
         overdue.map(line).collect()
     }
@@ -121,6 +121,6 @@ mod tests {
         tokio::time::advance(70 * SECOND).await;
         assert_eq!(active.overdue(), Vec::<String>::new());
         tokio::time::advance(SECOND).await;
-        assert_eq!(active.overdue(), ["pool b: under way for 71 s, though it is ended after 10 s"]);
+        assert_eq!(active.overdue(), ["pool b: running for 71 s, with a deadline of 10 s"]);
     }
 }

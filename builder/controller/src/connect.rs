@@ -46,7 +46,7 @@ pub async fn connect(
         }
         None => {
             let config = Config::infer().await;
-            config.map_err(|_| none("no kubeconfig, and this is no pod".to_owned()))?
+            config.map_err(|_| none("no kubeconfig, and not in a pod".to_owned()))?
         }
     };
     let namespace = config.default_namespace.clone();
@@ -66,7 +66,7 @@ pub async fn installed_in(client: &Client, otherwise: String) -> String {
             Ok(None) => {}
             // A missing permission is reported where it matters.
             Err(error) => {
-                tracing::debug!(code = code(&error), "namespace {namespace}: not looked at")
+                tracing::debug!(code = code(&error), "namespace {namespace}: can't be read")
             }
         }
     }

@@ -39,9 +39,7 @@ pub enum Error {
         cause: String,
     },
     /// Another controller took the lease, or it could not be renewed in time.
-    #[error(
-        "lease {name}: lost, {why}; nothing is written any more, the program ends and is started again"
-    )]
+    #[error("lease {name}: lost, {why}; mosb stops writing, exits and is restarted")]
     LostLease {
         /// Namespace and name.
         name: String,
@@ -49,7 +47,7 @@ pub enum Error {
     },
     /// The cluster's data is older than what was seen before.
     #[error(
-        "lease {name}: its resourceVersion went from {before} back to {now}: the cluster's data was restored from a backup; the program ends and is started again, so that everything is read anew"
+        "lease {name}: its resourceVersion went from {before} back to {now}: the cluster's data was restored from a backup; mosb exits and is restarted, so that everything is read again"
     )]
     ClusterRestored {
         /// Namespace and name.
@@ -59,7 +57,7 @@ pub enum Error {
         now: u64,
     },
     /// An address that can't be listened on.
-    #[error("{address}: not to be listened on; give another --listen")]
+    #[error("{address}: can't listen on it; give another --listen")]
     Listen { address: SocketAddr, source: std::io::Error },
 }
 
@@ -158,10 +156,10 @@ fn said_by_server(status: &Status) -> String {
         message => message,
     };
     let remedy = match status.code {
-        401 => "; the credentials are not valid (any more)",
-        403 if said.contains("cannot ") => "; grant this right to the user or ServiceAccount",
+        401 => "; the credentials are invalid or have expired",
+        403 if said.contains("cannot ") => "; grant this permission to the user or ServiceAccount",
         // A quota, an admission policy, pod security: their messages say what they forbid.
-        403 => "; change what forbids it, or what was asked for",
+        403 => "; change the policy that forbids it, or the request",
         _ => "",
     };
     format!("the API server answers {}: {said}{remedy}", status.code)
@@ -192,8 +190,8 @@ mod tests {
             let text = describe(&kube::Error::Api(status));
             assert!(text.contains(said), "{text}");
             let remedy = match is_right {
-                true => "; grant this right to the user or ServiceAccount",
-                false => "; change what forbids it, or what was asked for",
+                true => "; grant this permission to the user or ServiceAccount",
+                false => "; change the policy that forbids it, or the request",
             };
             assert!(text.ends_with(remedy), "{text}");
         }

@@ -28,7 +28,7 @@ pub async fn emit(client: &Client, instance: &str, event: &Event) -> Result<(), 
         Ok(_) => Ok(()),
         Err(error) if is_conflict(&error) => Ok(()),
         Err(error @ kube::Error::Api(_)) => {
-            tracing::warn!("event {}: not told: {}", event.name, describe(&error));
+            tracing::warn!("event {}: not created: {}", event.name, describe(&error));
             Ok(())
         }
         Err(error) => Err(Error::api(format!("event {}", event.name), "create")(error)),

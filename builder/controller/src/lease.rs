@@ -264,7 +264,7 @@ impl Lease {
                     Ok(Ok(Some(holder))) => {
                         // No writes from now on, whoever notices first.
                         *self.renewed() = None;
-                        return self.lost_error(format!("it is {holder}'s"));
+                        return self.lost_error(format!("{holder} holds it"));
                     }
                     Ok(Err(error @ Error::ClusterRestored { .. })) => return error,
                     Ok(Err(error)) => {
@@ -321,7 +321,7 @@ impl Lease {
     pub async fn release(&self) {
         *self.renewed() = None;
         if !self.writes.ended(RELEASE_TIMEOUT).await {
-            tracing::warn!("{}: not given back: a write is still under way", self.object());
+            tracing::warn!("{}: not released: a write is still running", self.object());
             return;
         }
         let released: Result<(), kube::Error> = async {
@@ -338,7 +338,7 @@ impl Lease {
         .await;
         if let Err(error) = released {
             // It expires by itself.
-            tracing::warn!("{}: not given back: {}", self.object(), describe(&error));
+            tracing::warn!("{}: not released: {}", self.object(), describe(&error));
         }
     }
 }

@@ -177,7 +177,7 @@ impl fmt::Display for PoolReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotOptedIn => {
-                write!(f, "nobody asks for images: create a MachineOSConfig with the pool's name")
+                write!(f, "images are not requested: create a MachineOSConfig with the pool's name")
             }
             Self::LabelIncomplete(what) => {
                 write!(f, "the pool has the label layering-enabled, but {what}")
@@ -186,10 +186,10 @@ impl fmt::Display for PoolReason {
                 f,
                 "the pool has the label layering-enabled: its MachineOSConfig follows the ConfigMaps"
             ),
-            Self::OptingOut => write!(f, "nobody asks for images any more: cleaning up"),
+            Self::OptingOut => write!(f, "images are no longer requested: cleaning up"),
             Self::OtherBuilder(who) => write!(
                 f,
-                "{who} builds in this cluster, so nothing is written here; stop it to hand over"
+                "{who} builds images in this cluster, so mosb writes nothing; stop it to let mosb build"
             ),
             Self::Rivals(names) => write!(
                 f,
@@ -201,26 +201,23 @@ impl fmt::Display for PoolReason {
                 f,
                 "there is no MachineConfigPool {pool}; create it, or delete the MachineOSConfig"
             ),
-            Self::NotRendered => write!(
-                f,
-                "the pool has no rendered config yet; whoever renders pools will give it one"
-            ),
+            Self::NotRendered => write!(f, "waiting for the pool's first rendered MachineConfig"),
             Self::NestedRepository(repo) => write!(
                 f,
                 "{repo}: this cluster's MachineOSBuilds take at most one path component before an image's name; push to a flatter repository"
             ),
             Self::MixedPlatforms(platforms) => write!(
                 f,
-                "the pool's nodes are of several platforms ({}), and an image is for one; make a pool of each",
+                "the pool's nodes have several platforms ({}), and an image has one; create a pool for each",
                 platforms.join(", ")
             ),
             Self::NoNode => write!(
                 f,
-                "the Containerfiles are for single architectures and the pool has no node yet that tells which"
+                "the Containerfiles are for single architectures, and the pool has no node yet to take the architecture from"
             ),
             Self::NoControlPlaneNode { build, why } => write!(
                 f,
-                "{build} waits for a control-plane node, as it is for control-plane machines: {}; make room on one, or name other nodes in job.controlPlane of ConfigMap mosb-config",
+                "{build} waits for a control-plane node, because it is for control-plane machines: {}; free resources on one, or name other nodes in job.controlPlane of ConfigMap mosb-config",
                 why.as_deref().unwrap_or("the pool's node selector selects none")
             ),
             Self::PoolDegraded(kinds) => write!(
@@ -228,35 +225,35 @@ impl fmt::Display for PoolReason {
                 "no new build while the pool is degraded ({}); see its conditions",
                 kinds.join(", ")
             ),
-            Self::Planning => write!(f, "finding out what would be built"),
+            Self::Planning => write!(f, "planning the build"),
             Self::Problem(problem) => write!(f, "{}", problem.message),
-            Self::SeedComponent(component) => write!(
-                f,
-                "machineconfig {component}, which brings the pre-built image, is being made"
-            ),
+            Self::SeedComponent(component) => {
+                write!(f, "creating machineconfig {component}, which brings the pre-built image")
+            }
             Self::SeedNotRendered { component, image } => write!(
                 f,
-                "the pool's rendered config does not name {image} yet: whoever renders pools takes it from machineconfig {component}; where nobody does, run mosb controller --render; where another MachineConfig names an OS image, take that away"
+                "waiting for the pool's next rendered config, which takes {image} from machineconfig {component}; if no controller renders pools, run mosb controller --render; if another MachineConfig sets an OS image, remove it"
             ),
             Self::SeedGone(component) => write!(
                 f,
-                "the pool's rendered config was made with machineconfig {component}, which is gone: whoever renders pools makes another, and only that is built; where nobody does, run mosb controller --render"
+                "waiting for the pool's next rendered config, because machineconfig {component} was deleted; if no controller renders pools, run mosb controller --render"
             ),
             Self::Seeding(image) => {
-                write!(f, "{image} was built elsewhere, and is being put in service")
+                write!(f, "{image} was built elsewhere and is being put in service")
             }
-            Self::UpToDate(image) => write!(f, "{image} is what is wanted"),
+            Self::UpToDate(image) => write!(f, "{image} is up to date"),
             Self::Adopting(image) => write!(
                 f,
-                "{image} stays: the machines apply the difference of the configs themselves"
+                "{image} is kept: the machines apply the difference of the configs themselves"
             ),
-            Self::Recognised(image) => write!(
-                f,
-                "{image} stays: it was made of exactly what the pool's MachineConfigs come to now"
-            ),
-            Self::Reusing(image) => write!(f, "{image} was built before and is wanted again"),
-            Self::Creating(build) => write!(f, "{build} is new"),
-            Self::Replacing(build) => write!(f, "{build} waits until what had its name is gone"),
+            Self::Recognised(image) => {
+                write!(f, "{image} is kept: it was built from the same configuration")
+            }
+            Self::Reusing(image) => write!(f, "{image} was built before and is used again"),
+            Self::Creating(build) => write!(f, "{build} is being created"),
+            Self::Replacing(build) => {
+                write!(f, "{build} waits until an object with its name is deleted")
+            }
             Self::Preparing(build) => write!(f, "{build} is being prepared"),
             Self::Pending { build, why: None } => write!(f, "{build}: its pod is about to start"),
             Self::Pending { build, why: Some(why) } => {
@@ -267,15 +264,14 @@ impl fmt::Display for PoolReason {
                 write!(f, "{build} is being built, attempt {attempt}")
             }
             Self::Confirming(build) => {
-                write!(f, "{build} was pushed, and the registry is asked for it")
+                write!(f, "{build} was pushed; checking the registry for it")
             }
             Self::Waiting { build, attempt, seconds, why } => {
                 write!(f, "{build}: attempt {attempt} in {seconds} s: {why}")
             }
-            Self::Failed { build, message } => write!(
-                f,
-                "{build} failed, and is not tried again until something changes: {message}"
-            ),
+            Self::Failed { build, message } => {
+                write!(f, "{build} failed and is not retried until something changes: {message}")
+            }
         }
     }
 }

@@ -113,7 +113,7 @@ impl Reconciler {
             .as_ref()
             .and_then(|config| config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD));
         let span = tracing::info_span!(
-            "look",
+            "reconcile",
             pool = key,
             rendered = rendered.unwrap_or_default(),
             build = build.unwrap_or_default()
@@ -155,7 +155,7 @@ impl Reconciler {
             let answered = tokio::select! {
             answered = self.resolver.resolve(&decision.lookups, snapshot, &mut cached_plan, &expected) => answered,
             () = self.until_inputs_change(key, before, facts) => {
-            tracing::debug!("{key}: it changed while it was looked at");
+            tracing::debug!("{key}: its inputs changed during a lookup");
             return (Requeue::CacheStale(Duration::ZERO), None);
             }
             };

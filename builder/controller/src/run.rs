@@ -166,7 +166,7 @@ pub async fn run(
     let ended = tokio::select! {
     error = &mut lost.0 => Err(error.unwrap_or_else(|_| Error::LostLease {
             name: format!("{}/{LEASE}", options.namespaces.own),
-            why: "its keeper ended".to_owned(),
+            why: "its renewal task ended".to_owned(),
     })),
     done = &mut work => {
             // Workers end by themselves only if one of them panicked.
@@ -178,7 +178,7 @@ pub async fn run(
     () = &mut stop => {
             stopping.send_replace(true);
             if timeout(SHUTDOWN_GRACE, &mut work).await.is_err() {
-                tracing::warn!("what was under way is left as it is after {} s", SHUTDOWN_GRACE.as_secs());
+                tracing::warn!("running reconciles were cancelled after {} s", SHUTDOWN_GRACE.as_secs());
             }
             Ok(())
     }

@@ -136,7 +136,7 @@ fn pool_view(cache: &ClusterCache, key: &str) -> PoolView {
             class: ErrorClass::Transient,
             reason: "other-renderer".to_owned(),
             message: format!(
-                "{who} renders pools, and has not rendered this one; as long as it does, mosb renders none"
+                "{who} renders pools and has not rendered this one; mosb renders no pools while it runs"
             ),
         }),
         (reason, _) => reason,

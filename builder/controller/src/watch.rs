@@ -117,7 +117,7 @@ impl WatchHealth {
             WatchState::NotServed if entry.optional => None,
             WatchState::Listing => Some(format!("{what}: not listed yet")),
             WatchState::NotServed => Some(format!(
-                "{what}: the API server does not know this kind; install the CRDs (deploy/crds)"
+                "{what}: the API server does not serve this kind; install the CRDs (deploy/crds)"
             )),
             WatchState::Broken { why, .. } => Some(format!("{what}: {why}")),
         };
@@ -205,7 +205,7 @@ pub async fn run_watch<K, T>(
                 // After the first list, a missing permission does not mean that the objects are
                 // gone.
                 match failed_state(&error, granted_apart && !listed) {
-                    None => tracing::debug!("{what}: the watch begins anew"),
+                    None => tracing::debug!("{what}: the watch restarts"),
                     Some(failed_state) => {
                         broken = true;
                         if listed && matches!(error, watcher::Error::WatchFailed(_)) {

@@ -132,12 +132,12 @@ impl Metrics {
         );
         registry.register(
             "ocl_config_change",
-            "Builds that were begun because something changed",
+            "Builds that were started because something changed",
             self.config_changes.clone(),
         );
         registry.register(
             "ocl_build_retries",
-            "Jobs that followed one that failed",
+            "Jobs that retried a failed one",
             self.retries.clone(),
         );
         registry.register(
@@ -164,24 +164,28 @@ impl Metrics {
         );
         registry.register(
             "ocl_active_builds",
-            "Builds of the pool that are under way",
+            "Builds of the pool that are running",
             self.active.clone(),
         );
         registry.register("mco_mosc_count", "MachineOSConfigs", self.configs.clone());
         registry.register(
             "mosb_round_duration_seconds",
-            "How long a look at one MachineOSConfig took",
+            "Duration of a reconcile of one MachineOSConfig",
             self.reconciles.clone(),
         );
         registry.register(
             "mosb_oldest_reconcile_seconds",
-            "For how long the oldest look has been under way",
+            "For how long the oldest reconcile has been running",
             self.oldest.clone(),
         );
-        registry.register("mosb_errors", "Looks that ended with an error", self.errors.clone());
+        registry.register(
+            "mosb_errors",
+            "Reconciles that ended with an error",
+            self.errors.clone(),
+        );
         registry.register(
             "mosb_leader",
-            "Whether this controller is the one that acts",
+            "Whether this controller is the leader",
             self.leader.clone(),
         );
         self.registry = Mutex::new(registry);

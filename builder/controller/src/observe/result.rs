@@ -13,7 +13,10 @@ use mosb_plan::api::job_name;
 pub(super) fn untrusted_reason(map: &ObjectMeta, result: &JobResult) -> Option<String> {
     let name = result_name(&result.build);
     if map.name.as_ref() != Some(&name) {
-        return Some(format!("it is of build {}, whose result is in {name}", result.build));
+        return Some(format!(
+            "it is the result of build {}, which belongs into {name}",
+            result.build
+        ));
     }
     let workload = job_name(&result.build);
     let mut owners = map.owner_references.iter().flatten();
@@ -22,7 +25,7 @@ pub(super) fn untrusted_reason(map: &ObjectMeta, result: &JobResult) -> Option<S
     });
     (!is_owner).then(|| {
         format!(
-            "it says that it is of {workload} with UID {:?}, which does not own the ConfigMap",
+            "it names {workload} with UID {:?}, which does not own the ConfigMap",
             result.job_uid
         )
     })

@@ -70,7 +70,7 @@ impl RenderExecutor<'_> {
                     let params = delete_params(uid, PropagationPolicy::Background);
                     let answer = self.api(Kind::MachineConfig).delete(name, &params).await;
                     ignore_not_found(format!("machineconfig {name}"), answer)?;
-                    tracing::info!("deleted {name}: nobody names it any more");
+                    tracing::info!("deleted {name}, which is not used any more");
                 }
             }
         }
@@ -154,7 +154,7 @@ pub(super) fn compare_existing(there: &DynamicObject, wanted: &Value) -> Existin
             class: ErrorClass::InvalidInput,
             reason: "not-ours".to_owned(),
             message: format!(
-                "machineconfig {name}: exists with another content than what the pool's MachineConfigs come to; delete it, and it is made again"
+                "machineconfig {name}: exists with other content than the pool's MachineConfigs give; delete it, and mosb creates it again"
             ),
         });
     }

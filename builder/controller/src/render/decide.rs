@@ -78,14 +78,14 @@ impl fmt::Display for RenderReason {
         match self {
             Self::OtherRenderer(who) => write!(
                 f,
-                "not rendered by mosb: {who} renders pools; take --render away from mosb, or scale it to 0"
+                "not rendered by mosb: {who} renders pools; remove --render from mosb, or scale the other one to 0"
             ),
             Self::ByHand => write!(
                 f,
-                "not rendered by mosb: the pool has no machineConfigSelector; its spec.configuration is whoever's who wrote it"
+                "not rendered by mosb: the pool has no machineConfigSelector, so its spec.configuration is set by hand"
             ),
             Self::Deleting => write!(f, "the pool is being deleted"),
-            Self::Rendering => write!(f, "its MachineConfigs are read and merged"),
+            Self::Rendering => write!(f, "reading and merging its MachineConfigs"),
             Self::Degraded(problem) => write!(f, "not rendered: {}", problem.message),
             Self::Rendered(name) => write!(f, "rendered: {name}"),
         }
@@ -180,7 +180,7 @@ fn set_configuration(
         actions.push(RenderAction::Event(Event::new(on(), reason, name, note)));
         if let Some(image) = &made.overriding {
             let note = format!(
-                "a MachineConfig decides on the base OS image of {name}: {image}; updates of the cluster don't change it any more"
+                "a MachineConfig sets the base OS image of {name}: {image}; cluster updates don't change it any more"
             );
             let reason = EventReason::OsImageUrlOverridden;
             actions.push(RenderAction::Event(Event::new(on(), reason, image, note)));

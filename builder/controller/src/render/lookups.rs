@@ -93,7 +93,7 @@ pub(crate) async fn without_components(
     let gone = || Problem {
         class: ErrorClass::Transient,
         reason: "no-pool".to_owned(),
-        message: format!("machineconfigpool {pool}: there is none any more"),
+        message: format!("machineconfigpool {pool}: it was deleted"),
     };
     let snapshot = observe(&resolver.cache, pool).ok_or_else(gone)?;
     let mut inputs = snapshot.inputs.clone()?;
@@ -242,7 +242,7 @@ fn without_base(resolver: &Resolver, rendered: &Rendered) -> Option<Problem> {
         class: ErrorClass::InvalidInput,
         reason: "no-base-image".to_owned(),
         message: format!(
-            "nobody says which base OS image the pool has; set baseOSContainerImage in config.yaml of ConfigMap {namespace}/mosb-config, or osImageURL in one of the pool's MachineConfigs"
+            "the pool has no base OS image; set baseOSContainerImage in config.yaml of ConfigMap {namespace}/mosb-config, or osImageURL in one of the pool's MachineConfigs"
         ),
 })
 }
@@ -283,7 +283,7 @@ fn refusal(old: &RenderedConfig, new: &RenderedConfig, update: Update) -> Option
         class: ErrorClass::InvalidInput,
         reason: "needs-reinstall".to_owned(),
         message: format!(
-            "machines that have {} can't take what the pool's MachineConfigs come to now: {}; take it back, or empty the pool's spec.configuration.name if all of them are installed anew",
+            "machines that have {} can't apply the pool's MachineConfigs without a reinstallation: {}; revert the change, or empty the pool's spec.configuration.name if all of its machines are reinstalled",
             old.name(),
             told.join("; ")
         ),
