@@ -15,7 +15,7 @@ use mosb_plan::api::{
     MachineOsConfigStatus, PoolName,
 };
 
-/// The result of [`decide`](crate::decide) for one snapshot.
+/// The result of [`decide`](crate::decide()) for one snapshot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
     /// Facts that the snapshot lacks. If this is not empty, there are no actions: resolve all

@@ -186,6 +186,14 @@ pub fn report_refusal(snapshot: &Snapshot, problem: Problem, now: Timestamp) -> 
     actions
 }
 
+/// Why a fact that the decision needs is not available.
+enum Unavailable {
+    /// It must be looked up first.
+    Lookup(Lookup),
+    /// The lookup failed, or its result prevents the build.
+    Problem(Problem),
+}
+
 /// Collects the actions of one decision. If a lookup is needed, they are dropped.
 struct DecisionBuilder<'a> {
     snapshot: &'a Snapshot,
@@ -234,6 +242,14 @@ impl<'a> DecisionBuilder<'a> {
             // A pre-built image may be outside the push repository.
             pull: if *image.repo() == self.desired.push { Pull::Not } else { pull_of(self.config) },
         })
+    }
+
+    /// Reports a problem, or requests the missing lookup.
+    fn unavailable(&mut self, cause: Unavailable) -> Result<PoolReason, Lookup> {
+        match cause {
+            Unavailable::Lookup(lookup) => Err(lookup),
+            Unavailable::Problem(problem) => Ok(self.problem(&problem)),
+        }
     }
 
     /// Reports a problem if a user must act or it persists.

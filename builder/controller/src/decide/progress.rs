@@ -1,10 +1,10 @@
 //! The next actions for a build's workload.
 
-use super::DecisionBuilder;
 use super::annotations::{attempt_of, number_annotation};
 use super::attempt_failure::AttemptFailure;
+use super::{DecisionBuilder, Unavailable};
 use crate::action::{Action, Annotate};
-use crate::lookup::{Lookup, Planned, Problem};
+use crate::lookup::{Lookup, Planned};
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{BuildNodes, SeenWorkload};
 use crate::status::{BuildPhase, EventReason, WorkloadRef, build_status};
@@ -174,10 +174,10 @@ impl<'a> DecisionBuilder<'a> {
                 to(self, BuildPhase::Building(&reference), reason)
             }
             Observation::NoResult(lost) => {
-                let result = match self.workload_result(build, workload)? {
+                let result = match self.workload_result(build, workload) {
                     Ok(result) => result,
-                    Err(problem) => {
-                        let reason = self.problem(problem);
+                    Err(cause) => {
+                        let reason = self.unavailable(cause)?;
                         return same(reason);
                     }
                 };
@@ -201,17 +201,18 @@ impl<'a> DecisionBuilder<'a> {
         &self,
         build: &MachineOsBuild,
         workload: &Workload,
-    ) -> Result<Result<Option<&'a JobResult>, &'a Problem>, Lookup> {
+    ) -> Result<Option<&'a JobResult>, Unavailable> {
         let Ok(name) = build.metadata.name.parse::<BuildName>() else {
-            return Ok(Ok(None));
+            return Ok(None);
         };
         if let Workload::Build(_) = workload {
             // The status of an OpenShift Build is the result.
-            return Ok(Ok(None));
+            return Ok(None);
         }
         match self.snapshot.lookup_results.results.get(&name) {
-            Some(answer) => Ok(answer.as_ref().map(Option::as_ref)),
-            None => Err(Lookup::Result { build: name }),
+            Some(Ok(result)) => Ok(result.as_ref()),
+            Some(Err(problem)) => Err(Unavailable::Problem(problem.clone())),
+            None => Err(Unavailable::Lookup(Lookup::Result { build: name })),
         }
     }
 

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::component::Component;
 use super::desired_build::DesiredBuild;
-use super::{DecisionBuilder, is_reported, pull_of, report_status};
+use super::{DecisionBuilder, Unavailable, is_reported, pull_of, report_status};
 use crate::action::{Action, Decision};
 use crate::lookup::{ImageStatus, Lookup, Problem, Pull};
 use crate::pool_reason::PoolReason;
@@ -125,11 +125,9 @@ impl Seed {
             }
             Component::Deleting(name) => Decision::unchanged(PoolReason::Replacing(name)),
             Component::Pending { name, changes_image, actions } => {
-                match changes_image.then(|| self.confirmed_image(snapshot)).transpose() {
-                    Ok(None | Some(Ok(_))) => {
-                        Decision::of(PoolReason::SeedComponent(name), actions)
-                    }
-                    Ok(Some(Err(problem))) => {
+                match changes_image.then(|| self.confirmed_image(snapshot)) {
+                    None | Some(Ok(_)) => Decision::of(PoolReason::SeedComponent(name), actions),
+                    Some(Err(Unavailable::Problem(problem))) => {
                         let reason = PoolReason::Problem(problem.clone());
                         let mut actions = Vec::new();
                         if is_reported(snapshot, &problem) {
@@ -137,7 +135,7 @@ impl Seed {
                         }
                         Decision::of(reason, actions)
                     }
-                    Err(lookup) => Decision::needs(lookup),
+                    Some(Err(Unavailable::Lookup(lookup))) => Decision::needs(lookup),
                 }
             }
         }
@@ -151,15 +149,15 @@ impl Seed {
     fn confirmed_image<'a>(
         &self,
         snapshot: &'a Snapshot,
-    ) -> Result<Result<&'a Confirmed<PinnedRef>, Problem>, Lookup> {
+    ) -> Result<&'a Confirmed<PinnedRef>, Unavailable> {
         match snapshot.lookup_results.exists.get(&self.image) {
-            None => Err(Lookup::Exists {
+            None => Err(Unavailable::Lookup(Lookup::Exists {
                 image: self.image.clone(),
                 secret: self.push_secret.clone(),
                 pull: self.pull.clone(),
-            }),
-            Some(ImageStatus::Present(image)) => Ok(Ok(image)),
-            Some(ImageStatus::Missing) => Ok(Err(Problem {
+            })),
+            Some(ImageStatus::Present(image)) => Ok(image),
+            Some(ImageStatus::Missing) => Err(Unavailable::Problem(Problem {
                 class: ErrorClass::InvalidInput,
                 reason: "not-found".to_owned(),
                 message: format!(
@@ -168,7 +166,7 @@ impl Seed {
                     labels::PRE_BUILT_IMAGE
                 ),
             })),
-            Some(ImageStatus::Unknown(problem)) => Ok(Err(problem.clone())),
+            Some(ImageStatus::Unknown(problem)) => Err(Unavailable::Problem(problem.clone())),
         }
     }
 }
@@ -190,8 +188,8 @@ impl<'a> DecisionBuilder<'a> {
             Component::Deleting(name) => return Ok(Some(PoolReason::Replacing(name))),
             Component::Pending { name, changes_image, actions } => {
                 // Check the image before the pool uses it.
-                if changes_image && let Err(problem) = seed.confirmed_image(snapshot)? {
-                    return Ok(Some(self.problem(&problem)));
+                if changes_image && let Err(cause) = seed.confirmed_image(snapshot) {
+                    return self.unavailable(cause).map(Some);
                 }
                 // Clear `Blocked` only after the API server accepted these.
                 self.actions.extend(actions);
@@ -199,13 +197,13 @@ impl<'a> DecisionBuilder<'a> {
                 return Ok(Some(PoolReason::SeedComponent(name)));
             }
         };
-        match self.names_image(&component, &seed.image)? {
+        match self.names_image(&component, &seed.image) {
             Ok(true) => {}
             Ok(false) => {
                 self.unblock();
                 return Ok(Some(seed.not_rendered(component)));
             }
-            Err(problem) => return Ok(Some(self.problem(&problem))),
+            Err(cause) => return self.unavailable(cause).map(Some),
         }
         match &seed.build {
             Some(build) if build.is_next => self.select_seeded(seed, build).map(Some),
@@ -217,20 +215,16 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// Whether the pool's config was rendered from this MachineConfig and has its image.
-    fn names_image(
-        &self,
-        component: &str,
-        image: &PinnedRef,
-    ) -> Result<Result<bool, Problem>, Lookup> {
+    fn names_image(&self, component: &str, image: &PinnedRef) -> Result<bool, Unavailable> {
         let mut sources = self.pool.spec.configuration.source.iter();
         if !sources.any(|source| source.name == component) {
-            return Ok(Ok(false));
+            return Ok(false);
         }
         let rendered = &self.desired.rendered;
         match self.snapshot.lookup_results.os_image.get(rendered) {
-            None => Err(Lookup::OsImage { rendered: rendered.clone() }),
-            Some(Ok(named)) => Ok(Ok(named.parse::<PinnedRef>().as_ref() == Ok(image))),
-            Some(Err(problem)) => Ok(Err(problem.clone())),
+            None => Err(Unavailable::Lookup(Lookup::OsImage { rendered: rendered.clone() })),
+            Some(Ok(named)) => Ok(named.parse::<PinnedRef>().as_ref() == Ok(image)),
+            Some(Err(problem)) => Err(Unavailable::Problem(problem.clone())),
         }
     }
 
@@ -247,8 +241,8 @@ impl<'a> DecisionBuilder<'a> {
             return Ok(PoolReason::Replacing(name.clone()));
         }
         let Some(build) = build else {
-            if let Err(problem) = seed.confirmed_image(self.snapshot)? {
-                return Ok(self.problem(&problem));
+            if let Err(cause) = seed.confirmed_image(self.snapshot) {
+                return self.unavailable(cause);
             }
             self.supersede(None);
             self.create_seeded(wanted);
@@ -261,9 +255,9 @@ impl<'a> DecisionBuilder<'a> {
             }
             Some(BuildCondition::Succeeded) => build.status.clone(),
             Some(BuildCondition::Prepared | BuildCondition::Building) | None => {
-                match seed.confirmed_image(self.snapshot)? {
+                match seed.confirmed_image(self.snapshot) {
                     Ok(image) => seeded_status(&build.status, image, self.now),
-                    Err(problem) => return Ok(self.problem(&problem)),
+                    Err(cause) => return self.unavailable(cause),
                 }
             }
         };
