@@ -1,4 +1,5 @@
-//! The room's door: made once from plain options, shared by everything that reads or writes images.
+//! The registry client: created once from plain options, shared by all code that reads or writes
+//! images.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The room's door: made once from plain options, shared by all that is fetched.
+//! The fetcher: created once from plain options, shared by all fetches.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -20,7 +20,7 @@
 //! with it; see [`configs`]. Authorities are fetched without themselves.
 //!
 //! # Codes
-//! Those of an [`Error::Invalid`](super::Error::Invalid) problem, beside those of the room.
+//! Those of an [`Error::Invalid`](super::Error::Invalid) problem, beside those of the crate.
 //!
 //! | code | what |
 //! | --- | --- |

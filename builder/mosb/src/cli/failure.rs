@@ -1,4 +1,4 @@
-//! How a command ends badly: one code, one class, one sentence, whatever room it came from.
+//! How a command fails: one code, one class and one sentence, for the errors of all crates.
 
 use anyhow::Error;
 

@@ -1,7 +1,7 @@
 //! The command line: arguments, output, exit codes.
 //!
 //! In come what was typed and what the environment says; out go a result on stdout, progress on stderr, and an exit code.
-//! The invariant: nothing is decided here about images. What was typed ([`args`]) is understood ([`resolve`]), the rooms
+//! The invariant: nothing is decided here about images. What was typed ([`args`]) is understood ([`resolve`]), the crates
 //! below are called (`commands`), and what they say is printed ([`objects`], and their texts).
 
 pub mod args;

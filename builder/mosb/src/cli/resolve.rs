@@ -62,7 +62,7 @@ pub struct Settings {
     pub signature_policies: Vec<(PathBuf, bool)>,
     /// Where base trees are kept; none without any home.
     pub cache_dir: Option<PathBuf>,
-    /// What the rooms below need of the environment.
+    /// What the other crates need of the environment.
     pub environment: Environment,
 }
 

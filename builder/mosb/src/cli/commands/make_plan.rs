@@ -87,7 +87,7 @@ pub async fn make_plan(
     Ok(PlannedBuild { plan, base, tree: used, buildah })
 }
 
-/// The error of the room that it comes from, which is told with all its findings.
+/// The underlying error, which is reported with all its findings.
 pub(super) fn unwrap_source(error: resolve::Error) -> anyhow::Error {
     match error {
         resolve::Error::Plan(error) => error.into(),

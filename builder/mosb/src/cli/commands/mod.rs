@@ -1,4 +1,4 @@
-//! What each command does: calls of the rooms below, and an object to print.
+//! What each command does: calls into the other crates, and an object to print.
 
 mod bootstrap;
 mod build;
