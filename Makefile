@@ -9,7 +9,7 @@ NO_PATHS := --remap-path-prefix=$(CARGO_FILES)=cargo --remap-path-prefix=$(CURDI
 IMAGE ?= mosb.local/mosb:dev
 
 # Most tests wait for a process or an object, so more of them run at once than there are processors.
-export RUST_TEST_THREADS ?= $(shell expr 2 '*' $$(nproc))
+export RUST_TEST_THREADS ?= $(shell expr $$(nproc) '*' 3 / 2)
 
 .PHONY: help
 help: ## this list

@@ -1,6 +1,7 @@
 //! The Containerfile build by the real buildah, on the Debian root with the real Ignition.
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -13,8 +14,11 @@ use mosb_tests::buildah_world::{NAME, World, block_on, plan};
 use mosb_tests::registry_world;
 use mosb_tests::{
     Access, Kind, Layout, Mosb, Registry, Sandbox, Server, Snapshot, Transport, base_image, run,
+    wait,
 };
 
+/// As long as another test may run.
+const CLEAN: Duration = Duration::from_secs(180);
 const CURRENT_CONFIG: &str = "etc/machine-config-daemon/currentconfig";
 
 fn service(name: &str, enabled: bool) -> Value {
@@ -321,14 +325,12 @@ fn a_build_that_was_killed_leaves_nothing_for_the_next() {
     world.interrupt(&slow, &base, "began");
     assert_ne!(world.containers(), "", "the killed build left a container");
     let left = || fs::read_dir(world.cache().join("buildah/work")).unwrap().count();
-    // What was killed may take a moment to die, and holds the store's lock until then; the build after it cleans in its stead.
-    for n in 0..5 {
-        world.build(&plan(&config(), None, &base), &base, &format!("image-{n}")).unwrap();
-        if left() == 0 {
-            break;
-        }
-    }
-    assert_eq!(left(), 0);
+    // The build that first gets the store's lock for itself cleans up. buildah inherits the lock, and so does what other
+    // tests of this process start at the same moment, until that ends.
+    wait("a clean store", CLEAN, || {
+        world.build(&plan(&config(), None, &base), &base, "image").unwrap();
+        (left() == 0).then_some(())
+    });
     assert_eq!(world.containers(), "");
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let cache = world.cache().to_str().unwrap();

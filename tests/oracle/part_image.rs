@@ -128,7 +128,8 @@ fn the_bill_of_materials_has_every_package_and_every_crate() {
     for one in &crates {
         assert!(one["licenses"][0]["expression"].is_string(), "{one}");
         let sum = one["hashes"][0]["content"].as_str();
-        assert!(one["name"] == "mosb" || sum.is_some_and(|sum| sum.len() == 64), "{one}");
+        let own = one["name"].as_str().unwrap().starts_with("mosb");
+        assert!(own || sum.is_some_and(|sum| sum.len() == 64), "{one}");
     }
     let names = names(&crates);
     for linked in ["aws-lc-sys", "kube", "mosb", "tar", "zlib-rs"] {

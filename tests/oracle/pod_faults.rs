@@ -3,14 +3,13 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::job_world::{Pod, Sidecar, ended, manifest};
 use mosb_tests::build_world::{names, with};
-use mosb_tests::{Fault, FaultProxy, Mosb, Registry, base_image, wait};
+use mosb_tests::{Fault, FaultProxy, Mosb, Registry, Seen, base_image, wait};
 
 const SOON: Duration = Duration::from_secs(120);
 const RUNS: &str = "FROM configs\nRUN echo one && cp /etc/mine /etc/copied\nRUN echo two\n";
@@ -149,15 +148,18 @@ fn a_registry_that_goes_before_the_manifest_gets_the_same_image_later() {
             });
             let _sidecar = Sidecar::start(&pod.volume("result"));
             let mut child = pushes().spawn().unwrap();
-            let is_put = || {
+            let puts = || {
                 let seen = proxy.seen();
-                seen.iter()
-                    .any(|one| one.head.method == "PUT" && one.head.path().contains("/manifests/"))
+                let is_put = |one: &&Seen| {
+                    one.head.method == "PUT" && one.head.path().contains("/manifests/")
+                };
+                seen.iter().filter(is_put).count()
             };
-            wait("all blobs", SOON, || is_put().then_some(()));
+            wait("all blobs", SOON, || (puts() > 0).then_some(()));
             registry.stop();
             if comes_back_in_time {
-                thread::sleep(Duration::from_secs(1));
+                let before = puts();
+                wait("another try", SOON, || (puts() > before).then_some(()));
                 registry.start_again();
                 assert!(child.wait().unwrap().success(), "{what:?}");
             } else {

@@ -157,13 +157,13 @@ async fn what_lasts_is_one_clear_sentence() {
         .unwrap()
     };
     for (fault, reason, exit) in [
-        (None, "not-found", "UserInput"),
-        (Some(Fault::status(401)), "denied", "Refused"),
-        (Some(Fault::status(403)), "denied", "Refused"),
-        (Some(Fault::too_many(0)), "too-many-requests", "Retry"),
-        (Some(Fault::status(500)), "registry-error", "Retry"),
-        (Some(Fault::CutBefore), "unreachable", "Retry"),
-        (Some(Fault::CutAnswer), "unreachable", "Retry"),
+        (None, "not-found", "InvalidInput"),
+        (Some(Fault::status(401)), "denied", "Rejected"),
+        (Some(Fault::status(403)), "denied", "Rejected"),
+        (Some(Fault::too_many(0)), "too-many-requests", "Transient"),
+        (Some(Fault::status(500)), "registry-error", "Transient"),
+        (Some(Fault::CutBefore), "unreachable", "Transient"),
+        (Some(Fault::CutAnswer), "unreachable", "Transient"),
     ] {
         let rule = fault.clone();
         proxy.rule(move |_| rule.clone());
