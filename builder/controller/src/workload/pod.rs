@@ -14,7 +14,7 @@ pub(super) const GATE: &str = "mosb.dev/inputs";
 const UID_VARIABLE: &str = "MOSB_JOB_UID";
 
 /// A Pod with a scheduling gate, owned by its MachineOSBuild. Its containers are those of the
-/// [`job`].
+/// [`job()`].
 pub fn pod(request: &JobRequest) -> Pod {
     let job = job(request);
     let spec = job.spec.expect("a test fills both templates");
