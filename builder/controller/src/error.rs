@@ -189,9 +189,10 @@ mod tests {
             let status = Status::failure(said, "Forbidden").with_code(403).boxed();
             let text = describe(&kube::Error::Api(status));
             assert!(text.contains(said), "{text}");
-            let remedy = match is_right {
-                true => "; grant this permission to the user or ServiceAccount",
-                false => "; change the policy that forbids it, or the request",
+            let remedy = if is_right {
+                "; grant this permission to the user or ServiceAccount"
+            } else {
+                "; change the policy that forbids it, or the request"
             };
             assert!(text.ends_with(remedy), "{text}");
         }

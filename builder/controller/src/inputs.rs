@@ -139,9 +139,9 @@ mod tests {
     use kube::runtime::watcher::Event;
     use serde_json::json;
 
-    use super::super::cluster_cache::ManagedObject;
-    use super::super::observe::{Facts, observe};
     use super::*;
+    use crate::cluster_cache::ManagedObject;
+    use crate::observe::{Facts, observe};
     use mosb_plan::api::{MachineConfigPool, MachineOsConfig};
 
     fn config(change: impl FnOnce(&mut serde_json::Value)) -> MachineOsConfig {

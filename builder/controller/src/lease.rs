@@ -303,10 +303,7 @@ impl Lease {
         let before = object.spec.take().unwrap_or_default();
         if before.holder_identity.as_deref() != Some(&self.identity) {
             let holder = before.holder_identity.unwrap_or_default();
-            return Ok(Some(match holder.is_empty() {
-                true => "nobody".to_owned(),
-                false => holder,
-            }));
+            return Ok(Some(if holder.is_empty() { "nobody".to_owned() } else { holder }));
         }
         object.spec = Some(self.spec_after(Some(&before)));
         let replaced = self.replace(&object).await;

@@ -71,8 +71,8 @@ mod tests {
     use serde_json::json;
     use tokio::time::{Instant, advance, sleep};
 
-    use super::super::lease::LeaseTimes;
     use super::*;
+    use crate::lease::LeaseTimes;
 
     /// A client of a fake API server that answers after a time or never, its Lease, and the
     /// requests that the server got.
@@ -108,9 +108,10 @@ mod tests {
         let new = ConfigMap::default();
         let change = Patch::Merge(json!({}));
         for is_held in [false, true, false] {
-            match is_held {
-                true => lease.hold_for_test(),
-                false => advance(LeaseTimes::default().deadline).await,
+            if is_held {
+                lease.hold_for_test()
+            } else {
+                advance(LeaseTimes::default().deadline).await
             }
             sent.lock().unwrap().clear();
             let writes = [
@@ -134,7 +135,7 @@ mod tests {
             maps(&client).create(&PostParams::default(), &ConfigMap::default()).await.unwrap_err();
         assert_eq!(began.elapsed().as_secs(), LeaseTimes::default().deadline.as_secs());
         assert_eq!(*sent.lock().unwrap(), [Method::POST]);
-        let said = super::super::error::describe(&error);
+        let said = crate::error::describe(&error);
         assert!(said.contains("lease mosb-system/x: lost"), "{said}");
     }
 

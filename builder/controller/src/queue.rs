@@ -93,12 +93,11 @@ impl<K: Ord + Clone + Hash> Queue<K> {
     pub fn enqueue(&self, key: &K) {
         let mut state = self.lock();
         let entry = state.entries.entry(key.clone()).or_default();
-        match entry.running {
-            true => entry.again = true,
-            false => {
-                let at = Instant::now().max(entry.not_before.unwrap_or_else(Instant::now));
-                state.schedule(key, at);
-            }
+        if entry.running {
+            entry.again = true
+        } else {
+            let at = Instant::now().max(entry.not_before.unwrap_or_else(Instant::now));
+            state.schedule(key, at);
         }
         drop(state);
         self.changed.notify_one();
@@ -139,9 +138,10 @@ impl<K: Ord + Clone + Hash> Queue<K> {
     /// Sets whether a key goes before others from the next time on.
     pub fn set_priority(&self, key: &K, is_prioritized: bool) {
         let mut state = self.lock();
-        match is_prioritized {
-            true => drop(state.prioritized.insert(key.clone())),
-            false => drop(state.prioritized.remove(key)),
+        if is_prioritized {
+            state.prioritized.insert(key.clone());
+        } else {
+            state.prioritized.remove(key);
         }
     }
 

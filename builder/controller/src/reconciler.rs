@@ -188,12 +188,11 @@ impl Reconciler {
         };
         let mut written: Vec<_> = written.filter(is_overwritten).collect();
         written.extend_from_slice(pass.superseded());
-        match snapshot.config.is_none() && snapshot.pool.is_none() {
-            true => self.key_states().forget(key),
-            false => {
-                let cached_plan = cached_plan.filter(|_| keep);
-                self.key_states().record(key, cached_plan, written, pass.created().to_vec());
-            }
+        if snapshot.config.is_none() && snapshot.pool.is_none() {
+            self.key_states().forget(key)
+        } else {
+            let cached_plan = cached_plan.filter(|_| keep);
+            self.key_states().record(key, cached_plan, written, pass.created().to_vec());
         }
         match done {
             Ok(()) => {

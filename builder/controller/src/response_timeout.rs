@@ -57,9 +57,10 @@ where
 
 fn body_timeout(asked: &Uri) -> Duration {
     let mut asked = asked.query().unwrap_or_default().split('&');
-    match asked.any(|one| matches!(one, "watch=true" | "follow=true")) {
-        true => FOLLOW_TIMEOUT,
-        false => RESPONSE_TIMEOUT,
+    if asked.any(|one| matches!(one, "watch=true" | "follow=true")) {
+        FOLLOW_TIMEOUT
+    } else {
+        RESPONSE_TIMEOUT
     }
 }
 

@@ -233,10 +233,8 @@ pub async fn run_watch<K, T>(
                             WatchState::Broken { why, .. } => WatchState::Broken { listed, why },
                             other => other,
                         });
-                        let most = match not_served && optional {
-                            true => UNSERVED_KIND_RETRY,
-                            false => RETRY_WAIT.1,
-                        };
+                        let most =
+                            if not_served && optional { UNSERVED_KIND_RETRY } else { RETRY_WAIT.1 };
                         if wait > most {
                             // The wait grew while the kind was not served, and now everything waits
                             // for this watch.
@@ -282,9 +280,10 @@ fn failed_state(error: &watcher::Error, may_be_forbidden: bool) -> Option<WatchS
     let broken = |why: String| Some(WatchState::Broken { listed: false, why });
     match error {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
-            match is_not_found(error) || may_be_forbidden && is_forbidden(error) {
-                true => Some(WatchState::NotServed),
-                false => broken(describe(error)),
+            if is_not_found(error) || may_be_forbidden && is_forbidden(error) {
+                Some(WatchState::NotServed)
+            } else {
+                broken(describe(error))
             }
         }
         watcher::Error::WatchError(status) if status.code == 410 => None,

@@ -11,10 +11,10 @@ use kube::core::DynamicObject;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
-use super::super::indexed_store::IndexKey;
-use super::super::kinds::GROUP;
-use super::super::observe;
 use super::Trigger;
+use crate::indexed_store::IndexKey;
+use crate::kinds::GROUP;
+use crate::observe;
 use crate::workload::is_workload_owner;
 use mosb_plan::api::labels;
 

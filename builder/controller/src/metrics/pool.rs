@@ -7,9 +7,9 @@ use k8s_openapi::jiff::Timestamp;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::super::action::Action;
-use super::super::snapshot::{SeenWorkload, Snapshot};
 use super::{Metrics, Pool, PoolState};
+use crate::action::Action;
+use crate::snapshot::{SeenWorkload, Snapshot};
 use crate::workload::Workload;
 use mosb_build::result::{JobResult, Outcome, Step as Container};
 use mosb_plan::api::{BuildCondition, MachineOsBuild, MachineOsBuildStatus, labels};

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use kube::api::ObjectMeta;
 
-use super::super::cluster_cache::ClusterCache;
-use super::super::indexed_store::IndexKey;
-use super::super::snapshot::SeenComponent;
+use crate::cluster_cache::ClusterCache;
+use crate::indexed_store::IndexKey;
+use crate::snapshot::SeenComponent;
 use mosb_plan::api::{MachineConfigPool, component_pool, is_component_name, labels};
 
 /// The pre-built images among what the pool's config was rendered from: the pool's own, or that of

@@ -197,10 +197,7 @@ fn cluster(cache: &ClusterCache, facts: Facts) -> Cluster {
         other_builder: cache.other_builder(),
         machine_config_operator: runs(OPERATOR) || !cache.controller_configs.is_empty(),
         machine_config_daemon: cache.daemon_sets.get(DAEMON).is_some(),
-        user_namespaces: match never {
-            true => Support::Forbidden,
-            false => facts.user_namespaces,
-        },
+        user_namespaces: if never { Support::Forbidden } else { facts.user_namespaces },
         run_retries: settings.as_ref().map_or(0, |settings| settings.job.run_retries),
         stock_base: settings.and_then(|settings| settings.base_os_container_image),
         base_trees: base_trees(cache),

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::cluster_cache::{ClusterCache, SeenNode};
-use super::super::snapshot::BuildNodes;
+use crate::cluster_cache::{ClusterCache, SeenNode};
+use crate::snapshot::BuildNodes;
 use crate::workload::CONTROL_PLANE_LABELS;
 use crate::workload::MachineRole;
 use mosb_image::Platform;
@@ -25,9 +25,10 @@ pub fn machine_role(cache: &ClusterCache, pool: &MachineConfigPool) -> MachineRo
         let nodes = nodes(cache, pool);
         !nodes.is_empty() && nodes.iter().all(|node| is_control_plane(node))
     };
-    match pool.metadata.name == CONTROL_PLANE_POOL || are_all() {
-        true => MachineRole::ControlPlane(pool.spec.node_selector.clone().unwrap_or_default()),
-        false => MachineRole::Other,
+    if pool.metadata.name == CONTROL_PLANE_POOL || are_all() {
+        MachineRole::ControlPlane(pool.spec.node_selector.clone().unwrap_or_default())
+    } else {
+        MachineRole::Other
     }
 }
 

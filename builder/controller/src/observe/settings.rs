@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::Value;
 
-use super::super::cluster_cache::{ClusterCache, OPERATOR_IMAGES};
 use super::RENDERER;
+use crate::cluster_cache::{ClusterCache, OPERATOR_IMAGES};
 use mosb_plan::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
 use mosb_plan::api::{ClusterObjects, ClusterSettings, ClusterSettingsError};
 use mosb_types::Finding;

@@ -1,13 +1,13 @@
-use super::super::cluster_cache::{ManagedObject, SeenNode};
-use super::super::snapshot::BuildNodes;
-use super::super::snapshot::SeenComponent;
 use super::*;
+use crate::cluster_cache::{ManagedObject, SeenNode};
+use crate::snapshot::BuildNodes;
+use crate::snapshot::SeenComponent;
 use crate::workload::MachineRole;
 use mosb_plan::api::MachineOsConfig;
 use serde_json::{Value, json};
 
 fn fill<T: serde::de::DeserializeOwned + PartialEq>(
-    store: &super::super::indexed_store::IndexedStore<T>,
+    store: &crate::indexed_store::IndexedStore<T>,
     objects: Vec<Value>,
 ) {
     store.replace(objects.into_iter().map(|value| {

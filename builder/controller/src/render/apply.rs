@@ -5,16 +5,16 @@ use kube::api::{Patch, PropagationPolicy};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::super::apply::{
-    ApplyError, apply_error, delete_params, ignore_not_found, patch_params, post_params,
-};
-use super::super::kinds::Kind;
-use super::super::lease::Lease;
-use super::super::lookup::Problem;
-use super::super::lookups::Resolver;
-use super::super::{Error, error, events};
 use super::contents::find;
 use super::decide::RenderAction;
+use crate::apply::{
+    ApplyError, apply_error, delete_params, ignore_not_found, patch_params, post_params,
+};
+use crate::kinds::Kind;
+use crate::lease::Lease;
+use crate::lookup::Problem;
+use crate::lookups::Resolver;
+use crate::{Error, error, events};
 use mosb_plan::api::{API_VERSION, Metadata, labels};
 use mosb_types::ErrorClass;
 

@@ -8,10 +8,10 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
 
-use super::super::apply::ApplyError;
-use super::super::kinds::Kind;
-use super::super::{Error, error};
 use super::snapshot::Member;
+use crate::apply::ApplyError;
+use crate::kinds::Kind;
+use crate::{Error, error};
 use mosb_plan::api::MachineConfig;
 
 const PARALLEL_READS: usize = 16;

@@ -5,9 +5,9 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::super::lookup::Problem;
 use super::garbage;
 use super::snapshot::{Inputs, Made, RenderSnapshot};
+use crate::lookup::Problem;
 use crate::status::{Event, EventReason, RENDER_DEGRADED, Regarding, render_conditions};
 use mosb_plan::api::{Condition, condition, labels};
 

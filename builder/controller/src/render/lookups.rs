@@ -9,14 +9,14 @@ use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use super::super::Error;
-use super::super::apply::ApplyError;
-use super::super::lookup::Problem;
-use super::super::lookups::{LookupError, LookupPermit, Resolver};
 use super::apply::{Existing, compare_existing};
 use super::contents::{Contents, find};
 use super::observe::{controller_config, images, observe};
 use super::snapshot::{Inputs, Made, RenderSnapshot};
+use crate::Error;
+use crate::apply::ApplyError;
+use crate::lookup::Problem;
+use crate::lookups::{LookupError, LookupPermit, Resolver};
 use mosb_build::fetch::{self, Fetcher};
 use mosb_build::registry_client;
 use mosb_ignition::snapshot::{Contents as Fetched, Reference};
@@ -228,9 +228,10 @@ fn to_problem(namespace: &str, error: &render::Error) -> Problem {
     Problem {
         class: error.class(),
         reason: error.reason().to_owned(),
-        message: match findings.is_empty() {
-            true => error.to_string(),
-            false => format!("{error}: {}", findings.join("; ")),
+        message: if findings.is_empty() {
+            error.to_string()
+        } else {
+            format!("{error}: {}", findings.join("; "))
         },
     }
 }
@@ -265,10 +266,7 @@ async fn find_refusal(
     let Ok(old) = RenderedConfig::from_value(value) else {
         return Ok(None);
     };
-    let update = match resolver.cache.daemon_sets.is_empty() {
-        true => Update::Image,
-        false => Update::Daemon,
-    };
+    let update = if resolver.cache.daemon_sets.is_empty() { Update::Image } else { Update::Daemon };
     Ok(refusal(&old, new, update))
 }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::super::cluster_cache::{ClusterCache, OS_IMAGE_URL, Trigger};
-use super::super::inputs;
-use super::super::lookup::Problem;
-use super::super::observe::RENDERER;
 use super::snapshot::{Inputs, Member, RenderResults, RenderSnapshot, SeenRendered};
+use crate::cluster_cache::{ClusterCache, OS_IMAGE_URL, Trigger};
+use crate::inputs;
+use crate::lookup::Problem;
+use crate::observe::RENDERER;
 use mosb_image::Digest;
 use mosb_plan::api::{
     ControllerConfig, MachineConfigPool, PoolSettings, RenderedName, Selector, labels,

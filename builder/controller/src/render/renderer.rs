@@ -10,19 +10,19 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::super::active_reconciles::ActiveReconciles;
-use super::super::apply::ApplyError;
-use super::super::cluster_cache::Trigger;
-use super::super::lease::Lease;
-use super::super::lookups::{LookupError, Resolver, busy_pause};
-use super::super::pending_problem::PendingProblem;
-use super::super::queue::{Queue, Requeue};
 use super::apply::RenderExecutor;
 use super::contents::Contents;
 use super::decide::{RenderAction, RenderDecision, RenderLookup, RenderReason, decide};
 use super::lookups;
 use super::observe::{affected_pools, inputs_digest, observe};
 use super::snapshot::RenderSnapshot;
+use crate::active_reconciles::ActiveReconciles;
+use crate::apply::ApplyError;
+use crate::cluster_cache::Trigger;
+use crate::lease::Lease;
+use crate::lookups::{LookupError, Resolver, busy_pause};
+use crate::pending_problem::PendingProblem;
+use crate::queue::{Queue, Requeue};
 use mosb_image::Digest;
 
 /// Changes that come together, for example from `kubectl apply` of several files, are handled as

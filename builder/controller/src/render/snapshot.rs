@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::super::lookup::Problem;
-use super::super::snapshot::EarlierProblem;
+use crate::lookup::Problem;
+use crate::snapshot::EarlierProblem;
 use mosb_image::Digest;
 use mosb_plan::api::MachineConfigPool;
 use mosb_types::canonical_json;

@@ -4,11 +4,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::cluster_cache::{ClusterCache, Trigger};
-use super::super::lookup::Problem;
-use super::super::snapshot::EarlierProblem;
 use super::apply::{Existing, compare_existing};
 use super::*;
+use crate::cluster_cache::{ClusterCache, Trigger};
+use crate::lookup::Problem;
+use crate::snapshot::EarlierProblem;
 use crate::status::EventReason;
 use mosb_plan::api::labels;
 use mosb_types::ErrorClass;
