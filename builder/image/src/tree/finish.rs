@@ -134,7 +134,7 @@ impl Builder {
         Vec::new()
     }
 
-    /// The nodes whose content is kept, in the order of [`kept`] and within its bounds.
+    /// The nodes whose content is retained, in the order of [`retained`] and within its bounds.
     fn decisive(&self) -> Vec<NodeId> {
         let mut paths: Vec<Vec<u8>> = retained::FILES.map(|path| path.as_bytes().to_vec()).to_vec();
         for directory in retained::UNIT_DIRECTORIES {

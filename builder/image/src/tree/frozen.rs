@@ -178,7 +178,7 @@ impl BaseTree {
             .collect()
     }
 
-    /// The bytes of a regular file, if they are among those that are [`kept`](super::retained).
+    /// The bytes of a regular file, if they are among the [`retained`](super::retained) ones.
     pub fn content(&self, path: &str) -> Option<&[u8]> {
         let wanted = self.find(path)?;
         let table = self.bytes.get(self.contents..self.data)?;

@@ -6,7 +6,7 @@
 //! bytes, and no bytes, however damaged or hostile, make reading a tree panic or loop.
 //!
 //! Left out, after they served to resolve hard links, is what lies below `sysroot/ostree/repo/objects`: names are hashes
-//! there, and no config can mean one of them. [`kept`] lists whose content is kept.
+//! there, and no config can mean one of them. [`retained`] lists whose content is retained.
 
 mod builder;
 mod finish;
