@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use mosb_tests::parts::HELM_TEMPLATE;
-use mosb_tests::{Finished, finish, limited, programs, run};
+use mosb_tests::{Finished, finish, limited, programs, repository, run};
 
 /// Kind and name.
 type Objects = BTreeMap<(String, String), Value>;
@@ -108,5 +108,7 @@ fn the_chart_has_the_programs_version() {
     for field in ["version", "appVersion"] {
         assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
     }
-    assert_eq!(chart["description"], env!("CARGO_PKG_DESCRIPTION"));
+    let manifest = repository().join("builder/mosb/Cargo.toml");
+    let manifest: toml::Table = std::fs::read_to_string(manifest).unwrap().parse().unwrap();
+    assert_eq!(chart["description"].as_str(), manifest["package"]["description"].as_str());
 }

@@ -153,11 +153,11 @@ impl Reconciler {
             asked = true;
             let (before, expected) = (snapshot.clone(), self.busy(key));
             let answered = tokio::select! {
-            answered = self.resolver.resolve(&decision.lookups, snapshot, &mut cached_plan, &expected) => answered,
-            () = self.until_inputs_change(key, before, facts) => {
-            tracing::debug!("{key}: its inputs changed during a lookup");
-            return (Requeue::CacheStale(Duration::ZERO), None);
-            }
+                answered = self.resolver.resolve(&decision.lookups, snapshot, &mut cached_plan, &expected) => answered,
+                () = self.until_inputs_change(key, before, facts) => {
+                    tracing::debug!("{key}: its inputs changed during a lookup");
+                    return (Requeue::CacheStale(Duration::ZERO), None);
+                }
             };
             let busy = answered.err();
             let is_busy = busy.is_some();
