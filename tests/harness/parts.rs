@@ -124,7 +124,7 @@ pub static RUNC: Part = Part {
     make: Make::GoTools { module: "parts/runc", tags: "seccomp", variable: None },
 };
 
-/// A small Debian with systemd, and Ignition and jq where CoreOS has them; see [`root`].
+/// A small Debian with systemd, and Ignition and jq where CoreOS has them; see `root.rs`.
 pub static DEBIAN_ROOT: Part = Part {
     name: "debian-root",
     version: Version::Sources("harness/root.rs"),
@@ -132,7 +132,7 @@ pub static DEBIAN_ROOT: Part = Part {
     make: Make::Function(root::make),
 };
 
-/// That root as a base image made by ostree, and a repository that has imported it; see [`ostree`].
+/// That root as a base image made by ostree, and a repository that has imported it; see `ostree.rs`.
 pub static OSTREE_BASE: Part = Part {
     name: "ostree-base",
     version: Version::Sources("harness/ostree.rs"),
@@ -140,7 +140,7 @@ pub static OSTREE_BASE: Part = Part {
     make: Make::Function(ostree::make),
 };
 
-/// The image that clusters run, without the program; see [`image`].
+/// The image that clusters run, without the program; see `image.rs`.
 pub static MOSB_ROOT: Part = Part {
     name: "mosb-root",
     version: Version::Sources(image::RECIPE),

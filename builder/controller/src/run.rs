@@ -149,8 +149,8 @@ pub async fn run(
     ));
     let mut stop = std::pin::pin!(stop);
     tokio::select! {
-    held = lease.acquire() => held?,
-    () = &mut stop => return Ok(()),
+        held = lease.acquire() => held?,
+        () = &mut stop => return Ok(()),
     }
     tracing::info!("this controller acts now, in namespace {}", options.namespaces.own);
     metrics.leader(true);

@@ -177,7 +177,7 @@ impl ApiProxy {
         self.state.released.notify_all();
     }
 
-    /// The objects of a kind of [`KEPT`] that were created, as they were sent.
+    /// The objects of a kind of `KEPT` that were created, as they were sent.
     pub fn created(&self, key: &str, kind: &str) -> Vec<Value> {
         let of = |(found, object): &Created| (found == kind).then(|| object.clone());
         self.entry(key, |entry| entry.created.iter().filter_map(of).collect())
