@@ -154,9 +154,9 @@ pub async fn run(
     }
     tracing::info!("this controller acts now, in namespace {}", options.namespaces.own);
     metrics.leader(true);
-    let (stopping, apply_error) = watch::channel(false);
+    let (stopping, stopped) = watch::channel(false);
     let loops = (Arc::clone(&queue), renderer, active);
-    let mut work = tokio::spawn(run_workers(reconciler, loops, apply_error, nodes_changed));
+    let mut work = tokio::spawn(run_workers(reconciler, loops, stopped, nodes_changed));
     let lost = {
         let lease = lease.clone();
         // A task of its own, so that busy workers can't delay the renewal.
@@ -229,7 +229,7 @@ async fn dispatch_triggers(
 async fn run_workers(
     reconciler: Arc<Reconciler>,
     (queue, renderer, active): (Arc<Queue<String>>, Option<Arc<Renderer>>, Arc<ActiveReconciles>),
-    apply_error: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
     nodes_changed: watch::Receiver<()>,
 ) {
     let watch_health = &reconciler.executor.cache.watch_health;
@@ -247,14 +247,14 @@ async fn run_workers(
         workers.spawn(worker(
             Arc::clone(&reconciler),
             (Arc::clone(&queue), Arc::clone(&active)),
-            apply_error.clone(),
+            stopped.clone(),
         ));
     }
     if let Some(renderer) = renderer {
         renderer.begin();
         for _ in 0..RENDER_WORKERS {
-            let (renderer, apply_error) = (Arc::clone(&renderer), apply_error.clone());
-            workers.spawn(async move { renderer.work(apply_error).await });
+            let (renderer, stopped) = (Arc::clone(&renderer), stopped.clone());
+            workers.spawn(async move { renderer.work(stopped).await });
         }
     }
     while let Some(ended) = workers.join_next().await {
@@ -269,13 +269,13 @@ async fn run_workers(
 async fn worker(
     reconciler: Arc<Reconciler>,
     (queue, active): (Arc<Queue<String>>, Arc<ActiveReconciles>),
-    mut apply_error: watch::Receiver<bool>,
+    mut stopped: watch::Receiver<bool>,
 ) {
     loop {
         let key = tokio::select! {
         // No new key after the stop.
         biased;
-        _ = apply_error.wait_for(|apply_error| *apply_error) => return,
+        _ = stopped.wait_for(|stopped| *stopped) => return,
         key = queue.next() => key,
         };
         let reconcile = reconciler.reconcile(&key, queue.is_paused(&key));
