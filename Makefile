@@ -28,11 +28,11 @@ demo-cluster: image ## the same in a cluster: a real Kubernetes node, mosb on it
 
 .PHONY: build
 build: ## the program, as target/release/mosb
-	cargo build --release
+	cargo build --release --package mosb
 
 .PHONY: image
 image: packages ## what clusters run, named by IMAGE=registry/repository:tag, as target/image/mosb.tar (OCI archive), with its SBOM
-	RUSTFLAGS='-C target-feature=+crt-static $(NO_PATHS)' cargo build --release --bin mosb --target $(HOST)
+	RUSTFLAGS='-C target-feature=+crt-static $(NO_PATHS)' cargo build --release --package mosb --bin mosb --target $(HOST)
 	rm -rf $(TARGET)/image && mkdir -p $(TARGET)/image
 	containerfiles/image root $(TARGET)/image/root
 	containerfiles/image archive $(TARGET)/image/root $(TARGET)/$(HOST)/release/mosb $(IMAGE) $(TARGET)/image/mosb.tar
