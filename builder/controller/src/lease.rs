@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Error;
 use super::error::{describe, is_conflict};
-use super::lease_gate::Writes;
+use super::running_writes::RunningWrites;
 
 /// How long cancelled writes may take to end.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ pub struct Lease {
     renewed: Arc<Mutex<Option<Instant>>>,
     /// The newest resourceVersion that the API server reported for it.
     newest: Arc<AtomicU64>,
-    writes: Writes,
+    writes: RunningWrites,
 }
 
 impl Lease {
@@ -79,12 +79,12 @@ impl Lease {
             times,
             renewed: Arc::default(),
             newest: Arc::default(),
-            writes: Writes::default(),
+            writes: RunningWrites::default(),
         }
     }
 
     /// The running writes that need it.
-    pub(super) fn writes(&self) -> &Writes {
+    pub(super) fn writes(&self) -> &RunningWrites {
         &self.writes
     }
 

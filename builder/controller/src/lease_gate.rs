@@ -4,32 +4,13 @@
 //! An action may be several requests, and the process may be suspended between two of them. So each
 //! request is checked, and not only each action. Reads are always sent.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use hyper::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
-use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 use tokio::time::timeout;
 use tower::{BoxError, service_fn};
 
 use super::lease::Lease;
-
-/// The running writes.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Writes(Arc<RwLock<()>>);
-
-impl Writes {
-    async fn begin(&self) -> OwnedRwLockReadGuard<()> {
-        Arc::clone(&self.0).read_owned().await
-    }
-
-    /// Waits until no write is running, at most for this time.
-    pub(super) async fn ended(&self, limit: Duration) -> bool {
-        timeout(limit, self.0.write()).await.is_ok()
-    }
-}
 
 /// The same client, for writes that need the Lease.
 pub(super) fn gated(client: Client, lease: &Lease, namespace: &str) -> Client {
@@ -63,7 +44,8 @@ async fn send(
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::Api;

@@ -10,7 +10,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use super::logs::state;
+use super::pod_containers::{container_names, has_started};
 use mosb_build::result::Step as Container;
 use mosb_plan::api::{
     API_VERSION, BuildName, MachineOsBuild, label_value, labels, object_name, shortened,
@@ -57,10 +57,10 @@ impl ArchiveLogs {
         step: Option<Container>,
     ) -> Option<Self> {
         let meta = &build.metadata;
-        let mut containers = super::logs::containers(pod);
+        let mut containers = container_names(pod);
         containers.truncate(MAX_CONTAINERS);
         let seen = containers.iter();
-        let seen = seen.filter(|name| state(pod, name) == Some(true)).cloned();
+        let seen = seen.filter(|name| has_started(pod, name) == Some(true)).cloned();
         let mut begun: BTreeSet<String> = seen.collect();
         if begun.is_empty() {
             return None;

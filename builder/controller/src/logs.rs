@@ -7,7 +7,7 @@ use futures_util::io::{AsyncBufRead, AsyncBufReadExt as _};
 use futures_util::stream::{Stream, try_unfold};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Container, ContainerState, Pod, Secret};
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{ListParams, LogParams};
 use kube::runtime::watcher::{Config, Event, watch_object, watcher};
 use kube::{Api, Client, ResourceExt as _};
@@ -15,10 +15,8 @@ use kube::{Api, Client, ResourceExt as _};
 use super::Error;
 use super::error::is_not_found;
 use super::log_archive::{read_secret, secret_name};
+use super::pod_containers::{self, container_names};
 use mosb_plan::api::{BuildName, job_name, label_value, labels};
-
-/// The sidecar ends last, so its log comes last.
-const SIDECAR: &str = "wait-for-done";
 
 /// Bytes to read of a line: as much as is archived of a container's log.
 pub(super) const MAX_LINE: usize = 64 << 10;
@@ -51,7 +49,7 @@ pub async fn logs(
     };
     let name = pod.name_any();
     let mut emitted = 0;
-    for container in containers(&pod) {
+    for container in container_names(&pod) {
         if !has_started(&pods, &name, &container, follow).await? {
             continue;
         }
@@ -181,17 +179,6 @@ async fn newest(
     Ok(None)
 }
 
-/// The containers in the order in which they run, and last the sidecar, which runs beside them.
-pub(super) fn containers(pod: &Pod) -> Vec<String> {
-    let spec = pod.spec.as_ref();
-    let init = spec.and_then(|spec| spec.init_containers.as_ref());
-    let main = spec.map(|spec| &spec.containers);
-    let all = init.into_iter().chain(main).flatten();
-    let mut names: Vec<String> = all.map(|container: &Container| container.name.clone()).collect();
-    names.sort_by_key(|name| name == SIDECAR);
-    names
-}
-
 /// Whether a container has started; with `follow` this waits for it until the pod ends.
 async fn has_started(
     pods: &Api<Pod>,
@@ -202,12 +189,14 @@ async fn has_started(
     if !follow {
         let there = pods.get_opt(pod).await;
         let there = there.map_err(Error::api(format!("pod {pod}"), "get"))?;
-        return Ok(there.is_some_and(|there| state(&there, container) == Some(true)));
+        return Ok(
+            there.is_some_and(|there| pod_containers::has_started(&there, container) == Some(true))
+        );
     }
     let mut events = pin!(watch_object(pods.clone(), pod));
     while let Some(event) = events.next().await {
         match event {
-            Ok(Some(there)) => match state(&there, container) {
+            Ok(Some(there)) => match pod_containers::has_started(&there, container) {
                 Some(true) => return Ok(true),
                 _ if has_ended(&there) => return Ok(false),
                 _ => {}
@@ -225,16 +214,6 @@ async fn has_started(
     Ok(false)
 }
 
-/// Whether a container has started; none if the pod does not report it.
-pub(super) fn state(pod: &Pod, container: &str) -> Option<bool> {
-    let status = pod.status.as_ref()?;
-    let init = status.init_container_statuses.iter().flatten();
-    let mut all = init.chain(status.container_statuses.iter().flatten());
-    let found = all.find(|status| status.name == container)?;
-    let ContainerState { running, terminated, .. } = found.state.as_ref()?;
-    Some(running.is_some() || terminated.is_some())
-}
-
 fn has_ended(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed"))
@@ -243,7 +222,6 @@ fn has_ended(pod: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     async fn read(log: &[u8]) -> Vec<RawLine> {
         // In parts, as from the network.
@@ -275,29 +253,5 @@ mod tests {
         }
         assert_eq!(read(b"a\xffb\n").await, [line("a\u{fffd}b", false)]);
         assert_eq!(line("a", true).with_cut_mark(), format!("a{CUT_MARK}"));
-    }
-
-    #[test]
-    fn containers_are_told_in_the_order_in_which_they_run() {
-        let pod: Pod = serde_json::from_value(json!({ "spec": {
-            "initContainers": [{ "name": SIDECAR }, { "name": "image-build" }],
-            "containers": [{ "name": "image-push" }] } }))
-        .unwrap();
-        assert_eq!(containers(&pod), ["image-build", "image-push", SIDECAR]);
-    }
-
-    #[test]
-    fn a_container_has_begun_when_it_runs_or_has_ended() {
-        for (what, state_of, want) in [
-            ("waiting", json!({ "waiting": {} }), Some(false)),
-            ("running", json!({ "running": {} }), Some(true)),
-            ("ended", json!({ "terminated": { "exitCode": 0 } }), Some(true)),
-            ("not told", json!(null), None),
-        ] {
-            let pod: Pod = serde_json::from_value(json!({ "status": { "containerStatuses": [
-                { "name": "image-push", "state": state_of, "image": "", "imageID": "", "ready": false, "restartCount": 0 }] } }))
-            .unwrap();
-            assert_eq!(state(&pod, "image-push"), want, "{what}");
-        }
     }
 }

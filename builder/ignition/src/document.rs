@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use super::error::Error;
-use super::resource::Remote;
+use super::remote_sources::RemoteSources;
 use super::schema::{self, Items, Key, Kind, Object};
 use super::upgrade::upgrade;
 use super::v2;
@@ -65,7 +65,7 @@ impl Document {
         let spec = super::header::spec(config)?;
         let (mut shaped, warnings) = match spec {
             Spec::V3(version) => {
-                let mut warnings = super::judge(config, version, Remote::Allowed)?.warnings;
+                let mut warnings = super::judge(config, version, RemoteSources::Allowed)?.warnings;
                 let mut shaped = known(config, &schema::CONFIG, version);
                 warnings.extend(upgrade(&mut shaped, version));
                 (shaped, warnings)

@@ -3,8 +3,10 @@
 use std::fmt;
 
 use super::data_url::DataUrlError;
-use super::sink::MOST_FINDINGS;
 use mosb_types::{ErrorClass, Finding};
+
+/// The most findings of a config: a hostile one could have millions.
+pub(super) const MAX_FINDINGS: usize = 1000;
 
 /// Why a config was refused.
 #[derive(Debug, thiserror::Error)]
@@ -124,7 +126,7 @@ impl fmt::Display for Listed<'_> {
             f.write_str("the Ignition config is not valid: ")?;
             return one(f, only);
         }
-        let or_more = if self.0.len() < MOST_FINDINGS { "" } else { " or more" };
+        let or_more = if self.0.len() < MAX_FINDINGS { "" } else { " or more" };
         write!(f, "the Ignition config has {}{or_more} faults:", self.0.len())?;
         for problem in self.0.iter().take(SHOWN_PROBLEMS) {
             f.write_str("\n  ")?;

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::error::shown;
-use super::resource::Remote;
+use super::remote_sources::RemoteSources;
 use super::sink::{At, Sink};
 use super::version::{Spec, SpecVersion};
 use mosb_types::Finding;
@@ -48,7 +48,7 @@ impl<'v, 'p> Object<'v, 'p> {
     }
 
     /// What to say of a source that would have to be fetched, where the config decides.
-    pub fn remote(&self) -> Remote {
+    pub fn remote(&self) -> RemoteSources {
         self.sink.remote
     }
 

@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use super::error::Error;
 use super::fields::{Object, same_field};
-use super::resource::{self, Remote};
+use super::remote_sources::RemoteSources;
+use super::resource;
 use super::url;
 use super::version::{Spec, SpecVersion};
 use mosb_types::Finding;
@@ -82,11 +83,12 @@ pub(super) fn read(root: &mut Object<'_, '_>) {
 
 fn read_references(config: &mut Object<'_, '_>) {
     const RENDER: &str = "this config refers to another one, and nothing is fetched while an image is built; render it first";
-    let merged = config.each("merge", |o| resource::read_reference(o, Remote::Allowed).source);
+    let merged =
+        config.each("merge", |o| resource::read_reference(o, RemoteSources::Allowed).source);
     let mut replace = config.object("replace");
-    let replaced = resource::read_reference(&mut replace, Remote::Allowed).source;
+    let replaced = resource::read_reference(&mut replace, RemoteSources::Allowed).source;
     replace.finish();
-    let refused = config.remote() == Remote::Refused;
+    let refused = config.remote() == RemoteSources::Refused;
     if !merged.is_empty() {
         if refused {
             config.problem("merge", "referenced-config", RENDER);

@@ -65,6 +65,7 @@ mod luks;
 mod machine;
 mod merge;
 mod places;
+mod remote_sources;
 mod resource;
 mod schema;
 mod sink;
@@ -93,7 +94,7 @@ pub use version::{Spec, SpecV2, SpecVersion};
 
 use fields::Object;
 use mosb_types::Finding;
-use resource::Remote;
+use remote_sources::RemoteSources;
 use sink::{At, Sink};
 
 /// A config that holds, and what its author may want to look at.
@@ -120,14 +121,14 @@ pub struct Parsed {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn parse(config: &serde_json::Value) -> Result<Parsed, Error> {
-    judge(config, header::version(config)?, Remote::Refused)
+    judge(config, header::version(config)?, RemoteSources::Refused)
 }
 
 /// Reads a config by the rules of `version`.
 fn judge(
     config: &serde_json::Value,
     version: SpecVersion,
-    remote: Remote,
+    remote: RemoteSources,
 ) -> Result<Parsed, Error> {
     let sink = Sink::new(version, remote);
     let mut root = Object::new(&sink, At::root(), config.as_object(), None);

@@ -2,7 +2,8 @@
 
 use super::error::shown;
 use super::fields::Object;
-use super::resource::{self, Remote};
+use super::remote_sources::RemoteSources;
+use super::resource;
 use super::storage::check_path;
 use super::url;
 use super::version::SpecVersion;
@@ -29,7 +30,7 @@ pub(super) fn read(storage: &mut Object<'_, '_>) -> Vec<String> {
         };
         let mut key_file = o.object("keyFile");
         // The machine fetches it, not the build.
-        let key = resource::read(&mut key_file, Remote::Allowed).source.unwrap_or_default();
+        let key = resource::read(&mut key_file, RemoteSources::Allowed).source.unwrap_or_default();
         key_file.finish();
         let clevis = clevis(&mut o.object("clevis"));
         let cex = o.has("cex", SpecVersion::V3_5) && {

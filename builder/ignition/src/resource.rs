@@ -4,20 +4,12 @@ use super::content::{Compression, HashFunction, Resource, Verification};
 use super::data_url::{Body, DataUrlError};
 use super::error::{shown, shown_word};
 use super::fields::Object;
+use super::remote_sources::RemoteSources;
 use super::url;
 use super::version::SpecVersion;
 
-/// What to say of a source that would have to be fetched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Remote {
-    /// An image can't be built with it.
-    Refused,
-    /// Whether it may stay is another's decision.
-    Allowed,
-}
-
 /// Reads contents from the fields of `o`.
-pub(super) fn read(o: &mut Object<'_, '_>, remote: Remote) -> Resource {
+pub(super) fn read(o: &mut Object<'_, '_>, remote: RemoteSources) -> Resource {
     let compression = read_compression(o);
     let source = read_source(o, remote);
     let may_be_verified = source.is_some() || !o.sound();
@@ -26,7 +18,7 @@ pub(super) fn read(o: &mut Object<'_, '_>, remote: Remote) -> Resource {
 }
 
 /// Reads a reference to a config or to a certificate: contents, but with fewer fields and rules in spec 3.0.
-pub(super) fn read_reference(o: &mut Object<'_, '_>, remote: Remote) -> Resource {
+pub(super) fn read_reference(o: &mut Object<'_, '_>, remote: RemoteSources) -> Resource {
     if o.has("compression", SpecVersion::V3_1) {
         return read(o, remote);
     }
@@ -47,7 +39,7 @@ fn read_compression(o: &mut Object<'_, '_>) -> Compression {
     }
 }
 
-fn read_source(o: &mut Object<'_, '_>, remote: Remote) -> Option<String> {
+fn read_source(o: &mut Object<'_, '_>, remote: RemoteSources) -> Option<String> {
     let source = o.text("source");
     if let Some(source) = source {
         check_source(o, source, remote);
@@ -58,7 +50,7 @@ fn read_source(o: &mut Object<'_, '_>, remote: Remote) -> Option<String> {
     source.map(str::to_owned)
 }
 
-fn check_source(o: &Object<'_, '_>, source: &str, remote: Remote) {
+fn check_source(o: &Object<'_, '_>, source: &str, remote: RemoteSources) {
     if source.is_empty() {
         return;
     }
@@ -102,7 +94,7 @@ fn check_source(o: &Object<'_, '_>, source: &str, remote: Remote) {
     };
     match readable {
         Err(message) => problem("bad-source", message),
-        Ok(()) if remote == Remote::Refused => {
+        Ok(()) if remote == RemoteSources::Refused => {
             let host = url::host(source).map(|host| format!(" (host {})", shown(host)));
             let message = format!(
                 "lies elsewhere{}, and nothing is fetched while an image is built; render the config first, with the contents in it",

@@ -3,25 +3,23 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-use super::resource::Remote;
+use super::error::MAX_FINDINGS;
+use super::remote_sources::RemoteSources;
 use super::version::Spec;
 use mosb_types::Finding;
-
-/// No one reads more, and a hostile config could have millions.
-pub(super) const MOST_FINDINGS: usize = 1000;
 
 /// Collects what is wrong and what is odd, while a config is read.
 #[derive(Debug)]
 pub(super) struct Sink {
     pub spec: Spec,
-    pub remote: Remote,
+    pub remote: RemoteSources,
     problems: RefCell<Vec<Finding>>,
     warnings: RefCell<Vec<Finding>>,
     unread: Cell<usize>,
 }
 
 impl Sink {
-    pub fn new(spec: impl Into<Spec>, remote: Remote) -> Self {
+    pub fn new(spec: impl Into<Spec>, remote: RemoteSources) -> Self {
         Self {
             spec: spec.into(),
             remote,
@@ -57,7 +55,7 @@ impl Sink {
 
 fn push(findings: &RefCell<Vec<Finding>>, finding: Finding) {
     let mut findings = findings.borrow_mut();
-    if findings.len() < MOST_FINDINGS {
+    if findings.len() < MAX_FINDINGS {
         findings.push(finding);
     }
 }

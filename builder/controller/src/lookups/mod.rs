@@ -3,6 +3,7 @@
 //! A plan is cached here, with the credentials that it was made with, for the actions that follow.
 //! Credentials never enter a snapshot or a log.
 
+mod build_request;
 mod builders;
 mod limits;
 mod os_change;
@@ -11,6 +12,7 @@ mod plan;
 mod pool_policy;
 mod recognise;
 mod registry_client_pool;
+mod rendered_config;
 mod secrets;
 
 use std::collections::BTreeSet;
@@ -79,7 +81,9 @@ impl Resolver {
                         .map(|found| LookupResult::Exists(image.clone(), status_of(found)))
                 }
                 Lookup::OsImage { rendered } => {
-                    let asked = async { Ok(plan::rendered(self, rendered.as_str()).await?) };
+                    let asked = async {
+                        Ok(rendered_config::get_rendered_config(self, rendered.as_str()).await?)
+                    };
                     let what = || format!("machineconfig {rendered}");
                     let named = self.limits.with_timeout(what, asked).await;
                     let named = named.map(|config| config.os_image_url.unwrap_or_default());

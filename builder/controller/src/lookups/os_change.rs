@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Resolver;
-use super::plan::rendered;
+use super::rendered_config::get_rendered_config;
 use crate::lookup::{NO_RENDERED_CONFIG, PlanLookup, Problem};
 use mosb_plan::api::RenderedConfig;
 use mosb_types::ErrorClass;
@@ -21,7 +21,7 @@ pub(super) async fn os_changed(
     if name == lookup.rendered.as_str() {
         return Ok(false);
     }
-    match rendered(resolver, name).await {
+    match get_rendered_config(resolver, name).await {
         Ok(before) => Ok(os_fields(&before) != parts),
         Err(problem)
             if problem.class == ErrorClass::Transient && problem.reason != NO_RENDERED_CONFIG =>

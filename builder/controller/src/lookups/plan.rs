@@ -4,25 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kube::Resource as _;
-use kube::api::GetParams;
-use kube::core::{DynamicObject, Request as ApiRequest};
-use serde_json::Value;
 use tokio::task::spawn_blocking;
 
+use super::build_request::build_request;
 use super::os_change::{os_changed, os_fields};
 use super::packages::{Copies, Packages};
 use super::pool_policy::with_policy_of;
 use super::recognise::{self, recognised};
-use super::{LookupError, LookupPermit, Resolver, builders, invalid_input, with_causes};
+use super::rendered_config::get_rendered_config;
+use super::{LookupError, LookupPermit, Resolver, builders, invalid_input};
 use crate::cluster_cache::{ClusterCache, OPENSHIFT_BUILDS};
-use crate::kinds::Kind;
-use crate::lookup::{NO_RENDERED_CONFIG, PlanLookup, Planned, Problem};
+use crate::lookup::{PlanLookup, Planned, Problem};
 use crate::observe::{base_trees, machine_role};
 use crate::snapshot::Support;
 use crate::workload::JobRequest;
 use crate::workload::OpenShiftSource;
-use crate::{Error, error::is_not_found};
 use mosb_build::JobMethod;
 use mosb_build::NamedSecret;
 use mosb_build::pull_repositories;
@@ -31,10 +27,9 @@ use mosb_build::resolve::{self, BuildRequest, PlanContext, ResolvedDraft};
 use mosb_image::tree::BaseTree;
 use mosb_image::{Digest, ImageRef, PinnedRef, Platform, RepoRef};
 use mosb_plan::api::cluster_settings::{Proxy, UserNamespaces};
-use mosb_plan::api::{BuildName, ClusterSettings, ImageBuilderType, KernelType, RenderedConfig};
+use mosb_plan::api::{BuildName, ClusterSettings, ImageBuilderType, KernelType};
 use mosb_plan::containerfile;
 use mosb_plan::payload;
-use mosb_plan::plan::BaseName;
 use mosb_plan::plan::Draft;
 use mosb_plan::plan::Format;
 use mosb_plan::plan::MethodChoice;
@@ -42,7 +37,6 @@ use mosb_plan::plan::Reason;
 use mosb_plan::plan::Request;
 use mosb_registry::Source;
 use mosb_registry::registries_conf::By;
-use mosb_types::ErrorClass;
 
 /// A plan, and what its workload is made from. Of the rendered config it holds only the payload for
 /// the pod, which is a fraction of it. `Debug` shows no credentials.
@@ -116,7 +110,7 @@ pub(super) async fn plan(
     builders::permitted(lookup.builder, &settings, serves_builds)?;
     let own = lookup.pull_secret.as_deref();
     let (config, push, pull, proxy) = futures_util::try_join!(
-        rendered(resolver, lookup.rendered.as_str()),
+        get_rendered_config(resolver, lookup.rendered.as_str()),
         resolver.secret(&lookup.push_secret),
         resolver.pull_secret(own, &settings),
         resolver.proxy(&settings),
@@ -261,89 +255,6 @@ fn workload_spec(
         build_args: request.build_args.clone(),
         platform: request.base.config.platform.clone(),
     }
-}
-
-pub(super) async fn rendered(resolver: &Resolver, name: &str) -> Result<RenderedConfig, Problem> {
-    let resource = Kind::MachineConfig.resource();
-    let path = DynamicObject::url_path(&resource, None);
-    let api_error = |error| Error::api(format!("machineconfig {name}"), "get")(error);
-    // With the version that the watch showed, the API server answers from its cache instead of
-    // etcd.
-    let seen = resolver.cache.machine_configs.get(name);
-    let seen = GetParams { resource_version: seen.and_then(|meta| meta.resource_version.clone()) };
-    let request = ApiRequest::new(path).get(name, &seen);
-    let request = request.map_err(|error| api_error(kube::Error::BuildRequest(error)))?;
-    // Deserialize directly to avoid two copies in the client.
-    let value: Value = match resolver.client.request(request).await {
-        Ok(value) => value,
-        Err(error) if is_not_found(&error) => {
-            // The watch triggers a reconcile when it is created.
-            return Err(Problem {
-                class: ErrorClass::Transient,
-                reason: NO_RENDERED_CONFIG.to_owned(),
-                message: format!(
-                    "machineconfig {name}: not found, although the pool names it; waiting for it"
-                ),
-            });
-        }
-        Err(error) => return Err(api_error(error).into()),
-    };
-    RenderedConfig::from_value(value).map_err(|error| {
-        invalid_input("bad-config", format!("machineconfig {name}: {}", with_causes(&error)))
-    })
-}
-
-/// The build request, with the base from lookup, config and settings.
-pub(super) fn build_request(
-    lookup: &PlanLookup,
-    config: RenderedConfig,
-    settings: &ClusterSettings,
-) -> Result<BuildRequest, Problem> {
-    let bad = |text: &str, error: mosb_image::ReferenceError| {
-        invalid_input("bad-reference", format!("{text}: {error}"))
-    };
-    let own = config.os_image_url.clone();
-    let instead = lookup.instead.as_ref().filter(|instead| {
-        let own = own.as_ref();
-        own.is_some_and(|own| instead.of.contains(own))
-    });
-    let named = match instead {
-        Some(instead) => Some(instead.stock.as_ref().ok_or_else(|| {
-            let message = format!(
-                "machineconfig {}: its OS image is pre-built, and the release's own is unknown; set baseOSContainerImage in ConfigMap mosb-config",
-                config.name()
-            );
-            invalid_input("no-base-image", message)
-        })?),
-        None => own.as_ref().or(settings.base_os_container_image.as_ref()),
-};
-    let base_name = named
-        .map(|text| BaseName::from_os_image_url(text).map_err(|error| bad(text, error)))
-        .transpose()?;
-    let pinned = lookup.base.as_ref().map(ToString::to_string);
-    let base = pinned
-        .as_ref()
-        .or(named)
-        .map(|text| text.parse::<ImageRef>().map_err(|error| bad(text, error)))
-        .transpose()?;
-    let extensions = match (&config.extensions_image, &settings.base_os_extensions_container_image)
-    {
-        (None, Some(text)) => Some(text.parse::<ImageRef>().map_err(|error| bad(text, error))?),
-        _ => None,
-    };
-    Ok(BuildRequest {
-        config,
-        base: base.map(Source::Registry),
-        base_name,
-        extensions_image: extensions,
-        containerfile: lookup.containerfile.clone(),
-        build_args: BTreeMap::new(),
-        trust_bundle: settings.additional_trust_bundle.clone().map(|pem| pem.into_bytes().into()),
-        platform: lookup.platform.clone(),
-        method: MethodChoice::Auto,
-        on_top: false,
-        push: Some(lookup.push.clone()),
-    })
 }
 
 /// resourceVersions of everything that is read for this lookup.

@@ -8,7 +8,7 @@
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use super::plan::build_request;
+use super::build_request::build_request;
 use super::{Resolver, unknown_image};
 use crate::lookup::{PlanLookup, Problem};
 use crate::observe::base_trees;

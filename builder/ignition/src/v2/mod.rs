@@ -26,9 +26,10 @@ mod tests;
 use serde_json::Value;
 
 use super::error::Error;
+use super::error::MAX_FINDINGS;
 use super::fields::Object;
-use super::resource::Remote;
-use super::sink::{At, MOST_FINDINGS, Sink};
+use super::remote_sources::RemoteSources;
+use super::sink::{At, Sink};
 use super::version::{Spec, SpecV2, SpecVersion};
 use mosb_types::Finding;
 use origins::Origins;
@@ -48,7 +49,7 @@ pub(super) struct Translated {
 /// [`Error::UnknownSpec`] if its version is none of [`SpecV2`]; else everything that is wrong.
 pub(super) fn translate(config: &Value) -> Result<Translated, Error> {
     let spec = version(config)?;
-    let sink = Sink::new(spec, Remote::Allowed);
+    let sink = Sink::new(spec, RemoteSources::Allowed);
     let mut origins = Origins::default();
     let translated = read(config, &sink, &mut origins);
     // Without a value that had the wrong type, a rule may be broken that the author kept.
@@ -58,7 +59,7 @@ pub(super) fn translate(config: &Value) -> Result<Translated, Error> {
         let (mut found, odd) = judge(&translated, &origins);
         if origins.joined() {
             let mut apart = Origins::apart();
-            let entries = read(config, &Sink::new(spec, Remote::Allowed), &mut apart);
+            let entries = read(config, &Sink::new(spec, RemoteSources::Allowed), &mut apart);
             let (mut more, _) = judge(&entries, &apart);
             more.retain(|problem| !BETWEEN_ENTRIES.contains(&problem.code.as_str()));
             found.append(&mut more);
@@ -69,8 +70,8 @@ pub(super) fn translate(config: &Value) -> Result<Translated, Error> {
             }
         }
         warnings.extend(odd);
-        problems.truncate(MOST_FINDINGS);
-        warnings.truncate(MOST_FINDINGS);
+        problems.truncate(MAX_FINDINGS);
+        warnings.truncate(MAX_FINDINGS);
     }
     match problems.is_empty() {
         true => Ok(Translated { config: translated, warnings }),
@@ -109,7 +110,7 @@ fn read(config: &Value, sink: &Sink, origins: &mut Origins) -> Value {
 fn judge(config: &Value, origins: &Origins) -> (Vec<Finding>, Vec<Finding>) {
     let relocate =
         |findings: Vec<Finding>| findings.into_iter().map(|f| origins.relocate(f)).collect();
-    match super::judge(config, SpecVersion::V3_5, Remote::Allowed) {
+    match super::judge(config, SpecVersion::V3_5, RemoteSources::Allowed) {
         Ok(parsed) => (vec![], relocate(parsed.warnings)),
         Err(Error::Invalid { problems }) => (relocate(problems), vec![]),
         Err(Error::OldSpec { .. } | Error::UnknownSpec { .. }) => {

@@ -3,6 +3,9 @@
 use serde_json::{Value, json};
 
 use super::*;
+use mosb_plan::api::RenderedConfig;
+use mosb_plan::plan::BaseName;
+use mosb_types::ErrorClass;
 
 fn config(spec: Value) -> RenderedConfig {
     let hash = "0".repeat(32);

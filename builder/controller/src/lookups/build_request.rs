@@ -1,0 +1,65 @@
+//! What a build in the cluster is made from.
+
+use std::collections::BTreeMap;
+
+use mosb_build::resolve::BuildRequest;
+use mosb_image::ImageRef;
+use mosb_plan::api::{ClusterSettings, RenderedConfig};
+use mosb_plan::plan::{BaseName, MethodChoice};
+use mosb_registry::Source;
+
+use super::invalid_input;
+use crate::lookup::{PlanLookup, Problem};
+
+/// The build request, with the base from lookup, config and settings.
+pub(super) fn build_request(
+    lookup: &PlanLookup,
+    config: RenderedConfig,
+    settings: &ClusterSettings,
+) -> Result<BuildRequest, Problem> {
+    let bad = |text: &str, error: mosb_image::ReferenceError| {
+        invalid_input("bad-reference", format!("{text}: {error}"))
+    };
+    let own = config.os_image_url.clone();
+    let instead = lookup.instead.as_ref().filter(|instead| {
+        let own = own.as_ref();
+        own.is_some_and(|own| instead.of.contains(own))
+    });
+    let named = match instead {
+        Some(instead) => Some(instead.stock.as_ref().ok_or_else(|| {
+            let message = format!(
+                "machineconfig {}: its OS image is pre-built, and the release's own is unknown; set baseOSContainerImage in ConfigMap mosb-config",
+                config.name()
+            );
+            invalid_input("no-base-image", message)
+        })?),
+        None => own.as_ref().or(settings.base_os_container_image.as_ref()),
+    };
+    let base_name = named
+        .map(|text| BaseName::from_os_image_url(text).map_err(|error| bad(text, error)))
+        .transpose()?;
+    let pinned = lookup.base.as_ref().map(ToString::to_string);
+    let base = pinned
+        .as_ref()
+        .or(named)
+        .map(|text| text.parse::<ImageRef>().map_err(|error| bad(text, error)))
+        .transpose()?;
+    let extensions = match (&config.extensions_image, &settings.base_os_extensions_container_image)
+    {
+        (None, Some(text)) => Some(text.parse::<ImageRef>().map_err(|error| bad(text, error))?),
+        _ => None,
+    };
+    Ok(BuildRequest {
+        config,
+        base: base.map(Source::Registry),
+        base_name,
+        extensions_image: extensions,
+        containerfile: lookup.containerfile.clone(),
+        build_args: BTreeMap::new(),
+        trust_bundle: settings.additional_trust_bundle.clone().map(|pem| pem.into_bytes().into()),
+        platform: lookup.platform.clone(),
+        method: MethodChoice::Auto,
+        on_top: false,
+        push: Some(lookup.push.clone()),
+    })
+}
