@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use super::clean_path::check_path;
 use super::fields::Object;
-use super::storage::check_path;
 use super::version::SpecVersion;
 
 /// Reads `storage.disks`: their devices.

@@ -51,6 +51,7 @@
 //! Before a config can be built, many are made one: each is read as a [`Document`], which may still refer to other
 //! configs and to contents elsewhere, and a [`Merger`] puts one over the other.
 
+mod clean_path;
 mod config;
 mod content;
 mod data_url;

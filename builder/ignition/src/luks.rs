@@ -1,10 +1,10 @@
 //! Encrypted volumes: checked as Ignition does, kept by name only.
 
+use super::clean_path::check_path;
 use super::error::shown;
 use super::fields::Object;
 use super::remote_sources::RemoteSources;
 use super::resource;
-use super::storage::check_path;
 use super::url;
 use super::version::SpecVersion;
 

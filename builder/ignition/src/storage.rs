@@ -1,9 +1,9 @@
 //! The section `storage`: files, directories and links, each by itself; [`super::places`] compares them.
 
+use super::clean_path::check_path;
 use super::config::{Directory, File, Link, Owner, Storage};
 use super::content::Resource;
 use super::disks;
-use super::error::shown;
 use super::fields::Object;
 use super::luks;
 use super::resource;
@@ -132,23 +132,6 @@ fn node_path(o: &mut Object<'_, '_>, may_not_be_root: bool) -> String {
         o.problem("path", "unusable-path", message);
     }
     path.to_owned()
-}
-
-/// Whether a path is absolute and clean, as every path in a config must be.
-pub(super) fn check_path(path: &str) -> Result<(), String> {
-    if path.is_empty() {
-        return Err("a path is missing".to_owned());
-    }
-    let Some(inner) = path.strip_prefix('/') else {
-        return Err(format!("{} must be absolute: begin with a slash", shown(path)));
-    };
-    if !inner.is_empty() && inner.split('/').any(|name| matches!(name, "" | "." | "..")) {
-        return Err(format!(
-            "{} must be written without `.`, `..`, doubled or trailing slashes",
-            shown(path)
-        ));
-    }
-    Ok(())
 }
 
 fn mode(o: &mut Object<'_, '_>) -> Option<u32> {

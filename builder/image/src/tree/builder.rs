@@ -19,6 +19,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
 
+use super::node_id::{InodeId, NodeId, ROOT};
 use super::symlink::{self, split};
 use super::{Kind, OwnedEntry};
 use crate::Digest;
@@ -45,10 +46,6 @@ pub struct Builder {
     /// Components that were looked up so far.
     steps: Cell<u64>,
 }
-
-pub(super) type NodeId = u32;
-pub(super) type InodeId = u32;
-pub(super) const ROOT: NodeId = 0;
 
 /// Directories by their paths, as long as nothing that a path may lead through is taken away.
 type Directories = HashMap<Box<[u8]>, NodeId>;

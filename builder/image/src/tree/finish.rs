@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::builder::{Builder, InodeId, NodeId, ROOT, State};
+use super::builder::{Builder, State};
 use super::frozen::{Value, Writer};
+use super::node_id::{InodeId, NodeId, ROOT};
 use super::symlink::{MOST_LINKS, lossy, split};
 use super::{BaseTree, Kind, retained};
 use crate::Digest;

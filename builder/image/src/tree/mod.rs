@@ -11,6 +11,7 @@
 mod builder;
 mod finish;
 mod frozen;
+mod node_id;
 pub mod retained;
 mod symlink;
 

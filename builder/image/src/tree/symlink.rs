@@ -1,6 +1,6 @@
 //! Walks a path through a tree component by component, following symbolic links inside the root.
 
-use super::builder::{NodeId, ROOT};
+use super::node_id::{NodeId, ROOT};
 
 /// Bytes of one component (NAME_MAX of every Linux file system).
 pub(super) const LONGEST_NAME: usize = 255;

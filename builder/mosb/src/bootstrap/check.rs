@@ -14,19 +14,11 @@ use mosb_plan::api::{ClusterSettings, MachineOsConfig, PoolName, labels};
 use mosb_plan::plan;
 use mosb_types::Finding;
 
+use super::cluster::Cluster;
 use super::error::Error;
 use super::manifest::{Manifest, Manifests};
 use super::secrets::{self, Secrets};
 use super::seed::Seed;
-
-/// What is installed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cluster {
-    /// A cluster that renders and names by itself.
-    Openshift,
-    /// Any other.
-    Kubernetes,
-}
 
 /// How to validate the manifests.
 #[derive(Debug)]

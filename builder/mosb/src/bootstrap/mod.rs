@@ -9,6 +9,7 @@
 //! output is applied; of the Secrets nothing is in the output but in machines' Ignition configs; no path in these is one of the image.
 
 mod check;
+mod cluster;
 mod error;
 mod file;
 pub mod kubernetes;
@@ -22,7 +23,8 @@ mod seed;
 #[cfg(test)]
 mod tests;
 
-pub use check::{Cluster, ValidatedInstall, ValidationOptions, check, invalid_fields};
+pub use check::{ValidatedInstall, ValidationOptions, check, invalid_fields};
+pub use cluster::Cluster;
 pub use error::Error;
 pub use file::File;
 pub use manifest::{Manifest, Manifests, SecretObject};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1;
 
-use super::check::Cluster;
+use super::cluster::Cluster;
 use super::manifest::Manifests;
 use mosb_build::DockerConfigJson;
 use mosb_build::NamedSecret;

@@ -2,8 +2,9 @@
 
 use super::super::Kind;
 use super::super::symlink::{self, PathWalker, split};
-use super::{Builder, Inode, NodeId, ROOT, State};
+use super::{Builder, Inode, State};
 use crate::layer::EntryError;
+use crate::tree::node_id::{NodeId, ROOT};
 
 impl Builder {
     /// The directory of a path, made where it is missing, and the last component.
