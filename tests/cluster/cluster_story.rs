@@ -308,5 +308,5 @@ fn of_two_controllers_one_acts() {
     let thief = json!({ "spec": { "holderIdentity": "thief" } }).to_string();
     let patch = ["patch", "lease", "mosb-controller", "--type=merge", "--patch", &thief];
     cluster.namespace.kubectl(&patch).ok();
-    wait("the end of the second", SOON, || says(&second, "it is thief's"));
+    wait("the end of the second", SOON, || says(&second, "thief holds it"));
 }

@@ -207,7 +207,7 @@ fn refused_questions(hostile: &mut Hostile<'_>) {
     let first = format!("rendered-{POOL}-{:032x}", ends::ONE);
     let back = json!({ "spec": { "configuration": { "name": first } } });
     world.change(&ours("machineconfigpools", POOL), &back);
-    let words = ["the registry refused it (401", "it is not known whether the image is there"];
+    let words = ["the registry refused it (401", "it is unknown whether the image exists"];
     let blocked = hostile.is_blocked(POOL, "Problem", &words);
     assert_eq!(uids(&blocked), uids(&second), "nothing is deleted or built");
     let in_service = |pool: &Pool| pool.config["status"]["currentImagePullSpec"].clone();

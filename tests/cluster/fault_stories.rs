@@ -73,6 +73,6 @@ fn disturbed_at_every_write_a_story_ends_the_same() {
     stage.play(world, &[&controller]);
     nearly_all_were_hit(&stage, writes);
     // As of a real 410.
-    assert!(controller.said().contains("the watch begins anew"));
+    assert!(controller.said().contains("the watch restarts"));
     println!("all after {:?}", begun.elapsed());
 }
