@@ -8,9 +8,6 @@ CARGO_FILES := $(or $(CARGO_HOME),$(HOME)/.cargo)
 NO_PATHS := --remap-path-prefix=$(CARGO_FILES)=cargo --remap-path-prefix=$(CURDIR)=mosb
 IMAGE ?= mosb.local/mosb:dev
 
-# Most tests wait for a process or an object, so more of them run at once than there are processors.
-export RUST_TEST_THREADS ?= $(shell expr $$(nproc) '*' 3 / 2)
-
 .PHONY: help
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
