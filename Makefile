@@ -50,8 +50,8 @@ unit: ## what needs nothing, in seconds
 .PHONY: check
 check: ## format, lints, documentation, generated files, licences
 	cargo fmt --all --check
-	cargo clippy --all-targets -- -D warnings
-	cargo clippy --package mosb --no-default-features -- -D warnings
+	cargo clippy --all-targets --features mosb/demo -- -D warnings
+	cargo clippy --package mosb --no-default-features --features demo --bins -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps
 	cargo test --quiet --test cli -- dependencies:: documentation::
 
