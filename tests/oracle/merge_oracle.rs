@@ -41,7 +41,7 @@ fn the_rules_are_those_of_ignition() {
     agree_on(rules::cases(), 0.6);
 }
 
-/// The table of the room's own tests, which pin what comes out.
+/// The table of the crate's own tests, which pin what comes out.
 #[test]
 fn what_the_room_pins_is_what_ignition_makes() {
     let mut oracle = Oracle::start();

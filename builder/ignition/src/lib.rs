@@ -12,7 +12,7 @@
 //!
 //! # Codes
 //! Those of a [`Error::Invalid`] problem. With a star: Ignition accepts the config and only fails, or does
-//! something that nobody meant, when it applies it; this room refuses it at once.
+//! something that nobody meant, when it applies it; this crate rejects it at once.
 //!
 //! | code | what |
 //! | --- | --- |

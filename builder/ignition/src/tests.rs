@@ -1,4 +1,4 @@
-//! The table that `tests/ignition_oracle.rs` puts to the real Ignition too, and what only this room promises.
+//! The table that `tests/oracle/ignition_oracle.rs` gives to the real Ignition too, and what only this crate promises.
 
 use serde_json::{Value, json};
 

@@ -25,7 +25,7 @@ use super::token::Scopes;
 use crate::http::{Proxies, ProxyVariables, RetryPolicy};
 use mosb_types::Finding;
 
-/// What a client is made of. Nothing in this room reads the environment: `cli` does, and hands it in here.
+/// How to make a client. Nothing in this crate reads the environment: the command line does, and passes it in here.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Where logins are looked for.

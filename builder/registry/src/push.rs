@@ -58,7 +58,7 @@ pub enum BlobFrom {
     Store(Store),
 }
 
-/// A value that the registry itself confirmed: it answered for it. Only this room makes one.
+/// A value that the registry itself confirmed. Only this crate makes one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confirmed<T>(T);
 

@@ -22,7 +22,7 @@ use mosb_registry::http::{
     Secret, Trust, UrlSource, decide_retry, jitter,
 };
 
-/// What a fetcher is made of. Nothing in this room reads the environment or a file: `cli` does, and hands it in here.
+/// How to make a fetcher. Nothing in this module reads the environment or a file: the command line does, and passes it in here.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// `--http-headers-file`.
