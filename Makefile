@@ -7,6 +7,7 @@ HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 CARGO_FILES := $(or $(CARGO_HOME),$(HOME)/.cargo)
 NO_PATHS := --remap-path-prefix=$(CARGO_FILES)=cargo --remap-path-prefix=$(CURDIR)=mosb
 IMAGE ?= mosb.local/mosb:dev
+MINIMUM_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 .PHONY: help
 help: ## this list
@@ -49,8 +50,13 @@ quick: ## what needs neither root nor Go, in minutes: unit tests, the command li
 unit: ## what needs nothing, in seconds
 	cargo test --lib
 
+.PHONY: msrv
+msrv: ## compiles everything with the oldest Rust that is supported, `rust-version` in Cargo.toml
+	rustc --version | grep -F ' $(MINIMUM_RUST).' || { \
+		rustup toolchain install --profile minimal $(MINIMUM_RUST) && cargo +$(MINIMUM_RUST) check --all-targets; }
+
 .PHONY: check
-check: ## format, lints, documentation, generated files, licences
+check: msrv ## format, lints, documentation, generated files, licences
 	cargo fmt --all --check
 	cargo clippy --all-targets --features mosb/demo -- -D warnings
 	cargo clippy --package mosb --no-default-features --features demo --bins -- -D warnings
