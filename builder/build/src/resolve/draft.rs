@@ -1,0 +1,75 @@
+//! The part of a plan that needs no tree of the base.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use mosb_ignition as ignition;
+use mosb_plan::containerfile::has_instruction;
+use mosb_plan::plan::{self, Draft, Request};
+use mosb_registry::Resolved;
+use mosb_types::Finding;
+
+use super::base::{base, base_source};
+use super::context::{PlanContext, resolve};
+use super::error::Error;
+use super::extensions_image::extensions_image;
+use super::request::BuildRequest;
+use super::unchecked_images::unchecked_images;
+
+/// A plan without the parts that depend on the base's tree. It has the names of the whole plan.
+#[derive(Debug)]
+pub struct ResolvedDraft {
+    pub draft: Draft,
+    /// The base, to build on.
+    pub base: Resolved,
+    pub warnings: Vec<Finding>,
+    /// Time spent waiting for registries.
+    pub resolving: Duration,
+}
+
+/// Resolves the images that the inputs name, and decides what doesn't depend on the base's tree.
+/// Requests only manifests and configs.
+///
+/// # Errors
+/// Input that is missing or wrong, a base that can't be found or isn't one.
+pub async fn draft(
+    context: PlanContext<'_>,
+    request: BuildRequest,
+) -> Result<ResolvedDraft, Error> {
+    let began = Instant::now();
+    let config = &request.config;
+    // A broken config is reported before any registry is contacted.
+    if let Some(raw) = config.ignition() {
+        ignition::parse(raw).map_err(|source| plan::Error::Ignition {
+            config: config.name().to_string(),
+            source,
+        })?;
+    }
+    let source = base_source(&request)?;
+    let resolved = resolve(context, "base", &source, request.platform.as_ref()).await?;
+    let base = base(&request, &resolved)?;
+    let mut warnings: Vec<_> = context.client.unchecked_signature(&source).into_iter().collect();
+    let extensions_image = extensions_image(context, &request, &base, &mut warnings).await?;
+    let containerfile = request.containerfile.filter(|text| has_instruction(text));
+    let build_args = match &containerfile {
+        Some(_) => request.build_args,
+        None => BTreeMap::new(),
+    };
+    if let Some(text) = &containerfile {
+        let platform = &base.config.platform;
+        warnings.extend(unchecked_images(context.client, text, &build_args, platform));
+    }
+    let resolving = began.elapsed();
+    let draft = Draft::new(Request {
+        config: request.config,
+        base,
+        extensions_image,
+        containerfile,
+        build_args,
+        trust_bundle: request.trust_bundle,
+        method: request.method,
+        on_top: request.on_top,
+        push: request.push,
+    })?;
+    Ok(ResolvedDraft { draft, base: resolved, warnings, resolving })
+}

@@ -1,0 +1,22 @@
+//! Makes a plan from inputs: resolves the images that they name, once, and reads the base's tree
+//! if the plan depends on it.
+//!
+//! The command line, a build pod and the controller all plan with this module, so that the same
+//! inputs are the same build everywhere.
+
+mod base;
+mod base_tree;
+mod context;
+mod draft;
+mod error;
+mod extensions_image;
+mod plan;
+mod request;
+mod unchecked_images;
+
+pub use base::{given_base_name, layers};
+pub use context::{PlanContext, Trees};
+pub use draft::{ResolvedDraft, draft};
+pub use error::Error;
+pub use plan::{ResolvedPlan, finish, finish_with_tree, plan};
+pub use request::BuildRequest;
