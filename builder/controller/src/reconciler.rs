@@ -9,6 +9,7 @@ use tracing::Instrument as _;
 
 use super::action::{Action, Decision};
 use super::apply::{ApplyError, Executor, ReconcilePass};
+use super::cluster_cache::OWN_WRITE_TIMEOUT;
 use super::decide::{decide, report_refusal};
 use super::inputs::inputs_digest;
 use super::lookup::{ImageStatus, Problem};
@@ -28,8 +29,6 @@ use mosb_types::ErrorClass;
 pub const MAX_LOOKUP_ROUNDS: u32 = 8;
 /// How long to wait while a watch is not synced.
 const CACHE_SYNC_REQUEUE: Duration = Duration::from_secs(1);
-/// After this time, a write that no watch event has confirmed no longer delays anything.
-const OWN_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often the inputs are compared while a lookup runs.
 const INPUT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Plans that are cached at once, each with what its pod is given. There are never as many builds
@@ -63,12 +62,6 @@ struct KeyState {
     reason: String,
     /// Kept while the workload is created, so that the plan is not made again.
     cached_plan: Option<Arc<CachedPlan>>,
-    /// UIDs of the objects that were written, with the version before the write: while the cache
-    /// shows that version, it is stale.
-    written: Vec<(String, String)>,
-    /// UIDs of the objects that were created: while the cache lacks one, it is stale.
-    created: Vec<String>,
-    written_at: Option<Instant>,
     /// The problem that the last reconcile reported.
     problem: Option<PendingProblem>,
     /// Hosts that had no free slot for the last lookup.
@@ -118,7 +111,7 @@ impl Reconciler {
             rendered = rendered.unwrap_or_default(),
             build = build.unwrap_or_default()
         );
-        if self.is_cache_stale(key, &snapshot) {
+        if self.executor.cache.own_writes.is_stale(snapshot.seen_versions()) {
             // The watch event of the write enqueues the key.
             return Requeue::CacheStale(OWN_WRITE_TIMEOUT);
         }
@@ -182,17 +175,11 @@ impl Reconciler {
         let facts = *self.facts.lock().expect("nobody panics while holding it");
         let mut pass = ReconcilePass::new(key, cached_plan.clone(), facts);
         let done = self.executor.apply_all(&decision.actions, &mut pass).await;
-        let written = decision.actions.iter().filter_map(written);
-        let is_overwritten = |(uid, seen): &(String, String)| {
-            pass.written_version(uid).is_some_and(|left| left != seen)
-        };
-        let mut written: Vec<_> = written.filter(is_overwritten).collect();
-        written.extend_from_slice(pass.superseded());
         if snapshot.config.is_none() && snapshot.pool.is_none() {
             self.key_states().forget(key)
         } else {
             let cached_plan = cached_plan.filter(|_| keep);
-            self.key_states().record(key, cached_plan, written, pass.created().to_vec());
+            self.key_states().record(key, cached_plan);
         }
         match done {
             Ok(()) => {
@@ -316,42 +303,6 @@ impl Reconciler {
         self.cached_plan(key).is_some()
     }
 
-    /// Whether the cache doesn't show our last writes yet.
-    fn is_cache_stale(&self, key: &str, snapshot: &Snapshot) -> bool {
-        let key_states = self.key_states();
-        let Some(state) = key_states.by_key.get(key) else {
-            return false;
-        };
-        if state.written_at.is_none_or(|at| at.elapsed() > OWN_WRITE_TIMEOUT) {
-            return false;
-        }
-        let seen = |uid: &str, version: &str| {
-            let metas = snapshot
-                .builds
-                .iter()
-                .map(|build| &build.metadata)
-                .chain(snapshot.config.iter().map(|config| &config.metadata))
-                .chain(snapshot.pool.iter().map(|pool| &pool.metadata));
-            let mut same = metas.filter(|meta| meta.uid() == uid);
-            let workloads = snapshot.workloads.iter().map(|seen| &seen.workload);
-            let mut workloads = workloads.filter(|workload| workload.uid() == uid);
-            let mut components = snapshot.components.iter().filter(|one| one.uid == uid);
-            same.any(|meta| meta.resource_version() == version)
-                || workloads.any(|one| one.metadata().resource_version.as_deref() == Some(version))
-                || components.any(|one| one.resource_version == version)
-        };
-        let is_there = |uid: &String| {
-            let mut builds = snapshot.builds.iter();
-            let mut workloads = snapshot.workloads.iter();
-            let mut inputs = snapshot.inputs.iter();
-            inputs.any(|input| input.uid == *uid)
-                || workloads.any(|seen| seen.workload.uid() == uid)
-                || builds.any(|build| build.metadata.uid() == uid)
-        };
-        let mut written = state.written.iter();
-        written.any(|(uid, version)| seen(uid, version)) || !state.created.iter().all(is_there)
-    }
-
     async fn facts(&self, key: &str) -> Facts {
         let mut facts = *self.facts.lock().expect("nobody panics while holding it");
         let config = self.executor.cache.configs.get(key);
@@ -398,48 +349,19 @@ impl KeyStates {
         self.by_key.remove(key);
     }
 
-    fn record(
-        &mut self,
-        key: &str,
-        cached_plan: Option<Arc<CachedPlan>>,
-        written: Vec<(String, String)>,
-        created: Vec<String>,
-    ) {
+    fn record(&mut self, key: &str, cached_plan: Option<Arc<CachedPlan>>) {
         self.with_plan.retain(|with_plan| with_plan != key);
         if cached_plan.is_some() {
             self.with_plan.push_back(key.to_owned());
         }
         let state = self.by_key.entry(key.to_owned()).or_default();
         state.cached_plan = cached_plan;
-        state.written = written;
-        state.created = created;
-        state.written_at = Some(Instant::now());
         if self.with_plan.len() > MAX_CACHED_PLANS
             && let Some(oldest) = self.with_plan.pop_front()
             && let Some(state) = self.by_key.get_mut(&oldest)
         {
             state.cached_plan = None;
         }
-    }
-}
-
-/// UID and version of the object that an action changes.
-fn written(action: &Action) -> Option<(String, String)> {
-    match action {
-        Action::WriteBuildStatus { uid, resource_version, .. }
-        | Action::WriteConfigStatus { uid, resource_version, .. }
-        | Action::UpdateConfig { uid, resource_version, .. }
-        | Action::UpdateComponent { uid, resource_version, .. }
-        | Action::Unsuspend { uid, resource_version, .. }
-        | Action::WritePoolCondition { uid, resource_version, .. } => {
-            Some((uid.clone(), resource_version.clone()))
-        }
-        Action::AnnotateBuild(change)
-        | Action::AnnotateConfig(change)
-        | Action::AnnotatePool(change) => {
-            Some((change.uid.clone(), change.resource_version.clone()))
-        }
-        _ => None,
     }
 }
 

@@ -54,6 +54,26 @@ pub struct Snapshot {
     pub earlier_problem: Option<EarlierProblem>,
 }
 
+impl Snapshot {
+    /// UIDs and resourceVersions of the objects that mosb writes or creates.
+    pub fn seen_versions(&self) -> impl Iterator<Item = (&str, &str)> {
+        let builds = self.builds.iter().map(|build| &build.metadata);
+        let config = self.config.iter().map(|config| &config.metadata);
+        let pool = self.pool.iter().map(|pool| &pool.metadata);
+        let metas = builds.chain(config).chain(pool);
+        let workloads = self.workloads.iter().map(|seen| {
+            let version = seen.workload.metadata().resource_version.as_deref();
+            (seen.workload.uid(), version.unwrap_or_default())
+        });
+        metas
+            .map(|meta| (meta.uid(), meta.resource_version()))
+            .chain(workloads)
+            .chain(self.components.iter().map(|one| (&*one.uid, &*one.resource_version)))
+            // Inputs are created and deleted, never changed.
+            .chain(self.inputs.iter().map(|input| (&*input.uid, "")))
+    }
+}
+
 /// A problem that was reported before with the same inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EarlierProblem {

@@ -8,7 +8,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{Patch, PropagationPolicy};
+use kube::api::{ObjectMeta, Patch, PropagationPolicy};
 use kube::core::{PartialObjectMeta, Request};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;
@@ -94,33 +94,34 @@ impl Executor {
         build_uid: &str,
         attempt: u32,
         how: (ImageBuilderType, JobMethod),
-        pass: &mut ReconcilePass<'_>,
+        pass: &ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
         let request = self.request(build_uid, attempt, how, pass)?;
         match Workload::new(&request) {
             Workload::Job(job) => self.create_controlled(&*job, build_uid).await,
             Workload::Pod(pod) => {
                 let account = workload::account_before(&request);
-                let made = self.create_owned(&account, build_uid).await?;
-                pass.created.extend(made);
+                self.create_owned(&account, build_uid).await?;
                 self.create_controlled(&*pod, build_uid).await
             }
             Workload::Build(build) => self.create_controlled(&*build, build_uid).await,
         }
-        .map(|made| pass.created.extend(made))
     }
 
-    /// Returns the UID of the created object; `None` if it exists already.
+    /// It may exist already.
     async fn create_controlled<K: NamespacedKind>(
         &self,
         new: &K,
         build_uid: &str,
-    ) -> Result<Option<String>, ApplyError> {
+    ) -> Result<(), ApplyError> {
         let name = new.name_any();
         let object = self.describe::<K>(&name);
         let api = self.namespaced::<K>();
         match api.create(&post_params(), new).await {
-            Ok(made) => Ok(made.meta().uid.clone()),
+            Ok(made) => {
+                self.record_create(made.meta(), build_uid);
+                Ok(())
+            }
             Err(error) if error::is_conflict(&error) => {
                 let there = api.get_metadata_opt(&name).await;
                 let there = there.map_err(Error::api(object.clone(), "get"))?;
@@ -130,7 +131,7 @@ impl Executor {
                             && there.annotations().get(labels::ATTEMPT)
                                 == new.annotations().get(labels::ATTEMPT) =>
                     {
-                        Ok(None)
+                        Ok(())
                     }
                     // It belongs to an earlier attempt or build and is being deleted.
                     Some(there) if there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT) => {
@@ -150,7 +151,7 @@ impl Executor {
         uid: &str,
         attempt: u32,
         how: (ImageBuilderType, JobMethod),
-        pass: &mut ReconcilePass<'_>,
+        pass: &ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
         let request = self.request(build_uid, attempt, how, pass)?;
         let inputs = workload::inputs(&request, uid);
@@ -159,20 +160,13 @@ impl Executor {
         // Create all of them: one failure must not delay the others.
         let mut done = Ok(());
         for made in join_all(creating).await {
-            match made {
-                Ok(uid) => pass.created.extend(uid),
-                Err(apply_error) => done = done.and(Err(apply_error)),
-            }
+            done = done.and(made);
         }
         done
     }
 
-    /// Returns the UID of the created object; `None` if it exists already.
-    async fn create_input(
-        &self,
-        input: &Input,
-        workload_uid: &str,
-    ) -> Result<Option<String>, ApplyError> {
+    /// It may exist already.
+    async fn create_input(&self, input: &Input, workload_uid: &str) -> Result<(), ApplyError> {
         match input {
             Input::ConfigMap(object) => self.create_owned(object, workload_uid).await,
             Input::Secret(object) => self.create_owned(object, workload_uid).await,
@@ -186,12 +180,15 @@ impl Executor {
         &self,
         new: &K,
         workload_uid: &str,
-    ) -> Result<Option<String>, ApplyError> {
+    ) -> Result<(), ApplyError> {
         let name = new.name_any();
         let object = self.describe::<K>(&name);
         let api = self.namespaced::<K>();
         match self.create_large(new).await {
-            Ok(made) => Ok(made.metadata.uid),
+            Ok(made) => {
+                self.record_create(&made.metadata, workload_uid);
+                Ok(())
+            }
             Err(error) if error::is_conflict(&error) => {
                 let there = api.get_metadata_opt(&name).await;
                 let there = there.map_err(Error::api(object.clone(), "get"))?;
@@ -202,7 +199,7 @@ impl Executor {
                 let ours = owners.any(|owner| owner.uid == workload_uid);
                 let leftover = there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT);
                 match (ours, leftover) {
-                    (true, _) => Ok(None),
+                    (true, _) => Ok(()),
                     (false, true) => Err(ApplyError::Conflict(object)),
                     (false, false) => Err(Error::NotOurs { object }.into()),
                 }
@@ -236,25 +233,24 @@ impl Executor {
             return Ok(());
         };
         let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
-        match builder {
-            ImageBuilderType::Job => self.change::<Job>(name, &change, pass).await,
-            ImageBuilderType::CustomPod => self.change::<Pod>(name, &change, pass).await,
-            ImageBuilderType::OpenShiftImage => {
-                self.change::<OpenShiftBuild>(name, &change, pass).await
-            }
-        }
+        let written = match builder {
+            ImageBuilderType::Job => self.change::<Job>(name, &change).await,
+            ImageBuilderType::CustomPod => self.change::<Pod>(name, &change).await,
+            ImageBuilderType::OpenShiftImage => self.change::<OpenShiftBuild>(name, &change).await,
+        };
+        self.record_write(pass, version, &written?);
+        Ok(())
     }
 
     async fn change<K: NamespacedKind>(
         &self,
         name: &str,
         change: &Value,
-        pass: &mut ReconcilePass<'_>,
-    ) -> Result<(), ApplyError> {
+    ) -> Result<ObjectMeta, ApplyError> {
         let api = self.namespaced::<K>();
         let written = api.patch(name, &patch_params(), &Patch::Strategic(change)).await;
-        pass.record_write(written.map_err(apply_error(self.describe::<K>(name), "patch"))?.meta());
-        Ok(())
+        let written = written.map_err(apply_error(self.describe::<K>(name), "patch"))?;
+        Ok(written.meta().clone())
     }
 
     pub(super) async fn delete_workload(

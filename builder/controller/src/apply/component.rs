@@ -39,14 +39,14 @@ impl Executor {
         pass: &mut ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
         let mut change = json!({
-            "metadata": { "resourceVersion": version, "annotations": { labels::SERVES: config } },
+            "metadata": { "annotations": { labels::SERVES: config } },
         });
         if let Some(image) = image {
             let image = Value::String(image.to_string());
             change["metadata"]["annotations"][labels::PRE_BUILT_IMAGE] = image.clone();
             change["spec"] = json!({ "osImageURL": image });
         }
-        self.merge(KIND, name, &change, pass).await
+        self.merge(KIND, name, version, change, pass).await
     }
 
     pub(super) async fn delete_component(&self, name: &str, uid: &str) -> Result<(), ApplyError> {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use kube::Client;
+use kube::api::ObjectMeta;
 
 use super::Error;
 use super::action::Action;
@@ -61,22 +62,11 @@ pub struct ReconcilePass<'a> {
     pub facts: Facts,
     /// resourceVersions after our writes, by UID.
     versions: BTreeMap<String, String>,
-    /// UIDs and resourceVersions of our writes that later actions changed again.
-    superseded: Vec<(String, String)>,
-    /// UIDs of created builds, workloads and inputs.
-    created: Vec<String>,
 }
 
 impl<'a> ReconcilePass<'a> {
     pub fn new(config: &'a str, plan: Option<Arc<CachedPlan>>, facts: Facts) -> Self {
-        Self {
-            config,
-            plan,
-            facts,
-            versions: BTreeMap::new(),
-            superseded: Vec::new(),
-            created: Vec::new(),
-        }
+        Self { config, plan, facts, versions: BTreeMap::new() }
     }
 
     /// The version of an object: as seen, or after our last write.
@@ -87,24 +77,6 @@ impl<'a> ReconcilePass<'a> {
     /// The version after our last write, if there was one.
     pub fn written_version(&self, uid: &str) -> Option<&str> {
         self.versions.get(uid).map(String::as_str)
-    }
-
-    /// UIDs and resourceVersions that our later writes replaced: a view that shows one of them is
-    /// outdated.
-    pub fn superseded(&self) -> &[(String, String)] {
-        &self.superseded
-    }
-
-    /// UIDs of created builds, workloads and inputs.
-    pub fn created(&self) -> &[String] {
-        &self.created
-    }
-
-    fn record_write(&mut self, meta: &kube::api::ObjectMeta) {
-        if let (Some(uid), Some(version)) = (&meta.uid, &meta.resource_version) {
-            let superseded = self.versions.insert(uid.clone(), version.clone());
-            self.superseded.extend(superseded.map(|superseded| (uid.clone(), superseded)));
-        }
     }
 }
 
@@ -171,6 +143,21 @@ pub(super) fn apply_error(
 }
 
 impl Executor {
+    /// Records a write on the version `replaced`, and the version that it returned.
+    fn record_write(&self, pass: &mut ReconcilePass<'_>, replaced: &str, meta: &ObjectMeta) {
+        if let (Some(uid), Some(version)) = (&meta.uid, &meta.resource_version) {
+            self.cache.own_writes.record_write(uid, replaced, version);
+            pass.versions.insert(uid.clone(), version.clone());
+        }
+    }
+
+    /// Records an object that was created for the owner with this UID.
+    fn record_create(&self, created: &ObjectMeta, owner_uid: &str) {
+        if let Some(uid) = &created.uid {
+            self.cache.own_writes.record_create(uid, owner_uid);
+        }
+    }
+
     /// Applies the actions in order and stops at the first error. Events of the actions before are
     /// emitted all the same, unless the Lease was lost: then the next holder emits them.
     ///
@@ -226,7 +213,7 @@ impl Executor {
                 self.update_component(name, &version, image.as_ref(), config, pass).await
             }
             Action::DeleteComponent { name, uid } => self.delete_component(name, uid).await,
-            Action::CreateBuild { build } => self.create_build(build, pass).await,
+            Action::CreateBuild { build } => self.create_build(build).await,
             Action::WriteBuildStatus { name, uid, resource_version, status } => {
                 let version = pass.version(uid, resource_version).to_owned();
                 self.write_build_status(name, uid, &version, status, pass).await

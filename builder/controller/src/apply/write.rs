@@ -98,8 +98,7 @@ impl Executor {
                 spec[field] = Value::Null;
             }
         }
-        let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
-        self.merge(CONFIG, name, &change, pass).await
+        self.merge(CONFIG, name, version, json!({ "spec": spec }), pass).await
     }
 
     pub(super) async fn delete_config(&self, name: &str, uid: &str) -> Result<(), ApplyError> {
@@ -108,13 +107,11 @@ impl Executor {
         ignore_not_found(format!("machineosconfig {name}"), answer)
     }
 
-    pub(super) async fn create_build(
-        &self,
-        build: &MachineOsBuild,
-        pass: &mut ReconcilePass<'_>,
-    ) -> Result<(), ApplyError> {
+    pub(super) async fn create_build(&self, build: &MachineOsBuild) -> Result<(), ApplyError> {
         let name = &build.metadata.name;
         let object = format!("machineosbuild {name}");
+        let owner = build.metadata.owner_references.first();
+        let owner = owner.map(|owner| owner.uid.as_str()).unwrap_or_default();
         let resource = BUILD.resource();
         let mut wire = to_json(build);
         wire["apiVersion"] = json!(resource.api_version);
@@ -123,14 +120,12 @@ impl Executor {
         let new: DynamicObject = serde_json::from_value(wire).expect("an object of the API");
         match api.create(&post_params(), &new).await {
             Ok(made) => {
-                pass.created.extend(made.metadata.uid);
+                self.record_create(&made.metadata, owner);
                 Ok(())
             }
             Err(error) if error::is_conflict(&error) => {
                 let there = api.get_opt(name).await;
                 let there = there.map_err(Error::api(object.clone(), "get"))?;
-                let owner = build.metadata.owner_references.first();
-                let owner = owner.map(|owner| owner.uid.as_str()).unwrap_or_default();
                 match there {
                     // Created by an earlier pass, or being deleted: the watch will show it.
                     None => Err(ApplyError::Conflict(object)),
@@ -199,7 +194,8 @@ impl Executor {
         };
         let written = self.api(kind).replace_status(name, &post_params(), &object).await;
         let object = format!("{} {name}", resource.kind.to_lowercase());
-        pass.record_write(&written.map_err(apply_error(object, "update status"))?.metadata);
+        let written = written.map_err(apply_error(object, "update status"))?;
+        self.record_write(pass, version, &written.metadata);
         Ok(())
     }
 
@@ -209,27 +205,28 @@ impl Executor {
         change: &Annotate,
         pass: &mut ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
-        let version = pass.version(&change.uid, &change.resource_version);
+        let version = pass.version(&change.uid, &change.resource_version).to_owned();
         let set = change.set.iter().map(|(key, to_json)| (key, json!(to_json)));
         let remove = change.remove.iter().map(|key| (key, Value::Null));
         let annotations: Map<String, Value> =
             set.chain(remove).map(|(key, to_json)| (key.clone(), to_json)).collect();
-        let change_of =
-            json!({ "metadata": { "resourceVersion": version, "annotations": annotations } });
-        self.merge(kind, &change.name, &change_of, pass).await
+        let annotate = json!({ "metadata": { "annotations": annotations } });
+        self.merge(kind, &change.name, &version, annotate, pass).await
     }
 
     pub(super) async fn merge(
         &self,
         kind: Kind,
         name: &str,
-        change: &Value,
+        version: &str,
+        mut change: Value,
         pass: &mut ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
-        let api = self.api(kind);
-        let written = api.patch(name, &patch_params(), &Patch::Merge(change)).await;
+        change["metadata"]["resourceVersion"] = json!(version);
+        let written = self.api(kind).patch(name, &patch_params(), &Patch::Merge(change)).await;
         let object = format!("{} {name}", kind.resource().kind.to_lowercase());
-        pass.record_write(&written.map_err(apply_error(object, "patch"))?.metadata);
+        let written = written.map_err(apply_error(object, "patch"))?;
+        self.record_write(pass, version, &written.metadata);
         Ok(())
     }
 
@@ -246,7 +243,8 @@ impl Executor {
         let api = self.api(POOL);
         let written = api.patch_status(name, &patch_params(), &Patch::Merge(&change)).await;
         let object = format!("machineconfigpool {name}");
-        pass.record_write(&written.map_err(apply_error(object, "patch status"))?.metadata);
+        let written = written.map_err(apply_error(object, "patch status"))?;
+        self.record_write(pass, version, &written.metadata);
         Ok(())
     }
 }

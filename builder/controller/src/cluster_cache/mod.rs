@@ -1,6 +1,7 @@
 //! The controller's view of the cluster: one [`IndexedStore`] for each kind, and which kinds are
 //! watched.
 
+mod own_writes;
 mod projection;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ use projection::{
     deployment, existence, index_keys, job, managed_object, meta, node, pod, read, typed,
 };
 
+pub use own_writes::{OWN_WRITE_TIMEOUT, OwnWrites};
 pub use projection::{ManagedObject, SeenNode};
 
 /// ConfigMap with the images of the OpenShift release.
@@ -107,6 +109,8 @@ pub struct ClusterCache {
     pub pool_settings: [Arc<IndexedStore<PoolSettings>>; 2],
     /// Deployments that render pools, by `namespace/name`, and how many replicas they want.
     pub renderers: Arc<IndexedStore<i32>>,
+    /// Our writes that the stores may not show yet.
+    pub own_writes: OwnWrites,
     pub(super) settings_cache: observe::SettingsCache,
 }
 
@@ -188,6 +192,7 @@ impl ClusterCache {
             rendering: false,
             pool_settings: Default::default(),
             renderers: Arc::default(),
+            own_writes: OwnWrites::default(),
             settings_cache: observe::SettingsCache::default(),
         }
     }

@@ -54,7 +54,8 @@ impl RenderExecutor<'_> {
                 RenderAction::SetConfiguration { name, sources, stamp, pins } => {
                     let pins = (!pins.is_empty()).then(|| json!(pins).to_string());
                     let annotations = json!({ labels::RENDERED_FROM: stamp, labels::PINS: pins });
-                    version = self.set_configuration(&version, name, sources, annotations).await?;
+                    let pool = self.set_configuration(&version, name, sources, annotations).await?;
+                    version = self.record_write(&version, pool);
                 }
                 RenderAction::ReplaceConditions { conditions } => {
                     let change = json!({ "metadata": { "resourceVersion": version },
@@ -64,7 +65,7 @@ impl RenderExecutor<'_> {
                     let (params, change) = (patch_params(), Patch::Merge(&change));
                     let written = api.patch_status(pool, &params, &change).await;
                     let written = written.map_err(apply_error(self.pool(), "patch status"))?;
-                    version = written.metadata.resource_version.unwrap_or_default();
+                    version = self.record_write(&version, written);
                 }
                 RenderAction::Delete { name, uid } => {
                     let params = delete_params(uid, PropagationPolicy::Background);
@@ -75,6 +76,14 @@ impl RenderExecutor<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the version that the write left.
+    fn record_write(&self, replaced: &str, written: DynamicObject) -> String {
+        let written = written.metadata.resource_version.unwrap_or_default();
+        let own_writes = &self.resolver.cache.own_writes;
+        own_writes.record_write(self.metadata.uid(), replaced, &written);
+        written
     }
 
     fn api(&self, kind: Kind) -> Api<DynamicObject> {
@@ -111,7 +120,7 @@ impl RenderExecutor<'_> {
         name: &str,
         sources: &[String],
         annotations: Value,
-    ) -> Result<String, ApplyError> {
+    ) -> Result<DynamicObject, ApplyError> {
         let reference = |name: &str| json!({ "apiVersion": API_VERSION, "kind": "MachineConfig", "name": name });
         let source: Vec<Value> = sources.iter().map(|name| reference(name)).collect();
         let mut configuration = reference(name);
@@ -127,8 +136,7 @@ impl RenderExecutor<'_> {
         let api = self.api(Kind::MachineConfigPool);
         let pool = &self.metadata.name;
         let written = api.patch(pool, &patch_params(), &Patch::Merge(&change)).await;
-        let written = written.map_err(apply_error(self.pool(), "patch"))?;
-        Ok(written.metadata.resource_version.unwrap_or_default())
+        written.map_err(apply_error(self.pool(), "patch"))
     }
 }
 

@@ -12,13 +12,13 @@ use tokio::time::Instant;
 
 use super::apply::RenderExecutor;
 use super::contents::Contents;
-use super::decide::{RenderAction, RenderDecision, RenderLookup, RenderReason, decide};
+use super::decide::{RenderDecision, RenderLookup, RenderReason, decide};
 use super::lookups;
 use super::observe::{affected_pools, inputs_digest, observe};
 use super::snapshot::RenderSnapshot;
 use crate::active_reconciles::ActiveReconciles;
 use crate::apply::ApplyError;
-use crate::cluster_cache::Trigger;
+use crate::cluster_cache::{OWN_WRITE_TIMEOUT, Trigger};
 use crate::lease::Lease;
 use crate::lookups::{LookupError, Resolver, busy_pause};
 use crate::pending_problem::PendingProblem;
@@ -30,8 +30,6 @@ use mosb_image::Digest;
 const DEBOUNCE: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(250));
 /// How long to wait while a watch is not synced.
 const CACHE_SYNC_REQUEUE: Duration = Duration::from_secs(1);
-/// After this time, a write that no watch event has confirmed no longer delays anything.
-const OWN_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often the inputs are compared while a pool is rendered.
 const INPUT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// More lookups than any decision needs.
@@ -63,8 +61,6 @@ struct PoolState {
     used: BTreeSet<String>,
     /// The problem that the last pass reported.
     problem: Option<PendingProblem>,
-    /// When the pool was written, and its version before that.
-    overwritten: Option<(Instant, String)>,
 }
 
 impl Renderer {
@@ -143,7 +139,9 @@ impl Renderer {
             self.pool_states().remove(pool);
             return Requeue::Never;
         };
-        if self.is_cache_stale(pool, &snapshot) {
+        let metadata = &snapshot.pool.metadata;
+        let seen = [(metadata.uid(), metadata.resource_version())];
+        if self.resolver.cache.own_writes.is_stale(seen) {
             // The watch event of the write enqueues the pool.
             return Requeue::CacheStale(OWN_WRITE_TIMEOUT);
         }
@@ -220,16 +218,6 @@ impl Renderer {
             object,
         };
         executor.apply_all(&decision.actions).await?;
-        let writes = |action: &RenderAction| {
-            matches!(
-                action,
-                RenderAction::SetConfiguration { .. } | RenderAction::ReplaceConditions { .. }
-            )
-        };
-        if decision.actions.iter().any(writes) {
-            let version = snapshot.pool.metadata.resource_version().to_owned();
-            self.state(pool, |state| state.overwritten = Some((Instant::now(), version)));
-        }
         Ok(Some(decision))
     }
 
@@ -278,15 +266,6 @@ impl Renderer {
                 return None;
             }
             Some(wait)
-        })
-    }
-
-    /// Whether the cache doesn't show our last write yet.
-    fn is_cache_stale(&self, pool: &str, snapshot: &RenderSnapshot) -> bool {
-        let seen = snapshot.pool.metadata.resource_version();
-        self.state(pool, |state| {
-            let written = state.overwritten.as_ref();
-            written.is_some_and(|(at, version)| at.elapsed() < OWN_WRITE_TIMEOUT && seen == version)
         })
     }
 
