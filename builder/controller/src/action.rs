@@ -1,7 +1,6 @@
-//! The result of a decision: lookups to resolve, actions to apply, and the reason.
+//! What a decision about a MachineOSConfig changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use super::log_archive::ArchiveLogs;
 use super::lookup::Lookup;
@@ -16,18 +15,7 @@ use mosb_plan::api::{
 };
 
 /// The result of [`decide`](crate::decide()) for one snapshot.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Decision {
-    /// Facts that the snapshot lacks. If this is not empty, there are no actions: resolve all
-    /// lookups, add the results to the snapshot and decide again.
-    pub lookups: Vec<Lookup>,
-    /// Changes, in this order. The first error ends the pass; a failed event is only logged.
-    pub actions: Vec<Action>,
-    /// Why the pool is or isn't building.
-    pub reason: PoolReason,
-    /// When to decide again even if nothing changes.
-    pub requeue_after: Option<Duration>,
-}
+pub type Decision = super::decision::Decision<Lookup, Action, PoolReason>;
 
 /// One change. Applying it twice has the result of applying it once. The UID and resourceVersion
 /// make the API server reject an action that was decided on an outdated view.

@@ -1,9 +1,9 @@
 //! The cluster controller behind `mosb controller`: observe, decide, apply.
 //!
 //! Input: watch events of the resource kinds that matter. Output: writes to the API. Nothing is
-//! remembered between events: an event only enqueues the name of a MachineOSConfig ([`queue`]). The
-//! reconciler then takes a [`Snapshot`] of the cache, [`decide`] turns it into a [`Decision`], and
-//! the actions of that decision are applied.
+//! remembered between events: an event only enqueues a key, for example the name of a
+//! MachineOSConfig. The [`driver`] then lets the [`reconciler`] of that key take a [`Snapshot`] of
+//! the cache, [`decide`] turns it into a [`Decision`], and its actions are applied.
 //!
 //! Invariant: the same snapshot gives the same actions, and each write carries the UID and
 //! resourceVersion of the object that it was decided from. A stale snapshot therefore costs another
@@ -12,14 +12,20 @@
 mod action;
 mod active_reconciles;
 pub mod apply;
+mod cached_plans;
 pub mod cluster_cache;
+mod cluster_facts;
+mod config_reconciler;
 mod connect;
 mod decide;
+mod decision;
+mod driver;
 mod error;
 pub mod events;
 pub mod http_server;
 pub mod indexed_store;
 mod inputs;
+mod key_states;
 pub mod kinds;
 pub mod lease;
 mod lease_gate;
@@ -34,8 +40,8 @@ mod pending_problem;
 mod pod_containers;
 mod pool_reason;
 mod probe;
-pub mod queue;
-pub mod reconciler;
+mod queue;
+mod reconciler;
 pub mod render;
 mod response_timeout;
 mod run;

@@ -200,14 +200,10 @@ impl<K: Ord + Clone + Hash> Queue<K> {
         self.changed.notify_one();
     }
 
-    /// How many keys wait or run.
-    pub fn len(&self) -> usize {
-        self.lock().entries.len()
-    }
-
     /// Whether no key waits or runs.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.lock().entries.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {

@@ -10,31 +10,24 @@ use std::time::Duration;
 use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::Error;
 use super::active_reconciles::ActiveReconciles;
 use super::apply::Executor;
 use super::cluster_cache::{ClusterCache, Trigger};
+use super::cluster_facts::ClusterFacts;
+use super::config_reconciler::ConfigReconciler;
+use super::driver::{Controller, Driver, MAX_LOOKUP_ROUNDS};
 use super::http_server::{HealthSource, Server};
 use super::lease::{Lease, LeaseTimes};
 use super::lease_gate::gated;
 use super::lookups::{LookupLimits, Resolver};
 use super::metrics::Metrics;
 use super::namespaces::Namespaces;
-use super::observe::affected_keys;
-use super::probe;
-use super::queue::Queue;
-use super::reconciler::{MAX_LOOKUP_ROUNDS, Reconciler};
 use super::render::Renderer;
 
 pub const LEASE: &str = "mosb-controller";
-/// Keys that are reconciled at once: most of the time they wait for the API or a registry.
-const WORKERS: usize = 16;
-/// How often the capabilities of nodes are probed again.
-const NODE_PROBE_INTERVAL: Duration = Duration::from_secs(1800);
-/// Pools that are rendered at once: more than may wait for the same registry.
-const RENDER_WORKERS: usize = 8;
 /// Time limit of a reconcile beyond its lookups: for writes, and for what rendering fetches.
 const WRITE_ALLOWANCE: Duration = Duration::from_secs(120);
 /// How long running reconciles may take to end after a signal.
@@ -58,6 +51,9 @@ pub struct Options {
     /// Time limit of a lookup in a registry.
     pub lookup_timeout: Duration,
 }
+
+/// All controllers, started together.
+type Controllers = Arc<[Arc<dyn Controller>]>;
 
 struct ControllerHealth {
     cache: Arc<ClusterCache>,
@@ -101,7 +97,6 @@ pub async fn run(
     };
     let (cache, _watches) =
         ClusterCache::watch(&client, &options.namespaces, options.render, Arc::new(on_trigger));
-    let queue = Arc::new(Queue::default());
     let (nodes, nodes_changed) = watch::channel(());
     let mut always = JoinSet::new();
     let deadline = options.lookup_timeout * MAX_LOOKUP_ROUNDS + WRITE_ALLOWANCE;
@@ -126,27 +121,25 @@ pub async fn run(
         registries: Arc::default(),
         limits: Arc::new(LookupLimits::new(options.lookup_timeout)),
     };
-    let renderer = options
-        .render
-        .then(|| {
-            let (resolver, lease) = (resolver.clone(), lease.clone());
-            Renderer::new(resolver, lease, options.identity.clone(), Arc::clone(&active))
-        })
-        .map(Arc::new);
-    let targets = (Arc::clone(&cache), Arc::clone(&queue), renderer.clone());
-    always.spawn(dispatch_triggers(targets, trigger_receiver, nodes));
-    let reconciler = Arc::new(Reconciler::new(
-        resolver,
-        Executor {
-            client,
-            cache: Arc::clone(&cache),
-            lease: lease.clone(),
-            instance: options.identity.clone(),
-            builder_image: options.builder_image.clone(),
-            security_context_constraints: options.security_context_constraints,
-        },
-        Arc::clone(&metrics),
-    ));
+    let facts = Arc::<ClusterFacts>::default();
+    let executor = Executor {
+        client: client.clone(),
+        cache: Arc::clone(&cache),
+        lease: lease.clone(),
+        instance: options.identity.clone(),
+        builder_image: options.builder_image.clone(),
+        security_context_constraints: options.security_context_constraints,
+    };
+    let configs =
+        ConfigReconciler::new(resolver.clone(), executor, Arc::clone(&metrics), Arc::clone(&facts));
+    let mut controllers: Vec<Arc<dyn Controller>> = vec![Driver::new(configs, &cache, &active)];
+    if options.render {
+        let renderer = Renderer::new(resolver, lease.clone(), options.identity.clone());
+        controllers.push(Driver::new(renderer, &cache, &active));
+    }
+    let controllers: Controllers = controllers.into();
+    let dispatching = (Arc::clone(&cache), Arc::clone(&controllers));
+    always.spawn(dispatch_triggers(dispatching, trigger_receiver, nodes));
     let mut stop = std::pin::pin!(stop);
     tokio::select! {
         held = lease.acquire() => held?,
@@ -155,8 +148,13 @@ pub async fn run(
     tracing::info!("this controller acts now, in namespace {}", options.namespaces.own);
     metrics.leader(true);
     let (stopping, stopped) = watch::channel(false);
-    let loops = (Arc::clone(&queue), renderer, active);
-    let mut work = tokio::spawn(run_workers(reconciler, loops, stopped, nodes_changed));
+    let namespace = options.namespaces.own.clone();
+    let enqueue_all = {
+        let controllers = Arc::clone(&controllers);
+        move || controllers.iter().for_each(|one| one.enqueue(&Trigger::All))
+    };
+    let probing = facts.probe_nodes(client, namespace, nodes_changed, enqueue_all);
+    let mut work = tokio::spawn(run_workers(cache, controllers, stopped, probing));
     let lost = {
         let lease = lease.clone();
         // A task of its own, so that busy workers can't delay the renewal.
@@ -203,17 +201,14 @@ impl<T> Drop for AbortOnDrop<T> {
 
 /// Enqueues the keys that changes affect, and reports when the set of nodes changed.
 async fn dispatch_triggers(
-    (cache, queue, renderer): (Arc<ClusterCache>, Arc<Queue<String>>, Option<Arc<Renderer>>),
+    (cache, controllers): (Arc<ClusterCache>, Controllers),
     mut triggers: mpsc::UnboundedReceiver<Trigger>,
     nodes: watch::Sender<()>,
 ) {
     let mut known = BTreeSet::new();
     while let Some(trigger) = triggers.recv().await {
-        for key in affected_keys(&cache, &trigger) {
-            queue.enqueue(&key);
-        }
-        if let Some(renderer) = &renderer {
-            renderer.enqueue(&trigger);
+        for controller in controllers.iter() {
+            controller.enqueue(&trigger);
         }
         if trigger == Trigger::All {
             let now: BTreeSet<String> = cache.nodes.list().iter().map(|n| n.uid.clone()).collect();
@@ -227,12 +222,12 @@ async fn dispatch_triggers(
 
 /// Runs the workers until they are stopped; running reconciles are finished first.
 async fn run_workers(
-    reconciler: Arc<Reconciler>,
-    (queue, renderer, active): (Arc<Queue<String>>, Option<Arc<Renderer>>, Arc<ActiveReconciles>),
+    cache: Arc<ClusterCache>,
+    controllers: Controllers,
     stopped: watch::Receiver<bool>,
-    nodes_changed: watch::Receiver<()>,
+    probing: impl Future<Output = ()> + Send + 'static,
 ) {
-    let watch_health = &reconciler.executor.cache.watch_health;
+    let watch_health = &cache.watch_health;
     let waiting = timeout(Duration::from_secs(5), watch_health.wait_for_sync()).await;
     if waiting.is_err() {
         for missing in watch_health.not_synced() {
@@ -240,85 +235,16 @@ async fn run_workers(
         }
         watch_health.wait_for_sync().await;
     }
-    let mut probing = JoinSet::new();
-    probing.spawn(probe_nodes(Arc::clone(&reconciler), Arc::clone(&queue), nodes_changed));
+    let _probing = AbortOnDrop(tokio::spawn(probing));
     let mut workers = JoinSet::new();
-    for _ in 0..WORKERS {
-        workers.spawn(worker(
-            Arc::clone(&reconciler),
-            (Arc::clone(&queue), Arc::clone(&active)),
-            stopped.clone(),
-        ));
-    }
-    if let Some(renderer) = renderer {
-        renderer.begin();
-        for _ in 0..RENDER_WORKERS {
-            let (renderer, stopped) = (Arc::clone(&renderer), stopped.clone());
-            workers.spawn(async move { renderer.work(stopped).await });
-        }
+    for controller in controllers.iter() {
+        Arc::clone(controller).start(&mut workers, &stopped);
     }
     while let Some(ended) = workers.join_next().await {
         if let Err(failed) = ended
             && failed.is_panic()
         {
             std::panic::resume_unwind(failed.into_panic());
-        }
-    }
-}
-
-async fn worker(
-    reconciler: Arc<Reconciler>,
-    (queue, active): (Arc<Queue<String>>, Arc<ActiveReconciles>),
-    mut stopped: watch::Receiver<bool>,
-) {
-    loop {
-        let key = tokio::select! {
-        // No new key after the stop.
-        biased;
-        _ = stopped.wait_for(|stopped| *stopped) => return,
-        key = queue.next() => key,
-        };
-        let reconcile = reconciler.reconcile(&key, queue.is_paused(&key));
-        let requeue = active.run(&format!("machineosconfig {key}"), reconcile).await;
-        queue.set_priority(&key, reconciler.is_creating_workload(&key));
-        queue.done(&key, requeue);
-    }
-}
-
-/// Probes user namespaces when the set of nodes changes, and regularly, because an updated node
-/// keeps its UID.
-async fn probe_nodes(
-    reconciler: Arc<Reconciler>,
-    queue: Arc<Queue<String>>,
-    mut nodes_changed: watch::Receiver<()>,
-) {
-    loop {
-        let executor = &reconciler.executor;
-        match probe::user_namespaces(&executor.client, &executor.cache.namespace).await {
-            Ok(support) => {
-                let before = {
-                    let mut facts =
-                        reconciler.facts.lock().expect("nobody panics while holding it");
-                    std::mem::replace(&mut facts.user_namespaces, support)
-                };
-                if before != support {
-                    tracing::info!("user namespaces of pods: {support:?}");
-                    for key in affected_keys(&executor.cache, &Trigger::All) {
-                        queue.enqueue(&key);
-                    }
-                }
-                tokio::select! {
-                changed = nodes_changed.changed() => if changed.is_err() {
-                        return;
-                },
-                () = sleep(NODE_PROBE_INTERVAL) => {}
-                }
-            }
-            Err(error) => {
-                tracing::warn!("{error}");
-                // The next change of nodes may be far away.
-                sleep(Duration::from_secs(30)).await;
-            }
         }
     }
 }

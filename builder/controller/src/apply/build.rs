@@ -67,7 +67,7 @@ impl Executor {
         build_uid: &str,
         attempt: u32,
         (builder, method): (ImageBuilderType, JobMethod),
-        pass: &ReconcilePass<'_>,
+        pass: &ReconcilePass,
     ) -> Result<JobRequest, ApplyError> {
         let Some(plan) = &pass.plan else {
             return Err(ApplyError::Problem(super::Problem {
@@ -78,7 +78,7 @@ impl Executor {
         };
         let params = WorkloadParams {
             build_uid,
-            config: pass.config,
+            config: &pass.config,
             attempt,
             builder,
             method,
@@ -94,7 +94,7 @@ impl Executor {
         build_uid: &str,
         attempt: u32,
         how: (ImageBuilderType, JobMethod),
-        pass: &ReconcilePass<'_>,
+        pass: &ReconcilePass,
     ) -> Result<(), ApplyError> {
         let request = self.request(build_uid, attempt, how, pass)?;
         match Workload::new(&request) {
@@ -151,7 +151,7 @@ impl Executor {
         uid: &str,
         attempt: u32,
         how: (ImageBuilderType, JobMethod),
-        pass: &ReconcilePass<'_>,
+        pass: &ReconcilePass,
     ) -> Result<(), ApplyError> {
         let request = self.request(build_uid, attempt, how, pass)?;
         let inputs = workload::inputs(&request, uid);
@@ -227,7 +227,7 @@ impl Executor {
         builder: ImageBuilderType,
         name: &str,
         version: &str,
-        pass: &mut ReconcilePass<'_>,
+        pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
         let Some(spec) = release(builder) else {
             return Ok(());

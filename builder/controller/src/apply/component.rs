@@ -36,7 +36,7 @@ impl Executor {
         version: &str,
         image: Option<&PinnedRef>,
         config: &str,
-        pass: &mut ReconcilePass<'_>,
+        pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
         let mut change = json!({
             "metadata": { "annotations": { labels::SERVES: config } },

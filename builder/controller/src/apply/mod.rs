@@ -54,9 +54,10 @@ impl std::fmt::Debug for Executor {
 }
 
 /// State that the actions of one decision share.
-#[derive(Debug)]
-pub struct ReconcilePass<'a> {
-    pub config: &'a str,
+#[derive(Debug, Default)]
+pub struct ReconcilePass {
+    /// The name of the MachineOSConfig.
+    pub config: String,
     /// The plan of this decision, if there is one.
     pub plan: Option<Arc<CachedPlan>>,
     pub facts: Facts,
@@ -64,11 +65,7 @@ pub struct ReconcilePass<'a> {
     versions: BTreeMap<String, String>,
 }
 
-impl<'a> ReconcilePass<'a> {
-    pub fn new(config: &'a str, plan: Option<Arc<CachedPlan>>, facts: Facts) -> Self {
-        Self { config, plan, facts, versions: BTreeMap::new() }
-    }
-
+impl ReconcilePass {
     /// The version of an object: as seen, or after our last write.
     fn version<'s>(&'s self, uid: &str, seen: &'s str) -> &'s str {
         self.versions.get(uid).map_or(seen, String::as_str)
@@ -144,7 +141,7 @@ pub(super) fn apply_error(
 
 impl Executor {
     /// Records a write on the version `replaced`, and the version that it returned.
-    fn record_write(&self, pass: &mut ReconcilePass<'_>, replaced: &str, meta: &ObjectMeta) {
+    fn record_write(&self, pass: &mut ReconcilePass, replaced: &str, meta: &ObjectMeta) {
         if let (Some(uid), Some(version)) = (&meta.uid, &meta.resource_version) {
             self.cache.own_writes.record_write(uid, replaced, version);
             pass.versions.insert(uid.clone(), version.clone());
@@ -166,7 +163,7 @@ impl Executor {
     pub async fn apply_all(
         &self,
         actions: &[Action],
-        pass: &mut ReconcilePass<'_>,
+        pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
         let mut pending_events = Vec::new();
         let mut done = Ok(());
@@ -195,7 +192,7 @@ impl Executor {
         done
     }
 
-    async fn apply(&self, action: &Action, pass: &mut ReconcilePass<'_>) -> Result<(), ApplyError> {
+    async fn apply(&self, action: &Action, pass: &mut ReconcilePass) -> Result<(), ApplyError> {
         match action {
             Action::CreateConfig { name, pool_uid, spec } => {
                 self.create_config(name, pool_uid, spec).await

@@ -89,7 +89,7 @@ impl Executor {
         name: &str,
         version: &str,
         spec: &MachineOsConfigSpec,
-        pass: &mut ReconcilePass<'_>,
+        pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
         let mut spec = to_json(spec);
         // Remove fields that are no longer set.
@@ -154,7 +154,7 @@ impl Executor {
         uid: &str,
         version: &str,
         status: &MachineOsBuildStatus,
-        pass: &mut ReconcilePass<'_>,
+        pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
         self.replace_status(BUILD, (name, uid, version), to_json(status), pass).await
     }
@@ -165,7 +165,7 @@ impl Executor {
         uid: &str,
         version: &str,
         status: &MachineOsConfigStatus,
-        pass: &mut ReconcilePass<'_>,
+        pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
         self.replace_status(CONFIG, (name, uid, version), to_json(status), pass).await
     }
@@ -176,7 +176,7 @@ impl Executor {
         kind: Kind,
         (name, uid, version): (&str, &str, &str),
         status: Value,
-        pass: &mut ReconcilePass<'_>,
+        pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
         let resource = kind.resource();
         let object = DynamicObject {
@@ -203,7 +203,7 @@ impl Executor {
         &self,
         kind: Kind,
         change: &Annotate,
-        pass: &mut ReconcilePass<'_>,
+        pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
         let version = pass.version(&change.uid, &change.resource_version).to_owned();
         let set = change.set.iter().map(|(key, to_json)| (key, json!(to_json)));
@@ -220,7 +220,7 @@ impl Executor {
         name: &str,
         version: &str,
         mut change: Value,
-        pass: &mut ReconcilePass<'_>,
+        pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
         change["metadata"]["resourceVersion"] = json!(version);
         let written = self.api(kind).patch(name, &patch_params(), &Patch::Merge(change)).await;
@@ -235,7 +235,7 @@ impl Executor {
         name: &str,
         version: &str,
         conditions: &[Condition],
-        pass: &mut ReconcilePass<'_>,
+        pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
         // An atomic list: write all of it, on the version that it was read from.
         let change = json!({ "metadata": { "resourceVersion": version },

@@ -59,6 +59,19 @@ impl<E: Into<Problem>> From<E> for LookupError {
     }
 }
 
+impl LookupError {
+    /// The problem to report.
+    ///
+    /// # Errors
+    /// The hosts whose limit is reached.
+    pub fn into_problem(self) -> Result<Problem, BTreeSet<String>> {
+        match self {
+            Self::Problem(problem) => Ok(problem),
+            Self::Busy(hosts) => Err(hosts),
+        }
+    }
+}
+
 impl Slots {
     fn new(most: usize) -> Self {
         Self {

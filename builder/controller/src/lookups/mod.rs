@@ -71,14 +71,12 @@ impl Resolver {
             match lookup {
                 Lookup::Plan(lookup) => {
                     let plan = self.plan(lookup, cached.as_ref(), is_retry, expected).await;
-                    let plan = plan.map(|plan| (plan.planned_for(lookup), plan));
-                    unless_busy(plan).map(LookupResult::Plan)
+                    LookupResult::Plan(plan.map(|plan| (plan.planned_for(lookup), plan)))
                 }
                 Lookup::Exists { image, secret, pull } => {
                     let asked = self.confirm(image, secret, pull);
                     let found = self.limits.with_timeout(|| image.to_string(), asked).await;
-                    unless_busy(found)
-                        .map(|found| LookupResult::Exists(image.clone(), status_of(found)))
+                    LookupResult::Exists(image.clone(), found)
                 }
                 Lookup::OsImage { rendered } => {
                     let asked = async {
@@ -87,33 +85,47 @@ impl Resolver {
                     let what = || format!("machineconfig {rendered}");
                     let named = self.limits.with_timeout(what, asked).await;
                     let named = named.map(|config| config.os_image_url.unwrap_or_default());
-                    unless_busy(named).map(|named| LookupResult::OsImage(rendered.clone(), named))
+                    LookupResult::OsImage(rendered.clone(), named)
                 }
                 Lookup::Result { build } => {
                     let asked = async { Ok(self.result(build).await?) };
                     let what = || format!("configmap of machineosbuild {build}");
                     let found = self.limits.with_timeout(what, asked).await;
-                    unless_busy(found).map(|found| LookupResult::Result(build.clone(), found))
+                    LookupResult::Result(build.clone(), found)
                 }
             }
         });
         for answer in join_all(results).await {
-            match answer? {
+            match answer {
                 LookupResult::Plan(Ok((planned, plan))) => {
                     snapshot.lookup_results.plan = Some(Ok(planned));
                     *cached = Some(plan);
                 }
-                LookupResult::Plan(Err(problem)) => {
+                LookupResult::Plan(Err(error)) => {
+                    let problem = error.into_problem()?;
                     tracing::debug!(reason = problem.reason, "no plan: {}", problem.message);
                     snapshot.lookup_results.plan = Some(Err(problem));
                 }
-                LookupResult::Exists(image, status) => {
+                LookupResult::Exists(image, found) => {
+                    let status = match found {
+                        Ok(Some(confirmed)) => ImageStatus::Present(confirmed),
+                        Ok(None) => ImageStatus::Missing,
+                        Err(error) => ImageStatus::Unknown(unknown_image(error.into_problem()?)),
+                    };
                     snapshot.lookup_results.exists.insert(image, status);
                 }
                 LookupResult::OsImage(rendered, named) => {
+                    let named = match named {
+                        Ok(named) => Ok(named),
+                        Err(error) => Err(error.into_problem()?),
+                    };
                     snapshot.lookup_results.os_image.insert(rendered, named);
                 }
                 LookupResult::Result(build, result) => {
+                    let result = match result {
+                        Ok(result) => Ok(result),
+                        Err(error) => Err(error.into_problem()?),
+                    };
                     snapshot.lookup_results.results.insert(build, result);
                 }
             }
@@ -204,27 +216,10 @@ impl Resolver {
 }
 
 enum LookupResult {
-    Plan(Result<(Planned, Arc<CachedPlan>), Problem>),
-    Exists(PinnedRef, ImageStatus),
-    OsImage(RenderedName, Result<String, Problem>),
-    Result(BuildName, Result<Option<JobResult>, Problem>),
-}
-
-/// Separates exceeded limits from results and problems.
-fn unless_busy<T>(found: Result<T, LookupError>) -> Result<Result<T, Problem>, BTreeSet<String>> {
-    match found {
-        Ok(found) => Ok(Ok(found)),
-        Err(LookupError::Problem(problem)) => Ok(Err(problem)),
-        Err(LookupError::Busy(hosts)) => Err(hosts),
-    }
-}
-
-fn status_of(found: Result<Option<Confirmed<PinnedRef>>, Problem>) -> ImageStatus {
-    match found {
-        Ok(Some(confirmed)) => ImageStatus::Present(confirmed),
-        Ok(None) => ImageStatus::Missing,
-        Err(problem) => ImageStatus::Unknown(unknown_image(problem)),
-    }
+    Plan(Result<(Planned, Arc<CachedPlan>), LookupError>),
+    Exists(PinnedRef, Result<Option<Confirmed<PinnedRef>>, LookupError>),
+    OsImage(RenderedName, Result<String, LookupError>),
+    Result(BuildName, Result<Option<JobResult>, LookupError>),
 }
 
 /// Adds to a problem what happens until the status of an image is known.

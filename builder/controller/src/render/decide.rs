@@ -7,20 +7,13 @@ use jiff::Timestamp;
 
 use super::garbage;
 use super::snapshot::{Inputs, Made, RenderSnapshot};
+use crate::decision::Decision;
 use crate::lookup::Problem;
 use crate::status::{Event, EventReason, RENDER_DEGRADED, Regarding, render_conditions};
 use mosb_plan::api::{Condition, condition, labels};
 
-/// What to do about a snapshot.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RenderDecision {
-    /// What must be looked up first. If there is one, there are no actions: add the result to the
-    /// snapshot and decide again.
-    pub lookup: Option<RenderLookup>,
-    /// What to change, in this order. The first error ends the pass; events never fail it.
-    pub actions: Vec<RenderAction>,
-    pub reason: RenderReason,
-}
+/// What to do about a pool.
+pub type RenderDecision = Decision<RenderLookup, RenderAction, RenderReason>;
 
 /// Something that metadata doesn't show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,23 +211,11 @@ fn degraded_condition(
 }
 
 impl RenderDecision {
-    /// Why the pool can't be rendered.
-    pub(super) fn problem(&self) -> Option<&Problem> {
-        match &self.reason {
-            RenderReason::Degraded(problem) => Some(problem),
-            RenderReason::OtherRenderer(_)
-            | RenderReason::ByHand
-            | RenderReason::Deleting
-            | RenderReason::Rendering
-            | RenderReason::Rendered(_) => None,
-        }
-    }
-
     fn of(reason: RenderReason, actions: Vec<RenderAction>) -> Self {
-        Self { lookup: None, actions, reason }
+        Self { lookups: Vec::new(), actions, reason, requeue_after: None }
     }
 
     fn looking_up(question: RenderLookup, reason: RenderReason) -> Self {
-        Self { lookup: Some(question), ..Self::of(reason, Vec::new()) }
+        Self { lookups: vec![question], ..Self::of(reason, Vec::new()) }
     }
 }

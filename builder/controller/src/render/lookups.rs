@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 use super::apply::{Existing, compare_existing};
 use super::contents::{Contents, find};
 use super::observe::{controller_config, images, observe};
-use super::snapshot::{Inputs, Made, RenderSnapshot};
+use super::snapshot::{Made, RenderSnapshot};
 use crate::Error;
 use crate::apply::ApplyError;
 use crate::lookup::Problem;
@@ -37,39 +37,67 @@ pub(super) struct RenderedDraft {
     pub object: Value,
 }
 
-/// Renders a pool. Invalid inputs are a problem to report; an error of the API ends the pass.
+/// Why a pool is not rendered in this pass.
+#[derive(Debug)]
+pub(super) enum RenderError {
+    /// The pool's condition reports it.
+    Problem(Problem),
+    /// A lookup has no free slot now.
+    Busy,
+    /// The API.
+    Failed(ApplyError),
+}
+
+impl From<Problem> for RenderError {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<LookupError> for RenderError {
+    fn from(error: LookupError) -> Self {
+        match error {
+            LookupError::Problem(problem) => Self::Problem(problem),
+            LookupError::Busy(_) => Self::Busy,
+        }
+    }
+}
+
+impl From<ApplyError> for RenderError {
+    fn from(error: ApplyError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Error> for RenderError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Renders a pool.
 pub(super) async fn render(
     resolver: &Resolver,
     contents: &Contents,
     snapshot: &RenderSnapshot,
-    inputs: &Inputs,
-) -> Result<Result<RenderedDraft, LookupError>, ApplyError> {
+) -> Result<RenderedDraft, RenderError> {
+    let inputs = snapshot.inputs.clone()?;
     let configs = contents.read(&resolver.client, &inputs.members).await?;
-    let request = match request(resolver, snapshot, configs) {
-        Ok(request) => request,
-        Err(problem) => return Ok(Err(problem.into())),
-    };
-    let request = match pin_within_limits(resolver, request).await {
-        Ok(request) => request,
-        Err(unanswered) => return Ok(Err(unanswered)),
-    };
+    let request = request(resolver, snapshot, configs)?;
+    let request = pin_within_limits(resolver, request).await?;
     let pins = request.pins.clone();
     // With its own time limit, so that the pool's condition reports the timeout.
     let pool = &snapshot.pool.metadata.name;
     let what = || format!("machineconfigpool {pool}: what its MachineConfigs refer to");
     let rendering = async { Ok(rendered(resolver, request).await?) };
-    let rendering = resolver.limits.with_timeouts(FETCHES, what, rendering);
-    let rendered = match rendering.await {
-        Ok(rendered) => rendered,
-        Err(unanswered) => return Ok(Err(unanswered)),
-    };
+    let rendered = resolver.limits.with_timeouts(FETCHES, what, rendering).await?;
     let name = rendered.config.name().to_string();
     let (refused, clash) = futures_util::try_join!(
         find_refusal(resolver, snapshot, &rendered.config),
         find_different(resolver, snapshot, &name, &rendered.object)
     )?;
     if let Some(problem) = without_base(resolver, &rendered).or(clash).or(refused) {
-        return Ok(Err(problem.into()));
+        return Err(problem.into());
     }
     for warning in &rendered.warnings {
         let place = warning.object.as_deref().unwrap_or_default();
@@ -78,7 +106,7 @@ pub(super) async fn render(
     let mut warnings = rendered.warnings.iter();
     let overridden = warnings.any(|warning| warning.code == "os-image-overridden");
     let overriding = rendered.config.os_image_url.filter(|_| overridden);
-    Ok(Ok(RenderedDraft { made: Made { name, overriding, pins }, object: rendered.object }))
+    Ok(RenderedDraft { made: Made { name, overriding, pins }, object: rendered.object })
 }
 
 /// The rendered config of a pool without the MachineConfigs that bring it a pre-built image, on the

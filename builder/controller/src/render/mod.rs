@@ -16,7 +16,7 @@
 //! | `decide`, `garbage` | snapshot → actions |
 //! | `lookups`, `contents` | reads MachineConfigs, renders, fetches, compares with the old config |
 //! | `apply` | applies actions |
-//! | `renderer` | the queue of pools, and the passes |
+//! | `renderer` | gives these functions to the driver |
 
 mod apply;
 mod contents;
@@ -33,5 +33,5 @@ mod tests;
 pub use decide::{RenderAction, RenderDecision, RenderLookup, RenderReason, decide};
 pub(super) use lookups::without_components;
 pub use observe::observe;
-pub use renderer::Renderer;
+pub(crate) use renderer::Renderer;
 pub use snapshot::{Inputs, Made, Member, RenderResults, RenderSnapshot, SeenRendered};

@@ -81,7 +81,7 @@ type Case<'a> = (&'a str, &'a dyn Fn(&mut RenderSnapshot), &'a [&'a str]);
 
 /// The actions, in a few words.
 fn words(decision: &RenderDecision) -> Vec<String> {
-    if let Some(question) = decision.lookup {
+    if let [question] = decision.lookups[..] {
         return vec![format!("{question:?}")];
     }
     let word = |action: &RenderAction| match action {
@@ -299,7 +299,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
     let wrong = problem(ErrorClass::Transient);
     snapshot.answers.made = Some(Err(wrong.clone()));
     let decision = decide(&snapshot, now());
-    assert_eq!(decision.problem(), Some(&wrong));
+    assert_eq!(decision.reason, RenderReason::Degraded(wrong.clone()));
     let RenderAction::ReplaceConditions { conditions } = &decision.actions[0] else {
         panic!("{decision:?}");
     };

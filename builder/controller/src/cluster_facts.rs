@@ -1,0 +1,97 @@
+//! What is known about the cluster beside what is watched: the results of [`probe`], and when to
+//! probe again.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::observe::Facts;
+use super::probe;
+use super::snapshot::Support;
+use mosb_image::ImageRef;
+use mosb_plan::api::{MachineOsConfig, labels};
+
+/// How often the capabilities of nodes are probed again: an updated node keeps its UID.
+const NODE_PROBE_INTERVAL: Duration = Duration::from_secs(1800);
+/// The next try after a failed probe: the next change of nodes may be far away.
+const NODE_PROBE_RETRY: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Default)]
+pub(crate) struct ClusterFacts(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    user_namespaces: Support,
+    /// Whether the CRDs reject digests in nested repositories, once that is known.
+    nested_digests_refused: Option<bool>,
+}
+
+impl ClusterFacts {
+    /// The facts that matter for this MachineOSConfig.
+    pub fn of(&self, config: Option<&MachineOsConfig>) -> Facts {
+        let known = self.lock();
+        Facts {
+            user_namespaces: known.user_namespaces,
+            nested_digests_refused: known.nested_digests_refused == Some(true)
+                && config.is_some_and(has_nested_image),
+        }
+    }
+
+    /// Probes once whether the CRDs reject nested digests, for the first MachineOSConfig with one.
+    pub async fn probe_for(&self, config: &MachineOsConfig, client: &Client) {
+        if self.lock().nested_digests_refused.is_some() || !has_nested_image(config) {
+            return;
+        }
+        match probe::nested_digests_refused(client, &config.metadata.name).await {
+            Ok(refused) => self.lock().nested_digests_refused = Some(refused),
+            // The write of the status will then fail and report it.
+            Err(error) => tracing::warn!("{error}"),
+        }
+    }
+
+    /// Probes user namespaces regularly, and when the set of nodes changes. Returns when the sender
+    /// of `nodes_changed` is dropped.
+    pub async fn probe_nodes(
+        self: Arc<Self>,
+        client: Client,
+        namespace: String,
+        mut nodes_changed: watch::Receiver<()>,
+        on_change: impl Fn(),
+    ) {
+        loop {
+            match probe::user_namespaces(&client, &namespace).await {
+                Ok(support) => {
+                    let before = std::mem::replace(&mut self.lock().user_namespaces, support);
+                    if before != support {
+                        tracing::info!("user namespaces of pods: {support:?}");
+                        on_change();
+                    }
+                    tokio::select! {
+                    changed = nodes_changed.changed() => if changed.is_err() {
+                        return;
+                    },
+                    () = sleep(NODE_PROBE_INTERVAL) => {}
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!("{error}");
+                    sleep(NODE_PROBE_RETRY).await;
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().expect("nobody panics while holding it")
+    }
+}
+
+fn has_nested_image(config: &MachineOsConfig) -> bool {
+    let pre_built = config.metadata.annotation(labels::PRE_BUILT_IMAGE);
+    let images = [Some(&*config.spec.rendered_image_push_spec), pre_built];
+    let mut images = images.into_iter().flatten().map(str::parse::<ImageRef>);
+    images.any(|image| image.is_ok_and(|image| probe::is_nested(image.repo())))
+}

@@ -1,0 +1,262 @@
+//! The controller of images. Its key is the name of a MachineOSConfig, or of a pool that has none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use tracing::Span;
+
+use super::action::{Action, Decision};
+use super::apply::{ApplyError, Executor, ReconcilePass};
+use super::cached_plans::CachedPlans;
+use super::cluster_cache::Trigger;
+use super::cluster_facts::ClusterFacts;
+use super::decide::{decide, report_refusal};
+use super::inputs::inputs_digest;
+use super::lookup::{ImageStatus, Lookup, Problem};
+use super::lookups::{Resolver, busy_pause};
+use super::metrics::Metrics;
+use super::observe::{affected_keys, observe};
+use super::pool_reason::PoolReason;
+use super::reconciler::{NoDecision, Reconciler};
+use super::snapshot::{EarlierProblem, Snapshot};
+use mosb_image::Digest;
+use mosb_plan::api::labels;
+use mosb_types::ErrorClass;
+
+#[derive(Debug)]
+pub(crate) struct ConfigReconciler {
+    resolver: Resolver,
+    executor: Executor,
+    metrics: Arc<Metrics>,
+    facts: Arc<ClusterFacts>,
+    plans: CachedPlans,
+    /// Registry hosts that had no free slot for the last lookup of a key.
+    busy: Mutex<BTreeMap<String, BusyHosts>>,
+}
+
+#[derive(Debug)]
+struct BusyHosts {
+    hosts: BTreeSet<String>,
+    /// The generation of the MachineOSConfig and the rendered config: others may need other hosts.
+    of: (Option<i64>, String),
+}
+
+impl ConfigReconciler {
+    pub fn new(
+        resolver: Resolver,
+        executor: Executor,
+        metrics: Arc<Metrics>,
+        facts: Arc<ClusterFacts>,
+    ) -> Self {
+        let (plans, busy) = (CachedPlans::default(), Mutex::default());
+        Self { resolver, executor, metrics, facts, plans, busy }
+    }
+
+    /// The hosts that had no free slot last time, if the lookup still needs them.
+    fn busy_hosts(&self, key: &str) -> BTreeSet<String> {
+        let of = self.lookup_scope(key);
+        let busy = self.busy();
+        let busy = busy.get(key).filter(|busy| busy.of == of);
+        busy.map(|busy| busy.hosts.clone()).unwrap_or_default()
+    }
+
+    fn lookup_scope(&self, key: &str) -> (Option<i64>, String) {
+        let cache = &self.executor.cache;
+        let config = cache.configs.get(key);
+        let pool = config
+            .as_ref()
+            .and_then(|config| cache.pools.get(&config.spec.machine_config_pool.name));
+        let rendered = pool.map(|pool| pool.spec.configuration.name.clone());
+        let generation = config.and_then(|config| config.metadata.generation);
+        (generation, rendered.unwrap_or_default())
+    }
+
+    fn busy(&self) -> MutexGuard<'_, BTreeMap<String, BusyHosts>> {
+        self.busy.lock().expect("nobody panics while holding it: maps don't")
+    }
+}
+
+impl Reconciler for ConfigReconciler {
+    type Snapshot = Snapshot;
+    type Lookup = Lookup;
+    type Action = Action;
+    type Reason = PoolReason;
+    type Pass = ReconcilePass;
+
+    const KIND: &'static str = "machineosconfig";
+    /// Most of the time they wait for the API or a registry.
+    const WORKERS: usize = 16;
+
+    fn affected_keys(&self, trigger: &Trigger) -> BTreeSet<String> {
+        affected_keys(&self.executor.cache, trigger)
+    }
+
+    async fn prepare(&self, key: &str) -> Option<Duration> {
+        if self.resolver.limits.are_busy(&self.busy_hosts(key)) {
+            return Some(busy_pause());
+        }
+        if let Some(config) = self.executor.cache.configs.get(key) {
+            self.facts.probe_for(&config, &self.executor.client).await;
+        }
+        None
+    }
+
+    fn observe(&self, key: &str) -> Option<Snapshot> {
+        let cache = &self.executor.cache;
+        let facts = self.facts.of(cache.configs.get(key).as_deref());
+        Some(observe(cache, key, facts))
+    }
+
+    fn decide(&self, snapshot: &Snapshot, now: Timestamp) -> Decision {
+        decide(snapshot, now)
+    }
+
+    async fn look_up(
+        &self,
+        lookups: &[Lookup],
+        snapshot: &mut Snapshot,
+        pass: &mut ReconcilePass,
+    ) -> Result<(), NoDecision> {
+        let key = snapshot.name.clone();
+        let mut plan = pass.plan.take().or_else(|| self.plans.get(&key));
+        let expected = self.busy_hosts(&key);
+        let resolved = self.resolver.resolve(lookups, snapshot, &mut plan, &expected).await;
+        pass.plan = plan;
+        match resolved {
+            Ok(()) => {
+                self.busy().remove(&key);
+                Ok(())
+            }
+            Err(hosts) => {
+                let of = self.lookup_scope(&key);
+                self.busy().insert(key, BusyHosts { hosts, of });
+                Err(NoDecision::Busy)
+            }
+        }
+    }
+
+    async fn apply(
+        &self,
+        actions: &[Action],
+        snapshot: &Snapshot,
+        pass: &mut ReconcilePass,
+    ) -> Result<(), ApplyError> {
+        let makes_workloads = |action: &Action| {
+            matches!(
+                action,
+                Action::CreateBuild { .. }
+                    | Action::CreateWorkload { .. }
+                    | Action::CreateInputs { .. }
+            )
+        };
+        // Credentials are cached only while workloads are created.
+        let keep = pass.plan.clone().filter(|_| actions.iter().any(makes_workloads));
+        let cached = self.plans.replace(&snapshot.name, keep);
+        pass.plan = pass.plan.take().or(cached);
+        pass.config.clone_from(&snapshot.name);
+        pass.facts = self.facts.of(None);
+        self.executor.apply_all(actions, pass).await?;
+        self.metrics.record_actions(snapshot, actions);
+        Ok(())
+    }
+
+    fn seen_versions(snapshot: &Snapshot) -> impl Iterator<Item = (&str, &str)> {
+        snapshot.seen_versions()
+    }
+
+    fn inputs_digest(&self, snapshot: &Snapshot) -> Digest {
+        inputs_digest(snapshot)
+    }
+
+    fn set_earlier_problem(snapshot: &mut Snapshot, problem: EarlierProblem) {
+        snapshot.earlier_problem = Some(problem);
+    }
+
+    /// A problem that may pass by itself goes first.
+    fn problem(snapshot: &Snapshot, decision: &Decision) -> Option<Problem> {
+        let lookup_results = &snapshot.lookup_results;
+        let plan = lookup_results.plan.as_ref().and_then(|plan| plan.as_ref().err());
+        let exists = lookup_results.exists.values().filter_map(ImageStatus::problem);
+        let os_image = lookup_results.os_image.values();
+        let os_image = os_image.filter_map(|named| named.as_ref().err());
+        let results = lookup_results.results.values();
+        let results = results.filter_map(|found| found.as_ref().err());
+        let decided = match &decision.reason {
+            PoolReason::Problem(problem) => Some(problem),
+            _ => None,
+        };
+        let found: Vec<&Problem> =
+            plan.into_iter().chain(exists).chain(os_image).chain(results).chain(decided).collect();
+        let mut passing = found.iter().filter(|problem| problem.class == ErrorClass::Transient);
+        passing.next().or(found.first()).copied().cloned()
+    }
+
+    fn log_transition(&self, key: &str, reason: &PoolReason) {
+        match reason {
+            // Nothing is remembered of a key without an object, so this is logged on each pass.
+            PoolReason::NotOptedIn => tracing::debug!("{key}: {reason}"),
+            _ => tracing::info!(reason = reason.code(), "{key}: {reason}"),
+        }
+    }
+
+    fn observed(&self, _key: &str, snapshot: &Snapshot) {
+        self.metrics.observe(snapshot);
+        self.metrics.configs(self.executor.cache.configs.len());
+    }
+
+    fn span(key: &str, snapshot: &Snapshot) -> Span {
+        let pool = snapshot.pool.as_ref();
+        let rendered = pool.map(|pool| pool.spec.configuration.name.as_str());
+        let config = snapshot.config.as_ref();
+        let build =
+            config.and_then(|config| config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD));
+        tracing::info_span!(
+            "reconcile",
+            pool = key,
+            rendered = rendered.unwrap_or_default(),
+            build = build.unwrap_or_default()
+        )
+    }
+
+    async fn report_error(
+        &self,
+        error: &ApplyError,
+        snapshot: &Snapshot,
+        pass: &mut ReconcilePass,
+    ) -> Option<Problem> {
+        let config = snapshot.config.as_ref();
+        if config.is_some_and(|config| pass.written_version(config.metadata.uid()).is_some()) {
+            // The cache doesn't show the last write yet, and reporting now would overwrite it. The
+            // next pass reports it.
+            return None;
+        }
+        let class = error.class().filter(|class| *class != ErrorClass::Transient)?;
+        let (reason, message) = (error.reason().to_owned(), error.to_string());
+        let problem = Problem { class, reason, message };
+        let actions = report_refusal(snapshot, problem.clone(), Timestamp::now());
+        if let Err(error) = self.executor.apply_all(&actions, pass).await {
+            tracing::warn!(reason = error.reason(), "{}: {error}", snapshot.name);
+        }
+        Some(problem)
+    }
+
+    fn record_pass(&self, took: Duration, error: Option<&str>) {
+        self.metrics.reconciled(took, error);
+    }
+
+    /// Keys for which a workload is being created.
+    fn is_prioritized(&self, key: &str) -> bool {
+        self.plans.get(key).is_some()
+    }
+
+    fn is_deleted(snapshot: &Snapshot) -> bool {
+        snapshot.config.is_none() && snapshot.pool.is_none()
+    }
+
+    fn forget(&self, key: &str) {
+        self.plans.replace(key, None);
+        self.busy().remove(key);
+    }
+}

@@ -1,0 +1,111 @@
+//! What the driver remembers of each key between reconciles. All of it may be lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::lookup::Problem;
+use super::pending_problem::PendingProblem;
+use super::reconciler::Debounce;
+use mosb_image::Digest;
+
+#[derive(Debug, Default)]
+pub(crate) struct KeyStates(Mutex<BTreeMap<String, KeyState>>);
+
+#[derive(Debug, Default)]
+struct KeyState {
+    /// When it was enqueued since the last reconcile, first and last.
+    enqueued: Option<(Instant, Instant)>,
+    /// The reason that was last logged.
+    reason: String,
+    /// The problem that the last reconcile reported.
+    problem: Option<PendingProblem>,
+}
+
+impl KeyStates {
+    /// Records that these keys were enqueued, for [`debounce`](Self::debounce).
+    pub fn record_enqueued(&self, keys: &BTreeSet<String>) {
+        let now = Instant::now();
+        let mut states = self.lock();
+        for key in keys {
+            let enqueued = &mut states.entry(key.clone()).or_default().enqueued;
+            let first = enqueued.map_or(now, |(first, _)| first);
+            *enqueued = Some((first, now));
+        }
+    }
+
+    /// How long to wait for further changes of a key; none if it can be reconciled now.
+    pub fn debounce(&self, key: &str, debounce: Debounce) -> Option<Duration> {
+        let mut states = self.lock();
+        let state = states.get_mut(key)?;
+        let (first, last) = state.enqueued?;
+        let end = (last + debounce.quiet).min(first + debounce.most);
+        let wait = end.saturating_duration_since(Instant::now());
+        if wait.is_zero() {
+            state.enqueued = None;
+            return None;
+        }
+        Some(wait)
+    }
+
+    /// Whether the reason differs from the last one.
+    pub fn set_reason(&self, key: &str, reason: String) -> bool {
+        let mut states = self.lock();
+        let state = states.entry(key.to_owned()).or_default();
+        let before = std::mem::replace(&mut state.reason, reason);
+        before != state.reason
+    }
+
+    pub fn problem(&self, key: &str) -> Option<PendingProblem> {
+        self.lock().get(key)?.problem.clone()
+    }
+
+    /// Replaces the problem of a key by the one that was just found for these inputs.
+    pub fn set_problem(&self, key: &str, found: Option<(Digest, &Problem)>) {
+        let mut states = self.lock();
+        let state = states.entry(key.to_owned()).or_default();
+        let new = |(inputs, problem)| PendingProblem::new(state.problem.as_ref(), inputs, problem);
+        state.problem = found.map(new);
+    }
+
+    pub fn forget(&self, key: &str) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, KeyState>> {
+        self.0.lock().expect("nobody panics while holding it: maps and clocks don't")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_that_come_together_are_one_and_delay_a_key_only_so_long() {
+        let debounce =
+            Debounce { quiet: Duration::from_millis(20), most: Duration::from_millis(50) };
+        let (states, keys) = (KeyStates::default(), BTreeSet::from(["worker".to_owned()]));
+        assert_eq!(states.debounce("worker", debounce), None, "nothing changed");
+        for (what, wait) in [("first", 20), ("second", 20), ("third", 20), ("at the latest", 5)] {
+            states.record_enqueued(&keys);
+            let wait = Some(Duration::from_millis(wait));
+            assert_eq!(states.debounce("worker", debounce), wait, "{what}");
+            tokio::time::advance(Duration::from_millis(15)).await;
+        }
+        assert_eq!(states.debounce("worker", debounce), None);
+        states.record_enqueued(&keys);
+        assert_eq!(states.debounce("worker", debounce), Some(debounce.quiet), "again");
+    }
+
+    #[test]
+    fn a_reason_is_new_once() {
+        let states = KeyStates::default();
+        let is_new = |reason: &str| states.set_reason("worker", reason.to_owned());
+        assert_eq!(["a", "a", "b", "a"].map(is_new), [true, false, true, true]);
+        states.forget("worker");
+        assert!(is_new("a"));
+    }
+}
