@@ -2,11 +2,9 @@
 //! the observed state of builds. What mosb itself writes into statuses is left out, so that its own
 //! write does not retry what failed.
 
-use std::collections::BTreeMap;
-
-use super::cluster_cache::{ClusterCache, OPERATOR_IMAGES};
-use super::observe::{IMAGE_CONFIG, RENDERER};
-use super::snapshot::Snapshot;
+use super::cluster_cache::ClusterCache;
+use super::cluster_names::{IMAGE_CONFIG, OPERATOR_IMAGES, RENDERER};
+use super::snapshot::{Snapshot, Versions};
 use crate::status::{IMAGE_BUILD_DEGRADED, RENDER_DEGRADED};
 use crate::workload::Workload;
 use mosb_image::Digest;
@@ -14,10 +12,6 @@ use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::{
     Condition, MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels,
 };
-
-/// The objects that lookups read, by name, with the version that was seen; none if the object does
-/// not exist.
-pub type Versions = BTreeMap<String, Option<String>>;
 
 /// The digest of a MachineOSConfig's inputs: if it is unchanged, a failed reconcile would fail
 /// again.

@@ -15,6 +15,7 @@ pub mod apply;
 mod cached_plans;
 pub mod cluster_cache;
 mod cluster_facts;
+mod cluster_names;
 mod config_reconciler;
 mod connect;
 mod decide;

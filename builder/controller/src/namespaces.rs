@@ -3,11 +3,8 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client};
 
+use super::cluster_names::{OPERATOR, OPERATOR_NAMESPACE};
 use super::error::code;
-use super::observe::OPERATOR;
-
-/// Where the Machine Config Operator is installed.
-pub const OPERATOR_NAMESPACE: &str = "openshift-machine-config-operator";
 
 /// The namespaces that the controller reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq)]

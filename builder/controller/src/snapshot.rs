@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::inputs::Versions;
 use super::lookup::LookupResults;
 use crate::workload::InputKind;
 use crate::workload::Workload;
 use mosb_build::JobResult;
 use mosb_image::{Digest, PinnedRef, Platform};
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
+
+/// The objects that lookups read, by name, with the version that was seen; none if the object does
+/// not exist.
+pub(crate) type Versions = BTreeMap<String, Option<String>>;
 
 /// Everything observed for one MachineOSConfig.
 #[derive(Debug, Clone, Default)]

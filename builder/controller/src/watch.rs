@@ -163,6 +163,14 @@ pub struct WatchedResource<K> {
     pub granted_apart: bool,
 }
 
+impl<K> WatchedResource<K> {
+    /// All objects of a kind that every cluster has.
+    pub fn new(what: impl Into<String>, api: Api<K>) -> Self {
+        let (what, config) = (what.into(), Config::default());
+        Self { what, api, config, optional: false, granted_apart: false }
+    }
+}
+
 /// Watches for ever. `read` turns an object into its name and what the cache keeps of it;
 /// `on_change` is called for each change of what is kept.
 pub async fn run_watch<K, T>(

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Executor, patch_params, post_params};
 use crate::Error;
-use crate::cluster_cache::BASE_TREES;
+use crate::cluster_names::BASE_TREES;
 use crate::error;
 use crate::observe::base_trees;
 use crate::snapshot::base_of;

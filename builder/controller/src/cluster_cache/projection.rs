@@ -11,12 +11,11 @@ use kube::core::DynamicObject;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
-use super::Trigger;
+use super::trigger::Trigger;
 use crate::indexed_store::IndexKey;
 use crate::kinds::GROUP;
-use crate::observe;
 use crate::workload::is_workload_owner;
-use mosb_plan::api::labels;
+use mosb_plan::api::{component_pool, labels};
 
 /// What the cache keeps of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,8 +60,8 @@ impl From<ObjectMeta> for ManagedObject {
         let labels = meta.labels.as_ref();
         let mut owners = meta.owner_references.iter().flatten();
         Self {
-            config: observe::owning_config(&meta),
-            build: observe::annotation_or_label(&meta, labels::MACHINE_OS_BUILD),
+            config: owning_config(&meta),
+            build: annotation_or_label(&meta, labels::MACHINE_OS_BUILD),
             workload: owners.find(|owner| is_workload_owner(owner)).map(|owner| owner.uid.clone()),
             ephemeral: labels.is_some_and(|all| all.contains_key(labels::EPHEMERAL_BUILD_OBJECT)),
             deleting: meta.deletion_timestamp.is_some(),
@@ -78,7 +77,35 @@ pub(super) fn index_keys(meta: &ObjectMeta) -> Vec<IndexKey> {
     let owners = meta.owner_references.iter().flatten();
     let controllers = owners.filter(|owner| owner.controller == Some(true));
     let controllers = controllers.map(|owner| IndexKey::Controller(owner.uid.clone()));
-    controllers.chain(observe::owning_config(meta).map(IndexKey::Config)).collect()
+    controllers.chain(owning_config(meta).map(IndexKey::Config)).collect()
+}
+
+/// Index keys of a component MachineConfig; other MachineConfigs have none.
+pub(super) fn component_index_keys(meta: &ObjectMeta) -> Vec<IndexKey> {
+    let Some(pool) = meta.name.as_deref().and_then(component_pool) else {
+        return Vec::new();
+    };
+    let claim = non_empty_annotation(meta, labels::SERVES).map(IndexKey::Config);
+    [IndexKey::Pool(pool.to_string())].into_iter().chain(claim).collect()
+}
+
+/// The value of an annotation; an empty one counts as absent.
+pub(crate) fn non_empty_annotation(meta: &ObjectMeta, key: &str) -> Option<String> {
+    let value = meta.annotations.as_ref()?.get(key)?;
+    (!value.is_empty()).then(|| value.clone())
+}
+
+/// The MachineOSConfig that an object belongs to. The annotation has the whole name; the label may
+/// be cut.
+pub(super) fn owning_config(meta: &ObjectMeta) -> Option<String> {
+    annotation_or_label(meta, labels::MACHINE_OS_CONFIG)
+}
+
+/// The value of an annotation, else of the label with the same key.
+fn annotation_or_label(meta: &ObjectMeta, key: &str) -> Option<String> {
+    let annotation = meta.annotations.as_ref().and_then(|all| all.get(key));
+    let label = || meta.labels.as_ref().and_then(|all| all.get(key));
+    annotation.or_else(label).cloned()
 }
 
 /// Reads a dynamic object as its kind. An object that can't be read keeps the state that was last

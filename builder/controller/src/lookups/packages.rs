@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::ObjectMeta;
 
 use super::Resolver;
-use crate::cluster_cache::{ClusterCache, YUM_REPOSITORIES};
+use crate::cluster_cache::ClusterCache;
+use crate::cluster_names::YUM_REPOSITORIES;
 use crate::lookup::Problem;
 use crate::workload::Input;
 use crate::workload::PackageSource;

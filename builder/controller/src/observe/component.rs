@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kube::api::ObjectMeta;
-
-use crate::cluster_cache::ClusterCache;
+use crate::cluster_cache::{ClusterCache, non_empty_annotation};
 use crate::indexed_store::IndexKey;
 use crate::snapshot::SeenComponent;
 use mosb_plan::api::{MachineConfigPool, component_pool, is_component_name, labels};
@@ -13,7 +11,7 @@ use mosb_plan::api::{MachineConfigPool, component_pool, is_component_name, label
 /// a pool that it inherits from.
 pub(super) fn pre_built(cache: &ClusterCache, pool: &MachineConfigPool) -> BTreeSet<String> {
     let metas = component_sources(pool).filter_map(|name| cache.machine_configs.get(name));
-    metas.filter_map(|meta| annotation(&meta, labels::PRE_BUILT_IMAGE)).collect()
+    metas.filter_map(|meta| non_empty_annotation(&meta, labels::PRE_BUILT_IMAGE)).collect()
 }
 
 /// Components that the pool's config was rendered from and that no longer exist.
@@ -41,14 +39,14 @@ pub(super) fn components(
     let seen = metas.into_iter().filter_map(|meta| {
         let name = meta.name.clone()?;
         let pool = component_pool(&name)?;
-        let claim = annotation(&meta, labels::SERVES);
+        let claim = non_empty_annotation(&meta, labels::SERVES);
         let serving = cache.configs.by_index([IndexKey::Pool(pool.to_string())]);
         let mut serving = serving.iter().map(|one| &one.metadata.name);
         Some(SeenComponent {
             name,
             uid: meta.uid.clone().unwrap_or_default(),
             resource_version: meta.resource_version.clone().unwrap_or_default(),
-            image: annotation(&meta, labels::PRE_BUILT_IMAGE).unwrap_or_default(),
+            image: non_empty_annotation(&meta, labels::PRE_BUILT_IMAGE).unwrap_or_default(),
             is_wanted: serving.len() > 0,
             is_claim_good: serving.any(|one| Some(one) == claim.as_ref()),
             claim,
@@ -57,19 +55,4 @@ pub(super) fn components(
         })
     });
     seen.collect()
-}
-
-/// Index keys of a component MachineConfig; other MachineConfigs have none.
-pub(crate) fn index_keys(meta: &ObjectMeta) -> Vec<IndexKey> {
-    let Some(pool) = meta.name.as_deref().and_then(component_pool) else {
-        return Vec::new();
-    };
-    let claim = annotation(meta, labels::SERVES).map(IndexKey::Config);
-    [IndexKey::Pool(pool.to_string())].into_iter().chain(claim).collect()
-}
-
-/// The value of an annotation; an empty one counts as absent.
-pub(super) fn annotation(meta: &ObjectMeta, key: &str) -> Option<String> {
-    let value = meta.annotations.as_ref()?.get(key)?;
-    (!value.is_empty()).then(|| value.clone())
 }

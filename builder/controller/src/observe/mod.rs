@@ -1,21 +1,19 @@
 //! Takes the [`Snapshot`] of one MachineOSConfig from the cache. Pure: it sends no requests.
 
-pub(super) mod component;
+mod component;
 mod nodes;
 mod result;
-mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
-use kube::api::ObjectMeta;
 
-use super::cluster_cache::{BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, ClusterCache, Trigger};
+use super::cluster_cache::{ClusterCache, Trigger, non_empty_annotation};
+use super::cluster_names::{BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, DAEMON, OPERATOR};
 use super::indexed_store::IndexKey;
 use super::inputs;
-use super::namespaces::OPERATOR_NAMESPACE;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenWorkload, Snapshot, Support};
 use crate::workload::InputKind;
 use crate::workload::Workload;
@@ -25,7 +23,6 @@ use mosb_plan::api::cluster_settings::UserNamespaces;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
 
 pub use nodes::machine_role;
-pub use settings::{IMAGE_CONFIG, SettingsCache};
 
 /// What is known about a cluster beside what is watched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,13 +32,6 @@ pub struct Facts {
     /// Whether the CRDs reject digests in nested repositories.
     pub nested_digests_refused: bool,
 }
-
-/// Deployments and DaemonSets by which other controllers are recognised.
-const OTHER_BUILDER: &str = "machine-os-builder";
-pub const OPERATOR: &str = "machine-config-operator";
-const DAEMON: &str = "machine-config-daemon";
-/// The Deployment that renders pools where a Machine Config Operator runs.
-pub const RENDERER: &str = "machine-config-controller";
 
 /// The snapshot of the MachineOSConfig of this name, or of the pool of this name if there is none.
 pub fn observe(cache: &ClusterCache, name: &str, facts: Facts) -> Snapshot {
@@ -124,9 +114,8 @@ pub fn affected_keys(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> 
             if let Some(pool) = component_pool(name) {
                 names.extend(of_pool(pool.as_str()));
                 let component = cache.machine_configs.get(name);
-                names.extend(
-                    component.and_then(|meta| component::annotation(&meta, labels::SERVES)),
-                );
+                names
+                    .extend(component.and_then(|meta| non_empty_annotation(&meta, labels::SERVES)));
             }
             names
         }
@@ -150,39 +139,6 @@ pub fn affected_keys(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> 
             let labelled = labelled.iter().map(|pool| pool.metadata.name.clone());
             configs.chain(labelled).collect()
         }
-    }
-}
-
-impl ClusterCache {
-    /// A ConfigMap that is watched by name.
-    pub fn named(&self, name: &str) -> Option<std::sync::Arc<ConfigMap>> {
-        self.settings.get(name)?.get(name)
-    }
-
-    /// Whether the settings name this Secret, so that the lookups of every pool read it.
-    pub(super) fn settings_use_secret(&self, secret: &str) -> bool {
-        self.settings().is_ok_and(|(settings, _)| {
-            let proxy = settings.proxy.and_then(|proxy| proxy.secret);
-            settings.global_pull_secret == secret || proxy.as_deref() == Some(secret)
-        })
-    }
-
-    /// Another builder that runs in the operator's namespace.
-    pub fn other_builder(&self) -> Option<String> {
-        let wanted = self.deployments.get(OTHER_BUILDER)?;
-        (*wanted > 0).then(|| format!("Deployment {}/{OTHER_BUILDER}", self.operator_namespace))
-    }
-
-    /// Another renderer that runs, in this operator's namespace or in the default one.
-    pub fn other_renderer(&self) -> Option<String> {
-        let places = [&*self.operator_namespace, OPERATOR_NAMESPACE];
-        let mut named = places.map(|namespace| format!("{namespace}/{RENDERER}")).into_iter();
-        let here = self.deployments.get(RENDERER).is_some_and(|wanted| *wanted > 0);
-        if here {
-            return named.next().map(|name| format!("Deployment {name}"));
-        }
-        let wanted = |name: &String| self.renderers.get(name).is_some_and(|wanted| *wanted > 0);
-        named.find(wanted).map(|name| format!("Deployment {name}"))
     }
 }
 
@@ -262,19 +218,6 @@ fn workloads(cache: &ClusterCache, name: &str, builds: &[MachineOsBuild]) -> Vec
     let builds = cache.openshift_builds.by_index(keys()).into_iter();
     let builds = builds.map(|build| with_pods((*build).clone().into()));
     jobs.chain(pods).chain(builds).collect()
-}
-
-/// The MachineOSConfig that an object belongs to. The annotation has the whole name; the label may
-/// be cut.
-pub(super) fn owning_config(meta: &ObjectMeta) -> Option<String> {
-    annotation_or_label(meta, labels::MACHINE_OS_CONFIG)
-}
-
-/// The value of an annotation, else of the label with the same key.
-pub(super) fn annotation_or_label(meta: &ObjectMeta, key: &str) -> Option<String> {
-    let annotation = meta.annotations.as_ref().and_then(|all| all.get(key));
-    let label = || meta.labels.as_ref().and_then(|all| all.get(key));
-    annotation.or_else(label).cloned()
 }
 
 fn inputs(cache: &ClusterCache, name: &str) -> Vec<SeenInput> {

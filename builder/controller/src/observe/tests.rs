@@ -1,8 +1,10 @@
 use super::*;
 use crate::cluster_cache::{ManagedObject, SeenNode};
+use crate::cluster_names::OTHER_BUILDER;
 use crate::snapshot::BuildNodes;
 use crate::snapshot::SeenComponent;
 use crate::workload::MachineRole;
+use kube::api::ObjectMeta;
 use mosb_plan::api::MachineOsConfig;
 use serde_json::{Value, json};
 

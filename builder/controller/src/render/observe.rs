@@ -6,10 +6,10 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::snapshot::{Inputs, Member, RenderResults, RenderSnapshot, SeenRendered};
-use crate::cluster_cache::{ClusterCache, OS_IMAGE_URL, Trigger};
+use crate::cluster_cache::{ClusterCache, Trigger};
+use crate::cluster_names::{OS_IMAGE_URL, RENDERER};
 use crate::inputs;
 use crate::lookup::Problem;
-use crate::observe::RENDERER;
 use mosb_image::Digest;
 use mosb_plan::api::{
     ControllerConfig, MachineConfigPool, PoolSettings, RenderedName, Selector, labels,

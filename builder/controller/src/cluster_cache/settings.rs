@@ -5,42 +5,44 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::Value;
 
-use super::RENDERER;
-use crate::cluster_cache::{ClusterCache, OPERATOR_IMAGES};
-use mosb_plan::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
+use mosb_plan::api::cluster_settings::CONFIG_KEY;
 use mosb_plan::api::{ClusterObjects, ClusterSettings, ClusterSettingsError};
 use mosb_types::Finding;
 
-/// Name of the `Image` object of OpenShift's configuration.
-pub const IMAGE_CONFIG: &str = "cluster";
-
 /// The settings, and warnings about them.
-type SettingsResult = Result<(ClusterSettings, Vec<Finding>), ClusterSettingsError>;
+pub(super) type SettingsResult = Result<(ClusterSettings, Vec<Finding>), ClusterSettingsError>;
 
 /// The last result, and the objects that it was read from.
 #[derive(Debug, Default)]
-pub struct SettingsCache(Mutex<Option<(Sources, SettingsResult)>>);
+pub(super) struct SettingsCache(Mutex<Option<(Sources, SettingsResult)>>);
 
 impl SettingsCache {
-    fn get(&self, sources: &Sources) -> Option<SettingsResult> {
-        let last = self.lock();
-        let (of, read) = last.as_ref()?;
-        of.is_same(sources).then(|| read.clone())
+    /// The settings of these objects.
+    pub fn read(&self, sources: Sources) -> SettingsResult {
+        let mut last = self.lock();
+        match last.as_ref() {
+            Some((of, read)) if of.is_same(&sources) => read.clone(),
+            _ => {
+                let read = sources.read();
+                *last = Some((sources, read.clone()));
+                read
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(Sources, SettingsResult)>> {
-        self.0.lock().expect("nobody panics while holding it: comparing and cloning don't")
+        self.0.lock().expect("nobody panics while holding it: reading settings doesn't")
     }
 }
 
 /// The objects that the settings are read from.
 #[derive(Debug)]
-struct Sources {
-    ours: Option<Arc<ConfigMap>>,
-    images: Option<Arc<ConfigMap>>,
-    controller_config: Option<Arc<Value>>,
-    mirror_sets: Vec<Arc<Value>>,
-    image_config: Option<Arc<Value>>,
+pub(super) struct Sources {
+    pub ours: Option<Arc<ConfigMap>>,
+    pub images: Option<Arc<ConfigMap>>,
+    pub controller_config: Option<Arc<Value>>,
+    pub mirror_sets: Vec<Arc<Value>>,
+    pub image_config: Option<Arc<Value>>,
 }
 
 impl Sources {
@@ -76,27 +78,5 @@ impl Sources {
             mirror_sets: &mirror_sets,
             image_config: self.image_config.as_deref(),
         }))
-    }
-}
-
-impl ClusterCache {
-    /// The settings of all builds: mosb's ConfigMap, overridden by the cluster's own objects.
-    ///
-    /// # Errors
-    /// mosb's ConfigMap can't be read.
-    pub fn settings(&self) -> SettingsResult {
-        let sources = Sources {
-            ours: self.named(CONFIG_MAP),
-            images: self.named(OPERATOR_IMAGES),
-            controller_config: self.controller_configs.get(RENDERER),
-            mirror_sets: self.mirror_sets.iter().flat_map(|store| store.list()).collect(),
-            image_config: self.image_configs.get(IMAGE_CONFIG),
-        };
-        let known = self.settings_cache.get(&sources);
-        known.unwrap_or_else(|| {
-            let read = sources.read();
-            *self.settings_cache.lock() = Some((sources, read.clone()));
-            read
-        })
     }
 }

@@ -1,0 +1,197 @@
+//! Which kinds are watched, in which store each is, and what its changes trigger.
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::core::{DynamicObject, NamespaceResourceScope};
+use kube::{Api, Client, Resource, ResourceExt as _};
+
+use super::projection::{
+    ManagedObject, deployment, existence, job, managed_object, meta, node, owning_config, pod,
+    read, typed,
+};
+use super::trigger::Trigger;
+use super::visitor::ResourceVisitor;
+use super::{ClusterCache, OPENSHIFT_BUILDS};
+use crate::cluster_names::{BASE_TREES, RENDERER};
+use crate::kinds::Kind;
+use crate::watch::WatchedResource;
+use mosb_plan::api::cluster_settings::CONFIG_MAP;
+use mosb_plan::api::labels;
+use mosb_plan::api::openshift_build::OpenShiftBuild;
+
+impl ClusterCache {
+    /// Calls the visitor once for each kind; the kinds that only rendering needs only if this
+    /// controller renders pools.
+    pub(super) fn for_each_resource(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+        self.machine_resources(client, visitor);
+        self.managed_resources(client, visitor);
+        self.setting_resources(client, visitor);
+        if self.rendering {
+            self.render_resources(client, visitor);
+        }
+    }
+
+    fn machine_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+        visitor.visit(whole(client, Kind::MachineOsConfig), &self.configs, read, |config| {
+            let pool = config.spec.machine_config_pool.name.clone();
+            Trigger::Config(config.metadata.name.clone(), pool)
+        });
+        visitor.visit(whole(client, Kind::MachineOsBuild), &self.builds, read, |build| {
+            Trigger::ManagedObject(build.spec.machine_os_config.name.clone())
+        });
+        visitor.visit(whole(client, Kind::MachineConfigPool), &self.pools, read, |pool| {
+            Trigger::Pool(pool.metadata.name.clone())
+        });
+        let kind = Kind::MachineConfig.resource();
+        let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client.clone(), &kind);
+        let machine_configs = WatchedResource {
+            optional: Kind::MachineConfig.is_optional(),
+            ..WatchedResource::new(kind.plural, api)
+        };
+        visitor.visit(machine_configs, &self.machine_configs, meta, |meta| {
+            Trigger::MachineConfig(meta.name.clone().unwrap_or_default())
+        });
+        // Metadata is enough: the kubelet reports architecture and operating system in labels.
+        let nodes: Api<PartialObjectMeta<Node>> = Api::all(client.clone());
+        visitor.visit(WatchedResource::new("nodes", nodes), &self.nodes, node, |_| Trigger::All);
+    }
+
+    fn managed_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+        let jobs = self.managed::<Job>(client, "jobs");
+        visitor.visit(jobs, &self.jobs, job, |job| trigger_of(&job.metadata));
+        let pods = self.managed::<Pod>(client, "pods");
+        visitor.visit(pods, &self.pods, pod, |pod| trigger_of(&pod.metadata));
+        let builds = WatchedResource {
+            optional: true,
+            granted_apart: true,
+            ..self.managed::<OpenShiftBuild>(client, OPENSHIFT_BUILDS)
+        };
+        visitor.visit(builds, &self.openshift_builds, typed, |build| trigger_of(&build.metadata));
+        let mut results = self.own::<ConfigMap>(client, "configmaps with results");
+        results.config = results.config.labels(&format!("{},{}", managed_labels(), labels::RESULT));
+        visitor.visit(results, &self.results, typed, |map| trigger_of(&map.metadata));
+
+        let config_maps = self.managed::<PartialObjectMeta<ConfigMap>>(client, "configmaps");
+        visitor.visit(config_maps, &self.config_maps, managed_object, ManagedObject::trigger);
+        let accounts = self.managed::<PartialObjectMeta<ServiceAccount>>(client, "serviceaccounts");
+        visitor.visit(accounts, &self.service_accounts, managed_object, ManagedObject::trigger);
+        let roles = self.managed::<PartialObjectMeta<Role>>(client, "roles");
+        visitor.visit(roles, &self.roles, managed_object, ManagedObject::trigger);
+        let bindings = self.managed::<PartialObjectMeta<RoleBinding>>(client, "rolebindings");
+        visitor.visit(bindings, &self.role_bindings, managed_object, ManagedObject::trigger);
+        // All Secrets of the namespace, so that a Secret that was missing enqueues the pools that
+        // wait for it.
+        let secrets = self.own::<PartialObjectMeta<Secret>>(client, "secrets");
+        visitor.visit(secrets, &self.secrets, managed_object, |secret| match secret.trigger() {
+            Trigger::Unrelated => Trigger::Secret(secret.name.clone()),
+            ours => ours,
+        });
+    }
+
+    fn setting_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+        for (name, store) in &self.settings {
+            let what = format!("configmap {name}");
+            let mut watched = match *name {
+                CONFIG_MAP | BASE_TREES => self.own::<ConfigMap>(client, &what),
+                _ => self.operators::<ConfigMap>(client, &what),
+            };
+            watched.config = watched.config.fields(&format!("metadata.name={name}"));
+            // mosb writes the base trees itself: a change needs no reconcile.
+            let trigger = match *name {
+                BASE_TREES => |_: &ConfigMap| Trigger::Unrelated,
+                _ => |_: &ConfigMap| Trigger::All,
+            };
+            visitor.visit(watched, store, typed, trigger);
+        }
+        let kind = Kind::ControllerConfig;
+        visitor.visit(whole(client, kind), &self.controller_configs, read, |_| Trigger::All);
+        let mirrors =
+            [Kind::ImageDigestMirrorSet, Kind::ImageTagMirrorSet, Kind::ImageContentSourcePolicy];
+        for (kind, store) in mirrors.into_iter().zip(&self.mirror_sets) {
+            visitor.visit(whole(client, kind), store, read, |_| Trigger::All);
+        }
+        let kind = Kind::ImageConfig;
+        visitor.visit(whole(client, kind), &self.image_configs, read, |_| Trigger::All);
+        let deployments = self.operators::<Deployment>(client, "deployments");
+        visitor.visit(deployments, &self.deployments, deployment, |_| Trigger::All);
+        let daemon_sets = self.operators::<PartialObjectMeta<DaemonSet>>(client, "daemonsets");
+        visitor.visit(daemon_sets, &self.daemon_sets, existence, |()| Trigger::All);
+    }
+
+    fn render_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+        let kinds = [Kind::KubeletConfig, Kind::ContainerRuntimeConfig];
+        for (kind, store) in kinds.into_iter().zip(&self.pool_settings) {
+            visitor.visit(whole(client, kind), store, read, |_| Trigger::All);
+        }
+        let what = format!("deployments named {RENDERER}");
+        let mut renderers = WatchedResource::new(what, Api::<Deployment>::all(client.clone()));
+        renderers.config = renderers.config.fields(&format!("metadata.name={RENDERER}"));
+        let placed = |object: Deployment| {
+            let namespace = object.namespace()?;
+            let (name, replicas) = deployment(object)?;
+            Some((format!("{namespace}/{name}"), replicas))
+        };
+        visitor.visit(renderers, &self.renderers, placed, |_| Trigger::All);
+    }
+
+    /// A kind in mosb's namespace.
+    fn own<K>(&self, client: &Client, what: &str) -> WatchedResource<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        WatchedResource::new(what, Api::namespaced(client.clone(), &self.namespace))
+    }
+
+    /// The objects of a kind that mosb created for builds.
+    fn managed<K>(&self, client: &Client, what: &str) -> WatchedResource<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        let own = self.own(client, what);
+        WatchedResource { config: own.config.labels(&managed_labels()), ..own }
+    }
+
+    /// A kind in the operator's namespace.
+    fn operators<K>(&self, client: &Client, what: &str) -> WatchedResource<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        WatchedResource::new(what, Api::namespaced(client.clone(), &self.operator_namespace))
+    }
+}
+
+/// The label selector of objects that mosb created for builds.
+fn managed_labels() -> String {
+    format!("{},{}", labels::EPHEMERAL_BUILD_OBJECT, labels::ON_CLUSTER_LAYERING)
+}
+
+/// A cluster-scoped kind whose objects are cached whole.
+fn whole(client: &Client, kind: Kind) -> WatchedResource<DynamicObject> {
+    let resource = kind.resource();
+    let api = Api::all_with(client.clone(), &resource);
+    WatchedResource { optional: kind.is_optional(), ..WatchedResource::new(resource.plural, api) }
+}
+
+/// The trigger of an object that may belong to a MachineOSConfig.
+fn trigger_of(meta: &ObjectMeta) -> Trigger {
+    owning_config(meta).map_or(Trigger::Unrelated, Trigger::ManagedObject)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_serves_a_long_name_wakes_it_and_not_what_its_label_says() {
+        let of =
+            |value: &str| Some([(labels::MACHINE_OS_CONFIG.to_owned(), value.to_owned())].into());
+        let mut job = ObjectMeta { labels: of("cut"), ..ObjectMeta::default() };
+        assert_eq!(trigger_of(&job), Trigger::ManagedObject("cut".to_owned()));
+        job.annotations = of("long");
+        assert_eq!(trigger_of(&job), Trigger::ManagedObject("long".to_owned()));
+        assert_eq!(trigger_of(&ObjectMeta::default()), Trigger::Unrelated);
+    }
+}

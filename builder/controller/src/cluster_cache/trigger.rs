@@ -1,0 +1,17 @@
+//! What a change in the cluster is about.
+
+/// Decides which keys a change enqueues.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trigger {
+    /// The MachineOSConfig of this name, for the pool of the second name.
+    Config(String, String),
+    /// An object that belongs to the MachineOSConfig of this name.
+    ManagedObject(String),
+    Pool(String),
+    MachineConfig(String),
+    Secret(String),
+    /// Something that every pool depends on.
+    All,
+    /// Nothing that a pool depends on.
+    Unrelated,
+}

@@ -1,0 +1,155 @@
+//! Fills the cache: watches every kind, or lists each once.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt as _, try_join_all};
+use kube::api::ListParams;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+
+use super::ClusterCache;
+use super::trigger::Trigger;
+use crate::Error;
+use crate::error::{is_forbidden, is_not_found};
+use crate::indexed_store::{Change, IndexedStore};
+use crate::namespaces::Namespaces;
+use crate::watch::{WatchHealth, WatchState, WatchedResource, run_watch};
+
+/// A kind of the API.
+pub(super) trait WatchedKind:
+    Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static
+{
+}
+
+impl<K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static> WatchedKind for K {}
+
+/// Turns an object into its name and what is cached of it.
+pub(super) type Read<K, T> = fn(K) -> Option<(String, T)>;
+
+/// Called once for each kind that is watched.
+pub(super) trait ResourceVisitor {
+    fn visit<K: WatchedKind, T: PartialEq + Send + Sync + 'static>(
+        &mut self,
+        watched: WatchedResource<K>,
+        store: &Arc<IndexedStore<T>>,
+        read: Read<K, T>,
+        trigger: fn(&T) -> Trigger,
+    );
+}
+
+impl ClusterCache {
+    /// Lists every kind once, for commands that don't watch.
+    ///
+    /// # Errors
+    /// A kind can't be listed, or a kind that must exist does not.
+    pub async fn read(client: &Client, namespaces: &Namespaces) -> Result<Self, Error> {
+        let cache = Self::new(namespaces);
+        let mut lister =
+            Lister { watch_health: Arc::clone(&cache.watch_health), lists: Vec::new() };
+        cache.for_each_resource(client, &mut lister);
+        try_join_all(lister.lists).await?;
+        Ok(cache)
+    }
+
+    /// Starts to watch every kind; the kinds that only rendering needs only if this controller
+    /// renders pools. The watches end when the returned set is dropped.
+    pub fn watch(
+        client: &Client,
+        namespaces: &Namespaces,
+        rendering: bool,
+        on_trigger: Arc<dyn Fn(Trigger) + Send + Sync>,
+    ) -> (Arc<Self>, JoinSet<()>) {
+        let cache = Arc::new(Self { rendering, ..Self::new(namespaces) });
+        let mut watcher = Watcher {
+            watch_health: Arc::clone(&cache.watch_health),
+            on_trigger,
+            tasks: JoinSet::new(),
+        };
+        cache.for_each_resource(client, &mut watcher);
+        (cache, watcher.tasks)
+    }
+}
+
+struct Watcher {
+    watch_health: Arc<WatchHealth>,
+    on_trigger: Arc<dyn Fn(Trigger) + Send + Sync>,
+    tasks: JoinSet<()>,
+}
+
+impl ResourceVisitor for Watcher {
+    fn visit<K: WatchedKind, T: PartialEq + Send + Sync + 'static>(
+        &mut self,
+        watched: WatchedResource<K>,
+        store: &Arc<IndexedStore<T>>,
+        read: Read<K, T>,
+        trigger: fn(&T) -> Trigger,
+    ) {
+        let on_trigger = Arc::clone(&self.on_trigger);
+        let on_trigger = move |change: &Change<T>| {
+            let trigger = |object: &Option<Arc<T>>| object.as_deref().map(trigger);
+            let (before, after) = (trigger(&change.before), trigger(&change.after));
+            if before != after {
+                before.into_iter().for_each(|trigger| on_trigger(trigger));
+            }
+            after.into_iter().for_each(|trigger| on_trigger(trigger));
+        };
+        let watch_health = Arc::clone(&self.watch_health);
+        watch_health.register(&watched.what, watched.optional);
+        self.tasks.spawn(run_watch(watched, watch_health, Arc::clone(store), read, on_trigger));
+    }
+}
+
+struct Lister {
+    watch_health: Arc<WatchHealth>,
+    lists: Vec<BoxFuture<'static, Result<(), Error>>>,
+}
+
+impl ResourceVisitor for Lister {
+    fn visit<K: WatchedKind, T: PartialEq + Send + Sync + 'static>(
+        &mut self,
+        watched: WatchedResource<K>,
+        store: &Arc<IndexedStore<T>>,
+        read: Read<K, T>,
+        _: fn(&T) -> Trigger,
+    ) {
+        let (store, watch_health) = (Arc::clone(store), Arc::clone(&self.watch_health));
+        let list = async move {
+            let params = ListParams {
+                label_selector: watched.config.label_selector,
+                field_selector: watched.config.field_selector,
+                ..ListParams::default()
+            };
+            match watched.api.list(&params).await {
+                Ok(list) => {
+                    store.replace(list.items.into_iter().filter_map(read));
+                    watch_health.set(&watched.what, WatchState::Current, watched.optional);
+                }
+                Err(error)
+                    if watched.optional && is_not_found(&error)
+                        || watched.granted_apart && is_forbidden(&error) =>
+                {
+                    watch_health.set(&watched.what, WatchState::NotServed, watched.optional);
+                }
+                Err(error) => return Err(Error::api(watched.what, "list")(error)),
+            }
+            Ok(())
+        };
+        self.lists.push(list.boxed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_complete_before_the_first_watch_had_its_turn() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        let (cache, watches) =
+            ClusterCache::watch(&client, &Namespaces::one("mosb"), true, Arc::new(|_| ()));
+        assert_eq!(cache.watch_health.not_synced().len(), watches.len());
+    }
+}

@@ -1,0 +1,28 @@
+//! Names of the objects that mosb reads in every cluster, and by which it recognises other
+//! controllers.
+
+/// Where the Machine Config Operator is installed.
+pub(crate) const OPERATOR_NAMESPACE: &str = "openshift-machine-config-operator";
+/// Deployment of the Machine Config Operator.
+pub(crate) const OPERATOR: &str = "machine-config-operator";
+/// Deployment of its builder of images.
+pub(crate) const OTHER_BUILDER: &str = "machine-os-builder";
+/// The Deployment that renders pools where a Machine Config Operator runs, and its ControllerConfig.
+pub(crate) const RENDERER: &str = "machine-config-controller";
+/// DaemonSet that applies rendered configs on machines.
+pub(crate) const DAEMON: &str = "machine-config-daemon";
+/// The `Image` object of OpenShift's configuration.
+pub(crate) const IMAGE_CONFIG: &str = "cluster";
+
+/// ConfigMap with the images of the OpenShift release.
+pub(crate) const OPERATOR_IMAGES: &str = "machine-config-operator-images";
+/// ConfigMap of mosb: the base trees that build pods pushed, by the digest of the base's manifest.
+pub(crate) const BASE_TREES: &str = "mosb-base-trees";
+/// ConfigMap that says how images of pools with the label `layering-enabled` are built.
+pub(crate) const BUILD_CONFIG: &str = "on-cluster-build-config";
+/// ConfigMap with the base image of those pools.
+pub(crate) const OS_IMAGE_URL: &str = "machine-config-osimageurl";
+/// ConfigMap with the Containerfiles of those pools, one key for each.
+pub(crate) const CUSTOM_DOCKERFILE: &str = "on-cluster-build-custom-dockerfile";
+/// ConfigMap with yum repositories for builds.
+pub(crate) const YUM_REPOSITORIES: &str = "etc-yum-repos-d";
