@@ -91,12 +91,8 @@ pub async fn run(
     }
     let metrics = Arc::new(Metrics::default());
     let (triggers, trigger_receiver) = mpsc::unbounded_channel();
-    let on_trigger = move |trigger| {
-        // Fails only when the program ends.
-        let _ = triggers.send(trigger);
-    };
     let (cache, _watches) =
-        ClusterCache::watch(&client, &options.namespaces, options.render, Arc::new(on_trigger));
+        ClusterCache::watch(&client, &options.namespaces, options.render, triggers);
     let (nodes, nodes_changed) = watch::channel(());
     let mut always = JoinSet::new();
     let deadline = options.lookup_timeout * MAX_LOOKUP_ROUNDS + WRITE_ALLOWANCE;

@@ -7,6 +7,7 @@ use futures_util::future::{BoxFuture, FutureExt as _, try_join_all};
 use kube::api::ListParams;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 
 use super::ClusterCache;
@@ -59,12 +60,12 @@ impl ClusterCache {
         client: &Client,
         namespaces: &Namespaces,
         rendering: bool,
-        on_trigger: Arc<dyn Fn(Trigger) + Send + Sync>,
+        triggers: UnboundedSender<Trigger>,
     ) -> (Arc<Self>, JoinSet<()>) {
         let cache = Arc::new(Self { rendering, ..Self::new(namespaces) });
         let mut watcher = Watcher {
             watch_health: Arc::clone(&cache.watch_health),
-            on_trigger,
+            triggers,
             tasks: JoinSet::new(),
         };
         cache.for_each_resource(client, &mut watcher);
@@ -74,7 +75,7 @@ impl ClusterCache {
 
 struct Watcher {
     watch_health: Arc<WatchHealth>,
-    on_trigger: Arc<dyn Fn(Trigger) + Send + Sync>,
+    triggers: UnboundedSender<Trigger>,
     tasks: JoinSet<()>,
 }
 
@@ -86,18 +87,19 @@ impl ResourceVisitor for Watcher {
         read: Read<K, T>,
         trigger: fn(&T) -> Trigger,
     ) {
-        let on_trigger = Arc::clone(&self.on_trigger);
-        let on_trigger = move |change: &Change<T>| {
+        let triggers = self.triggers.clone();
+        let on_change = move |change: &Change<T>| {
             let trigger = |object: &Option<Arc<T>>| object.as_deref().map(trigger);
             let (before, after) = (trigger(&change.before), trigger(&change.after));
-            if before != after {
-                before.into_iter().for_each(|trigger| on_trigger(trigger));
+            let before = before.filter(|before| Some(before) != after.as_ref());
+            for trigger in before.into_iter().chain(after) {
+                // Fails only when the program ends.
+                let _ = triggers.send(trigger);
             }
-            after.into_iter().for_each(|trigger| on_trigger(trigger));
         };
         let watch_health = Arc::clone(&self.watch_health);
         watch_health.register(&watched.what, watched.optional);
-        self.tasks.spawn(run_watch(watched, watch_health, Arc::clone(store), read, on_trigger));
+        self.tasks.spawn(run_watch(watched, watch_health, Arc::clone(store), read, on_change));
     }
 }
 
@@ -142,6 +144,8 @@ impl ResourceVisitor for Lister {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::mpsc::unbounded_channel;
+
     use super::*;
 
     #[tokio::test]
@@ -149,7 +153,7 @@ mod tests {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = Client::try_from(nowhere).unwrap();
         let (cache, watches) =
-            ClusterCache::watch(&client, &Namespaces::one("mosb"), true, Arc::new(|_| ()));
+            ClusterCache::watch(&client, &Namespaces::one("mosb"), true, unbounded_channel().0);
         assert_eq!(cache.watch_health.not_synced().len(), watches.len());
     }
 }

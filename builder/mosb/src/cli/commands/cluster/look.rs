@@ -1,6 +1,5 @@
 //! `mosb status`, `rebuild`, `logs`, `wait`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -129,11 +128,7 @@ pub async fn wait(
 ) -> Result<(PoolStatus, ExitCode)> {
     let end = Instant::now() + limit;
     let (changes, mut changed) = mpsc::unbounded_channel();
-    let wake = move |_| {
-        // Nobody hears it only when we are through.
-        let _ = changes.send(());
-    };
-    let (cache, _watches) = ClusterCache::watch(client, namespaces, false, Arc::new(wake));
+    let (cache, _watches) = ClusterCache::watch(client, namespaces, false, changes);
     let over = || Error::TimedOut {
         pool: pool.to_owned(),
         seconds: limit.as_secs(),
