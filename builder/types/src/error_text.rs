@@ -8,3 +8,17 @@ pub fn error_text(error: &(dyn std::error::Error + 'static)) -> String {
     }
     text
 }
+
+/// The text with its control characters as escape sequences: texts from registries, images and
+/// configs may contain any, and a terminal obeys them.
+pub fn escape_control(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            escaped.extend(c.escape_default());
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}

@@ -1,7 +1,11 @@
 //! A finding: what warnings, reasons and problems have in common.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::Diagnostic;
 
 /// A reason for a method, a warning, an omission or an error, for people and for scripts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +20,23 @@ pub struct Finding {
     pub object: Option<String>,
     /// One sentence for people.
     pub message: String,
+}
+
+/// `object (path): message`.
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.object.as_deref().unwrap_or_default())?;
+        if let Some(path) = &self.path {
+            write!(f, " ({path})")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl<E: Diagnostic> From<&E> for Finding {
+    fn from(error: &E) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
 }
 
 impl Finding {

@@ -1,11 +1,14 @@
-//! What every crate shares: error classes, findings, canonical JSON.
+//! What every crate shares: error classes and codes, findings, canonical JSON.
 
 mod canonical_json;
+mod diagnostic;
 mod error_class;
 mod error_text;
 mod finding;
 
 pub use canonical_json::canonical_json;
+pub use diagnostic::Diagnostic;
 pub use error_class::ErrorClass;
-pub use error_text::error_text;
+pub use error_text::{error_text, escape_control};
 pub use finding::Finding;
+pub use mosb_diagnostic_derive::Diagnostic;
