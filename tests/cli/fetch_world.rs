@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use mosb_build::fetch::{Error, Fetcher, Options};
 use mosb_ignition::snapshot::{configs, contents};
 use mosb_ignition::{Contents, Document, Resolution, parse, parse_data_url};
-use mosb_types::ErrorClass;
+use mosb_types::{Diagnostic as _, ErrorClass};
 use serde_json::{Value, json};
 
 /// As long as nothing here takes.
@@ -31,7 +31,7 @@ pub struct Failed {
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
-        Self { code: error.reason().to_owned(), message: error.to_string(), class: error.class() }
+        Self { code: error.code().to_owned(), message: error.to_string(), class: error.class() }
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use mosb_build::fetch::{Fetcher, HostHeaders, Options};
 use mosb_ignition::parse_data_url;
 use mosb_registry::{ProxyVariables, Secret};
-use mosb_types::ErrorClass;
+use mosb_types::{Diagnostic as _, ErrorClass};
 use serde_json::{Value, json};
 
 use crate::fetch_world::{LONG, embedded, fetcher, file, get, gzip, options, render};
@@ -260,7 +260,7 @@ async fn tls_is_trusted_by_the_configs_authorities_and_by_the_users() {
     let failed = get(&plain.url("/").replace("http", "https"), &nobody).await.unwrap_err();
     assert!(failed.message.contains("answers in plain HTTP"), "{failed:?}");
     let wrong = Options { authorities: Some(Bytes::from_static(b"hello")), ..options(LONG) };
-    assert_eq!(Fetcher::new(wrong).unwrap_err().reason(), "bad-certificate");
+    assert_eq!(Fetcher::new(wrong).unwrap_err().code(), "bad-certificate");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use mosb_build::fetch::offline;
 use mosb_ignition::snapshot::contents;
 use mosb_ignition::{Contents, Document, Reference, Resolution};
-use mosb_types::ErrorClass;
+use mosb_types::{Diagnostic as _, ErrorClass};
 use serde_json::json;
 
 use crate::fetch_world::{LONG, embedded, fetcher, file, get, options, render};
@@ -188,7 +188,7 @@ async fn all_failures_are_told_and_offline_names_each_reference() {
     let needs: Vec<Reference> =
         needs.into_iter().map(|one| one.of("MachineConfig 99-x: spec.config")).collect();
     let error = offline(&needs).unwrap();
-    assert_eq!((error.reason(), error.class()), ("offline", ErrorClass::InvalidInput));
+    assert_eq!((error.code(), error.class()), ("offline", ErrorClass::InvalidInput));
     let told =
         format!("MachineConfig 99-x: spec.config.storage.files[/a].contents: {}: ", web.url("/a"));
     assert!(error.to_string().contains(&told), "{error}");

@@ -16,6 +16,7 @@ use mosb_tests::{
     Access, Kind, Layout, Mosb, Registry, Sandbox, Server, Snapshot, Transport, base_image, run,
     wait,
 };
+use mosb_types::Diagnostic as _;
 
 /// As long as another test may run.
 const CLEAN: Duration = Duration::from_secs(180);
@@ -204,7 +205,7 @@ fn what_a_policy_rejects_buildah_does_not_pull() {
     world.options.signature_policy =
         Some(policy(registry.address(), "reject").without_signatures());
     let error = world.build(&plan, &base, "image").unwrap_err();
-    assert_eq!(error.reason(), "program-failed", "{error}");
+    assert_eq!(error.code(), "program-failed", "{error}");
     assert!(error.to_string().contains("is rejected by policy"), "{error}");
 }
 
@@ -310,7 +311,7 @@ fn what_fails_says_how() {
         }
         let plan = plan(&json!({ "ignition": { "version": "3.5.0" } }), Some(text), &base);
         let error = world.build(&plan, &base, "image").unwrap_err();
-        assert_eq!(error.reason(), reason, "{what}: {error}");
+        assert_eq!(error.code(), reason, "{what}: {error}");
         assert!(error.to_string().contains(words), "{what}: {error}");
         assert!(!world.directory.path().join("image").exists(), "{what}");
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use mosb_ignition::{self as ignition, Error, SpecVersion};
-use mosb_types::Finding;
+use mosb_types::{Diagnostic as _, Finding};
 use proptest::test_runner::{Config as Runs, TestCaseError, TestRunner};
 use serde_json::{Value, json};
 
@@ -127,7 +127,7 @@ fn agree(config: &Value, real: &Verdict) -> Result<Vec<String>, String> {
         Ok(_) => return Ok(Vec::new()),
         Err(_) if !real.accepted => return Ok(Vec::new()),
         Err(Error::Invalid { problems }) => problems.into_iter().map(|p| p.code).collect(),
-        Err(other) => vec![other.reason().to_owned()],
+        Err(other) => vec![other.code().to_owned()],
     };
     if codes.iter().all(|code| STRICTER.contains(&code.as_str())) {
         return Ok(codes);

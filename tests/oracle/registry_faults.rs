@@ -7,6 +7,7 @@ use mosb_registry::{Client, Error, Options, ProxyVariables, Secret};
 
 use mosb_tests::registry_world::{anybody, base, options, options_for, plan_on, source, target};
 use mosb_tests::{Access, Fault, FaultProxy, Registry, Server, Transport};
+use mosb_types::Diagnostic as _;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn any_one_fault_at_any_request_is_survived() {
@@ -169,7 +170,7 @@ async fn what_lasts_is_one_clear_sentence() {
         proxy.rule(move |_| rule.clone());
         let error = fast().resolve(&source(&image), None).await.unwrap_err();
         assert_eq!(
-            (error.reason(), &*format!("{:?}", error.class())),
+            (error.code(), &*format!("{:?}", error.class())),
             (reason, exit),
             "{fault:?}: {error}"
         );

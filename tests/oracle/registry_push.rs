@@ -5,6 +5,7 @@ use mosb_registry::{Error, Place};
 
 use mosb_tests::registry_world::{anybody, base, client, options_for, plan_on, source, target};
 use mosb_tests::{Access, FaultProxy, Registry, Server, Transport, run};
+use mosb_types::Diagnostic as _;
 
 const REGISTRIES: [(Server, Access, Transport); 6] = [
     (Server::Debian, Access::Anyone, Transport::Http),
@@ -224,7 +225,7 @@ async fn a_base_blob_that_went_away_is_sent_again() {
     // The registry itself no longer has the blob: nothing can bring it back.
     std::fs::remove_file(registry.blob_path(&here.layers[1].digest.to_string())).unwrap();
     let error = client.push(&target(&registry.repository("acme/base")), &plan).await.unwrap_err();
-    assert_eq!(error.reason(), "not-found", "{error}");
+    assert_eq!(error.code(), "not-found", "{error}");
     // The same blob, known to be elsewhere.
     plan.blobs[1].from = mosb_registry::BlobFrom::Store(elsewhere.store.clone());
     client.push(&target(&registry.repository("acme/base")), &plan).await.unwrap();

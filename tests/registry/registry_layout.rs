@@ -6,6 +6,7 @@ use mosb_image::Digest;
 
 use mosb_tests::registry_world::{anybody, base, plan_on, source, target};
 use mosb_tests::{Compression, Image, Layout, Tree};
+use mosb_types::Diagnostic as _;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hostile_layout_is_refused() {
@@ -51,7 +52,7 @@ async fn a_hostile_layout_is_refused() {
         let image = source(&layout.reference("v1"));
         spoil(&layout, outside.path());
         let error = anybody().resolve(&image, None).await.unwrap_err();
-        assert_eq!(error.reason(), want, "{what}: {error}");
+        assert_eq!(error.code(), want, "{what}: {error}");
     }
     let layers: [(&str, Spoil, &str); 3] = [
         (
@@ -81,7 +82,7 @@ async fn a_hostile_layout_is_refused() {
         let out = directory.path().join("out");
         let place = target(&format!("oci:{}", out.display()));
         let error = anybody().push(&place, &plan_on(&resolved, "x", &["new"])).await.unwrap_err();
-        assert_eq!(error.reason(), want, "{what}: {error}");
+        assert_eq!(error.code(), want, "{what}: {error}");
         assert!(!out.join("index.json").exists(), "{what}");
     }
 }
@@ -114,7 +115,7 @@ async fn many_writers_of_one_layout_keep_each_others_tags() {
     let moved = anybody().resolve(&source(&format!("{place}:moves")), None).await.unwrap();
     assert!(digests.contains(&moved.manifest));
     let error = anybody().resolve(&source(&place), None).await.unwrap_err();
-    assert_eq!(error.reason(), "layout-ambiguous", "{error}");
+    assert_eq!(error.code(), "layout-ambiguous", "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,7 +139,7 @@ async fn an_index_asks_for_a_platform() {
     ] {
         let wanted = platform.map(|p: &str| p.parse().unwrap());
         let found = client.resolve(&source(&layout.reference(tag)), wanted.as_ref()).await;
-        let found = found.map(|r| r.platform.unwrap().to_string()).map_err(|e| e.reason());
+        let found = found.map(|r| r.platform.unwrap().to_string()).map_err(|e| e.code());
         assert_eq!(found.as_deref().map_err(|e| *e), want, "{tag} {platform:?}");
     }
 }

@@ -8,6 +8,7 @@ use mosb_registry::{Client, CredentialSources, Error, Options, PushPlan};
 
 use mosb_tests::registry_world::{base, options, plan_on, source, target};
 use mosb_tests::{Layout, Location, Login, PLAIN, Profile, Refusal, StandIn};
+use mosb_types::Diagnostic as _;
 
 /// What `docs/registries.md` says of each; where that is nothing, as the one above.
 const PROFILES: [Profile; 12] = [
@@ -193,7 +194,7 @@ async fn a_push_that_a_stand_in_refuses_is_reported_with_the_question_before_it(
                 true => client.begin_push(&place, &plan.tags, 2).await.unwrap_err(),
                 false => client.push(&place, &plan).await.unwrap_err(),
             };
-            assert_eq!(error.reason(), "denied", "{what}: {error}");
+            assert_eq!(error.code(), "denied", "{what}: {error}");
             let text = error.to_string();
             let question = format!("asked before whether {}", registry.repository(name));
             assert!(text.contains(&question), "{what}: {text}");
@@ -204,7 +205,7 @@ async fn a_push_that_a_stand_in_refuses_is_reported_with_the_question_before_it(
         // Preflight begins an upload: it is told the same as a push would be.
         let repo = |name: &str| registry.repository(name).parse().unwrap();
         let denied = right.open_upload(&repo("foreign/os")).await.unwrap_err();
-        assert_eq!(denied.reason(), "denied", "{what}: {denied}");
+        assert_eq!(denied.code(), "denied", "{what}: {denied}");
         let new = right.open_upload(&repo("acme/new")).await;
         match profile.first_upload {
             None => {
@@ -214,10 +215,10 @@ async fn a_push_that_a_stand_in_refuses_is_reported_with_the_question_before_it(
             }
             Some(_) => {
                 let error = new.unwrap_err();
-                assert_eq!(error.reason(), "not-found", "{what}: {error}");
+                assert_eq!(error.code(), "not-found", "{what}: {error}");
                 let place = target(&registry.repository("acme/new"));
                 let error = right.push(&place, &plan).await.unwrap_err();
-                assert_eq!(error.reason(), "not-found", "{what}: {error}");
+                assert_eq!(error.code(), "not-found", "{what}: {error}");
             }
         }
     }
@@ -242,7 +243,7 @@ async fn of_an_image_each_stand_in_says_present_or_missing_or_it_is_unknown() {
         registry.lock_out(true);
         let fresh = self::client(directory.path(), &registry, "not-a-secret");
         let error = fresh.confirm(&image).await.unwrap_err();
-        assert_eq!(error.reason(), "denied", "{what}: {error}");
+        assert_eq!(error.code(), "denied", "{what}: {error}");
         registry.lock_out(false);
         let fresh = self::client(directory.path(), &registry, "not-a-secret");
         assert!(fresh.confirm(&image).await.unwrap().is_some(), "{what}");

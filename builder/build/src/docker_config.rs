@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use mosb_image::RepoRef;
 use mosb_registry::credentials::{covers, user_and_password};
 use mosb_registry::http::Secret;
-use mosb_types::ErrorClass;
+use mosb_types::Diagnostic;
 use mosb_types::canonical_json;
 
 /// Key of the logins in a Secret.
@@ -20,8 +20,9 @@ pub const DOCKER_CONFIG_KEY: &str = ".dockerconfigjson";
 pub struct DockerConfigJson(Secret<BTreeMap<String, Map<String, Value>>>);
 
 /// A registry Secret that can't be used. Never quotes what is in it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
 #[error("secret {name}: {problem}")]
+#[diagnostic(code = "bad-registry-secret", class = InvalidInput)]
 pub struct SecretError {
     /// Its name.
     pub name: String,
@@ -100,18 +101,6 @@ const OLD_KEY: &str = ".dockercfg";
 const FIELDS: [&str; 4] = ["username", "password", "email", "auth"];
 /// Beside `auths`; these name programs on the machine that wrote the file, which pods haven't.
 const IGNORED: [&str; 2] = ["credHelpers", "credsStore"];
-
-impl SecretError {
-    /// What to do about it.
-    pub fn class(&self) -> ErrorClass {
-        ErrorClass::InvalidInput
-    }
-
-    /// `bad-registry-secret`.
-    pub fn reason(&self) -> &'static str {
-        "bad-registry-secret"
-    }
-}
 
 impl DockerConfigJson {
     /// No logins.

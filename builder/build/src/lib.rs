@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use mosb_image::{DiffId, Digest};
 use mosb_registry::Pushed;
-use mosb_types::{ErrorClass, Finding};
+use mosb_types::{Diagnostic, Finding};
 
 pub use docker_config::{DOCKER_CONFIG_KEY, DockerConfigJson, SecretError, SecretProblem};
 pub use job_method::JobMethod;
@@ -64,11 +64,12 @@ pub struct BuiltLayer {
 }
 
 /// Why nothing was built.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
     /// The layer can't be written.
     #[error("{config}: {source}")]
+    #[diagnostic(transparent, class = Internal)]
     Layer {
         /// Name of the rendered config.
         config: String,
@@ -77,28 +78,10 @@ pub enum Error {
     },
     /// The base can't be read, or the image not be pushed.
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Registry(#[from] mosb_registry::Error),
     /// buildah, or what it made.
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Buildah(#[from] buildah::Error),
-}
-
-impl Error {
-    /// What the caller should do.
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            Self::Layer { .. } => ErrorClass::Internal,
-            Self::Registry(error) => error.class(),
-            Self::Buildah(error) => error.class(),
-        }
-    }
-
-    /// The word for scripts.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Layer { source, .. } => source.reason(),
-            Self::Registry(error) => error.reason(),
-            Self::Buildah(error) => error.reason(),
-        }
-    }
 }

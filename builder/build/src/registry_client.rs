@@ -12,7 +12,7 @@ use mosb_plan::api::ClusterSettings;
 use mosb_plan::api::cluster_settings::Proxy;
 use mosb_registry::http::{ProxyVariables, Secret};
 use mosb_registry::{self as registry, CertDirs, Client, CredentialSources, Logins, Options};
-use mosb_types::ErrorClass;
+use mosb_types::Diagnostic;
 
 /// A client, and the temporary folder with the files that it reads.
 #[derive(Debug)]
@@ -23,29 +23,15 @@ pub struct RegistryClient {
 }
 
 /// Why there is no client.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum RegistryClientError {
     #[error("a temporary folder for certificates: {0}; make room below /tmp")]
+    #[diagnostic(code = "file-error", class = Transient)]
     Files(#[source] io::Error),
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Registry(#[from] registry::Error),
-}
-
-impl RegistryClientError {
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            Self::Files(_) => ErrorClass::Transient,
-            Self::Registry(error) => error.class(),
-        }
-    }
-
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Files(_) => "file-error",
-            Self::Registry(error) => error.reason(),
-        }
-    }
 }
 
 impl RegistryClient {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::JobMethod;
 use mosb_image::Digest;
 use mosb_plan::api::BuildName;
-use mosb_types::{ErrorClass, Finding};
+use mosb_types::{Diagnostic, ErrorClass, Finding};
 
 /// Key of the ConfigMap: the digest of the image; only there after a success.
 pub const DIGEST_KEY: &str = "digest";
@@ -157,7 +157,8 @@ pub struct BaseTreeImage {
 }
 
 /// Why something is no result.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
+#[diagnostic(code = "bad-job-result", class = Internal)]
 #[non_exhaustive]
 pub enum Error {
     /// More than any result has.
@@ -168,24 +169,7 @@ pub enum Error {
     Malformed(String),
     /// Digest and result say different things.
     #[error("the build's result says digest {result}, and key {DIGEST_KEY} says {key:?}")]
-    TwoDigests {
-        /// In the result.
-        result: Digest,
-        /// In its own key.
-        key: String,
-    },
-}
-
-impl Error {
-    /// What the caller should do: nobody but us writes results.
-    pub fn class(&self) -> ErrorClass {
-        ErrorClass::Internal
-    }
-
-    /// The word for scripts.
-    pub fn reason(&self) -> &'static str {
-        "bad-job-result"
-    }
+    TwoDigests { result: Digest, key: String },
 }
 
 impl JobResult {

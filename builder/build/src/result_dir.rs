@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::result::{RESULT_KEY, RESULT_LIMIT};
 use mosb_image::Digest;
 use mosb_registry::folder::Folder;
-use mosb_types::ErrorClass;
+use mosb_types::Diagnostic;
 
 /// Name of the file with the acknowledgement.
 const ACKNOWLEDGED: &str = "acknowledged";
@@ -40,41 +40,23 @@ pub struct Acknowledgement {
 }
 
 /// Why a result did not arrive.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
     #[error("{}: not writable; is the volume of the result mounted, and this user's?", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    #[diagnostic(code = "result-folder", class = Internal)]
+    Write { path: PathBuf, source: io::Error },
     #[error(transparent)]
+    #[diagnostic(code = "result-folder", class = Internal)]
     Read(#[from] mosb_registry::Error),
     #[error(
         "the sidecar did not acknowledge the result within {} s; see its log", limit.as_secs()
     )]
+    #[diagnostic(code = "not-acknowledged", class = Transient)]
     NotAcknowledged { limit: Duration },
     #[error("the sidecar can't deliver the result: {0}")]
+    #[diagnostic(code = "not-delivered", class = Internal)]
     Refused(String),
-}
-
-impl Error {
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            Self::NotAcknowledged { .. } => ErrorClass::Transient,
-            Self::Write { .. } | Self::Read(_) | Self::Refused(_) => ErrorClass::Internal,
-        }
-    }
-
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Write { .. } | Self::Read(_) => "result-folder",
-            Self::NotAcknowledged { .. } => "not-acknowledged",
-            Self::Refused(_) => "not-delivered",
-        }
-    }
 }
 
 impl ResultDir {
@@ -176,7 +158,7 @@ mod tests {
         };
         let short = Duration::from_millis(30);
         let long = Duration::from_secs(60);
-        let reason = |got: Result<(), Error>| got.map_err(|error| error.reason());
+        let reason = |got: Result<(), Error>| got.map_err(|error| error.code());
         assert_eq!(reason(side.acknowledged("second", short).await), Err("not-acknowledged"));
         side.acknowledge(&say("first", None)).unwrap();
         assert_eq!(reason(side.acknowledged("second", short).await), Err("not-acknowledged"));
@@ -195,11 +177,11 @@ mod tests {
         let path = folder.path().join(RESULT_KEY);
         let side = ResultDir::new(folder.path());
         std::os::unix::fs::symlink(secret.path(), &path).unwrap();
-        assert_eq!(side.result().unwrap_err().reason(), "result-folder");
+        assert_eq!(side.result().unwrap_err().code(), "result-folder");
         // A symbolic link is replaced, not followed.
         side.put("mine").unwrap();
         assert_eq!(fs::read(secret.path()).unwrap(), b"");
         fs::write(&path, vec![b' '; RESULT_LIMIT + 1]).unwrap();
-        assert_eq!(side.result().unwrap_err().reason(), "result-folder");
+        assert_eq!(side.result().unwrap_err().code(), "result-folder");
     }
 }

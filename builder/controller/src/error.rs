@@ -4,22 +4,20 @@ use std::net::SocketAddr;
 
 use kube::core::Status;
 
-use mosb_types::ErrorClass;
+use mosb_types::{Diagnostic, ErrorClass};
 
 /// Each message has the object, the cause and the remedy.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
     /// No kubeconfig, and not in a pod.
     #[error("no cluster: {said}; give --kubeconfig FILE, set KUBECONFIG, or run in a pod")]
-    NoCluster {
-        /// What was tried.
-        said: String,
-    },
+    #[diagnostic(code = "no-cluster", class = InvalidInput)]
+    NoCluster { said: String },
     /// The API server rejected a request, or did not answer.
     #[error("{object}: {verb}: {}", describe(source))]
+    #[diagnostic(code = api_code(source), class = api_class(source))]
     Api {
-        /// Kind and name.
         object: String,
         /// `get`, `create`, …
         verb: &'static str,
@@ -27,30 +25,22 @@ pub enum Error {
     },
     /// An object of the name that mosb needs, created by somebody else.
     #[error("{object}: exists and is not ours; delete it or give it another name")]
-    NotOurs {
-        /// Kind and name.
-        object: String,
-    },
+    #[diagnostic(code = "not-ours", class = InvalidInput)]
+    NotOurs { object: String },
     /// An object that can't be read as its kind.
     #[error("{object}: not readable as its kind: {cause}; correct the object")]
-    Unreadable {
-        /// Kind and name.
-        object: String,
-        cause: String,
-    },
+    #[diagnostic(code = "unreadable-object", class = InvalidInput)]
+    Unreadable { object: String, cause: String },
     /// Another controller took the lease, or it could not be renewed in time.
     #[error("lease {name}: lost, {why}; mosb stops writing, exits and is restarted")]
-    LostLease {
-        /// Namespace and name.
-        name: String,
-        why: String,
-    },
+    #[diagnostic(code = "lost-lease", class = Transient)]
+    LostLease { name: String, why: String },
     /// The cluster's data is older than what was seen before.
     #[error(
         "lease {name}: its resourceVersion went from {before} back to {now}: the cluster's data was restored from a backup; mosb exits and is restarted, so that everything is read again"
     )]
+    #[diagnostic(code = "cluster-went-back", class = Transient)]
     ClusterRestored {
-        /// Namespace and name.
         name: String,
         /// The newest version that was seen.
         before: u64,
@@ -58,6 +48,7 @@ pub enum Error {
     },
     /// An address that can't be listened on.
     #[error("{address}: can't listen on it; give another --listen")]
+    #[diagnostic(code = "not-listening", class = InvalidInput)]
     Listen { address: SocketAddr, source: std::io::Error },
 }
 
@@ -69,48 +60,31 @@ impl Error {
     }
 
     /// The HTTP status code of the answer.
-    pub fn code(&self) -> Option<u16> {
+    pub fn status_code(&self) -> Option<u16> {
         match self {
             Self::Api { source, .. } => code(source),
             _ => None,
         }
     }
+}
 
-    /// What the caller should do.
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            Self::Api { source, .. } => match code(source) {
-                Some(401 | 403) => ErrorClass::Rejected,
-                Some(400 | 405 | 413 | 415 | 422) => ErrorClass::Internal,
-                // Not found, conflict, too many requests, server errors, and no answer.
-                _ => ErrorClass::Transient,
-            },
-            Self::NoCluster { .. }
-            | Self::NotOurs { .. }
-            | Self::Unreadable { .. }
-            | Self::Listen { .. } => ErrorClass::InvalidInput,
-            Self::LostLease { .. } | Self::ClusterRestored { .. } => ErrorClass::Transient,
-        }
+fn api_class(error: &kube::Error) -> ErrorClass {
+    match code(error) {
+        Some(401 | 403) => ErrorClass::Rejected,
+        Some(400 | 405 | 413 | 415 | 422) => ErrorClass::Internal,
+        // Not found, conflict, too many requests, server errors, and no answer.
+        _ => ErrorClass::Transient,
     }
+}
 
-    /// The code for scripts, metrics and logs.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::NoCluster { .. } => "no-cluster",
-            Self::Api { source, .. } => match code(source) {
-                Some(401 | 403) => "api-forbidden",
-                Some(404) => "api-not-found",
-                Some(409) => "api-conflict",
-                Some(400 | 405 | 413 | 415 | 422) => "api-invalid",
-                Some(_) => "api-failed",
-                None => "api-unreachable",
-            },
-            Self::NotOurs { .. } => "not-ours",
-            Self::Unreadable { .. } => "unreadable-object",
-            Self::LostLease { .. } => "lost-lease",
-            Self::ClusterRestored { .. } => "cluster-went-back",
-            Self::Listen { .. } => "not-listening",
-        }
+fn api_code(error: &kube::Error) -> &'static str {
+    match code(error) {
+        Some(401 | 403) => "api-forbidden",
+        Some(404) => "api-not-found",
+        Some(409) => "api-conflict",
+        Some(400 | 405 | 413 | 415 | 422) => "api-invalid",
+        Some(_) => "api-failed",
+        None => "api-unreachable",
     }
 }
 
@@ -211,7 +185,7 @@ mod tests {
         ] {
             let status = Status::failure("said", "Reason").with_code(code).boxed();
             let error = Error::api("job/x", "create")(kube::Error::Api(status));
-            assert_eq!((error.class(), error.reason()), (class, reason), "{code}");
+            assert_eq!((error.class(), error.code()), (class, reason), "{code}");
             assert!(
                 error
                     .to_string()
@@ -220,7 +194,7 @@ mod tests {
             );
         }
         let unreachable = Error::api("job/x", "get")(kube::Error::LinesCodecMaxLineLengthExceeded);
-        assert_eq!(unreachable.reason(), "api-unreachable");
+        assert_eq!(unreachable.code(), "api-unreachable");
         assert_eq!(unreachable.class(), ErrorClass::Transient);
     }
 }

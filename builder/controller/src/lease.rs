@@ -144,7 +144,9 @@ impl Lease {
                 }
                 Ok(Some(spec)) => spec,
                 Err(error @ Error::ClusterRestored { .. }) => return Err(error),
-                Err(error) if matches!(error.code(), Some(401 | 403 | 404)) => return Err(error),
+                Err(error) if matches!(error.status_code(), Some(401 | 403 | 404)) => {
+                    return Err(error);
+                }
                 Err(error) => {
                     tracing::warn!("{error}");
                     sleep(self.times.renew.min(Duration::from_secs(2))).await;

@@ -149,6 +149,7 @@ mod tests {
     use super::*;
     use base64::Engine;
     use flate2::write::GzEncoder;
+    use mosb_types::Diagnostic as _;
     use std::io::Write;
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -212,7 +213,7 @@ mod tests {
             ("remote", resource("https://example.com/", Plain, None), Err("remote-source")),
             ("bad data URL", resource("data:,a b", Plain, None), Err("bad-data-url")),
         ] {
-            let got = given.bytes(100).map_err(|e| e.reason());
+            let got = given.bytes(100).map_err(|e| e.code());
             assert_eq!(got, want, "{what}");
         }
         assert_eq!(Resource::default().bytes(0).unwrap(), b"", "no source");
@@ -221,7 +222,7 @@ mod tests {
     #[test]
     fn a_limit_holds_before_and_after_unpacking() {
         let bomb = resource(&url(&gzip(&vec![0; 10_000_000])), Compression::Gzip, None);
-        let reason = |r: &Resource, limit| r.bytes(limit).map(|b| b.len()).map_err(|e| e.reason());
+        let reason = |r: &Resource, limit| r.bytes(limit).map(|b| b.len()).map_err(|e| e.code());
         assert_eq!(reason(&bomb, 9_999_999), Err("contents-too-large"));
         assert_eq!(reason(&bomb, 10_000_000), Ok(10_000_000));
         let plain = resource("data:,12345", Compression::None, None);

@@ -166,6 +166,7 @@ pub(super) fn prune(value: &mut Value) {
 mod tests {
     use super::*;
     use crate::parse;
+    use mosb_types::Diagnostic as _;
 
     fn read(version: &str, mut config: Value) -> Result<ReadDocument, Error> {
         config["ignition"]["version"] = json!(version);
@@ -320,7 +321,7 @@ mod tests {
             let Err(Error::Invalid { problems }) = read(version, config) else { panic!("{what}") };
             assert_eq!(codes(&problems), want, "{what}");
         }
-        let reason = |version: &str| read(version, json!({})).unwrap_err().reason();
+        let reason = |version: &str| read(version, json!({})).unwrap_err().code();
         assert_eq!(reason("3.7.0"), "unknown-ignition-spec");
         assert_eq!(reason("1.0.0"), "unknown-ignition-spec");
     }

@@ -3,13 +3,14 @@
 use std::fmt;
 
 use super::data_url::DataUrlError;
-use mosb_types::{ErrorClass, Finding};
+use mosb_types::{Diagnostic, Finding};
 
 /// The most findings of a config: a hostile one could have millions.
 pub(super) const MAX_FINDINGS: usize = 1000;
 
 /// Why a config was refused.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[diagnostic(class = InvalidInput)]
 #[non_exhaustive]
 pub enum Error {
     /// Spec 1 or 2.
@@ -17,6 +18,7 @@ pub enum Error {
         "ignition.version: spec {} is of before 3.0.0, and an image is built from spec 3 only; render the config first",
         shown(found)
     )]
+    #[diagnostic(code = "old-ignition-spec")]
     OldSpec {
         /// As it stands in the config.
         found: String,
@@ -26,6 +28,7 @@ pub enum Error {
         "ignition.version: {} is no spec version that is read; accepted are {accepted}",
         shown(found)
     )]
+    #[diagnostic(code = "unknown-ignition-spec")]
     UnknownSpec {
         /// As it stands in the config.
         found: String,
@@ -34,77 +37,47 @@ pub enum Error {
     },
     /// The rules of its version are broken.
     #[error("{}", Listed(problems))]
+    #[diagnostic(code = "invalid-ignition", findings = problems.clone())]
     Invalid {
         /// All that is wrong, or the first thousand faults: `object` is the field, as `storage.files[3].path`.
         problems: Vec<Finding>,
     },
 }
 
-impl Error {
-    /// Whose turn it is.
-    pub fn class(&self) -> ErrorClass {
-        ErrorClass::InvalidInput
-    }
-
-    /// `old-ignition-spec`, `unknown-ignition-spec` or `invalid-ignition`.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::OldSpec { .. } => "old-ignition-spec",
-            Self::UnknownSpec { .. } => "unknown-ignition-spec",
-            Self::Invalid { .. } => "invalid-ignition",
-        }
-    }
-}
-
 /// Why the bytes of a content can't be had. Says nothing of which file: the caller knows.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[diagnostic(class = InvalidInput)]
 #[non_exhaustive]
 pub enum ContentError {
     /// It lies elsewhere. A parsed config has none.
     #[error("the contents are not a data URL; render the config first")]
+    #[diagnostic(code = "remote-source")]
     Remote,
     /// Not a data URL as Ignition takes them.
     #[error("the data URL is not readable")]
+    #[diagnostic(code = "bad-data-url")]
     DataUrl(#[from] DataUrlError),
     /// Larger than the caller takes, before or after unpacking.
     #[error(
         "the contents are larger than {limit} bytes; put them into the base image, or fetch them on the machine"
     )]
-    TooLarge {
-        /// The caller's limit.
-        limit: u64,
-    },
+    #[diagnostic(code = "contents-too-large")]
+    TooLarge { limit: u64 },
     /// Broken gzip, or something after its end.
     #[error(
         "the contents are said to be gzip, but do not unpack; compress them again, or leave `compression` out"
     )]
+    #[diagnostic(code = "bad-gzip")]
     Gzip(#[source] std::io::Error),
     /// Not what the config says they are.
     #[error(
         "the contents have another {function} than `verification.hash` says; the hash counts for the unpacked bytes"
     )]
+    #[diagnostic(code = "wrong-hash")]
     HashMismatch {
         /// `sha256` or `sha512`.
         function: &'static str,
     },
-}
-
-impl ContentError {
-    /// Whose turn it is.
-    pub fn class(&self) -> ErrorClass {
-        ErrorClass::InvalidInput
-    }
-
-    /// `remote-source`, `bad-data-url`, `contents-too-large`, `bad-gzip` or `wrong-hash`.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Remote => "remote-source",
-            Self::DataUrl(_) => "bad-data-url",
-            Self::TooLarge { .. } => "contents-too-large",
-            Self::Gzip(_) => "bad-gzip",
-            Self::HashMismatch { .. } => "wrong-hash",
-        }
-    }
 }
 
 /// More problems than this are counted, not shown.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use mosb_types::Diagnostic as _;
 
 /// Each line: what it is about, the versions it holds for, the config without its version, and the problems and
 /// warnings it gets, as `code field`.
@@ -98,7 +99,7 @@ fn the_version_decides_first() {
             "invalid-ignition",
         ),
     ] {
-        assert_eq!(parse(&config).unwrap_err().reason(), want, "{what}");
+        assert_eq!(parse(&config).unwrap_err().code(), want, "{what}");
     }
     let other_case = json!({ "Ignition": { "VERSION": "3.1.0" } });
     assert_eq!(parse(&other_case).unwrap().config.version, SpecVersion::V3_1);

@@ -158,6 +158,7 @@ impl FromStr for Spec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mosb_types::Diagnostic as _;
 
     #[test]
     fn a_version_is_read_as_it_is_printed() {
@@ -173,7 +174,7 @@ mod tests {
         }
         assert!(Spec::ALL.is_sorted());
         let error = "2.5.0".parse::<Spec>().unwrap_err();
-        assert_eq!(error.reason(), "unknown-ignition-spec");
+        assert_eq!(error.code(), "unknown-ignition-spec");
         let message = error.to_string();
         assert!(message.contains("2.0.0, 2.1.0"), "{message}");
     }
@@ -192,7 +193,7 @@ mod tests {
             ("", "unknown-ignition-spec"),
         ] {
             let error = found.parse::<SpecVersion>().unwrap_err();
-            assert_eq!(error.reason(), want, "{found:?}");
+            assert_eq!(error.code(), want, "{found:?}");
             let message = error.to_string();
             let remedy = if want == "old-ignition-spec" {
                 "render the config first"

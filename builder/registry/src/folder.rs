@@ -169,6 +169,7 @@ pub(super) fn odd(path: &Path, cause: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mosb_types::Diagnostic as _;
     use std::os::unix::fs::symlink;
 
     #[tokio::test]
@@ -189,7 +190,7 @@ mod tests {
         .unwrap();
         let folder = Folder::open(dir.path()).unwrap();
         let reason = |got: Result<Option<(File, u64)>, Error>| {
-            got.map(|f| f.is_some()).map_err(|e| e.reason())
+            got.map(|f| f.is_some()).map_err(|e| e.code())
         };
         for (name, want) in [
             ("file", Ok(true)),
@@ -201,12 +202,12 @@ mod tests {
             assert_eq!(reason(folder.file(name)), want, "{name}");
         }
         assert!(folder.below("sub").unwrap().is_some());
-        assert_eq!(folder.below("sublink").unwrap_err().reason(), "bad-layout");
-        assert_eq!(folder.below("file").unwrap_err().reason(), "bad-layout");
-        assert_eq!(folder.read("file", "a", 9).unwrap_err().reason(), "too-large");
+        assert_eq!(folder.below("sublink").unwrap_err().code(), "bad-layout");
+        assert_eq!(folder.below("file").unwrap_err().code(), "bad-layout");
+        assert_eq!(folder.read("file", "a", 9).unwrap_err().code(), "too-large");
         let blob = Digest::of(b"");
         assert_eq!(
-            folder.stream("file", &blob, 0..11).err().map(|e| e.reason()),
+            folder.stream("file", &blob, 0..11).err().map(|e| e.code()),
             Some("size-mismatch")
         );
         let mut bytes = folder.stream("file", &blob, 2..5).unwrap();

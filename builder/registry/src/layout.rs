@@ -181,6 +181,7 @@ fn pick(dir: &Path, index: &Value, tag: Option<&str>) -> Result<Digest, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mosb_types::Diagnostic as _;
     use serde_json::json;
 
     #[test]
@@ -216,7 +217,7 @@ mod tests {
             ),
         ] {
             let index = json!({"manifests": entries});
-            let got = pick(Path::new("d"), &index, tag).map_err(|e| e.reason());
+            let got = pick(Path::new("d"), &index, tag).map_err(|e| e.code());
             assert_eq!(got, want, "{what}");
         }
         let several = json!({"manifests": [entry(&a, Some("x")), entry(&b, None)]});

@@ -200,6 +200,7 @@ fn foreign(dir: &Path) -> Result<bool, Error> {
 mod tests {
     use super::*;
     use crate::atomic::TEMPORARY;
+    use mosb_types::Diagnostic as _;
 
     fn blob(bytes: &[u8]) -> BlobRef {
         BlobRef {
@@ -290,6 +291,6 @@ mod tests {
     async fn a_folder_with_other_files_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("photo.jpg"), "x").unwrap();
-        assert_eq!(LayoutWriter::open(dir.path()).await.unwrap_err().reason(), "bad-layout");
+        assert_eq!(LayoutWriter::open(dir.path()).await.unwrap_err().code(), "bad-layout");
     }
 }

@@ -188,6 +188,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use mosb_types::Diagnostic as _;
 
     #[test]
     fn a_document_is_what_it_says_and_never_two_things() {
@@ -214,13 +215,10 @@ mod tests {
             ("not JSON", "<html>", Some(OCI_MANIFEST), Err("bad-manifest")),
         ] {
             let got = media_type("x", text.as_bytes(), told);
-            assert_eq!(got.as_deref().map_err(Error::reason), want, "{what}");
+            assert_eq!(got.as_deref().map_err(Error::code), want, "{what}");
         }
         let artifact = br#"{"config":{"mediaType":"application/vnd.oci.empty.v1+json","digest":"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","size":0},"layers":[]}"#;
-        assert_eq!(
-            read("x", artifact, OCI_MANIFEST).unwrap_err().reason(),
-            "unsupported-media-type"
-        );
+        assert_eq!(read("x", artifact, OCI_MANIFEST).unwrap_err().code(), "unsupported-media-type");
     }
 
     #[test]

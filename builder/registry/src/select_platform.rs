@@ -76,6 +76,7 @@ mod tests {
     use super::*;
     use crate::manifest::RawPlatform;
     use mosb_image::Digest;
+    use mosb_types::Diagnostic as _;
 
     fn entries(list: &[(&str, &str)]) -> Vec<IndexEntry> {
         list.iter()
@@ -133,7 +134,7 @@ mod tests {
             let wanted: Option<Platform> = wanted.map(|p| p.parse().unwrap());
             let got = select_platform("x", &list, wanted.as_ref());
             let got = got.map(|e| list.iter().position(|o| o.digest == e.digest).unwrap());
-            assert_eq!(got.map_err(|e| e.reason()), want, "{what}");
+            assert_eq!(got.map_err(|e| e.code()), want, "{what}");
         }
     }
 }

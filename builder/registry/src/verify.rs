@@ -95,6 +95,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use futures_util::stream;
+    use mosb_types::Diagnostic as _;
 
     async fn read(blob: &BlobRef, chunks: &[&'static str]) -> (String, Option<&'static str>) {
         let bytes = stream::iter(
@@ -105,7 +106,7 @@ mod tests {
         while let Some(chunk) = bytes.next().await {
             match chunk {
                 Ok(chunk) => seen.push_str(std::str::from_utf8(&chunk).unwrap()),
-                Err(e) => return (seen, Some(e.reason())),
+                Err(e) => return (seen, Some(e.code())),
             }
         }
         (seen, None)
@@ -132,6 +133,6 @@ mod tests {
         let empty = BlobRef { digest: Digest::of(b"x"), size: 0, ..blob };
         assert_eq!(read(&empty, &[]).await, (String::new(), Some("digest-mismatch")));
         let all = collect("x", &empty, "its config", 10, stream::empty().boxed()).await;
-        assert_eq!(all.unwrap_err().reason(), "digest-mismatch");
+        assert_eq!(all.unwrap_err().code(), "digest-mismatch");
     }
 }

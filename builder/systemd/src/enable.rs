@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use mosb_image::TreePath;
 use mosb_image::overlay::{Found, Node, Overlay};
-use mosb_types::Finding;
+use mosb_types::{Diagnostic as _, Finding};
 
 use super::chroot::{self, FinalComponent, PathResolution, resolve_path};
 use super::dialect::{Behavior, CONFIG, Dialect, path};

@@ -1,6 +1,7 @@
 //! Errors of the emulation: cases that it doesn't support, and errors of `systemctl` itself.
 
 use mosb_image::TreePath;
+use mosb_types::Diagnostic;
 
 /// A case that only the base's own `systemctl` can decide; each is a reason for a Containerfile build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,39 +40,36 @@ pub enum Unsupported {
 }
 
 /// Why `systemctl` fails for a unit.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
+#[diagnostic(class = InvalidInput)]
 pub(super) enum Failure {
     #[error("no such unit file")]
+    #[diagnostic(code = "unit-not-found")]
     NotFound,
     #[error("masked by {0}")]
+    #[diagnostic(code = "unit-masked")]
     Masked(TreePath),
     #[error("made at run time by a generator or through the API ({0})")]
+    #[diagnostic(code = "unit-generated")]
     Transient(TreePath),
     #[error("its links lead back to it, or it is a link where none is followed")]
+    #[diagnostic(code = "unit-bad-link")]
     Loop,
     #[error("an alias of a unit that is not there")]
+    #[diagnostic(code = "unit-not-found")]
     Dangling,
     #[error("{0}: a link to a unit of another kind")]
+    #[diagnostic(code = "unit-bad-link")]
     OtherKind(TreePath),
     #[error("{0}: not a readable unit file")]
+    #[diagnostic(code = "unit-not-readable")]
     Unreadable(TreePath),
     #[error("{0:?} can't be read in its [Install] section")]
+    #[diagnostic(code = "unit-not-readable")]
     Install(String),
     #[error("{0}: a directory where a preset file should be")]
+    #[diagnostic(code = "preset-not-readable")]
     Preset(TreePath),
-}
-
-impl Failure {
-    pub(super) fn code(&self) -> &'static str {
-        match self {
-            Self::NotFound | Self::Dangling => "unit-not-found",
-            Self::Masked(_) => "unit-masked",
-            Self::Transient(_) => "unit-generated",
-            Self::Loop | Self::OtherKind(_) => "unit-bad-link",
-            Self::Unreadable(_) | Self::Install(_) => "unit-not-readable",
-            Self::Preset(_) => "preset-not-readable",
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

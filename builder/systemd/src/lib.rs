@@ -23,7 +23,7 @@ mod text;
 use std::collections::BTreeSet;
 
 use mosb_image::overlay::Overlay;
-use mosb_types::Finding;
+use mosb_types::{Diagnostic as _, Finding};
 
 pub use dialect::Dialect;
 pub use error::Unsupported;

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::ignition_oracle::STRICTER;
 use mosb_tests::Oracle;
+use mosb_types::Diagnostic as _;
 
 /// How the two agree.
 #[derive(Debug, PartialEq, Eq)]
@@ -81,7 +82,7 @@ pub fn merge(configs: &[Value]) -> Result<Value, Refused> {
 fn codes(why: Error) -> BTreeSet<String> {
     match why {
         Error::Invalid { problems } => problems.into_iter().map(|problem| problem.code).collect(),
-        other => BTreeSet::from([other.reason().to_owned()]),
+        other => BTreeSet::from([other.code().to_owned()]),
     }
 }
 

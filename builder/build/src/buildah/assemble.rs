@@ -188,6 +188,7 @@ pub(super) fn diff_ids(config: &Value) -> Result<Vec<DiffId>, Error> {
 mod tests {
     use super::*;
     use mosb_plan::plan::BaseName;
+    use mosb_types::Diagnostic as _;
 
     fn base(media_type: &str) -> Base {
         let config = json!({
@@ -260,7 +261,7 @@ mod tests {
             ("none", json!({}), vec![new(3)]),
         ] {
             let error = assemble(&base, &config, layers, &BTreeMap::new()).unwrap_err();
-            assert_eq!(error.reason(), "bad-build-output", "{what}");
+            assert_eq!(error.code(), "bad-build-output", "{what}");
         }
     }
 }

@@ -60,6 +60,7 @@ pub fn check_heredoc(text: &str, version: Version) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mosb_types::Diagnostic as _;
 
     #[test]
     fn versions_are_read_and_compared() {
@@ -76,7 +77,7 @@ mod tests {
             assert_eq!(text.parse().ok(), want, "{text:?}");
         }
         let text = "RUN <<EOF\ntrue\nEOF\n";
-        assert_eq!(check_heredoc(text, Version(1, 28, 2)).unwrap_err().reason(), "heredoc");
+        assert_eq!(check_heredoc(text, Version(1, 28, 2)).unwrap_err().code(), "heredoc");
         assert!(check_heredoc(text, Version(1, 33, 0)).is_ok());
         assert!(check_heredoc("RUN true", Version(1, 28, 2)).is_ok());
     }

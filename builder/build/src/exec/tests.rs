@@ -1,4 +1,5 @@
 use super::*;
+use mosb_types::Diagnostic as _;
 
 fn sh(script: &str) -> Command {
     Command::new("sh", "a shell").arg("-c").arg(script)
@@ -39,7 +40,7 @@ fn what_goes_wrong_is_told_apart() {
         ("failing", failing, "program-failed", "exit status: 3"),
     ] {
         let error = block_on(command.run(|_, _| ())).unwrap_err();
-        assert_eq!(error.reason(), reason, "{what}");
+        assert_eq!(error.code(), reason, "{what}");
         assert!(error.to_string().contains(text), "{what}: {error}");
         assert!(error.to_string().len() < LAST_OUTPUT + 200, "{what}");
     }
@@ -50,7 +51,7 @@ fn a_child_of_the_child_dies_with_it() {
     let mut pid = String::new();
     let command = sh("sleep 60 & echo $!; wait").limit(Duration::from_millis(300));
     let error = block_on(command.run(|_, line| pid = line.to_owned())).unwrap_err();
-    assert_eq!(error.reason(), "program-timed-out");
+    assert_eq!(error.code(), "program-timed-out");
     let stat = format!("/proc/{pid}/stat");
     let gone = |text: io::Result<String>| text.map_or(true, |text| text.contains(") Z "));
     let died = (0..100).any(|_| {

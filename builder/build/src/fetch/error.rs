@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mosb_ignition::Reference;
 use mosb_registry::http::BadProxy;
-use mosb_types::{ErrorClass, Finding};
+use mosb_types::{Diagnostic, ErrorClass, Finding};
 
 /// What was asked for. Printed as `field: URL`, without credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,70 +39,50 @@ impl fmt::Display for Asked {
 }
 
 /// Object, cause, remedy.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
     /// 404 or 410.
     #[error("{asked}: not found ({status}); check the URL")]
-    NotFound {
-        /// What was asked for.
-        asked: Asked,
-        /// 404 or 410.
-        status: u16,
-    },
+    #[diagnostic(code = "not-found", class = InvalidInput)]
+    NotFound { asked: Asked, status: u16 },
     /// 401, 403 or 407.
     #[error("{asked}: the server refused it ({status}); {remedy}")]
-    Denied {
-        /// What was asked for.
-        asked: Asked,
-        /// The status.
-        status: u16,
-        /// What to do.
-        remedy: &'static str,
-    },
+    #[diagnostic(code = "fetch-denied", class = InvalidInput)]
+    Denied { asked: Asked, status: u16, remedy: &'static str },
     /// Another answer that is none of 200, 204 and those that may pass.
     #[error("{asked}: the server answered {status}, and contents come with 200; check the URL")]
-    Refused {
-        /// What was asked for.
-        asked: Asked,
-        /// The status.
-        status: u16,
-    },
+    #[diagnostic(code = "fetch-refused", class = InvalidInput)]
+    Refused { asked: Asked, status: u16 },
     /// 408, 425 or 429 until we gave up.
     #[error("{asked}: too many requests ({status}), also after {tries} tries; try again later")]
+    #[diagnostic(code = "too-many-requests", class = Transient)]
     TooManyRequests {
-        /// What was asked for.
         asked: Asked,
-        /// The last status.
         status: u16,
         /// How often it was asked.
         tries: u32,
     },
     /// 5xx until we gave up.
     #[error("{asked}: the server answered {status} to {tries} tries; try again later")]
+    #[diagnostic(code = "server-error", class = Transient)]
     Server {
-        /// What was asked for.
         asked: Asked,
-        /// The last status.
         status: u16,
         /// How often it was asked.
         tries: u32,
     },
     /// No connection, or it was cut each time.
     #[error("{asked}: not reachable: {cause}; check the host, the network and the proxy")]
-    Unreachable {
-        /// What was asked for.
-        asked: Asked,
-        /// What the system said.
-        cause: String,
-    },
+    #[diagnostic(code = "unreachable", class = Transient)]
+    Unreachable { asked: Asked, cause: String },
     /// Not fetched in time.
     #[error(
         "{asked}: not fetched in {} s ({tries} tries); check the network, or raise --timeout or the config's ignition.timeouts",
         after.as_secs_f32()
     )]
+    #[diagnostic(code = "timed-out", class = Transient)]
     TimedOut {
-        /// What was asked for.
         asked: Asked,
         /// All the time that it was given.
         after: Duration,
@@ -113,88 +93,76 @@ pub enum Error {
     #[error(
         "{asked}: no trusted TLS connection: {cause}; give its CA with --ca or in the config's ignition.security.tls"
     )]
-    Tls {
-        /// What was asked for.
-        asked: Asked,
-        /// What was wrong.
-        cause: String,
-    },
+    #[diagnostic(code = "untrusted-tls", class = Transient)]
+    Tls { asked: Asked, cause: String },
     /// More bytes than we take.
     #[error(
         "{asked}: more than {limit} bytes, which no machine's config has room for; check the URL"
     )]
-    TooLarge {
-        /// What was asked for.
-        asked: Asked,
-        /// The most we take.
-        limit: u64,
-    },
+    #[diagnostic(code = "too-large", class = InvalidInput)]
+    TooLarge { asked: Asked, limit: u64 },
     /// All references of a rendering together.
     #[error(
         "{asked}: with it, more than {limit} bytes are fetched, which no machine's config has room for; refer to less"
     )]
+    #[diagnostic(code = "too-large", class = InvalidInput)]
     TotalTooLarge {
         /// What was asked for last.
         asked: Asked,
-        /// The most we take.
         limit: u64,
     },
     /// More references than a rendering may have.
     #[error(
         "{asked}: with it and what comes after, {found} references are fetched, and at most {limit} may be; put contents into the config, or refer to fewer"
     )]
+    #[diagnostic(code = "too-many-references", class = InvalidInput)]
     TooMany {
         /// The first that is too much.
         asked: Asked,
-        /// How many there are.
         found: usize,
-        /// The most we take.
         limit: usize,
     },
     /// Redirects without end.
     #[error("{asked}: more than {most} redirects; give the URL that they lead to")]
-    TooManyRedirects {
-        /// What was asked for.
-        asked: Asked,
-        /// How many are followed.
-        most: usize,
-    },
+    #[diagnostic(code = "too-many-redirects", class = InvalidInput)]
+    TooManyRedirects { asked: Asked, most: usize },
     /// An authority of the config that can't be read.
     #[error(
         "{asked}: a certificate authority of its config is no certificate in PEM; correct ignition.security.tls"
     )]
-    Authority {
-        /// What was asked for.
-        asked: Asked,
-    },
+    #[diagnostic(code = "bad-certificate", class = InvalidInput)]
+    Authority { asked: Asked },
     /// A proxy of the config that is no URL.
     #[error("{asked}: ignition.proxy: not a proxy's URL; write http://host:port")]
-    Proxy {
-        /// What was asked for.
-        asked: Asked,
-    },
+    #[diagnostic(code = "bad-proxy", class = InvalidInput)]
+    Proxy { asked: Asked },
     /// `--offline`.
     #[error(
         "{asked}: lies elsewhere, and --offline fetches nothing; give its contents as a data URL"
     )]
+    #[diagnostic(code = "offline", class = InvalidInput)]
     Offline {
         /// What would be asked for.
         asked: Asked,
     },
     /// A proxy variable that is no URL.
     #[error("proxy variable {0}")]
+    #[diagnostic(code = "bad-proxy", class = InvalidInput)]
     ProxyVariable(#[from] BadProxy),
     /// `--ca`.
     #[error("--ca: no certificate in it; give a file with CAs in PEM")]
+    #[diagnostic(code = "bad-certificate", class = InvalidInput)]
     CaFile,
     /// `--http-headers-file`.
     #[error("--http-headers-file: {cause}; write `host: {{Name: value}}` for each host")]
+    #[diagnostic(code = "bad-headers-file", class = InvalidInput)]
     HeadersFile {
         /// What is wrong; no value.
         cause: String,
     },
     /// Several at once.
     #[error("{} references could not be fetched:{}", .0.len(), listed(.0))]
+    #[diagnostic(code = foremost(_0).code(), class = foremost(_0).class(), findings = _0.iter().map(Finding::from).collect())]
     Several(
         /// At least two, in the order of the references.
         Vec<Error>,
@@ -218,76 +186,13 @@ impl Error {
             _ => Some(Self::Several(errors)),
         }
     }
+}
 
-    /// The one that says what to do: among several one that must be mended, else the first.
-    fn foremost(&self) -> &Self {
-        match self {
-            Self::Several(errors) => errors
-                .iter()
-                .find(|error| error.class() == ErrorClass::InvalidInput)
-                .or(errors.first())
-                .unwrap_or(self),
-            one => one,
-        }
-    }
-
-    /// What the caller should do about it.
-    pub fn class(&self) -> ErrorClass {
-        match self.foremost() {
-            Self::TooManyRequests { .. }
-            | Self::Server { .. }
-            | Self::Unreachable { .. }
-            | Self::TimedOut { .. }
-            | Self::Tls { .. } => ErrorClass::Transient,
-            Self::NotFound { .. }
-            | Self::Denied { .. }
-            | Self::Refused { .. }
-            | Self::TooLarge { .. }
-            | Self::TotalTooLarge { .. }
-            | Self::TooMany { .. }
-            | Self::TooManyRedirects { .. }
-            | Self::Authority { .. }
-            | Self::Proxy { .. }
-            | Self::Offline { .. }
-            | Self::ProxyVariable(_)
-            | Self::CaFile
-            | Self::HeadersFile { .. } => ErrorClass::InvalidInput,
-            // Never empty, and `foremost` looked inside.
-            Self::Several(_) => ErrorClass::Internal,
-        }
-    }
-
-    /// Its word in events, conditions, metrics and `-o json`.
-    pub fn reason(&self) -> &'static str {
-        match self.foremost() {
-            Self::NotFound { .. } => "not-found",
-            Self::Denied { .. } => "fetch-denied",
-            Self::Refused { .. } => "fetch-refused",
-            Self::TooManyRequests { .. } => "too-many-requests",
-            Self::TooMany { .. } => "too-many-references",
-            Self::Server { .. } => "server-error",
-            Self::Unreachable { .. } => "unreachable",
-            Self::TimedOut { .. } => "timed-out",
-            Self::Tls { .. } => "untrusted-tls",
-            Self::TooLarge { .. } | Self::TotalTooLarge { .. } => "too-large",
-            Self::TooManyRedirects { .. } => "too-many-redirects",
-            Self::Authority { .. } | Self::CaFile => "bad-certificate",
-            Self::Proxy { .. } | Self::ProxyVariable(_) => "bad-proxy",
-            Self::Offline { .. } => "offline",
-            Self::HeadersFile { .. } => "bad-headers-file",
-            Self::Several(_) => "internal",
-        }
-    }
-
-    /// Each error by itself, where there are several.
-    pub fn findings(&self) -> Vec<Finding> {
-        match self {
-            Self::Several(errors) => {
-                errors.iter().map(|error| Finding::new(error.reason(), error.to_string())).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
+/// The error that says what to do about several: one that must be corrected, else the first.
+/// There is a first, as [`Error::all`] makes `Several` of at least two.
+fn foremost(errors: &[Error]) -> &Error {
+    let must_be_corrected = |error: &&Error| error.class() == ErrorClass::InvalidInput;
+    errors.iter().find(must_be_corrected).unwrap_or(&errors[0])
 }
 
 #[cfg(test)]
@@ -306,11 +211,11 @@ mod tests {
         let missing = |n| Error::NotFound { asked: asked(n), status: 404 };
         assert!(Error::all(Vec::new()).is_none());
         let one = Error::all(vec![late(1)]).unwrap();
-        assert_eq!((one.class(), one.reason()), (ErrorClass::Transient, "timed-out"));
+        assert_eq!((one.class(), one.code()), (ErrorClass::Transient, "timed-out"));
         assert!(one.to_string().contains("in 1.5 s (2 tries)"), "{one}");
         assert!(one.findings().is_empty());
         let both = Error::all(vec![late(1), missing(2)]).unwrap();
-        assert_eq!((both.class(), both.reason()), (ErrorClass::InvalidInput, "not-found"));
+        assert_eq!((both.class(), both.code()), (ErrorClass::InvalidInput, "not-found"));
         assert_eq!(both.findings().len(), 2);
         assert!(both.to_string().contains("\n  storage.files[/2].contents: https://h/: not found"));
         let many = Error::all((0..50).map(late).collect()).unwrap();

@@ -93,6 +93,7 @@ impl fmt::Debug for HostHeaders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mosb_types::Diagnostic as _;
     use serde_json::json;
 
     #[test]
@@ -131,7 +132,7 @@ mod tests {
             ("twice", json!({ "h": {}, "H:443": {} })),
         ] {
             let error = HostHeaders::read(&file).unwrap_err();
-            assert_eq!(error.reason(), "bad-headers-file", "{what}");
+            assert_eq!(error.code(), "bad-headers-file", "{what}");
             assert!(!error.to_string().contains("hunter2"), "{what}: {error}");
         }
     }

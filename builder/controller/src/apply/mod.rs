@@ -27,7 +27,7 @@ use super::lookups::CachedPlan;
 use super::observe::Facts;
 use crate::workload::kind;
 use mosb_plan::api::component_name;
-use mosb_types::ErrorClass;
+use mosb_types::{Diagnostic as _, ErrorClass};
 
 /// Applies actions.
 #[derive(Clone)]
@@ -105,7 +105,7 @@ impl ApplyError {
     pub fn reason(&self) -> &str {
         match self {
             Self::Conflict(_) => "stale",
-            Self::Api(error) => error.reason(),
+            Self::Api(error) => error.code(),
             Self::Problem(problem) => &problem.reason,
         }
     }

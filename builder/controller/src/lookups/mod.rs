@@ -30,11 +30,10 @@ use super::snapshot::Snapshot;
 use crate::workload::result_name;
 pub use limits::{LookupError, LookupLimits, LookupPermit, busy_pause};
 use mosb_build::JobResult;
-use mosb_build::registry_client::RegistryClientError;
 use mosb_image::{ImageRef, PinnedRef};
-use mosb_plan::api::{BuildName, ClusterSettings, ClusterSettingsError, RenderedName};
-use mosb_registry::{self as registry, Confirmed};
-use mosb_types::ErrorClass;
+use mosb_plan::api::{BuildName, ClusterSettings, RenderedName};
+use mosb_registry::Confirmed;
+use mosb_types::{Diagnostic, ErrorClass};
 pub use plan::{CachedPlan, WorkloadParams};
 pub use registry_client_pool::RegistryClientPool;
 
@@ -255,28 +254,8 @@ fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     message
 }
 
-macro_rules! problem_of {
-($($error:ty),+ $(,)?) => {$(
-        impl From<$error> for Problem {
-            fn from(error: $error) -> Self {
-                Self {
-                    class: error.class(),
-                    reason: error.reason().to_owned(),
-                    message: with_causes(&error),
-                }
-            }
-        }
-)+};
+impl<E: Diagnostic + 'static> From<E> for Problem {
+    fn from(error: E) -> Self {
+        Self { class: error.class(), reason: error.code().to_owned(), message: with_causes(&error) }
+    }
 }
-problem_of!(
-    Error,
-    ClusterSettingsError,
-    registry::Error,
-    RegistryClientError,
-    mosb_build::Error,
-    mosb_build::resolve::Error,
-    mosb_build::SecretError,
-    mosb_plan::containerfile::Error,
-    mosb_plan::payload::Error,
-    mosb_build::fetch::Error,
-);

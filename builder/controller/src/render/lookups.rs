@@ -25,7 +25,7 @@ use mosb_plan::api::{
     MachineConfig, PoolName, PoolSettings, RenderedConfig, is_component_name, labels,
 };
 use mosb_plan::render::{self, Component, GIVEN, Outcome, Rendered, Request, Update};
-use mosb_types::{ErrorClass, Finding};
+use mosb_types::{Diagnostic as _, ErrorClass, Finding};
 
 /// The time limit of all fetches for a pool, in time limits of a lookup: less than that of a
 /// reconcile.
@@ -244,18 +244,16 @@ async fn fetch_all(
 
 /// All findings, one sentence each.
 fn to_problem(namespace: &str, error: &render::Error) -> Problem {
-    let told = |finding: &Finding| {
-        let place = match finding.object.as_deref() {
-            Some(GIVEN) => format!("ConfigMap {namespace}/mosb-config"),
-            place => place.unwrap_or_default().to_owned(),
-        };
-        let path = finding.path.as_deref().map(|path| format!(" ({path})"));
-        format!("{place}{}: {}", path.unwrap_or_default(), finding.message)
-    };
-    let findings: Vec<String> = error.findings().iter().map(told).collect();
+    let mut findings = error.findings();
+    for finding in &mut findings {
+        if finding.object.as_deref() == Some(GIVEN) {
+            finding.object = Some(format!("ConfigMap {namespace}/mosb-config"));
+        }
+    }
+    let findings: Vec<String> = findings.iter().map(Finding::to_string).collect();
     Problem {
         class: error.class(),
-        reason: error.reason().to_owned(),
+        reason: error.code().to_owned(),
         message: if findings.is_empty() {
             error.to_string()
         } else {

@@ -25,7 +25,7 @@ use mosb_build::result::{DIGEST_KEY, JobResult};
 use mosb_build::result_dir::{Acknowledgement, POLL, ResultDir};
 use mosb_image::Digest;
 use mosb_plan::api::BuildName;
-use mosb_types::ErrorClass;
+use mosb_types::Diagnostic;
 
 /// Timeout of one API request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,48 +52,31 @@ pub struct SidecarConfig {
 }
 
 /// Why a result can't be reported.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
     #[error("the API can't be reached: neither a kubeconfig nor a pod's token can be used: {0}")]
+    #[diagnostic(code = "no-api", class = Internal)]
     Config(String),
     #[error(
         "ConfigMap {namespace}/{name} is not there; the controller creates it before the pod starts, so the build was interrupted"
     )]
+    #[diagnostic(code = "no-config-map", class = Rejected)]
     Missing { namespace: String, name: String },
     #[error(
         "ConfigMap {namespace}/{name} belongs to another Job than {job_uid}; this build was replaced"
     )]
+    #[diagnostic(code = "other-job", class = Rejected)]
     OtherJob { namespace: String, name: String, job_uid: String },
     #[error("ConfigMap {namespace}/{name}: the API refuses the result: {cause}")]
+    #[diagnostic(code = "api-refused", class = Internal)]
     Refused { namespace: String, name: String, cause: String },
     #[error("ConfigMap {namespace}/{name}: the API does not take the result: {cause}")]
+    #[diagnostic(code = "api-unavailable", class = Transient)]
     Unavailable { namespace: String, name: String, cause: String },
     #[error(transparent)]
+    #[diagnostic(transparent)]
     ResultDir(#[from] mosb_build::result_dir::Error),
-}
-
-impl Error {
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            Self::Unavailable { .. } => ErrorClass::Transient,
-            Self::Missing { .. } | Self::OtherJob { .. } => ErrorClass::Rejected,
-            Self::Config(_) | Self::Refused { .. } => ErrorClass::Internal,
-            Self::ResultDir(error) => error.class(),
-        }
-    }
-
-    /// Code for scripts.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Config(_) => "no-api",
-            Self::Missing { .. } => "no-config-map",
-            Self::OtherJob { .. } => "other-job",
-            Self::Refused { .. } => "api-refused",
-            Self::Unavailable { .. } => "api-unavailable",
-            Self::ResultDir(error) => error.reason(),
-        }
-    }
 }
 
 /// An API client, from `KUBECONFIG` if it is set, else from the pod's token.

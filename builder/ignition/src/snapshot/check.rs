@@ -46,10 +46,7 @@ pub(super) fn open(resource: &Map<String, Value>, source: &str) -> Result<Bytes,
         })?),
     };
     let resource = Resource { source: Some(source.to_owned()), compression, verification };
-    resource
-        .bytes(LARGEST_UNPACKED)
-        .map(Bytes::from)
-        .map_err(|error| Finding::new(error.reason(), error.to_string()))
+    resource.bytes(LARGEST_UNPACKED).map(Bytes::from).map_err(|error| Finding::from(&error))
 }
 
 /// The same of bytes that a server answered with.

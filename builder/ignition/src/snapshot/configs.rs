@@ -256,7 +256,7 @@ impl Way<'_> {
             Error::Invalid { problems } => {
                 ResolveError::Wrong(problems.into_iter().map(|p| step.place(p)).collect())
             }
-            other => step.wrong(Finding::new(other.reason(), other.to_string())),
+            other => step.wrong(Finding::from(&other)),
         })?;
         if std::mem::discriminant(&read.spec) != std::mem::discriminant(&self.spec) {
             let message = format!(

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use mosb_types::Diagnostic as _;
 
 /// The translation without its version, or place and code of each problem.
 pub(super) fn translated(version: &str, mut config: Value) -> Result<Value, Vec<String>> {
@@ -66,7 +67,7 @@ fn exactly_five_versions_are_translated() {
     }
     for version in ["2.5.0", "2.4.0-experimental", "2.4", "1.0.0", "3.5.0", ""] {
         let error = translate(&json!({ "ignition": { "version": version } })).unwrap_err();
-        assert_eq!(error.reason(), "unknown-ignition-spec", "{version}");
+        assert_eq!(error.code(), "unknown-ignition-spec", "{version}");
     }
 }
 

@@ -3,28 +3,24 @@
 use std::io;
 
 use super::super::{DiffId, Digest, TreePath};
-use mosb_types::ErrorClass;
+use mosb_types::Diagnostic;
 
 /// A layer of a base that can't be taken as it is, or one of ours that can't be written.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
     /// No layer, encrypted, or compressed in another way.
     #[error(
         "layer {layer}: media type {media_type:?} is not a gzip, zstd or uncompressed tar; convert the base, for example with skopeo copy --dest-compress-format gzip"
     )]
-    MediaType {
-        /// The layer.
-        layer: Digest,
-        /// What its descriptor says.
-        media_type: String,
-    },
+    #[diagnostic(code = "layer-media-type", class = InvalidInput)]
+    MediaType { layer: Digest, media_type: String },
     /// The blob is longer or shorter than its descriptor says.
     #[error(
         "layer {layer}: {found} bytes where the manifest says {want}; copy the base to this place again"
     )]
+    #[diagnostic(code = "layer-size", class = InvalidInput)]
     Size {
-        /// The layer.
         layer: Digest,
         /// Bytes as the manifest says.
         want: u64,
@@ -33,39 +29,25 @@ pub enum Error {
     },
     /// The blob is something else.
     #[error("layer {layer}: its bytes are those of {found}; copy the base to this place again")]
-    Digest {
-        /// The layer.
-        layer: Digest,
-        /// What was served.
-        found: Digest,
-    },
+    #[diagnostic(code = "layer-digest", class = InvalidInput)]
+    Digest { layer: Digest, found: Digest },
     /// The unpacked layer is something else than the config of the image says.
     #[error(
         "layer {layer}: unpacks to {found} where the image config says {want}; the base is broken, build it again"
     )]
-    DiffId {
-        /// The layer.
-        layer: Digest,
-        /// As the config says.
-        want: DiffId,
-        /// As it is.
-        found: DiffId,
-    },
+    #[diagnostic(code = "layer-diff-id", class = InvalidInput)]
+    DiffId { layer: Digest, want: DiffId, found: DiffId },
     /// The bytes can't be unpacked.
     #[error("layer {layer}: not readable as a compressed tar; the base is broken, build it again")]
-    Unpack {
-        /// The layer.
-        layer: Digest,
-        /// Why.
-        source: io::Error,
-    },
+    #[diagnostic(code = "layer-unreadable", class = InvalidInput)]
+    Unpack { layer: Digest, source: io::Error },
     /// An entry of the tar is broken, hostile or too much.
     #[error(
         "layer {layer}: entry {:?}: {cause}; the base is broken or hostile, build it again or choose another",
         shown(entry)
     )]
+    #[diagnostic(code = "layer-entry", class = InvalidInput)]
     Entry {
-        /// The layer.
         layer: Digest,
         /// The path as the layer writes it, or what is known of it.
         entry: String,
@@ -76,6 +58,7 @@ pub enum Error {
     #[error(
         "layer {layer}: the image has {cause}; the base is hostile or far larger than others, choose another"
     )]
+    #[diagnostic(code = "layer-limit", class = InvalidInput)]
     Limit {
         /// The layer that was read when it showed.
         layer: Digest,
@@ -84,16 +67,16 @@ pub enum Error {
     },
     /// The table of contents of a zstd:chunked layer isn't what the manifest says.
     #[error("layer {layer}: zstd:chunked table of contents: {cause}; push the base again")]
+    #[diagnostic(code = "layer-toc", class = InvalidInput)]
     Toc {
-        /// The layer.
         layer: Digest,
         /// What is wrong with it.
         cause: String,
     },
     /// A hard link of a layer to write has no file in that layer.
     #[error("{path}: hard link to {to}, which is not a file of the same layer; give it contents")]
+    #[diagnostic(code = "layer-link", class = Internal)]
     LinkWithoutFile {
-        /// The link.
         path: TreePath,
         /// What it should be another name of.
         to: TreePath,
@@ -157,38 +140,5 @@ fn shown(entry: &str) -> String {
     match entry.char_indices().nth(MOST) {
         Some((end, _)) => format!("{}…", &entry[..end]),
         None => entry.to_owned(),
-    }
-}
-
-impl Error {
-    /// What the caller should do: a base that lies stays so, however often it is read.
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            Self::LinkWithoutFile { .. } => ErrorClass::Internal,
-            Self::MediaType { .. }
-            | Self::Size { .. }
-            | Self::Digest { .. }
-            | Self::DiffId { .. }
-            | Self::Unpack { .. }
-            | Self::Entry { .. }
-            | Self::Limit { .. }
-            | Self::Toc { .. } => ErrorClass::InvalidInput,
-        }
-    }
-
-    /// One of `layer-media-type`, `layer-size`, `layer-digest`, `layer-diff-id`, `layer-unreadable`, `layer-entry`,
-    /// `layer-limit`, `layer-toc`, `layer-link`.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::MediaType { .. } => "layer-media-type",
-            Self::Size { .. } => "layer-size",
-            Self::Digest { .. } => "layer-digest",
-            Self::DiffId { .. } => "layer-diff-id",
-            Self::Unpack { .. } => "layer-unreadable",
-            Self::Entry { .. } => "layer-entry",
-            Self::Limit { .. } => "layer-limit",
-            Self::Toc { .. } => "layer-toc",
-            Self::LinkWithoutFile { .. } => "layer-link",
-        }
     }
 }

@@ -7,6 +7,7 @@ use super::super::overlay::{LayerEntry, Meta, Node};
 use super::super::tree::{Builder, retained};
 use super::super::{DiffId, Digest, TreePath};
 use super::*;
+use mosb_types::Diagnostic as _;
 
 fn layer_of(media_type: &str, blob: &[u8], tar: &[u8]) -> Layer {
     Layer {
@@ -328,7 +329,7 @@ fn a_layer_that_lies_is_named() {
         ("damaged", layer_of("tar+gzip", &rubbish, &tar), &rubbish, "layer-unreadable"),
     ] {
         let error = read_delta(&layer, blob.as_slice(), &Budget::default()).unwrap_err();
-        assert_eq!(error.reason(), want, "{what}: {error}");
+        assert_eq!(error.code(), want, "{what}: {error}");
         let named = error.to_string();
         assert!(
             named.contains(&layer.digest.to_string()) || layer.digest == other,
@@ -345,14 +346,14 @@ fn what_an_image_has_too_much_of_is_told_with_limit_and_value() {
     let before = Budget::default();
     before.add_entry(MOST_PATH_BYTES as usize - 10).unwrap();
     let error = read(&before);
-    let found = (error.reason(), error.to_string());
+    let found = (error.code(), error.to_string());
     let want = "134217729 bytes of paths in all layers, and no more than 134217728 are read";
     assert_eq!(found.0, "layer-entry", "{}", found.1);
     assert!(found.1.contains(want) && found.1.contains("etc/b"), "{}", found.1);
     let before = Budget::default();
     before.add_unpacked(MOST_UNPACKED - 1).unwrap();
     let error = read(&before);
-    let found = (error.reason(), error.to_string());
+    let found = (error.code(), error.to_string());
     let want = "unpacked bytes in all layers, and no more than 68719476736 are read";
     assert_eq!(found.0, "layer-limit", "{}", found.1);
     assert!(found.1.contains(want), "{}", found.1);
@@ -451,7 +452,7 @@ fn a_layer_says_what_its_entries_say() {
     assert_eq!(digest, "sha256:8da3fe06cdb077eea469349785aef5ccc5375f86cdbc3b9b9b0ea80c94c9dff9");
     for (what, node) in [("none", to("/x")), ("loop", to("/a"))] {
         let error = write_layer(&[put("/a", node)]).unwrap_err();
-        assert_eq!(error.reason(), "layer-link", "{what}");
+        assert_eq!(error.code(), "layer-link", "{what}");
     }
 }
 

@@ -1,6 +1,7 @@
 use super::super::Digest;
 use super::chunked::*;
 use super::*;
+use mosb_types::Diagnostic as _;
 
 fn read(blob: &[u8], layer: &Layer) -> Result<Option<(Delta, Vec<Piece>)>, Error> {
     let Some(toc) = Toc::of(layer)? else {
@@ -51,7 +52,7 @@ fn a_table_of_contents_says_what_the_tar_would() {
     assert_eq!(got, [(0, b"content".to_vec())]);
     let other = zstd(b"forgery");
     let error = read_pieces(&layer.digest, range, inside, &*other, |_, _| ()).unwrap_err();
-    assert_eq!(error.reason(), "layer-toc");
+    assert_eq!(error.code(), "layer-toc");
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn a_table_that_lies_or_can_not_say_all_is_not_used() {
         ("..", row(r#"{"type":"reg","name":"../a"}"#), Err("layer-entry")),
         ("unknown type", row(r#"{"type":"door","name":"a"}"#), Err("layer-entry")),
     ] {
-        let found = read(&blob, &layer).map(|read| read.is_some()).map_err(|error| error.reason());
+        let found = read(&blob, &layer).map(|read| read.is_some()).map_err(|error| error.code());
         assert_eq!(found, want, "{what}");
     }
 }

@@ -12,7 +12,7 @@ use mosb_build::pull_permission;
 use mosb_image::PinnedRef;
 use mosb_plan::api::{ClusterSettings, MachineOsConfig, PoolName, labels};
 use mosb_plan::plan;
-use mosb_types::Finding;
+use mosb_types::{Diagnostic as _, Finding};
 
 use super::cluster::Cluster;
 use super::error::Error;
@@ -282,11 +282,11 @@ impl<'a> Validator<'a> {
                 let message = format!(
                     "{error}, as every MachineOSConfig of an installation needs one, or leave the object out"
                 );
-                self.report(config, &field, error.reason(), message);
+                self.report(config, &field, error.code(), message);
                 None
             }
             Err(error) => {
-                self.report(config, &field, error.reason(), error.to_string());
+                self.report(config, &field, error.code(), error.to_string());
                 None
             }
         }

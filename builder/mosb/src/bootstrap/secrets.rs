@@ -8,7 +8,7 @@ use super::cluster::Cluster;
 use super::manifest::Manifests;
 use mosb_build::DockerConfigJson;
 use mosb_build::NamedSecret;
-use mosb_types::Finding;
+use mosb_types::{Diagnostic as _, Finding};
 
 /// Where OpenShift has what builds pull and push with.
 const OPENSHIFT: &str = "openshift-machine-config-operator";
@@ -116,7 +116,7 @@ pub(super) fn logins(secret: &v1::Secret, problems: &mut Vec<Finding>) -> Option
         }),
         Err(error) => {
             let object = format!("secret {}", error.name);
-            let problem = Finding::new(error.reason(), error.problem.to_string()).object(object);
+            let problem = Finding::new(error.code(), error.problem.to_string()).object(object);
             // Several MachineOSConfigs may name it.
             if !problems.contains(&problem) {
                 problems.push(problem);

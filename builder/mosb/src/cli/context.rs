@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::error::Error;
 use super::progress::Progress;
 use super::resolve::Settings;
+use crate::cli::Result;
 use mosb_image::Platform;
 use mosb_registry::cache::{DEFAULT_LIMIT, TreeCache};
 use mosb_registry::{
@@ -31,7 +32,7 @@ impl CliContext {
     ///
     /// # Errors
     /// A file of logins, registries.conf or proxy variable that can't be used.
-    pub fn new(settings: &Settings, progress: Progress) -> anyhow::Result<Self> {
+    pub fn new(settings: &Settings, progress: Progress) -> Result<Self> {
         let pull = Client::new(&options(settings, settings.authfile.clone()))?;
         let push = match settings.push_authfile == settings.authfile {
             true => pull.clone(),
@@ -50,7 +51,7 @@ impl CliContext {
         what: &str,
         source: &Source,
         platform: Option<&Platform>,
-    ) -> anyhow::Result<Resolved> {
+    ) -> Result<Resolved> {
         self.progress.step(&format!("resolving {what} {source}"));
         Ok(self.pull.resolve(source, platform).await?)
     }

@@ -2,91 +2,80 @@
 
 use std::io;
 
+use tokio::task::JoinError;
+
 use mosb_plan::api::RenderedConfigError;
 use mosb_plan::api::yaml::YamlError;
-use mosb_types::ErrorClass;
+use mosb_types::{Diagnostic, ErrorClass};
 
 /// Object, cause, remedy.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
     /// What was typed can't be meant.
     #[error("{0}")]
+    #[diagnostic(code = "wrong-use", class = InvalidInput)]
     Usage(String),
     /// A file that can't be read.
     #[error("{file}: not readable; check the name and that this user may read it")]
+    #[diagnostic(code = "unreadable-file", class = InvalidInput)]
     Read {
         /// The file, or `stdin`.
         file: String,
-        /// What the system said.
         source: io::Error,
     },
     /// A file larger than such a file ever is.
     #[error("{file}: more than {limit} bytes; no {what} is that large, give another file")]
+    #[diagnostic(code = "file-too-large", class = InvalidInput)]
     TooLarge {
         /// The file, or `stdin`.
         file: String,
-        /// What it should be.
         what: &'static str,
         /// The most that is read.
         limit: usize,
     },
     /// A file that is no text.
     #[error("{file}: it is no text in UTF-8; give a {what}")]
-    NotText {
-        /// The file.
-        file: String,
-        /// What it should be.
-        what: &'static str,
-    },
+    #[diagnostic(code = "bad-file", class = InvalidInput)]
+    NotText { file: String, what: &'static str },
     /// A trust bundle without a certificate.
     #[error("{file}: no certificate in it; give PEM (-----BEGIN CERTIFICATE-----)")]
-    NoCertificate {
-        /// The file.
-        file: String,
-    },
+    #[diagnostic(code = "bad-file", class = InvalidInput)]
+    NoCertificate { file: String },
     /// Neither YAML nor JSON, or not one document.
     #[error("{file}: {source}")]
+    #[diagnostic(code = "bad-file", class = InvalidInput)]
     Yaml {
         /// The file, or `stdin`.
         file: String,
-        /// What is wrong.
         source: YamlError,
     },
     /// The file of `--http-headers-file`.
     #[error("{file}: neither YAML nor JSON; write `host: {{Name: value}}` for each host")]
-    Headers {
-        /// The file.
-        file: String,
-    },
+    #[diagnostic(code = "bad-headers-file", class = InvalidInput)]
+    Headers { file: String },
     /// A tag that a registry does not have.
     #[error("{place}: {image}: the registry has no such tag; check the name")]
-    NoTag {
-        /// Who names it.
-        place: String,
-        /// The image.
-        image: String,
-    },
+    #[diagnostic(code = "not-found", class = InvalidInput)]
+    NoTag { place: String, image: String },
     /// No rendered config.
     #[error("{file}: {source}")]
+    #[diagnostic(code = "bad-config", class = InvalidInput)]
     Config {
         /// The file, `stdin` or an image.
         file: String,
-        /// What is wrong.
         source: RenderedConfigError,
     },
     /// An image without a rendered config in it.
     #[error(
         "{image}: mosb did not build it, so it holds no rendered config; give an image that mosb built, or a config file"
     )]
-    NotBuilt {
-        /// The image.
-        image: String,
-    },
+    #[diagnostic(code = "not-built-by-mosb", class = InvalidInput)]
+    NotBuilt { image: String },
     /// A manifest or config that is no JSON.
     #[error("{image}: its {what} is no JSON; the image is damaged, push it again")]
+    #[diagnostic(code = "bad-image", class = InvalidInput)]
     ImageJson {
-        /// The image.
         image: String,
         /// `manifest` or `config`.
         what: &'static str,
@@ -97,42 +86,39 @@ pub enum Error {
     #[error(
         "{image}: its labels name a rendered config, but no layer holds one; it was changed after it was built"
     )]
-    NoConfigLayer {
-        /// The image.
-        image: String,
-    },
+    #[diagnostic(code = "no-config-layer", class = InvalidInput)]
+    NoConfigLayer { image: String },
     /// The cache.
     #[error("{0}")]
+    #[diagnostic(code = "base-tree-cache", class = InvalidInput)]
     Cache(String),
     /// No place for the cache.
     #[error(
         "no cache directory: neither XDG_CACHE_HOME nor HOME is set; give one with --cache-dir"
     )]
+    #[diagnostic(code = "no-cache-directory", class = InvalidInput)]
     NoCache,
     /// A file that can't be written.
     #[error(
         "{file}: not writable; check that the folder exists and that this user may write there"
     )]
+    #[diagnostic(code = "unwritable-file", class = write_error_class(source))]
     Write {
         /// The file, or `stdout`.
         file: String,
-        /// What the system said.
         source: io::Error,
     },
     /// A folder with something that we did not make.
     #[error(
         "{folder}: it holds {file}, which no earlier run wrote; choose a new or empty directory"
     )]
-    ForeignFolder {
-        /// The folder.
-        folder: String,
-        /// A file in it.
-        file: String,
-    },
+    #[diagnostic(code = "foreign-directory", class = InvalidInput)]
+    ForeignFolder { folder: String, file: String },
     /// What is mounted is another build than the Job's.
     #[error(
         "what is mounted is build {planned}, and this Job is for {wanted}; if builderImage of ConfigMap mosb-config is of an older version than the controller, name the controller's own there; else the Job's inputs were changed"
     )]
+    #[diagnostic(code = "other-build", class = Internal)]
     OtherBuild {
         /// The build that was planned here.
         planned: String,
@@ -143,112 +129,66 @@ pub enum Error {
     #[error(
         "root here is root on the node: the pod has no user namespace though one was planned; let the node's container runtime support them (hostUsers: false), or let the cluster settings say userNamespaces: never"
     )]
+    #[diagnostic(code = "no-user-namespace", class = InvalidInput)]
     NoUserNamespace,
     /// A pool that the cluster does not have.
     #[error(
         "{pool}: there is no such MachineConfigPool; kubectl get machineconfigpools lists them"
     )]
-    NoPool {
-        /// The pool.
-        pool: String,
-    },
+    #[diagnostic(code = "no-pool", class = InvalidInput)]
+    NoPool { pool: String },
     /// A pool that nobody asks images for.
     #[error("{pool}: it has no MachineOSConfig; create one to have images built")]
-    NotOptedIn {
-        /// The pool.
-        pool: String,
-    },
+    #[diagnostic(code = "not-opted-in", class = InvalidInput)]
+    NotOptedIn { pool: String },
     /// A pool without a build.
     #[error("{of}: there is no build yet; mosb status {of} says why")]
-    NoBuild {
-        /// The pool.
-        of: String,
-    },
+    #[diagnostic(code = "no-build", class = InvalidInput)]
+    NoBuild { of: String },
     /// A build without a pod.
     #[error(
         "{build}: it has no pod; one that succeeded is deleted, and of one that did not begin mosb status says why"
     )]
-    NoPod {
-        /// The build.
-        build: String,
-    },
+    #[diagnostic(code = "no-pod", class = InvalidInput)]
+    NoPod { build: String },
     /// It took too long.
     #[error("{pool}: not done after {seconds} s{}; mosb status {pool} says what it waits for", .missing.iter().map(|what| format!(" ({what})")).collect::<String>())]
+    #[diagnostic(code = "not-done", class = Transient)]
     TimedOut {
-        /// The pool.
         pool: String,
         /// How long it was waited for.
         seconds: u64,
         /// What could not be seen.
         missing: Vec<String>,
     },
+    /// Blocking work that panicked.
+    #[error("{what} stopped")]
+    #[diagnostic(code = "internal", class = Internal)]
+    Stopped { what: &'static str, source: JoinError },
+    /// Signal handlers and `/proc`, which every kernel has.
+    #[error(transparent)]
+    #[diagnostic(code = "internal", class = Internal)]
+    System(io::Error),
     /// A signal ended it.
     #[error("interrupted by {0}; nothing half-done was left, run it again")]
+    #[diagnostic(code = "interrupted", class = Transient)]
     Interrupted(&'static str),
 }
 
 impl Error {
-    /// What the caller should do.
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            Self::Write { source, .. } => match source.kind() {
-                io::ErrorKind::NotFound
-                | io::ErrorKind::NotADirectory
-                | io::ErrorKind::IsADirectory
-                | io::ErrorKind::PermissionDenied
-                | io::ErrorKind::ReadOnlyFilesystem => ErrorClass::InvalidInput,
-                _ => ErrorClass::Rejected,
-            },
-            Self::Interrupted(_) | Self::TimedOut { .. } => ErrorClass::Transient,
-            Self::OtherBuild { .. } => ErrorClass::Internal,
-            Self::Usage(_)
-            | Self::Read { .. }
-            | Self::TooLarge { .. }
-            | Self::NotText { .. }
-            | Self::NoCertificate { .. }
-            | Self::Yaml { .. }
-            | Self::Headers { .. }
-            | Self::NoTag { .. }
-            | Self::Config { .. }
-            | Self::NotBuilt { .. }
-            | Self::ImageJson { .. }
-            | Self::NoConfigLayer { .. }
-            | Self::NoPool { .. }
-            | Self::NotOptedIn { .. }
-            | Self::NoBuild { .. }
-            | Self::NoPod { .. }
-            | Self::Cache(_)
-            | Self::NoUserNamespace
-            | Self::ForeignFolder { .. }
-            | Self::NoCache => ErrorClass::InvalidInput,
-        }
+    /// For blocking work, such as `reading`.
+    pub fn stopped(what: &'static str) -> impl FnOnce(JoinError) -> Self {
+        move |source| Self::Stopped { what, source }
     }
+}
 
-    /// The word for scripts.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Usage(_) => "wrong-use",
-            Self::Read { .. } => "unreadable-file",
-            Self::TooLarge { .. } => "file-too-large",
-            Self::NotText { .. } | Self::NoCertificate { .. } | Self::Yaml { .. } => "bad-file",
-            Self::Headers { .. } => "bad-headers-file",
-            Self::NoTag { .. } => "not-found",
-            Self::Config { .. } => "bad-config",
-            Self::NotBuilt { .. } => "not-built-by-mosb",
-            Self::ImageJson { .. } => "bad-image",
-            Self::NoConfigLayer { .. } => "no-config-layer",
-            Self::Cache(_) => "base-tree-cache",
-            Self::NoCache => "no-cache-directory",
-            Self::Write { .. } => "unwritable-file",
-            Self::ForeignFolder { .. } => "foreign-directory",
-            Self::OtherBuild { .. } => "other-build",
-            Self::NoUserNamespace => "no-user-namespace",
-            Self::NoPool { .. } => "no-pool",
-            Self::NotOptedIn { .. } => "not-opted-in",
-            Self::NoBuild { .. } => "no-build",
-            Self::NoPod { .. } => "no-pod",
-            Self::TimedOut { .. } => "not-done",
-            Self::Interrupted(_) => "interrupted",
-        }
+fn write_error_class(error: &io::Error) -> ErrorClass {
+    match error.kind() {
+        io::ErrorKind::NotFound
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::IsADirectory
+        | io::ErrorKind::PermissionDenied
+        | io::ErrorKind::ReadOnlyFilesystem => ErrorClass::InvalidInput,
+        _ => ErrorClass::Rejected,
     }
 }

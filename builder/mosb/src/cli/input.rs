@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
+use crate::cli::Result;
 use mosb_plan::api::{RenderedConfig, yaml};
 #[cfg(feature = "cluster")]
 use mosb_plan::payload;
@@ -70,7 +71,7 @@ pub fn config(input: &Input) -> Result<RenderedConfig, Error> {
 #[cfg(feature = "cluster")]
 /// Reads a rendered config from its ConfigMaps as a pod has them mounted: each in a folder of its own, `0`, `1`, and on, or the
 /// only one by itself.
-pub fn mounted_config(folder: &Path) -> anyhow::Result<RenderedConfig> {
+pub fn mounted_config(folder: &Path) -> Result<RenderedConfig> {
     let part = |path: PathBuf| -> Result<String, Error> {
         let bytes = Input::File(path.clone()).bytes("part of a config", FILE_LIMIT)?;
         String::from_utf8(bytes).map_err(|_| Error::NotText {
@@ -121,6 +122,7 @@ pub fn trust_bundle(path: &Path) -> Result<Vec<u8>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mosb_types::Diagnostic as _;
 
     #[test]
     fn a_bad_file_is_named_with_what_is_wrong() {
@@ -142,7 +144,7 @@ mod tests {
             ("other kind", file("pod", b"kind: Pod\napiVersion: v1\n"), "bad-config"),
         ] {
             let error = config(&input).unwrap_err();
-            assert_eq!(error.reason(), want, "{what}");
+            assert_eq!(error.code(), want, "{what}");
             assert!(error.to_string().starts_with(&input.to_string()), "{what}: {error}");
         }
         assert!(matches!(

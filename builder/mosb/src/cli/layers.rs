@@ -4,12 +4,12 @@
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};
 
-use anyhow::Context as _;
 use futures_util::StreamExt as _;
 use tokio::task::spawn_blocking;
 
 use super::error::Error;
 use super::objects::{PathEntry, PathType};
+use crate::cli::Result;
 use mosb_build::resolve::layers;
 use mosb_image::layer::{Layer, Listed, ListedKind, list_layer, read_file};
 use mosb_plan::plan::Base;
@@ -21,7 +21,7 @@ use mosb_registry::{Blobs as _, Resolved};
 ///
 /// # Errors
 /// Manifest and config don't go together.
-pub fn of_image(image: &Resolved) -> anyhow::Result<Vec<Layer>> {
+pub fn of_image(image: &Resolved) -> Result<Vec<Layer>> {
     let name = BaseName::from_layout(image.manifest);
     let base = Base::new(
         name,
@@ -35,7 +35,7 @@ pub fn of_image(image: &Resolved) -> anyhow::Result<Vec<Layer>> {
 }
 
 /// The bytes of a layer as they are stored, on disk without a name.
-async fn fetch(image: &Resolved, layer: &Layer) -> anyhow::Result<File> {
+async fn fetch(image: &Resolved, layer: &Layer) -> Result<File> {
     let temporary = |source| Error::Write { file: "a temporary file".to_owned(), source };
     let mut file = tempfile::tempfile().map_err(temporary)?;
     let mut pieces = image.store.open(&layer.digest, 0..layer.size).await?;
@@ -43,7 +43,7 @@ async fn fetch(image: &Resolved, layer: &Layer) -> anyhow::Result<File> {
         let piece = piece?;
         file = spawn_blocking(move || file.write_all(&piece).map(|()| file))
             .await
-            .context("writing stopped")?
+            .map_err(Error::stopped("writing"))?
             .map_err(temporary)?;
     }
     file.seek(SeekFrom::Start(0)).map_err(temporary)?;
@@ -55,13 +55,14 @@ async fn fetch(image: &Resolved, layer: &Layer) -> anyhow::Result<File> {
 ///
 /// # Errors
 /// No layer holds a rendered config; a layer that can't be read.
-pub async fn of_build(image: &Resolved) -> anyhow::Result<Vec<(Layer, Vec<PathEntry>)>> {
+pub async fn of_build(image: &Resolved) -> Result<Vec<(Layer, Vec<PathEntry>)>> {
     let mut found = Vec::new();
     for layer in of_image(image)?.into_iter().rev() {
         let file = fetch(image, &layer).await?;
         let read = layer.clone();
-        let listed =
-            spawn_blocking(move || list_layer(&read, file)).await.context("reading stopped")??;
+        let listed = spawn_blocking(move || list_layer(&read, file))
+            .await
+            .map_err(Error::stopped("reading"))??;
         let holds_config = listed.iter().any(|entry| is_current_config(&entry.path));
         let mut paths: Vec<PathEntry> = listed.iter().map(path_entry).collect();
         paths.sort_by(|one, other| one.path.cmp(&other.path));
@@ -79,12 +80,12 @@ pub async fn of_build(image: &Resolved) -> anyhow::Result<Vec<(Layer, Vec<PathEn
 ///
 /// # Errors
 /// As [`of_build`].
-pub async fn current_config(image: &Resolved) -> anyhow::Result<Vec<u8>> {
+pub async fn current_config(image: &Resolved) -> Result<Vec<u8>> {
     for layer in of_image(image)?.into_iter().rev() {
         let file = fetch(image, &layer).await?;
         let path = CURRENT_CONFIG.trim_start_matches('/');
         let read = spawn_blocking(move || read_file(&layer, file, path.as_bytes(), CONFIG_LIMIT));
-        if let Some(content) = read.await.context("reading stopped")?? {
+        if let Some(content) = read.await.map_err(Error::stopped("reading"))?? {
             return Ok(content);
         }
     }

@@ -31,7 +31,7 @@ use args::{Cli, Format};
 use context::CliContext;
 use environment::Environment;
 use error::Error;
-pub use failure::Failure;
+pub use failure::{Failure, Result};
 use interrupt::until_signal;
 use objects::{Object, Version};
 use progress::Progress;
@@ -81,7 +81,7 @@ fn not_parsed(error: &clap::Error, typed: &[OsString]) -> ExitCode {
         let told = rendered.lines().take_while(|line| !line.is_empty());
         let message = told.map(str::trim).collect::<Vec<_>>().join(" ");
         let message = message.strip_prefix("error: ").unwrap_or(&message);
-        let failure = Failure::from(anyhow::Error::from(Error::Usage(message.to_owned())));
+        let failure = Failure::from(Error::Usage(message.to_owned()));
         // On stderr it was told already.
         let _ = output::print(format, &failure.object(2));
     }
@@ -134,19 +134,15 @@ pub async fn run(ready: Ready) -> ExitCode {
         Ok(Ok(Ok(code))) => code,
         Ok(Ok(Err(error))) => failed(error, settings.format, of_diff),
         Ok(Err(interrupt)) => {
-            let failure = Failure::from(anyhow::Error::from(Error::Interrupted(interrupt.name())));
+            let failure = Failure::from(Error::Interrupted(interrupt.name()));
             print_failure(&failure, settings.format, interrupt.exit_code());
             interrupt.exit_code()
         }
-        Err(error) => failed(anyhow::Error::from(error), settings.format, of_diff),
+        Err(error) => failed(Error::System(error).into(), settings.format, of_diff),
     }
 }
 
-async fn carry_out(
-    job: &Job,
-    settings: &Settings,
-    progress: &Progress,
-) -> anyhow::Result<ExitCode> {
+async fn carry_out(job: &Job, settings: &Settings, progress: &Progress) -> Result<ExitCode> {
     let context = || CliContext::new(settings, progress.clone());
     match job {
         Job::Build(build) => {
@@ -213,19 +209,14 @@ async fn carry_out(
     }
 }
 
-fn report<T: Object>(
-    settings: &Settings,
-    progress: &Progress,
-    object: &T,
-) -> anyhow::Result<ExitCode> {
+fn report<T: Object>(settings: &Settings, progress: &Progress, object: &T) -> Result<ExitCode> {
     progress.end();
     output::print(settings.format, object)?;
     Ok(0)
 }
 
 /// Tells of a failure and gives its exit code.
-fn failed(error: anyhow::Error, format: Format, of_diff: bool) -> ExitCode {
-    let failure = Failure::from(error);
+fn failed(failure: Failure, format: Format, of_diff: bool) -> ExitCode {
     let code = failure.exit_code(of_diff);
     print_failure(&failure, format, code);
     code

@@ -16,6 +16,7 @@ use super::args::{self, Cache, Cli, Command, Common, Format, LogFormat};
 use super::environment::Environment;
 use super::error::Error;
 use super::input::Input;
+use crate::cli::Result;
 pub use bootstrap::Bootstrap;
 #[cfg(feature = "cluster")]
 pub use cluster::{ClusterJob, Controller, InCluster};
@@ -70,7 +71,7 @@ pub struct Settings {
 ///
 /// # Errors
 /// [`Error::Usage`] and what an image's name can have wrong.
-pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation> {
+pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
     let Cli { common, command } = cli;
     let plan_only = matches!(common.format, Format::Containerfile | Format::Configmap);
     let plans = match &command {
@@ -145,7 +146,7 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
     Ok(Invocation { job, settings })
 }
 
-fn usage<T>(message: impl Into<String>) -> anyhow::Result<T> {
+fn usage<T>(message: impl Into<String>) -> Result<T> {
     Err(Error::Usage(message.into()).into())
 }
 
@@ -174,7 +175,7 @@ fn settings(common: Common, environment: Environment) -> Settings {
     }
 }
 
-fn wanted(inputs: args::Inputs) -> anyhow::Result<Wanted> {
+fn wanted(inputs: args::Inputs) -> Result<Wanted> {
     let extensions_image = inputs.extensions_image.as_deref().map(str::parse::<ImageRef>);
     Ok(Wanted {
         config: Input::new(&inputs.config),
@@ -196,7 +197,7 @@ fn wanted(inputs: args::Inputs) -> anyhow::Result<Wanted> {
     })
 }
 
-fn diff(typed: args::Diff) -> anyhow::Result<Diff> {
+fn diff(typed: args::Diff) -> Result<Diff> {
     let (from, to) = (operand(&typed.from)?, operand(&typed.to)?);
     let stdin = Operand::Config(Input::Stdin);
     if from == stdin && to == stdin {
@@ -211,13 +212,13 @@ fn diff(typed: args::Diff) -> anyhow::Result<Diff> {
     Ok(Diff { from, to, base, platform: platform(typed.platform)? })
 }
 
-fn platform(text: Option<String>) -> anyhow::Result<Option<Platform>> {
+fn platform(text: Option<String>) -> Result<Option<Platform>> {
     let parsed = text.as_deref().map(str::parse::<Platform>).transpose();
     parsed.map_err(|e| Error::Usage(format!("--platform {e}")).into())
 }
 
 /// An image in a registry or a layout: what people name.
-fn source(text: &str) -> anyhow::Result<Source> {
+fn source(text: &str) -> Result<Source> {
     match text.parse()? {
         Source::Dir(_) => usage(format!(
             "{text:?}: a dir: folder is not read here; write oci:DIR or host/repository"
@@ -226,7 +227,7 @@ fn source(text: &str) -> anyhow::Result<Source> {
     }
 }
 
-fn operand(text: &str) -> anyhow::Result<Operand> {
+fn operand(text: &str) -> Result<Operand> {
     let path = ["./", "../", "/"].iter().any(|start| text.starts_with(start));
     let name = [".yaml", ".yml", ".json"].iter().any(|end| text.ends_with(end));
     Ok(match text == "-" || path || name {

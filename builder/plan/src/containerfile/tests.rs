@@ -11,6 +11,7 @@ use crate::plan::Draft;
 use crate::plan::MethodChoice;
 use crate::plan::Request;
 use mosb_image::{Digest, ImageRef, Platform, RepoRef};
+use mosb_types::Diagnostic as _;
 
 const HEX: &str = "0123456789abcdef0123456789abcdef";
 
@@ -126,13 +127,13 @@ fn the_administrators_mistakes_are_told() {
     let mut request = request(json!({}), base(false, false));
     request.containerfile = Some("FROM configs\nINSTALL x\n".to_owned());
     let error = text(request).unwrap_err();
-    assert_eq!(error.reason(), "bad-containerfile");
+    assert_eq!(error.code(), "bad-containerfile");
     assert!(error.to_string().starts_with("Containerfile, line 2: "), "{error}");
 }
 
 #[test]
 fn only_texts_that_mean_nothing_to_a_shell_stand_in_it() {
     for bad in ["", "a b", "a\"b", "a$b", "a\\b", "a\nb", "-a", "a;b", "a`b", "a'b", "é"] {
-        assert_eq!(safe("x", bad.to_owned()).unwrap_err().reason(), "unsafe-text", "{bad:?}");
+        assert_eq!(safe("x", bad.to_owned()).unwrap_err().code(), "unsafe-text", "{bad:?}");
     }
 }

@@ -122,6 +122,7 @@ fn part_of(map: &ConfigMap) -> Result<(usize, usize), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mosb_types::Diagnostic as _;
     use serde_json::json;
 
     const HEX: &str = "0123456789abcdef0123456789abcdef";
@@ -206,16 +207,16 @@ mod tests {
         ] {
             let mut maps = maps.clone();
             change(&mut maps);
-            assert_eq!(unpack(&maps).unwrap_err().reason(), reason, "{what}");
+            assert_eq!(unpack(&maps).unwrap_err().code(), reason, "{what}");
         }
         let texts: Vec<_> = maps.iter().map(|map| map.data[MACHINE_CONFIG_KEY].clone()).collect();
         assert_eq!(unpack_texts(&texts).unwrap(), config.current_config());
         for wrong in [&texts[1..], &texts[..texts.len() - 1], &[]] {
-            assert_eq!(unpack_texts(wrong).unwrap_err().reason(), "payload-content");
+            assert_eq!(unpack_texts(wrong).unwrap_err().code(), "payload-content");
         }
         let mut single = pack(&config, &build(&config), None);
         single[0].data.insert(MACHINE_CONFIG_KEY.to_owned(), bomb);
-        assert_eq!(unpack(&single).unwrap_err().reason(), "payload-bomb");
+        assert_eq!(unpack(&single).unwrap_err().code(), "payload-bomb");
         let other = pack(
             &RenderedConfig::from_value(json!({
                 "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
@@ -226,6 +227,6 @@ mod tests {
             None,
         );
         single[0].data = other[0].data.clone();
-        assert_eq!(unpack(&single).unwrap_err().reason(), "payload-content");
+        assert_eq!(unpack(&single).unwrap_err().code(), "payload-content");
     }
 }

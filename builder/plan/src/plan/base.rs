@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use mosb_image::{DiffId, Digest, ImageRef, Platform, RepoRef};
+use mosb_types::Diagnostic;
 
 /// The text that names the base in labels: `spec.osImageURL` as it stands, or `host/repo@digest` of
 /// `--base`, or the bare digest of an OCI layout. One line without blanks. It is an input of the
@@ -70,12 +71,13 @@ pub struct BaseConfig {
 }
 
 /// What is wrong with a base.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
+#[diagnostic(class = InvalidInput)]
 pub enum BaseError {
     /// Manifest or config are not what the OCI image spec says.
     #[error("{image}: {problem}; the image is damaged or no container image")]
+    #[diagnostic(code = "bad-base")]
     Malformed {
-        /// The base.
         image: String,
         /// The field and what is wrong with it.
         problem: String,
@@ -84,8 +86,8 @@ pub enum BaseError {
     #[error(
         "{image} was itself built from {config}; give the plain OS image as base, or --on-top to build upon it"
     )]
+    #[diagnostic(code = "base-already-built")]
     AlreadyBuilt {
-        /// The base.
         image: String,
         /// The rendered config in its label.
         config: String,

@@ -29,14 +29,15 @@ pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};
 pub use push_spec::{PushSpecError, push_repository};
 pub use request::Request;
 
-use mosb_types::{ErrorClass, Finding};
+use mosb_types::Diagnostic;
 
 /// Why there is no plan.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
     /// The Ignition config.
     #[error("{config}: spec.config: {source}")]
+    #[diagnostic(transparent)]
     Ignition {
         /// Name of the rendered config.
         config: String,
@@ -45,9 +46,11 @@ pub enum Error {
     },
     /// The base.
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Base(#[from] BaseError),
     /// The config and the base don't go together.
     #[error("{config}: {source}")]
+    #[diagnostic(transparent)]
     Apply {
         /// Name of the rendered config.
         config: String,
@@ -56,43 +59,14 @@ pub enum Error {
     },
     /// Extensions or kernel.
     #[error(transparent)]
+    #[diagnostic(code = "bad-extensions", class = InvalidInput)]
     Packages(#[from] packages::Error),
     /// `--method direct`, and something must be run.
     #[error("{config} can't be built directly: {}; leave out --method direct to build it with buildah", .reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join("; "))]
+    #[diagnostic(code = "not-direct", class = InvalidInput, findings = reasons.iter().map(Reason::finding).collect())]
     NotDirect {
         /// Name of the rendered config.
         config: String,
-        /// What must be run.
         reasons: Vec<Reason>,
     },
-}
-
-impl Error {
-    /// What the caller should do: all of these are wrong input.
-    pub fn class(&self) -> ErrorClass {
-        ErrorClass::InvalidInput
-    }
-
-    /// The word for scripts.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Ignition { source, .. } => source.reason(),
-            Self::Base(BaseError::Malformed { .. }) => "bad-base",
-            Self::Base(BaseError::AlreadyBuilt { .. }) => "base-already-built",
-            Self::Apply { source: ApplyError::Content { source, .. }, .. } => source.reason(),
-            Self::Apply { .. } => "conflicts-with-base",
-            Self::Packages(_) => "bad-extensions",
-            Self::NotDirect { .. } => "not-direct",
-        }
-    }
-
-    /// Each problem by itself, where there are several.
-    pub fn findings(&self) -> Vec<Finding> {
-        match self {
-            Self::NotDirect { reasons, .. } => reasons.iter().map(Reason::finding).collect(),
-            Self::Ignition { .. } | Self::Base(_) | Self::Apply { .. } | Self::Packages(_) => {
-                Vec::new()
-            }
-        }
-    }
 }

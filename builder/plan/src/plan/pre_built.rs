@@ -5,53 +5,42 @@ use serde_json::json;
 use super::inputs::Inputs;
 use crate::api::{PoolName, RenderedName, is_digest_format};
 use mosb_image::{ImageRef, PinnedRef, ReferenceError};
-use mosb_types::{ErrorClass, Finding};
+use mosb_types::{Diagnostic, Finding};
 
 /// The API's 447 characters, and a tag.
 const LONGEST: usize = 447 + 129;
 
 /// Why a text names no pre-built image.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
+#[diagnostic(class = InvalidInput)]
 #[non_exhaustive]
 pub enum PreBuiltError {
     /// Nothing.
     #[error("the image is missing; write host/repository@sha256:…")]
+    #[diagnostic(code = "pre-built-image-missing")]
     Missing,
     /// It is no reference with a digest.
     #[error(transparent)]
+    #[diagnostic(code = "pre-built-image-reference")]
     Reference(#[from] ReferenceError),
     /// Far longer than any image's name.
     #[error(
         "an image of {0} characters: an image's name with its digest has at most 447; write host/repository@sha256:…"
     )]
+    #[diagnostic(code = "pre-built-image-format")]
     TooLong(usize),
     /// The API's own rule refuses it.
     #[error(
         "{0}: the status of a MachineOSConfig can't hold it (a host with a dot or an address, no dot in a path component but the last, at most 447 characters); copy the image to another repository"
     )]
+    #[diagnostic(code = "pre-built-image-format")]
     Format(PinnedRef),
     /// The CRDs of this cluster refuse it.
     #[error(
         "{0}: this cluster's MachineOSBuilds take at most one path component before an image's name; copy the image to a flatter repository"
     )]
+    #[diagnostic(code = "pre-built-image-nested")]
     Nested(PinnedRef),
-}
-
-impl PreBuiltError {
-    /// What the caller should do: all of these are wrong input.
-    pub fn class(&self) -> ErrorClass {
-        ErrorClass::InvalidInput
-    }
-
-    /// The word for scripts.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Missing => "pre-built-image-missing",
-            Self::Reference(_) => "pre-built-image-reference",
-            Self::TooLong(_) | Self::Format(_) => "pre-built-image-format",
-            Self::Nested(_) => "pre-built-image-nested",
-        }
-    }
 }
 
 /// Reads a pre-built image: `host/repository@sha256:<64 lower-case hex digits>`. A tag before the digest is left out, with a notice
@@ -168,7 +157,7 @@ mod tests {
             let found = pre_built_image(&text, false);
             let code = found.as_ref().map(|(_, notice)| notice.as_ref());
             let code = code.map(|notice| notice.map(|notice| &*notice.code));
-            assert_eq!(code.map_err(PreBuiltError::reason), want, "{what}");
+            assert_eq!(code.map_err(PreBuiltError::code), want, "{what}");
             if let Ok((image, _)) = found {
                 assert_eq!(image.to_string(), plain, "{what}");
             }

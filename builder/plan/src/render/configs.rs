@@ -140,7 +140,7 @@ fn again(chosen: &[&Component], contents: &Contents) -> Vec<Provenance> {
 fn findings(error: ignition::Error) -> Vec<Finding> {
     match error {
         ignition::Error::Invalid { problems } => problems,
-        other => vec![Finding::new(other.reason(), other.to_string())],
+        other => vec![Finding::from(&other)],
     }
 }
 

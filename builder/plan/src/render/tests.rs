@@ -1,6 +1,7 @@
 //! Rendering as a whole: whose word counts, what is refused, and what the name depends on.
 
 use super::*;
+use mosb_types::Diagnostic as _;
 
 mod origins;
 mod problems;
@@ -52,8 +53,8 @@ fn rendered(request: &Request) -> Rendered {
 #[track_caller]
 fn problems(request: &Request) -> Vec<(String, String)> {
     let error = render(request, &Contents::new()).unwrap_err();
-    let findings = error.findings().iter();
-    findings.map(|it| (it.code.clone(), it.object.clone().unwrap_or_default())).collect()
+    let findings = error.findings().into_iter();
+    findings.map(|it| (it.code, it.object.unwrap_or_default())).collect()
 }
 
 fn pool(object: Value) -> Option<MachineConfigPool> {

@@ -8,6 +8,7 @@ use super::super::BaseTree;
 use super::super::retained;
 use super::*;
 use crate::layer::{MOST_PATH_BYTES, MOST_UNPACKED};
+use mosb_types::Diagnostic as _;
 
 fn delta(lines: &[impl AsRef<str>]) -> Delta {
     let mut delta = Delta::new(Digest::of(b"layer"));
@@ -191,7 +192,7 @@ fn paths_that_lead_through_links_without_end_are_an_error() {
     builder.steps.set(MOST_STEPS - 200_000);
     let error = builder.apply(&delta(&layer)).unwrap_err();
     let text = error.to_string();
-    assert_eq!(error.reason(), "layer-entry", "{text}");
+    assert_eq!(error.code(), "layer-entry", "{text}");
     assert!(text.contains("a38/") && text.contains("no more than 67108864 are read"), "{text}");
 }
 
@@ -206,7 +207,7 @@ fn links_that_units_are_looked_up_through_are_counted_too() {
     builder.steps.set(MOST_STEPS - 200_000);
     assert_eq!(builder.missing_contents(), []);
     let error = builder.finish().unwrap_err();
-    assert_eq!(error.reason(), "layer-limit", "{error}");
+    assert_eq!(error.code(), "layer-limit", "{error}");
 }
 
 #[test]

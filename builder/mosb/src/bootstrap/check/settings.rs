@@ -22,7 +22,7 @@ pub(super) fn read(
         match ClusterSettings::parse(text.map_or("", String::as_str)) {
             Ok(read) => settings = read,
             Err(error) => {
-                let finding = Finding::new(error.reason(), error.to_string());
+                let finding = Finding::from(&error);
                 problems.push(finding.object(map.origin.clone()));
             }
         }
@@ -46,7 +46,7 @@ pub(super) fn read(
             let data = data(secret).into_iter().map(|(key, value)| (key, value.0));
             match proxy.with_secret(&data.collect()) {
                 Ok(proxy) => settings.proxy = Some(proxy),
-                Err(error) => problems.push(Finding::new(error.reason(), error.to_string())),
+                Err(error) => problems.push(Finding::from(&error)),
             }
         }
         None => {

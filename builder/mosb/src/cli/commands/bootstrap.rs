@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::pin::pin;
 
-use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
 use super::installation::{self, Installation};
 use super::preflight::{of_installation, registry_client};
 use super::render::until_rendered;
 use crate::bootstrap::{self, Cluster, File, ValidatedInstall, kubernetes, openshift};
+use crate::cli::Result;
 use crate::cli::error::Error;
 use crate::cli::objects::{BootstrapResult, SeededPool};
 use crate::cli::output_folder;
@@ -19,7 +19,7 @@ use mosb_build::fetch::{self, Fetcher};
 use mosb_build::registry_client::proxy_variables;
 use mosb_image::ImageRef;
 use mosb_plan::render::{self, Request};
-use mosb_types::Finding;
+use mosb_types::{Diagnostic as _, Finding};
 
 /// Checks what an installation begins with, and writes what its cluster and its machines need, or nothing.
 ///
@@ -50,7 +50,7 @@ pub async fn bootstrap(
         biased;
         made = &mut made => match made {
             // What is to be mended in the manifests comes first; what all checks say comes before the one image that rendering lacks.
-            Err(error) if !error.is::<bootstrap::Error>() => {
+            Err(error) if error.downcast_ref::<bootstrap::Error>().is_none() => {
                 asked.await?;
                 return Err(error);
             }
@@ -71,7 +71,7 @@ pub async fn bootstrap(
         output_folder::write(&folder, &files)?;
         Ok::<_, Error>(files)
     });
-    let files = written.await.context("writing stopped")??;
+    let files = written.await.map_err(Error::stopped("writing"))??;
     Ok(result(&wanted.output, &installation, &files, made.pools, made.notices))
 }
 
@@ -99,7 +99,7 @@ async fn read(wanted: &Bootstrap) -> Result<Installation> {
     let read = spawn_blocking(move || {
         installation::read(&manifests, pull_secret.as_deref(), cluster, registries)
     });
-    read.await.context("reading stopped")?
+    read.await.map_err(Error::stopped("reading"))?
 }
 
 /// Asks the registries about the images.
@@ -128,14 +128,15 @@ async fn for_kubernetes(
         match until_rendered(request, false, progress, new_fetcher).await {
             Ok(done) => rendered.push(kubernetes::RenderedPool { rendered: done, pins }),
             // What is wrong with a MachineConfig is wrong for each pool that it is for.
-            Err(error) => match error.downcast_ref::<render::Error>() {
-                Some(invalid) if !invalid.findings().is_empty() => {
-                    let new = invalid.findings().iter();
-                    let new: Vec<_> = new.filter(|it| !problems.contains(it)).cloned().collect();
-                    problems.extend(new);
+            Err(error) => {
+                match error.downcast_ref::<render::Error>().map(render::Error::findings) {
+                    Some(mut findings) if !findings.is_empty() => {
+                        findings.retain(|finding| !problems.contains(finding));
+                        problems.extend(findings);
+                    }
+                    _ => return Err(error),
                 }
-                _ => return Err(error),
-            },
+            }
         }
     }
     if !problems.is_empty() {

@@ -6,10 +6,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::Result;
-
 use super::containerfile;
 use super::make_plan::{PlannedBuild, make_plan};
+use crate::cli::Result;
 use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildResult, LayerInfo, PinnedBase};

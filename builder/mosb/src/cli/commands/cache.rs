@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use anyhow::Result;
-
+use crate::cli::Result;
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildahStore, CacheList, CachePrune, CachedTree, PrunedStore};
 use mosb_build::buildah;

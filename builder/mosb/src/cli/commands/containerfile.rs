@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
-
+use crate::cli::Result;
 use crate::cli::args::StorageDriver;
 use crate::cli::context::{CliContext, policy_for_tools};
 use crate::cli::error::Error;

@@ -1,6 +1,5 @@
 //! `mosb diff`.
 
-use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
 use super::image::info;
@@ -8,7 +7,7 @@ use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::objects::{BaseInfo, Diff, ImageInfo, Side};
 use crate::cli::resolve::{self, Operand};
-use crate::cli::{input, layers};
+use crate::cli::{Result, input, layers};
 use mosb_build::resolve::given_base_name;
 use mosb_image::Platform;
 use mosb_plan::api::{RenderedConfig, yaml};
@@ -71,7 +70,7 @@ async fn read(
             let (input, operand) = (input.clone(), input.to_string());
             let config = spawn_blocking(move || input::config(&input))
                 .await
-                .context("reading stopped")??;
+                .map_err(Error::stopped("reading"))??;
             Ok(Read { operand, config, image: None })
         }
         (Operand::Image(source), Some(context)) => {

@@ -1,7 +1,6 @@
 //! `mosb inspect` and `mosb files`.
 
-use anyhow::Result;
-
+use crate::cli::Result;
 use crate::cli::args::LayerChoice;
 use crate::cli::context::{CliContext, json};
 use crate::cli::error::Error;

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use anyhow::Result;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1;
 
 use crate::bootstrap::{self, Cluster, ValidatedInstall, ValidationOptions};
+use crate::cli::Result;
 use crate::cli::input::{FILE_LIMIT, Input};
 use crate::cli::manifests::Manifests;
 use mosb_build::DockerConfigJson;
 use mosb_build::NamedSecret;
-use mosb_types::Finding;
+use mosb_types::{Diagnostic as _, Finding};
 
 /// Manifests that hold.
 #[derive(Debug)]
@@ -82,13 +82,13 @@ fn logins(file: &Path) -> Result<NamedSecret, Finding> {
         finding
     };
     let bytes = input.bytes("file of logins", FILE_LIMIT);
-    let bytes = bytes.map_err(|error| wrong(error.reason(), error.to_string()))?;
+    let bytes = bytes.map_err(|error| wrong(error.code(), error.to_string()))?;
     let secret = v1::Secret {
         type_: Some("kubernetes.io/dockerconfigjson".to_owned()),
         data: Some([(".dockerconfigjson".to_owned(), ByteString(bytes))].into()),
         ..v1::Secret::default()
     };
     let credentials = DockerConfigJson::from_secret(&secret)
-        .map_err(|error| wrong(error.reason(), error.problem.to_string()))?;
+        .map_err(|error| wrong(error.code(), error.problem.to_string()))?;
     Ok(NamedSecret { name: input.to_string(), credentials })
 }

@@ -1,9 +1,9 @@
 //! From what was named to a plan: everything is read, resolved once, and pinned.
 
-use anyhow::Context as _;
 use bytes::Bytes;
 use tokio::task::spawn_blocking;
 
+use crate::cli::Result;
 use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::input;
@@ -40,7 +40,7 @@ pub async fn make_plan(
     context: &CliContext,
     wanted: &Wanted,
     target: Option<&Target>,
-) -> anyhow::Result<PlannedBuild> {
+) -> Result<PlannedBuild> {
     let (config, containerfile, trust_bundle) = read_files(wanted).await?;
     let without_instruction = |text: &String| !containerfile::has_instruction(text);
     let empty = containerfile.as_ref().is_some_and(without_instruction);
@@ -65,8 +65,7 @@ pub async fn make_plan(
             push: target.and_then(Target::repo).cloned(),
         },
     );
-    let resolve::ResolvedPlan { mut plan, base, tree, .. } =
-        resolving.await.map_err(unwrap_source)?;
+    let resolve::ResolvedPlan { mut plan, base, tree, .. } = resolving.await?;
     let used = tree.map(|obtained| {
         let source = match obtained.source {
             base_tree::TreeSource::Cache => TreeSource::Cache,
@@ -87,15 +86,6 @@ pub async fn make_plan(
     Ok(PlannedBuild { plan, base, tree: used, buildah })
 }
 
-/// The underlying error, which is reported with all its findings.
-pub(super) fn unwrap_source(error: resolve::Error) -> anyhow::Error {
-    match error {
-        resolve::Error::Plan(error) => error.into(),
-        resolve::Error::Registry(error) => error.into(),
-        other => other.into(),
-    }
-}
-
 /// Options that mean nothing to a direct build.
 fn unused_options(method: &Method, options: &Buildah) -> Vec<Finding> {
     let unused = match method {
@@ -114,7 +104,7 @@ fn unused_options(method: &Method, options: &Buildah) -> Vec<Finding> {
 async fn local_buildah(
     plan: &BuildPlan,
     warnings: &mut Vec<Finding>,
-) -> anyhow::Result<Option<buildah::Version>> {
+) -> Result<Option<buildah::Version>> {
     if matches!(plan.method, Method::Direct) {
         return Ok(None);
     }
@@ -132,9 +122,7 @@ async fn local_buildah(
 }
 
 /// The config, the Containerfile, the trust bundle. Stdin may take for ever, so it must not hold up a signal.
-async fn read_files(
-    wanted: &Wanted,
-) -> anyhow::Result<(RenderedConfig, Option<String>, Option<Vec<u8>>)> {
+async fn read_files(wanted: &Wanted) -> Result<(RenderedConfig, Option<String>, Option<Vec<u8>>)> {
     let (config, containerfile, bundle) =
         (wanted.config.clone(), wanted.containerfile.clone(), wanted.trust_bundle.clone());
     let read = spawn_blocking(move || {
@@ -143,5 +131,5 @@ async fn read_files(
         let bundle = bundle.as_deref().map(input::trust_bundle).transpose()?;
         Ok::<_, Error>((config, containerfile, bundle))
     });
-    Ok(read.await.context("reading stopped")??)
+    Ok(read.await.map_err(Error::stopped("reading"))??)
 }

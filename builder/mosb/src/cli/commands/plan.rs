@@ -1,9 +1,8 @@
 //! `mosb plan`, and `mosb build --dry-run`.
 
-use anyhow::Result;
-
 use super::containerfile::{check_space, command_lines};
 use super::make_plan::{PlannedBuild, make_plan};
+use crate::cli::Result;
 use crate::cli::args::Format;
 use crate::cli::context::CliContext;
 use crate::cli::objects::Plan;

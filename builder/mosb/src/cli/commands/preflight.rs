@@ -1,12 +1,13 @@
 //! `mosb preflight`, and the same checks for `mosb bootstrap`.
 
-use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
 use super::installation;
 use crate::bootstrap::ValidatedInstall;
 use crate::bootstrap::preflight::{self, Cluster, ImageToCheck, Push, Remedies, Report};
+use crate::cli::Result;
 use crate::cli::context::options;
+use crate::cli::error::Error;
 use crate::cli::resolve::{self, Preflight, Settings};
 use mosb_build::NamedSecret;
 use mosb_build::registry_client::RegistryClient;
@@ -32,7 +33,7 @@ pub async fn preflight(job: &Preflight, settings: &Settings) -> Result<Report> {
             let read = spawn_blocking(move || {
                 installation::read(&manifests, pull_secret.as_deref(), cluster, true)
             });
-            let installation = read.await.context("reading stopped")??;
+            let installation = read.await.map_err(Error::stopped("reading"))??;
             for notice in &installation.checked.notices {
                 let object = notice.object.as_deref().unwrap_or_default();
                 tracing::info!("{object}: {}", notice.message);

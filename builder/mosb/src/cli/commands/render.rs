@@ -1,6 +1,5 @@
 //! `mosb render`.
 
-use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
 use crate::bootstrap::Manifest;
@@ -13,13 +12,14 @@ use crate::cli::objects::RenderExplanation;
 use crate::cli::output;
 use crate::cli::progress::Progress;
 use crate::cli::resolve::{Render, Settings};
+use crate::cli::{Failure, Result};
 use mosb_build::fetch::{self, Fetcher, HostHeaders};
 use mosb_ignition::snapshot::Contents;
 use mosb_image::ImageRef;
 use mosb_plan::api::{ControllerConfig, MachineConfigPool, RenderedConfig, yaml};
 use mosb_plan::render::{self, Outcome, Rendered, Request, Update};
 use mosb_registry::http::ProxyVariables;
-use mosb_types::Finding;
+use mosb_types::{Finding, escape_control};
 
 /// Renders, prints the config or where it comes from, and gives the exit code.
 ///
@@ -51,19 +51,7 @@ pub async fn render(wanted: &Render, settings: &Settings, progress: &Progress) -
 }
 
 fn warn(finding: &Finding) {
-    let place = finding.object.as_deref().unwrap_or_default();
-    let path = finding.path.as_deref().map(|path| format!(" ({path})"));
-    let text = format!("{place}{}: {}", path.unwrap_or_default(), finding.message);
-    let text: String = text.chars().flat_map(printable).collect();
-    tracing::warn!("{text} [{}]", finding.code);
-}
-
-/// A terminal obeys control characters.
-fn printable(c: char) -> Vec<char> {
-    match c.is_control() {
-        true => c.escape_default().collect(),
-        false => vec![c],
-    }
+    tracing::warn!("{} [{}]", escape_control(&finding.to_string()), finding.code);
 }
 
 fn print(
@@ -130,9 +118,9 @@ async fn read(wanted: &Render) -> Result<Inputs> {
             return Err(all_wrong(&request, manifests.problems).into());
         }
         let previous = previous.as_ref().map(input::config).transpose()?;
-        Ok::<_, anyhow::Error>((request, manifests.notices(), previous))
+        Ok::<_, Failure>((request, manifests.notices(), previous))
     });
-    read.await.context("reading stopped")?
+    read.await.map_err(Error::stopped("reading"))?
 }
 
 /// What can't be read, and what is wrong with all that can.
@@ -246,7 +234,7 @@ pub(super) async fn until_rendered(
             (outcome, request, contents)
         });
         let outcome;
-        (outcome, request, contents) = merged.await.context("merging stopped")?;
+        (outcome, request, contents) = merged.await.map_err(Error::stopped("merging"))?;
         let needs = match outcome? {
             Outcome::Rendered(rendered) => return Ok(*rendered),
             Outcome::Needs(needs) => needs,
@@ -278,7 +266,7 @@ async fn fetcher(wanted: &Render, settings: &Settings) -> Result<Fetcher> {
         let ca = ca.as_deref().map(input::trust_bundle).transpose()?;
         Ok::<_, Error>((headers, ca))
     });
-    let (headers, ca) = read.await.context("reading stopped")??;
+    let (headers, ca) = read.await.map_err(Error::stopped("reading"))??;
     let environment = &settings.environment;
     let headers = headers.as_ref().map(HostHeaders::read).transpose()?;
     Ok(Fetcher::new(fetch::Options {

@@ -1,12 +1,11 @@
 //! `mosb seed new`.
 
-use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::bootstrap::invalid_fields;
 use crate::cli::args::{Format, SeedNew};
 use crate::cli::error::Error;
-use crate::cli::{input, output};
+use crate::cli::{Result, input, output};
 use mosb_plan::api::{API_VERSION, MachineOsConfig, is_digest_format, labels, yaml};
 use mosb_plan::plan;
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::error::Error;
 use crate::cli::input::Input;
 use mosb_plan::api::yaml::{self, Limits};
-use mosb_types::Finding;
+use mosb_types::{Diagnostic as _, Finding};
 
 /// One file.
 #[derive(Debug)]
@@ -89,5 +89,5 @@ fn to_problem(file: &str, error: &Error) -> Finding {
         message = format!("{message}: {}", mosb_types::error_text(source));
     }
     let message = message.strip_prefix(&format!("{file}: ")).unwrap_or(&message);
-    Finding::new(error.reason(), message).object(file)
+    Finding::new(error.code(), message).object(file)
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::bootstrap::Cluster;
+use crate::cli::Result;
 use crate::cli::args::{self, ClusterKind, Common};
 use crate::cli::input::Input;
 
@@ -22,7 +23,7 @@ pub struct Bootstrap {
 }
 
 /// `--manifests`.
-pub(super) fn manifests(typed: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
+pub(super) fn manifests(typed: &[PathBuf]) -> Result<Vec<Input>> {
     let manifests: Vec<Input> = typed.iter().map(|path| Input::new(path)).collect();
     let stdin = manifests.iter().filter(|input| **input == Input::Stdin);
     match stdin.count() {
@@ -40,7 +41,7 @@ pub(super) fn cluster(typed: ClusterKind) -> Cluster {
 }
 
 /// Refuses what the machines of an installation will not have: checks that pass by it would say nothing about them.
-pub(super) fn machines_own(common: &Common, with_logins: bool) -> anyhow::Result<()> {
+pub(super) fn machines_own(common: &Common, with_logins: bool) -> Result<()> {
     let mirrors =
         "put mirrors into ConfigMap mosb-config, or an ImageDigestMirrorSet among the manifests";
     let authority = "put the CA into imageRegistryBundles of ConfigMap mosb-config, or into the ControllerConfig";
@@ -66,7 +67,7 @@ pub(super) fn machines_own(common: &Common, with_logins: bool) -> anyhow::Result
     Ok(())
 }
 
-pub(super) fn bootstrap(typed: args::Bootstrap) -> anyhow::Result<Bootstrap> {
+pub(super) fn bootstrap(typed: args::Bootstrap) -> Result<Bootstrap> {
     let manifests = manifests(&typed.manifests)?;
     if typed.output.file_name().is_none() {
         let output = typed.output.display();

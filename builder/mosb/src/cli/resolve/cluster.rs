@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cli::Result;
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::error::Error;
@@ -74,7 +75,7 @@ fn of(what: ClusterJob, cluster: args::Cluster) -> InCluster {
     }
 }
 
-pub fn controller(typed: args::Controller, environment: &Environment) -> anyhow::Result<InCluster> {
+pub fn controller(typed: args::Controller, environment: &Environment) -> Result<InCluster> {
     let what = Controller {
         operator_namespace: typed.operator_namespace,
         security_context_constraints: typed.security_context_constraints,
@@ -100,7 +101,7 @@ pub fn logs(typed: args::Logs) -> InCluster {
     of(what, typed.cluster)
 }
 
-pub fn wait(typed: args::Wait) -> anyhow::Result<InCluster> {
+pub fn wait(typed: args::Wait) -> Result<InCluster> {
     let what =
         ClusterJob::Wait { pool: typed.pool, timeout: duration("--timeout", &typed.timeout)? };
     Ok(of(what, typed.cluster))

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::{Buildah, build_args, platform, volumes};
+use crate::cli::Result;
 use crate::cli::args;
 use crate::cli::error::Error;
 use mosb_controller::sidecar::SidecarConfig;
@@ -76,7 +77,7 @@ pub struct LeftImage {
 ///
 /// # Errors
 /// A name, image or platform that is none.
-pub fn in_pod(typed: args::InPod) -> anyhow::Result<InPod> {
+pub fn in_pod(typed: args::InPod) -> Result<InPod> {
     Ok(match typed {
         args::InPod::Build(build) => {
             let build = *build;
@@ -113,7 +114,7 @@ pub fn in_pod(typed: args::InPod) -> anyhow::Result<InPod> {
     })
 }
 
-fn inputs(typed: args::JobInputs) -> anyhow::Result<PodInputs> {
+fn inputs(typed: args::JobInputs) -> Result<PodInputs> {
     let base_name = BaseName::from_os_image_url(&typed.base_name)
         .map_err(|e| Error::Usage(format!("--base-name {e}")))?;
     let push: RepoRef = typed.push.parse().map_err(|e| Error::Usage(format!("--push {e}")))?;

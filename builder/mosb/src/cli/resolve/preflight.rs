@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::bootstrap;
 use crate::bootstrap::Cluster;
+use crate::cli::Result;
 use crate::cli::args;
 use crate::cli::error::Error;
 use crate::cli::input::Input;
@@ -42,7 +43,7 @@ pub enum ValidatedInstall {
     },
 }
 
-pub(super) fn preflight(typed: args::Preflight) -> anyhow::Result<Preflight> {
+pub(super) fn preflight(typed: args::Preflight) -> Result<Preflight> {
     let platform = super::platform(typed.platform)?;
     if !typed.manifests.is_empty() {
         return Ok(Preflight {
@@ -72,7 +73,7 @@ pub(super) fn preflight(typed: args::Preflight) -> anyhow::Result<Preflight> {
     })
 }
 
-fn repository(text: &str) -> anyhow::Result<RepoRef> {
+fn repository(text: &str) -> Result<RepoRef> {
     match text.parse::<Target>()?.place() {
         Place::Registry(repo) => Ok(repo.clone()),
         Place::Layout(_) => super::usage(format!("--push {text}: want host/repository")),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cli::Result;
 use crate::cli::args::{self, Format};
 use crate::cli::error::Error;
 use crate::cli::input::Input;
@@ -39,7 +40,7 @@ pub struct Render {
     pub explain: bool,
 }
 
-pub(super) fn render(typed: args::Render, format: Format) -> anyhow::Result<Render> {
+pub(super) fn render(typed: args::Render, format: Format) -> Result<Render> {
     if typed.explain && format == Format::Name {
         return super::usage("--explain has no -o name; want -o text, json or yaml");
     }

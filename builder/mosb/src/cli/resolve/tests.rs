@@ -7,7 +7,7 @@ fn resolved(line: &str) -> Result<Invocation, String> {
     let cli = Cli::try_parse_from(["mosb"].into_iter().chain(line.split_whitespace()));
     let cli = cli.map_err(|e| e.kind().to_string())?;
     let home = |name: &str| (name == "HOME").then(|| "/h".into());
-    resolve(cli, Environment::of(home)).map_err(|e| e.to_string())
+    resolve(cli, Environment::of(home)).map_err(|e| e.message())
 }
 
 fn build(line: &str) -> Build {

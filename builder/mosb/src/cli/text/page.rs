@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mosb_types::Finding;
+use mosb_types::{Finding, escape_control};
 
 /// A text that grows.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub enum Align {
 impl Page {
     /// A line at the margin.
     pub fn line(&mut self, text: &str) {
-        self.0.push_str(&harmless(text));
+        self.0.push_str(&escape_control(text));
         self.0.push('\n');
     }
 
@@ -50,7 +50,7 @@ impl Page {
     /// Rows whose columns line up; columns without an alignment are words.
     pub fn table(&mut self, aligns: &[Align], rows: &[Vec<String>]) {
         let rows: Vec<Vec<String>> =
-            rows.iter().map(|row| row.iter().map(|cell| harmless(cell)).collect()).collect();
+            rows.iter().map(|row| row.iter().map(|cell| escape_control(cell)).collect()).collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column));
@@ -87,18 +87,6 @@ impl Page {
     pub fn into_text(self) -> String {
         self.0
     }
-}
-
-/// Names in images may hold anything, and a terminal obeys control characters.
-fn harmless(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c.is_control() {
-            true => out.extend(c.escape_default()),
-            false => out.push(c),
-        }
-    }
-    out
 }
 
 /// Bytes in the unit that people use for so many.
@@ -145,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up_and_control_characters_are_harmless() {
+    fn columns_line_up_and_control_characters_are_escaped() {
         let mut page = Page::default();
         let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
         page.table(

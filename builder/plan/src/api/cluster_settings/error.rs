@@ -1,10 +1,11 @@
 //! What is wrong with the settings.
 
 use crate::api::yaml::YamlError;
-use mosb_types::ErrorClass;
+use mosb_types::Diagnostic;
 
 /// Why `config.yaml` of ConfigMap `mosb-config` can't be used. Never quotes what could be a secret.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
+#[diagnostic(code = "bad-cluster-settings", class = InvalidInput)]
 #[non_exhaustive]
 pub enum ClusterSettingsError {
     /// No YAML.
@@ -21,21 +22,8 @@ pub enum ClusterSettingsError {
     /// The Secret that `proxy.secret` names.
     #[error("secret {secret} (proxy.secret): {problem}")]
     ProxySecret {
-        /// Its name.
         secret: String,
         /// What is wrong, and what would be right.
         problem: String,
     },
-}
-
-impl ClusterSettingsError {
-    /// What to do about it.
-    pub fn class(&self) -> ErrorClass {
-        ErrorClass::InvalidInput
-    }
-
-    /// `bad-cluster-settings`.
-    pub fn reason(&self) -> &'static str {
-        "bad-cluster-settings"
-    }
 }

@@ -22,7 +22,7 @@ use mosb_ignition::{Config, ContentError};
 use mosb_image::overlay::{Meta, Node, Overlay};
 use mosb_image::path::TreePath;
 use mosb_image::tree::BaseTree;
-use mosb_types::Finding;
+use mosb_types::{Diagnostic, Finding, escape_control};
 pub use units::instance_of;
 pub(super) use units::preset_units;
 
@@ -39,13 +39,16 @@ pub(super) struct Applied<'a> {
     pub warnings: Vec<Finding>,
 }
 
-/// What the real Ignition would fail on, too.
-#[derive(Debug, thiserror::Error)]
+/// What the real Ignition would fail on, too. A path of a config may hold any character, so the
+/// messages escape control characters.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[diagnostic(code = "conflicts-with-base", class = InvalidInput)]
 #[non_exhaustive]
 pub enum ApplyError {
     /// Something stands in the way.
     #[error(
-        "{path}: {found} is there in the base already; set overwrite: true to replace it, or take it out of the config"
+        "{}: {found} is there in the base already; set overwrite: true to replace it, or take it out of the config",
+        escape_control(path)
     )]
     InTheWay {
         /// The path of the config.
@@ -54,9 +57,7 @@ pub enum ApplyError {
         found: &'static str,
     },
     /// A parent is no directory.
-    #[error(
-        "{path}: {parent} is no directory in the base, so nothing can be written below it; choose another path"
-    )]
+    #[error("{}: {} is no directory in the base, so nothing can be written below it; choose another path", escape_control(path), escape_control(&parent.to_string()))]
     NotADirectory {
         /// The path of the config.
         path: String,
@@ -64,9 +65,7 @@ pub enum ApplyError {
         parent: TreePath,
     },
     /// A parent is a link that leads nowhere.
-    #[error(
-        "{path}: {link} is a link in the base that leads nowhere, so no directory can be made there; name the real path"
-    )]
+    #[error("{}: {} is a link in the base that leads nowhere, so no directory can be made there; name the real path", escape_control(path), escape_control(&link.to_string()))]
     DanglingLink {
         /// The path of the config.
         path: String,
@@ -74,13 +73,18 @@ pub enum ApplyError {
         link: TreePath,
     },
     /// Links lead in a circle.
-    #[error("{path}: the base's links lead in a circle; choose another path")]
+    #[error("{}: the base's links lead in a circle; choose another path", escape_control(path))]
     LinkLoop {
         /// The path of the config.
         path: String,
     },
     /// Two entries land at one path through the base's links.
-    #[error("{first} and {second} are both {real} through the base's links; keep one of them")]
+    #[error(
+        "{} and {} are both {} through the base's links; keep one of them",
+        escape_control(first),
+        escape_control(second),
+        escape_control(real)
+    )]
     SamePath {
         /// The earlier entry.
         first: String,
@@ -91,7 +95,8 @@ pub enum ApplyError {
     },
     /// An owner by name that the base doesn't have.
     #[error(
-        "{path}: the base has no {what} {name:?}; give the number, or a name from its /etc/{file}"
+        "{}: the base has no {what} {name:?}; give the number, or a name from its /etc/{file}",
+        escape_control(path)
     )]
     UnknownOwner {
         /// The path of the config.
@@ -104,7 +109,7 @@ pub enum ApplyError {
         name: String,
     },
     /// The target of a hard link.
-    #[error("{path}: a hard link to {target}, which {problem}")]
+    #[error("{}: a hard link to {}, which {problem}", escape_control(path), escape_control(target))]
     HardLink {
         /// The path of the config.
         path: String,
@@ -114,7 +119,10 @@ pub enum ApplyError {
         problem: &'static str,
     },
     /// A part is appended to something that is no file.
-    #[error("{path}: {found} is there in the base; something can only be appended to a file")]
+    #[error(
+        "{}: {found} is there in the base; something can only be appended to a file",
+        escape_control(path)
+    )]
     AppendTo {
         /// The path of the config.
         path: String,
@@ -122,15 +130,14 @@ pub enum ApplyError {
         found: &'static str,
     },
     /// A name that takes something else away.
-    #[error(
-        "{path}: a name that begins with .wh. takes another path away in a layer of an image; give the unit or alias another name"
-    )]
+    #[error("{}: a name that begins with .wh. takes another path away in a layer of an image; give the unit or alias another name", escape_control(&path.to_string()))]
     Whiteout {
         /// The path in the image.
         path: TreePath,
     },
     /// The content can't be had.
-    #[error("{path}: {source}")]
+    #[error("{}: {source}", escape_control(path))]
+    #[diagnostic(transparent)]
     Content {
         /// The path of the config.
         path: String,

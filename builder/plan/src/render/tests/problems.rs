@@ -56,7 +56,7 @@ fn what_is_wrong_only_when_merged_names_both_sides() {
     ];
     let request = request("worker", configs);
     let error = render(&request, &Contents::new()).unwrap_err();
-    assert_eq!(error.reason(), "invalid-when-merged");
+    assert_eq!(error.code(), "invalid-when-merged");
     let problem = &error.findings()[0];
     assert_eq!(problem.code, "link-in-the-way");
     assert_eq!(
@@ -77,6 +77,6 @@ fn the_size_is_bounded_with_a_warning_before() {
     assert_eq!(near.warnings[0].code, "nearly-too-large");
     assert!(near.warnings[0].message.contains("is large ("));
     let error = render(&request("worker", sized(RENDERED_LIMIT)), &Contents::new()).unwrap_err();
-    assert_eq!(error.reason(), "rendered-too-large");
+    assert_eq!(error.code(), "rendered-too-large");
     assert!(error.to_string().contains("of which large ("), "{error}");
 }

@@ -2,11 +2,11 @@
 
 use std::hash::{BuildHasher as _, Hasher as _};
 
-use anyhow::Result;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::found;
 use crate::cli::ExitCode;
+use crate::cli::Result;
 use crate::cli::error::Error;
 use crate::cli::resolve::{Controller, InCluster};
 use mosb_controller::{self as controller, Namespaces, Options};

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
 use kube::Client;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::print_line;
 use crate::cli::ExitCode;
+use crate::cli::Result;
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildInfo, ClusterStatus, PoolStatus, ReasonInfo, RebuildRequest};
 use mosb_controller::{self as controller, ClusterCache, LogLine, Namespaces, PoolPhase, PoolView};

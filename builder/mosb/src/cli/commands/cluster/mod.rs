@@ -5,10 +5,10 @@ mod look;
 
 use std::io::Write as _;
 
-use anyhow::Result;
 use kube::Client;
 
 use crate::cli::ExitCode;
+use crate::cli::Result;
 use crate::cli::objects::Object;
 use crate::cli::output;
 use crate::cli::resolve::{ClusterJob, InCluster, Settings};

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use anyhow::Result;
-
 use super::plan_to_run;
+use crate::cli::Result;
 use crate::cli::commands::containerfile::options;
 use crate::cli::context::CliContext;
 use crate::cli::error::Error;
@@ -25,7 +24,7 @@ pub async fn build(
     settings: &Settings,
     secrets: &Redactor,
 ) -> Result<()> {
-    if left.require_user_namespace && !user_namespace::is_own()? {
+    if left.require_user_namespace && !user_namespace::is_own().map_err(Error::System)? {
         return Err(Error::NoUserNamespace.into());
     }
     let planned = plan_to_run(context, inputs).await?;

@@ -2,12 +2,10 @@
 
 use std::time::Instant;
 
-use anyhow::Result;
-
 use super::result_reporter::{ResultReporter, millis};
 use super::{of_build, plan_context, read_request};
+use crate::cli::Result;
 use crate::cli::commands::build::tag_moved;
-use crate::cli::commands::make_plan::unwrap_source;
 use crate::cli::context::CliContext;
 use crate::cli::resolve::PodInputs;
 use mosb_build::JobMethod;
@@ -37,12 +35,12 @@ pub async fn build(
     let trees = inputs.base_tree.as_ref();
     let trees = trees.map(|image| Trees::Image(&context.push, image));
     let planning = plan_context(context, trees, &on_step);
-    let resolved_draft = resolve::draft(planning, request).await.map_err(unwrap_source)?;
+    let resolved_draft = resolve::draft(planning, request).await?;
     let resolved_draft = of_build(resolved_draft, &inputs.build)?;
     if !resolved_draft.draft.needs_tree() {
         return Ok(needs_containerfile(resolved_draft.draft.reasons()));
     }
-    let resolved_plan = resolve::finish(planning, resolved_draft).await.map_err(unwrap_source)?;
+    let resolved_plan = resolve::finish(planning, resolved_draft).await?;
     if let Method::Containerfile(reasons) = &resolved_plan.plan.method {
         return Ok(needs_containerfile(reasons));
     }

@@ -5,7 +5,6 @@ mod direct;
 mod push;
 mod result_reporter;
 
-use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
@@ -13,7 +12,7 @@ use tokio::task::spawn_blocking;
 use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::resolve::{InPod, PodInputs, Settings};
-use crate::cli::{ExitCode, input};
+use crate::cli::{ExitCode, Failure, Result, input};
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Trees};
 use mosb_build::result::Step;
 use mosb_controller::sidecar::{self, SidecarConfig};
@@ -54,8 +53,8 @@ pub async fn in_pod(context: &CliContext, part: &InPod, settings: &Settings) -> 
 /// # Errors
 /// It could not be told.
 pub async fn wait_for_done(post: &SidecarConfig) -> Result<()> {
-    let mut terminated = signal(SignalKind::terminate())?;
-    let mut interrupted = signal(SignalKind::interrupt())?;
+    let mut terminated = signal(SignalKind::terminate()).map_err(Error::System)?;
+    let mut interrupted = signal(SignalKind::interrupt()).map_err(Error::System)?;
     let stop = async {
         tokio::select! {
             _ = terminated.recv() => {}
@@ -73,9 +72,9 @@ async fn read_request(inputs: &PodInputs, method: MethodChoice) -> Result<resolv
         let config = input::mounted_config(&folder)?;
         let containerfile = containerfile.as_deref().map(input::containerfile);
         let trust_bundle = trust_bundle.as_deref().map(input::trust_bundle);
-        anyhow::Ok((config, containerfile.transpose()?, trust_bundle.transpose()?))
+        Ok::<_, Failure>((config, containerfile.transpose()?, trust_bundle.transpose()?))
     });
-    let (config, containerfile, trust_bundle) = read.await.context("reading stopped")??;
+    let (config, containerfile, trust_bundle) = read.await.map_err(Error::stopped("reading"))??;
     Ok(resolve::BuildRequest {
         config,
         base: Some(Source::Registry(inputs.base.clone().into())),
@@ -109,11 +108,9 @@ async fn plan_to_run(context: &CliContext, inputs: &PodInputs) -> Result<resolve
     let request = read_request(inputs, MethodChoice::Containerfile).await?;
     let on_step = |step: &str| context.progress.step(step);
     let planning = plan_context(context, None, &on_step);
-    let resolved_draft = resolve::draft(planning, request).await;
-    let resolved_draft =
-        of_build(resolved_draft.map_err(super::make_plan::unwrap_source)?, &inputs.build)?;
-    let planned = resolve::finish(planning, resolved_draft).await;
-    planned.map_err(super::make_plan::unwrap_source)
+    let resolved_draft = resolve::draft(planning, request).await?;
+    let resolved_draft = of_build(resolved_draft, &inputs.build)?;
+    Ok(resolve::finish(planning, resolved_draft).await?)
 }
 
 fn plan_context<'a>(

@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::Result;
-
 use super::plan_to_run;
 use super::result_reporter::{ResultReporter, millis};
+use crate::cli::Result;
 use crate::cli::commands::build::tag_moved;
 use crate::cli::context::CliContext;
 use crate::cli::resolve::PodInputs;

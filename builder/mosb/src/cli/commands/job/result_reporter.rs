@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use anyhow::{Error, Result};
-
 use crate::cli::resolve::{PodInputs, Settings};
-use crate::cli::{ExitCode, Failure, output};
+use crate::cli::{ExitCode, Failure, Result, output};
 use mosb_build::Redactor;
 use mosb_build::exec;
 use mosb_build::result::{JobResult, Outcome, Step};
@@ -120,13 +118,13 @@ impl ResultReporter {
         Ok(text)
     }
 
-    fn failed(&self, error: &Error) -> Outcome {
-        let failure = Failure::of(error);
-        let program = program(error);
+    fn failed(&self, failure: &Failure) -> Outcome {
+        let program = program(failure);
         let want = program.and_then(|program| Shortage::of(last_output(program), &oom_counts()));
         let (message, last_lines) = match program.and_then(last_output) {
             Some(last) => {
-                let told = failure.message.split("; its last output:").next();
+                let message = failure.message();
+                let told = message.split("; its last output:").next();
                 let remedy = want.map(Shortage::remedy).unwrap_or_default();
                 let lines = last.lines().map(|line| self.secrets.redact(line));
                 let message = format!("{}{remedy}", told.unwrap_or_default());
@@ -136,8 +134,8 @@ impl ResultReporter {
         };
         Outcome::Failed {
             step: self.step,
-            class: class(&failure, program, want),
-            reason: failure.code.to_owned(),
+            class: class(failure, program, want),
+            reason: failure.code().to_owned(),
             message: self.secrets.redact(&message),
             last_lines,
             push: self.push.get().map(|began| millis(began.elapsed())),
@@ -148,7 +146,7 @@ impl ResultReporter {
 /// What the controller should do. It differs from the exit code where a pod differs from a user's machine: its disk, its files
 /// and its command line are not the user's doing, and its credentials are.
 fn class(failure: &Failure, program: Option<&exec::Error>, want: Option<Shortage>) -> ErrorClass {
-    match (failure.code, program) {
+    match (failure.code(), program) {
         _ if want == Some(Shortage::Memory) => ErrorClass::Rejected,
         // There may be room on another node, or later.
         _ if want == Some(Shortage::Disk) => ErrorClass::Transient,
@@ -167,7 +165,7 @@ fn class(failure: &Failure, program: Option<&exec::Error>, want: Option<Shortage
             | "payload-content" | "payload-bomb",
             _,
         ) => ErrorClass::Internal,
-        _ => failure.class,
+        _ => failure.class(),
     }
 }
 
@@ -216,8 +214,8 @@ fn oom_counts() -> Vec<String> {
 }
 
 /// The program that failed, if one did.
-fn program(error: &Error) -> Option<&exec::Error> {
-    match error.downcast_ref()? {
+fn program(failure: &Failure) -> Option<&exec::Error> {
+    match failure.downcast_ref()? {
         mosb_build::Error::Buildah(error) => error.program(),
         _ => None,
     }
@@ -252,7 +250,7 @@ mod tests {
     use super::*;
     use std::process::ExitStatus;
 
-    fn program(action: &str, status: i32) -> Error {
+    fn program(action: &str, status: i32) -> Failure {
         let error = exec::Error::Failed {
             program: "buildah".to_owned(),
             action: action.to_owned(),
@@ -262,7 +260,7 @@ mod tests {
         mosb_build::Error::from(mosb_build::buildah::Error::from(error)).into()
     }
 
-    fn registry(status: u16) -> Error {
+    fn registry(status: u16) -> Failure {
         let message = mosb_registry::RegistryMessage::default();
         match status {
             403 => mosb_registry::Error::Denied {
@@ -322,7 +320,6 @@ mod tests {
                 ErrorClass::Internal,
                 "other-build",
             ),
-            ("unforeseen", anyhow::anyhow!("x"), ErrorClass::Internal, "internal"),
         ] {
             let reporter = ResultReporter {
                 build: "worker-0123456789abcdef0123456789abcdef".parse().unwrap(),
@@ -344,7 +341,7 @@ mod tests {
         }
     }
 
-    fn program_failed(error: &Error) -> bool {
+    fn program_failed(error: &Failure) -> bool {
         super::program(error).is_some()
     }
 }
