@@ -3,30 +3,25 @@
 use std::collections::HashSet;
 
 use super::clean_path::check_path;
-use super::fields::Object;
+use super::object::Object;
 use super::version::SpecVersion;
 
-/// Reads `storage.disks`: their devices.
-pub(super) fn disks(storage: &mut Object<'_, '_>) -> Vec<String> {
-    storage.each("disks", |o| {
-        let device = o.text("device").unwrap_or_default();
-        o.truth("wipeTable");
-        let partitions = o.each("partitions", partition);
-        if o.sound() {
-            match check_path(device) {
-                Err(_) if device.is_empty() => {
-                    o.problem("device", "bad-disk", "a disk needs a device")
+/// Checks one of `storage.disks`; returns its device.
+pub(super) fn disk(o: &Object<'_, '_>) -> String {
+    let device = o.text("device").unwrap_or_default();
+    let partitions = o.each("partitions", partition);
+    if o.is_readable() {
+        match check_path(device) {
+            Err(_) if device.is_empty() => o.problem("device", "bad-disk", "a disk needs a device"),
+            checked => {
+                if let Err(message) = checked {
+                    o.problem("device", "bad-disk", message);
                 }
-                checked => {
-                    if let Err(message) = checked {
-                        o.problem("device", "bad-disk", message);
-                    }
-                    check_partitions(o, &partitions);
-                }
+                check_partitions(o, &partitions);
             }
         }
-        device.to_owned()
-    })
+    }
+    device.to_owned()
 }
 
 /// What is compared between the partitions of a disk.
@@ -47,16 +42,12 @@ impl Partition<'_> {
     }
 }
 
-fn partition<'v>(o: &mut Object<'v, '_>) -> Partition<'v> {
+fn partition<'v>(o: &Object<'v, '_>) -> Partition<'v> {
     let (label, guid, type_guid) = (o.text("label"), o.text("guid"), o.text("typeGuid"));
-    let number = o.number("number").unwrap_or(0);
-    let (size, start) = (o.number("sizeMiB"), o.number("startMiB"));
-    let should_exist = o.truth("shouldExist");
-    o.truth("wipePartitionEntry");
-    if o.has("resize", SpecVersion::V3_2) {
-        o.truth("resize");
-    }
-    if o.sound() {
+    let number = o.integer("number").unwrap_or(0);
+    let (size, start) = (o.integer("sizeMiB"), o.integer("startMiB"));
+    let should_exist = o.bool("shouldExist");
+    if o.is_readable() {
         let guids = [guid, type_guid].into_iter().flatten().any(|g| !g.is_empty());
         if should_exist == Some(false)
             && (label.is_some() || guids || start.is_some() || size.is_some())
@@ -132,94 +123,83 @@ fn check_partitions(disk: &Object<'_, '_>, partitions: &[Partition<'_>]) {
     }
 }
 
-/// Reads `storage.raid`: the names of arrays.
-pub(super) fn raid(storage: &mut Object<'_, '_>) -> Vec<String> {
-    storage.each("raid", |o| {
-        let name = o.text("name").unwrap_or_default();
-        let (level, spares) = (o.text("level").unwrap_or_default(), o.number("spares"));
-        let devices = o.texts("devices");
-        o.texts("options");
-        if o.sound() {
-            match level {
-                "linear" | "raid0" | "0" | "stripe" if spares.unwrap_or(0) != 0 => {
-                    o.problem("level", "bad-raid", "has no use for spares; leave them out");
-                }
-                "linear" | "raid0" | "0" | "stripe" | "raid1" | "1" | "mirror" | "raid4" | "4"
-                | "raid5" | "5" | "raid6" | "6" | "raid10" | "10" => {}
-                _ => o.problem(
-                    "level",
-                    "bad-raid",
-                    "must be linear, raid0, raid1, raid4, raid5, raid6 or raid10",
-                ),
+/// Checks one of `storage.raid`; returns its name.
+pub(super) fn raid(o: &Object<'_, '_>) -> String {
+    let name = o.text("name").unwrap_or_default();
+    let (level, spares) = (o.text("level").unwrap_or_default(), o.integer("spares"));
+    let devices = o.texts("devices");
+    if o.is_readable() {
+        match level {
+            "linear" | "raid0" | "0" | "stripe" if spares.unwrap_or(0) != 0 => {
+                o.problem("level", "bad-raid", "has no use for spares; leave them out");
             }
-            if devices.is_empty() {
-                o.problem("devices", "bad-raid", "an array needs devices");
-            }
-            for (index, device) in devices.iter().enumerate() {
-                if let Err(message) = check_path(device) {
-                    o.problem_in("devices", index, "bad-raid", message);
-                }
-            }
-            o.no_duplicates("devices", devices);
+            "linear" | "raid0" | "0" | "stripe" | "raid1" | "1" | "mirror" | "raid4" | "4"
+            | "raid5" | "5" | "raid6" | "6" | "raid10" | "10" => {}
+            _ => o.problem(
+                "level",
+                "bad-raid",
+                "must be linear, raid0, raid1, raid4, raid5, raid6 or raid10",
+            ),
         }
-        name.to_owned()
-    })
+        if devices.is_empty() {
+            o.problem("devices", "bad-raid", "an array needs devices");
+        }
+        for (index, device) in devices.iter().enumerate() {
+            if let Err(message) = check_path(device) {
+                o.problem_in("devices", index, "bad-raid", message);
+            }
+        }
+    }
+    name.to_owned()
 }
 
-/// Reads `storage.filesystems`: their devices.
-pub(super) fn filesystems(storage: &mut Object<'_, '_>) -> Vec<String> {
-    storage.each("filesystems", |o| {
-        let device = o.text("device").unwrap_or_default();
-        let [format, label, path, uuid] = ["format", "label", "path", "uuid"]
-            .map(|key| o.text(key).filter(|text| !text.is_empty()));
-        let wipe = o.truth("wipeFilesystem") == Some(true);
-        let options = !o.texts("options").is_empty();
-        let mount_options =
-            o.has("mountOptions", SpecVersion::V3_1) && !o.texts("mountOptions").is_empty();
-        if !o.sound() {
-            return device.to_owned();
+/// Checks one of `storage.filesystems`; returns its device.
+pub(super) fn filesystem(o: &Object<'_, '_>) -> String {
+    let device = o.text("device").unwrap_or_default();
+    let [format, label, path, uuid] =
+        ["format", "label", "path", "uuid"].map(|key| o.text(key).filter(|text| !text.is_empty()));
+    let wipe = o.bool("wipeFilesystem") == Some(true);
+    let options = !o.texts("options").is_empty();
+    let mount_options = !o.texts("mountOptions").is_empty();
+    if !o.is_readable() {
+        return device.to_owned();
+    }
+    for (key, path) in [("device", Some(device)), ("path", path)] {
+        if let Some(Err(message)) = path.map(check_path) {
+            o.problem(key, "bad-filesystem", message);
         }
-        for (key, path) in [("device", Some(device)), ("path", path)] {
-            if let Some(Err(message)) = path.map(check_path) {
-                o.problem(key, "bad-filesystem", message);
-            }
-        }
-        let version = o.version();
-        let longest_label = match format {
-            None => {
-                if [label, path, uuid].iter().any(Option::is_some)
-                    || wipe
-                    || options
-                    || mount_options
-                {
-                    o.problem(
-                        "format",
-                        "bad-filesystem",
-                        "is needed for anything else to be said of the file system",
-                    );
-                }
-                None
-            }
-            Some("ext4") => Some(16),
-            Some("btrfs") => Some(256),
-            Some("xfs") => Some(12),
-            Some("swap") => Some(15),
-            Some("vfat") => Some(11),
-            Some("none") if version >= SpecVersion::V3_3 => None,
-            Some(_) => {
+    }
+    let version = o.version();
+    let longest_label = match format {
+        None => {
+            if [label, path, uuid].iter().any(Option::is_some) || wipe || options || mount_options {
                 o.problem(
                     "format",
                     "bad-filesystem",
-                    "must be ext4, btrfs, xfs, swap or vfat, or, since spec 3.3.0, none",
+                    "is needed for anything else to be said of the file system",
                 );
-                None
             }
-        };
-        if let (Some(longest), Some(label)) = (longest_label, label)
-            && label.len() > longest
-        {
-            o.problem("label", "bad-filesystem", format!("must be at most {longest} bytes"));
+            None
         }
-        device.to_owned()
-    })
+        Some("ext4") => Some(16),
+        Some("btrfs") => Some(256),
+        Some("xfs") => Some(12),
+        Some("swap") => Some(15),
+        Some("vfat") => Some(11),
+        Some("none") if version >= SpecVersion::V3_3 => None,
+        Some(_) => {
+            o.problem(
+                "format",
+                "bad-filesystem",
+                "must be ext4, btrfs, xfs, swap or vfat, or, since spec 3.3.0, none",
+            );
+            None
+        }
+    };
+    if let (Some(longest), Some(label)) = (longest_label, label)
+        && label.len() > longest
+    {
+        o.problem("label", "bad-filesystem", format!("must be at most {longest} bytes"));
+    }
+    device.to_owned()
 }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::error::Error;
+use super::normalize::prune;
 use super::remote_sources::RemoteSources;
-use super::schema::{self, Items, Key, Kind, Object};
 use super::upgrade::upgrade;
 use super::v2;
 use super::version::{Spec, SpecVersion};
@@ -63,21 +63,19 @@ impl Document {
     /// ```
     pub fn read(config: &Value) -> Result<ReadDocument, Error> {
         let spec = super::header::spec(config)?;
-        let (mut shaped, warnings) = match spec {
+        let (mut normalized, warnings) = match spec {
             Spec::V3(version) => {
-                let mut warnings = super::judge(config, version, RemoteSources::Allowed)?.warnings;
-                let mut shaped = known(config, &schema::CONFIG, version);
-                warnings.extend(upgrade(&mut shaped, version));
-                (shaped, warnings)
+                let mut checked = super::check(config, version, RemoteSources::Allowed)?;
+                checked.warnings.extend(upgrade(&mut checked.normalized, version));
+                (checked.normalized, checked.warnings)
             }
             Spec::V2(_) => {
                 let translated = v2::translate(config)?;
-                let shaped = known(&translated.config, &schema::CONFIG, SpecVersion::V3_5);
-                (shaped, translated.warnings)
+                (translated.config, translated.warnings)
             }
         };
-        prune(&mut shaped);
-        Ok(ReadDocument { document: Self(shaped), spec, warnings })
+        prune(&mut normalized);
+        Ok(ReadDocument { document: Self(normalized), spec, warnings })
     }
 
     /// The version that it is in the shape of: 3.5.0, or 3.6.0.
@@ -115,57 +113,11 @@ impl fmt::Debug for Document {
     }
 }
 
-/// The fields that `version` has, as the spec spells them, with what they are found by. `value` has the right types.
-fn known(value: &Value, object: &'static Object, version: SpecVersion) -> Value {
-    let mut fields = Map::new();
-    if let Key::Name(key) = object.key {
-        fields.insert(key.to_owned(), Value::from(""));
-    }
-    for (key, value) in value.as_object().into_iter().flatten() {
-        let Some(field) = object.field(key).filter(|field| field.since <= version) else {
-            continue;
-        };
-        let value = match (field.kind, value) {
-            (_, Value::Null) => continue,
-            (Kind::Object(of), object) => known(object, of, version),
-            (Kind::List(Items::Objects(of), _), Value::Array(items)) => {
-                items.iter().map(|item| known(item, of, version)).collect()
-            }
-            // Go reads null in a list of strings as an empty one.
-            (Kind::List(..), Value::Array(items)) => {
-                items.iter().map(|item| Value::from(item.as_str().unwrap_or_default())).collect()
-            }
-            (Kind::Scalar | Kind::List(..), scalar) => scalar.clone(),
-        };
-        fields.insert(field.name.to_owned(), value);
-    }
-    // To Ignition this number is as good as none.
-    if object.key == Key::Partition && fields.get("number").and_then(Value::as_i64) == Some(0) {
-        fields.remove("number");
-    }
-    Value::Object(fields)
-}
-
-/// Takes away empty objects and lists, but for the entries of lists.
-pub(super) fn prune(value: &mut Value) {
-    match value {
-        Value::Object(fields) => fields.retain(|_, field| {
-            prune(field);
-            match field {
-                Value::Object(fields) => !fields.is_empty(),
-                Value::Array(items) => !items.is_empty(),
-                _ => true,
-            }
-        }),
-        Value::Array(items) => items.iter_mut().for_each(prune),
-        _ => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::parse;
+    use crate::schema::{Field, Items, Kind, Object, SPEC3};
     use mosb_types::Diagnostic as _;
 
     fn read(version: &str, mut config: Value) -> Result<ReadDocument, Error> {
@@ -182,14 +134,7 @@ mod tests {
     fn everything(object: &'static Object, version: SpecVersion) -> Value {
         let sample = |name: &str| match name {
             "path" | "device" | "devices" => json!("/dev/a"),
-            "number" | "sizeMiB" | "startMiB" | "mode" | "gid" | "uid" | "spares" => json!(1),
-            "httpResponseHeaders" | "httpTotal" | "threshold" => json!(1),
-            "shouldExist" | "resize" | "wipePartitionEntry" | "wipeTable" | "system" => json!(true),
-            "noCreateHome" | "noLogInit" | "noUserGroup" | "needsNetwork" | "tpm2" => json!(true),
-            "wipeFilesystem" | "wipeVolume" | "discard" | "enabled" | "mask" => json!(true),
-            "overwrite" | "hard" => json!(true),
             "contents" => json!(""),
-            "id" => json!(1),
             "level" => json!("raid1"),
             "format" => json!("ext4"),
             "compression" => json!("gzip"),
@@ -200,10 +145,12 @@ mod tests {
             "advertisement" => json!("{}"),
             _ => json!("x"),
         };
-        let fields = object.fields.iter().filter(|f| f.since <= version);
-        let value = |field: &'static schema::Field| {
+        let fields = object.fields.iter().filter(|f| f.since <= Spec::V3(version));
+        let value = |field: &'static Field| {
             let value = match field.kind {
-                Kind::Scalar => sample(field.name),
+                Kind::String => sample(field.name),
+                Kind::Integer => json!(1),
+                Kind::Bool => json!(true),
                 Kind::Object(of) => everything(of, version),
                 Kind::List(Items::Objects(of), _) => json!([everything(of, version)]),
                 Kind::List(..) => json!([sample(field.name)]),
@@ -215,7 +162,7 @@ mod tests {
 
     /// The same config, without what can't stand together with something else.
     fn valid(version: SpecVersion) -> Value {
-        let mut config = everything(&schema::CONFIG, version);
+        let mut config = everything(&SPEC3, version);
         for list in ["directories", "files", "links"] {
             let node = &mut config["storage"][list][0];
             node["path"] = json!(format!("/{list}"));
@@ -246,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_fields_is_what_the_readers_read() {
+    fn every_field_of_the_table_is_read_in_the_versions_that_have_it() {
         for version in SpecVersion::ALL {
             let config = valid(version);
             let read = Document::read(&config).unwrap();
@@ -264,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_counts_since_the_version_that_the_readers_say() {
+    fn fields_that_are_newer_than_the_version_are_left_out() {
         for version in SpecVersion::ALL {
             let mut newest = valid(SpecVersion::V3_6);
             newest["ignition"]["version"] = json!(version.as_str());

@@ -58,13 +58,14 @@ mod data_url;
 mod disks;
 mod document;
 mod error;
-mod fields;
 mod file_defaults;
 mod header;
 mod left;
 mod luks;
 mod machine;
 mod merge;
+mod normalize;
+mod object;
 mod places;
 mod remote_sources;
 mod resource;
@@ -93,10 +94,11 @@ pub use merge::{Merged, Merger, Provenance};
 pub use snapshot::{Contents, Reference, Resolution};
 pub use version::{Spec, SpecV2, SpecVersion};
 
-use fields::Object;
 use mosb_types::Finding;
+use normalize::normalize;
+use object::Object;
 use remote_sources::RemoteSources;
-use sink::{At, Sink};
+use sink::Sink;
 
 /// A config that holds, and what its author may want to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,31 +124,40 @@ pub struct Parsed {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn parse(config: &serde_json::Value) -> Result<Parsed, Error> {
-    judge(config, header::version(config)?, RemoteSources::Refused)
+    let checked = check(config, header::version(config)?, RemoteSources::Refused)?;
+    Ok(Parsed { config: checked.config, warnings: checked.warnings })
 }
 
-/// Reads a config by the rules of `version`.
-fn judge(
+/// A valid config in both its forms.
+struct Checked {
+    /// Normalized by the table of its version.
+    normalized: serde_json::Value,
+    config: Config,
+    warnings: Vec<Finding>,
+}
+
+/// Checks a config by the rules of `version`.
+fn check(
     config: &serde_json::Value,
     version: SpecVersion,
     remote: RemoteSources,
-) -> Result<Parsed, Error> {
+) -> Result<Checked, Error> {
     let sink = Sink::new(version, remote);
-    let mut root = Object::new(&sink, At::root(), config.as_object(), None);
-    header::read(&mut root);
-    let kernel_arguments = machine::kernel_arguments(&mut root);
-    let passwd = machine::passwd(&mut root);
-    let storage = storage::read(&mut root);
-    let systemd = systemd::read(&mut root);
-    let sound = root.sound();
-    root.finish();
+    let normalized = normalize(config, &schema::SPEC3, &sink);
+    let root = Object::root(&sink, &schema::SPEC3, &normalized);
+    header::check(&root);
+    let kernel_arguments = machine::kernel_arguments(&root);
+    let passwd = machine::passwd(&root);
+    let storage = storage::read(&root);
+    let systemd = systemd::read(&root);
     // Indices in the lists below are those of the config only if no entry had to be left out.
-    if sound {
+    if root.is_readable() {
         places::check(&sink, &storage, &systemd);
     }
     let (problems, warnings) = sink.into_findings();
     if !problems.is_empty() {
         return Err(Error::Invalid { problems });
     }
-    Ok(Parsed { config: Config { version, kernel_arguments, passwd, storage, systemd }, warnings })
+    let config = Config { version, kernel_arguments, passwd, storage, systemd };
+    Ok(Checked { normalized, config, warnings })
 }

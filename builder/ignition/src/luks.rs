@@ -2,124 +2,92 @@
 
 use super::clean_path::check_path;
 use super::error::shown;
-use super::fields::Object;
+use super::object::Object;
 use super::remote_sources::RemoteSources;
 use super::resource;
 use super::url;
 use super::version::SpecVersion;
 
-/// Reads `storage.luks`: the names of volumes.
-pub(super) fn read(storage: &mut Object<'_, '_>) -> Vec<String> {
-    if !storage.has("luks", SpecVersion::V3_2) {
-        return Vec::new();
-    }
-    storage.each("luks", |o| {
-        let name = o.text("name").unwrap_or_default();
-        let (device, label) =
-            (o.text("device").unwrap_or_default(), o.text("label").unwrap_or_default());
-        o.text("uuid");
-        o.truth("wipeVolume");
-        o.texts("options");
-        if o.has("discard", SpecVersion::V3_4) {
-            o.truth("discard");
-        }
-        let open_options = if o.has("openOptions", SpecVersion::V3_4) {
-            o.texts("openOptions")
-        } else {
-            Vec::new()
-        };
-        let mut key_file = o.object("keyFile");
-        // The machine fetches it, not the build.
-        let key = resource::read(&mut key_file, RemoteSources::Allowed).source.unwrap_or_default();
-        key_file.finish();
-        let clevis = clevis(&mut o.object("clevis"));
-        let cex = o.has("cex", SpecVersion::V3_5) && {
-            let mut cex = o.object("cex");
-            let enabled = cex.truth("enabled") == Some(true);
-            cex.finish();
-            enabled
-        };
-        if !o.sound() {
-            return name.to_owned();
-        }
-        if name.contains('/') {
+/// Checks one of `storage.luks`; returns its name.
+pub(super) fn read(o: &Object<'_, '_>) -> String {
+    let text = |key| o.text(key).unwrap_or_default();
+    // The machine fetches it, not the build.
+    let key = resource::read(&o.object("keyFile"), RemoteSources::Allowed).source;
+    let has_key = key.is_some_and(|source| !source.is_empty());
+    let is_bound = is_bound(&o.object("clevis"));
+    if o.is_readable() {
+        if text("name").contains('/') {
             o.problem("name", "bad-luks", "must not hold a slash");
         }
-        if label.len() > 47 {
+        if text("label").len() > 47 {
             o.problem("label", "bad-luks", "must be at most 47 bytes");
         }
-        if let Err(message) = check_path(device) {
+        if let Err(message) = check_path(text("device")) {
             o.problem("device", "bad-luks", message);
         }
-        o.no_duplicates("openOptions", open_options);
-        if cex && clevis {
-            o.problem("cex", "bad-luks", "can't be used with clevis; keep one");
+        if o.object("cex").bool("enabled") == Some(true) {
+            if is_bound {
+                o.problem("cex", "bad-luks", "can't be used with clevis; keep one");
+            }
+            if has_key {
+                o.problem("cex", "bad-luks", "can't be used with a key file; keep one");
+            }
         }
-        if cex && !key.is_empty() {
-            o.problem("cex", "bad-luks", "can't be used with a key file; keep one");
-        }
-        name.to_owned()
-    })
+    }
+    text("name").to_owned()
 }
 
-/// Whether the volume is bound to anything.
-fn clevis(clevis: &mut Object<'_, '_>) -> bool {
-    let tang = clevis.each("tang", tang);
-    let threshold = clevis.number("threshold").unwrap_or(0) != 0;
-    let tpm2 = clevis.truth("tpm2") == Some(true);
+/// Checks `clevis`; returns whether it binds the volume to anything.
+fn is_bound(clevis: &Object<'_, '_>) -> bool {
+    let tang = !clevis.each("tang", check_tang).is_empty();
+    let threshold = clevis.integer("threshold").unwrap_or(0) != 0;
+    let others = tang || threshold || clevis.bool("tpm2") == Some(true);
+    let custom = clevis.object("custom");
+    check_custom(&custom);
+    let has_pin = custom.text("pin").is_some_and(|pin| !pin.is_empty());
     // In spec 3.2 an empty object counted too.
-    let has_custom = clevis.version() == SpecVersion::V3_2 && clevis.given("custom");
-    let mut custom = clevis.object("custom");
-    let [pin, config] = ["pin", "config"].map(|key| custom.text(key).unwrap_or_default());
-    let network =
-        custom.truth("needsNetwork") == Some(true) && custom.version() > SpecVersion::V3_2;
-    if custom.sound() && !(pin.is_empty() && config.is_empty() && !network) {
-        if custom.version() < SpecVersion::V3_6 && !matches!(pin, "tpm2" | "tang" | "sss") {
-            let message =
-                format!("{} must be tpm2, tang or sss; spec 3.6.0 takes others", shown(pin));
-            custom.problem("pin", "bad-luks", message);
-        } else if pin.is_empty() {
-            custom.problem("pin", "bad-luks", "is needed for a pin of one's own");
-        }
-        if config.is_empty() {
-            custom.problem("config", "bad-luks", "is needed for a pin of one's own");
-        }
+    let has_custom = clevis.version() == SpecVersion::V3_2 && clevis.is_set("custom");
+    if clevis.is_readable() && others && (has_custom || has_pin) {
+        clevis.problem_here(
+            "bad-luks",
+            "uses custom together with tpm2, tang or threshold; keep one",
+        );
     }
-    custom.finish();
-    let others = !tang.is_empty() || tpm2 || threshold;
-    if clevis.sound() {
-        clevis.no_duplicates("tang", tang);
-        if others && (has_custom || !pin.is_empty()) {
-            clevis.problem_here(
-                "bad-luks",
-                "uses custom together with tpm2, tang or threshold; keep one",
-            );
-        }
-    }
-    clevis.finish();
-    others || !pin.is_empty()
+    others || has_pin
 }
 
-fn tang<'v>(o: &mut Object<'v, '_>) -> &'v str {
-    let (url, thumbprint) =
-        (o.text("url").unwrap_or_default(), o.text("thumbprint").unwrap_or_default());
-    let advertisement = if o.has("advertisement", SpecVersion::V3_4) {
-        o.text("advertisement").unwrap_or_default()
-    } else {
-        ""
-    };
-    if o.sound() {
-        if !matches!(url::scheme(url).as_deref(), Some("http" | "https")) {
-            o.problem("url", "bad-luks", "must be a URL that begins with http:// or https://");
-        }
-        if thumbprint.is_empty() {
-            o.problem("thumbprint", "bad-luks", "is needed");
-        }
-        if !advertisement.is_empty()
-            && serde_json::from_str::<serde::de::IgnoredAny>(advertisement).is_err()
-        {
-            o.problem("advertisement", "bad-luks", "must be JSON");
-        }
+fn check_custom(custom: &Object<'_, '_>) {
+    let [pin, config] = ["pin", "config"].map(|key| custom.text(key).unwrap_or_default());
+    let network = custom.bool("needsNetwork") == Some(true) && custom.version() > SpecVersion::V3_2;
+    if !custom.is_readable() || (pin.is_empty() && config.is_empty() && !network) {
+        return;
     }
-    url
+    if custom.version() < SpecVersion::V3_6 && !matches!(pin, "tpm2" | "tang" | "sss") {
+        let message = format!("{} must be tpm2, tang or sss; spec 3.6.0 takes others", shown(pin));
+        custom.problem("pin", "bad-luks", message);
+    } else if pin.is_empty() {
+        custom.problem("pin", "bad-luks", "is needed for a pin of one's own");
+    }
+    if config.is_empty() {
+        custom.problem("config", "bad-luks", "is needed for a pin of one's own");
+    }
+}
+
+fn check_tang(o: &Object<'_, '_>) {
+    let text = |key| o.text(key).unwrap_or_default();
+    if !o.is_readable() {
+        return;
+    }
+    if !matches!(url::scheme(text("url")).as_deref(), Some("http" | "https")) {
+        o.problem("url", "bad-luks", "must be a URL that begins with http:// or https://");
+    }
+    if text("thumbprint").is_empty() {
+        o.problem("thumbprint", "bad-luks", "is needed");
+    }
+    let advertisement = text("advertisement");
+    if !advertisement.is_empty()
+        && serde_json::from_str::<serde::de::IgnoredAny>(advertisement).is_err()
+    {
+        o.problem("advertisement", "bad-luks", "must be JSON");
+    }
 }

@@ -3,31 +3,34 @@
 use super::content::{Compression, HashFunction, Resource, Verification};
 use super::data_url::{Body, DataUrlError};
 use super::error::{shown, shown_word};
-use super::fields::Object;
+use super::object::Object;
 use super::remote_sources::RemoteSources;
 use super::url;
 use super::version::SpecVersion;
 
 /// Reads contents from the fields of `o`.
-pub(super) fn read(o: &mut Object<'_, '_>, remote: RemoteSources) -> Resource {
-    let compression = read_compression(o);
-    let source = read_source(o, remote);
-    let may_be_verified = source.is_some() || !o.sound();
-    let verification = read_verification(o, may_be_verified);
-    Resource { source, compression, verification }
-}
-
-/// Reads a reference to a config or to a certificate: contents, but with fewer fields and rules in spec 3.0.
-pub(super) fn read_reference(o: &mut Object<'_, '_>, remote: RemoteSources) -> Resource {
-    if o.has("compression", SpecVersion::V3_1) {
-        return read(o, remote);
+pub(super) fn read(o: &Object<'_, '_>, remote: RemoteSources) -> Resource {
+    let resource = read_reference(o, remote);
+    if o.version() < SpecVersion::V3_1 {
+        refuse_hash_without_source(o);
     }
-    let source = read_source(o, remote);
-    let verification = read_verification(o, true);
-    Resource { source, compression: Compression::None, verification }
+    resource
 }
 
-fn read_compression(o: &mut Object<'_, '_>) -> Compression {
+/// Reads a reference to a config or to a certificate: in spec 3.0.0, its hash needs no source.
+pub(super) fn read_reference(o: &Object<'_, '_>, remote: RemoteSources) -> Resource {
+    let source = o.text("source");
+    let compression = read_compression(o);
+    check_source(o, source.unwrap_or_default(), remote);
+    check_headers(o);
+    let verification = read_verification(&o.object("verification"));
+    if o.version() >= SpecVersion::V3_1 {
+        refuse_hash_without_source(o);
+    }
+    Resource { source: source.map(str::to_owned), compression, verification }
+}
+
+fn read_compression(o: &Object<'_, '_>) -> Compression {
     match o.text("compression") {
         None | Some("") => Compression::None,
         Some("gzip") => Compression::Gzip,
@@ -37,17 +40,6 @@ fn read_compression(o: &mut Object<'_, '_>) -> Compression {
             Compression::None
         }
     }
-}
-
-fn read_source(o: &mut Object<'_, '_>, remote: RemoteSources) -> Option<String> {
-    let source = o.text("source");
-    if let Some(source) = source {
-        check_source(o, source, remote);
-    }
-    if o.has("httpHeaders", SpecVersion::V3_1) {
-        read_headers(o, source.unwrap_or_default());
-    }
-    source.map(str::to_owned)
 }
 
 fn check_source(o: &Object<'_, '_>, source: &str, remote: RemoteSources) {
@@ -106,26 +98,24 @@ fn check_source(o: &Object<'_, '_>, source: &str, remote: RemoteSources) {
     }
 }
 
-fn read_headers(o: &mut Object<'_, '_>, source: &str) {
-    let names = o.each("httpHeaders", |header| {
-        let (name, value) = (header.text("name").unwrap_or_default(), header.text("value"));
-        if header.sound() && name.is_empty() {
+fn check_headers(o: &Object<'_, '_>) {
+    let headers = o.each("httpHeaders", |header| {
+        if header.is_readable() && header.text("name").unwrap_or_default().is_empty() {
             header.problem("name", "bad-source", "a header needs a name");
         }
-        if value == Some("") {
+        if header.text("value") == Some("") {
             header.problem(
                 "value",
                 "bad-source",
                 "a header's value must not be empty; leave it out to remove the header",
             );
         }
-        name
     });
-    if names.is_empty() || !o.sound() {
-        return;
-    }
-    o.no_duplicates("httpHeaders", names);
-    if !matches!(url::scheme(source).as_deref(), Some("http" | "https")) {
+    let scheme = url::scheme(o.text("source").unwrap_or_default());
+    if !headers.is_empty()
+        && o.is_readable()
+        && !matches!(scheme.as_deref(), Some("http" | "https"))
+    {
         o.problem(
             "httpHeaders",
             "bad-source",
@@ -134,23 +124,26 @@ fn read_headers(o: &mut Object<'_, '_>, source: &str) {
     }
 }
 
-fn read_verification(o: &mut Object<'_, '_>, has_source: bool) -> Option<Verification> {
-    let mut verification = o.object("verification");
-    let hash = verification.text("hash");
-    let read = hash.map(|hash| read_hash(hash, verification.version()));
-    if let (Some(hash), Some(Err((code, message)))) = (hash, &read) {
-        let message = format!("{} {message}", shown_hash(hash));
-        verification.problem("hash", code, message);
+fn read_verification(verification: &Object<'_, '_>) -> Option<Verification> {
+    let hash = verification.text("hash")?;
+    match read_hash(hash, verification.version()) {
+        Ok(read) => Some(read),
+        Err((code, message)) => {
+            verification.problem("hash", code, format!("{} {message}", shown_hash(hash)));
+            None
+        }
     }
-    if hash.is_some() && !has_source {
+}
+
+fn refuse_hash_without_source(o: &Object<'_, '_>) {
+    let verification = o.object("verification");
+    if verification.is_set("hash") && !o.is_set("source") && o.is_readable() {
         verification.problem(
             "hash",
             "bad-verification",
             "there is no source to verify; give one, or no hash",
         );
     }
-    verification.finish();
-    read.and_then(Result::ok)
 }
 
 /// A hash as a message may carry it: its function and its length, for it may be that of a secret.

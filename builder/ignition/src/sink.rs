@@ -1,4 +1,4 @@
-//! Where the findings of one reading are collected, and how the places they are about are written.
+//! Where the findings of one reading are collected, and the places that they are about.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -8,14 +8,14 @@ use super::remote_sources::RemoteSources;
 use super::version::Spec;
 use mosb_types::Finding;
 
-/// Collects what is wrong and what is odd, while a config is read.
+/// Collects problems and warnings while a config is read.
 #[derive(Debug)]
 pub(super) struct Sink {
     pub spec: Spec,
     pub remote: RemoteSources,
     problems: RefCell<Vec<Finding>>,
     warnings: RefCell<Vec<Finding>>,
-    unread: Cell<usize>,
+    unreadable: Cell<usize>,
 }
 
 impl Sink {
@@ -25,7 +25,7 @@ impl Sink {
             remote,
             problems: RefCell::default(),
             warnings: RefCell::default(),
-            unread: Cell::new(0),
+            unreadable: Cell::new(0),
         }
     }
 
@@ -37,19 +37,14 @@ impl Sink {
         push(&self.warnings, warning);
     }
 
+    /// Problems and warnings.
     pub fn into_findings(self) -> (Vec<Finding>, Vec<Finding>) {
         (self.problems.into_inner(), self.warnings.into_inner())
     }
 
-    /// How many values had the wrong type so far.
-    pub fn unread_so_far(&self) -> usize {
-        self.unread.get()
-    }
-
-    /// A value could not be read at all.
-    pub fn unread(&self, problem: Finding) {
-        self.unread.set(self.unread.get() + 1);
-        self.problem(problem);
+    /// How many values could not be read so far.
+    pub fn unreadable(&self) -> usize {
+        self.unreadable.get()
     }
 }
 
@@ -60,11 +55,13 @@ fn push(findings: &RefCell<Vec<Finding>>, finding: Finding) {
     }
 }
 
-/// A place in the config, written as `storage.files[3].path`.
+/// A place in the config, written as `storage.files[3].path`, and the sink of its findings.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct At<'p> {
-    parent: Option<&'p At<'p>>,
+pub(super) struct Place<'p> {
+    pub sink: &'p Sink,
+    parent: Option<&'p Place<'p>>,
     step: Step<'p>,
+    image_path: Option<&'p str>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -74,22 +71,49 @@ enum Step<'p> {
     Index(usize),
 }
 
-impl<'p> At<'p> {
+impl<'p> Place<'p> {
     /// The config itself.
-    pub fn root() -> Self {
-        At { parent: None, step: Step::Root }
+    pub fn root(sink: &'p Sink) -> Self {
+        Place { sink, parent: None, step: Step::Root, image_path: None }
     }
 
-    pub fn key(&'p self, key: &'p str) -> At<'p> {
-        At { parent: Some(self), step: Step::Key(key) }
+    pub fn key(&'p self, key: &'p str) -> Place<'p> {
+        Place { parent: Some(self), step: Step::Key(key), ..*self }
     }
 
-    pub fn index(&'p self, index: usize) -> At<'p> {
-        At { parent: Some(self), step: Step::Index(index) }
+    pub fn index(&'p self, index: usize) -> Place<'p> {
+        Place { parent: Some(self), step: Step::Index(index), ..*self }
+    }
+
+    /// The same place; its findings, and those of the places in it, are about this path in the image.
+    pub fn about(self, image_path: Option<&'p str>) -> Self {
+        Self { image_path: image_path.or(self.image_path), ..self }
+    }
+
+    pub fn problem(&self, code: &'static str, message: impl Into<String>) {
+        self.sink.problem(self.finding(code, message));
+    }
+
+    pub fn warn(&self, code: &'static str, message: impl Into<String>) {
+        self.sink.warn(self.finding(code, message));
+    }
+
+    /// A problem that leaves no value to check.
+    pub fn unreadable(&self, code: &'static str, message: impl Into<String>) {
+        self.sink.unreadable.set(self.sink.unreadable() + 1);
+        self.problem(code, message);
+    }
+
+    fn finding(&self, code: &'static str, message: impl Into<String>) -> Finding {
+        let finding = Finding::new(code, message).object(self.to_string());
+        match self.image_path {
+            Some(path) => finding.path(path),
+            None => finding,
+        }
     }
 }
 
-impl fmt::Display for At<'_> {
+impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = self.parent.is_some_and(|p| !matches!(p.step, Step::Root));
         if let Some(parent) = self.parent {

@@ -4,8 +4,8 @@ use super::clean_path::check_path;
 use super::config::{Directory, File, Link, Owner, Storage};
 use super::content::Resource;
 use super::disks;
-use super::fields::Object;
 use super::luks;
+use super::object::Object;
 use super::resource;
 use super::version::SpecVersion;
 
@@ -17,58 +17,37 @@ pub(super) const WHITEOUT: &str = ".wh.";
 const PATH_MAX: usize = 4095;
 
 /// Reads the section.
-pub(super) fn read(root: &mut Object<'_, '_>) -> Storage {
-    let mut storage = root.object("storage");
-    let read = Storage {
+pub(super) fn read(root: &Object<'_, '_>) -> Storage {
+    let storage = root.object("storage");
+    Storage {
         directories: storage.each("directories", directory),
         files: storage.each("files", file),
         links: storage.each("links", link),
-        disks: disks::disks(&mut storage),
-        raid: disks::raid(&mut storage),
-        filesystems: disks::filesystems(&mut storage),
-        luks: luks::read(&mut storage),
-    };
-    if storage.sound() {
-        storage.no_duplicates_among([
-            ("directories", read.directories.iter().map(|d| d.path.as_str()).collect::<Vec<_>>()),
-            ("files", read.files.iter().map(|f| f.path.as_str()).collect()),
-            ("links", read.links.iter().map(|l| l.path.as_str()).collect()),
-        ]);
-        for (key, names) in [
-            ("disks", &read.disks),
-            ("filesystems", &read.filesystems),
-            ("luks", &read.luks),
-            ("raid", &read.raid),
-        ] {
-            storage.no_duplicates(key, names.iter().map(String::as_str));
-        }
+        disks: storage.each("disks", disks::disk),
+        raid: storage.each("raid", disks::raid),
+        filesystems: storage.each("filesystems", disks::filesystem),
+        luks: storage.each("luks", luks::read),
     }
-    storage.finish();
-    read
 }
 
-fn file(o: &mut Object<'_, '_>) -> File {
+fn file(o: &Object<'_, '_>) -> File {
     let path = node_path(o, true);
     let (user, group) = (owner(o, "user"), owner(o, "group"));
     let mode = mode(o);
-    let mut contents = o.object("contents");
-    let remote = contents.remote();
-    let given = resource::read(&mut contents, remote);
-    contents.finish();
+    let contents = resource::read(&o.object("contents"), o.remote());
     let append = o.each("append", append);
-    let overwrite = o.truth("overwrite");
-    if o.sound() && overwrite == Some(true) && given.source.is_none() {
+    let overwrite = o.bool("overwrite");
+    if o.is_readable() && overwrite == Some(true) && contents.source.is_none() {
         let message = "the file would be replaced by nothing; give contents (an empty source for an empty file), or no overwrite";
         o.problem("overwrite", "overwrite-without-contents", message);
     }
-    let contents = given.source.is_some().then_some(given);
+    let contents = contents.source.is_some().then_some(contents);
     File { path, overwrite, mode, user, group, contents, append }
 }
 
-fn append(o: &mut Object<'_, '_>) -> Resource {
-    let remote = o.remote();
-    let resource = resource::read(o, remote);
-    if o.sound() && resource.source.is_none() {
+fn append(o: &Object<'_, '_>) -> Resource {
+    let resource = resource::read(o, o.remote());
+    if o.is_readable() && resource.source.is_none() {
         o.problem(
             "source",
             "append-without-source",
@@ -78,22 +57,22 @@ fn append(o: &mut Object<'_, '_>) -> Resource {
     resource
 }
 
-fn directory(o: &mut Object<'_, '_>) -> Directory {
+fn directory(o: &Object<'_, '_>) -> Directory {
     Directory {
         path: node_path(o, false),
-        overwrite: o.truth("overwrite"),
+        overwrite: o.bool("overwrite"),
         mode: mode(o),
         user: owner(o, "user"),
         group: owner(o, "group"),
     }
 }
 
-fn link(o: &mut Object<'_, '_>) -> Link {
+fn link(o: &Object<'_, '_>) -> Link {
     let path = node_path(o, true);
-    let (overwrite, hard) = (o.truth("overwrite"), o.truth("hard").unwrap_or(false));
+    let (overwrite, hard) = (o.bool("overwrite"), o.bool("hard").unwrap_or(false));
     let (user, group) = (owner(o, "user"), owner(o, "group"));
     let target = o.text("target").unwrap_or_default();
-    if o.sound() {
+    if o.is_readable() {
         if target.is_empty() {
             let code = if o.version() < SpecVersion::V3_3 { "unusable-link" } else { "bad-link" };
             o.problem("target", code, "a link needs a target");
@@ -107,14 +86,11 @@ fn link(o: &mut Object<'_, '_>) -> Link {
 }
 
 /// The path of a node. At `/` there is a directory already, and nothing else can be there.
-fn node_path(o: &mut Object<'_, '_>, may_not_be_root: bool) -> String {
-    let path = o.text("path").unwrap_or_default();
-    if !path.is_empty() {
-        o.about(path);
-    }
-    if !o.sound() {
+fn node_path(o: &Object<'_, '_>, may_not_be_root: bool) -> String {
+    if !o.can_read("path") {
         return String::new();
     }
+    let path = o.text("path").unwrap_or_default();
     if let Err(message) = check_path(path) {
         o.problem("path", "bad-path", message);
     } else if may_not_be_root && path == "/" {
@@ -134,8 +110,8 @@ fn node_path(o: &mut Object<'_, '_>, may_not_be_root: bool) -> String {
     path.to_owned()
 }
 
-fn mode(o: &mut Object<'_, '_>) -> Option<u32> {
-    let given = o.number("mode")?;
+fn mode(o: &Object<'_, '_>) -> Option<u32> {
+    let given = o.integer("mode")?;
     let Some(mode) = u32::try_from(given).ok().filter(|mode| *mode <= 0o7777) else {
         let message =
             format!("{given} is no mode; give 0 to 4095, which is octal 7777, in decimal");
@@ -156,9 +132,9 @@ fn mode(o: &mut Object<'_, '_>) -> Option<u32> {
     Some(mode & 0o777)
 }
 
-fn owner(o: &mut Object<'_, '_>, key: &'static str) -> Owner {
-    let mut owner = o.object(key);
-    let (id, name) = (owner.number("id"), owner.text("name").filter(|name| !name.is_empty()));
+fn owner(o: &Object<'_, '_>, key: &'static str) -> Owner {
+    let owner = o.object(key);
+    let (id, name) = (owner.integer("id"), owner.text("name").filter(|name| !name.is_empty()));
     if id.is_some() && name.is_some() {
         owner.problem_here("bad-owner", "gives both an id and a name; keep one");
     }
@@ -167,7 +143,6 @@ fn owner(o: &mut Object<'_, '_>, key: &'static str) -> Owner {
     if usable == Some(None) {
         owner.problem("id", "unusable-owner", "must be 0 to 4294967294");
     }
-    owner.finish();
     match (usable.flatten(), name) {
         (Some(id), _) => Owner::Id(id),
         (None, Some(name)) => Owner::Name(name.to_owned()),

@@ -4,28 +4,26 @@ use std::collections::HashMap;
 
 use super::config::{Dropin, Systemd, Unit};
 use super::error::shown;
-use super::fields::Object;
+use super::object::Object;
 use super::storage::{NAME_MAX, WHITEOUT};
 use super::unit_text;
 
 /// Reads the section.
-pub(super) fn read(root: &mut Object<'_, '_>) -> Systemd {
-    let mut systemd = root.object("systemd");
+pub(super) fn read(root: &Object<'_, '_>) -> Systemd {
+    let systemd = root.object("systemd");
     let units = systemd.each("units", unit);
-    if systemd.sound() {
-        systemd.no_duplicates("units", units.iter().map(|u| u.name.as_str()));
+    if systemd.is_readable() {
         warn_of_templates(&systemd, &units);
     }
-    systemd.finish();
     Systemd { units }
 }
 
-fn unit(o: &mut Object<'_, '_>) -> Unit {
+fn unit(o: &Object<'_, '_>) -> Unit {
     let name = o.text("name").unwrap_or_default().to_owned();
-    if o.sound() {
+    if o.can_read("name") {
         check_unit_name(o, &name);
     }
-    let (enabled, mask) = (o.truth("enabled"), o.truth("mask"));
+    let (enabled, mask) = (o.bool("enabled"), o.bool("mask"));
     let contents = o.text("contents").map(str::to_owned);
     let text = contents.as_deref().unwrap_or_default();
     match unit_text::check(text) {
@@ -44,13 +42,10 @@ fn unit(o: &mut Object<'_, '_>) -> Unit {
         Ok(_) => {}
     }
     let dropins = o.each("dropins", |o| dropin(o, &name));
-    if o.sound() {
-        o.no_duplicates("dropins", dropins.iter().map(|d| d.name.as_str()));
-    }
     Unit { name, enabled, mask, contents, dropins }
 }
 
-fn dropin(o: &mut Object<'_, '_>, unit: &str) -> Dropin {
+fn dropin(o: &Object<'_, '_>, unit: &str) -> Dropin {
     let name = o.text("name").unwrap_or_default().to_owned();
     let contents = o.text("contents").map(str::to_owned);
     if let Err(problem) = unit_text::check(contents.as_deref().unwrap_or_default()) {
@@ -60,7 +55,7 @@ fn dropin(o: &mut Object<'_, '_>, unit: &str) -> Dropin {
             format!("drop-in {} of unit {} is no unit file: {problem}", shown(&name), shown(unit)),
         );
     }
-    if o.sound() {
+    if o.is_readable() {
         if extension(&name) != Some("conf") {
             o.problem(
                 "name",

@@ -16,6 +16,7 @@
 
 mod list;
 mod node;
+mod origin;
 mod provenance;
 mod special_bits;
 
@@ -29,9 +30,10 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::document::Document;
-use super::schema::{CONFIG, Kind};
+use super::schema::{Kind, SPEC3};
 use super::version::SpecVersion;
-use node::{By, Node};
+use node::Node;
+use origin::AddedConfig;
 pub use provenance::Provenance;
 use special_bits::SpecialBits;
 
@@ -97,9 +99,8 @@ impl Merger {
             // It is that of the newest.
             ignition.remove("version");
         }
-        let explaining = self.explaining;
-        let by = By { origin, explaining };
-        self.config.add(Kind::Object(&CONFIG), config, by);
+        let added = AddedConfig { origin, explaining: self.explaining };
+        self.config.add(Kind::Object(&SPEC3), config, added);
     }
 
     /// The config that all of them make.

@@ -1,114 +1,89 @@
 //! What has been merged so far, as a tree.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::btree_map::Entry as MapEntry;
 use std::mem;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::list::List;
+use super::list::KeyedList;
+use super::origin::{AddedConfig, ValueOrigin};
 use crate::schema::{Items, Kind, Merging, Object};
 
-/// The config that is being added.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct By {
-    pub origin: usize,
-    /// Whether it is remembered who value_origin what.
-    pub explaining: bool,
-}
-
-/// Who value_origin something.
-#[derive(Debug)]
-pub(super) struct ValueOrigin {
-    /// Whose word counts.
-    pub from: usize,
-    /// Whose did before.
-    pub over: Vec<usize>,
-}
-
-impl ValueOrigin {
-    pub fn new(from: usize) -> Self {
-        let over = Vec::new();
-        Self { from, over }
-    }
-
-    /// Now it is another's word that counts.
-    pub fn override_by(&mut self, by: By) {
-        if by.explaining {
-            self.over.push(self.from);
-        }
-        self.from = by.origin;
-    }
-
-    pub fn all(&self, origins: &mut Vec<usize>) {
-        origins.push(self.from);
-        origins.extend(&self.over);
-    }
-}
-
-/// The fields of an object.
-pub(super) type Fields = BTreeMap<String, Node>;
-
-/// What has been merged so far at one place.
+/// The merged value of a field or of an entry.
 #[derive(Debug)]
 pub(super) enum Node {
-    /// A scalar or contents; or anything that only one config has value_origin yet.
+    /// A scalar or contents; or any value that only one config has set so far.
     Whole(Value, ValueOrigin),
-    Fields(Fields),
-    List(List),
+    Fields(BTreeMap<String, Node>),
+    List(KeyedList<Entry>),
+}
+
+/// An entry of a list.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub node: Node,
+    /// The config that first had it; overridden are those whose entry in another list it removed.
+    pub value_origin: ValueOrigin,
+}
+
+/// An entry that was removed because another list got its key.
+struct RemovedEntry {
+    key: String,
+    origins: Vec<usize>,
 }
 
 impl Node {
     pub fn empty() -> Self {
-        Self::Fields(Fields::new())
+        Self::Fields(BTreeMap::new())
     }
 
-    pub fn whole(value: Value, from: usize) -> Self {
+    fn whole(value: Value, from: usize) -> Self {
         Self::Whole(value, ValueOrigin::new(from))
     }
 
-    /// Merges a later config's `value` over this one. Both have the shape that `kind` tells.
-    pub fn add(&mut self, kind: Kind, value: Value, by: By) {
+    /// Merges a later config's `value` over this one. Both are of this `kind`.
+    pub fn add(&mut self, kind: Kind, value: Value, added: AddedConfig) {
         match (kind, value) {
-            (Kind::Object(of), Value::Object(members)) => match of.whole_with {
-                None => self.add_fields(of, members, by),
-                Some(field) if members.contains_key(field) => self.replace(members.into(), by),
-                Some(_) => self.add_beside(members, by),
+            (Kind::Object(of), Value::Object(members)) => match of.replaced_with {
+                None => self.add_fields(of, members, added),
+                Some(field) if members.contains_key(field) => self.replace(members.into(), added),
+                Some(_) => self.set_fields(members, added),
             },
             (Kind::List(items, merging), Value::Array(values)) => {
-                self.list(items, merging).add(items, merging, values, by);
+                add_entries(self.list(items, merging), items, merging, values, added);
             }
-            (_, value) => self.replace(value, by),
+            (_, value) => self.replace(value, added),
         }
     }
 
-    fn replace(&mut self, value: Value, by: By) {
+    fn replace(&mut self, value: Value, added: AddedConfig) {
         match self {
             Self::Whole(old, value_origin) => {
                 *old = value;
-                value_origin.override_by(by);
+                value_origin.override_with(added);
             }
-            Self::Fields(_) | Self::List(_) => *self = Self::whole(value, by.origin),
+            Self::Fields(_) | Self::List(_) => *self = Self::whole(value, added.origin),
         }
     }
 
-    /// Contents without a source of their own change only what they say of the earlier one.
-    fn add_beside(&mut self, members: Map<String, Value>, by: By) {
+    /// Contents without a source of their own change only the fields that they set.
+    fn set_fields(&mut self, members: Map<String, Value>, added: AddedConfig) {
         if let Self::Whole(old, value_origin) = self {
             for (field, value) in members {
                 old[field] = value;
             }
-            value_origin.override_by(by);
+            value_origin.override_with(added);
         }
     }
 
-    fn add_fields(&mut self, of: &'static Object, members: Map<String, Value>, by: By) {
+    fn add_fields(&mut self, of: &'static Object, members: Map<String, Value>, added: AddedConfig) {
         let fields = self.fields();
         for (name, value) in members {
             let Some(kind) = of.field(&name).map(|field| field.kind) else {
                 continue;
             };
-            let mut taken = Vec::new();
+            let mut removed = Vec::new();
             if let (Kind::List(items, Merging::KeyedAcross(lists)), Some(values)) =
                 (kind, value.as_array())
             {
@@ -118,30 +93,31 @@ impl Node {
                     };
                     if let Some(node) = fields.get_mut(*other) {
                         let list = node.list(others, merging);
-                        taken.extend(list.take_away(items, values, by));
+                        removed.extend(remove_entries(list, items, values, added));
                     }
                 }
             }
             let node = match fields.entry(name) {
-                Entry::Vacant(place) => place.insert(Self::whole(value, by.origin)),
-                Entry::Occupied(place) => {
+                MapEntry::Vacant(place) => place.insert(Self::whole(value, added.origin)),
+                MapEntry::Occupied(place) => {
                     let node = place.into_mut();
-                    node.add(kind, value, by);
+                    node.add(kind, value, added);
                     node
                 }
             };
-            if let (Kind::List(items, merging), false) = (kind, taken.is_empty()) {
-                node.list(items, merging).took_away(taken);
+            if let (Kind::List(items, merging), false) = (kind, removed.is_empty()) {
+                record_removed(node.list(items, merging), removed);
             }
         }
     }
 
-    /// Takes the object apart.
-    fn fields(&mut self) -> &mut Fields {
+    /// Splits the object into its fields.
+    fn fields(&mut self) -> &mut BTreeMap<String, Self> {
         if let Self::Whole(Value::Object(members), value_origin) = self {
-            let apart = mem::take(members).into_iter();
+            let members = mem::take(members).into_iter();
+            let from = value_origin.from;
             *self = Self::Fields(
-                apart.map(|(name, value)| (name, Self::whole(value, value_origin.from))).collect(),
+                members.map(|(name, value)| (name, Self::whole(value, from))).collect(),
             );
         }
         match self {
@@ -152,10 +128,13 @@ impl Node {
         }
     }
 
-    /// Takes the list apart.
-    fn list(&mut self, items: Items, merging: Merging) -> &mut List {
+    /// Splits the list into its entries.
+    fn list(&mut self, items: Items, merging: Merging) -> &mut KeyedList<Entry> {
         if let Self::Whole(Value::Array(values), value_origin) = self {
-            *self = Self::List(List::new(items, merging, mem::take(values), value_origin.from));
+            let mut list = KeyedList::new();
+            let first = AddedConfig { origin: value_origin.from, explaining: false };
+            add_entries(&mut list, items, merging, mem::take(values), first);
+            *self = Self::List(list);
         }
         match self {
             Self::List(list) => list,
@@ -165,7 +144,7 @@ impl Node {
         }
     }
 
-    /// The scalar in a field of this object; a scalar is its own.
+    /// The scalar in a field of this object; of a scalar, itself.
     pub fn scalar(&self, field: &str) -> Option<&Value> {
         match self {
             Self::Whole(Value::Object(members), _) => members.get(field),
@@ -175,16 +154,16 @@ impl Node {
         }
     }
 
-    /// Everyone who value_origin any of it.
-    pub fn origins(&self, origins: &mut Vec<usize>) {
+    /// Adds all configs that set any part of it.
+    fn collect_origins(&self, origins: &mut Vec<usize>) {
         match self {
-            Self::Whole(_, value_origin) => value_origin.all(origins),
-            Self::Fields(fields) => fields.values().for_each(|node| node.origins(origins)),
-            Self::List(list) => list.origins(origins),
+            Self::Whole(_, value_origin) => value_origin.collect(origins),
+            Self::Fields(fields) => fields.values().for_each(|node| node.collect_origins(origins)),
+            Self::List(list) => list.entries().for_each(|entry| entry.collect_origins(origins)),
         }
     }
 
-    /// The value, if there is any.
+    /// The merged value; nothing for an object or list that is empty.
     pub fn into_value(self) -> Option<Value> {
         match self {
             Self::Whole(value, _) => Some(value),
@@ -195,9 +174,79 @@ impl Node {
                 (!members.is_empty()).then_some(members.into())
             }
             Self::List(list) => {
-                let values = list.into_values();
+                let entries = list.into_entries();
+                let values: Vec<_> =
+                    entries.map(|entry| entry.node.into_value().unwrap_or(json!({}))).collect();
                 (!values.is_empty()).then_some(values.into())
             }
+        }
+    }
+}
+
+impl Entry {
+    fn collect_origins(&self, origins: &mut Vec<usize>) {
+        self.value_origin.collect(origins);
+        self.node.collect_origins(origins);
+    }
+}
+
+fn add_entries(
+    list: &mut KeyedList<Entry>,
+    items: Items,
+    merging: Merging,
+    values: Vec<Value>,
+    added: AddedConfig,
+) {
+    for value in values {
+        let key = items.key(&value).into_owned();
+        let is_keyed = merging != Merging::Concatenated;
+        if is_keyed && let Some(entry) = list.get_mut(&key) {
+            if items.removes_entry(&value) {
+                list.remove(&key);
+            } else {
+                entry.node.add(items.kind(), value, added);
+            }
+            continue;
+        }
+        let (node, value_origin) =
+            (Node::whole(value, added.origin), ValueOrigin::new(added.origin));
+        let entry = Entry { node, value_origin };
+        if is_keyed {
+            list.insert(key, entry);
+        } else {
+            list.push(entry);
+        }
+    }
+}
+
+/// Removes the entries with the keys of `values`, which are entries of another list. Returns the removed ones if origins
+/// are recorded.
+fn remove_entries(
+    list: &mut KeyedList<Entry>,
+    items: Items,
+    values: &[Value],
+    added: AddedConfig,
+) -> Vec<RemovedEntry> {
+    let mut removed = Vec::new();
+    for key in values.iter().map(|value| items.key(value)) {
+        if let Some(entry) = list.remove(&key).filter(|_| added.explaining) {
+            let mut origins = Vec::new();
+            entry.collect_origins(&mut origins);
+            removed.push(RemovedEntry { key: key.into_owned(), origins });
+        }
+    }
+    removed
+}
+
+/// Records, at the entries with these keys, the configs whose entries they removed.
+fn record_removed(list: &mut KeyedList<Entry>, removed: Vec<RemovedEntry>) {
+    for RemovedEntry { key, origins } in removed {
+        if let Some(entry) = list.get_mut(&key) {
+            let value_origin = match &mut entry.node {
+                Node::Whole(Value::String(_), value_origin) => value_origin,
+                _ => &mut entry.value_origin,
+            };
+            value_origin.overridden.extend(origins);
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::node::{Node, ValueOrigin};
-use crate::schema::{CONFIG, Items, Key, Kind};
+use super::node::Node;
+use super::origin::ValueOrigin;
+use crate::schema::{Items, Key, Kind, SPEC3};
 
 /// Where one thing that a config says comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub struct Provenance {
 pub(super) fn of(config: &Node) -> Vec<Provenance> {
     let (place, told) = Default::default();
     let mut teller = ProvenanceCollector { place, told };
-    teller.node(Kind::Object(&CONFIG), config);
+    teller.node(Kind::Object(&SPEC3), config);
     teller.told
 }
 
@@ -61,7 +62,7 @@ impl ProvenanceCollector {
     /// What one config alone value_origin.
     fn value(&mut self, kind: Kind, value: &Value, value_origin: &ValueOrigin) {
         match (kind, value) {
-            (Kind::Object(of), Value::Object(members)) if of.whole_with.is_none() => {
+            (Kind::Object(of), Value::Object(members)) if of.replaced_with.is_none() => {
                 for (name, value) in members {
                     if let Some(field) = of.field(name) {
                         self.within_field(name, |teller| {
@@ -88,13 +89,13 @@ impl ProvenanceCollector {
 
     /// An entry of a list, if that is more than the one value it holds.
     fn entry(&mut self, items: Items, value_origin: &ValueOrigin) {
-        if matches!(items, Items::Objects(of) if of.whole_with.is_none()) {
+        if matches!(items, Items::Objects(of) if of.replaced_with.is_none()) {
             self.record(value_origin);
         }
     }
 
     fn record(&mut self, value_origin: &ValueOrigin) {
-        let mut overrides = value_origin.over.clone();
+        let mut overrides = value_origin.overridden.clone();
         overrides.sort_unstable();
         overrides.dedup();
         overrides.retain(|origin| *origin != value_origin.from);

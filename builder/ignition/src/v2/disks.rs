@@ -2,108 +2,61 @@
 
 use serde_json::Value;
 
-use super::super::fields::Object;
-use super::super::places::clean;
+use super::super::object::Object;
 use super::super::version::SpecV2;
-use super::shape::{Fields, filled, list, number, object, text, texts, truth};
+use super::shape::{Fields, clean_field, cleaned, copy};
 
-/// Of the 512 bytes that nearly all disks have. The config doesn't say, and spec 3 knows MiB only.
+/// Of 512 bytes, which nearly all disks have. The config doesn't say, and spec 3 only has MiB.
 const SECTORS_IN_MIB: i64 = 2048;
 
-/// A path as spec 3 wants it written. One that is not absolute is left for spec 3 to complain of.
-pub(super) fn cleaned(path: Option<&str>) -> Option<Value> {
-    path.map(|path| match path.starts_with('/') {
-        true => clean(path).into(),
-        false => path.into(),
-    })
-}
-
-/// Reads `storage.disks`.
-pub(super) fn disks(storage: &mut Object<'_, '_>) -> Option<Value> {
-    list(storage.each("disks", |o| {
-        let device = cleaned(o.text("device"));
-        let wipe = truth(o.truth("wipeTable"));
-        let partitions = o.each("partitions", partition);
-        let (in_sectors, in_mib) = (
-            partitions.iter().any(|(_, units)| units.sectors),
-            partitions.iter().any(|(_, units)| units.mib),
-        );
-        if in_sectors && in_mib {
-            let message = "mix sectors and MiB on one disk; give all in sizeMiB and startMiB";
-            o.problem("partitions", "bad-disk", message);
-        } else if in_sectors {
-            let message = "are given in sectors, which are taken as 512 bytes; give sizeMiB and startMiB, which spec 2.3.0 and later have";
-            o.warn("partitions", "sectors-of-512", message);
-        }
-        let partitions = partitions.into_iter().map(|(p, _)| p.into()).collect();
-        object([
-            ("device", device),
-            ("wipeTable", wipe),
-            ("partitions", list(partitions)),
-        ])
-        .into()
-    }))
-}
-
-/// How a partition says where it lies.
-struct Units {
-    sectors: bool,
-    mib: bool,
-}
-
-fn partition(o: &mut Object<'_, '_>) -> (Fields, Units) {
-    let number_or_next = o.number("number").filter(|number| *number != 0);
-    let label = o.text("label");
-    let (size, start) = (o.number("size"), o.number("start"));
-    let mut fields =
-        object([("number", number(number_or_next)), ("typeGuid", filled(o.text("typeGuid")))]);
-    if o.has("guid", SpecV2::V2_1) {
-        fields.extend(object([("guid", filled(o.text("guid")))]));
+/// Translates one of `storage.disks`.
+pub(super) fn disk(o: &Object<'_, '_>) -> Fields {
+    let mut disk = copy(o, &["partitions"]);
+    clean_field(&mut disk, "device");
+    let (mut in_sectors, mut in_mib) = (false, false);
+    let partitions = o.each("partitions", |partition| {
+        let any_set = |keys: [&str; 2]| keys.into_iter().any(|key| partition.is_set(key));
+        in_sectors |= any_set(["size", "start"]);
+        in_mib |= any_set(["sizeMiB", "startMiB"]);
+        translate_partition(partition)
+    });
+    if in_sectors && in_mib {
+        let message = "mix sectors and MiB on one disk; give all in sizeMiB and startMiB";
+        o.problem("partitions", "bad-disk", message);
+    } else if in_sectors {
+        let message = "are given in sectors, which are taken as 512 bytes; give sizeMiB and startMiB, which spec 2.3.0 and later have";
+        o.warn("partitions", "sectors-of-512", message);
     }
-    for (key, sectors) in [("size", size), ("start", start)] {
+    disk.insert("partitions".to_owned(), partitions.into());
+    disk
+}
+
+fn translate_partition(o: &Object<'_, '_>) -> Value {
+    let mut partition = copy(o, &["size", "start"]);
+    // Before 2.3.0, a number that is not set is 0, and an empty label is none.
+    let has_mib = o.spec() >= SpecV2::V2_3.into();
+    for (key, in_mib) in [("size", "sizeMiB"), ("start", "startMiB")] {
+        let sectors = o.integer(key);
         if sectors.is_some_and(|sectors| sectors % SECTORS_IN_MIB != 0) {
             let message = "must be a multiple of 2048 sectors, 1 MiB: spec 3 has no smaller unit";
             o.problem(key, "bad-disk", message);
         }
+        if sectors.is_some() || !has_mib {
+            partition.insert(in_mib.to_owned(), (sectors.unwrap_or(0) / SECTORS_IN_MIB).into());
+        }
     }
-    let mib = |sectors: Option<i64>| sectors.map(|sectors| sectors / SECTORS_IN_MIB);
-    let (mut size_mib, mut start_mib) = (mib(size), mib(start));
-    let mut units = Units { sectors: size.is_some() || start.is_some(), mib: false };
-    if o.has("sizeMiB", SpecV2::V2_3) {
-        let given = (o.number("sizeMiB"), o.number("startMiB"));
-        units.mib = given.0.is_some() || given.1.is_some();
-        (size_mib, start_mib) = (size_mib.or(given.0), start_mib.or(given.1));
-        let exists = o.truth("shouldExist").map(Value::from);
-        let wipe = truth(o.truth("wipePartitionEntry"));
-        fields.extend(object([
-            ("label", text(label)),
-            ("shouldExist", exists),
-            ("wipePartitionEntry", wipe),
-        ]));
-    } else {
-        // An unsaid number is 0 there, and an empty label is none.
-        (size_mib, start_mib) = (size_mib.or(Some(0)), start_mib.or(Some(0)));
-        fields.extend(object([("label", filled(label))]));
+    if !has_mib && o.text("label") == Some("") {
+        partition.remove("label");
     }
-    fields.extend(object([("sizeMiB", number(size_mib)), ("startMiB", number(start_mib))]));
-    (fields, units)
+    partition.into()
 }
 
-/// Reads `storage.raid`.
-pub(super) fn raid(storage: &mut Object<'_, '_>) -> Option<Value> {
-    list(storage.each("raid", |o| {
-        let devices = o.texts("devices").into_iter().map(Some);
-        let mut fields = object([
-            ("name", text(o.text("name"))),
-            ("level", text(o.text("level"))),
-            ("devices", list(devices.filter_map(cleaned).collect())),
-            ("spares", number(o.number("spares").filter(|n| *n != 0))),
-        ]);
-        if o.has("options", SpecV2::V2_2) {
-            fields.extend(object([("options", texts(o.texts("options")))]));
-        }
-        fields.into()
-    }))
+/// Translates one of `storage.raid`.
+pub(super) fn raid(o: &Object<'_, '_>) -> Fields {
+    let mut array = copy(o, &["devices"]);
+    let devices: Vec<_> = o.texts("devices").into_iter().map(cleaned).collect();
+    array.insert("devices".to_owned(), devices.into());
+    array
 }
 
 #[cfg(test)]

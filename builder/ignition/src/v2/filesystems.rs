@@ -2,20 +2,17 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
-
-use super::super::fields::Object;
+use super::super::object::Object;
 use super::super::places::clean;
 use super::super::version::SpecV2;
-use super::disks::cleaned;
 use super::origins::Origins;
-use super::shape::{Fields, filled, list, object, text, texts, truth};
+use super::shape::{Fields, clean_field, copy};
 
-/// Reads `storage.filesystems`: those that are made, and the names of all but `root`.
-pub(super) fn read<'v>(
-    storage: &mut Object<'v, '_>,
+/// Translates `storage.filesystems`: those to make, and the names of all but `root`.
+pub(super) fn translate<'v>(
+    storage: &Object<'v, '_>,
     origins: &mut Origins,
-) -> (Option<Value>, HashSet<&'v str>) {
+) -> (Vec<Fields>, HashSet<&'v str>) {
     let read = storage.each("filesystems", filesystem);
     let names = read.iter().map(|(name, _)| *name).collect();
     let mut made = Vec::new();
@@ -23,18 +20,18 @@ pub(super) fn read<'v>(
         if let Some(mount) = mount {
             let to = format!("storage.filesystems[{}]", made.len());
             origins.add(to, format!("storage.filesystems[{index}].mount"));
-            made.push(mount.into());
+            made.push(mount);
         }
     }
-    (list(made), names)
+    (made, names)
 }
 
-fn filesystem<'v>(o: &mut Object<'v, '_>) -> (&'v str, Option<Fields>) {
+fn filesystem<'v>(o: &Object<'v, '_>) -> (&'v str, Option<Fields>) {
     let name = o.text("name").unwrap_or_default();
     let path = o.text("path");
-    let mounted = o.given("mount");
-    let mount = read_mount(&mut o.object("mount"), mounted);
-    if !o.sound() {
+    let mounted = o.is_set("mount");
+    let mount = translate_mount(&o.object("mount"), mounted);
+    if !o.is_readable() {
         return (name, None);
     }
     match (mounted, path) {
@@ -60,38 +57,23 @@ fn filesystem<'v>(o: &mut Object<'v, '_>) -> (&'v str, Option<Fields>) {
     (name, None)
 }
 
-fn read_mount(o: &mut Object<'_, '_>, given: bool) -> Fields {
-    let (device, format) = (cleaned(o.text("device")), o.text("format").unwrap_or_default());
-    let mut fields = object([("device", device), ("format", filled(Some(format)))]);
-    let create = o.given("create");
-    let mut old = o.object("create");
-    old.truth("force");
-    old.texts("options");
-    old.finish();
-    let newer = o.has("wipeFilesystem", SpecV2::V2_1);
-    if newer {
-        fields.extend(object([
-            ("label", text(o.text("label"))),
-            ("uuid", text(o.text("uuid"))),
-            ("options", texts(o.texts("options"))),
-            ("wipeFilesystem", truth(o.truth("wipeFilesystem"))),
-        ]));
-    }
-    if create {
+fn translate_mount(o: &Object<'_, '_>, mounted: bool) -> Fields {
+    if o.is_set("create") {
         let message = "spec 3 has no `create`; give wipeFilesystem and options in its place, which spec 2.1.0 and later have";
         o.problem("create", "no-spec3-equal", message);
     }
-    let known = match format {
+    let is_known = match o.text("format").unwrap_or_default() {
         "ext4" | "btrfs" | "xfs" => true,
-        "swap" | "vfat" => newer,
+        "swap" | "vfat" => o.spec() >= SpecV2::V2_1.into(),
         _ => false,
     };
-    if given && o.sound() && !known {
+    if mounted && o.is_readable() && !is_known {
         let message = "must be ext4, btrfs or xfs, or, since spec 2.1.0, swap or vfat";
         o.problem("format", "bad-filesystem", message);
     }
-    o.finish();
-    fields
+    let mut mount = copy(o, &["create"]);
+    clean_field(&mut mount, "device");
+    mount
 }
 
 #[cfg(test)]

@@ -1,63 +1,41 @@
 //! The section `ignition`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::super::fields::Object;
-use super::super::version::{SpecV2, SpecVersion};
+use super::super::object::Object;
+use super::super::version::SpecVersion;
 use super::origins::Origins;
-use super::shape::{each_once, filled, list, number, object, part};
-use super::source;
+use super::shape::{copy, remove_duplicates};
+use super::source::resource;
 
-/// Reads the section.
-pub(super) fn read(root: &mut Object<'_, '_>, origins: &mut Origins) -> Option<Value> {
-    let mut ignition = root.object("ignition");
-    ignition.text("version");
-    let config = references(&mut ignition.object("config"));
+/// Translates the section.
+pub(super) fn translate(root: &Object<'_, '_>, origins: &mut Origins) -> Value {
+    let ignition = root.object("ignition");
     origins.add("ignition.config.merge", "ignition.config.append");
-    let mut fields =
-        object([("version", Some(SpecVersion::V3_5.as_str().into())), ("config", config)]);
-    if ignition.has("timeouts", SpecV2::V2_1) {
-        let mut o = ignition.object("timeouts");
-        let timeouts = ["httpResponseHeaders", "httpTotal"].map(|key| (key, number(o.number(key))));
-        o.finish();
-        fields.extend(object([("timeouts", part(object(timeouts)))]));
-    }
-    if ignition.has("security", SpecV2::V2_2) {
-        let mut security = ignition.object("security");
-        let mut tls = security.object("tls");
-        let authorities = tls.each("certificateAuthorities", |o| source::reference(o).into());
-        tls.finish();
-        security.finish();
-        let tls = part(object([("certificateAuthorities", list(authorities))]));
-        fields.extend(object([("security", part(object([("tls", tls)])))]));
-    }
-    if ignition.has("proxy", SpecV2::V2_4) {
-        let mut o = ignition.object("proxy");
-        let proxy = object([
-            ("httpProxy", filled(o.text("httpProxy"))),
-            ("httpsProxy", filled(o.text("httpsProxy"))),
-            ("noProxy", each_once(o.texts("noProxy"))),
-        ]);
-        o.finish();
-        fields.extend(object([("proxy", part(proxy))]));
-    }
-    ignition.finish();
-    part(fields)
+    let config = references(&ignition.object("config"));
+    let authorities =
+        ignition.object("security").object("tls").each("certificateAuthorities", resource);
+    let mut proxy = copy(&ignition.object("proxy"), &[]);
+    remove_duplicates(&mut proxy, "noProxy");
+    json!({
+        "version": SpecVersion::V3_5.as_str(),
+        "config": config,
+        "timeouts": copy(&ignition.object("timeouts"), &[]),
+        "security": { "tls": { "certificateAuthorities": authorities } },
+        "proxy": proxy,
+    })
 }
 
-/// What is appended is merged, one after the other.
-fn references(config: &mut Object<'_, '_>) -> Option<Value> {
-    let appended = config.each("append", |o| source::reference(o).into());
-    let replaces = config.given("replace");
-    let mut o = config.object("replace");
-    let replacement = source::reference(&mut o);
-    if replaces && o.sound() && replacement["source"] == "" {
+/// Configs to append become configs to merge, in the same order.
+fn references(config: &Object<'_, '_>) -> Value {
+    let appended = config.each("append", resource);
+    let replace = config.object("replace");
+    let replacement = config.is_set("replace").then(|| resource(&replace));
+    if replacement.as_ref().is_some_and(|fields| fields["source"] == "") && replace.is_readable() {
         let message = "names no config; give its URL, or remove `replace`";
-        o.problem("source", "bad-source", message);
+        replace.problem("source", "bad-source", message);
     }
-    o.finish();
-    config.finish();
-    part(object([("merge", list(appended)), ("replace", replaces.then_some(replacement.into()))]))
+    json!({ "merge": appended, "replace": replacement })
 }
 
 #[cfg(test)]

@@ -23,23 +23,25 @@ mod systemd;
 #[cfg(test)]
 mod tests;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::error::Error;
-use super::error::MAX_FINDINGS;
-use super::fields::Object;
+use super::Checked;
+use super::error::{Error, MAX_FINDINGS};
+use super::normalize::normalize;
+use super::object::Object;
 use super::remote_sources::RemoteSources;
-use super::sink::{At, Sink};
+use super::schema::SPEC2;
+use super::sink::Sink;
 use super::version::{Spec, SpecV2, SpecVersion};
 use mosb_types::Finding;
 use origins::Origins;
 
-/// A config of spec 2 in the words of spec 3.5.0.
+/// A config of spec 2, translated.
 #[derive(Debug)]
 pub(super) struct Translated {
-    /// Only what was said: nothing null, no empty object or list. It may refer to other configs and remote contents.
+    /// A normalized config of spec 3.5.0. It may refer to other configs and remote contents.
     pub config: Value,
-    /// What its author may want to look at, at the place where it was written.
+    /// With the places of the original.
     pub warnings: Vec<Finding>,
 }
 
@@ -48,34 +50,40 @@ pub(super) struct Translated {
 /// # Errors
 /// [`Error::UnknownSpec`] if its version is none of [`SpecV2`]; else everything that is wrong.
 pub(super) fn translate(config: &Value) -> Result<Translated, Error> {
-    let spec = version(config)?;
-    let sink = Sink::new(spec, RemoteSources::Allowed);
+    let version = version(config)?;
+    let sink = Sink::new(version, RemoteSources::Allowed);
+    let normalized = normalize(config, &SPEC2, &sink);
     let mut origins = Origins::default();
-    let translated = read(config, &sink, &mut origins);
-    // Without a value that had the wrong type, a rule may be broken that the author kept.
-    let sound = sink.unread_so_far() == 0;
+    let translation = translate_sections(&normalized, &sink, &mut origins);
+    let is_readable = sink.unreadable() == 0;
     let (mut problems, mut warnings) = sink.into_findings();
-    if sound {
-        let (mut found, odd) = judge(&translated, &origins);
-        if origins.joined() {
-            let mut apart = Origins::apart();
-            let entries = read(config, &Sink::new(spec, RemoteSources::Allowed), &mut apart);
-            let (mut more, _) = judge(&entries, &apart);
-            more.retain(|problem| !BETWEEN_ENTRIES.contains(&problem.code.as_str()));
-            found.append(&mut more);
-        }
-        for problem in found {
-            if !problems.iter().any(|known| known.object == problem.object) {
-                problems.push(problem);
-            }
-        }
-        warnings.extend(odd);
-        problems.truncate(MAX_FINDINGS);
-        warnings.truncate(MAX_FINDINGS);
+    // Without a value of a wrong type, the translation may break a rule that the author kept.
+    if !is_readable {
+        return Err(Error::Invalid { problems });
     }
-    match problems.is_empty() {
-        true => Ok(Translated { config: translated, warnings }),
-        false => Err(Error::Invalid { problems }),
+    let checked = check(&translation, &origins);
+    let mut found = checked.as_ref().err().cloned().unwrap_or_default();
+    if origins.joined() {
+        let mut apart = Origins::apart();
+        let sink = Sink::new(version, RemoteSources::Allowed);
+        let entries = translate_sections(&normalized, &sink, &mut apart);
+        let more = check(&entries, &apart).err().unwrap_or_default();
+        let of_one_entry = |p: &Finding| !BETWEEN_ENTRIES.contains(&p.code.as_str());
+        found.extend(more.into_iter().filter(of_one_entry));
+    }
+    for problem in found {
+        if !problems.iter().any(|known| known.object == problem.object) {
+            problems.push(problem);
+        }
+    }
+    problems.truncate(MAX_FINDINGS);
+    match checked {
+        Ok(checked) if problems.is_empty() => {
+            warnings.extend(checked.warnings);
+            warnings.truncate(MAX_FINDINGS);
+            Ok(Translated { config: checked.normalized, warnings })
+        }
+        _ => Err(Error::Invalid { problems }),
     }
 }
 
@@ -89,30 +97,29 @@ fn version(config: &Value) -> Result<SpecV2, Error> {
     }
 }
 
-/// Problems that lie between two entries, and so are none of entries that are joined.
+/// Problems between two entries, which entries that are joined don't have.
 const BETWEEN_ENTRIES: [&str; 3] = ["duplicate", "link-in-the-way", "unit-in-the-way"];
 
-/// Reads all sections by the rules of their version.
-fn read(config: &Value, sink: &Sink, origins: &mut Origins) -> Value {
-    let mut root = Object::new(sink, At::root(), config.as_object(), None);
-    let fields = shape::object([
-        ("ignition", header::read(&mut root, origins)),
-        ("passwd", passwd::read(&mut root, origins)),
-        ("storage", storage::read(&mut root, origins)),
-        ("systemd", systemd::read(&mut root, origins)),
-    ]);
-    systemd::refuse_networkd(&mut root);
-    root.finish();
-    Value::Object(fields)
+/// A config of spec 3.5.0, in which a field that is not set may be null.
+fn translate_sections(config: &Value, sink: &Sink, origins: &mut Origins) -> Value {
+    let root = Object::root(sink, &SPEC2, config);
+    let translation = json!({
+        "ignition": header::translate(&root, origins),
+        "passwd": passwd::translate(&root, origins),
+        "storage": storage::translate(&root, origins),
+        "systemd": systemd::translate(&root, origins),
+    });
+    systemd::refuse_networkd(&root);
+    translation
 }
 
-/// What spec 3.5.0 says of the translation, told of the config: problems and warnings.
-fn judge(config: &Value, origins: &Origins) -> (Vec<Finding>, Vec<Finding>) {
+/// Checks the translation by the rules of spec 3.5.0. Problems and warnings have the places of the original.
+fn check(config: &Value, origins: &Origins) -> Result<Checked, Vec<Finding>> {
     let relocate =
         |findings: Vec<Finding>| findings.into_iter().map(|f| origins.relocate(f)).collect();
-    match super::judge(config, SpecVersion::V3_5, RemoteSources::Allowed) {
-        Ok(parsed) => (vec![], relocate(parsed.warnings)),
-        Err(Error::Invalid { problems }) => (relocate(problems), vec![]),
+    match super::check(config, SpecVersion::V3_5, RemoteSources::Allowed) {
+        Ok(checked) => Ok(Checked { warnings: relocate(checked.warnings), ..checked }),
+        Err(Error::Invalid { problems }) => Err(relocate(problems)),
         Err(Error::OldSpec { .. } | Error::UnknownSpec { .. }) => {
             unreachable!("the version is given")
         }

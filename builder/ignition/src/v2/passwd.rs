@@ -1,85 +1,53 @@
 //! The section `passwd`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::super::fields::Object;
-use super::super::version::{Spec, SpecV2};
+use super::super::object::Object;
+use super::super::version::SpecV2;
 use super::origins::{Origins, Places};
-use super::shape::{Fields, each_once, filled, list, number, object, part, say_again, text, truth};
+use super::shape::{Fields, copy, override_fields, remove_duplicates};
 
-/// Reads the section.
-pub(super) fn read(root: &mut Object<'_, '_>, origins: &mut Origins) -> Option<Value> {
-    let mut passwd = root.object("passwd");
+/// Lists of which a later duplicate of a user adds entries.
+const UNITED: [&str; 2] = ["groups", "sshAuthorizedKeys"];
+
+/// Translates the section.
+pub(super) fn translate(root: &Object<'_, '_>, origins: &mut Origins) -> Value {
+    let passwd = root.object("passwd");
     let users = by_name("passwd.users", passwd.each("users", user), origins);
-    let groups = by_name("passwd.groups", passwd.each("groups", group), origins);
-    passwd.finish();
-    part(object([("users", list(users)), ("groups", list(groups))]))
+    let groups = passwd.each("groups", |o| copy(o, &[]));
+    json!({ "users": users, "groups": by_name("passwd.groups", groups, origins) })
 }
 
-fn user(o: &mut Object<'_, '_>) -> Fields {
-    let mut fields = object([("name", text(o.text("name")))]);
-    let hash = o.text("passwordHash");
-    let hash = match o.spec() {
-        Spec::V2(SpecV2::V2_0) => filled(hash),
-        _ => text(hash),
-    };
-    let keys = each_once(o.texts("sshAuthorizedKeys"));
-    fields.extend(object([("passwordHash", hash), ("sshAuthorizedKeys", keys)]));
-    if o.has("uid", SpecV2::V2_1) {
-        for key in ["gecos", "homeDir", "primaryGroup", "shell"] {
-            fields.extend(object([(key, filled(o.text(key)))]));
-        }
-        for key in ["noCreateHome", "noLogInit", "noUserGroup", "system"] {
-            fields.extend(object([(key, truth(o.truth(key)))]));
-        }
-        let (uid, groups) = (number(o.number("uid")), each_once(o.texts("groups")));
-        fields.extend(object([("uid", uid), ("groups", groups)]));
-    }
-    if o.given("create") {
+fn user(o: &Object<'_, '_>) -> Fields {
+    if o.is_set("create") {
         let message = "spec 3 has no `create`; write its fields into the user itself, where spec 2.1.0 and later have them too";
         o.problem("create", "no-spec3-equal", message);
     }
-    read_create(&mut o.object("create"));
-    fields
-}
-
-/// Only for the types and names of its fields.
-fn read_create(o: &mut Object<'_, '_>) {
-    for key in ["gecos", "homeDir", "primaryGroup", "shell"] {
-        o.text(key);
+    let mut user = copy(o, &["create"]);
+    if o.spec() == SpecV2::V2_0.into() && o.text("passwordHash") == Some("") {
+        user.remove("passwordHash");
     }
-    for key in ["noCreateHome", "noLogInit", "noUserGroup", "system"] {
-        o.truth(key);
+    for list in UNITED {
+        remove_duplicates(&mut user, list);
     }
-    o.number("uid");
-    o.texts("groups");
-    o.finish();
+    user
 }
 
-fn group(o: &mut Object<'_, '_>) -> Fields {
-    object([
-        ("name", text(o.text("name"))),
-        ("gid", number(o.number("gid"))),
-        ("passwordHash", filled(o.text("passwordHash"))),
-        ("system", truth(o.truth("system"))),
-    ])
-}
-
-/// Each name once, where it first stands. What a later one says counts; its keys and groups are added.
-fn by_name(list: &str, entries: Vec<Fields>, origins: &mut Origins) -> Vec<Value> {
+/// Each name once, at its first place. A later duplicate overrides fields, and adds its keys and groups.
+fn by_name(list: &str, entries: Vec<Fields>, origins: &mut Origins) -> Vec<Fields> {
     let mut places = Places::default();
     let mut out: Vec<Fields> = Vec::new();
     for (index, fields) in entries.into_iter().enumerate() {
         let place = places.of(fields.get("name"), out.len(), origins);
         match out.get_mut(place) {
-            Some(earlier) => say_again(earlier, fields, &["groups", "sshAuthorizedKeys"]),
+            Some(earlier) => override_fields(earlier, fields, &UNITED),
             None => {
                 origins.add(format!("{list}[{place}]"), format!("{list}[{index}]"));
                 out.push(fields);
             }
         }
     }
-    out.into_iter().map(Value::Object).collect()
+    out
 }
 
 #[cfg(test)]

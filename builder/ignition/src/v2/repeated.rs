@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::fields::Object;
+use super::super::object::Object;
 use super::origins::{Origins, Places};
-use super::shape::{Fields, list, object};
+use super::shape::Fields;
 
 /// One of `storage.files`. Its contents come into the translation when it is known where.
 pub(super) struct File {
@@ -53,7 +53,7 @@ pub(super) fn join(
         }
     }
     let files = out.into_iter().map(|(mut node, appended)| {
-        node.extend(object([("append", list(appended))]));
+        node.insert("append".to_owned(), appended.into());
         Value::Object(node)
     });
     files.collect()

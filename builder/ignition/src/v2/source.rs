@@ -1,49 +1,30 @@
 //! Contents and references to configs and certificates.
 
-use super::super::fields::Object;
+use super::super::object::Object;
 use super::super::resource::shown_hash;
 use super::super::url;
 use super::super::version::SpecV2;
-use super::shape::{Fields, filled, list, object, part, text};
+use super::shape::{Fields, copy};
 
-/// The contents of a file. Those that are not said are empty ones.
-pub(super) fn contents(o: &mut Object<'_, '_>) -> Fields {
-    let compression = filled(o.text("compression"));
-    let mut contents = reference(o);
-    contents.extend(object([("compression", compression)]));
-    contents
-}
-
-/// A reference to a config or a certificate.
-pub(super) fn reference(o: &mut Object<'_, '_>) -> Fields {
+/// Contents, or a reference to a config or a certificate. Without a source the contents are empty.
+pub(super) fn resource(o: &Object<'_, '_>) -> Fields {
     let source = o.text("source").unwrap_or_default();
     check_source(o, source);
-    let mut verification = o.object("verification");
-    let hash = verification.text("hash");
-    let function = hash.and_then(|hash| hash.split_once('-'));
-    if let (Some(hash), Some((name, _))) = (hash, function)
-        && name != "sha512"
+    let verification = o.object("verification");
+    if let Some(hash) = verification.text("hash")
+        && let Some((function, _)) = hash.split_once('-')
+        && function != "sha512"
     {
         let message =
             format!("{} must begin with `sha512-`: spec 2 knows no other hash", shown_hash(hash));
         verification.problem("hash", "bad-verification", message);
     }
-    verification.finish();
-    let mut headers = Vec::new();
-    if o.has("httpHeaders", SpecV2::V2_4) {
-        headers = o.each("httpHeaders", |header| {
-            let name = text(header.text("name"));
-            object([("name", name), ("value", filled(header.text("value")))]).into()
-        });
-    }
-    object([
-        ("source", Some(source.into())),
-        ("verification", part(object([("hash", text(hash))]))),
-        ("httpHeaders", list(headers)),
-    ])
+    let mut fields = copy(o, &[]);
+    fields.insert("source".to_owned(), source.into());
+    fields
 }
 
-/// What spec 3 would say otherwise, or not at all.
+/// Refuses the schemes that spec 3 doesn't have, and those that only spec 3 has.
 fn check_source(o: &Object<'_, '_>, source: &str) {
     let scheme = url::scheme(source).unwrap_or_default();
     let before_2_1 = o.spec() == SpecV2::V2_0.into();

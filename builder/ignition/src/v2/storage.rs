@@ -2,51 +2,41 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::error::shown;
-use super::super::fields::Object;
+use super::super::object::Object;
 use super::super::version::SpecV2;
-use super::disks::{self, cleaned};
-use super::filesystems;
 use super::origins::Origins;
 use super::repeated::{File, join, last_of_each};
-use super::shape::{Fields, filled, list, number, object, part, text, truth};
-use super::source;
+use super::shape::{Fields, clean_field, copy};
+use super::source::resource;
+use super::{disks, filesystems};
 
-/// Reads the section.
-pub(super) fn read(root: &mut Object<'_, '_>, origins: &mut Origins) -> Option<Value> {
-    let mut storage = root.object("storage");
-    let (filesystems, names) = filesystems::read(&mut storage, origins);
+/// Translates the section.
+pub(super) fn translate(root: &Object<'_, '_>, origins: &mut Origins) -> Value {
+    let storage = root.object("storage");
+    let (filesystems, names) = filesystems::translate(&storage, origins);
     let files = storage.each("files", |o| file(o, &names));
     let files = join(&storage, files, origins);
-    let (mut directories, mut links) = (Vec::new(), Vec::new());
-    if storage.has("directories", SpecV2::V2_1) {
-        directories = storage.each("directories", |o| directory(o, &names));
-    }
-    if storage.has("links", SpecV2::V2_1) {
-        links = storage.each("links", |o| link(o, &names));
-    }
-    let fields = object([
-        ("disks", disks::disks(&mut storage)),
-        ("raid", disks::raid(&mut storage)),
-        ("filesystems", filesystems),
-        ("files", list(files)),
-        ("directories", list(last_of_each("directories", directories, origins))),
-        ("links", list(last_of_each("links", links, origins))),
-    ]);
-    storage.finish();
-    part(fields)
+    let directories = storage.each("directories", |o| directory(o, &names));
+    let links = storage.each("links", |o| node(o, &names));
+    json!({
+        "disks": storage.each("disks", disks::disk),
+        "raid": storage.each("raid", disks::raid),
+        "filesystems": filesystems,
+        "files": files,
+        "directories": last_of_each("directories", directories, origins),
+        "links": last_of_each("links", links, origins),
+    })
 }
 
-fn file(o: &mut Object<'_, '_>, filesystems: &HashSet<&str>) -> File {
+fn file(o: &Object<'_, '_>, filesystems: &HashSet<&str>) -> File {
     let mut node = node(o, filesystems);
-    let append = o.has("append", SpecV2::V2_2) && o.truth("append") == Some(true);
-    mode(o, &mut node, append, "0644");
-    let mut given = o.object("contents");
-    let contents = source::contents(&mut given);
-    given.finish();
-    if append && node.get("overwrite") == Some(&Value::Bool(true)) {
+    let append = o.bool("append") == Some(true);
+    default_mode(o, &mut node, append, "0644");
+    let contents = resource(&o.object("contents"));
+    if append && o.bool("overwrite") == Some(true) {
         let message =
             "the file can't be both replaced and appended to; keep one of `append` and `overwrite`";
         o.problem("overwrite", "append-and-overwrite", message);
@@ -54,33 +44,24 @@ fn file(o: &mut Object<'_, '_>, filesystems: &HashSet<&str>) -> File {
     File { node, contents, append }
 }
 
-fn directory(o: &mut Object<'_, '_>, filesystems: &HashSet<&str>) -> Fields {
+fn directory(o: &Object<'_, '_>, filesystems: &HashSet<&str>) -> Fields {
     let mut node = node(o, filesystems);
-    mode(o, &mut node, false, "0755");
+    default_mode(o, &mut node, false, "0755");
     node
 }
 
-fn link(o: &mut Object<'_, '_>, filesystems: &HashSet<&str>) -> Fields {
-    let mut node = node(o, filesystems);
-    let hard = truth(o.truth("hard"));
-    node.extend(object([("target", text(o.text("target"))), ("hard", hard)]));
-    node
-}
-
-fn node(o: &mut Object<'_, '_>, filesystems: &HashSet<&str>) -> Fields {
-    let path = o.text("path");
-    if let Some(path) = path.filter(|path| !path.is_empty()) {
-        o.about(path);
-    }
+fn node(o: &Object<'_, '_>, filesystems: &HashSet<&str>) -> Fields {
     let filesystem = o.text("filesystem").unwrap_or_default();
-    if o.sound() && filesystem != "root" {
+    if o.can_read("path") && o.can_read("filesystem") && filesystem != "root" {
         check_filesystem(o, filesystem, filesystems);
     }
-    let mut node =
-        object([("path", cleaned(path)), ("user", owner(o, "user")), ("group", owner(o, "group"))]);
-    if o.has("overwrite", SpecV2::V2_2) {
-        let overwrite = o.truth("overwrite").map(Value::from);
-        node.extend(object([("overwrite", overwrite)]));
+    let mut node = copy(o, &["filesystem", "append", "contents"]);
+    clean_field(&mut node, "path");
+    if o.spec() == SpecV2::V2_0.into() {
+        for key in ["user", "group"] {
+            let id = o.object(key).integer("id").unwrap_or(0);
+            node.insert(key.to_owned(), json!({ "id": id }));
+        }
     }
     node
 }
@@ -102,31 +83,19 @@ fn check_filesystem(o: &Object<'_, '_>, name: &str, known: &HashSet<&str>) {
     o.problem("filesystem", code, message);
 }
 
-fn owner(o: &mut Object<'_, '_>, key: &'static str) -> Option<Value> {
-    let mut owner = o.object(key);
-    let id = owner.number("id");
-    let mut fields = object([("id", number(id))]);
-    if owner.has("name", SpecV2::V2_1) {
-        fields.extend(object([("name", filled(owner.text("name")))]));
-    } else {
-        fields.extend(object([("id", number(id.or(Some(0))))]));
+/// A mode that is not set is 0 in the first two versions.
+fn default_mode(o: &Object<'_, '_>, node: &mut Fields, append: bool, usual: &str) {
+    if o.is_set("mode") {
+        return;
     }
-    owner.finish();
-    part(fields)
-}
-
-/// The mode: in the first two versions 0 if it is not said.
-fn mode(o: &mut Object<'_, '_>, node: &mut Fields, append: bool, usual: &str) {
-    let mut mode = o.number("mode");
-    if mode.is_none() && o.spec() < SpecV2::V2_2.into() {
-        mode = Some(0);
-    } else if mode.is_none() && !append && o.sound() {
+    if o.spec() < SpecV2::V2_2.into() {
+        node.insert("mode".to_owned(), 0.into());
+    } else if !append {
         let message = format!(
             "is not said: spec 2 takes 0000, spec 3 octal {usual} or what is there; say the mode"
         );
         o.warn("mode", "unsaid-mode", message);
     }
-    node.extend(object([("mode", number(mode))]));
 }
 
 #[cfg(test)]

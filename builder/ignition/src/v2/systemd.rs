@@ -1,12 +1,11 @@
 //! The sections `systemd` and `networkd`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::error::shown;
-use super::super::fields::Object;
-use super::super::version::SpecV2;
+use super::super::object::Object;
 use super::origins::{Origins, Places};
-use super::shape::{Fields, filled, list, object, part, say_again, text, truth};
+use super::shape::{Fields, copy, override_fields};
 
 /// A unit, with its drop-ins apart.
 struct Unit {
@@ -14,31 +13,17 @@ struct Unit {
     dropins: Vec<Fields>,
 }
 
-/// Reads the section `systemd`.
-pub(super) fn read(root: &mut Object<'_, '_>, origins: &mut Origins) -> Option<Value> {
-    let mut systemd = root.object("systemd");
-    let units = by_name(systemd.each("units", unit), origins);
-    systemd.finish();
-    part(object([("units", list(units))]))
+/// Translates the section `systemd`.
+pub(super) fn translate(root: &Object<'_, '_>, origins: &mut Origins) -> Value {
+    json!({ "units": by_name(root.object("systemd").each("units", unit), origins) })
 }
 
-fn unit(o: &mut Object<'_, '_>) -> Unit {
-    let enable = o.truth("enable") == Some(true);
-    let enabled = match o.has("enabled", SpecV2::V2_1) {
-        true => o.truth("enabled"),
-        false => None,
-    };
-    let fields = object([
-        ("name", text(o.text("name"))),
-        ("enabled", enabled.or(enable.then_some(true)).map(Value::from)),
-        ("mask", truth(o.truth("mask"))),
-        ("contents", filled(o.text("contents"))),
-    ]);
-    let dropins = o.each("dropins", |o| {
-        let contents = filled(o.text("contents"));
-        object([("name", text(o.text("name"))), ("contents", contents)])
-    });
-    Unit { fields, dropins }
+fn unit(o: &Object<'_, '_>) -> Unit {
+    let mut fields = copy(o, &["enable", "dropins"]);
+    if o.bool("enable") == Some(true) {
+        fields.entry("enabled").or_insert(true.into());
+    }
+    Unit { fields, dropins: o.each("dropins", |o| copy(o, &[])) }
 }
 
 /// A unit on its way into the translation.
@@ -63,42 +48,34 @@ fn by_name(units: Vec<Unit>, origins: &mut Origins) -> Vec<Value> {
             origins.add(format!("{to}.contents"), format!("{from}.contents"));
         }
         let gathered = &mut out[place];
-        say_again(&mut gathered.fields, unit.fields, &[]);
+        override_fields(&mut gathered.fields, unit.fields, &[]);
         for (index, dropin) in unit.dropins.into_iter().enumerate() {
             let dropins = &mut gathered.dropins;
             let place = gathered.dropin_places.of(dropin.get("name"), dropins.len(), origins);
             if place == dropins.len() {
                 dropins.push(Fields::new());
             }
-            say_again(&mut dropins[place], dropin, &[]);
+            override_fields(&mut dropins[place], dropin, &[]);
             origins.add(format!("{to}.dropins[{place}]"), format!("{from}.dropins[{index}]"));
         }
     }
     let units = out.into_iter().map(|unit| {
         let mut fields = unit.fields;
-        let dropins = unit.dropins.into_iter().map(Value::Object).collect();
-        fields.extend(object([("dropins", list(dropins))]));
+        fields.insert("dropins".to_owned(), unit.dropins.into());
         Value::Object(fields)
     });
     units.collect()
 }
 
 /// Refuses the section `networkd`.
-pub(super) fn refuse_networkd(root: &mut Object<'_, '_>) {
-    let mut networkd = root.object("networkd");
-    networkd.each("units", |o| {
-        let name = o.text("name").unwrap_or_default();
-        o.text("contents");
-        if o.has("dropins", SpecV2::V2_2) {
-            o.each("dropins", |o| (o.text("name"), o.text("contents")));
-        }
+pub(super) fn refuse_networkd(root: &Object<'_, '_>) {
+    root.object("networkd").each("units", |o| {
         let message = format!(
             "spec 3 has no `networkd`; write {} as a file in /etc/systemd/network, with mode 420",
-            shown(name)
+            shown(o.text("name").unwrap_or_default())
         );
         o.problem_here("no-spec3-equal", message);
     });
-    networkd.finish();
 }
 
 #[cfg(test)]
