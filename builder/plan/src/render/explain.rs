@@ -77,7 +77,7 @@ pub(super) fn explain(
     }));
     let origin = |one: &&Component| Origin {
         name: one.name().to_owned(),
-        role: super::select::role(one).unwrap_or_default().to_owned(),
+        role: one.role().unwrap_or_default().to_owned(),
         origin: one.origin.clone(),
     };
     Explanation { machine_configs: chosen.iter().map(origin).collect(), fields }

@@ -79,6 +79,9 @@ pub struct Request {
     pub explain: bool,
 }
 
+/// The role whose MachineConfigs all pools but `master` get too.
+const WORKER: &str = "worker";
+
 /// A MachineConfig, and where it was read.
 #[derive(Debug, Clone)]
 pub struct Component {
@@ -92,6 +95,12 @@ impl Component {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.config.metadata.name
+    }
+
+    /// The pool that it is for, from its role label.
+    fn role(&self) -> Option<&str> {
+        let role = self.config.metadata.labels.get(labels::ROLE)?;
+        (!role.is_empty()).then_some(role)
     }
 
     /// How a message names a field of it, or all of it.

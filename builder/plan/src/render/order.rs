@@ -1,13 +1,13 @@
-//! The order in which MachineConfigs are merged: whose word counts.
+//! The order in which MachineConfigs are merged; later ones override earlier ones.
 
-use super::Component;
-use super::select::{WORKER, role};
+use super::{Component, WORKER};
 
-/// Those of role `worker` by name, then all others by name: what is said for a pool counts more than what is said for all.
+/// Sorts those of role `worker` by name, then all others by name, so that a pool's own MachineConfigs override those of
+/// all pools.
 pub(super) fn sort(configs: &mut [&Component]) {
     configs.sort_by(|a, b| key(a).cmp(&key(b)));
 }
 
 fn key(one: &Component) -> (bool, &str) {
-    (role(one) != Some(WORKER), one.name())
+    (one.role() != Some(WORKER), one.name())
 }

@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{Component, Request, order};
+use super::{Component, Request, WORKER, order};
 use crate::api::{self, PoolName, RenderedName, Selector, labels};
 use mosb_types::Finding;
 
-/// The pool that gives all others but `master` their first MachineConfigs.
-pub(super) const WORKER: &str = "worker";
 /// The pool of the control plane.
 const MASTER: &str = "master";
 
@@ -30,7 +28,7 @@ pub(super) fn select(request: &Request) -> Selected<'_> {
         Ok(selector) => {
             // One without a role is refused, and whatever else is wrong with it is told at once.
             let is_wanted = |one: &&Component| {
-                role(one).is_none() || selector.matches(&one.config.metadata.labels)
+                one.role().is_none() || selector.matches(&one.config.metadata.labels)
             };
             let mut chosen: Vec<_> = configs.into_iter().filter(is_wanted).collect();
             if chosen.is_empty() && problems.is_empty() {
@@ -53,7 +51,7 @@ fn is_rendered(one: &Component) -> bool {
     let metadata = &one.config.metadata;
     let owners = metadata.owner_references.iter();
     let kinds = owners.map(|owner| owner.kind.as_str());
-    is_rendered_one(&metadata.name, kinds, role(one))
+    is_rendered_one(&metadata.name, kinds, one.role())
 }
 
 /// Whether a MachineConfig of this name, with owners of these kinds and this role, was made by a renderer.
@@ -79,19 +77,13 @@ fn skipped(rendered: &[&Component]) -> Option<Finding> {
 fn none_of_its_own(request: &Request, chosen: &[&Component]) -> Option<Finding> {
     let pool = request.pool.as_str();
     let is_known =
-        request.pool_object.is_some() || chosen.iter().any(|one| role(one) == Some(pool));
+        request.pool_object.is_some() || chosen.iter().any(|one| one.role() == Some(pool));
     if is_known || chosen.is_empty() {
         return None;
     }
     let message = "no MachineConfig has its role, so it gets those of worker and nothing else; check the pool's name";
     let place = format!("MachineConfigPool {pool}");
     Some(Finding::new("none-of-its-own", message).object(place))
-}
-
-/// The pool or role that it is for.
-pub(super) fn role(one: &Component) -> Option<&str> {
-    let role = one.config.metadata.labels.get(labels::ROLE)?;
-    (!role.is_empty()).then_some(role)
 }
 
 fn check_names(configs: &[&Component], problems: &mut Vec<Finding>) {
@@ -105,7 +97,7 @@ fn check_names(configs: &[&Component], problems: &mut Vec<Finding>) {
             problems.push(Finding::new("bad-name", message).object(one.origin.clone()));
             continue;
         }
-        if role(one).is_none() {
+        if one.role().is_none() {
             let message = format!(
                 "the label {} is missing, which says which pool it is for; add it, as {}: worker",
                 labels::ROLE,
