@@ -1,9 +1,9 @@
-//! The one place that compresses, so that equal bytes are compressed to equal bytes everywhere.
+//! The only function that compresses, so that equal bytes are compressed to equal bytes everywhere.
 //!
-//! gzip's output depends on the library, its level, and on how the input is cut into pieces; all three are fixed here, and
-//! a test pins a digest. The pieces are what several threads can work on: each is compressed by itself, knowing only the
-//! bytes just before it, and ends on a whole byte (RFC 1951, 3.2.4), so that all of them in a row are one gzip member,
-//! whoever made which. On configuration that costs half a percent of size.
+//! gzip's output depends on the library, its level, and on how the input is cut into pieces; all three are fixed here,
+//! and a test pins a digest. Several threads compress the pieces: each piece is compressed by itself, with only the bytes
+//! before it as dictionary, and ends on a whole byte (RFC 1951, 3.2.4), so that the pieces in a row are one gzip member,
+//! whichever thread made them. On configuration that costs half a percent of size.
 
 use std::io::{self, Read, Write};
 use std::iter;
@@ -16,35 +16,33 @@ use sha2::{Digest as _, Sha256};
 
 use super::{DiffId, Digest};
 
-/// Level of all that mosb compresses: on configuration within a few percent of 6, and faster.
+/// The level of everything that mosb compresses: on configuration within a few percent of 6, and faster.
 const LEVEL: u32 = 3;
-/// A member without name and time, of an unknown system as Go's gzip writes it, whatever this one is (RFC 1952, 2.3).
+/// A member without name and time, and with "unknown" as operating system, as in Go's gzip (RFC 1952, 2.3).
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
-/// An empty last block, after pieces of which none is the last.
+/// An empty last block: no piece is marked as the last.
 const LAST_BLOCK: [u8; 2] = [3, 0];
-/// Bytes that are compressed by themselves.
+/// Bytes of a piece.
 const PIECE: usize = 64 << 10;
-/// Bytes before a piece that it may refer to: as many as the format can.
+/// Bytes before a piece that it may refer to: the maximum of the format.
 const WINDOW: usize = 32 << 10;
 /// Pieces in memory for each thread.
 const AHEAD: usize = 8;
 /// More threads would wait for the bytes.
 const MOST_THREADS: usize = 16;
 
-/// What was read and written while compressing.
+/// Digests and sizes of compressed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compressed {
-    /// Of what was written.
+    /// Of the compressed bytes.
     pub digest: Digest,
-    /// Of what was read.
+    /// Of the unpacked bytes.
     pub diff_id: DiffId,
-    /// Bytes written.
     pub size: u64,
-    /// Bytes read.
     pub unpacked_size: u64,
 }
 
-/// Compresses all that `reader` gives into `writer`, with flat memory, on all processors.
+/// Compresses everything from `reader` into `writer`, with constant memory, on all processors.
 ///
 /// # Errors
 /// Those of `reader` and `writer`.
@@ -62,7 +60,7 @@ fn compress_on(
     written.write_all(&HEADER)?;
     let (mut sum, mut hash, mut unpacked_size) = (Crc::new(), Sha256::new(), 0);
     let limit = threads * AHEAD * PIECE;
-    // The window of what was compressed before, then what was read.
+    // The window of the bytes before, then the bytes that are compressed next.
     let mut bytes = Vec::with_capacity(WINDOW + limit);
     loop {
         let window = bytes.len();
@@ -106,8 +104,8 @@ fn compress_on(
     })
 }
 
-/// Compresses the piece that begins at `start` so that another one can follow. With a compressor of its own: what zlib-rs
-/// 0.6 makes after a reset depends on what it made before.
+/// Compresses the piece that begins at `start`, so that another one can follow. Each piece gets a new compressor: the
+/// output of zlib-rs 0.6 after a reset depends on its earlier input.
 fn compress_piece(bytes: &[u8], start: usize) -> Vec<u8> {
     let piece = &bytes[start..bytes.len().min(start + PIECE)];
     let mut compressed = Vec::with_capacity(piece.len() + piece.len() / 8 + 64);
@@ -118,12 +116,12 @@ fn compress_piece(bytes: &[u8], start: usize) -> Vec<u8> {
         .expect("memory can be compressed");
     assert!(
         deflate.total_in() == piece.len() as u64 && compressed.len() < compressed.capacity(),
-        "what can't be compressed grows by a few bytes"
+        "bytes that can't be compressed grow by a few bytes"
     );
     compressed
 }
 
-/// Hashes and counts what really reached the writer.
+/// Hashes and counts the bytes that the writer accepted.
 #[derive(Debug)]
 struct HashedWriter<W> {
     inner: W,
@@ -163,15 +161,18 @@ mod tests {
         let text: Vec<u8> =
             (0..40_000_u32).flat_map(|n| format!("line {}\n", n * n % 977).into_bytes()).collect();
         let (mut at_once, mut slowly) = (Vec::new(), Vec::new());
-        let said = compress(&*text, &mut at_once).unwrap();
-        assert_eq!(compress(Slow(&text), &mut slowly).unwrap(), said);
+        let compressed = compress(&*text, &mut at_once).unwrap();
+        assert_eq!(compress(Slow(&text), &mut slowly).unwrap(), compressed);
         assert_eq!(at_once, slowly);
-        assert_eq!(said.digest, Digest::of(&at_once));
-        assert_eq!(said.diff_id, DiffId::of(&text));
-        assert_eq!((said.size, said.unpacked_size), (at_once.len() as u64, text.len() as u64));
+        assert_eq!(compressed.digest, Digest::of(&at_once));
+        assert_eq!(compressed.diff_id, DiffId::of(&text));
+        assert_eq!(
+            (compressed.size, compressed.unpacked_size),
+            (at_once.len() as u64, text.len() as u64)
+        );
         // Another digest here means that every image gets another one: raise the format number.
         assert_eq!(
-            said.digest.to_string(),
+            compressed.digest.to_string(),
             "sha256:ce6e7727f868edba73bc24751427647380dd4f8aad35c2214adf7f870978257d"
         );
     }
@@ -191,10 +192,10 @@ mod tests {
                 [0, 1, PIECE - 1, PIECE, PIECE + 1, AHEAD * PIECE, AHEAD * PIECE + 1, bytes.len()]
             {
                 let (bytes, mut packed) = (&bytes[..length], Vec::new());
-                let said = compress_on(1, bytes, &mut packed).unwrap();
+                let compressed = compress_on(1, bytes, &mut packed).unwrap();
                 // With three times as much in memory at once.
                 let on_three = compress_on(3, bytes, io::sink()).unwrap();
-                assert_eq!(on_three, said, "{length} bytes");
+                assert_eq!(on_three, compressed, "{length} bytes");
                 let mut member = flate2::bufread::GzDecoder::new(&*packed);
                 let mut back = Vec::new();
                 member.read_to_end(&mut back).unwrap();

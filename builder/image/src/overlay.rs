@@ -1,4 +1,4 @@
-//! A base with changes on it: what stands at a path now, and the layer that makes it so.
+//! A base with the changes of a build: what is at a path now, and the layer with the changes.
 
 mod layer;
 
@@ -14,17 +14,9 @@ pub use layer::LayerEntry;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
     /// A directory; what the base has below it stays, unless it was [removed](Overlay::remove) first.
-    Directory {
-        /// Mode and owner.
-        meta: Meta,
-    },
+    Directory { meta: Meta },
     /// A regular file.
-    File {
-        /// Mode and owner.
-        meta: Meta,
-        /// All of it.
-        content: Bytes,
-    },
+    File { meta: Meta, content: Bytes },
     /// A symbolic link.
     Symlink {
         /// Mode (always 0777) and owner.
@@ -33,10 +25,7 @@ pub enum Node {
         target: String,
     },
     /// Another name of a file in this layer.
-    Hardlink {
-        /// The file.
-        to: TreePath,
-    },
+    Hardlink { to: TreePath },
 }
 
 /// Mode and owner.
@@ -50,36 +39,33 @@ pub struct Meta {
     pub gid: u32,
 }
 
-/// What stands at a path, base and changes together.
+/// What is at a path, base and changes together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Its type.
     pub kind: Kind,
-    /// Mode and owner.
     pub meta: Meta,
     /// Where a symbolic link points; `None` too where that isn't UTF-8.
     pub target: Option<String>,
-    /// Whether this build put it there.
+    /// Whether it is a change of this build.
     pub ours: bool,
 }
 
-/// The bytes of a file, as far as they are known.
+/// The bytes of a file, if they are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// All of it.
     Known(Bytes),
     /// A file of the base whose content isn't kept in the [`BaseTree`].
     NotRetained,
-    /// No regular file stands there.
+    /// There is no regular file.
     NoFile,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Change {
     Put(Node),
-    /// The base's path and all below it are gone.
-    Gone,
-    /// The base's path and all below it are gone, and this stands there.
+    /// The base's path and everything below it are removed.
+    Removed,
+    /// The same, and this is at the path.
     Replaced(Node),
 }
 
@@ -87,15 +73,15 @@ impl Change {
     fn node(&self) -> Option<&Node> {
         match self {
             Self::Put(node) | Self::Replaced(node) => Some(node),
-            Self::Gone => None,
+            Self::Removed => None,
         }
     }
 
-    /// Whether nothing of the base can be seen below it.
+    /// Whether it hides everything that the base has below it.
     fn hides_base(&self) -> bool {
         match self {
             Self::Put(Node::Directory { .. }) => false,
-            Self::Put(_) | Self::Gone | Self::Replaced(_) => true,
+            Self::Put(_) | Self::Removed | Self::Replaced(_) => true,
         }
     }
 }
@@ -115,11 +101,11 @@ impl<'a> Overlay<'a> {
         Self { base, changes: BTreeMap::new(), has_links: false }
     }
 
-    /// What stands at exactly this path; links are not followed, a path below a link or file is not there.
+    /// What is at exactly this path; links are not followed, and nothing is below a link or file.
     pub fn get(&self, path: &TreePath) -> Option<Found> {
         match self.changes.get(path) {
             Some(change) => self.found(change.node()?),
-            None if self.hidden(path) => None,
+            None if self.is_hidden(path) => None,
             None => {
                 let entry = self.base.get(path.relative())?;
                 Some(Found {
@@ -146,19 +132,19 @@ impl<'a> Overlay<'a> {
     }
 
     /// Whether a change above the path hides what the base has there.
-    fn hidden(&self, path: &TreePath) -> bool {
+    fn is_hidden(&self, path: &TreePath) -> bool {
         let mut above = std::iter::successors(path.parent(), TreePath::parent);
-        // From below, as what is new is mostly in a directory that is new itself.
+        // Upwards, because most new paths are in a new directory.
         above.any(|above| self.changes.get(&above).is_some_and(Change::hides_base))
     }
 
-    /// The names in a directory, sorted; empty if it is none.
+    /// The names in a directory, sorted; empty if the path is no directory.
     pub fn children(&self, path: &TreePath) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         if self.get(path).is_none_or(|found| found.kind != Kind::Directory) {
             return names;
         }
-        if !self.hidden(path) && !self.changes.get(path).is_some_and(Change::hides_base) {
+        if !self.is_hidden(path) && !self.changes.get(path).is_some_and(Change::hides_base) {
             let base = self.base.children(path.relative());
             names.extend(
                 base.iter()
@@ -198,15 +184,15 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    /// Puts something at a path. A directory on a directory keeps what is below; everything else replaces what was there.
+    /// Puts a node at a path. A directory on a directory keeps its entries; everything else replaces what was there.
     /// The parents must be directories already.
     pub fn put(&mut self, path: TreePath, node: Node) {
-        self.hand_over(&path);
+        self.move_to_other_name(&path);
         let node = match node {
             // A link to a link is one to its file, so that no chain gets long.
             Node::Hardlink { to } => {
                 self.has_links = true;
-                let to = self.carrier(&to).clone();
+                let to = self.file_path(&to).clone();
                 Node::Hardlink { to }
             }
             node => node,
@@ -214,9 +200,9 @@ impl<'a> Overlay<'a> {
         let merges = matches!(node, Node::Directory { .. })
             && self.get(&path).is_some_and(|found| found.kind == Kind::Directory);
         let was_replaced =
-            matches!(self.changes.get(&path), Some(Change::Replaced(_) | Change::Gone));
+            matches!(self.changes.get(&path), Some(Change::Replaced(_) | Change::Removed));
         if !merges {
-            self.forget_below(&path);
+            self.drop_below(&path);
         }
         let replaces = if merges {
             was_replaced
@@ -227,30 +213,30 @@ impl<'a> Overlay<'a> {
         self.changes.insert(path, change);
     }
 
-    /// Writes into the file that stands at a path: all its names are still one file.
+    /// Writes into the file at a path; all its names remain one file.
     pub fn rewrite(&mut self, path: &TreePath, node: Node) {
-        let carrier = self.carrier(path).clone();
-        match self.changes.get_mut(&carrier) {
+        let file = self.file_path(path).clone();
+        match self.changes.get_mut(&file) {
             Some(Change::Put(old) | Change::Replaced(old)) => *old = node,
-            Some(Change::Gone) | None => self.put(carrier, node),
+            Some(Change::Removed) | None => self.put(file, node),
         }
     }
 
-    /// Takes away what stands at a path, and all below it.
+    /// Removes what is at a path, and everything below it.
     pub fn remove(&mut self, path: &TreePath) {
-        self.hand_over(path);
-        self.forget_below(path);
-        self.changes.insert(path.clone(), Change::Gone);
+        self.move_to_other_name(path);
+        self.drop_below(path);
+        self.changes.insert(path.clone(), Change::Removed);
     }
 
-    /// Takes back a change of this build: what the base has there can be seen again.
+    /// Reverts a change of this build: the path is that of the base again.
     pub fn withdraw(&mut self, path: &TreePath) {
-        self.hand_over(path);
+        self.move_to_other_name(path);
         self.changes.remove(path);
     }
 
-    fn forget_below(&mut self, path: &TreePath) {
-        // What begins with the same text stands together, and all below the path is in it.
+    fn drop_below(&mut self, path: &TreePath) {
+        // Paths that begin with the same text are adjacent, and those below the path are among them.
         let same = self.changes.range(path.clone()..);
         let same = same.take_while(|(other, _)| other.relative().starts_with(path.relative()));
         let below: Vec<TreePath> = same
@@ -258,22 +244,22 @@ impl<'a> Overlay<'a> {
             .filter(|other| *other != path && path.holds(other))
             .cloned()
             .collect();
-        for gone in below {
-            self.hand_over(&gone);
-            self.changes.remove(&gone);
+        for path in below {
+            self.move_to_other_name(&path);
+            self.changes.remove(&path);
         }
     }
 
-    /// The path under which the file is that a path is a hard link to.
-    fn carrier<'p>(&'p self, path: &'p TreePath) -> &'p TreePath {
+    /// The path that holds the file which a hard link names; of any other path, itself.
+    fn file_path<'p>(&'p self, path: &'p TreePath) -> &'p TreePath {
         match self.changes.get(path).and_then(Change::node) {
             Some(Node::Hardlink { to }) => to,
             Some(_) | None => path,
         }
     }
 
-    /// Before a name of a file goes: its other names keep the file, and the first of them carries it from now on.
-    fn hand_over(&mut self, path: &TreePath) {
+    /// Moves a file to the first of its other names, before this name is removed.
+    fn move_to_other_name(&mut self, path: &TreePath) {
         let Some(file) = self.changes.get(path).and_then(Change::node) else {
             return;
         };
@@ -281,7 +267,7 @@ impl<'a> Overlay<'a> {
             return;
         }
         let file = file.clone();
-        let mut heir: Option<TreePath> = None;
+        let mut new_path: Option<TreePath> = None;
         for (other, change) in &mut self.changes {
             let (Change::Put(node) | Change::Replaced(node)) = change else {
                 continue;
@@ -289,11 +275,11 @@ impl<'a> Overlay<'a> {
             if !matches!(node, Node::Hardlink { to } if to == path) {
                 continue;
             }
-            *node = match &heir {
-                Some(heir) => Node::Hardlink { to: heir.clone() },
+            *node = match &new_path {
+                Some(new_path) => Node::Hardlink { to: new_path.clone() },
                 None => file.clone(),
             };
-            heir.get_or_insert_with(|| other.clone());
+            new_path.get_or_insert_with(|| other.clone());
         }
     }
 
@@ -302,7 +288,7 @@ impl<'a> Overlay<'a> {
         self.changes.is_empty()
     }
 
-    /// The paths that the build put, with what stands there.
+    /// The paths that the build put, with their nodes.
     pub fn puts(&self) -> impl Iterator<Item = (&TreePath, &Node)> {
         self.changes.iter().filter_map(|(path, change)| Some((path, change.node()?)))
     }

@@ -91,7 +91,7 @@ fn listed(entry: TarEntry) -> Result<Option<Listed>, ReadError> {
         Ok(Named::Path) => (entry.path.clone(), None),
         Ok(Named::Whiteout(path)) => (path, Some(ListedKind::Whiteout)),
         Ok(Named::Opaque(path)) => (path.to_vec(), Some(ListedKind::Opaque)),
-        Ok(Named::Nothing) => return Ok(None),
+        Ok(Named::Ignored) => return Ok(None),
         Err(cause) => {
             return Err(ReadError::Entry {
                 entry: String::from_utf8_lossy(&entry.path).into_owned(),

@@ -1,4 +1,4 @@
-//! What a layer of a base does, read once from its bytes; and once more for contents that turn out to decide something.
+//! Reads the changes of a layer of a base from its bytes, and a second time for contents that must be retained.
 
 use std::io::{BufRead, Read};
 
@@ -7,15 +7,15 @@ use super::entries::{Entries, ReadError, TarEntry, What};
 use super::unpack::unpack;
 use super::{Budget, Delta, EntryError, Error, Event, Layer, Put};
 
-/// Longest object of an ostree repository that is looked into for a unit, a preset or accounts.
+/// The longest object of an ostree repository that may be a unit, a preset or a file of accounts.
 const LONGEST_CANDIDATE: u64 = 64 << 10;
 const WHITEOUT: &[u8] = b".wh.";
 
-/// Reads a layer: every entry, and the contents that decide something as far as that can be known from the layer alone. What it
-/// takes is counted with the other layers of its image.
+/// Reads a layer: every entry, and the contents that must be retained, as far as the layer alone shows it. Its resources
+/// count against the budget of the image.
 ///
 /// # Errors
-/// If the blob isn't what `layer` says, or not a tar that can be unpacked, or the image has too much in all.
+/// If the blob doesn't match `layer`, is no tar that can be unpacked, or exceeds the budget.
 pub fn read_delta(layer: &Layer, blob: impl Read, budget: &Budget) -> Result<Delta, Error> {
     unpack(layer, blob, budget, |entries| {
         let mut delta = Delta::new(layer.digest);
@@ -36,12 +36,12 @@ pub fn read_delta(layer: &Layer, blob: impl Read, budget: &Budget) -> Result<Del
 /// Reads a layer again and calls `take` with the content of these entries, which are sorted by number.
 ///
 /// # Errors
-/// As [`read_delta`]; what `take` got before an error is not to be believed.
+/// As [`read_delta`]; contents that `take` got before an error may be wrong.
 pub fn read_contents(
     layer: &Layer,
     blob: impl Read,
     budget: &Budget,
-    wanted: &[u32],
+    numbers: &[u32],
     mut take: impl FnMut(u32, &[u8]),
 ) -> Result<(), Error> {
     unpack(layer, blob, budget, |entries| {
@@ -49,7 +49,7 @@ pub fn read_contents(
         while let Some(entry) = entries.next()? {
             let file =
                 entry.what == What::File { sparse: false } && entry.size <= retained::MAX_FILE_SIZE;
-            if file && wanted.binary_search(&number).is_ok() {
+            if file && numbers.binary_search(&number).is_ok() {
                 take(number, &entries.content()?);
             }
             number += 1;
@@ -84,16 +84,16 @@ pub(super) fn push(
     let path = &entry.path;
     match named(path)? {
         Named::Path => {}
-        Named::Whiteout(gone) => {
-            delta.push(&gone, &Event::Whiteout);
+        Named::Whiteout(removed) => {
+            delta.push(&removed, &Event::Whiteout);
             return Ok(());
         }
         Named::Opaque(directory) => {
             delta.push(directory, &Event::Opaque);
             return Ok(());
         }
-        // It keeps its number, by which contents are asked for.
-        Named::Nothing => {
+        // It has a number, too: entries are found by their numbers.
+        Named::Ignored => {
             delta.push(path, &Event::Whiteout);
             return Ok(());
         }
@@ -115,28 +115,28 @@ pub(super) fn push(
     Ok(())
 }
 
-/// What the name of an entry says (OCI image spec, layer, whiteouts).
+/// The meaning of an entry's name (OCI image spec, layer, whiteouts).
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named<'a> {
-    /// The entry is what it is.
+    /// The entry itself.
     Path,
-    /// This path is gone.
+    /// This path is removed.
     Whiteout(Vec<u8>),
-    /// What lower layers have in this directory is gone.
+    /// The entries of lower layers in this directory are removed.
     Opaque(&'a [u8]),
-    /// Left behind by aufs; unpackers pass over it.
-    Nothing,
+    /// A file of aufs, which unpackers ignore.
+    Ignored,
 }
 
 pub(super) fn named(path: &[u8]) -> Result<Named<'_>, EntryError> {
     let start = path.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
-    let Some(gone) = path[start..].strip_prefix(WHITEOUT) else {
+    let Some(removed) = path[start..].strip_prefix(WHITEOUT) else {
         return Ok(Named::Path);
     };
-    match gone {
+    match removed {
         b".wh..opq" => Ok(Named::Opaque(&path[..start.saturating_sub(1)])),
         b"" | b"." | b".." => Err(EntryError::Whiteout),
-        meta if meta.starts_with(WHITEOUT) => Ok(Named::Nothing),
+        meta if meta.starts_with(WHITEOUT) => Ok(Named::Ignored),
         name => Ok(Named::Whiteout([&path[..start], name].concat())),
     }
 }

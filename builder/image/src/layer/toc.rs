@@ -1,7 +1,7 @@
 //! The table of contents of a zstd:chunked layer (containers/storage, `docs/containers-storage-zstd-chunked.md`): JSON in a
 //! frame that other readers skip. With it a tree needs a few MB of a layer of gigabytes.
 //!
-//! It is believed as the manifest vouches for its digest; contents that are asked for by it are verified one by one.
+//! Its digest is in the manifest; the contents that are fetched by it are verified one by one.
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -22,17 +22,17 @@ use super::{Budget, Delta, EntryError, Error, Layer};
 
 const POSITION: &str = "io.github.containers.zstd-chunked.manifest-position";
 const CHECKSUM: &str = "io.github.containers.zstd-chunked.manifest-checksum";
-/// The only type and version there are.
+/// The only type and version.
 const TYPE: &str = "1";
 const VERSION: u64 = 1;
 /// Bytes of a table, unpacked; a layer of 100 000 paths has some 40 MB.
 const MOST_UNPACKED: u64 = 256 << 20;
 /// Compressed bytes of a content; no zstd makes one of [`retained::MAX_FILE_SIZE`] bytes longer.
 const MOST_STORED: u64 = 2 * retained::MAX_FILE_SIZE;
-/// Bytes that are rather read than asked around.
+/// A shorter gap between two contents is read, not skipped by another request.
 const GAP: u64 = 64 << 10;
 
-/// Where a layer has its table of contents.
+/// The place of a layer's table of contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toc {
     layer: Digest,
@@ -43,22 +43,21 @@ pub struct Toc {
 /// Where in the blob the content of an entry is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// The number of the entry.
     pub entry: u32,
-    /// Its compressed bytes.
+    /// The compressed bytes.
     pub range: Range<u64>,
     size: u64,
     digest: Digest,
 }
 
 impl Toc {
-    /// What the annotations of a layer say; `None` for a layer without table of contents.
+    /// Reads the annotations of a layer; `None` for a layer without table of contents.
     ///
     /// # Errors
-    /// If they make no sense.
+    /// If they are not valid.
     pub fn of(layer: &Layer) -> Result<Option<Self>, Error> {
-        let said = |key| layer.annotations.get(key);
-        let (Some(position), Some(checksum)) = (said(POSITION), said(CHECKSUM)) else {
+        let annotation = |key| layer.annotations.get(key);
+        let (Some(position), Some(checksum)) = (annotation(POSITION), annotation(CHECKSUM)) else {
             return Ok(None);
         };
         let wrong = |what: &str| broken(layer.digest, format!("bad annotation {what}"));
@@ -82,7 +81,7 @@ impl Toc {
         }))
     }
 
-    /// The bytes of the blob that it is.
+    /// Its bytes in the blob.
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
@@ -92,11 +91,11 @@ fn broken(layer: Digest, cause: impl fmt::Display) -> Error {
     Error::Toc { layer, cause: cause.to_string() }
 }
 
-/// Reads a table of contents: every entry of the layer, and where the contents are that may decide something. `None` if it
-/// doesn't say all, as for names that aren't UTF-8: then the layer must be read itself.
+/// Reads a table of contents: every entry of the layer, and the places of the contents that may have to be retained.
+/// `None` if it is incomplete, as for names that aren't UTF-8: then the layer itself must be read.
 ///
 /// # Errors
-/// If it isn't what the manifest says, or names what can't be unpacked.
+/// If it doesn't match the manifest, or has an entry that can't be unpacked.
 pub fn read_toc(
     toc: &Toc,
     bytes: impl Read,
@@ -105,7 +104,7 @@ pub fn read_toc(
     let layer = toc.layer;
     let mut compressed = Vec::new();
     let length = toc.range.end - toc.range.start;
-    // Compressed it is small, and verified before anything looks into it.
+    // The compressed bytes are few, and verified before they are unpacked.
     if length > MOST_UNPACKED / 8 {
         return Ok(None);
     }
@@ -138,19 +137,19 @@ pub fn read_toc(
     }
 }
 
-/// The pieces of these entries as few ranges of a blob of `size` bytes, each with its pieces; an entry whose place isn't
-/// known has none, and is better left out than looked for by a number that the tar may count otherwise.
-pub fn ranges(pieces: &[Piece], wanted: &[u32], size: u64) -> Vec<(Range<u64>, Vec<Piece>)> {
+/// The pieces of these entries, in few ranges of a blob of `size` bytes. An entry without a known place is left out: its
+/// number in the tar may be another one.
+pub fn ranges(pieces: &[Piece], entries: &[u32], size: u64) -> Vec<(Range<u64>, Vec<Piece>)> {
     let find = |entry| {
         let at = pieces.binary_search_by_key(entry, |piece: &Piece| piece.entry);
         let piece = &pieces[at.ok()?];
         let stored = piece.range.end - piece.range.start;
         (piece.range.end <= size && stored <= MOST_STORED).then(|| piece.clone())
     };
-    let mut wanted: Vec<Piece> = wanted.iter().filter_map(find).collect();
-    wanted.sort_by_key(|piece| piece.range.start);
+    let mut found: Vec<Piece> = entries.iter().filter_map(find).collect();
+    found.sort_by_key(|piece| piece.range.start);
     let mut ranges: Vec<(Range<u64>, Vec<Piece>)> = Vec::new();
-    for piece in wanted {
+    for piece in found {
         match ranges.last_mut() {
             Some((range, inside))
                 if piece.range.start >= range.end && piece.range.start - range.end <= GAP =>
@@ -167,7 +166,7 @@ pub fn ranges(pieces: &[Piece], wanted: &[u32], size: u64) -> Vec<(Range<u64>, V
 /// Reads the contents of pieces from the bytes of one range of [`ranges`].
 ///
 /// # Errors
-/// If a content isn't what the table of contents says.
+/// If a content doesn't match the table of contents.
 pub fn read_pieces(
     layer: &Digest,
     range: &Range<u64>,
@@ -206,7 +205,7 @@ struct Table<'b> {
     wrong: Option<(String, EntryError)>,
 }
 
-/// An entry as the table writes it.
+/// An entry of the table.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Row {

@@ -56,7 +56,7 @@ fn write_tar(entries: &[LayerEntry]) -> Result<Vec<u8>, Error> {
         })
         .collect();
     // By the file that hard links lead to: the name that was written first.
-    let mut carriers: BTreeMap<&TreePath, &TreePath> = BTreeMap::new();
+    let mut first_paths: BTreeMap<&TreePath, &TreePath> = BTreeMap::new();
     let mut tar = Vec::new();
     for entry in entries {
         match entry {
@@ -72,21 +72,21 @@ fn write_tar(entries: &[LayerEntry]) -> Result<Vec<u8>, Error> {
             }
             LayerEntry::Put(path, node) => {
                 let (file, node) = behind(&nodes, path, node)?;
-                let carrier = carriers.get(file).copied();
-                let (flag, meta, link, content): (_, _, _, &[u8]) = match (node, carrier) {
+                let first_path = first_paths.get(file).copied();
+                let (flag, meta, link, content): (_, _, _, &[u8]) = match (node, first_path) {
                     (Node::Directory { meta }, _) => {
                         directory(&mut tar, path, *meta);
                         continue;
                     }
-                    (Node::File { meta, .. } | Node::Symlink { meta, .. }, Some(carrier)) => {
-                        (b'1', *meta, carrier.relative(), b"")
+                    (Node::File { meta, .. } | Node::Symlink { meta, .. }, Some(first_path)) => {
+                        (b'1', *meta, first_path.relative(), b"")
                     }
                     (Node::File { meta, content }, None) => (b'0', *meta, "", content),
                     (Node::Symlink { meta, target }, None) => (b'2', *meta, target.as_str(), b""),
                     (Node::Hardlink { to }, _) => return Err(no_file(path, to)),
                 };
                 append(&mut tar, flag, path.relative(), link, meta, content);
-                carriers.entry(file).or_insert(path);
+                first_paths.entry(file).or_insert(path);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The layer that makes the changes of an overlay.
+//! The layer with the changes of an overlay.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,11 @@ pub enum LayerEntry {
     Put(TreePath, Node),
     /// A directory of the base, repeated with the base's own mode and owner because something below it changes.
     Parent(TreePath, Meta),
-    /// A path of the base that is gone (OCI image spec, layer, whiteouts).
+    /// A path of the base that is removed (OCI image spec, layer, whiteouts).
     Whiteout(TreePath),
 }
 
 impl LayerEntry {
-    /// The path it is about.
     pub fn path(&self) -> &TreePath {
         match self {
             Self::Put(path, _) | Self::Parent(path, _) | Self::Whiteout(path) => path,
@@ -27,43 +26,43 @@ impl LayerEntry {
 }
 
 impl Overlay<'_> {
-    /// The entries of the layer, parents before what they hold, everything else in the order of the paths' bytes.
+    /// The entries of the layer: parents before their children, else in the order of the paths' bytes.
     ///
-    /// Each parent directory comes with the base's own mode and owner. What is gone or changes its type is whited out by
-    /// name, which every importer knows, rather than by an opaque directory.
+    /// Each parent directory has the base's own mode and owner. A path that is removed or changes its type gets a
+    /// whiteout by name, which every importer supports, not an opaque directory.
     pub fn layer(&self) -> Vec<LayerEntry> {
         let mut entries: BTreeMap<(TreePath, bool), LayerEntry> = BTreeMap::new();
         for (path, change) in &self.changes {
-            // Also below a directory that was wiped: a layer only adds to what the base has there, so each name counts.
+            // Also below a removed directory: a layer adds to the base's directory, so each name needs its whiteout.
             let in_base = self.base.get(path.relative());
-            let vanished = match (change.node(), &in_base) {
+            let is_whited_out = match (change.node(), &in_base) {
                 (None, base) => base.is_some(),
                 (Some(_), None) => false,
                 (Some(node), Some(base)) => {
                     (base.kind == Kind::Directory) != matches!(node, Node::Directory { .. })
                 }
             };
-            if vanished {
+            if is_whited_out {
                 entries.insert((path.clone(), false), LayerEntry::Whiteout(path.clone()));
             } else if let (Change::Replaced(Node::Directory { .. }), Some(_)) = (change, &in_base) {
                 let base = self.base.children(path.relative());
                 let child = |name| path.join(std::str::from_utf8(name).ok()?).ok();
                 let children = base.iter().map(|(name, _)| child(name));
-                // A name that can't be written into a layer goes with the whole directory.
-                let gone = match children.collect::<Option<Vec<_>>>() {
+                // With a name that can't be written into a layer, the whole directory gets the whiteout.
+                let removed = match children.collect::<Option<Vec<_>>>() {
                     Some(children) => children,
                     None => vec![path.clone()],
                 };
-                for gone in gone {
-                    if gone == *path || !self.changes.contains_key(&gone) {
-                        entries.insert((gone.clone(), false), LayerEntry::Whiteout(gone));
+                for removed in removed {
+                    if removed == *path || !self.changes.contains_key(&removed) {
+                        entries.insert((removed.clone(), false), LayerEntry::Whiteout(removed));
                     }
                 }
             }
             if let Some(node) = change.node() {
                 entries.insert((path.clone(), true), LayerEntry::Put(path.clone(), node.clone()));
             }
-            if vanished || change.node().is_some() {
+            if is_whited_out || change.node().is_some() {
                 for above in path
                     .ancestors()
                     .filter(|above| !above.is_root() && !self.changes.contains_key(above))

@@ -156,7 +156,7 @@ fn a_file_stays_under_its_other_names() {
         assert_eq!(content("/tmp/a"), a, "{what}");
         assert_eq!([content("/b"), content("/c")], [rest.clone(), rest], "{what}");
         let links = overlay.puts().filter(|(_, node)| matches!(node, Node::Hardlink { .. }));
-        let targets: Vec<_> = links.map(|(path, _)| overlay.carrier(path)).collect();
+        let targets: Vec<_> = links.map(|(path, _)| overlay.file_path(path)).collect();
         assert!(
             targets.iter().all(|to| {
                 let node = overlay.changes.get(to).and_then(super::Change::node);

@@ -1,4 +1,4 @@
-//! From the tree of all layers to the one that is kept.
+//! Writes the tree of all layers as a `BaseTree`, with the contents that are retained.
 
 use std::collections::HashSet;
 
@@ -10,23 +10,22 @@ use super::{BaseTree, Kind, retained};
 use crate::Digest;
 use crate::layer::{EntryError, Error};
 
-/// A file whose content decides something and isn't there yet: one entry of one layer.
+/// A file whose content must be retained and isn't read yet: one entry of one layer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MissingContent {
     /// The layer's place in the image, counted from 0.
     pub layer: usize,
     /// The number of the entry within the layer.
     pub entry: u32,
-    /// Bytes of the file.
     pub size: u64,
     inode: InodeId,
 }
 
 impl Builder {
-    /// The files that decide something and whose content isn't here, by layer and entry.
+    /// The files whose content must be retained and isn't read yet, by layer and entry.
     pub fn missing_contents(&self) -> Vec<MissingContent> {
-        let inodes = self.decisive().into_iter().map(|node| self.resolved(node));
-        let mut wanted: Vec<MissingContent> = inodes
+        let inodes = self.retained_files().into_iter().map(|node| self.resolved(node));
+        let mut missing: Vec<MissingContent> = inodes
             .filter_map(|id| {
                 let inode = &self.inodes[id as usize];
                 inode.bytes.is_none().then(|| MissingContent {
@@ -37,39 +36,38 @@ impl Builder {
                 })
             })
             .collect();
-        wanted.sort();
-        wanted.dedup();
-        wanted
+        missing.sort();
+        missing.dedup();
+        missing
     }
 
-    /// The content of a wanted file.
-    pub fn supply(&mut self, wanted: &MissingContent, content: &[u8]) {
-        self.inodes[wanted.inode as usize].bytes = Some(content.into());
+    /// Sets the content of a missing file.
+    pub fn supply(&mut self, missing: &MissingContent, content: &[u8]) {
+        self.inodes[missing.inode as usize].bytes = Some(content.into());
     }
 
-    /// The tree with the contents that decide something and without the objects of an ostree repository.
+    /// The tree with the retained contents and without the objects of an ostree repository.
     ///
     /// # Errors
-    /// If a hard link names what is in no layer, or there is too much to look up or to write.
+    /// If the target of a hard link is in no layer, or the image exceeds a limit.
     pub fn finish(self) -> Result<BaseTree, Error> {
-        let contents = self.decisive().into_iter().collect();
+        let contents = self.retained_files().into_iter().collect();
         let objects = self.find(retained::OSTREE_OBJECTS.as_bytes(), None);
         self.check_steps().map_err(|cause| self.limit(cause))?;
         self.write(Some(&contents), objects)
     }
 
-    /// A limit that the image as a whole has reached, told of its last layer.
+    /// A limit that the image as a whole exceeds, reported for its last layer.
     fn limit(&self, cause: EntryError) -> Error {
         let layer = self.layers.last().copied();
         Error::Limit { layer: layer.unwrap_or_else(|| Digest::of(b"")), cause }
     }
 
     pub(super) fn with_all_contents(self) -> BaseTree {
-        self.write(None, None)
-            .expect("entries that stand for themselves have no dangling hard link")
+        self.write(None, None).expect("entries without layers have no dangling hard link")
     }
 
-    /// Writes all but what is below `without`, with the contents of these nodes, or of all that have one.
+    /// Writes everything except what is below `without`, with the contents of these nodes, or of all nodes.
     fn write(
         &self,
         contents: Option<&HashSet<NodeId>>,
@@ -112,15 +110,15 @@ impl Builder {
         writer.finish().map_err(|cause| self.limit(cause))
     }
 
-    /// The path of a node, found by looking everywhere: only an error asks for it.
-    fn path_of(&self, wanted: NodeId) -> Vec<u8> {
+    /// The path of a node. It searches the whole tree, but only for an error.
+    fn path_of(&self, searched: NodeId) -> Vec<u8> {
         let mut open = vec![self.nodes[ROOT as usize].children.iter()];
         let mut names: Vec<&[u8]> = Vec::new();
         while let Some(directory) = open.last_mut() {
             match directory.next() {
                 Some((name, child)) => {
                     names.push(name);
-                    if *child == wanted {
+                    if *child == searched {
                         return names.join(&b'/');
                     }
                     open.push(self.nodes[*child as usize].children.iter());
@@ -136,7 +134,7 @@ impl Builder {
     }
 
     /// The nodes whose content is retained, in the order of [`retained`] and within its bounds.
-    fn decisive(&self) -> Vec<NodeId> {
+    fn retained_files(&self) -> Vec<NodeId> {
         let mut paths: Vec<Vec<u8>> = retained::FILES.map(|path| path.as_bytes().to_vec()).to_vec();
         for directory in retained::UNIT_DIRECTORIES {
             for (name, child) in self.names(directory) {
@@ -174,7 +172,7 @@ impl Builder {
             .map(|(name, child)| (&**name, *child))
     }
 
-    /// The regular file that stands at a path or that a link there leads to.
+    /// The regular file at a path, or at the end of the links there.
     fn file_at(&self, path: &[u8]) -> Option<NodeId> {
         let mut path = path.to_vec();
         for _ in 0..MOST_LINKS {
