@@ -1,8 +1,8 @@
-//! The form that every path of a config must have.
+//! Checks the form of paths.
 
 use super::error::shown;
 
-/// Whether a path is absolute and clean, as every path in a config must be.
+/// Checks that a path is absolute and clean, as every path in a config must be.
 pub(super) fn check_path(path: &str) -> Result<(), String> {
     if path.is_empty() {
         return Err("a path is missing".to_owned());

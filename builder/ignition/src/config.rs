@@ -1,4 +1,4 @@
-//! The typed form: the shape of spec 3.5.0 and 3.6.0, whatever version the config was written for.
+//! The typed form of a config: the shape of spec 3.5.0 and 3.6.0, for input of any version.
 
 use super::content::Resource;
 use super::version::SpecVersion;
@@ -6,19 +6,16 @@ use super::version::SpecVersion;
 /// A checked config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// The version that the config was written for, and whose rules it keeps.
+    /// The version of the input, whose rules it conforms to.
     pub version: SpecVersion,
-    /// `kernelArguments`.
     pub kernel_arguments: KernelArguments,
-    /// `passwd`.
     pub passwd: Passwd,
-    /// `storage`.
     pub storage: Storage,
-    /// `systemd`.
     pub systemd: Systemd,
 }
 
-/// What lies in file systems, and by name what they are made on.
+/// `storage`: files, directories and links, and the names of disks, arrays, file systems and
+/// volumes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Storage {
     /// Files to write, append to, or give another mode or owner.
@@ -42,15 +39,14 @@ pub struct Storage {
 pub struct File {
     /// Absolute and clean, never `/`.
     pub path: String,
-    /// Whether something that is there may be replaced.
+    /// Whether an existing file may be replaced.
     pub overwrite: Option<bool>,
     /// Permission bits, with setuid, setgid and sticky only in spec 3.6.0: older ones drop them.
     pub mode: Option<u32>,
-    /// The owner.
     pub user: Owner,
-    /// The group.
     pub group: Owner,
-    /// The new contents; without, what is there stays, and a missing file is made empty.
+    /// The new contents; without them, existing contents remain, and a missing file is created
+    /// empty.
     pub contents: Option<Resource>,
     /// What to append, in order; each has a source.
     pub append: Vec<Resource>,
@@ -61,13 +57,11 @@ pub struct File {
 pub struct Directory {
     /// Absolute and clean.
     pub path: String,
-    /// Whether something that is there is removed first, a directory with all it holds.
+    /// Whether something at the path is removed first, a directory with all its entries.
     pub overwrite: Option<bool>,
     /// Permission bits, as of a file.
     pub mode: Option<u32>,
-    /// The owner.
     pub user: Owner,
-    /// The group.
     pub group: Owner,
 }
 
@@ -76,27 +70,24 @@ pub struct Directory {
 pub struct Link {
     /// Absolute and clean, never `/`.
     pub path: String,
-    /// Whether something that is there may be replaced.
+    /// Whether an existing file may be replaced.
     pub overwrite: Option<bool>,
     /// The owner of a symbolic link.
     pub user: Owner,
     /// The group of a symbolic link.
     pub group: Owner,
-    /// Never empty. Of a hard link a path, counted from the root even if relative.
+    /// Never empty. The path of a hard link's target is relative to the root.
     pub target: String,
-    /// A hard link.
     pub hard: bool,
 }
 
-/// Who a file belongs to.
+/// The owner or group of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Owner {
-    /// The config doesn't say.
     #[default]
-    Unsaid,
-    /// By number.
+    Unset,
     Id(u32),
-    /// By name, to be looked up in the base; never empty.
+    /// To be looked up in the base; never empty.
     Name(String),
 }
 
@@ -110,13 +101,13 @@ pub struct Systemd {
 /// One of `systemd.units`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
-    /// A name that systemd would load, with its type.
+    /// A name that systemd would load, with the suffix of its type.
     pub name: String,
-    /// Enable, disable, or leave alone.
+    /// Enable, disable, or leave unchanged.
     pub enabled: Option<bool>,
-    /// Mask, unmask, or leave alone.
+    /// Mask, unmask, or leave unchanged.
     pub mask: Option<bool>,
-    /// The unit file; nothing and an empty text both write none.
+    /// The unit file; none is written if it is empty or not set.
     pub contents: Option<String>,
     /// Each name once.
     pub dropins: Vec<Dropin>,
@@ -127,24 +118,20 @@ pub struct Unit {
 pub struct Dropin {
     /// A file name that ends in `.conf`.
     pub name: String,
-    /// Its text; an empty one makes an empty file.
+    /// An empty text writes an empty file.
     pub contents: Option<String>,
 }
 
-/// The names under `passwd`. Hashes and keys are not kept.
+/// The names in `passwd`, without hashes and keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Passwd {
-    /// Names of users.
     pub users: Vec<String>,
-    /// Names of groups.
     pub groups: Vec<String>,
 }
 
 /// `kernelArguments`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KernelArguments {
-    /// To be there.
     pub should_exist: Vec<String>,
-    /// Not to be there.
     pub should_not_exist: Vec<String>,
 }

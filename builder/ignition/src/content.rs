@@ -1,4 +1,4 @@
-//! Contents that a config carries, and the bytes they stand for.
+//! The contents of a config, and their bytes.
 
 use std::fmt;
 use std::io::Read;
@@ -9,21 +9,19 @@ use sha2::{Digest, Sha256, Sha512};
 use super::data_url::Body;
 use super::error::ContentError;
 
-/// Contents as the config gives them. Its `Debug` shows lengths, for the contents may be secret.
+/// Contents in a config. `Debug` shows only lengths, because the contents may be secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Resource {
-    /// A checked data URL, or empty for no bytes; none if the config gives no source, so that nothing is written.
+    /// A valid data URL, or empty for no bytes; `None` if nothing is written.
     pub source: Option<String>,
-    /// How the bytes are packed.
     pub compression: Compression,
-    /// What the unpacked bytes must be.
+    /// Checks the unpacked bytes.
     pub verification: Option<Verification>,
 }
 
-/// How contents are packed.
+/// The compression of contents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
     #[default]
     None,
     /// One or more gzip members.
@@ -33,13 +31,12 @@ pub enum Compression {
 /// The hash of unpacked contents.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Verification {
-    /// Which hash.
     pub function: HashFunction,
     /// Hex in lower case, as long as the function's hashes are.
     pub sum: String,
 }
 
-/// The hashes that Ignition knows.
+/// The hash functions of Ignition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HashFunction {
     /// Since spec 3.1.
@@ -49,7 +46,7 @@ pub enum HashFunction {
 }
 
 impl HashFunction {
-    /// As it stands before the dash.
+    /// As written before the dash.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sha256 => "sha256",
@@ -75,11 +72,12 @@ impl HashFunction {
 }
 
 impl Resource {
-    /// The bytes: decoded, unpacked, verified. At most `limit` bytes are held at any time for each of these steps.
+    /// The bytes: decoded, unpacked, verified. Each of these steps holds at most `limit` bytes in
+    /// memory.
     ///
     /// # Errors
-    /// The contents are larger, don't unpack (something after the last gzip member counts as that), or are not what
-    /// `verification` says.
+    /// The contents are larger, can't be unpacked (also if there are bytes after the last gzip
+    /// member), or don't match `verification`.
     pub fn bytes(&self, limit: u64) -> Result<Vec<u8>, ContentError> {
         let bytes = match self.source.as_deref() {
             // Ignition fetches nothing here, whatever `compression` says.
@@ -137,7 +135,7 @@ impl fmt::Debug for Resource {
     }
 }
 
-/// Without the sum: that of a short secret gives it away.
+/// Without the hash, from which a short secret could be guessed.
 impl fmt::Debug for Verification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.function.as_str())
@@ -236,10 +234,10 @@ mod tests {
         let secret =
             resource("data:,hunter2 ", Compression::None, Some((HashFunction::Sha512, b"hunter2")));
         let error = secret.bytes(100).unwrap_err();
-        let said = format!("{secret:?} {error:?} {error}");
-        assert!(!said.contains("hunter2"), "{said}");
-        assert!(said.contains("[14 bytes]"), "{said}");
+        let shown = format!("{secret:?} {error:?} {error}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+        assert!(shown.contains("[14 bytes]"), "{shown}");
         let sum = &secret.verification.as_ref().unwrap().sum;
-        assert!(!said.contains(sum.as_str()), "{said}");
+        assert!(!shown.contains(sum.as_str()), "{shown}");
     }
 }

@@ -1,10 +1,10 @@
-//! Data URLs (RFC 2397), exactly those that Ignition takes.
+//! Data URLs (RFC 2397), exactly those that Ignition accepts.
 
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// Why a data URL can't be read. Says where, never what: the data may be secret.
+/// Why a data URL can't be read: the place, but not the text, which may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataUrlError {
@@ -14,13 +14,13 @@ pub enum DataUrlError {
     /// No data.
     #[error("has no comma before the data")]
     NoComma,
-    /// What stands before the comma.
+    /// Bad text before the comma.
     #[error("has a bad media type at byte {at}; write `data:,` or `data:;base64,`")]
     MediaType {
         /// Offset in the URL.
         at: usize,
     },
-    /// `#` or a backslash in the media type, which Ignition's two readers understand differently.
+    /// `#` or a backslash in the media type, which Ignition's two parsers read differently.
     #[error("has {what} in its media type at byte {at}; write `data:,` or `data:;base64,`")]
     Unusual {
         /// Which.
@@ -47,10 +47,10 @@ pub enum DataUrlError {
     Base64,
 }
 
-/// The bytes that a data URL stands for.
+/// Decodes a data URL.
 ///
 /// # Errors
-/// Where the URL is not one that Ignition takes: raw spaces, control and non-ASCII characters, quotes, brackets, a
+/// If Ignition rejects the URL: raw spaces, control and non-ASCII characters, quotes, brackets, a
 /// bad media type, base64 of another alphabet or without its padding.
 ///
 /// ```
@@ -133,7 +133,8 @@ fn hex(digit: Option<u8>) -> u8 {
 fn check_base64(data: &[u8]) -> Result<(), DataUrlError> {
     let padding = data.iter().rev().take_while(|b| **b == b'=').count();
     let digits = &data[..data.len() - padding];
-    // Without a branch in a stretch: many bytes are then compared at once, and most of a config is base64.
+    // Without a branch in a stretch: many bytes are then compared at once, and most of a config is
+    // base64.
     let digit = |b: &u8| b.is_ascii_alphanumeric() | (*b == b'+') | (*b == b'/');
     let all_digits = |stretch: &[u8]| stretch.iter().fold(true, |all, b| all & digit(b));
     if data.len().is_multiple_of(4) && padding <= 2 && digits.chunks(64).all(all_digits) {
@@ -163,7 +164,8 @@ fn check_percent(data: &[u8], start: usize) -> Result<(), DataUrlError> {
     Ok(())
 }
 
-/// What stands between `data:` and the comma: a media type, parameters, and `base64`, each optional.
+/// What stands between `data:` and the comma: a media type, parameters, and `base64`, each
+/// optional.
 struct Header<'u> {
     bytes: &'u [u8],
     at: usize,

@@ -1,4 +1,4 @@
-//! Disks, arrays and file systems: checked as Ignition does, kept by name only.
+//! Disks, arrays and file systems: checked as in Ignition; only their names are returned.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ pub(super) fn disk(o: &Object<'_, '_>) -> String {
     device.to_owned()
 }
 
-/// What is compared between the partitions of a disk.
+/// The fields that are compared between the partitions of a disk.
 #[derive(Debug)]
 struct Partition<'v> {
     number: i64,
@@ -35,7 +35,7 @@ struct Partition<'v> {
 }
 
 impl Partition<'_> {
-    /// First and last MiB, if the config says where it lies and there is such a place.
+    /// First and last MiB, if both are known and representable.
     fn extent(&self) -> Option<(i64, i64)> {
         let (start, size) = (self.start.filter(|start| *start > 0)?, self.size?);
         Some((start, start.checked_add((size - 1).max(0))?))

@@ -1,4 +1,4 @@
-//! A whole config in one shape, whatever version it was written for: what is merged, resolved and written out.
+//! A whole config in the form that is merged, resolved and written.
 
 use std::fmt;
 
@@ -12,39 +12,41 @@ use super::v2;
 use super::version::{Spec, SpecVersion};
 use mosb_types::Finding;
 
-/// A whole config in the shape of spec 3.5.0, which is that of 3.6.0 too, as JSON.
+/// A whole config in the shape of spec 3.5.0, which is also that of 3.6.0, as JSON.
 ///
-/// It holds only fields of that spec, spelt as it spells them; nothing null, no empty object and no empty list but
-/// as an entry of a list; `ignition.version` is 3.5.0, or 3.6.0 if it was written for that. An empty string and a false that were said stay. What an
-/// entry of a list is found by (path, name, device) is always there. No two entries of a keyed list have one key.
-/// It may refer to other configs and to remote contents.
+/// It has only fields of that spec, with their exact names; no null, and no empty object or list
+/// except as an entry of a list; `ignition.version` is 3.5.0, or 3.6.0 if that was the version of
+/// the input. Empty strings and false that the input sets are retained. Every entry of a list has
+/// its key (path, name, device); the keys of a keyed list are unique. It may refer to other configs
+/// and to remote contents.
 ///
-/// Its `Debug` shows no contents, for they may be secret.
+/// `Debug` shows no contents, because they may be secret.
 #[derive(Clone, PartialEq)]
 pub struct Document(pub(super) Value);
 
-/// A config as it was read.
+/// The result of reading a config.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadDocument {
-    /// The config, brought to spec 3.5.0 unless it is newer.
+    /// Upgraded to spec 3.5.0 unless it is newer.
     pub document: Document,
-    /// The version it was written for.
+    /// The version of the input.
     pub spec: Spec,
-    /// Fields that mean nothing in that version, and things that do nothing.
+    /// Ignored fields, and settings without effect.
     pub warnings: Vec<Finding>,
 }
 
 impl Document {
-    /// The config that says nothing.
+    /// A config that sets nothing.
     pub fn empty() -> Self {
         Self(json!({ "ignition": { "version": SpecVersion::USUAL.as_str() } }))
     }
 
-    /// Reads the raw object of `spec.config` by the rules of its own version, and brings it to 3.5.0 unless it is newer.
-    /// Other than [`super::parse`] it lets references to other configs and to remote contents pass.
+    /// Reads the raw object of `spec.config` by the rules of its own version, and upgrades it to
+    /// 3.5.0 unless it is newer. Unlike [`super::parse`], it accepts references to other configs
+    /// and remote contents.
     ///
     /// # Errors
-    /// The spec version if it is none of [`Spec::ALL`]; else everything that is wrong, with the place of each.
+    /// The spec version if it is none of [`Spec::ALL`]; else all problems with their places.
     ///
     /// ```
     /// use mosb_ignition::Document;
@@ -78,19 +80,17 @@ impl Document {
         Ok(ReadDocument { document: Self(normalized), spec, warnings })
     }
 
-    /// The version that it is in the shape of: 3.5.0, or 3.6.0.
+    /// Its `ignition.version`: 3.5.0 or 3.6.0.
     pub(super) fn version(&self) -> SpecVersion {
         let text = self.0.pointer("/ignition/version").and_then(Value::as_str);
         let version = text.and_then(|text| text.parse().ok());
         version.unwrap_or(SpecVersion::USUAL)
     }
 
-    /// The config as JSON.
     pub fn as_json(&self) -> &Value {
         &self.0
     }
 
-    /// The config as JSON.
     pub fn into_json(self) -> Value {
         self.0
     }
@@ -160,7 +160,7 @@ mod tests {
         Value::Object(fields.map(value).collect())
     }
 
-    /// The same config, without what can't stand together with something else.
+    /// The same config, without fields that exclude each other.
     fn valid(version: SpecVersion) -> Value {
         let mut config = everything(&SPEC3, version);
         for list in ["directories", "files", "links"] {
@@ -219,22 +219,22 @@ mod tests {
             let again = read.document.as_json();
             assert_eq!(Document::read(again).unwrap().document, read.document);
             let newer = read.warnings.iter().filter(|w| w.code == "newer-field");
-            let mut kept = newest;
+            let mut expected = newest;
             for warning in newer {
                 let place = format!(".{}", warning.object.as_deref().unwrap());
                 let pointer = place.replace(['.', '['], "/").replace(']', "");
                 let (parent, field) = pointer.rsplit_once('/').unwrap();
-                let parent = kept.pointer_mut(parent).and_then(Value::as_object_mut);
+                let parent = expected.pointer_mut(parent).and_then(Value::as_object_mut);
                 assert!(parent.unwrap().remove(field).is_some(), "{version}: {place}");
             }
-            upgrade(&mut kept, version);
-            prune(&mut kept);
-            assert_eq!(again, &kept, "{version}");
+            upgrade(&mut expected, version);
+            prune(&mut expected);
+            assert_eq!(again, &expected, "{version}");
         }
     }
 
     #[test]
-    fn what_is_judged_and_what_passes() {
+    fn what_is_rejected_and_what_passes() {
         let remote = json!({
             "ignition": {
                 "config": { "merge": [{ "source": "https://a/" }], "replace": { "source": "https://b/" } },
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_told() {
+    fn ignored_and_lost_fields_are_warnings() {
         let config = json!({
             "Storage": { "luks": [{ "name": "l", "device": "/d", "clevis": { "tang": [
                 { "url": "https://t/", "thumbprint": "t", "advertisement": "{}" },
@@ -282,10 +282,10 @@ mod tests {
             "surplus": 1,
         });
         let read = read("3.4.0", config).unwrap();
-        let mut told = codes(&read.warnings);
-        told.sort();
+        let mut warnings = codes(&read.warnings);
+        warnings.sort();
         assert_eq!(
-            told,
+            warnings,
             [
                 "lost-field storage.luks[0].clevis.tang[0].advertisement",
                 "misspelt-field Storage",

@@ -1,13 +1,13 @@
-//! What files of a merged config leave unsaid at the end.
+//! Defaults for the files of a merged config.
 
 use serde_json::{Value, json};
 
 use super::document::Document;
 
 impl Document {
-    /// The same with the defaults of a pool's files, once all are merged: those that bring contents replace what is at
-    /// their path unless they say otherwise (to Ignition the default is that they don't, and without a source they may
-    /// not), and an empty `compression`, said against an earlier file's, is unsaid again.
+    /// Sets the defaults of a pool's files, after all configs are merged: a file with contents gets
+    /// `overwrite: true` if it isn't set (Ignition's default is false, and without a source true is
+    /// invalid), and an empty `compression`, which only overrides an earlier one, is removed.
     #[must_use]
     pub fn with_file_defaults(mut self) -> Self {
         let files = self.0.pointer_mut("/storage/files");
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unsaid_at_the_end() {
+    fn defaults_are_set_where_a_file_has_contents() {
         let source = json!({ "source": "data:,a" });
         let file = |path: &str, rest: Value| {
             let mut file = rest;
@@ -53,9 +53,9 @@ mod tests {
         let document = Document::read(&config).unwrap().document;
         let document = document.with_file_defaults().into_json();
         let files = document["storage"]["files"].as_array().unwrap();
-        let said: Vec<_> = files.iter().map(|file| file.get("overwrite")).collect();
+        let overwrite: Vec<_> = files.iter().map(|file| file.get("overwrite")).collect();
         let (yes, no) = (Some(&json!(true)), Some(&json!(false)));
-        assert_eq!(said, [yes, yes, None, None, no, yes, yes]);
+        assert_eq!(overwrite, [yes, yes, None, None, no, yes, yes]);
         assert_eq!(files[5]["contents"], source);
         assert_eq!(files[6]["contents"]["compression"], "gzip");
     }

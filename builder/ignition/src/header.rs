@@ -1,4 +1,4 @@
-//! The section `ignition`: the version, and where Ignition itself would fetch things from.
+//! The section `ignition`: the version, references to other configs, and settings for fetching.
 
 use serde_json::{Map, Value};
 
@@ -11,12 +11,12 @@ use super::url;
 use super::version::{Spec, SpecVersion};
 use mosb_types::Finding;
 
-/// The version that decides how everything else is read, if it is one of spec 3.
+/// The version of the config, if it is one of spec 3.
 pub(super) fn version(config: &Value) -> Result<SpecVersion, Error> {
     version_text(config)?.parse()
 }
 
-/// The version that decides how everything else is read.
+/// The version of the config.
 pub(super) fn spec(config: &Value) -> Result<Spec, Error> {
     version_text(config)?.parse()
 }
@@ -78,7 +78,7 @@ fn check_references(config: &Object<'_, '_>) {
             }
         }
     }
-    if config.remote() == RemoteSources::Refused {
+    if config.remote() == RemoteSources::Rejected {
         for (key, is_set) in [("merge", !merged.is_empty()), ("replace", replaced.is_some())] {
             if is_set {
                 config.problem(key, "referenced-config", RENDER);

@@ -1,11 +1,12 @@
-//! What a config asks for that no image can hold.
+//! The parts of a config that can't be part of an image.
 
 use super::config::Config;
 use super::error::shown;
 use mosb_types::Finding;
 
 impl Config {
-    /// What is left to the machine, each by its name, in the order of the config. `object` says what it is.
+    /// A finding for each part that the machine applies, in the order of the config; `object` is
+    /// its kind and name.
     pub fn left_to_machine(&self) -> Vec<Finding> {
         let storage = &self.storage;
         let kinds: [(&str, &[String], &str); 8] = [

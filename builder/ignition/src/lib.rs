@@ -1,55 +1,60 @@
-//! The Ignition config of a machine: from the raw object of `spec.config` to one typed, checked form.
+//! Parses, validates and merges Ignition configs: from the raw object of `spec.config` to a typed
+//! form.
 //!
-//! In comes a JSON value of spec 3.0.0 to 3.6.0. It is judged by the rules of its own version, as Ignition 2.26
-//! judges it, and all that is wrong with it is told at once. Out comes a [`Config`] in the shape of spec 3.5.0, which
-//! is that of 3.6.0, with the version it was written for.
+//! In comes a JSON value of spec 3.0.0 to 3.6.0. It is validated by the rules of its own version,
+//! as Ignition 2.26 does it, and all problems are reported at once. Out comes a [`Config`] in the
+//! shape of spec 3.5.0, which is also that of 3.6.0, with the version of the input.
 //!
-//! The invariant: every path in a [`Config`] is absolute and clean, none is given twice or lies under a link
-//! of the same config, no unit or drop-in name leaves its directory, every content is a data URL that decodes,
-//! and every mode and owner is one that a file system can hold. What a build can't reach (remote sources,
-//! referenced configs, spec 2) is refused with the way out. Secrets, that is contents, password hashes, keys and
-//! URLs, are in no message and in no `Debug` output.
+//! It takes two steps. `normalize` reads the JSON by the table of fields of its version (`schema`);
+//! then one module for each section checks the meaning of the fields (`header`, `storage`, `disks`,
+//! `luks`, `systemd`, `machine`), and `places` the entries against each other.
+//!
+//! The invariant: every path in a [`Config`] is absolute and clean, is there once, and is not below
+//! a link of the same config; no name of a unit or drop-in leaves its directory; every content is a
+//! valid data URL; every mode and owner is valid in a file system. What a build can't fetch (remote
+//! sources, referenced configs) and spec 2 are rejected with a remedy. Secrets, that is contents,
+//! password hashes, keys and URLs, are in no message and in no `Debug` output.
 //!
 //! # Codes
-//! Those of a [`Error::Invalid`] problem. With a star: Ignition accepts the config and only fails, or does
-//! something that nobody meant, when it applies it; this crate rejects it at once.
+//! Of a problem in [`Error::Invalid`]. With a star: Ignition accepts the config, but fails or has a
+//! surprising effect when it applies it; this crate rejects it.
 //!
-//! | code | what |
+//! | code | problem |
 //! | --- | --- |
 //! | `wrong-type` | a field holds another JSON type than its spec says |
 //! | `ambiguous-field`* | one field in two spellings, `path` and `Path` |
 //! | `bad-path`, `unusable-path`* | not absolute and clean; NUL, too long, a file or link at `/`, a name that is a whiteout (`.wh.…`) in a layer |
-//! | `duplicate`, `link-in-the-way`, `unit-in-the-way` | two entries want one place |
+//! | `duplicate`, `link-in-the-way`, `unit-in-the-way` | two entries use one path or name |
 //! | `bad-mode` | not 0 to 0o7777 |
 //! | `bad-owner`, `unusable-owner`* | id and name together; an id no file can have |
 //! | `bad-link`, `unusable-link`* | no target, or a directory of the config as target of a hard link; an empty target, or NUL in it |
-//! | `bad-source`, `bad-data-url`, `bad-compression`, `bad-verification` | contents that can never be read |
+//! | `bad-source`, `bad-data-url`, `bad-compression`, `bad-verification` | contents that can't be read |
 //! | `unusual-data-url`*, `unusable-verification`* | `#` or a backslash in a media type; a hash that is not hex |
-//! | `remote-source`*, `referenced-config`* | to be fetched from elsewhere: render first |
+//! | `remote-source`*, `referenced-config`* | must be fetched: render first |
 //! | `append-without-source`* | nothing to append |
-//! | `overwrite-without-contents` | it would delete the file and write none |
+//! | `overwrite-without-contents` | it would delete the file and write nothing |
 //! | `bad-unit-name`, `bad-dropin-name`, `bad-unit` | a wrong extension; text that is no unit file |
 //! | `unsafe-unit-name`*, `unsafe-dropin-name`* | a name that systemd would not load, or that leaves the directory |
-//! | `bad-proxy`, `bad-disk`, `bad-raid`, `bad-filesystem`, `bad-luks` | in what the image does not hold, but Ignition checks |
-//! | `unusable-disk`* | a partition that begins or ends before the disk does |
+//! | `bad-proxy`, `bad-disk`, `bad-raid`, `bad-filesystem`, `bad-luks` | in sections that the image doesn't contain, but Ignition checks |
+//! | `unusable-disk`* | a partition that starts or ends before the disk |
 //!
-//! Of a config of spec 2 also:
+//! In a config of spec 2 also:
 //!
-//! | code | what |
+//! | code | problem |
 //! | --- | --- |
-//! | `no-spec3-equal`* | spec 3 can't say it: `docs/translation.md` has what to write instead |
+//! | `no-spec3-equal`* | spec 3 has no equivalent: `docs/translation.md` has the alternative |
 //! | `undefined-filesystem`* | a file in a file system that the config doesn't define, or in none |
 //! | `append-and-overwrite` | one file, both replaced and appended to |
 //!
-//! and of its warnings `unsaid-mode` and `sectors-of-512`.
+//! and the warnings `unsaid-mode` and `sectors-of-512`.
 //!
-//! Those of a warning: `unknown-field`, `newer-field`, `misspelt-field`, `special-mode-bits`, `hard-link-owner`,
-//! `no-install-section`, and, of [`Document::read`] alone, `lost-field`. Of [`Config::left_to_machine`]:
-//! `left-to-machine`.
+//! Of a warning: `unknown-field`, `newer-field`, `misspelt-field`, `special-mode-bits`,
+//! `hard-link-owner`, `no-install-section`, and, only of [`Document::read`], `lost-field`. Of
+//! [`Config::left_to_machine`]: `left-to-machine`.
 //!
 //! # Merging
-//! Before a config can be built, many are made one: each is read as a [`Document`], which may still refer to other
-//! configs and to contents elsewhere, and a [`Merger`] puts one over the other.
+//! The configs of a pool are merged into one: each is read as a [`Document`], which may still refer
+//! to other configs and to remote contents, and a [`Merger`] merges them in order.
 
 mod clean_path;
 mod config;
@@ -100,19 +105,18 @@ use object::Object;
 use remote_sources::RemoteSources;
 use sink::Sink;
 
-/// A config that holds, and what its author may want to look at.
+/// A valid config and its warnings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
-    /// The config.
     pub config: Config,
-    /// Fields that mean nothing here and things that do nothing; the real Ignition warns of the same.
+    /// Ignored fields, and settings without effect; Ignition warns of the same.
     pub warnings: Vec<Finding>,
 }
 
 /// Parses the raw object of `spec.config`.
 ///
 /// # Errors
-/// The spec version if it is none of [`SpecVersion::ALL`]; else everything that is wrong, with the place of each.
+/// The spec version if it is none of [`SpecVersion::ALL`]; else all problems with their places.
 ///
 /// ```
 /// let raw = serde_json::json!({
@@ -124,7 +128,7 @@ pub struct Parsed {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn parse(config: &serde_json::Value) -> Result<Parsed, Error> {
-    let checked = check(config, header::version(config)?, RemoteSources::Refused)?;
+    let checked = check(config, header::version(config)?, RemoteSources::Rejected)?;
     Ok(Parsed { config: checked.config, warnings: checked.warnings })
 }
 

@@ -1,4 +1,4 @@
-//! Encrypted volumes: checked as Ignition does, kept by name only.
+//! Encrypted volumes: checked as in Ignition; only their names are returned.
 
 use super::clean_path::check_path;
 use super::error::shown;

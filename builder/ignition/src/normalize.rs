@@ -1,10 +1,11 @@
-//! Reads a raw config by the table of its fields, as Go's decoder does for Ignition: `null` is no value, and a key is
-//! found in whatever case it is written.
+//! Reads a raw config by the table of its fields, as Go's decoder does for Ignition: `null` is no
+//! value, and a key is found in whatever case it is written.
 //!
-//! In comes the raw JSON of a config, out comes its normalized form: only fields that its version has, spelt as the spec
-//! spells them, each of its type; every entry of a list with its key. A value that can't be read is null there, and
-//! nothing else is. The sink gets a problem for each of those and for each duplicate, and a warning for each field that
-//! is unknown, newer than the version, or misspelt.
+//! In comes the raw JSON of a config, out comes its normalized form: only fields that its version
+//! has, spelt as the spec spells them, each of its type; every entry of a list with its key. A
+//! value that can't be read is null there, and nothing else is. The sink gets a problem for each of
+//! those and for each duplicate, and a warning for each field that is unknown, newer than the
+//! version, or misspelt.
 
 use std::collections::HashSet;
 
@@ -53,7 +54,8 @@ pub(super) fn prune(value: &mut Value) {
     }
 }
 
-/// Go's decoder takes a key for a field if they differ in case only, and these two letters fold into ASCII.
+/// Go's decoder takes a key for a field if they differ in case only, and these two letters fold
+/// into ASCII.
 pub(super) fn same_field(key: &str, field: &str) -> bool {
     let fold = |c: char| match c {
         '\u{17f}' => 's',

@@ -8,7 +8,8 @@ use super::schema::{self, Field, Items, Kind};
 use super::sink::{Place, Sink};
 use super::version::{Spec, SpecVersion};
 
-/// An object of a normalized config. Its fields are those of the table, under the names that the table has.
+/// An object of a normalized config. Its fields are those of the table, under the names that the
+/// table has.
 #[derive(Debug)]
 pub(super) struct Object<'v, 'p> {
     place: Place<'p>,
@@ -49,7 +50,8 @@ impl<'v: 'p, 'p> Object<'v, 'p> {
         self.place.sink.remote
     }
 
-    /// Whether everything in the object could be read, so that its fields can be checked against each other.
+    /// Whether everything in the object could be read, so that its fields can be checked against
+    /// each other.
     pub fn is_readable(&self) -> bool {
         self.fields.is_none_or(|fields| fields.values().all(is_readable))
     }

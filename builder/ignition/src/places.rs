@@ -1,4 +1,5 @@
-//! What the entries of a config do to each other: links in the way, and units where something else is.
+//! Checks the entries of a config against each other: paths below links, and units at the paths of
+//! other entries.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +11,7 @@ use mosb_types::Finding;
 /// Where Ignition writes units.
 const UNITS: &str = "/etc/systemd/system/";
 
-/// Checks all entries against each other. Their indices must be those of the config.
+/// Checks all entries against each other. Their indices must be the same as in the config.
 pub(super) fn check(sink: &Sink, storage: &Storage, systemd: &Systemd) {
     links_in_the_way(sink, storage);
     units_in_the_way(sink, storage, systemd);
@@ -74,10 +75,11 @@ fn hard_links(sink: &Sink, storage: &Storage) {
                 .object(format!("storage.links[{index}]{field}"))
                 .path(link.path.as_str())
         };
-        let target = match link.target.starts_with('/') {
-            true => clean(&link.target),
-            // As Ignition checks it, though it counts the target from the root when it links.
-            false => clean(&format!("{}/{}", link.path, link.target)),
+        let target = if link.target.starts_with('/') {
+            clean(&link.target)
+        } else {
+            // As Ignition checks it, though it creates the link to a target relative to the root.
+            clean(&format!("{}/{}", link.path, link.target))
         };
         if directories.contains(target.as_str()) {
             sink.problem(finding(
@@ -88,7 +90,7 @@ fn hard_links(sink: &Sink, storage: &Storage) {
         }
         for (key, owner) in [("user", &link.user), ("group", &link.group)] {
             let field = match owner {
-                Owner::Unsaid => continue,
+                Owner::Unset => continue,
                 Owner::Id(_) => format!(".{key}.id"),
                 Owner::Name(_) => format!(".{key}.name"),
             };

@@ -1,10 +1,10 @@
-//! Whether a config may refer to what must be fetched.
+//! Whether a config may refer to remote sources.
 
-/// What to do with a source that must be fetched.
+/// Whether remote sources are valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RemoteSources {
-    /// A problem: an image can't be built with it.
-    Refused,
-    /// No problem: the caller fetches it, or rejects it.
+    /// An image can't be built with them.
+    Rejected,
+    /// The caller fetches them.
     Allowed,
 }

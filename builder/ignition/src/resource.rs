@@ -1,4 +1,4 @@
-//! Reading the contents that a config gives, and checking them by the rules of its version.
+//! Reads contents and references, and checks them by the rules of their version.
 
 use super::content::{Compression, HashFunction, Resource, Verification};
 use super::data_url::{Body, DataUrlError};
@@ -67,13 +67,13 @@ fn check_source(o: &Object<'_, '_>, source: &str, remote: RemoteSources) {
         Some("s3") if version >= SpecVersion::V3_4 && url::names_empty_version(source) => {
             bad("names an empty versionId; give one, or leave it out")
         }
-        Some("arn") if version >= SpecVersion::V3_4 => match url::is_s3_arn(source) {
-            false => bad("is not the name of an object in S3"),
-            true if url::names_empty_version(source) => {
-                bad("names an empty versionId; give one, or leave it out")
-            }
-            true => Ok(()),
-        },
+        Some("arn") if version >= SpecVersion::V3_4 && !url::is_s3_arn(source) => {
+            bad("is not the name of an object in S3")
+        }
+        Some("arn") if version >= SpecVersion::V3_4 && url::names_empty_version(source) => {
+            bad("names an empty versionId; give one, or leave it out")
+        }
+        Some("arn") if version >= SpecVersion::V3_4 => Ok(()),
         Some("http" | "https" | "tftp" | "s3") => Ok(()),
         Some("gs") if version >= SpecVersion::V3_2 => Ok(()),
         Some(scheme @ ("gs" | "arn")) => Err(format!(
@@ -86,7 +86,7 @@ fn check_source(o: &Object<'_, '_>, source: &str, remote: RemoteSources) {
     };
     match readable {
         Err(message) => problem("bad-source", message),
-        Ok(()) if remote == RemoteSources::Refused => {
+        Ok(()) if remote == RemoteSources::Rejected => {
             let host = url::host(source).map(|host| format!(" (host {})", shown(host)));
             let message = format!(
                 "lies elsewhere{}, and nothing is fetched while an image is built; render the config first, with the contents in it",
@@ -146,7 +146,7 @@ fn refuse_hash_without_source(o: &Object<'_, '_>) {
     }
 }
 
-/// A hash as a message may carry it: its function and its length, for it may be that of a secret.
+/// A hash for a message: only its function and its length, because it may be the hash of a secret.
 pub(super) fn shown_hash(hash: &str) -> String {
     let (function, sum) = hash.split_once('-').unwrap_or(("", hash));
     let count = sum.chars().count();
@@ -156,7 +156,7 @@ pub(super) fn shown_hash(hash: &str) -> String {
     }
 }
 
-/// The hash, or what is wrong with it: code and message.
+/// The hash, or code and message of its problem.
 pub(super) fn read_hash(
     hash: &str,
     version: SpecVersion,

@@ -85,7 +85,8 @@ impl<'p> Place<'p> {
         Place { parent: Some(self), step: Step::Index(index), ..*self }
     }
 
-    /// The same place; its findings, and those of the places in it, are about this path in the image.
+    /// The same place; its findings, and those of the places in it, are about this path in the
+    /// image.
     pub fn about(self, image_path: Option<&'p str>) -> Self {
         Self { image_path: image_path.or(self.image_path), ..self }
     }

@@ -1,4 +1,5 @@
-//! The section `storage`: files, directories and links, each by itself; [`super::places`] compares them.
+//! The section `storage`: files, directories and links, each by itself; [`super::places`] compares
+//! them.
 
 use super::clean_path::check_path;
 use super::config::{Directory, File, Link, Owner, Storage};
@@ -11,7 +12,8 @@ use super::version::SpecVersion;
 
 /// Longest name of a file on Linux, `NAME_MAX`.
 pub(super) const NAME_MAX: usize = 255;
-/// What the name of a whiteout begins with (OCI image spec, layer): no file can have such a name in an image.
+/// The prefix of a whiteout's name (OCI image spec, layer): no file in an image can have such a
+/// name.
 pub(super) const WHITEOUT: &str = ".wh.";
 /// Longest path, `PATH_MAX` without its NUL.
 const PATH_MAX: usize = 4095;
@@ -85,7 +87,7 @@ fn link(o: &Object<'_, '_>) -> Link {
     Link { path, overwrite, user, group, target: target.to_owned(), hard }
 }
 
-/// The path of a node. At `/` there is a directory already, and nothing else can be there.
+/// The path of a node. Only a directory can be at `/`.
 fn node_path(o: &Object<'_, '_>, may_not_be_root: bool) -> String {
     if !o.can_read("path") {
         return String::new();
@@ -138,7 +140,7 @@ fn owner(o: &Object<'_, '_>, key: &'static str) -> Owner {
     if id.is_some() && name.is_some() {
         owner.problem_here("bad-owner", "gives both an id and a name; keep one");
     }
-    // The last number means "leave as it is" to chown.
+    // For chown, the greatest number means "unchanged".
     let usable = id.map(|id| u32::try_from(id).ok().filter(|id| *id != u32::MAX));
     if usable == Some(None) {
         owner.problem("id", "unusable-owner", "must be 0 to 4294967294");
@@ -146,6 +148,6 @@ fn owner(o: &Object<'_, '_>, key: &'static str) -> Owner {
     match (usable.flatten(), name) {
         (Some(id), _) => Owner::Id(id),
         (None, Some(name)) => Owner::Name(name.to_owned()),
-        (None, None) => Owner::Unsaid,
+        (None, None) => Owner::Unset,
     }
 }

@@ -96,7 +96,8 @@ fn check_unit_name(o: &Object<'_, '_>, name: &str) {
         let message = format!("{} must end in a type of unit, as `.service`", shown(name));
         return o.problem("name", "bad-unit-name", message);
     }
-    // What `systemd.unit(5)` allows. Anything else would leave the directory, break a line of the preset, or never load.
+    // As in `systemd.unit(5)`. Any other name would leave the directory, break a line of the
+    // preset, or not load.
     let allowed = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
     if !name.chars().all(allowed) || name.starts_with(['.', '@']) || name.len() > NAME_MAX {
         let message = format!(
@@ -107,12 +108,12 @@ fn check_unit_name(o: &Object<'_, '_>, name: &str) {
     }
 }
 
-/// What stands behind the last dot of the last component.
+/// The text after the last dot of the last component.
 fn extension(name: &str) -> Option<&str> {
     name.rsplit('/').next().and_then(|last| last.rsplit_once('.')).map(|(_, ext)| ext)
 }
 
-/// Enabling an instance takes the `[Install]` section of its template.
+/// Warns of enabled instances whose template has no `[Install]` section.
 fn warn_of_templates(systemd: &Object<'_, '_>, units: &[Unit]) {
     let by_name: HashMap<&str, &Unit> = units.iter().map(|u| (u.name.as_str(), u)).collect();
     for (index, unit) in units.iter().enumerate().filter(|(_, u)| u.enabled == Some(true)) {

@@ -1,12 +1,13 @@
-//! The table that `tests/oracle/ignition_oracle.rs` gives to the real Ignition too, and what only this crate promises.
+//! The table that `tests/oracle/ignition_oracle.rs` gives to the real Ignition too, and what only
+//! this crate promises.
 
 use serde_json::{Value, json};
 
 use super::*;
 use mosb_types::Diagnostic as _;
 
-/// Each line: what it is about, the versions it holds for, the config without its version, and the problems and
-/// warnings it gets, as `code field`.
+/// Each line: what it is about, the versions it holds for, the config without its version, and the
+/// problems and warnings it gets, as `code field`.
 const CASES: &str = include_str!("../../../testdata/ignition/cases.jsonl");
 
 fn strings(value: &Value) -> Vec<String> {
@@ -126,8 +127,8 @@ fn the_typed_form() {
         path: path.to_owned(),
         overwrite: None,
         mode: None,
-        user: Owner::Unsaid,
-        group: Owner::Unsaid,
+        user: Owner::Unset,
+        group: Owner::Unset,
         contents: None,
         append: Vec::new(),
     };
@@ -287,7 +288,8 @@ fn a_message_names_what_was_found() {
 
 #[test]
 fn many_nodes_and_large_contents_are_no_work() {
-    // Quadratic work on this would be noticed: 20 000 nodes under 5 000 links' worth of prefixes, and 8 MB of text.
+    // Quadratic work on this would be noticed: 20 000 nodes under 5 000 links' worth of prefixes,
+    // and 8 MB of text.
     let files: Vec<Value> =
         (0..20_000).map(|n| json!({ "path": format!("/etc/{n}/a/b/c/d") })).collect();
     let links: Vec<Value> =

@@ -1,24 +1,24 @@
-//! Whether a text is a unit file, as the reader that Ignition checks units with has it.
+//! Checks whether a text is a unit file, as the parser of go-systemd does, which Ignition uses.
 //!
-//! That reader refuses lines of 2048 bytes, but only sees those that lie in its buffer of 4096 bytes at the moment
-//! between two steps. Long lines are common in units that carry arguments, so it matters which of them
-//! pass: the buffer is followed here, byte by byte.
+//! That parser rejects lines of 2048 bytes, but only those that are completely in its buffer of
+//! 4096 bytes between two steps. Long lines are common in units with arguments, so this module
+//! emulates the buffer byte by byte.
 
 use std::fmt;
 
-/// From here on a line is too long.
+/// Lines of this length are rejected.
 const LINE_MAX: usize = 2048;
 /// The buffer of Go's `bufio.Reader`.
 const BUFFER: usize = 4096;
 
-/// What a unit file holds, as far as anyone asks.
+/// What the checks need to know of a unit file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     /// At least one option in a section `[Install]`.
     pub install: bool,
 }
 
-/// What is wrong, and in which line, counted from 1. Without the text: it may be secret.
+/// A problem and its line, counted from 1; without the text, which may be secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Problem {
     what: &'static str,
@@ -40,7 +40,7 @@ pub(super) fn check(text: &str) -> Result<Found, Problem> {
     })
 }
 
-/// What is read next.
+/// The next thing to read.
 enum Step {
     BeforeSections,
     SectionName,
@@ -54,7 +54,7 @@ enum Step {
 struct Reader<'t> {
     text: &'t str,
     at: usize,
-    /// The end of what is in the buffer.
+    /// The end of the buffer.
     filled: usize,
     /// The first line break at or after `at`, when it was last looked for.
     newline: usize,

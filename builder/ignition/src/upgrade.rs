@@ -1,18 +1,20 @@
-//! What changes in meaning between one version of spec 3 and the next, as the published translations of Ignition
-//! 2.26.0 do it. All other fields pass unchanged.
+//! Upgrades configs of spec 3 to 3.5.0, as the translations in Ignition 2.26.0 do. Only fields
+//! whose meaning changed between two versions are changed.
 //!
-//! The one change from 3.5.0 to 3.6.0 is that setuid, setgid and sticky mean something. It is made where a config is
-//! merged with one of 3.6.0 ([`super::Merger`]); no other config becomes one of 3.6.0.
+//! The only change from 3.5.0 to 3.6.0 is the effect of setuid, setgid and sticky.
+//! [`super::Merger`] handles it where a config is merged with one of 3.6.0; no other config becomes
+//! one of 3.6.0.
 
 use serde_json::{Map, Value};
 
 use super::version::SpecVersion;
 use mosb_types::Finding;
 
-/// Brings a valid config, made of known fields, from its version to 3.5.0, unless it is newer. Tells what is lost on the way.
+/// Upgrades a valid, normalized config to 3.5.0, unless it is newer. Returns a warning for each
+/// field that is lost.
 ///
-/// Fields that the later versions merely made optional (`storage.raid[].level`, `storage.links[].target`) change
-/// nothing: a config without them is refused in the version that demands them.
+/// Fields that only became optional later (`storage.raid[].level`, `storage.links[].target`) need
+/// no change: a config without them is invalid in the versions that require them.
 pub(super) fn upgrade(config: &mut Value, from: SpecVersion) -> Vec<Finding> {
     let mut lost = Vec::new();
     let volumes = config.pointer_mut("/storage/luks");
@@ -22,8 +24,8 @@ pub(super) fn upgrade(config: &mut Value, from: SpecVersion) -> Vec<Finding> {
             continue;
         };
         match from {
-            SpecVersion::V3_2 => say_custom(clevis),
-            SpecVersion::V3_4 => lost.extend(lose_advertisements(clevis, index)),
+            SpecVersion::V3_2 => set_custom_defaults(clevis),
+            SpecVersion::V3_4 => lost.extend(drop_advertisements(clevis, index)),
             _ => {}
         }
     }
@@ -33,8 +35,8 @@ pub(super) fn upgrade(config: &mut Value, from: SpecVersion) -> Vec<Finding> {
     lost
 }
 
-/// Before 3.3.0 these two were no optional fields: unsaid was empty.
-fn say_custom(clevis: &mut Map<String, Value>) {
+/// Before 3.3.0 the default of these two fields was the empty string.
+fn set_custom_defaults(clevis: &mut Map<String, Value>) {
     if let Some(custom) = clevis.get_mut("custom").and_then(Value::as_object_mut) {
         for field in ["config", "pin"] {
             custom.entry(field).or_insert_with(|| "".into());
@@ -42,8 +44,8 @@ fn say_custom(clevis: &mut Map<String, Value>) {
     }
 }
 
-/// The translation from 3.4.0 forgets them, so that no machine would heed one either.
-fn lose_advertisements(clevis: &mut Map<String, Value>, volume: usize) -> Vec<Finding> {
+/// Ignition's translation from 3.4.0 drops them, so no machine uses them.
+fn drop_advertisements(clevis: &mut Map<String, Value>, volume: usize) -> Vec<Finding> {
     let servers = clevis.get_mut("tang").and_then(Value::as_array_mut);
     let lost = servers.into_iter().flatten().enumerate().filter_map(|(index, server)| {
         server.as_object_mut()?.remove("advertisement")?;

@@ -1,8 +1,9 @@
-//! URLs as Go's `net/url` reads them, as far as Ignition looks: whether one is readable, and its scheme.
+//! Parses URLs as Go's `net/url`, as far as Ignition uses it: whether they are valid, and their
+//! scheme.
 
 use std::net::Ipv6Addr;
 
-/// The scheme in lower case, empty for a relative reference; nothing if the URL can't be read.
+/// The scheme in lower case, empty for a relative reference; `None` if the URL is invalid.
 pub(super) fn scheme(url: &str) -> Option<String> {
     let (url, fragment) = url.split_once('#').unwrap_or((url, ""));
     if !escapes_are_whole(fragment) || url.bytes().any(|b| b < b' ' || b == 0x7f) {
@@ -17,7 +18,8 @@ pub(super) fn scheme(url: &str) -> Option<String> {
     } else if rest.starts_with('/') {
         escapes_are_whole(rest)
     } else {
-        // With a scheme the rest is opaque; without one a colon in the first segment looks like a scheme.
+        // With a scheme the rest is opaque; without one a colon in the first segment looks like a
+        // scheme.
         !scheme.is_empty()
             || (!rest.split('/').next().unwrap_or_default().contains(':')
                 && escapes_are_whole(rest))
@@ -25,7 +27,7 @@ pub(super) fn scheme(url: &str) -> Option<String> {
     readable.then_some(scheme)
 }
 
-/// The host, without user, password and port; nothing if the URL names none.
+/// The host, without user, password and port; `None` if the URL has none.
 pub(super) fn host(url: &str) -> Option<&str> {
     let (_, rest) = split_scheme(url)?;
     let rest = rest.strip_prefix("//")?;
@@ -38,7 +40,7 @@ pub(super) fn host(url: &str) -> Option<&str> {
     Some(&host[..end]).filter(|host| !host.is_empty())
 }
 
-/// The value of `versionId` in the query, if it is given: S3 refuses an empty one.
+/// Whether the query has an empty `versionId`, which S3 rejects.
 pub(super) fn names_empty_version(url: &str) -> bool {
     let url = url.split('#').next().unwrap_or_default();
     let query = url.split_once('?').map_or("", |(_, query)| query);

@@ -1,4 +1,4 @@
-//! The versions of the Ignition spec that are read.
+//! The supported versions of the Ignition spec.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,19 +8,12 @@ use super::error::Error;
 /// A stable version of spec 3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SpecVersion {
-    /// 3.0.0
     V3_0,
-    /// 3.1.0
     V3_1,
-    /// 3.2.0
     V3_2,
-    /// 3.3.0
     V3_3,
-    /// 3.4.0
     V3_4,
-    /// 3.5.0
     V3_5,
-    /// 3.6.0
     V3_6,
 }
 
@@ -29,10 +22,11 @@ impl SpecVersion {
     pub const ALL: [Self; 7] =
         [Self::V3_0, Self::V3_1, Self::V3_2, Self::V3_3, Self::V3_4, Self::V3_5, Self::V3_6];
 
-    /// What configs are brought to, unless they are newer: a newer one is refused by older machines.
+    /// The version that configs are upgraded to, unless they are newer: older machines reject newer
+    /// versions.
     pub const USUAL: Self = Self::V3_5;
 
-    /// As it stands in `ignition.version`.
+    /// The value of `ignition.version`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V3_0 => "3.0.0",
@@ -74,24 +68,18 @@ impl FromStr for SpecVersion {
 /// A stable version of spec 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SpecV2 {
-    /// 2.0.0
     V2_0,
-    /// 2.1.0
     V2_1,
-    /// 2.2.0
     V2_2,
-    /// 2.3.0
     V2_3,
-    /// 2.4.0
     V2_4,
 }
 
-/// A version that a config to be merged may be written for.
+/// The version of a config that can be merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Spec {
-    /// One of the older family, which is translated.
+    /// Translated to spec 3.
     V2(SpecV2),
-    /// One of the family of today.
     V3(SpecVersion),
 }
 
@@ -112,7 +100,7 @@ impl Spec {
         Self::V3(SpecVersion::V3_6),
     ];
 
-    /// As it stands in `ignition.version`.
+    /// The value of `ignition.version`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V2(SpecV2::V2_0) => "2.0.0",
@@ -180,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn other_versions_say_what_to_do() {
+    fn errors_for_other_versions_have_a_remedy() {
         for (found, want) in [
             ("2.2.0", "old-ignition-spec"),
             ("2.4.0-experimental", "old-ignition-spec"),

@@ -1,4 +1,5 @@
-//! The two digests of OCI: of bytes as stored, and of an unpacked layer. Mixing them up does not compile.
+//! The two digests of OCI: of bytes as stored, and of an unpacked layer. They are two types, so
+//! that they can't be confused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,10 +13,10 @@ pub enum DigestError {
     /// No `algorithm:hex`.
     #[error("{0:?} is not a digest: want sha256:<64 hex digits>")]
     Form(String),
-    /// Another algorithm than the one every registry has.
+    /// An algorithm other than SHA-256, which every registry supports.
     #[error("{0:?}: only sha256 digests are supported")]
     Algorithm(String),
-    /// Wrong length or alphabet behind `sha256:`.
+    /// Wrong length or alphabet after `sha256:`.
     #[error("{0:?} is not a digest: want 64 lower-case hex digits after sha256:")]
     Hex(String),
 }
@@ -54,7 +55,7 @@ macro_rules! digest {
                 Self(Sha256::digest(bytes).into())
             }
 
-            /// What a finished hash says.
+            /// The digest of a finished hash.
             pub fn from_sha256(hash: Sha256) -> Self {
                 Self(hash.finalize().into())
             }

@@ -1,7 +1,8 @@
-//! A base's manifest and config with layers on top: what we did not mean to change comes out as it went in.
+//! Adds a layer to a base's manifest and config, and changes nothing else.
 //!
-//! Both are edited as JSON values and written as canonical JSON. oci-spec's structs would drop fields they don't know
-//! (`Healthcheck`, `Shell`, vendors' own) and write labels in the order of a hash map.
+//! Both are edited as JSON values and written as canonical JSON. oci-spec's structs would drop
+//! fields they don't know (`Healthcheck`, `Shell`, vendors' own) and write labels in the order of a
+//! hash map.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::digest::{DiffId, Digest};
 use mosb_types::canonical_json;
 
-/// A manifest of OCI, and of Docker as its second schema has it.
+/// The media types of manifests: of OCI, and of Docker's second schema.
 const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
@@ -18,10 +19,10 @@ const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
 const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 
-/// When an image was made that must not depend on when: the base's own time, else this.
+/// The creation time of an image whose base has none: equal inputs make equal images at any time.
 const NO_TIME: &str = "1970-01-01T00:00:00Z";
 
-/// A gzip layer to put on top.
+/// A gzip layer to add.
 #[derive(Debug, Clone)]
 pub struct NewLayer {
     /// Of the compressed bytes.
@@ -30,11 +31,11 @@ pub struct NewLayer {
     pub size: u64,
     /// Of the tar inside.
     pub diff_id: DiffId,
-    /// What `history` says of it.
+    /// The text in `history`.
     pub created_by: String,
 }
 
-/// A manifest and its config, as they are pushed.
+/// The manifest and config to push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited {
     /// Bytes of the manifest.
@@ -57,8 +58,8 @@ impl Edited {
     }
 }
 
-/// Puts a layer on top of an image and adds labels, and these annotations of the base to the manifest. The base's labels stay
-/// unless they have the same key.
+/// Adds a layer and labels to an image, and annotations about the base to its manifest. The base's
+/// labels remain unless they have the same key.
 ///
 /// The base must have been checked: `layers` and `rootfs.diff_ids` are lists of the same length.
 pub fn append_layer(
@@ -95,7 +96,7 @@ pub fn append_layer(
     if descriptor.get("mediaType").is_none() {
         descriptor["mediaType"] = json!(config_type);
     }
-    // A descriptor may carry its content inline; that of the base's config is no longer it.
+    // A descriptor may have its content inline, which is that of the base's config.
     if let Some(fields) = descriptor.as_object_mut() {
         fields.remove("data");
     }
@@ -107,7 +108,8 @@ pub fn append_layer(
     Edited { manifest: canonical_json(&manifest), media_type: media_type.to_owned(), config }
 }
 
-/// Whether the history has an entry for each layer: one that hasn't would be read wrongly with one more.
+/// Whether the history has an entry for each layer: only then another entry is attributed to the
+/// new layer.
 fn history_is_whole(config: &Value, manifest: &Value) -> bool {
     let list = |value: &Value, key: &str| {
         value.get(key).and_then(Value::as_array).cloned().unwrap_or_default()
@@ -118,13 +120,12 @@ fn history_is_whole(config: &Value, manifest: &Value) -> bool {
     of_layers.count() == list(manifest, "layers").len()
 }
 
-/// Whether a manifest is of Docker's own kind, which has no annotations.
+/// Whether a manifest is one of Docker, which has no annotations.
 pub fn is_docker(manifest: &Value) -> bool {
     manifest.get("mediaType").and_then(Value::as_str) == Some(DOCKER_MANIFEST)
 }
 
-/// Replaces what a manifest says of the base of its base, which would be wrong in an image made of it, by what is true of the
-/// image's own base.
+/// Replaces the annotations about the base's own base by those about the image's base.
 pub fn annotate_base(manifest: &mut Value, base: &BTreeMap<String, String>) {
     if let Some(annotations) = manifest.get_mut("annotations").and_then(Value::as_object_mut) {
         annotations.retain(|key, _| !key.starts_with("org.opencontainers.image.base."));
@@ -134,7 +135,7 @@ pub fn annotate_base(manifest: &mut Value, base: &BTreeMap<String, String>) {
     }
 }
 
-/// The object at a key, made if it is absent, null or something else.
+/// The object at a key; it is created if there is none.
 fn object<'v>(value: &'v mut Value, key: &str) -> &'v mut Value {
     if !value.get(key).is_some_and(Value::is_object) {
         value[key] = Value::Object(Map::new());

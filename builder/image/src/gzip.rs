@@ -1,9 +1,10 @@
 //! The only function that compresses, so that equal bytes are compressed to equal bytes everywhere.
 //!
-//! gzip's output depends on the library, its level, and on how the input is cut into pieces; all three are fixed here,
-//! and a test pins a digest. Several threads compress the pieces: each piece is compressed by itself, with only the bytes
-//! before it as dictionary, and ends on a whole byte (RFC 1951, 3.2.4), so that the pieces in a row are one gzip member,
-//! whichever thread made them. On configuration that costs half a percent of size.
+//! gzip's output depends on the library, its level, and on how the input is cut into pieces; all
+//! three are fixed here, and a test pins a digest. Several threads compress the pieces: each piece
+//! is compressed by itself, with only the bytes before it as dictionary, and ends on a whole byte
+//! (RFC 1951, 3.2.4), so that the pieces in a row are one gzip member, whichever thread made them.
+//! On configuration that costs half a percent of size.
 
 use std::io::{self, Read, Write};
 use std::iter;
@@ -16,9 +17,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::{DiffId, Digest};
 
-/// The level of everything that mosb compresses: on configuration within a few percent of 6, and faster.
+/// The level of everything that mosb compresses: on configuration within a few percent of 6, and
+/// faster.
 const LEVEL: u32 = 3;
-/// A member without name and time, and with "unknown" as operating system, as in Go's gzip (RFC 1952, 2.3).
+/// A member without name and time, and with "unknown" as operating system, as in Go's gzip (RFC
+/// 1952, 2.3).
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 /// An empty last block: no piece is marked as the last.
 const LAST_BLOCK: [u8; 2] = [3, 0];
@@ -104,8 +107,8 @@ fn compress_on(
     })
 }
 
-/// Compresses the piece that begins at `start`, so that another one can follow. Each piece gets a new compressor: the
-/// output of zlib-rs 0.6 after a reset depends on its earlier input.
+/// Compresses the piece that begins at `start`, so that another one can follow. Each piece gets a
+/// new compressor: the output of zlib-rs 0.6 after a reset depends on its earlier input.
 fn compress_piece(bytes: &[u8], start: usize) -> Vec<u8> {
     let piece = &bytes[start..bytes.len().min(start + PIECE)];
     let mut compressed = Vec::with_capacity(piece.len() + piece.len() / 8 + 64);

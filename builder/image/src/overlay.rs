@@ -13,7 +13,8 @@ pub use layer::LayerEntry;
 /// What a build puts at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
-    /// A directory; what the base has below it stays, unless it was [removed](Overlay::remove) first.
+    /// A directory; what the base has below it stays, unless it was [removed](Overlay::remove)
+    /// first.
     Directory { meta: Meta },
     /// A regular file.
     File { meta: Meta, content: Bytes },
@@ -184,8 +185,8 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    /// Puts a node at a path. A directory on a directory keeps its entries; everything else replaces what was there.
-    /// The parents must be directories already.
+    /// Puts a node at a path. A directory on a directory keeps its entries; everything else
+    /// replaces what was there. The parents must be directories already.
     pub fn put(&mut self, path: TreePath, node: Node) {
         self.move_to_other_name(&path);
         let node = match node {
@@ -236,7 +237,8 @@ impl<'a> Overlay<'a> {
     }
 
     fn drop_below(&mut self, path: &TreePath) {
-        // Paths that begin with the same text are adjacent, and those below the path are among them.
+        // Paths that begin with the same text are adjacent, and those below the path are among
+        // them.
         let same = self.changes.range(path.clone()..);
         let same = same.take_while(|(other, _)| other.relative().starts_with(path.relative()));
         let below: Vec<TreePath> = same

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A path in an image: no empty, `.` or `..` component, no NUL; the root is the empty path. Shown with a leading slash.
+/// A path in an image: no empty, `.` or `..` component, no NUL; the root is the empty path. Shown
+/// with a leading slash.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TreePath(String);
 

@@ -49,7 +49,8 @@ impl Platform {
         &self.architecture
     }
 
-    /// Whether an image for `other` is what somebody who asked for `self` meant: a variant counts only if asked for.
+    /// Whether an image for `other` matches a request for `self`: variants are compared only if
+    /// `self` has one.
     pub fn accepts(&self, other: &Platform) -> bool {
         self.os == other.os
             && self.architecture == other.architecture

@@ -1,5 +1,6 @@
-//! References to images in registries: `host/repository[:tag][@digest]` (OCI distribution spec; grammar of the
-//! distribution project's reference package). A host is always written: there is no default registry.
+//! References to images in registries: `host/repository[:tag][@digest]` (OCI distribution spec;
+//! grammar of the distribution project's reference package). A host is always written: there is no
+//! default registry.
 
 use std::fmt;
 use std::str::FromStr;

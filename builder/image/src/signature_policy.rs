@@ -1,5 +1,5 @@
-//! `policy.json` (containers-policy.json(5)): which images of registries may be read. Signatures are not evaluated: what asks for
-//! one is reported, so that nobody takes it for checked.
+//! `policy.json` (containers-policy.json(5)): which images of registries may be read. Signatures
+//! are not evaluated: what asks for one is reported, so that nobody takes it for checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignaturePolicy {
     default: Requirement,
-    /// By scope: `host/repository:tag`, `host/repository@digest`, a repository, a part of its path, a host, `*.domain`; or
-    /// empty, for all of them.
+    /// By scope: `host/repository:tag`, `host/repository@digest`, a repository, a part of its path,
+    /// a host, `*.domain`; or empty, for all of them.
     scopes: BTreeMap<String, Requirement>,
 }
 
@@ -134,8 +134,8 @@ impl SignaturePolicy {
         }
     }
 
-    /// The policy without signatures, as containers' tools read it. What is in no registry is accepted: mosb itself gives it
-    /// to them.
+    /// The policy without signatures, as containers' tools read it. What is in no registry is
+    /// accepted: mosb itself gives it to them.
     pub fn without_signatures(&self) -> String {
         self.text(|_| "insecureAcceptAnything")
     }

@@ -1,5 +1,5 @@
-//! Resolves paths of a tree as a program in a chroot of it does: symbolic links are followed, absolute
-//! ones from the root, and never lead out of it.
+//! Resolves paths of a tree as a program in a chroot of it does: symbolic links are followed,
+//! absolute ones from the root, and never lead out of it.
 
 use std::collections::VecDeque;
 
@@ -155,8 +155,8 @@ pub(super) fn list(
     Ok(named.collect())
 }
 
-/// Creates missing parent directories (0755, root) and returns the resolved path; `None` if a parent
-/// is not a directory.
+/// Creates missing parent directories (0755, root) and returns the resolved path; `None` if a
+/// parent is not a directory.
 pub(super) fn make_parents(
     tree: &mut Overlay<'_>,
     path: &TreePath,
@@ -177,8 +177,8 @@ pub(super) fn make_parents(
     Ok(real.join(path.name()).ok())
 }
 
-/// Mode and owner of an entry that root creates in this directory: it inherits the group of a set-gid
-/// directory.
+/// Mode and owner of an entry that root creates in this directory: it inherits the group of a
+/// set-gid directory.
 pub(super) fn inherit_ownership(
     tree: &Overlay<'_>,
     parent: &TreePath,

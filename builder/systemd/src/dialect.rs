@@ -35,12 +35,14 @@ pub(super) const TRANSIENT: [&str; 4] = [
 const PROGRAMS: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// The versions that were examined; RHEL 9 and Debian 12 have the first, RHEL 10, Fedora 42 and Debian 13 the second.
+/// The versions that were examined; RHEL 9 and Debian 12 have the first, RHEL 10, Fedora 42 and
+/// Debian 13 the second.
 const OLD: u32 = 252;
 const NEW: u32 = 257;
 
 impl Dialect {
-    /// The systemd of this version. `split_usr`: built with `/lib` and `/usr/lib` as two places, as Debian's were up to 254.
+    /// The systemd of this version. `split_usr`: built with `/lib` and `/usr/lib` as two places, as
+    /// Debian's were up to 254.
     pub fn new(version: u32, split_usr: bool) -> Self {
         Self { version, split_usr }
     }
@@ -48,7 +50,7 @@ impl Dialect {
     /// The systemd in a tree, by its shared library; `None` if there is no `systemctl`.
     ///
     /// # Errors
-    /// If there is one and its version can't be told or isn't known here.
+    /// If there is one and its version is unknown or not supported.
     pub fn detect(tree: &Overlay<'_>) -> Result<Option<Self>, Unsupported> {
         let mut installed = false;
         for directory in PROGRAMS {
@@ -119,7 +121,8 @@ impl Dialect {
         self.since_new()
     }
 
-    /// Whether the alias of a linked unit leads to the link, not to the file outside the unit directories.
+    /// Whether the alias of a linked unit leads to the link, not to the file outside the unit
+    /// directories.
     pub(super) fn alias_leads_to_link(&self) -> Behavior {
         self.since_new()
     }

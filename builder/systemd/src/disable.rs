@@ -12,7 +12,8 @@ use super::error::{Unsupported, split_failure};
 use super::name::UnitName;
 use super::search::{Mode, Search};
 
-/// What `systemctl disable` removes: the links of the unit and of those that it names in `Also=`, but none of masked units.
+/// What `systemctl disable` removes: the links of the unit and of those that it names in `Also=`,
+/// but none of masked units.
 pub(super) fn names(
     tree: &Overlay<'_>,
     dialect: &Dialect,
@@ -47,8 +48,8 @@ pub(super) fn names(
     Ok(marked)
 }
 
-/// Removes all links that have one of these names (for a template also its instances'), or lead to a file of such a name or to a link
-/// removed before; and the directories that become empty.
+/// Removes all links that have one of these names (for a template also its instances'), or lead to
+/// a file of such a name or to a link removed before; and the directories that become empty.
 pub(super) fn remove_links(
     tree: &mut Overlay<'_>,
     marked: &BTreeSet<UnitName>,

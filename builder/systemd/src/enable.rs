@@ -80,7 +80,7 @@ impl Enabling<'_, '_> {
         self.findings.push(Finding::new(code, message).object(unit.to_string()));
     }
 
-    /// A unit named in `Also=`: what is wrong with it doesn't stop the others.
+    /// A unit named in `Also=`: its errors don't stop the others.
     fn auxiliary(&mut self, name: &UnitName) -> Result<(), Unsupported> {
         match split_failure(self.search().unit(name, ALSO))? {
             Err(failure) => self.say(
@@ -126,7 +126,8 @@ impl Enabling<'_, '_> {
         self.linked(unit)
     }
 
-    /// The word with its specifiers replaced; `None` if it has one that isn't allowed, which is said.
+    /// The word with its specifiers replaced; `None` if it has one that isn't allowed, which is
+    /// said.
     fn expand(&mut self, unit: &Unit, word: &str) -> Result<Option<String>, Unsupported> {
         let expanded = expand(word, &unit.install.effective_name(&unit.name))?;
         if expanded.is_err() {
@@ -186,7 +187,7 @@ impl Enabling<'_, '_> {
             let Ok(wanting) = wanting.parse::<UnitName>() else {
                 continue;
             };
-            // A template by itself can only be wanted by templates and instances.
+            // A template without instance can only be wanted by templates and instances.
             if name.kind() == NameKind::Template && wanting.kind() == NameKind::Plain {
                 continue;
             }
@@ -209,7 +210,8 @@ impl Enabling<'_, '_> {
         self.link(unit, &place, &unit.path, OverwritePolicy::Never)
     }
 
-    /// Where an alias leads: newer versions let it lead to the link of a unit file outside the unit directories.
+    /// Where an alias leads: newer versions let it lead to the link of a unit file outside the unit
+    /// directories.
     fn alias_target(&self, unit: &Unit, place: &TreePath) -> Result<TreePath, Unsupported> {
         if self.is_in_unit_directory(&unit.path) {
             return Ok(unit.path.clone());
@@ -295,7 +297,8 @@ impl Enabling<'_, '_> {
         }
     }
 
-    /// Whether a link is as good as one to the unit's file: it leads there, or to the same name in another unit directory.
+    /// Whether a link is as good as one to the unit's file: it leads there, or to the same name in
+    /// another unit directory.
     fn leads_to_unit(
         &self,
         real: &TreePath,
@@ -348,7 +351,7 @@ fn alias_place(unit: &Unit, alias: &str) -> Place {
     }
 }
 
-/// The old way to say `WantedBy=`: an alias `x.target.wants/NAME`.
+/// The old form of `WantedBy=`: an alias `x.target.wants/NAME`.
 fn wants_place(unit: &Unit, directory: &str, name: &str) -> Place {
     let wanting = directory.strip_suffix(".wants").or_else(|| directory.strip_suffix(".requires"));
     let valid = wanting.is_some_and(|wanting| wanting.parse::<UnitName>().is_ok());

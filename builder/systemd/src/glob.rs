@@ -1,6 +1,8 @@
-//! The patterns of preset lines: fnmatch(3) without escapes, where `*` and `?` match every character.
+//! The patterns of preset lines: fnmatch(3) without escapes, where `*` and `?` match every
+//! character.
 
-/// Whether the pattern uses `[:class:]`, `[.symbol.]` or `[=equivalent=]`, which depend on the locale.
+/// Whether the pattern uses `[:class:]`, `[.symbol.]` or `[=equivalent=]`, which depend on the
+/// locale.
 pub(super) fn depends_on_locale(pattern: &str) -> bool {
     ["[:", "[.", "[="]
         .iter()
@@ -43,7 +45,8 @@ fn one(pattern: &[char], p: usize, c: char) -> Option<usize> {
     }
 }
 
-/// Whether a bracket expression holds the character, and its length with the closing bracket; `None` if it isn't closed.
+/// Whether a bracket expression holds the character, and its length with the closing bracket;
+/// `None` if it isn't closed.
 fn set(pattern: &[char], c: char) -> Option<(bool, usize)> {
     let negated = matches!(pattern.first(), Some('!' | '^'));
     let start = usize::from(negated);

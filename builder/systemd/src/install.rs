@@ -8,7 +8,8 @@ use super::name::{NameKind, UnitName};
 use super::specifier::expand;
 use super::text::{OpenQuote, is_space, lines, words};
 
-/// What a unit says about being enabled. Specifiers in the three lists of links are not replaced yet.
+/// The `[Install]` section of a unit. Specifiers in the three lists of links are not replaced
+/// yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Install {
     pub(super) alias: Vec<String>,
@@ -47,7 +48,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Adds what one file says.
+    /// Adds the settings of one file.
     pub(super) fn file(&mut self, path: &TreePath, bytes: &[u8]) -> Result<(), EmulationError> {
         let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
         let mut section = Section::None;

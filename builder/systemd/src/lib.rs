@@ -1,10 +1,10 @@
 //! Emulates `systemctl is-enabled`, `disable` and `preset` on a tree, as if run in a chroot.
 //!
-//! Input: an [`Overlay`] and unit names. Output: the state of a unit, or the overlay with the links of
-//! `[Install]` created and removed. Invariant: either the tree ends as the base's own `systemctl` would
-//! leave it, or the error is [`Unsupported`] with the reason why `systemctl` must be run. Modelled on
-//! systemd 252 and 257, by their manuals and their behaviour, which `tests/oracle/systemd_presets.rs`
-//! compares; [`Dialect`] holds the differences.
+//! Input: an [`Overlay`] and unit names. Output: the state of a unit, or the overlay with the links
+//! of `[Install]` created and removed. Invariant: either the tree ends as the base's own
+//! `systemctl` would leave it, or the error is [`Unsupported`] with the reason why `systemctl` must
+//! be run. Modelled on systemd 252 and 257, by their manuals and their behaviour, which
+//! `tests/oracle/systemd_presets.rs` compares; [`Dialect`] holds the differences.
 
 mod chroot;
 mod dialect;
@@ -46,7 +46,8 @@ pub fn is_enabled(tree: &Overlay<'_>, unit: &str) -> Result<EnabledState, Unsupp
     }
 }
 
-/// Removes the links of a unit and of those that it names in `Also=`, as the base's own `systemctl disable` does; nothing if it has none.
+/// Removes the links of a unit and of those that it names in `Also=`, as the base's own `systemctl
+/// disable` does; nothing if it has none.
 ///
 /// # Errors
 /// What can't be decided without running it; the tree is then unchanged.
@@ -57,10 +58,11 @@ pub fn disable(tree: &mut Overlay<'_>, unit: &str) -> Result<(), Unsupported> {
     }
 }
 
-/// Enables or disables each of these units by the first preset line that is about it, one `systemctl preset` for each, so that one that
-/// can't be enabled doesn't stop the others. The findings are warnings: `unit-not-found`, `unit-masked`, `unit-generated`, `unit-alias`,
-/// `unit-no-install`, `unit-bad-link`, `unit-not-readable`, `unit-bad-install`, `unit-bad-name`, `unit-link-refused`,
-/// `preset-not-readable`, `no-systemctl`.
+/// Enables or disables each of these units by the first preset line that is about it, one
+/// `systemctl preset` for each, so that one that can't be enabled doesn't stop the others. The
+/// findings are warnings: `unit-not-found`, `unit-masked`, `unit-generated`, `unit-alias`,
+/// `unit-no-install`, `unit-bad-link`, `unit-not-readable`, `unit-bad-install`, `unit-bad-name`,
+/// `unit-link-refused`, `preset-not-readable`, `no-systemctl`.
 ///
 /// # Errors
 /// What can't be decided without running it; the units before it are done then.

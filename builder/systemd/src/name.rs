@@ -32,7 +32,7 @@ pub(super) struct UnitName(String);
 #[error("{0:?} is no unit name")]
 pub(super) struct UnitNameError(String);
 
-/// What a name stands for.
+/// The type of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameKind {
     /// `a.service`
@@ -93,7 +93,8 @@ impl UnitName {
         !WITHOUT_ALIAS.contains(&self.suffix())
     }
 
-    /// Whether a link of this name may lead to `target`: the same type, and the same kind or an instance of a template.
+    /// Whether a link of this name may lead to `target`: the same type, and the same kind or an
+    /// instance of a template.
     pub(super) fn may_lead_to(&self, target: &UnitName) -> bool {
         self.suffix() == target.suffix()
             && self.may_have_aliases()
@@ -109,7 +110,8 @@ impl UnitName {
     }
 }
 
-/// What `systemctl` makes of a word that is no unit name: other characters become `\xNN`, a missing type becomes `.service`.
+/// What `systemctl` makes of a word that is no unit name: other characters become `\xNN`, a missing
+/// type becomes `.service`.
 pub(super) fn mangle(word: &str) -> Result<UnitName, UnitNameError> {
     if let Ok(name) = word.parse() {
         return Ok(name);

@@ -11,11 +11,11 @@ use super::name::{NameKind, UnitName};
 use super::search::conf_files;
 use super::text::{is_space, lines};
 
-/// What the presets say about a unit.
+/// The effect of the presets on a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PresetAction {
     Enable,
-    /// A template whose line names instances: these.
+    /// A template whose line names these instances.
     EnableInstances(Vec<UnitName>),
     Disable,
     /// Leave it as it is.
@@ -38,7 +38,8 @@ impl Presets {
         for file in conf_files(tree, &dialect.preset_directories(), ".preset")? {
             let real = match resolve_path(tree, &file.to_string(), FinalComponent::Follow)? {
                 PathResolution::Found(real) => real,
-                // Nothing to read, and it still hides the same name in directories that matter less.
+                // Nothing to read, and it still hides the same name in directories that matter
+                // less.
                 PathResolution::Missing(_) | PathResolution::Unreachable => continue,
                 PathResolution::Loop => return Err(Failure::Preset(file).into()),
             };
@@ -89,7 +90,7 @@ impl Presets {
         self.0.push(Rule { pattern: pattern.to_owned(), action });
     }
 
-    /// What they say about a unit; what none mentions is enabled.
+    /// Their effect on a unit; a unit without a matching line is enabled.
     pub(super) fn action(&self, unit: &UnitName) -> PresetAction {
         for rule in &self.0 {
             match &rule.action {

@@ -20,10 +20,11 @@ const MOST_ALIASES: usize = 64;
 pub(super) struct Unit {
     /// The name, after aliases.
     pub(super) name: UnitName,
-    /// The file that its links point to; for a link that leads out of the unit directories the file it leads to.
+    /// The file that its links point to; for a link that leads out of the unit directories the file
+    /// it leads to.
     pub(super) path: TreePath,
     pub(super) masked: bool,
-    /// What it says; empty if it wasn't asked for.
+    /// Its text; empty if it wasn't read.
     pub(super) install: Install,
 }
 
@@ -40,7 +41,8 @@ impl Unit {
 pub(super) struct Mode {
     /// Whether `[Install]` is read.
     pub(super) load: bool,
-    /// Whether links in the configuration directories are followed, which hold the administrator's choices.
+    /// Whether links in the configuration directories are followed, which hold the administrator's
+    /// choices.
     pub(super) follow_config: bool,
 }
 
@@ -101,7 +103,8 @@ impl Search<'_> {
                         _ => target.clone(),
                     };
                     file = match leads_to.parent() {
-                        // An instance that is a link to its own template: the link has told which file it is.
+                        // An instance that is a link to its own template: the link has told which
+                        // file it is.
                         Some(directory) if next == name => self.candidate(&directory, &target),
                         _ => self.file(&next),
                     }
@@ -209,7 +212,8 @@ impl Search<'_> {
         Ok(reader.install)
     }
 
-    /// The drop-ins of a unit and its template, by file name; of equal names the instance's, then the more important directory's.
+    /// The drop-ins of a unit and its template, by file name; of equal names the instance's, then
+    /// the more important directory's.
     fn dropins(&self, name: &UnitName) -> Result<Vec<(TreePath, Bytes)>, EmulationError> {
         let mut directories = Vec::new();
         for name in [Some(name.clone()), name.template()].into_iter().flatten() {
@@ -235,7 +239,8 @@ impl Search<'_> {
     }
 }
 
-/// The files with this ending in several directories, by name; of equal names the first directory's.
+/// The files with this ending in several directories, by name; of equal names the first
+/// directory's.
 pub(super) fn conf_files(
     tree: &Overlay<'_>,
     directories: &[TreePath],

@@ -1,4 +1,4 @@
-//! Whether a unit is enabled, as `systemctl is-enabled` tells it.
+//! Whether a unit is enabled, as `systemctl is-enabled` reports it.
 
 use mosb_image::TreePath;
 use mosb_image::overlay::Overlay;
@@ -30,7 +30,8 @@ pub enum EnabledState {
     MaskedRuntime,
     /// `static`: nothing in `[Install]`.
     Static,
-    /// `indirect`: not itself enabled, but another name or instance is, or it only names others in `Also=`.
+    /// `indirect`: not itself enabled, but another name or instance is, or it only names others in
+    /// `Also=`.
     Indirect,
     /// `disabled`
     Disabled,
@@ -129,7 +130,7 @@ fn is_runtime(file: &TreePath) -> bool {
     path("/run").holds(file)
 }
 
-/// Which links count.
+/// Which links are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Names {
     /// Those that enabling would make: the unit's name, its aliases, its default instance.
@@ -143,7 +144,7 @@ struct Links<'a> {
     unit: &'a Unit,
 }
 
-/// What the links of one unit directory say.
+/// The state by the links of one unit directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InDirectory {
     Enabled,
@@ -153,7 +154,8 @@ enum InDirectory {
 }
 
 impl Links<'_> {
-    /// What the links in all unit directories say; those in `/etc` come first, those of the vendor count for instances only.
+    /// The state by the links in all unit directories; those in `/etc` come first, those of the
+    /// vendor are only used for instances.
     fn find(&self, names: Names) -> Result<Option<EnabledState>, Unsupported> {
         let (mut runtime, mut vendor, mut linked, mut linked_runtime) =
             (false, false, false, false);
@@ -223,7 +225,7 @@ impl Links<'_> {
         }
     }
 
-    /// In a wants directory only the name of the link counts.
+    /// In a wants directory only the name of the link is used.
     fn is_wanted(&self, link: &str, names: Names) -> bool {
         let Ok(link) = link.parse::<UnitName>() else {
             return false;

@@ -1,6 +1,7 @@
 //! How systemd splits the files it reads: lines, and words with quotes.
 
-/// The lines of a file. A newline, a carriage return and NUL each end one, and so does each pair of different ones.
+/// The lines of a file. A newline, a carriage return and NUL each end one, and so does each pair of
+/// different ones.
 pub(super) fn lines(bytes: &[u8]) -> Vec<&[u8]> {
     let mut lines = Vec::new();
     let mut start = 0;
@@ -28,7 +29,7 @@ fn is_end(byte: u8) -> bool {
     matches!(byte, b'\n' | b'\r' | 0)
 }
 
-/// What counts as space between words and around lines.
+/// The white space between words and around lines.
 pub(super) fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }
@@ -37,7 +38,8 @@ pub(super) fn is_space(c: char) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenQuote(pub(super) Vec<String>);
 
-/// The words of a value; quotes of both kinds hold words together, a backslash is a character like others.
+/// The words of a value; quotes of both kinds hold words together, a backslash is a character like
+/// others.
 pub(super) fn words(value: &str) -> Result<Vec<String>, OpenQuote> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

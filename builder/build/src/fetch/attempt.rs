@@ -11,7 +11,7 @@ use reqwest::{Response, StatusCode};
 use url::Url;
 
 use super::headers::HostHeaders;
-use mosb_ignition::snapshot::{LARGEST, Request};
+use mosb_ignition::snapshot::{MAX_RESPONSE_SIZE, Request};
 use mosb_registry::http::{
     AttemptOutcome, ForbiddenAddress, Proxies, RequestError, UrlSource, retry_after, same_origin,
 };
@@ -26,7 +26,7 @@ pub(super) enum AttemptResult {
     Body(Bytes),
     /// Another answer than that.
     Status { status: u16, retry_after: Option<Duration> },
-    /// More than [`LARGEST`].
+    /// More than [`MAX_RESPONSE_SIZE`].
     TooLarge,
     /// More than [`REDIRECTS`].
     TooManyRedirects,
@@ -132,12 +132,12 @@ async fn receive(mut response: Response) -> Result<AttemptResult, RequestError> 
             retry_after: asked.and_then(|value| retry_after(value, SystemTime::now())),
         });
     }
-    if response.content_length().is_some_and(|said| said > LARGEST) {
+    if response.content_length().is_some_and(|said| said > MAX_RESPONSE_SIZE) {
         return Ok(AttemptResult::TooLarge);
     }
     let mut body = BytesMut::new();
     while let Some(chunk) = response.chunk().await? {
-        if (body.len() + chunk.len()) as u64 > LARGEST {
+        if (body.len() + chunk.len()) as u64 > MAX_RESPONSE_SIZE {
             return Ok(AttemptResult::TooLarge);
         }
         body.extend_from_slice(&chunk);

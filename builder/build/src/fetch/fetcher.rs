@@ -14,7 +14,7 @@ use super::attempt::{Attempt, AttemptResult, REDIRECTS};
 use super::error::{Asked, Error};
 use super::headers::HostHeaders;
 use mosb_ignition::snapshot::{
-    Contents, LARGEST, LARGEST_TOTAL, MOST_REFERENCES, Proxy, Reference, Request,
+    Contents, MAX_REFERENCES, MAX_RESPONSE_SIZE, MAX_TOTAL_SIZE, Proxy, Reference, Request,
     without_credentials,
 };
 use mosb_registry::http::{
@@ -103,12 +103,12 @@ impl Fetcher {
         references: &[Reference],
         contents: &mut Contents,
     ) -> Result<(), Error> {
-        let left = MOST_REFERENCES.saturating_sub(contents.count());
+        let left = MAX_REFERENCES.saturating_sub(contents.count());
         if let Some(first) = references.get(left) {
             return Err(Error::TooMany {
                 asked: Asked::of(first),
                 found: contents.count() + references.len(),
-                limit: MOST_REFERENCES,
+                limit: MAX_REFERENCES,
             });
         }
         let fetches = references
@@ -123,10 +123,10 @@ impl Fetcher {
             match answer {
                 Ok(bytes) => {
                     size += bytes.len() as u64;
-                    if size > LARGEST_TOTAL {
+                    if size > MAX_TOTAL_SIZE {
                         return Err(Error::TotalTooLarge {
                             asked: Asked::of(&references[n]),
-                            limit: LARGEST_TOTAL,
+                            limit: MAX_TOTAL_SIZE,
                         });
                     }
                     contents.insert(references[n].request().clone(), bytes);
@@ -185,7 +185,9 @@ impl Fetcher {
                 (attempt.url != *request.url()).then(|| without_credentials(attempt.url.as_str()));
             return match result {
                 Ok(AttemptResult::Body(bytes)) => Ok(bytes),
-                Ok(AttemptResult::TooLarge) => Err(Error::TooLarge { asked, limit: LARGEST }),
+                Ok(AttemptResult::TooLarge) => {
+                    Err(Error::TooLarge { asked, limit: MAX_RESPONSE_SIZE })
+                }
                 Ok(AttemptResult::TooManyRedirects) => {
                     Err(Error::TooManyRedirects { asked, most: REDIRECTS })
                 }

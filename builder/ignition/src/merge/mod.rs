@@ -1,18 +1,20 @@
-//! Merging configs, as Ignition 2.26 merges those of spec 3.5.0, or of 3.6.0 if one of them is: a later one's words count.
+//! Merges configs, as Ignition 2.26 does for spec 3.5.0, or 3.6.0 if one of them has it: later
+//! configs override earlier ones.
 //!
-//! Objects are merged field by field, and a field that the later config doesn't say stays. Entries of lists are
-//! merged with the one that has their key, and take its place; new ones follow. A file, directory or link takes away
-//! what another list has at its path, and a kernel argument is either wanted or unwanted. Options of tools and parts
-//! to append are just added. [`super::schema`] says which list is which.
+//! Objects are merged field by field; fields that the later config doesn't set remain. An entry of
+//! a list is merged with the one that has its key, in place; new ones are appended. A file,
+//! directory or link removes the entry of another list at its path, and a kernel argument is in
+//! only one of its two lists. Options of tools and parts to append are concatenated.
+//! [`super::schema`] has the kind of each list.
 //!
-//! Other than in Ignition, contents of a file or key that give a source bring all that belongs to it: neither the compression nor the
-//! hash nor the headers of an earlier source are left, with which no machine could read them.
+//! Unlike in Ignition, contents with a source replace the earlier contents as a whole: with the
+//! compression, hash or headers of another source no machine could read them.
 //!
-//! Setuid, setgid and sticky mean nothing before 3.6.0. So a mode of an older config loses them where the result is one
-//! of 3.6.0; else it stays as it was written.
+//! Setuid, setgid and sticky have no effect before 3.6.0. So they are removed from modes of older
+//! configs if the result has 3.6.0; else modes are unchanged.
 //!
-//! The work is linear in the length of all configs: what was merged so far is kept in parts, with an index for each
-//! list, and only what a later config touches is taken apart.
+//! The work is linear in the length of all configs: the merged config is a tree with an index for
+//! each list, and only parts that a later config changes are split.
 
 mod list;
 mod node;
@@ -56,7 +58,7 @@ use special_bits::SpecialBits;
 /// # Ok::<(), mosb_ignition::Error>(())
 /// ```
 ///
-/// Its `Debug` shows nothing of what is merged, for contents may be secret.
+/// `Debug` shows nothing of the configs, because contents may be secret.
 pub struct Merger {
     config: Node,
     explaining: bool,
@@ -64,17 +66,16 @@ pub struct Merger {
     special_bits: SpecialBits,
 }
 
-/// The one config that came out.
+/// The result of a merge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Merged {
-    /// The config. It may break rules that each of its parts kept: [`super::parse`] judges it.
+    /// It may be invalid even if each input is valid: check it by [`super::parse`].
     pub document: Document,
-    /// Where all that it says comes from, in the order of the config; empty unless [`Merger::explaining`].
+    /// The origin of each value, in the order of the config; empty unless [`Merger::explaining`].
     pub provenance: Vec<Provenance>,
 }
 
 impl Merger {
-    /// Nothing is merged yet.
     pub fn new() -> Self {
         Self {
             config: Node::empty(),
@@ -84,12 +85,12 @@ impl Merger {
         }
     }
 
-    /// The same, and [`Merged::provenance`] will be told.
+    /// A merger that records [`Merged::provenance`].
     pub fn explaining() -> Self {
         Self { explaining: true, ..Self::new() }
     }
 
-    /// Merges a config over all those before. `origin` is whatever the caller calls it by.
+    /// Merges a config over all those before. `origin` is the caller's number for it.
     pub fn add(&mut self, origin: usize, document: Document) {
         let version = document.version();
         self.version = self.version.max(version);
@@ -103,12 +104,8 @@ impl Merger {
         self.config.add(Kind::Object(&SPEC3), config, added);
     }
 
-    /// The config that all of them make.
     pub fn finish(self) -> Merged {
-        let provenance = match self.explaining {
-            true => provenance::of(&self.config),
-            false => Vec::new(),
-        };
+        let provenance = if self.explaining { provenance::of(&self.config) } else { Vec::new() };
         let mut config = self.config.into_value().unwrap_or(json!({}));
         config["ignition"]["version"] = self.version.as_str().into();
         if self.version >= SpecVersion::V3_6 {

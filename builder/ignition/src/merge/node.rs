@@ -219,8 +219,8 @@ fn add_entries(
     }
 }
 
-/// Removes the entries with the keys of `values`, which are entries of another list. Returns the removed ones if origins
-/// are recorded.
+/// Removes the entries with the keys of `values`, which are entries of another list. Returns the
+/// removed ones if origins are recorded.
 fn remove_entries(
     list: &mut KeyedList<Entry>,
     items: Items,

@@ -54,8 +54,9 @@ fn node() -> Vec<(&'static str, BoxedStrategy<Value>)> {
     vec![("user", owner()), ("group", owner()), ("overwrite", truth)]
 }
 
-/// The fields of a config. `lists_that_grow` are those that a repeated config would add to again; with `one_kind`, a
-/// path is always of a file, or always of a directory, and a kernel argument always wanted.
+/// The fields of a config. `lists_that_grow` are those that a repeated config would add to again;
+/// with `one_kind`, a path is always of a file, or always of a directory, and a kernel argument
+/// always wanted.
 fn config(lists_that_grow: bool, one_kind: bool) -> impl Strategy<Value = Document> {
     let grown = move |of| {
         if lists_that_grow { texts(of) } else { Just(json!([])).boxed() }
@@ -163,7 +164,8 @@ proptest! {
         prop_assert_eq!(merge([&b, &a, &a]).into_json(), ab.into_json());
     }
 
-    /// Where nothing is taken away: then an entry that comes back keeps nothing, whatever was merged first.
+    /// Where nothing is taken away: then an entry that comes back keeps nothing, whatever was
+    /// merged first.
     #[test]
     fn what_is_merged_first_is_all_the_same(a in config(true, true), b in config(true, true), c in config(true, true)) {
         let (ab, bc) = (merge([&a, &b]), merge([&b, &c]));

@@ -1,4 +1,4 @@
-//! Where what a merged config says comes from.
+//! The origin of each value of a merged config.
 
 use serde_json::Value;
 
@@ -6,33 +6,34 @@ use super::node::Node;
 use super::origin::ValueOrigin;
 use crate::schema::{Items, Key, Kind, SPEC3};
 
-/// Where one thing that a config says comes from.
+/// The origin of one value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provenance {
-    /// A field, as `storage.files[/etc/chrony.conf].mode`; contents are one field. Entries of lists stand by the key
-    /// they are merged by, or, if that is long or may be secret, by their number. An entry that is an object, as
-    /// `storage.files[/etc/chrony.conf]`, has a line of its own before its fields.
+    /// A field, as `storage.files[/etc/chrony.conf].mode`; contents are one field. Entries of lists
+    /// are named by their key, or, if that is long or may be secret, by their number. An entry that
+    /// is an object, as `storage.files[/etc/chrony.conf]`, is listed before its fields.
     pub place: String,
-    /// The config whose word counts; of an entry that is an object, the one that first had it.
+    /// The config that set the value last; of an entry that is an object, the one that first had
+    /// it.
     pub from: usize,
-    /// The other configs that value_origin something else or the same here, ascending. Of an entry, those whose file,
-    /// directory, link or argument in another list it took away.
+    /// The other configs that set it, ascending. Of an entry, those whose file, directory, link or
+    /// argument in another list it removed.
     pub overrides: Vec<usize>,
 }
 
-/// Tells of all that stands in the config, in its order.
+/// The origins of all values, in the order of the config.
 pub(super) fn of(config: &Node) -> Vec<Provenance> {
-    let (place, told) = Default::default();
-    let mut teller = ProvenanceCollector { place, told };
-    teller.node(Kind::Object(&SPEC3), config);
-    teller.told
+    let mut collector = ProvenanceCollector::default();
+    collector.node(Kind::Object(&SPEC3), config);
+    collector.found
 }
 
 /// Walks through the config.
+#[derive(Default)]
 struct ProvenanceCollector {
-    /// Where it is.
+    /// The current place.
     place: String,
-    told: Vec<Provenance>,
+    found: Vec<Provenance>,
 }
 
 impl ProvenanceCollector {
@@ -42,16 +43,16 @@ impl ProvenanceCollector {
             (Kind::Object(of), Node::Fields(fields)) => {
                 for (name, node) in fields {
                     if let Some(field) = of.field(name) {
-                        self.within_field(name, |teller| teller.node(field.kind, node));
+                        self.within_field(name, |collector| collector.node(field.kind, node));
                     }
                 }
             }
             (Kind::List(items, _), Node::List(list)) => {
                 for (number, entry) in list.entries().enumerate() {
                     let scalar = |field: &str| entry.node.scalar(field);
-                    self.within_entry(&name(items, number, scalar), |teller| {
-                        teller.entry(items, &entry.value_origin);
-                        teller.node(items.kind(), &entry.node);
+                    self.within_entry(&name(items, number, scalar), |collector| {
+                        collector.entry(items, &entry.value_origin);
+                        collector.node(items.kind(), &entry.node);
                     });
                 }
             }
@@ -59,14 +60,14 @@ impl ProvenanceCollector {
         }
     }
 
-    /// What one config alone value_origin.
+    /// A value that only one config set.
     fn value(&mut self, kind: Kind, value: &Value, value_origin: &ValueOrigin) {
         match (kind, value) {
             (Kind::Object(of), Value::Object(members)) if of.replaced_with.is_none() => {
                 for (name, value) in members {
                     if let Some(field) = of.field(name) {
-                        self.within_field(name, |teller| {
-                            teller.value(field.kind, value, value_origin)
+                        self.within_field(name, |collector| {
+                            collector.value(field.kind, value, value_origin)
                         });
                     }
                 }
@@ -77,9 +78,9 @@ impl ProvenanceCollector {
                         Items::Objects(_) => value.get(field),
                         Items::Names | Items::Texts => Some(value),
                     };
-                    self.within_entry(&name(items, number, scalar), |teller| {
-                        teller.entry(items, value_origin);
-                        teller.value(items.kind(), value, value_origin);
+                    self.within_entry(&name(items, number, scalar), |collector| {
+                        collector.entry(items, value_origin);
+                        collector.value(items.kind(), value, value_origin);
                     });
                 }
             }
@@ -87,7 +88,7 @@ impl ProvenanceCollector {
         }
     }
 
-    /// An entry of a list, if that is more than the one value it holds.
+    /// An entry of a list, if it is more than one value.
     fn entry(&mut self, items: Items, value_origin: &ValueOrigin) {
         if matches!(items, Items::Objects(of) if of.replaced_with.is_none()) {
             self.record(value_origin);
@@ -99,38 +100,41 @@ impl ProvenanceCollector {
         overrides.sort_unstable();
         overrides.dedup();
         overrides.retain(|origin| *origin != value_origin.from);
-        self.told.push(Provenance {
+        self.found.push(Provenance {
             place: self.place.clone(),
             from: value_origin.from,
             overrides,
         });
     }
 
-    fn within_field(&mut self, name: &str, tell: impl FnOnce(&mut Self)) {
+    fn within_field(&mut self, name: &str, record: impl FnOnce(&mut Self)) {
         let outside = self.place.len();
         if outside > 0 {
             self.place.push('.');
         }
         self.place.push_str(name);
-        tell(self);
+        record(self);
         self.place.truncate(outside);
     }
 
-    fn within_entry(&mut self, name: &str, tell: impl FnOnce(&mut Self)) {
+    fn within_entry(&mut self, name: &str, record: impl FnOnce(&mut Self)) {
         let outside = self.place.len();
         self.place.push('[');
         // One line each, whatever a path holds.
-        self.place.extend(name.chars().flat_map(|c| match c.is_control() {
-            true => c.escape_debug().collect::<Vec<_>>(),
-            false => vec![c],
-        }));
+        for c in name.chars() {
+            if c.is_control() {
+                self.place.extend(c.escape_debug());
+            } else {
+                self.place.push(c);
+            }
+        }
         self.place.push(']');
-        tell(self);
+        record(self);
         self.place.truncate(outside);
     }
 }
 
-/// What an entry is called in a place.
+/// The name of an entry in a place.
 fn name<'v>(items: Items, number: usize, scalar: impl Fn(&str) -> Option<&'v Value>) -> String {
     let shown = match items {
         Items::Names => scalar(""),

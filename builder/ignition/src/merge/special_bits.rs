@@ -1,4 +1,4 @@
-//! Setuid, setgid and sticky in modes that were written before they meant something.
+//! Removes setuid, setgid and sticky from modes of specs in which they have no effect.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use super::super::version::SpecVersion;
 const LISTS: [&str; 2] = ["files", "directories"];
 const PERMISSIONS: u64 = 0o777;
 
-/// The files and directories whose mode is, so far, one with bits that its spec drops.
+/// The files and directories whose mode so far has bits that its spec drops.
 #[derive(Debug, Default)]
 pub(super) struct SpecialBits(BTreeSet<(&'static str, String)>);
 
 impl SpecialBits {
-    /// Looks at a config that is merged over those before: its modes count from now on.
+    /// Notes the modes of a config that is merged over those before.
     pub fn note(&mut self, config: &Value, version: SpecVersion) {
         for list in LISTS {
             let entries = config["storage"][list].as_array().into_iter().flatten();
@@ -34,7 +34,7 @@ impl SpecialBits {
         }
     }
 
-    /// Takes these bits out of the merged config, where they would mean something now.
+    /// Removes these bits from the merged config, where they would have an effect.
     pub fn drop_from(&self, config: &mut Value) {
         if self.0.is_empty() {
             return;

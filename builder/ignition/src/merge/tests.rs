@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Each line: what it is about, the configs (of spec 3.5.0, unless they say another), what they make, and, where this
-/// is other than what Ignition makes, the decision behind it.
+/// Each line: what it is about, the configs (of spec 3.5.0, unless they say another), what they
+/// make, and, where this is other than what Ignition makes, the decision behind it.
 const CASES: &str = include_str!("../../../../testdata/ignition/merge.jsonl");
 
 fn document(mut config: Value) -> Document {

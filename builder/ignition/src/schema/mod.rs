@@ -1,8 +1,9 @@
 //! The fields of configs as tables: their names, types, first versions, and how lists are merged.
 //!
-//! [`super::normalize`] reads a raw config by them, [`super::Merger`] merges by them. What only concerns the meaning of
-//! a field, as the form of a path, is in the module that reads the field from the normalized config. So a new version of
-//! the spec is new rows in [`SPEC3`], beside the rules for what the new fields mean.
+//! [`super::normalize`] reads a raw config by them, [`super::Merger`] merges by them. What only
+//! concerns the meaning of a field, as the form of a path, is in the module that reads the field
+//! from the normalized config. So a new version of the spec is new rows in [`SPEC3`], beside the
+//! rules for what the new fields mean.
 
 mod spec2;
 mod spec3;
@@ -26,7 +27,8 @@ pub(super) struct Object {
     pub removed_without: Option<&'static str>,
 }
 
-/// The key of an object in a list: entries with the same key are merged, and duplicates in one config.
+/// The key of an object in a list: entries with the same key are merged, and duplicates in one
+/// config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     /// It is not in a keyed list.

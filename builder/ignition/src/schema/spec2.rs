@@ -1,4 +1,5 @@
-//! The config of spec 2.0.0 to 2.4.0. Its duplicates are joined when it is translated, so no list is keyed.
+//! The config of spec 2.0.0 to 2.4.0. Its duplicates are joined when it is translated, so no list
+//! is keyed.
 
 use super::Items::{Objects, Texts};
 use super::Merging::Concatenated;

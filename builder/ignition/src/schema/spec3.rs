@@ -1,4 +1,5 @@
-//! The config of spec 3.0.0 to 3.6.0. The normalized form of a config, [`super::super::Document`], is that of 3.5.0.
+//! The config of spec 3.0.0 to 3.6.0. The normalized form of a config, [`super::super::Document`],
+//! is that of 3.5.0.
 
 use super::Items::{Names, Objects, Texts};
 use super::Merging::{self, Concatenated, Keyed, KeyedAcross};
@@ -38,8 +39,8 @@ static TLS: Object = plain(&[keyed("certificateAuthorities", &REFERENCE)]);
 
 static TIMEOUTS: Object = plain(&[integer("httpResponseHeaders"), integer("httpTotal")]);
 
-/// A reference to a config or a certificate. Only references to one source are merged, so that compression, headers and
-/// hash always belong to it.
+/// A reference to a config or a certificate. Only references to one source are merged, so that
+/// compression, headers and hash always belong to it.
 static REFERENCE: Object = entry(
     Key::Private("source"),
     &[

@@ -1,17 +1,18 @@
-//! Certificate authorities that a config brings along.
+//! The certificate authorities of a config.
 
 use bytes::Bytes;
 
 use mosb_types::Finding;
 
-/// The same bytes if they look like certificates in PEM. Whether each of them is one, who trusts them finds out.
+/// Returns the bytes if they look like certificates in PEM. The TLS client checks each certificate.
 pub(super) fn checked(bytes: Bytes) -> Result<Bytes, Finding> {
     const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
-    match bytes.windows(BEGIN.len()).any(|window| window == BEGIN) {
-        true => Ok(bytes),
-        false => Err(Finding::new(
+    if bytes.windows(BEGIN.len()).any(|window| window == BEGIN) {
+        Ok(bytes)
+    } else {
+        Err(Finding::new(
             "bad-authority",
             "holds no certificate in PEM; give the authority's certificate, not another file",
-        )),
+        ))
     }
 }

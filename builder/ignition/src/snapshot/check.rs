@@ -1,4 +1,4 @@
-//! Whether bytes are what the config says of them, and how they are embedded.
+//! Checks fetched bytes by `compression` and `verification`, and encodes them as data URLs.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,10 +11,10 @@ use super::super::resource::{read_hash, shown_hash};
 use super::super::version::SpecVersion;
 use mosb_types::Finding;
 
-/// Most bytes that contents may have when they are unpacked: what a file of an image may have.
-const LARGEST_UNPACKED: u64 = 64 << 20;
+/// The limit of unpacked contents: that of a file in an image.
+const MAX_UNPACKED_SIZE: u64 = 64 << 20;
 
-/// Bytes as a data URL. Nothing but the bytes decides what it looks like.
+/// Bytes as a data URL. Equal bytes have the same URL.
 pub(super) fn data_url(bytes: &[u8]) -> String {
     const PREFIX: &str = "data:;base64,";
     let mut url = String::with_capacity(PREFIX.len() + bytes.len().div_ceil(3) * 4);
@@ -23,12 +23,14 @@ pub(super) fn data_url(bytes: &[u8]) -> String {
     url
 }
 
-/// Whether there is anything that the contents of this resource must be.
-pub(super) fn is_checked(resource: &Map<String, Value>) -> bool {
-    text(resource, "compression").is_some_and(|said| !said.is_empty()) || hash(resource).is_some()
+/// Whether the resource has a compression or a hash to check its contents by.
+pub(super) fn has_checks(resource: &Map<String, Value>) -> bool {
+    text(resource, "compression").is_some_and(|compression| !compression.is_empty())
+        || hash(resource).is_some()
 }
 
-/// The bytes of the resource's data URL, unpacked and verified as Ignition does it: the hash counts for the unpacked bytes.
+/// The bytes of the resource's data URL, unpacked and verified as in Ignition: the hash is that of
+/// the unpacked bytes.
 pub(super) fn open(resource: &Map<String, Value>, source: &str) -> Result<Bytes, Finding> {
     let compression = match text(resource, "compression") {
         None | Some("") => Compression::None,
@@ -46,16 +48,16 @@ pub(super) fn open(resource: &Map<String, Value>, source: &str) -> Result<Bytes,
         })?),
     };
     let resource = Resource { source: Some(source.to_owned()), compression, verification };
-    resource.bytes(LARGEST_UNPACKED).map(Bytes::from).map_err(|error| Finding::from(&error))
+    resource.bytes(MAX_UNPACKED_SIZE).map(Bytes::from).map_err(|error| Finding::from(&error))
 }
 
-/// The same of bytes that a server answered with.
+/// The same for the bytes of a server's response.
 pub(super) fn open_fetched(
     resource: &Map<String, Value>,
     bytes: &Bytes,
     shown: &str,
 ) -> Result<Bytes, Finding> {
-    if !is_checked(resource) {
+    if !has_checks(resource) {
         return Ok(bytes.clone());
     }
     open(resource, &data_url(bytes)).map_err(|mut problem| {
@@ -89,14 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_served_is_checked_by_what_the_config_says() {
+    fn fetched_bytes_are_checked_by_compression_and_hash() {
         // Of "hi".
         let sum = "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4";
         let gzip: &[u8] =
             &[31, 139, 8, 0, 0, 0, 0, 0, 2, 255, 203, 200, 4, 0, 172, 42, 147, 216, 2, 0, 0, 0];
         let hash = json!({ "hash": format!("sha256-{sum}") });
         for (what, resource, served, want) in [
-            ("nothing said", json!({}), &b"hi"[..], Ok("hi")),
+            ("no checks", json!({}), &b"hi"[..], Ok("hi")),
             ("hash", json!({ "verification": hash }), b"hi", Ok("hi")),
             ("wrong hash", json!({ "verification": hash }), b"ho", Err("wrong-hash")),
             (

@@ -18,35 +18,36 @@ use super::source::{Source, without_credentials};
 use super::{Resolution, authority, check};
 use mosb_types::Finding;
 
-/// Configs that may stand between one and the one that refers to it first.
-const DEEPEST: usize = 16;
-/// Configs that may be referred to in all, by one and by those that it refers to.
-const MOST: usize = 256;
+/// The longest chain of references.
+const MAX_DEPTH: usize = 16;
+/// The most configs that a config may refer to, directly and indirectly.
+const MAX_REFERENCED: usize = 256;
 
-/// A config that refers to no other.
+/// A config without references to other configs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolved {
     /// The config, without `ignition.config`.
     pub document: Document,
-    /// Of the referenced configs: what means nothing there, with the references that lead to it.
+    /// Those of the referenced configs, with the references that lead to them.
     pub warnings: Vec<Finding>,
 }
 
-/// Resolves the references of a config to other configs. `spec` is the version that it was written for.
+/// Resolves the references of a config to other configs. `spec` is the version of the input.
 ///
-/// As Ignition: `replace` discards the whole config that says it, its `merge` too. Those of `merge` are resolved
-/// themselves and then merged one after the other onto the config. The first is fetched with the config's own proxy,
-/// timeouts and authorities; what comes after a referenced config has arrived, with those of what was merged so far
-/// and that config together, or of that config alone where it replaces. So they can only be asked for one after the other.
+/// As in Ignition, `replace` discards the whole config that has it, with its `merge`. The configs
+/// of `merge` are resolved themselves and then merged over the config, one after the other. The
+/// first is fetched with the config's own proxy, timeouts and authorities. After a config of
+/// `merge` is fetched, the merged settings apply, after one of `replace` its own. So configs can
+/// only be fetched one after the other.
 ///
 /// # Errors
-/// What is wrong with a reference, or with a config that it leads to: the object names the way to it.
+/// The problems of a reference, or of a config that it leads to: the object names the references.
 pub fn configs(
     document: Document,
     spec: Spec,
     contents: &Contents,
 ) -> Result<Resolution<Resolved>, Error> {
-    let mut way = Way {
+    let mut resolver = Resolver {
         contents,
         spec,
         settings: Arc::default(),
@@ -54,36 +55,37 @@ pub fn configs(
         followed: 0,
         warnings: Vec::new(),
     };
-    if !refers(&document) {
-        return Ok(way.arrive(document));
+    if !has_references(&document) {
+        return Ok(resolver.done(document));
     }
     let top = Step::top();
-    let resolved =
-        way.take_settings(document.as_json(), &top).and_then(|()| way.resolve(document, &top));
+    let resolved = resolver
+        .apply_settings(document.as_json(), &top)
+        .and_then(|()| resolver.resolve(document, &top));
     match resolved {
-        Ok(document) => Ok(way.arrive(document)),
+        Ok(document) => Ok(resolver.done(document)),
         Err(ResolveError::Needs(needs)) => Ok(Resolution::Needs(needs.into_references())),
         Err(ResolveError::Wrong(problems)) => Err(Error::Invalid { problems }),
     }
 }
 
-fn refers(document: &Document) -> bool {
+fn has_references(document: &Document) -> bool {
     document.as_json().pointer("/ignition/config").is_some()
 }
 
-/// Why it does not go on.
+/// Why a config isn't resolved.
 #[derive(Debug)]
 enum ResolveError {
     Needs(Needs),
     Wrong(Vec<Finding>),
 }
 
-/// One reference, and those that led to it.
+/// A reference, and those that led to it.
 #[derive(Debug)]
 struct Step<'p> {
     before: Option<&'p Step<'p>>,
     field: String,
-    /// Where it led to, once it was followed.
+    /// Its URL, once it was followed.
     url: Option<Url>,
     depth: usize,
 }
@@ -101,7 +103,7 @@ impl Step<'_> {
         ResolveError::Wrong(vec![self.place(problem)])
     }
 
-    /// The finding, about a field of the config that this step led to, or about the step itself.
+    /// Places a finding about a field of the referenced config, or about the reference itself.
     fn place(&self, mut problem: Finding) -> Finding {
         if let Some(url) = &self.url {
             let url = without_credentials(url.as_str());
@@ -115,8 +117,8 @@ impl Step<'_> {
         problem
     }
 
-    fn came_by(&self, url: &Url) -> bool {
-        self.url.as_ref() == Some(url) || self.before.is_some_and(|before| before.came_by(url))
+    fn has_followed(&self, url: &Url) -> bool {
+        self.url.as_ref() == Some(url) || self.before.is_some_and(|before| before.has_followed(url))
     }
 }
 
@@ -130,48 +132,49 @@ impl fmt::Display for Step<'_> {
     }
 }
 
-/// One way through a config and all that it refers to.
+/// Resolves a config and everything that it refers to.
 #[derive(Debug)]
-struct Way<'c> {
+struct Resolver<'c> {
     contents: &'c Contents,
     spec: Spec,
-    /// For the next fetch.
+    /// The settings of the next fetch.
     settings: Arc<Settings>,
-    /// Opened, by their source: Ignition fetches each once, with what holds at that time.
+    /// The checked bytes by source: Ignition fetches each authority once, with the settings at that
+    /// time.
     authorities: BTreeMap<String, Bytes>,
     followed: usize,
     warnings: Vec<Finding>,
 }
 
-impl Way<'_> {
-    fn arrive(self, document: Document) -> Resolution<Resolved> {
+impl Resolver<'_> {
+    fn done(self, document: Document) -> Resolution<Resolved> {
         Resolution::Done(Resolved { document, warnings: self.warnings })
     }
 
     fn resolve(&mut self, document: Document, at: &Step<'_>) -> Result<Document, ResolveError> {
         let mut config = document.into_json();
-        let said = config
+        let references = config
             .get_mut("ignition")
             .and_then(Value::as_object_mut)
             .and_then(|ignition| ignition.remove("config"));
-        let said = said.unwrap_or_default();
-        let replace = said.get("replace").and_then(Value::as_object);
+        let references = references.unwrap_or_default();
+        let replace = references.get("replace").and_then(Value::as_object);
         if let Some(resource) = replace.filter(|resource| resource.contains_key("source")) {
             let mut step = at.to("ignition.config.replace".to_owned());
             let other = self.referenced(resource, &mut step)?;
-            self.take_settings(other.as_json(), &step)?;
+            self.apply_settings(other.as_json(), &step)?;
             return self.resolve(other, &step);
         }
         let mut so_far = settings_only(&config);
         let mut merger = Merger::new();
         merger.add(0, Document(config));
-        let merge = said.get("merge").and_then(Value::as_array);
+        let merge = references.get("merge").and_then(Value::as_array);
         for (n, resource) in merge.into_iter().flatten().enumerate() {
             let mut step = at.to(format!("ignition.config.merge[{n}]"));
             let empty = Map::new();
             let other = self.referenced(resource.as_object().unwrap_or(&empty), &mut step)?;
             let together = merged(so_far.clone(), settings_only(other.as_json()));
-            self.take_settings(together.as_json(), &step)?;
+            self.apply_settings(together.as_json(), &step)?;
             let other = self.resolve(other, &step)?;
             so_far = merged(so_far, settings_only(other.as_json()));
             merger.add(0, other);
@@ -179,8 +182,8 @@ impl Way<'_> {
         Ok(merger.finish().document)
     }
 
-    /// From now on the settings of this config hold.
-    fn take_settings(&mut self, config: &Value, at: &Step<'_>) -> Result<(), ResolveError> {
+    /// Uses the settings of this config for the next fetches.
+    fn apply_settings(&mut self, config: &Value, at: &Step<'_>) -> Result<(), ResolveError> {
         let before = self.settings.authorities.clone();
         let settings = Settings::of(config, before).map_err(|problem| at.wrong(problem))?;
         self.settings = Arc::new(settings);
@@ -203,7 +206,7 @@ impl Way<'_> {
         if !needs.is_empty() {
             return Err(ResolveError::Needs(needs));
         }
-        // A config without authorities leaves those of before in place.
+        // A config without authorities doesn't change them.
         if !opened.is_empty() {
             self.settings =
                 Arc::new(Settings { authorities: opened, ..Settings::clone(&self.settings) });
@@ -234,15 +237,16 @@ impl Way<'_> {
         step: &mut Step<'_>,
     ) -> Result<Document, ResolveError> {
         self.followed += 1;
-        if self.followed > MOST {
+        if self.followed > MAX_REFERENCED {
             let message = format!(
-                "more than {MOST} configs are referred to, one by the other; refer to fewer"
+                "more than {MAX_REFERENCED} configs are referred to, one by the other; refer to fewer"
             );
             return Err(step.wrong(Finding::new("many-references", message)));
         }
-        if step.depth > DEEPEST {
-            let message =
-                format!("more than {DEEPEST} configs refer to one another; refer to this directly");
+        if step.depth > MAX_DEPTH {
+            let message = format!(
+                "more than {MAX_DEPTH} configs refer to one another; refer to this directly"
+            );
             return Err(step.wrong(Finding::new("deep-reference", message)));
         }
         let bytes = self.bytes(resource, step)?;
@@ -270,7 +274,7 @@ impl Way<'_> {
         Ok(read.document)
     }
 
-    /// The opened bytes of a resource.
+    /// The checked bytes of a resource.
     fn bytes(
         &mut self,
         resource: &Map<String, Value>,
@@ -284,7 +288,7 @@ impl Way<'_> {
             )),
             Source::Data(url) => check::open(resource, url),
             Source::Remote(url) => {
-                if step.came_by(&url) {
+                if step.has_followed(&url) {
                     step.url = Some(url);
                     let problem = Finding::new(
                         "circular-reference",
@@ -309,12 +313,12 @@ impl Way<'_> {
     }
 }
 
-/// What of a config decides how something is fetched.
+/// A config with only the settings for fetching.
 fn settings_only(config: &Value) -> Document {
     let mut all = json!({ "ignition": { "version": "3.5.0" } });
     for section in ["proxy", "security", "timeouts"] {
-        if let Some(said) = config.pointer(&format!("/ignition/{section}")) {
-            all["ignition"][section] = said.clone();
+        if let Some(settings) = config.pointer(&format!("/ignition/{section}")) {
+            all["ignition"][section] = settings.clone();
         }
     }
     Document(all)

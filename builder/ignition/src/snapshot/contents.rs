@@ -1,4 +1,4 @@
-//! Embeds what lies elsewhere: contents of files, what is appended to them, key files, certificate authorities.
+//! Embeds remote contents: of files, of parts to append, of key files, of certificate authorities.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,14 +16,14 @@ use super::source::Source;
 use super::{Resolution, authority};
 use mosb_types::Finding;
 
-/// Embeds every remote content of a config whose references to other configs are resolved.
+/// Embeds all remote contents of a config whose references to other configs are resolved.
 ///
-/// What is fetched follows the config's own settings. Data URLs that the config holds already are left as they are,
-/// but checked as well, if there is something to check them by.
+/// Fetches use the config's own settings. Data URLs of the config are unchanged, but checked by
+/// their compression and hash.
 ///
 /// # Errors
-/// Everything that is wrong before anything is fetched; then, where content is there, all that is not what the config
-/// says of it.
+/// All problems that are known before anything is fetched; then all contents that don't match the
+/// config.
 pub fn contents(document: Document, contents: &Contents) -> Result<Resolution<Document>, Error> {
     let mut embedding = Embedding {
         contents,
@@ -32,12 +32,12 @@ pub fn contents(document: Document, contents: &Contents) -> Result<Resolution<Do
         problems: Vec::new(),
     };
     let mut config = document.into_json();
-    let remote = embedding.look(&mut config);
-    embedding.stop_if_wrong()?;
+    let remote = embedding.check_sources(&mut config);
+    embedding.fail_on_problems()?;
     let settings = Settings::of(&config, Vec::new()).map_err(invalid)?;
     embedding.settings = Arc::new(settings.clone());
     let authorities = embedding.authorities(&mut config);
-    embedding.stop_if_wrong()?;
+    embedding.fail_on_problems()?;
     if embedding.needs.is_empty() {
         if remote {
             embedding.settings = Arc::new(Settings { authorities, ..settings });
@@ -45,7 +45,7 @@ pub fn contents(document: Document, contents: &Contents) -> Result<Resolution<Do
         each_content(&mut config, &mut |place, resource| {
             embedding.embed(place, resource);
         });
-        embedding.stop_if_wrong()?;
+        embedding.fail_on_problems()?;
     }
     if !embedding.needs.is_empty() {
         return Ok(Resolution::Needs(embedding.needs.into_references()));
@@ -57,7 +57,7 @@ fn invalid(problem: Finding) -> Error {
     Error::Invalid { problems: vec![problem] }
 }
 
-/// Where contents stand in the config.
+/// The place of contents in the config.
 #[derive(Debug, Clone, Copy)]
 enum Place<'v> {
     File(&'v str),
@@ -124,7 +124,7 @@ fn source_of(resource: &Map<String, Value>) -> Result<Source<'_>, Finding> {
     Source::read(resource.get("source").and_then(Value::as_str))
 }
 
-/// One pass over a config.
+/// A pass over a config.
 #[derive(Debug)]
 struct Embedding<'c> {
     contents: &'c Contents,
@@ -134,7 +134,7 @@ struct Embedding<'c> {
 }
 
 impl Embedding<'_> {
-    fn stop_if_wrong(&mut self) -> Result<(), Error> {
+    fn fail_on_problems(&mut self) -> Result<(), Error> {
         match std::mem::take(&mut self.problems) {
             problems if problems.is_empty() => Ok(()),
             problems => Err(Error::Invalid { problems }),
@@ -145,19 +145,19 @@ impl Embedding<'_> {
         self.problems.push(problem.object(place.to_string()));
     }
 
-    /// Finds what can never be fetched. Returns whether there is something other than an authority to fetch.
-    fn look(&mut self, config: &mut Value) -> bool {
+    /// Checks the sources. Returns whether contents other than authorities must be fetched.
+    fn check_sources(&mut self, config: &mut Value) -> bool {
         let mut remote = false;
         each_content(config, &mut |place, resource| {
-            remote |= self.look_at(place, resource);
+            remote |= self.check_source(place, resource);
         });
         each_authority(config, &mut |place, resource| {
-            self.look_at(place, resource);
+            self.check_source(place, resource);
         });
         remote
     }
 
-    fn look_at(&mut self, place: Place<'_>, resource: &Map<String, Value>) -> bool {
+    fn check_source(&mut self, place: Place<'_>, resource: &Map<String, Value>) -> bool {
         let request = match source_of(resource) {
             Ok(Source::Remote(url)) => Request::new(url, resource, None, &self.settings),
             Ok(Source::Nothing | Source::Data(_)) => return false,
@@ -169,7 +169,7 @@ impl Embedding<'_> {
         true
     }
 
-    /// Embeds the authorities, which are fetched without themselves, and returns them opened.
+    /// Embeds the authorities, which don't apply to their own fetches, and returns their bytes.
     fn authorities(&mut self, config: &mut Value) -> Vec<Bytes> {
         let mut opened = Vec::new();
         each_authority(config, &mut |place, resource| {
@@ -181,7 +181,7 @@ impl Embedding<'_> {
                 Err(problem) => self.wrong(place, problem),
             }
         });
-        // Two servers with one file: a config may not name an authority twice.
+        // Two sources may have the same bytes, but a config with duplicates is invalid.
         let at = "/ignition/security/tls/certificateAuthorities";
         if let Some(all) = config.pointer_mut(at).and_then(Value::as_array_mut) {
             let mut seen = BTreeSet::new();
@@ -190,7 +190,8 @@ impl Embedding<'_> {
         opened
     }
 
-    /// Embeds one resource, or notes that it must be fetched. Returns the opened bytes of an authority, as soon as they are there.
+    /// Embeds a resource, or records that it must be fetched. Returns the checked bytes of an
+    /// authority.
     fn embed(&mut self, place: Place<'_>, resource: &mut Map<String, Value>) -> Option<Bytes> {
         let opened = match source_of(resource) {
             Ok(Source::Remote(url)) => {
@@ -207,16 +208,15 @@ impl Embedding<'_> {
                 };
                 let opened = check::open_fetched(resource, bytes, &request.shown());
                 resource.insert("source".to_owned(), check::data_url(bytes).into());
-                // Ignition refuses them beside a data URL, and they may hold credentials.
+                // Ignition rejects them with a data URL, and they may contain credentials.
                 resource.remove("httpHeaders");
                 opened
             }
             Ok(Source::Data(url)) => {
-                let wanted = matches!(place, Place::Authority(_));
-                match wanted || check::is_checked(resource) {
-                    true => check::open(resource, url),
-                    false => return None,
+                if !matches!(place, Place::Authority(_)) && !check::has_checks(resource) {
+                    return None;
                 }
+                check::open(resource, url)
             }
             Ok(Source::Nothing) => return None,
             Err(problem) => Err(problem),

@@ -1,37 +1,41 @@
-//! From a config that lies in pieces, here and on servers, to one that holds everything itself.
+//! Embeds everything that a config refers to.
 //!
-//! In come a [`Document`](super::Document) and what was fetched so far ([`Contents`]); out comes the document without
-//! anything remote in it, or the list of what must be fetched first ([`Resolution::Needs`]). Nothing is fetched here:
-//! the caller fetches, puts the answers into the contents and asks again, until it is done. So the result is the
-//! same whether something was fetched now, earlier, or twice.
+//! In come a [`Document`](super::Document) and the contents that were fetched so far
+//! ([`Contents`]); out comes the document without remote references, or the list of references to
+//! fetch ([`Resolution::Needs`]). The caller fetches them, adds the responses to the contents and
+//! calls again, until it is done. So the result doesn't depend on when, or how often, something was
+//! fetched.
 //!
-//! [`configs`] resolves `ignition.config.merge` and `.replace` as Ignition 2.24 does (`internal/exec/config_fetcher.go`):
-//! each referenced config is resolved itself, then merged onto what is there, one after the other; `replace` discards
-//! the whole config that says it. [`contents`] embeds the contents of files, what is appended to them, certificate
-//! authorities and key files, byte for byte as they were served: `compression` and `verification.hash` stay and mean
-//! what they meant, `httpHeaders` go, as no data URL may have any.
+//! [`configs`] resolves `ignition.config.merge` and `.replace` as Ignition 2.24 does
+//! (`internal/exec/config_fetcher.go`): each referenced config is resolved itself, then merged over
+//! the config, one after the other; `replace` discards the whole config that has it. [`contents`]
+//! embeds contents of files, parts to append, certificate authorities and key files, byte for byte
+//! as they were served: `compression` and `verification.hash` remain with the same meaning;
+//! `httpHeaders` are removed, as they are invalid with a data URL.
 //!
-//! The invariant: what is embedded is what `verification` says, unpacks, and has a bounded size; no message and no
-//! `Debug` output holds a header's value, a password or query of a URL, or contents.
+//! The invariant: embedded contents match `verification`, can be unpacked, and have a bounded size;
+//! no message and no `Debug` output contains a header's value, a password or query of a URL, or
+//! contents.
 //!
-//! # Which settings hold for which fetch
-//! Ignition takes the proxy, timeouts and authorities of the config in hand. For contents that is the merged whole. For
-//! referenced configs it is at first the config that refers, then, after each one that came, what was merged so far
-//! with it; see [`configs`]. Authorities are fetched without themselves.
+//! # Settings of a fetch
+//! Ignition uses the proxy, timeouts and authorities of the current config. For contents, that is
+//! the merged config. For referenced configs, it is first the config with the reference, then,
+//! after each fetch, the config merged so far; see [`configs`]. Authorities don't apply to their
+//! own fetches.
 //!
 //! # Codes
-//! Those of an [`Error::Invalid`](super::Error::Invalid) problem, beside those of the crate.
+//! Of a problem in [`Error::Invalid`](super::Error::Invalid), in addition to those of the crate.
 //!
-//! | code | what |
+//! | code | problem |
 //! | --- | --- |
 //! | `unsupported-source` | `s3`, `gs`, `tftp`, `arn`: not fetched while rendering |
 //! | `bad-source` | no URL that can be fetched, no source at all, a header without a value |
 //! | `bad-timeout` | a timeout below zero |
-//! | `wrong-hash`, `bad-gzip`, `contents-too-large` | what was served is not what the config says of it |
-//! | `bad-authority` | a certificate authority that is no PEM |
+//! | `wrong-hash`, `bad-gzip`, `contents-too-large` | the response doesn't match the config |
+//! | `bad-authority` | a certificate authority that isn't PEM |
 //! | `bad-referenced-config` | a referenced config that is no JSON |
 //! | `other-family` | spec 3 refers to spec 2, or the reverse |
-//! | `circular-reference`, `deep-reference`, `many-references` | configs that refer to configs without end |
+//! | `circular-reference`, `deep-reference`, `many-references` | a chain of references that is circular or too long |
 
 mod authority;
 mod check;
@@ -50,20 +54,21 @@ pub use reference::{Contents, Reference, Request};
 pub use settings::{Proxy, Settings};
 pub use source::without_credentials;
 
-/// Most bytes that one reference may serve. A rendered config has 1.5 MiB; one that is larger is refused by name later.
-pub const LARGEST: u64 = 8 << 20;
+/// The most bytes of one response. A rendered config has at most 1.5 MiB; a larger one is rejected
+/// later.
+pub const MAX_RESPONSE_SIZE: u64 = 8 << 20;
 
-/// Most bytes that all references of one rendering may serve.
-pub const LARGEST_TOTAL: u64 = 64 << 20;
+/// The most bytes of all responses for one rendering.
+pub const MAX_TOTAL_SIZE: u64 = 64 << 20;
 
-/// Most references of one rendering. Configs have a few; each may take a minute, eight at once.
-pub const MOST_REFERENCES: usize = 512;
+/// The most references of one rendering. Configs have a few; a fetch may take a minute, eight run
+/// at once.
+pub const MAX_REFERENCES: usize = 512;
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Resolution<T> {
-    /// It is done.
     Done(T),
-    /// These must be fetched first, each of them once.
+    /// Fetch each of these once, then call again.
     Needs(Vec<Reference>),
 }

@@ -1,4 +1,4 @@
-//! What must be fetched, and what was.
+//! References that must be fetched, and the contents that were.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,9 +13,9 @@ use super::settings::Settings;
 use super::source::without_credentials;
 use mosb_types::Finding;
 
-/// What is asked of a server, and how. Two that are equal are fetched once.
+/// An HTTP request. Equal requests are sent once.
 ///
-/// Its `Debug` shows the URL without credentials, and no header.
+/// `Debug` shows the URL without credentials, and no header.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
     url: Url,
@@ -24,14 +24,14 @@ pub struct Request {
     settings: Arc<Settings>,
 }
 
-/// What Ignition 2.24 asks servers for, so that they know which spec it reads (`internal/resource/url.go`). A config of
-/// 3.6.0 is not asked for, as the machines of a pool may not read it; one that comes all the same is taken.
+/// The `Accept` header of Ignition 2.24 (`internal/resource/url.go`). It doesn't ask for 3.6.0,
+/// which the machines of a pool may not support; a config of 3.6.0 is accepted all the same.
 const ACCEPT_3: &str = "application/vnd.coreos.ignition+json;version=3.5.0, */*;q=0.1";
 /// The same of Ignition 0.35.
 const ACCEPT_2: &str = "application/vnd.coreos.ignition+json; version=2.2.0, application/vnd.coreos.ignition+json; version=1; q=0.5, */*; q=0.1";
 
 impl Request {
-    /// A request as a resource of a config makes it, or what is wrong with its headers.
+    /// The request for a resource of a config, or the problem of its headers.
     pub(super) fn new(
         url: Url,
         resource: &Map<String, Value>,
@@ -49,7 +49,7 @@ impl Request {
         })
     }
 
-    /// `http` or `https`, with a host and without a fragment. It may hold a password.
+    /// `http` or `https`, with a host and without a fragment. It may contain a password.
     pub fn url(&self) -> &Url {
         &self.url
     }
@@ -75,11 +75,11 @@ impl Request {
     }
 }
 
-/// `httpHeaders`: as in Ignition a later one of two that differ in case counts.
+/// `httpHeaders`: as in Ignition, the last of those that differ only in case is used.
 fn headers(resource: &Map<String, Value>) -> Result<Vec<(String, String)>, Finding> {
     let mut headers = BTreeMap::new();
-    let said = resource.get("httpHeaders").and_then(Value::as_array);
-    for header in said.into_iter().flatten() {
+    let listed = resource.get("httpHeaders").and_then(Value::as_array);
+    for header in listed.into_iter().flatten() {
         let text = |key| header.get(key).and_then(Value::as_str).unwrap_or_default();
         let (name, value) = (text("name"), text("value"));
         let problem = |what: &str| {
@@ -109,7 +109,7 @@ impl fmt::Debug for Request {
     }
 }
 
-/// A request, and where the config makes it.
+/// A request, and its place in the config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
     request: Request,
@@ -121,17 +121,18 @@ impl Reference {
         Self { request, place }
     }
 
-    /// What is to be fetched.
     pub fn request(&self) -> &Request {
         &self.request
     }
 
-    /// The first field that refers to it, as `storage.files[/etc/motd].contents`; after [`Reference::of`] with what it is in.
+    /// The first field that refers to it, as `storage.files[/etc/motd].contents`; after
+    /// [`Reference::of`] with a prefix.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// The same, said to be in this field: of `99-x: spec.config` it is `99-x: spec.config.storage.files[/etc/motd].contents`.
+    /// Adds the field that has the config: with `99-x: spec.config`, the place is
+    /// `99-x: spec.config.storage.files[/etc/motd].contents`.
     #[must_use]
     pub fn of(mut self, field: &str) -> Self {
         self.place = format!("{field}.{}", self.place);
@@ -145,32 +146,31 @@ impl fmt::Display for Reference {
     }
 }
 
-/// What was fetched so far. Its `Debug` shows no contents.
+/// The contents that were fetched so far. `Debug` shows only their sizes.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Contents(BTreeMap<Request, Bytes>);
 
 impl Contents {
-    /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Keeps what a request was answered with.
+    /// Adds the response to a request.
     pub fn insert(&mut self, request: Request, bytes: Bytes) {
         self.0.insert(request, bytes);
     }
 
-    /// What a request was answered with.
+    /// The response to a request.
     pub fn get(&self, request: &Request) -> Option<&Bytes> {
         self.0.get(request)
     }
 
-    /// How many requests were answered.
+    /// The number of responses.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Bytes of all of it.
+    /// The bytes of all responses.
     pub fn size(&self) -> u64 {
         self.0.values().map(|bytes| bytes.len() as u64).sum()
     }
@@ -183,7 +183,7 @@ impl fmt::Debug for Contents {
     }
 }
 
-/// The references that are still to be fetched: each request once, with the first place that makes it.
+/// The references that must be fetched: each request once, with its first place.
 #[derive(Debug, Default)]
 pub(super) struct Needs(BTreeMap<Request, (usize, String)>);
 
@@ -193,7 +193,7 @@ impl Needs {
         self.0.entry(request).or_insert_with(|| (number, place.to_string()));
     }
 
-    /// Those of another list after these.
+    /// Appends another list.
     pub fn append(&mut self, other: Self) {
         for reference in other.into_references() {
             self.add(reference.request, reference.place);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_one_of_a_name_in_any_order() {
+    fn the_last_header_of_a_name_is_used_in_any_order() {
         let header = |name: &str, value: &str| json!({ "name": name, "value": value });
         let with = |headers: Vec<Value>| request("https://h/", json!({ "httpHeaders": headers }));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! How a config wants its references to be fetched: `ignition.proxy`, `.timeouts`, `.security.tls`.
+//! Settings for fetching: `ignition.proxy`, `.timeouts`, `.security.tls`.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,25 +8,24 @@ use serde_json::Value;
 
 use mosb_types::Finding;
 
-/// Proxy, timeouts and trust of a fetch. Its `Debug` shows no proxy, which may hold a password.
+/// Proxy, timeouts and certificate authorities of a fetch. `Debug` shows no proxy, which may
+/// contain a password.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Settings {
     /// `ignition.proxy`.
     pub proxy: Proxy,
-    /// `ignition.timeouts.httpResponseHeaders`: until an answer begins; none for no limit.
+    /// `ignition.timeouts.httpResponseHeaders`: until a response begins; `None` for no limit.
     pub response_headers: Option<Duration>,
-    /// `ignition.timeouts.httpTotal`: for everything, tries included; none for no limit.
+    /// `ignition.timeouts.httpTotal`: with all retries; `None` for no limit.
     pub total: Option<Duration>,
-    /// Certificate authorities to trust beside the system's: PEM, one or more certificates each.
+    /// Certificate authorities in addition to the system's: PEM, one or more certificates each.
     pub authorities: Vec<Bytes>,
 }
 
-/// `ignition.proxy`. Ignition uses these and no variables of the environment.
+/// `ignition.proxy`. Ignition doesn't use environment variables.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Proxy {
-    /// `httpProxy`.
     pub http: Option<String>,
-    /// `httpsProxy`.
     pub https: Option<String>,
     /// `noProxy`: hosts, domains and networks that are reached directly.
     pub no_proxy: Vec<String>,
@@ -47,14 +46,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What a config says, and the authorities of before: those of the config must be fetched themselves.
+    /// The settings of a config, with the given authorities: those of the config must be fetched
+    /// first.
     pub(super) fn of(config: &Value, authorities: Vec<Bytes>) -> Result<Self, Finding> {
         let text = |at: &str| config.pointer(at).and_then(Value::as_str);
         let proxy = |at: &str| text(at).filter(|url| !url.is_empty()).map(str::to_owned);
         let no_proxy = config.pointer("/ignition/proxy/noProxy").and_then(Value::as_array);
         let seconds = |field: &'static str| {
-            let said = config.pointer("/ignition/timeouts")?.get(field)?.as_i64()?;
-            Some(u64::try_from(said).map_err(|_| {
+            let seconds = config.pointer("/ignition/timeouts")?.get(field)?.as_i64()?;
+            Some(u64::try_from(seconds).map_err(|_| {
                 Finding::new("bad-timeout", "must not be below 0")
                     .object(format!("ignition.timeouts.{field}"))
             }))
@@ -73,7 +73,7 @@ impl Settings {
                     .collect(),
             },
             response_headers: match seconds("httpResponseHeaders").transpose()? {
-                Some(said) => limit(said),
+                Some(seconds) => limit(seconds),
                 None => Some(RESPONSE_HEADERS),
             },
             total: seconds("httpTotal").transpose()?.and_then(limit),

@@ -1,4 +1,4 @@
-//! Where a resource of the config says that it lies.
+//! The source of a resource.
 
 use ::url::Url;
 
@@ -8,16 +8,16 @@ use mosb_types::Finding;
 /// The source of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source<'v> {
-    /// Not said, or empty: nothing is fetched.
+    /// Not set, or empty.
     Nothing,
-    /// In the config itself.
+    /// A data URL.
     Data(&'v str),
-    /// On a server, by http or https.
+    /// A URL of `http` or `https`.
     Remote(Url),
 }
 
 impl<'v> Source<'v> {
-    /// Reads a source, or says what is wrong with it: a finding without its object.
+    /// Reads a source. The finding of an error has no object.
     pub fn read(text: Option<&'v str>) -> Result<Self, Finding> {
         let text = match text {
             None | Some("") => return Ok(Self::Nothing),
@@ -48,7 +48,7 @@ impl<'v> Source<'v> {
 }
 
 fn remote(text: &str) -> Option<Url> {
-    // `http:path` and `http:///path` have no server, though the URL standard finds one in them.
+    // `http:path` and `http:///path` have no server, but the URL standard finds one in them.
     let (scheme, rest) = text.split_once("://")?;
     if scheme.len() > "https".len() || rest.starts_with(['/', '?', '#']) {
         return None;
@@ -58,7 +58,7 @@ fn remote(text: &str) -> Option<Url> {
     url.has_host().then_some(url)
 }
 
-/// A URL for a message: its user, password, query and fragment may be secret.
+/// A URL for a message: without user, password, query and fragment, which may be secret.
 pub fn without_credentials(url: &str) -> String {
     const LONGEST: usize = 200;
     let end = url.find(['?', '#']).unwrap_or(url.len());

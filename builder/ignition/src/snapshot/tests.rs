@@ -261,8 +261,8 @@ fn configs_that_refer_without_end_are_given_up() {
     assert_eq!(resolved.unwrap_err()[0].code, "many-references");
 }
 
-/// `internal/exec/config_fetcher.go`: after each config that came, its settings merged onto what is there hold; after
-/// `replace`, those of the new one alone; authorities stay until others come.
+/// `internal/exec/config_fetcher.go`: after each config that came, its settings merged onto what is
+/// there hold; after `replace`, those of the new one alone; authorities stay until others come.
 #[test]
 fn each_config_is_fetched_with_the_settings_in_force() {
     let proxy = |url: &str| json!({ "httpProxy": url });

@@ -1,13 +1,14 @@
 //! Ignition configs of spec 2.0.0 to 2.4.0, translated to the shape of spec 3.5.0.
 //!
-//! In comes the JSON value of a config, out comes one that says the same in spec 3.5.0: judged by the rules of its
-//! own version first, as Ignition 0.35 judges it, and then by those of spec 3.5.0, and all that is wrong is told at
-//! once in the words of the config as it was written. What spec 3 can't say is an error (`no-spec3-equal`), never
-//! left out. The translation is field by field that of `docs/translation.md`.
+//! In comes the JSON value of a config, out comes the same config in spec 3.5.0. It is checked by
+//! the rules of its own version first, as Ignition 0.35 does it, and then by those of spec 3.5.0;
+//! all problems are reported at once with the places of the original. A field without equivalent in
+//! spec 3 is an error (`no-spec3-equal`), never dropped. The translation of each field is in
+//! `docs/translation.md`.
 //!
-//! Entries that spec 2 takes twice, and spec 3 doesn't, become one where the first stands: of files, directories
-//! and links the last counts, what is appended stays; of users, groups, units and drop-ins the last word on each
-//! field, with the keys and groups of all.
+//! Duplicates, which are valid only in spec 2, are joined at the place of the first: of files,
+//! directories and links the last one is used, with all appended contents; of users, groups, units
+//! and drop-ins later fields override earlier ones, and all keys and groups are united.
 
 mod disks;
 mod filesystems;
@@ -48,7 +49,7 @@ pub(super) struct Translated {
 /// Translates a config of spec 2.
 ///
 /// # Errors
-/// [`Error::UnknownSpec`] if its version is none of [`SpecV2`]; else everything that is wrong.
+/// [`Error::UnknownSpec`] if its version is none of [`SpecV2`]; else all problems.
 pub(super) fn translate(config: &Value) -> Result<Translated, Error> {
     let version = version(config)?;
     let sink = Sink::new(version, RemoteSources::Allowed);
@@ -113,7 +114,8 @@ fn translate_sections(config: &Value, sink: &Sink, origins: &mut Origins) -> Val
     translation
 }
 
-/// Checks the translation by the rules of spec 3.5.0. Problems and warnings have the places of the original.
+/// Checks the translation by the rules of spec 3.5.0. Problems and warnings have the places of the
+/// original.
 fn check(config: &Value, origins: &Origins) -> Result<Checked, Vec<Finding>> {
     let relocate =
         |findings: Vec<Finding>| findings.into_iter().map(|f| origins.relocate(f)).collect();

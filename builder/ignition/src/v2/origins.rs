@@ -1,4 +1,4 @@
-//! Where the parts of a translation come from, so that what is wrong with them is told in the words of the config as it was written.
+//! Maps places of a translation to places of the original, so that findings have the latter.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use mosb_types::Finding;
 
-/// Places of the translation, each with the place of the config that it was made of.
+/// Places of the translation with their places in the original.
 #[derive(Debug, Default)]
 pub(super) struct Origins {
     places: HashMap<String, String>,
@@ -15,7 +15,7 @@ pub(super) struct Origins {
 }
 
 impl Origins {
-    /// For a translation where entries of one name are not joined, so that spec 3 sees them all.
+    /// For a translation without joining, so that all entries are checked by the rules of spec 3.
     pub fn apart() -> Self {
         Self { apart: true, ..Self::default() }
     }
@@ -25,7 +25,7 @@ impl Origins {
         self.joined
     }
 
-    /// What stands at `to`, and all within, was made of what stands at `from`.
+    /// The value at `to`, with everything in it, comes from `from`.
     pub fn add(&mut self, to: impl Into<String>, from: impl Into<String>) {
         let (to, from) = (to.into(), from.into());
         if to != from {
@@ -33,7 +33,7 @@ impl Origins {
         }
     }
 
-    /// The same finding, about the place in the config as it was written.
+    /// The same finding with the place in the original.
     pub fn relocate(&self, mut finding: Finding) -> Finding {
         let Some(place) = finding.object.as_deref() else {
             return finding;
@@ -49,12 +49,12 @@ impl Origins {
     }
 }
 
-/// Where in a list of the translation each name stands.
+/// The index of each name in a list of the translation.
 #[derive(Debug, Default)]
 pub(super) struct Places(HashMap<Option<Value>, usize>);
 
 impl Places {
-    /// The place of the name: `next` the first time.
+    /// The index of the name: `next` the first time.
     pub fn of(&mut self, name: Option<&Value>, next: usize, origins: &mut Origins) -> usize {
         if origins.apart {
             return next;
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_innermost_place_that_is_known_counts() {
+    fn the_innermost_known_place_is_used() {
         let mut origins = Origins::default();
         origins.add("a.b", "x");
         origins.add("a.b[1].c", "y[0]");
@@ -84,8 +84,8 @@ mod tests {
             ("a.bc", "a.bc"),
             ("a.same", "a.same"),
         ] {
-            let told = origins.relocate(Finding::new("bad-path", "").object(place));
-            assert_eq!(told.object.as_deref(), Some(want), "{place}");
+            let relocated = origins.relocate(Finding::new("bad-path", "").object(place));
+            assert_eq!(relocated.object.as_deref(), Some(want), "{place}");
         }
     }
 }

@@ -33,7 +33,8 @@ fn user(o: &Object<'_, '_>) -> Fields {
     user
 }
 
-/// Each name once, at its first place. A later duplicate overrides fields, and adds its keys and groups.
+/// Each name once, at its first place. A later duplicate overrides fields, and adds its keys and
+/// groups.
 fn by_name(list: &str, entries: Vec<Fields>, origins: &mut Origins) -> Vec<Fields> {
     let mut places = Places::default();
     let mut out: Vec<Fields> = Vec::new();

@@ -1,4 +1,4 @@
-//! Files, directories and links that stand in a config more than once.
+//! Joins files, directories and links with the same path.
 
 use serde_json::Value;
 
@@ -6,14 +6,15 @@ use super::super::object::Object;
 use super::origins::{Origins, Places};
 use super::shape::Fields;
 
-/// One of `storage.files`. Its contents come into the translation when it is known where.
+/// One of `storage.files`, with its contents apart: they become `contents` or part of `append`.
 pub(super) struct File {
     pub node: Fields,
     pub contents: Fields,
     pub append: bool,
 }
 
-/// Each path once, where it first stands: the last that is written, and what is appended afterwards.
+/// Joins files with the same path at the place of the first: the last one with contents, and what
+/// is appended after it.
 pub(super) fn join(
     storage: &Object<'_, '_>,
     files: Vec<File>,
@@ -41,8 +42,8 @@ pub(super) fn join(
                 node.insert("overwrite".to_owned(), false.into());
                 origins.add(&to, &from);
             } else {
-                let said = |key: &String| matches!(key.as_str(), "mode" | "user" | "group");
-                node.extend(file.node.into_iter().filter(|(key, _)| said(key)));
+                let overrides = |key: &String| matches!(key.as_str(), "mode" | "user" | "group");
+                node.extend(file.node.into_iter().filter(|(key, _)| overrides(key)));
             }
         } else {
             *node = file.node;
@@ -59,7 +60,7 @@ pub(super) fn join(
     files.collect()
 }
 
-/// Each path once, where it first stands, as the last of them says it.
+/// Joins nodes with the same path: the last one, at the place of the first.
 pub(super) fn last_of_each(key: &str, nodes: Vec<Fields>, origins: &mut Origins) -> Vec<Value> {
     let mut places = Places::default();
     let mut out = Vec::new();
@@ -81,7 +82,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn what_becomes_of_a_path_that_stands_there_twice() {
+    fn duplicates_are_joined() {
         let (x, y, z) = (
             json!({ "source": "data:,x" }),
             json!({ "source": "data:,y" }),

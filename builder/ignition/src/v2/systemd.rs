@@ -26,32 +26,33 @@ fn unit(o: &Object<'_, '_>) -> Unit {
     Unit { fields, dropins: o.each("dropins", |o| copy(o, &[])) }
 }
 
-/// A unit on its way into the translation.
+/// A unit of the translation, joined from all of its name.
 #[derive(Default)]
-struct Gathered {
+struct JoinedUnit {
     fields: Fields,
     dropins: Vec<Fields>,
     dropin_places: Places,
 }
 
-/// Each name once, where it first stands, and so its drop-ins. What a later one says counts.
+/// Joins units with the same name at the place of the first, and their drop-ins likewise. Later
+/// fields override earlier ones.
 fn by_name(units: Vec<Unit>, origins: &mut Origins) -> Vec<Value> {
     let mut places = Places::default();
-    let mut out: Vec<Gathered> = Vec::new();
+    let mut out: Vec<JoinedUnit> = Vec::new();
     for (index, unit) in units.into_iter().enumerate() {
         let place = places.of(unit.fields.get("name"), out.len(), origins);
         let (to, from) = (format!("systemd.units[{place}]"), format!("systemd.units[{index}]"));
         if place == out.len() {
             origins.add(&to, &from);
-            out.push(Gathered::default());
+            out.push(JoinedUnit::default());
         } else if unit.fields.contains_key("contents") {
             origins.add(format!("{to}.contents"), format!("{from}.contents"));
         }
-        let gathered = &mut out[place];
-        override_fields(&mut gathered.fields, unit.fields, &[]);
+        let joined = &mut out[place];
+        override_fields(&mut joined.fields, unit.fields, &[]);
         for (index, dropin) in unit.dropins.into_iter().enumerate() {
-            let dropins = &mut gathered.dropins;
-            let place = gathered.dropin_places.of(dropin.get("name"), dropins.len(), origins);
+            let dropins = &mut joined.dropins;
+            let place = joined.dropin_places.of(dropin.get("name"), dropins.len(), origins);
             if place == dropins.len() {
                 dropins.push(Fields::new());
             }

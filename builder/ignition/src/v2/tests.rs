@@ -1,4 +1,4 @@
-//! What the tests of the parts share, and what concerns the whole.
+//! Helpers for the tests of the sections, and tests of the whole translation.
 
 use serde_json::json;
 
@@ -24,25 +24,26 @@ pub(super) fn translated(version: &str, mut config: Value) -> Result<Value, Vec<
     }
 }
 
-/// Place and code of each warning of a config that holds.
+/// Place and code of each warning of a valid config.
 pub(super) fn warned(version: &str, mut config: Value) -> Vec<String> {
     config["ignition"]["version"] = version.into();
     codes_at(&translate(&config).unwrap().warnings)
 }
 
 fn codes_at(findings: &[Finding]) -> Vec<String> {
-    let told = |f: &Finding| format!("{}: {}", f.object.as_deref().unwrap_or("?"), f.code);
-    findings.iter().map(told).collect()
+    let place_and_code =
+        |f: &Finding| format!("{}: {}", f.object.as_deref().unwrap_or("?"), f.code);
+    findings.iter().map(place_and_code).collect()
 }
 
-/// Checks a table of configs that hold: what, version, config, translation.
+/// Checks a table of valid configs: what, version, config, translation.
 pub(super) fn become_these<const N: usize>(table: [(&str, &str, Value, Value); N]) {
     for (what, version, config, want) in table {
         assert_eq!(translated(version, config), Ok(want), "{what}");
     }
 }
 
-/// Checks a table of configs that don't: what, version, config, place and code of each problem.
+/// Checks a table of invalid configs: what, version, config, place and code of each problem.
 pub(super) fn are_refused<const N: usize>(table: [(&str, &str, Value, &[&str]); N]) {
     for (what, version, config, want) in table {
         let problems = translated(version, config).expect_err(what);
@@ -72,7 +73,7 @@ fn exactly_five_versions_are_translated() {
 }
 
 #[test]
-fn all_problems_are_told_at_once_at_the_place_where_they_were_written() {
+fn all_problems_are_reported_at_once_with_their_places_in_the_original() {
     let file = |path: &str| json!({ "filesystem": "root", "path": path, "mode": 420 });
     let config = json!({
         "networkd": { "units": [{ "name": "a.network" }] },

@@ -1,7 +1,8 @@
-//! What one image may have in all its layers together. Layers are read several at once, so what they take is counted in one place.
+//! The limits of all layers of an image together. Layers are read concurrently, so they share one
+//! counter.
 //!
-//! Each limit is at least four times what the largest base of `docs/performance.md` has (40 layers, 100 600 entries with 11 MB of paths,
-//! 4.3 GB unpacked); a unit test of the tree compares them.
+//! Each limit is at least four times what the largest base of `docs/performance.md` has (40 layers,
+//! 100 600 entries with 11 MB of paths, 4.3 GB unpacked); a unit test of the tree compares them.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -18,10 +19,11 @@ pub(crate) const MOST_ENTRIES: u64 = 1 << 20;
 pub(crate) const MOST_PATH_BYTES: u64 = 128 << 20;
 /// Bytes of all layers unpacked, tables of contents included.
 pub(crate) const MOST_UNPACKED: u64 = 64 << 30;
-/// Bytes of contents that are kept in memory before it is known which of them decide something. What comes after is read again.
+/// Bytes of contents that are held in memory before it is known which are retained. Further
+/// contents are read again.
 const MOST_CONTENT: u64 = 4 * retained::MAX_TOTAL_SIZE;
 
-/// What the layers of one image took so far; a clone counts for the same image.
+/// The resources that the layers of an image used so far; clones share the counters.
 #[derive(Debug, Clone, Default)]
 pub struct Budget(Arc<Spent>);
 
@@ -34,10 +36,10 @@ struct Spent {
 }
 
 impl Budget {
-    /// Of the image with these layers, of which nothing was read yet.
+    /// The budget of an image with these layers.
     ///
     /// # Errors
-    /// If there are more of them than an image may have, or with more bytes.
+    /// If there are too many layers, or too many bytes.
     pub fn of(layers: &[Layer]) -> Result<Self, Error> {
         let found = layers.len() as u64;
         let limit = MOST_LAYERS as u64;
@@ -63,7 +65,7 @@ impl Budget {
         Ok(Self::default())
     }
 
-    /// Counts an entry with so many bytes of path and link target.
+    /// Counts an entry with this many bytes of path and link target.
     pub(super) fn add_entry(&self, path_bytes: usize) -> Result<(), EntryError> {
         let spent = &self.0;
         add(&spent.entries, 1, "entries in all layers", MOST_ENTRIES)?;
@@ -77,7 +79,7 @@ impl Budget {
         add(&self.0.unpacked, bytes, what, MOST_UNPACKED)
     }
 
-    /// Whether so many bytes of content may still be kept; they are counted if so.
+    /// Whether this many bytes of content may be held; if so, they are counted.
     pub(super) fn take_content(&self, bytes: u64) -> bool {
         let fits = |spent: u64| {
             let all = spent.checked_add(bytes)?;
@@ -97,7 +99,8 @@ fn add(counter: &AtomicU64, more: u64, what: &'static str, limit: u64) -> Result
     Ok(())
 }
 
-/// A reader whose bytes count as unpacked. Its error at the limit is an [`EntryError`] inside of an [`io::Error`].
+/// A reader whose bytes count as unpacked. Its error at the limit is an [`EntryError`] inside of an
+/// [`io::Error`].
 #[derive(Debug)]
 pub(super) struct Counted<R> {
     inner: R,
@@ -122,7 +125,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// The limit that ended a reading, if one did.
+/// The limit that caused an error of a reader, if any.
 pub(super) fn limit_of(error: &io::Error) -> Option<EntryError> {
     error.get_ref()?.downcast_ref().cloned()
 }

@@ -12,7 +12,8 @@ pub(super) fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).unwrap()
 }
 
-/// A blob of files, each in a frame of its own, with a table of contents that has these rows and those of the files.
+/// A blob of files, each in a frame of its own, with a table of contents that has these rows and
+/// those of the files.
 pub(super) fn with_rows(files: &[(&str, &str)], rows: &str) -> (Vec<u8>, Layer) {
     let mut blob = zstd(b"header of the first file");
     let mut entries = Vec::new();

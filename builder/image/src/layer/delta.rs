@@ -1,44 +1,42 @@
-//! What one layer does, entry by entry, in few bytes.
+//! The changes of a layer, entry by entry, in a compact form.
 
 use std::mem;
 
 use super::super::Digest;
 use super::super::tree::Kind;
 
-/// What an entry of a layer does at its path.
+/// The change of an entry at its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// Something stands there.
+    /// Puts an inode.
     Put(Put<'a>),
-    /// Another name of what stands at this path.
+    /// A hard link to this path.
     Link {
         /// The path, clean, without a leading slash.
         to: &'a [u8],
     },
-    /// What lower layers have at the path is gone.
+    /// Removes what lower layers have at the path.
     Whiteout,
-    /// What lower layers have in the directory is gone.
+    /// Removes what lower layers have in the directory.
     Opaque,
 }
 
 /// An inode as an entry describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Put<'a> {
-    /// Its type.
     pub kind: Kind,
     /// Permission bits with setuid, setgid and sticky (`07777`).
     pub mode: u32,
-    /// Numeric owner.
     pub uid: u32,
-    /// Numeric group.
     pub gid: u32,
     /// Bytes of a regular file, else 0.
     pub size: u64,
-    /// Where a symbolic link points, or the content of a file as far as it was taken along.
+    /// The target of a symbolic link, or the content of a file if it was read.
     pub bytes: Option<&'a [u8]>,
 }
 
-/// The entries of one layer, in their order. Paths share what they have in common with the one before.
+/// The entries of a layer, in their order. A path is stored without the prefix that it shares with
+/// the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delta {
     layer: Digest,
@@ -49,22 +47,17 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// Of a layer, nothing yet.
     pub fn new(layer: Digest) -> Self {
         Self { layer, log: Vec::new(), entries: 0, last_path: Vec::new(), last_link: Vec::new() }
     }
-
-    /// The layer it is of.
     pub fn layer(&self) -> &Digest {
         &self.layer
     }
-
-    /// How many entries it has.
     pub fn len(&self) -> u32 {
         self.entries
     }
 
-    /// Whether the layer does nothing.
+    /// Whether the layer has no entries.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
@@ -98,7 +91,7 @@ impl Delta {
     /// Calls `each` with number, path and event of every entry.
     ///
     /// # Errors
-    /// The first that `each` returns, with the path of its entry.
+    /// The first error of `each`, with the path of its entry.
     pub fn each<E>(
         &self,
         mut each: impl FnMut(u32, &[u8], Event<'_>) -> Result<(), E>,
@@ -146,7 +139,7 @@ fn write_shared(log: &mut Vec<u8>, last: &mut Vec<u8>, new: &[u8]) {
     last.extend_from_slice(&new[shared..]);
 }
 
-/// What is left to read of a log that was written by [`Delta::push`].
+/// The unread rest of a log that [`Delta::push`] wrote.
 struct Log<'a>(&'a [u8]);
 
 impl<'a> Log<'a> {

@@ -1,16 +1,16 @@
 //! One tar header block, and the records of a PAX header: pure, so that a fuzzer can call them.
 //!
-//! Where unpackers differ this does as Go's `archive/tar` does, by which podman, CRI-O, containerd and umoci unpack.
+//! Where unpackers differ, this follows Go's `archive/tar`, which podman, CRI-O, containerd and
+//! umoci use.
 
 use super::EntryError;
 
 /// Bytes of a tar block.
 pub const BLOCK: usize = 512;
 
-/// A header block as it stands, before PAX and long names.
+/// A header block, before PAX records and long names are applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// The type flag.
     pub flag: u8,
     /// Name, with the prefix where the format has one.
     pub path: Vec<u8>,
@@ -18,9 +18,7 @@ pub struct Header {
     pub link: Vec<u8>,
     /// Permission bits (`07777`).
     pub mode: u32,
-    /// Numeric owner.
     pub uid: u64,
-    /// Numeric group.
     pub gid: u64,
     /// Bytes that follow.
     pub size: u64,
@@ -86,7 +84,8 @@ pub(super) fn until_nul(field: &[u8]) -> &[u8] {
     &field[..end.unwrap_or(field.len())]
 }
 
-/// Octal digits between blanks and NULs, none meaning 0; or, with the high bit set, the rest of the field in base 256.
+/// Octal digits between blanks and NULs, none meaning 0; or, with the high bit set, the rest of the
+/// field in base 256.
 fn number(field: &[u8], what: &'static str) -> Result<u64, EntryError> {
     let wrong = EntryError::Number(what);
     let append = |number: u64, base: u64, digit: u8| {
@@ -112,7 +111,7 @@ fn number(field: &[u8], what: &'static str) -> Result<u64, EntryError> {
     })
 }
 
-/// What a PAX header says of the entry behind it, as far as a tree needs it.
+/// The fields of a PAX header that a tree needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pax {
     /// `path`, or `GNU.sparse.name`.
@@ -129,10 +128,11 @@ pub struct Pax {
     pub real_size: Option<u64>,
 }
 
-/// Reads the records of a PAX header (POSIX pax, "pax Extended Header"): `length key=value\n`, an empty value meaning none.
+/// Reads the records of a PAX header (POSIX pax, "pax Extended Header"): `length key=value\n`, an
+/// empty value meaning none.
 ///
 /// # Errors
-/// If a record is none, or a number none.
+/// If a record or a number is invalid.
 pub fn parse_pax(mut records: &[u8]) -> Result<Pax, EntryError> {
     let mut pax = Pax::default();
     let mut sparse_name = None;
@@ -174,7 +174,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok().filter(|_| all)?.parse().ok()
 }
 
-/// A path of an entry as it counts from the root: without leading slashes, empty and `.` components.
+/// The path of an entry relative to the root: without leading slashes, empty and `.` components.
 ///
 /// # Errors
 /// If it has a `..` component, a NUL, or is too long for a file system.

@@ -1,15 +1,16 @@
-//! JSON whose strings are short: a parser collects a string in memory before anybody sees its length.
+//! Limits the length of strings in JSON: a parser collects a whole string in memory.
 
 use std::io::{self, Read};
 
-/// Bytes of one string; a path has 4095, an extended attribute 64 KiB (xattr(7)), in base64 a third more.
+/// Bytes of one string; a path has 4095, an extended attribute 64 KiB (xattr(7)), in base64 a third
+/// more.
 const LONGEST: usize = 128 << 10;
 
-/// A reader of JSON that ends with an error within a string that is too long.
+/// A reader of JSON that fails within a string that is too long.
 #[derive(Debug)]
 pub(super) struct ShortStrings<R> {
     inner: R,
-    /// Bytes of the string that it is in.
+    /// The bytes of the current string so far.
     inside: Option<usize>,
     escaped: bool,
 }
@@ -19,7 +20,7 @@ impl<R> ShortStrings<R> {
         Self { inner, inside: None, escaped: false }
     }
 
-    /// Whether the byte is still bearable.
+    /// Whether the string is within the limit after this byte.
     fn pass(&mut self, byte: u8) -> bool {
         let escaped = std::mem::take(&mut self.escaped);
         self.inside = match (self.inside, byte) {

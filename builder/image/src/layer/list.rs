@@ -1,4 +1,4 @@
-//! What a layer holds, for a reader.
+//! Lists the entries of a layer.
 
 use std::io::Read;
 
@@ -7,48 +7,42 @@ use super::read::{Named, named};
 use super::unpack::unpack;
 use super::{Budget, Error, Layer};
 
-/// One entry of a layer as it is listed.
+/// An entry of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// The path it is about, without the leading slash; of a whiteout what is gone, of an opaque directory the directory.
+    /// The path without the leading slash; of a whiteout the removed path, of an opaque directory
+    /// the directory.
     pub path: Vec<u8>,
-    /// What it is.
     pub kind: ListedKind,
     /// Permission bits with setuid, setgid and sticky (`07777`).
     pub mode: u32,
-    /// Numeric owner.
     pub uid: u32,
-    /// Numeric group.
     pub gid: u32,
     /// Bytes of a regular file, else 0.
     pub size: u64,
-    /// Where a symbolic link points, or the path that a hard link is another name of.
+    /// The target of a symbolic or hard link.
     pub target: Option<Vec<u8>>,
 }
 
-/// What an entry of a layer is.
+/// The type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListedKind {
-    /// A directory.
     Directory,
-    /// A regular file.
     File,
-    /// A symbolic link.
     Symlink,
-    /// Another name of a path.
     Hardlink,
     /// A device or pipe.
     Other,
-    /// The path is gone.
+    /// Removes the path.
     Whiteout,
-    /// All that lower layers have in the directory is gone.
+    /// Removes everything that lower layers have in the directory.
     Opaque,
 }
 
 /// Lists the entries of a layer in its order.
 ///
 /// # Errors
-/// If the blob isn't what `layer` says, or not a tar that can be unpacked.
+/// If the blob doesn't match `layer`, or is no tar that can be unpacked.
 pub fn list_layer(layer: &Layer, blob: impl Read) -> Result<Vec<Listed>, Error> {
     unpack(layer, blob, &Budget::default(), |entries| {
         let mut list = Vec::new();
@@ -60,7 +54,8 @@ pub fn list_layer(layer: &Layer, blob: impl Read) -> Result<Vec<Listed>, Error> 
     })
 }
 
-/// Reads one regular file of a layer, whole; `None` if the layer has no such file, or one of more than `most` bytes.
+/// Reads one regular file of a layer; `None` if the layer has no such file, or one of more than
+/// `most` bytes.
 ///
 /// # Errors
 /// As [`list_layer`].
@@ -76,7 +71,7 @@ pub fn read_file(
             if entry.path != path {
                 continue;
             }
-            // The last entry of a path counts.
+            // Later entries of a path replace earlier ones.
             found = match entry.what {
                 What::File { sparse: false } if entry.size <= most => Some(entries.content()?),
                 _ => None,

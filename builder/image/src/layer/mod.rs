@@ -1,9 +1,9 @@
-//! Layers, both ways: the bytes of a base's layers become a [`BaseTree`](super::tree::BaseTree), and the entries of an
-//! [`Overlay`](super::overlay::Overlay) become a layer.
+//! Layers, both ways: the bytes of a base's layers become a [`BaseTree`](super::tree::BaseTree),
+//! and the entries of an [`Overlay`](super::overlay::Overlay) become a layer.
 //!
-//! In come readers of blobs that may lie, and are believed only when size, digest and diffID are those of the manifest
-//! and config. The invariant: memory stays flat and bounded whatever a blob holds, and the same entries are always
-//! written as the same bytes.
+//! In come readers of untrusted blobs, which are accepted only with the size, digest and diffID of
+//! the manifest and config. The invariant: memory is bounded for any blob, and equal entries are
+//! always written as equal bytes.
 
 mod budget;
 mod delta;
@@ -44,7 +44,7 @@ pub struct Layer {
     pub size: u64,
     /// Of the unpacked layer, from the config.
     pub diff_id: DiffId,
-    /// Of the descriptor; a zstd:chunked layer says there where its table of contents is.
+    /// Of the descriptor; those of a zstd:chunked layer locate its table of contents.
     pub annotations: BTreeMap<String, String>,
 }
 

@@ -1,4 +1,5 @@
-//! Reads the changes of a layer of a base from its bytes, and a second time for contents that must be retained.
+//! Reads the changes of a layer of a base from its bytes, and a second time for contents that must
+//! be retained.
 
 use std::io::{BufRead, Read};
 
@@ -11,8 +12,8 @@ use super::{Budget, Delta, EntryError, Error, Event, Layer, Put};
 const LONGEST_CANDIDATE: u64 = 64 << 10;
 const WHITEOUT: &[u8] = b".wh.";
 
-/// Reads a layer: every entry, and the contents that must be retained, as far as the layer alone shows it. Its resources
-/// count against the budget of the image.
+/// Reads a layer: every entry, and the contents that must be retained, as far as the layer alone
+/// shows it. Its resources count against the budget of the image.
 ///
 /// # Errors
 /// If the blob doesn't match `layer`, is no tar that can be unpacked, or exceeds the budget.
@@ -33,7 +34,8 @@ pub fn read_delta(layer: &Layer, blob: impl Read, budget: &Budget) -> Result<Del
     })
 }
 
-/// Reads a layer again and calls `take` with the content of these entries, which are sorted by number.
+/// Reads a layer again and calls `take` with the content of these entries, which are sorted by
+/// number.
 ///
 /// # Errors
 /// As [`read_delta`]; contents that `take` got before an error may be wrong.

@@ -1,5 +1,6 @@
-//! The table of contents of a zstd:chunked layer (containers/storage, `docs/containers-storage-zstd-chunked.md`): JSON in a
-//! frame that other readers skip. With it a tree needs a few MB of a layer of gigabytes.
+//! The table of contents of a zstd:chunked layer (containers/storage,
+//! `docs/containers-storage-zstd-chunked.md`): JSON in a frame that other readers skip. With it a
+//! tree needs a few MB of a layer of gigabytes.
 //!
 //! Its digest is in the manifest; the contents that are fetched by it are verified one by one.
 
@@ -91,8 +92,9 @@ fn broken(layer: Digest, cause: impl fmt::Display) -> Error {
     Error::Toc { layer, cause: cause.to_string() }
 }
 
-/// Reads a table of contents: every entry of the layer, and the places of the contents that may have to be retained.
-/// `None` if it is incomplete, as for names that aren't UTF-8: then the layer itself must be read.
+/// Reads a table of contents: every entry of the layer, and the places of the contents that may
+/// have to be retained. `None` if it is incomplete, as for names that aren't UTF-8: then the layer
+/// itself must be read.
 ///
 /// # Errors
 /// If it doesn't match the manifest, or has an entry that can't be unpacked.
@@ -137,8 +139,8 @@ pub fn read_toc(
     }
 }
 
-/// The pieces of these entries, in few ranges of a blob of `size` bytes. An entry without a known place is left out: its
-/// number in the tar may be another one.
+/// The pieces of these entries, in few ranges of a blob of `size` bytes. An entry without a known
+/// place is left out: its number in the tar may be another one.
 pub fn ranges(pieces: &[Piece], entries: &[u32], size: u64) -> Vec<(Range<u64>, Vec<Piece>)> {
     let find = |entry| {
         let at = pieces.binary_search_by_key(entry, |piece: &Piece| piece.entry);

@@ -15,7 +15,8 @@ const BUFFER: usize = 128 << 10;
 
 /// The media types of layers (OCI image spec, layer; Docker image manifest v2 schema 2).
 ///
-/// How a blob is compressed is read off its first bytes, as unpackers do: media types are wrong often enough.
+/// How a blob is compressed is read off its first bytes, as unpackers do: media types are wrong
+/// often enough.
 const MEDIA_TYPES: [&str; 10] = [
     "application/vnd.oci.image.layer.v1.tar",
     "application/vnd.oci.image.layer.v1.tar+gzip",
@@ -107,8 +108,8 @@ pub(super) fn is_layer(media_type: &str) -> bool {
     MEDIA_TYPES.contains(&media_type)
 }
 
-/// Calls `read` with the entries of a layer, and believes its result only if size, digest and diffID are as they should be. What the
-/// layer takes is counted.
+/// Calls `read` with the entries of a layer, and believes its result only if size, digest and
+/// diffID are as they should be. What the layer takes is counted.
 pub(super) fn unpack<R: Read, T>(
     layer: &Layer,
     blob: R,
@@ -146,7 +147,8 @@ pub(super) fn unpack<R: Read, T>(
     Ok(value)
 }
 
-/// A blob that isn't what was asked for explains every other error, so the rest of it is read even after one.
+/// A blob that isn't what was asked for explains every other error, so the rest of it is read even
+/// after one.
 fn check_blob<R: Read>(layer: &Layer, mut blob: Blob<R>) -> Result<(), Error> {
     let rest = io::copy(&mut blob, &mut io::sink());
     if blob.count != layer.size {

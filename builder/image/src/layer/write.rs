@@ -1,4 +1,4 @@
-//! The layer of a build: the same entries as the same bytes.
+//! Writes the layer of a build: equal entries are equal bytes.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use super::super::{DiffId, Digest, TreePath};
 use super::Error;
 use super::header::BLOCK;
 
-/// Time of every entry, in seconds since 1970: the clock must not show in an image.
+/// The time of every entry, in seconds since 1970: an image must not depend on the clock.
 pub const MTIME: u64 = 0;
-/// Mode and owner of a whiteout, which nobody ever sees.
+/// Mode and owner of a whiteout, which have no effect.
 const WHITEOUT: Meta = Meta { mode: 0, uid: 0, gid: 0 };
-/// Biggest number in the 7 octal digits of a ustar owner.
+/// The greatest number in the 7 octal digits of a ustar owner.
 const LARGEST_ID: u32 = 0o7_777_777;
-/// Biggest number in the 11 octal digits of a ustar size.
+/// The greatest number in the 11 octal digits of a ustar size.
 const LARGEST_SIZE: u64 = 0o77_777_777_777;
 
-/// A layer as it goes into a registry.
+/// A layer to push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerBlob {
     /// The gzipped tar.
@@ -34,8 +34,8 @@ pub struct LayerBlob {
     pub unpacked_size: u64,
 }
 
-/// Writes the entries in their order, ustar where it can say all, PAX where not. Of a file with hard links, the name that comes first carries
-/// the content.
+/// Writes the entries in their order, as ustar if possible, else with PAX records. Of a file with
+/// hard links, the first name has the content.
 ///
 /// # Errors
 /// If a hard link names no file of these entries.
@@ -55,7 +55,7 @@ fn write_tar(entries: &[LayerEntry]) -> Result<Vec<u8>, Error> {
             LayerEntry::Parent(..) | LayerEntry::Whiteout(_) => None,
         })
         .collect();
-    // By the file that hard links lead to: the name that was written first.
+    // For each file with hard links, the name that was written first.
     let mut first_paths: BTreeMap<&TreePath, &TreePath> = BTreeMap::new();
     let mut tar = Vec::new();
     for entry in entries {
@@ -94,7 +94,7 @@ fn write_tar(entries: &[LayerEntry]) -> Result<Vec<u8>, Error> {
     Ok(tar)
 }
 
-/// The file or link that a path is, or is a hard link to.
+/// The file or link at a path, through a hard link.
 fn behind<'e>(
     nodes: &BTreeMap<&'e TreePath, &'e Node>,
     path: &'e TreePath,

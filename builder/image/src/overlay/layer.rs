@@ -11,7 +11,8 @@ use crate::tree::Kind;
 pub enum LayerEntry {
     /// A path that the build puts.
     Put(TreePath, Node),
-    /// A directory of the base, repeated with the base's own mode and owner because something below it changes.
+    /// A directory of the base, repeated with the base's own mode and owner because something below
+    /// it changes.
     Parent(TreePath, Meta),
     /// A path of the base that is removed (OCI image spec, layer, whiteouts).
     Whiteout(TreePath),
@@ -26,14 +27,16 @@ impl LayerEntry {
 }
 
 impl Overlay<'_> {
-    /// The entries of the layer: parents before their children, else in the order of the paths' bytes.
+    /// The entries of the layer: parents before their children, else in the order of the paths'
+    /// bytes.
     ///
-    /// Each parent directory has the base's own mode and owner. A path that is removed or changes its type gets a
-    /// whiteout by name, which every importer supports, not an opaque directory.
+    /// Each parent directory has the base's own mode and owner. A path that is removed or changes
+    /// its type gets a whiteout by name, which every importer supports, not an opaque directory.
     pub fn layer(&self) -> Vec<LayerEntry> {
         let mut entries: BTreeMap<(TreePath, bool), LayerEntry> = BTreeMap::new();
         for (path, change) in &self.changes {
-            // Also below a removed directory: a layer adds to the base's directory, so each name needs its whiteout.
+            // Also below a removed directory: a layer adds to the base's directory, so each name
+            // needs its whiteout.
             let in_base = self.base.get(path.relative());
             let is_whited_out = match (change.node(), &in_base) {
                 (None, base) => base.is_some(),
@@ -48,7 +51,8 @@ impl Overlay<'_> {
                 let base = self.base.children(path.relative());
                 let child = |name| path.join(std::str::from_utf8(name).ok()?).ok();
                 let children = base.iter().map(|(name, _)| child(name));
-                // With a name that can't be written into a layer, the whole directory gets the whiteout.
+                // With a name that can't be written into a layer, the whole directory gets the
+                // whiteout.
                 let removed = match children.collect::<Option<Vec<_>>>() {
                     Some(children) => children,
                     None => vec![path.clone()],

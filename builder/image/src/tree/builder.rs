@@ -1,17 +1,22 @@
-//! A tree while the layers are laid onto it.
+//! Builds the tree of an image from its layers.
 //!
-//! Each layer is unpacked as the overlay snapshotters of containers/storage and containerd do, in a directory of its own, and
-//! then laid over the ones below:
-//! - A path through a symbolic link of the *same* layer leads where the link leads, never out of the root; one through a link
-//!   or file of a *lower* layer puts a directory in its place. (ostree's importer refuses both; an unpacker that works on the
-//!   finished tree follows both.) A loop of links is an error, as is a path through a file of the same layer.
-//! - A directory on a directory changes its mode and owner; everything else replaces what was there, with all below it.
-//! - A directory that no entry names keeps the mode and owner of the lower layer's, else it is 0755 of root.
-//! - Whiteouts and opaque directories hide lower layers only, wherever in the layer they stand (OCI image spec, layer).
-//! - A hard link is another name of the inode, symbolic links included, of any layer; what isn't there yet may come later.
+//! Each layer is unpacked as the overlay snapshotters of containers/storage and containerd do, in a
+//! directory of its own, and then laid over the ones below:
+//! - A path through a symbolic link of the *same* layer leads where the link leads, never out of
+//!   the root; one through a link or file of a *lower* layer puts a directory in its place.
+//!   (ostree's importer refuses both; an unpacker that works on the finished tree follows both.) A
+//!   loop of links is an error, as is a path through a file of the same layer.
+//! - A directory on a directory changes its mode and owner; everything else replaces what was
+//!   there, with all below it.
+//! - A directory that no entry names keeps the mode and owner of the lower layer's, else it is 0755
+//!   of root.
+//! - Whiteouts and opaque directories hide only lower layers, at any position in the layer (OCI
+//!   image spec, layer).
+//! - A hard link is another name of an inode of any layer, also of a symbolic link; its target may
+//!   be a later entry.
 //!
-//! A directory's path is resolved once, whatever number of entries it holds; all steps of all paths are counted, so that links that
-//! lead in circles through long targets end in an error.
+//! A directory's path is resolved once for all its entries; the steps of all paths are counted and
+//! limited, so that circular links with long targets end in an error.
 
 mod walk;
 
@@ -25,10 +30,11 @@ use super::{Kind, OwnedEntry};
 use crate::Digest;
 use crate::layer::{Delta, EntryError, Error, Event, MOST_ENTRIES, MOST_LAYERS, Put};
 
-/// Paths of one image, with the directories that no entry names.
+/// The most paths of an image, with directories that have no entry.
 const MOST_PATHS: u64 = MOST_ENTRIES;
-/// Components of paths and link targets that are looked up for one image. The largest base of `docs/performance.md` takes less than a
-/// million, and paths without links can take no more than half of their bytes.
+/// The most components of paths and link targets that are looked up for an image. The largest base
+/// of `docs/performance.md` needs less than a million, and paths without links need at most half of
+/// their bytes.
 pub(super) const MOST_STEPS: u64 = 64 << 20;
 
 /// The tree of the layers so far.
@@ -39,15 +45,15 @@ pub struct Builder {
     pub(super) inodes: Vec<Inode>,
     pending: Vec<InodeId>,
     pub(super) layers: Vec<Digest>,
-    /// Where the directories of this layer's entries are.
+    /// The directories of this layer's entries.
     parents: Directories,
-    /// Where the directories of what hard links name are.
+    /// The directories of the targets of hard links.
     targets: Directories,
-    /// Components that were looked up so far.
+    /// The components looked up so far.
     steps: Cell<u64>,
 }
 
-/// Directories by their paths, as long as nothing that a path may lead through is taken away.
+/// Directories by path, valid until a node that a path may lead through is removed.
 type Directories = HashMap<Box<[u8]>, NodeId>;
 
 /// A name in a directory.
@@ -63,23 +69,23 @@ pub(super) struct Node {
 pub(super) struct Inode {
     pub(super) state: State,
     pub(super) mode: u16,
-    /// Its place in the image, counted from 1; 0 for what no layer put.
+    /// The layer's position in the image, counted from 1; 0 for a directory without entry.
     pub(super) layer: u16,
     /// The number of its entry within the layer.
     pub(super) entry: u32,
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) size: u64,
-    /// Target of a symbolic link, content of a file, what a pending hard link names.
+    /// Target of a symbolic link, content of a file, target of a pending hard link.
     pub(super) bytes: Option<Box<[u8]>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Here(Kind),
-    /// A hard link to what isn't there yet.
+    /// A hard link whose target isn't there yet.
     Pending,
-    /// A hard link that was pending, and is another name of this.
+    /// A hard link that was pending, and its inode.
     Same(InodeId),
 }
 
@@ -134,7 +140,7 @@ impl Inode {
 }
 
 impl Builder {
-    /// Lays the next layer onto the tree.
+    /// Adds the next layer.
     ///
     /// # Errors
     /// If an entry can't be unpacked, or there are too many.
@@ -158,13 +164,13 @@ impl Builder {
         self.settle().map_err(limit)
     }
 
-    /// Counts steps on the ways of paths.
+    /// Counts the steps of paths.
     pub(super) fn count_steps(&self, steps: usize) {
         let steps = self.steps.get().saturating_add(steps as u64);
         self.steps.set(steps);
     }
 
-    /// Whether there were too many; nothing is looked up any more then.
+    /// Whether there were too many; then nothing more is looked up.
     pub(super) fn check_steps(&self) -> Result<(), EntryError> {
         let found = self.steps.get();
         if found > MOST_STEPS {
@@ -218,7 +224,7 @@ impl Builder {
             }
         };
         if path.is_empty() {
-            // The root can't be replaced; its entry says mode and owner.
+            // The root can't be replaced; its entry sets mode and owner.
             if inode.state == State::Here(Kind::Directory) {
                 self.inodes[ROOT as usize] = inode;
             }
@@ -270,7 +276,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Gives pending hard links what they name, as far as it is there by now.
+    /// Resolves pending hard links whose targets are there now.
     fn settle(&mut self) -> Result<(), EntryError> {
         for inode in mem::take(&mut self.pending) {
             let to = self.inodes[inode as usize].bytes.clone().unwrap_or_default();
@@ -289,7 +295,8 @@ impl Builder {
         Ok(())
     }
 
-    /// The inode of a node behind hard links that were pending once. Each leads to an earlier state, so none to itself.
+    /// The inode of a node, through hard links that were pending. Each refers to an earlier state,
+    /// so there is no loop.
     pub(super) fn resolved(&self, node: NodeId) -> InodeId {
         let mut inode = self.nodes[node as usize].inode;
         while let State::Same(other) = self.inodes[inode as usize].state {
@@ -312,7 +319,7 @@ impl Builder {
         (self.inodes.len() - 1) as InodeId
     }
 
-    /// Puts an inode into a directory, in the place of what was there.
+    /// Puts an inode into a directory, and replaces the node of that name.
     fn place(&mut self, layer: u16, parent: NodeId, name: &[u8], inode: InodeId) -> NodeId {
         if let Some(old) = self.child(parent, name) {
             self.drop_node(parent, name, old);
@@ -334,10 +341,10 @@ impl Builder {
 
     fn drop_node(&mut self, parent: NodeId, name: &[u8], node: NodeId) {
         match self.state(node) {
-            // No path of a directory leads through it.
+            // No directory's path leads through it.
             State::Here(Kind::File | Kind::Other) => {}
             State::Here(Kind::Directory | Kind::Symlink) | State::Pending | State::Same(_) => {
-                // New ones: to clear one takes as long as it ever was large.
+                // New maps, because clearing one takes as long as its largest size.
                 self.parents = Directories::new();
                 self.targets = Directories::new();
             }
@@ -362,7 +369,7 @@ impl Builder {
         }
     }
 
-    /// Takes away what lower layers have below a node.
+    /// Removes what lower layers have below a node.
     fn hide_below(&mut self, layer: u16, node: NodeId) {
         let mut todo = vec![node];
         while let Some(node) = todo.pop() {
@@ -382,7 +389,8 @@ impl Builder {
         }
     }
 
-    /// Puts an entry where its path says, if a directory is there to take it. For trees that aren't made of layers.
+    /// Puts an entry at its path if its parent is a directory. For trees that aren't built from
+    /// layers.
     pub(super) fn insert(&mut self, path: &[Vec<u8>], entry: OwnedEntry) {
         let inode = Inode {
             state: State::Here(entry.kind),

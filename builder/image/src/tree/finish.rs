@@ -67,7 +67,8 @@ impl Builder {
         self.write(None, None).expect("entries without layers have no dangling hard link")
     }
 
-    /// Writes everything except what is below `without`, with the contents of these nodes, or of all nodes.
+    /// Writes everything except what is below `without`, with the contents of these nodes, or of
+    /// all nodes.
     fn write(
         &self,
         contents: Option<&HashSet<NodeId>>,

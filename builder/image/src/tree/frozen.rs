@@ -1,11 +1,13 @@
 //! The bytes of a base tree.
 //!
-//! All numbers little-endian. `"mosbtree"`, version, and the number of nodes, of kinds of owner and mode, of contents, of
-//! data bytes (`u32` each); then these four tables; then the SHA-256 of everything before it.
-//! - A node is 16 bytes: where its name starts in the data (`u32`), the length of the name (`u8`), its owner and mode
-//!   (`u24`), and 8 bytes by its type: directory: first child and number of children; file: size; link: start and length of
-//!   the target in the data; other: 0. Nodes are in breadth-first order, the children of one directory in the order of
-//!   their names' bytes, so the root is node 0, a directory's children stand together, and always after it.
+//! All numbers little-endian. `"mosbtree"`, version, and the number of nodes, of kinds of owner and
+//! mode, of contents, of data bytes (`u32` each); then these four tables; then the SHA-256 of
+//! everything before it.
+//! - A node is 16 bytes: where its name starts in the data (`u32`), the length of the name (`u8`),
+//!   its owner and mode (`u24`), and 8 bytes by its type: directory: first child and number of
+//!   children; file: size; link: start and length of the target in the data; other: 0. Nodes are in
+//!   breadth-first order, the children of one directory in the order of their names' bytes, so the
+//!   root is node 0, and a directory's children are adjacent and after it.
 //! - An owner and mode is 12 bytes: type, 0, mode (`u16`), user, group (`u32` each).
 //! - A content is 12 bytes: node, start and length in the data; sorted by node.
 
@@ -22,7 +24,7 @@ use super::{Builder, Entry, Kind, OwnedEntry};
 use crate::Digest;
 pub(super) use write::{Value, Writer};
 
-/// Of the bytes; a cache entry of another version is no entry.
+/// The version of the format; cache entries of other versions are ignored.
 pub const VERSION: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"mosbtree";
@@ -32,7 +34,8 @@ const META: usize = 12;
 const CONTENT: usize = 12;
 const TRAILER: usize = 32;
 
-/// Every path of a base image, never changed once made. Paths are written without the leading slash; the root is `""`.
+/// Every path of a base image; immutable. Paths are written without the leading
+/// slash; the root is `""`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BaseTree {
     bytes: Bytes,
@@ -42,26 +45,26 @@ pub struct BaseTree {
     data: usize,
 }
 
-/// Why bytes are no base tree.
+/// Why bytes can't be read as a base tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrozenError {
-    /// Not written as one.
+    /// Not in this format.
     #[error("not a base tree")]
     Magic,
-    /// Written by a mosb that kept it in another form.
+    /// Written in another version of the format.
     #[error("a base tree of version {0}, want {VERSION}")]
     Version(u32),
-    /// Cut, or changed since it was written.
+    /// Truncated or changed.
     #[error("a damaged base tree")]
     Damaged,
 }
 
 impl BaseTree {
-    /// Takes bytes that [`BaseTree::as_bytes`] gave, without copying them.
+    /// Reads the bytes of [`BaseTree::as_bytes`] without copying them.
     ///
     /// # Errors
-    /// If they are of another version, or anything but whole.
+    /// If they are of another version or damaged.
     pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<Self, FrozenError> {
         let bytes: Bytes = bytes.into();
         if bytes.get(..8) != Some(MAGIC) {
@@ -98,7 +101,7 @@ impl BaseTree {
         Ok(tree)
     }
 
-    /// Whether every reference within the tables leads to something, and children come after their directory.
+    /// Whether all references within the tables are valid, and children come after their directory.
     fn is_sound(&self) -> bool {
         let (metas, data) =
             ((self.contents - self.metas) / META, self.bytes.len() - TRAILER - self.data);
@@ -129,7 +132,7 @@ impl BaseTree {
             && contents.into_iter().all(|content| in_data(le_u32(content, 4), le_u32(content, 8)))
     }
 
-    /// The bytes to keep; the same tree has the same bytes.
+    /// The bytes to store; equal trees have equal bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -144,8 +147,8 @@ impl BaseTree {
         self.nodes as usize
     }
 
-    /// A tree of these paths; the last one of a path wins. A missing root or parent is a directory 0755 of root; what lies
-    /// below something that is no directory is left out.
+    /// A tree of these paths; the last one of a path wins. A missing root or parent is a directory
+    /// 0755 of root; what lies below something that is no directory is left out.
     pub fn from_entries(entries: impl IntoIterator<Item = (Vec<u8>, OwnedEntry)>) -> Self {
         let sorted: BTreeMap<Vec<Vec<u8>>, OwnedEntry> = entries
             .into_iter()

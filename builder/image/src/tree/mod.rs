@@ -1,12 +1,13 @@
-//! What a layer must know about its base: every path with type, mode, owner and link target, and the content of the few
-//! files that decide something.
+//! The tree of a base: every path with type, mode, owner and link target, and the contents of the
+//! few files that planning reads.
 //!
-//! In come the [`Delta`](super::layer::Delta)s of the layers, in their order, into a [`Builder`]; out goes a [`BaseTree`],
-//! which is one piece of bytes that is written to a cache and read from it as it is. The invariant: equal trees are equal
-//! bytes, and no bytes, however damaged or hostile, make reading a tree panic or loop.
+//! In come the [`Delta`](super::layer::Delta)s of the layers, in their order, into a [`Builder`];
+//! out comes a [`BaseTree`], one block of bytes that a cache can store. The invariant: equal trees
+//! are equal bytes, and reading damaged or hostile bytes neither panics nor loops.
 //!
-//! Left out, after they served to resolve hard links, is what lies below `sysroot/ostree/repo/objects`: names are hashes
-//! there, and no config can mean one of them. [`retained`] lists whose content is retained.
+//! Paths below `sysroot/ostree/repo/objects` are only used to resolve hard links and then removed:
+//! their names are hashes, which no config names. [`retained`] selects the contents that are
+//! retained.
 
 mod builder;
 mod finish;
@@ -19,52 +20,43 @@ pub use builder::Builder;
 pub use finish::MissingContent;
 pub use frozen::{BaseTree, FrozenError, VERSION};
 
-/// What stands at a path.
+/// The type of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// A directory.
     Directory,
-    /// A regular file.
     File,
-    /// A symbolic link.
     Symlink,
     /// A device, pipe or socket.
     Other,
 }
 
-/// One path of the base as its inode says.
+/// A path of the base with the fields of its inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its type.
     pub kind: Kind,
     /// Permission bits with setuid, setgid and sticky (`07777`).
     pub mode: u32,
-    /// Numeric owner.
     pub uid: u32,
-    /// Numeric group.
     pub gid: u32,
     /// Bytes of a regular file, else 0.
     pub size: u64,
-    /// Where a symbolic link points, as it is written there.
+    /// The target of a symbolic link, as written.
     pub target: Option<&'a [u8]>,
 }
 
-/// An owned [`Entry`], with the content if it is kept.
+/// An owned [`Entry`], with the content if it is retained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnedEntry {
-    /// Its type.
     pub kind: Kind,
     /// Permission bits with setuid, setgid and sticky (`07777`).
     pub mode: u32,
-    /// Numeric owner.
     pub uid: u32,
-    /// Numeric group.
     pub gid: u32,
     /// Bytes of a regular file, else 0.
     pub size: u64,
     /// Where a symbolic link points.
     pub target: Option<Vec<u8>>,
-    /// The bytes of a file that decides something.
+    /// The content of a retained file.
     pub content: Option<Vec<u8>>,
 }
 
@@ -74,7 +66,7 @@ impl OwnedEntry {
         Self { kind: Kind::Directory, mode, uid: 0, gid: 0, size: 0, target: None, content: None }
     }
 
-    /// A file of root, 0644, whose content is kept.
+    /// A file of root, 0644, with content.
     pub fn file(content: &[u8]) -> Self {
         Self {
             kind: Kind::File,

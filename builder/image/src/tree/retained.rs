@@ -1,11 +1,12 @@
 //! Selects the files whose content a base tree retains, because planning reads them.
 //!
 //! - [`FILES`]: users and groups, to look up owners by name, and os-release;
-//! - units and drop-ins ([`UNIT_SUFFIXES`], `*.d/*.conf`) in [`UNIT_DIRECTORIES`], whose `[Install]` sections say which links
-//!   enable them, and what links there lead to;
+//! - units and drop-ins ([`UNIT_SUFFIXES`], `*.d/*.conf`) in [`UNIT_DIRECTORIES`], whose
+//!   `[Install]` sections say which links enable them, and what links there lead to;
 //! - `*.preset` in [`PRESET_DIRECTORIES`].
 //!
-//! Not retained: a file of more than [`MAX_FILE_SIZE`] bytes, what comes (in this order) after [`MAX_TOTAL_SIZE`] bytes in all, and sparse files.
+//! Not retained: files of more than [`MAX_FILE_SIZE`] bytes, files beyond [`MAX_TOTAL_SIZE`] bytes
+//! in total (in this order), and sparse files.
 
 /// Single files.
 pub const FILES: [&str; 8] = [
@@ -37,7 +38,8 @@ pub const PRESET_DIRECTORIES: [&str; 5] = [
     "lib/systemd/system-preset",
 ];
 
-/// How units end that an Ignition config can name (systemd.unit(5)); a scope is never a file.
+/// The suffixes of units that an Ignition config can name (systemd.unit(5)); a scope is never a
+/// file.
 pub const UNIT_SUFFIXES: [&str; 9] = [
     ".service",
     ".socket",
@@ -50,7 +52,8 @@ pub const UNIT_SUFFIXES: [&str; 9] = [
     ".slice",
 ];
 
-/// Most bytes of one file; the longest unit files of real bases have a few KiB, group files of big ones some tens.
+/// Most bytes of one file; the longest unit files of real bases have a few KiB, group files of big
+/// ones some tens.
 pub const MAX_FILE_SIZE: u64 = 256 << 10;
 
 /// Most bytes in all; a real base has less than 1 MiB.
@@ -94,8 +97,9 @@ pub fn is_drop_in(directory: &[u8], name: &[u8]) -> bool {
 
 /// Whether bytes look like one of the retained files, at any path.
 ///
-/// In an ostree-native image a unit is a hard link to an object, whose content comes by under a hash for a name. What this
-/// lets pass is kept in memory until the links are known; what it wrongly doesn't costs a second reading of the layer.
+/// In an ostree-native image a unit is a hard link to an object whose name is a hash. Objects that
+/// match are held in memory until the links are known; a retained file that doesn't match costs a
+/// second read of the layer.
 pub fn looks_retained(bytes: &[u8]) -> bool {
     let blank = |line: &&[u8]| !line.is_empty() && !matches!(line[0], b'#' | b';');
     let Some(line) = bytes.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).find(blank) else {

@@ -15,7 +15,7 @@ pub struct Condition {
     /// `True`, `False` or `Unknown`.
     #[serde(deserialize_with = "null_is_empty")]
     pub status: String,
-    /// When `status` became what it is, to whole seconds; a pool's may have none.
+    /// The last change of `status`, to whole seconds; a pool's may have none.
     pub last_transition_time: Option<Time>,
     /// One word for programs.
     #[serde(deserialize_with = "null_is_empty")]

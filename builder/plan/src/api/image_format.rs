@@ -1,9 +1,10 @@
-//! The two patterns that the API's own validation has for images. Passing them does not make a valid OCI reference.
+//! The two patterns that the API's own validation has for images. Passing them does not make a
+//! valid OCI reference.
 
 /// The most characters of either.
 const LIMIT: usize = 447;
 
-/// `host[:port]/…`: what stands before the first slash, and the rest.
+/// `host[:port]/…`: the part before the first slash, and the rest.
 fn host_and_path(text: &str) -> Option<(&str, &str)> {
     let (host, path) = text.split_once('/')?;
     let (name, port) = match host.split_once(':') {
@@ -71,8 +72,8 @@ fn is_service_tag(text: &str) -> bool {
         && tagged.is_some_and(|(name, tag)| !name.is_empty() && !tag.is_empty())
 }
 
-/// Whether the API takes it as an image with a digest (ImageDigestFormat); `nested` where more than one component before the
-/// name passes, as in mosb's own CRDs.
+/// Whether the API takes it as an image with a digest (ImageDigestFormat); `nested` where more than
+/// one component before the name passes, as in mosb's own CRDs.
 pub fn is_digest_format(text: &str, nested: bool) -> bool {
     let Some((image, digest)) = text.split_once('@') else {
         return false;

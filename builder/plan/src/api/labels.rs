@@ -1,4 +1,5 @@
-//! Labels and annotations, spelt as the existing API spells them; those that only mosb has begin with `mosb.dev/`.
+//! Labels and annotations, spelt as the existing API spells them; those that only mosb has begin
+//! with `mosb.dev/`.
 
 /// Image label: name of the rendered MachineConfig.
 pub const IMAGE_MACHINE_CONFIG: &str = "machineconfig";
@@ -6,7 +7,8 @@ pub const IMAGE_MACHINE_CONFIG: &str = "machineconfig";
 pub const IMAGE_MACHINE_CONFIG_POOL: &str = "machineconfigpool";
 /// Image label: pullspec of the base OS image.
 pub const IMAGE_BASE: &str = "baseOSContainerImage";
-/// Image label: pullspec of the extensions image, `host/repository@sha256:…`; only where packages are taken from it.
+/// Image label: pullspec of the extensions image, `host/repository@sha256:…`; only where packages
+/// are taken from it.
 pub const IMAGE_EXTENSIONS: &str = "baseOSExtensionsContainerImage";
 /// Image label: SHA-256 of the canonical inputs, 64 hex digits.
 pub const IMAGE_INPUTS: &str = "mosb.dev/inputs";
@@ -23,7 +25,8 @@ pub const GENERATED_BY_CONTROLLER_VERSION: &str =
 /// Annotation of a rendered MachineConfig: the release it belongs to.
 pub const RELEASE_IMAGE_VERSION: &str = "machineconfiguration.openshift.io/release-image-version";
 
-/// Annotation of a rendered MachineConfig: `true` when an administrator's MachineConfig names the base OS image.
+/// Annotation of a rendered MachineConfig: `true` when an administrator's MachineConfig names the
+/// base OS image.
 pub const OS_IMAGE_URL_OVERRIDDEN: &str =
     "machineconfiguration.openshift.io/os-image-url-overridden";
 /// Label of a MachineConfig: the pool or role that it is for.
@@ -50,8 +53,9 @@ pub const EPHEMERAL_BUILD_OBJECT: &str = "machineconfiguration.openshift.io/ephe
 pub const ON_CLUSTER_LAYERING: &str = "machineconfiguration.openshift.io/on-cluster-layering";
 /// Label of everything that serves a MachineOSConfig.
 pub const MACHINE_OS_CONFIG: &str = "machineconfiguration.openshift.io/machine-os-config";
-/// Label of a MachineOSBuild that stands for an image somebody else made (`true`). Annotation of a MachineOSConfig, and of the component
-/// MachineConfig made for it: that image, `host/repository@sha256:…`.
+/// Label of a MachineOSBuild that stands for an image somebody else made (`true`). Annotation of a
+/// MachineOSConfig, and of the component MachineConfig made for it: that image,
+/// `host/repository@sha256:…`.
 pub const PRE_BUILT_IMAGE: &str = "machineconfiguration.openshift.io/pre-built-image";
 /// Label of a copy of a registry secret in the one form that all tools read.
 pub const CANONICALIZED_SECRET: &str = "machineconfiguration.openshift.io/canonicalizedSecret";
@@ -74,31 +78,40 @@ pub const JOB_UID: &str = "machineconfiguration.openshift.io/job-uid";
 pub const NEWEST_IMAGE_EQUIVALENT_CONFIG: &str =
     "machineconfiguration.openshift.io/newestImageEquivalentConfig";
 
-/// Annotation of a pool that mosb renders: the fingerprint of what its `spec.configuration` was rendered from; 64 hex digits.
+/// Annotation of a pool that mosb renders: the fingerprint of what its `spec.configuration` was
+/// rendered from; 64 hex digits.
 pub const RENDERED_FROM: &str = "mosb.dev/rendered-from";
-/// Annotation of a pool that mosb renders: what the tags in its MachineConfigs and the settings were found to be, as JSON.
+/// Annotation of a pool that mosb renders: what the tags in its MachineConfigs and the settings
+/// were found to be, as JSON.
 pub const PINS: &str = "mosb.dev/pins";
-/// Annotation of a MachineOSBuild: SHA-256 of the canonical inputs of its image, 64 hex digits. Who has it was made by mosb.
+/// Annotation of a MachineOSBuild: SHA-256 of the canonical inputs of its image, 64 hex digits. Who
+/// has it was made by mosb.
 pub const INPUTS: &str = IMAGE_INPUTS;
-/// Annotation of a MachineOSBuild: the fingerprint of what was wanted, known without asking anybody; 64 hex digits.
+/// Annotation of a MachineOSBuild: the fingerprint of what was wanted, known without asking
+/// anybody; 64 hex digits.
 pub const WANTED: &str = "mosb.dev/wanted";
 /// Annotation of a MachineOSBuild: `direct` or `containerfile`, what its Job is made for.
 pub const METHOD: &str = "mosb.dev/method";
 /// Annotation of a MachineOSBuild and of its Job: which Job of the build it is, from 1.
 pub const ATTEMPT: &str = "mosb.dev/attempt";
-/// Annotation of a MachineOSBuild: how many of its Jobs failed in a way that does not pass by itself.
+/// Annotation of a MachineOSBuild: how many of its Jobs failed in a way that does not pass by
+/// itself.
 pub const FAILURES: &str = "mosb.dev/failures";
 /// Annotation of a MachineOSBuild: no new Job before this time (RFC 3339).
 pub const NOT_BEFORE: &str = "mosb.dev/not-before";
 /// Annotation of a MachineOSBuild: the base that it is planned on, pinned.
 pub const BASE: &str = "mosb.dev/base";
-/// Annotation of a MachineOSBuild: why its method is the Containerfile, or why its last Job was not enough.
+/// Annotation of a MachineOSBuild: why its method is the Containerfile, or why its last Job was not
+/// enough.
 pub const REASON: &str = "mosb.dev/reason";
-/// Annotation of a MachineOSBuild that has the image of another one, made of an older config: that one's name.
+/// Annotation of a MachineOSBuild that has the image of another one, made of an older config: that
+/// one's name.
 pub const ADOPTED_FROM: &str = "mosb.dev/adopted-from";
-/// Annotation of a MachineOSBuild that has the pool's pre-built image: it is what a build would have made (`true`).
+/// Annotation of a MachineOSBuild that has the pool's pre-built image: it is what a build would
+/// have made (`true`).
 pub const RECOGNISED: &str = "mosb.dev/recognised";
-/// Annotation of a Job: the objects that its pod needs, `Kind/name` with blanks between; it starts once all of them are there.
+/// Annotation of a Job: the objects that its pod needs, `Kind/name` with blanks between; it starts
+/// once all of them are there.
 pub const NEEDS: &str = "mosb.dev/needs";
 /// Annotation of a MachineOSConfig: what runs its builds, an `imageBuilderType`.
 pub const BUILDER: &str = "mosb.dev/builder";
@@ -108,12 +121,14 @@ pub const BUILD_ON: &str = "mosb.dev/build-on";
 pub const REBUILD_OF: &str = "mosb.dev/rebuild-of";
 /// Annotation of a MachineOSConfig that mosb made for a pool with the label `layering-enabled`.
 pub const MADE_FOR_LABEL: &str = "mosb.dev/made-for-label";
-/// Annotation of the component MachineConfig that brings a pool its pre-built image: the MachineOSConfig that it serves. Only one with it
-/// is ever deleted by mosb.
+/// Annotation of the component MachineConfig that brings a pool its pre-built image: the
+/// MachineOSConfig that it serves. Only one with it is ever deleted by mosb.
 pub const SERVES: &str = "mosb.dev/machine-os-config";
-/// Label of a Secret (`true`): MachineOSConfigs may name it for pulls, so that the `RUN` lines of their Containerfiles may read it.
+/// Label of a Secret (`true`): MachineOSConfigs may name it for pulls, so that the `RUN` lines of
+/// their Containerfiles may read it.
 pub const PULL_SECRET: &str = "mosb.dev/pull-secret";
-/// Label of the ConfigMap in which a build's pod tells its result, so that it can be watched without the large ones.
+/// Label of the ConfigMap in which a build's pod tells its result, so that it can be watched
+/// without the large ones.
 pub const RESULT: &str = "mosb.dev/result";
 /// Annotation of a node: the rendered config that it has.
 pub const NODE_CURRENT_CONFIG: &str = "machineconfiguration.openshift.io/currentConfig";

@@ -39,16 +39,17 @@ pub struct MachineConfig {
 
 /// A rendered MachineConfig whose name, pool and settings are checked.
 ///
-/// Two of them are equal if the image made of them is: uid, resourceVersion, managedFields and times are not part of it.
+/// Two of them are equal if the image made of them is: uid, resourceVersion, managedFields and
+/// times are not part of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RenderedConfig {
     name: RenderedName,
     pool: PoolName,
     object: Value,
     current: Bytes,
-    /// `spec.osImageURL`, as it stands.
+    /// `spec.osImageURL`, unchanged.
     pub os_image_url: Option<String>,
-    /// `spec.baseOSExtensionsContainerImage`, as it stands.
+    /// `spec.baseOSExtensionsContainerImage`, unchanged.
     pub extensions_image: Option<String>,
     /// `spec.kernelArguments`: applied by the node, not in the image.
     pub kernel_arguments: Vec<String>,
@@ -60,7 +61,7 @@ pub struct RenderedConfig {
     pub fips: bool,
 }
 
-/// Why an object is no rendered MachineConfig. The object is named by who read it.
+/// Why an object is no rendered MachineConfig. The caller adds the object's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderedConfigError {
     /// Another kind.
@@ -85,7 +86,7 @@ pub enum RenderedConfigError {
         name: String,
         /// The field.
         field: &'static str,
-        /// What is wrong, and what would be right.
+        /// The problem and the remedy.
         problem: String,
     },
     /// Larger than any API server takes.
@@ -158,17 +159,19 @@ impl RenderedConfig {
         &self.pool
     }
 
-    /// `spec.config` as it stands; `None` without any.
+    /// `spec.config` unchanged; `None` if there is none.
     pub fn ignition(&self) -> Option<&Value> {
         self.object.pointer("/spec/config").filter(|config| !config.is_null())
     }
 
-    /// What `/etc/machine-config-daemon/currentconfig` holds, as a value: API version, kind, name, labels, the two annotations, spec.
+    /// What `/etc/machine-config-daemon/currentconfig` holds, as a value: API version, kind, name,
+    /// labels, the two annotations, spec.
     pub fn as_value(&self) -> &Value {
         &self.object
     }
 
-    /// The bytes of `/etc/machine-config-daemon/currentconfig`: canonical JSON, the same in every cluster.
+    /// The bytes of `/etc/machine-config-daemon/currentconfig`: canonical JSON, the same in every
+    /// cluster.
     pub fn current_config(&self) -> Bytes {
         self.current.clone()
     }

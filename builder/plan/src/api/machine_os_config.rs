@@ -1,4 +1,5 @@
-//! The MachineOSConfig: that a pool's machines get an image, where it is pushed, and what the administrator adds.
+//! The MachineOSConfig: that a pool's machines get an image, where it is pushed, and what the
+//! administrator adds.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +30,8 @@ pub struct MachineOsConfigSpec {
     /// Who builds.
     #[serde(deserialize_with = "null_is_empty")]
     pub image_builder: ImageBuilder,
-    /// The secret that pulls the base, the extensions and what a Containerfile names; without, `global-pull-secret-copy`.
+    /// The secret that pulls the base, the extensions and what a Containerfile names; without,
+    /// `global-pull-secret-copy`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_image_pull_secret: Option<NameRef>,
     /// The secret that pushes.
@@ -65,7 +67,8 @@ pub struct ImageBuilder {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerFile {
-    /// `ARM64`, `AMD64`, `PPC64LE`, `S390X`, or `NoArch` for every architecture; absent is `NoArch`.
+    /// `ARM64`, `AMD64`, `PPC64LE`, `S390X`, or `NoArch` for every architecture; absent is
+    /// `NoArch`.
     #[serde(deserialize_with = "null_is_empty")]
     pub containerfile_arch: String,
     /// The instructions.
@@ -110,12 +113,14 @@ pub struct ObjectReference {
 }
 
 impl MachineOsConfigSpec {
-    /// Whether an architecture has instructions of its own, so that it must be known which one is built for.
+    /// Whether an architecture has instructions of its own, so that it must be known which one is
+    /// built for.
     pub fn depends_on_architecture(&self) -> bool {
         self.container_file.iter().all(|one| !one.is_for_all()) && !self.container_file.is_empty()
     }
 
-    /// The Containerfile in force on this architecture (`GOARCH`): the one for all, else the architecture's own; none if it has no instruction.
+    /// The Containerfile in force on this architecture (`GOARCH`): the one for all, else the
+    /// architecture's own; none if it has no instruction.
     pub fn containerfile(&self, architecture: &str) -> Option<&str> {
         let own = |one: &&ContainerFile| one.containerfile_arch.eq_ignore_ascii_case(architecture);
         let mut all = self.container_file.iter();

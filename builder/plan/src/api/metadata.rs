@@ -30,10 +30,10 @@ pub struct Metadata {
     /// When the object was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// When its deletion was asked for; the object goes once its finalizers are gone.
+    /// The time of the request to delete it; the object is deleted once it has no finalizers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
-    /// Who must still do something before the object goes.
+    /// The controllers that must act before the object is deleted.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_empty")]
     pub finalizers: Vec<String>,
 }
@@ -71,7 +71,7 @@ impl Metadata {
         self.resource_version.as_deref().unwrap_or_default()
     }
 
-    /// The value of an annotation; an empty one counts as absent.
+    /// The value of an annotation; `None` if it is empty.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         let value = self.annotations.get(key)?;
         (!value.is_empty()).then_some(value)
@@ -89,7 +89,7 @@ impl Metadata {
     }
 }
 
-/// Reads null as what is not there.
+/// Reads null as no value.
 pub(super) fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,

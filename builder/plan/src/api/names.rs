@@ -63,7 +63,8 @@ fn pool_and_hash(s: &str) -> Option<(&str, &str)> {
     (hex && is_subdomain(pool)).then_some((pool, hash))
 }
 
-/// Cuts a name that is too long for a tag, a label or an object, and adds a hash of the whole, so that two long names stay two.
+/// Cuts a name that is too long for a tag, a label or an object, and adds a hash of the whole, so
+/// that two long names stay two.
 pub fn shortened(name: &str, most: usize) -> String {
     use sha2::Digest as _;
     if name.len() <= most {
@@ -74,12 +75,14 @@ pub fn shortened(name: &str, most: usize) -> String {
     format!("{}.{hash}", name[..most - 9].trim_end_matches(['-', '.']))
 }
 
-/// Name of an object that serves a build: `<prefix>-<build name>`, cut with a hash where no object's name is so long.
+/// Name of an object that serves a build: `<prefix>-<build name>`, cut with a hash where no
+/// object's name is so long.
 pub fn object_name(prefix: &str, build: &BuildName) -> String {
     shortened(&format!("{prefix}-{build}"), NAME)
 }
 
-/// Name of a build's Job, which is a label of its pods: `build-<build name>`, cut with a hash where no label is so long.
+/// Name of a build's Job, which is a label of its pods: `build-<build name>`, cut with a hash where
+/// no label is so long.
 pub fn job_name(build: &BuildName) -> String {
     label_value(&format!("build-{build}"))
 }
@@ -109,14 +112,16 @@ impl RenderedName {
         PoolName(pool.to_owned())
     }
 
-    /// The tag of the image: the name, cut with a hash where a pool's name is too long for the 128 characters of a tag.
+    /// The tag of the image: the name, cut with a hash where a pool's name is too long for the 128
+    /// characters of a tag.
     pub fn tag(&self) -> String {
         shortened(&self.0, 128)
     }
 }
 
 impl BuildName {
-    /// The build of this pool with the first 32 of these hex digits; a pool's name that leaves no room for them is cut.
+    /// The build of this pool with the first 32 of these hex digits; a pool's name that leaves no
+    /// room for them is cut.
     pub fn new(pool: &PoolName, hex: &str) -> Result<Self, NameError> {
         let pool = shortened(&pool.0, NAME - "-".len() - 32);
         format!("{pool}-{}", hex.get(..32).unwrap_or(hex)).parse()

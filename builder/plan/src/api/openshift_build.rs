@@ -1,6 +1,7 @@
 //! `Build` of `build.openshift.io/v1`, as far as a build by Containerfile needs it.
 //!
-//! Field names are those of the API (OpenShift's `build/v1`); what is not written here keeps its default.
+//! Field names are those of the API (OpenShift's `build/v1`); what is not written here keeps its
+//! default.
 
 use std::collections::BTreeMap;
 

@@ -6,7 +6,8 @@ use super::condition::Condition;
 use super::metadata::{Metadata, null_is_empty};
 use super::selector::LabelSelector;
 
-/// A MachineConfigPool (`machineconfiguration.openshift.io/v1`), as far as it decides what is rendered and built.
+/// A MachineConfigPool (`machineconfiguration.openshift.io/v1`), as far as it decides what is
+/// rendered and built.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct MachineConfigPool {
@@ -38,7 +39,8 @@ pub struct PoolSpec {
     pub node_selector: Option<LabelSelector>,
 }
 
-/// `spec.configuration` or `status.configuration` of a MachineConfigPool: a rendered config and what it was made of.
+/// `spec.configuration` or `status.configuration` of a MachineConfigPool: a rendered config and
+/// what it was made of.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PoolConfiguration {
@@ -151,7 +153,8 @@ pub struct RegistryBundle {
     pub data: String,
 }
 
-/// A KubeletConfig or ContainerRuntimeConfig: what the cluster turns into a MachineConfig of the pools that it selects.
+/// A KubeletConfig or ContainerRuntimeConfig: what the cluster turns into a MachineConfig of the
+/// pools that it selects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PoolSettings {

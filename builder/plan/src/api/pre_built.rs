@@ -14,7 +14,8 @@ const COMPONENT: &str = "10-prebuiltimage-osimageurl-";
 /// Another spelling, in a description of the Machine Config Operator: recognised, never written.
 const MISSPELT: &str = "10-prebuildimage-osimageurl-";
 
-/// Name of the MachineConfig that brings a pool its pre-built image: `10-prebuiltimage-osimageurl-<pool>`.
+/// Name of the MachineConfig that brings a pool its pre-built image:
+/// `10-prebuiltimage-osimageurl-<pool>`.
 pub fn component_name(pool: &PoolName) -> String {
     format!("{COMPONENT}{pool}")
 }
@@ -31,7 +32,8 @@ pub fn is_component_name(name: &str) -> bool {
     component_pool(name).is_some()
 }
 
-/// The MachineConfig that brings a pool this image, `host/repository@sha256:…`, checked by `plan::pre_built_image`.
+/// The MachineConfig that brings a pool this image, `host/repository@sha256:…`, checked by
+/// `plan::pre_built_image`.
 ///
 /// It has no Ignition config: all that it says is the image.
 pub fn component(pool: &PoolName, image: &str) -> MachineConfig {
@@ -50,7 +52,8 @@ pub fn component(pool: &PoolName, image: &str) -> MachineConfig {
     }
 }
 
-/// The image that such a MachineConfig brings: its `spec.osImageURL`, which is what a rendered config gets; empty if it names none.
+/// The image that such a MachineConfig brings: its `spec.osImageURL`, which is what a rendered
+/// config gets; empty if it names none.
 pub fn component_image(component: &MachineConfig) -> &str {
     let image = component.spec.get("osImageURL").and_then(Value::as_str);
     image.unwrap_or_default()

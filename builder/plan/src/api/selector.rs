@@ -1,4 +1,4 @@
-//! Label selectors, judged and evaluated as Kubernetes does (`metav1.LabelSelectorAsSelector`).
+//! Label selectors, validated and evaluated as Kubernetes does (`metav1.LabelSelectorAsSelector`).
 
 use std::collections::BTreeMap;
 
@@ -50,13 +50,13 @@ enum Test {
     DoesNotExist,
 }
 
-/// One thing that is wrong with a selector: where, and what would be right.
+/// A problem of a selector: its place and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct SelectorError {
     /// As `matchExpressions[0].operator`; empty for the selector itself.
     pub field: String,
-    /// What is wrong and what would be right.
+    /// The problem and the remedy.
     pub problem: String,
 }
 

@@ -38,9 +38,9 @@ impl KernelType {
 /// `spec` of a MachineConfig without `config`. Absent, null and empty mean the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MachineSettings {
-    /// `osImageURL`, as it stands.
+    /// `osImageURL`, unchanged.
     pub os_image_url: Option<String>,
-    /// `baseOSExtensionsContainerImage`, as it stands.
+    /// `baseOSExtensionsContainerImage`, unchanged.
     pub extensions_image: Option<String>,
     /// `kernelArguments`.
     pub kernel_arguments: Vec<String>,
@@ -57,7 +57,7 @@ pub struct MachineSettings {
 pub struct FieldError {
     /// Below `spec`.
     pub field: &'static str,
-    /// What is wrong, and what would be right.
+    /// The problem and the remedy.
     pub problem: String,
 }
 

@@ -1,13 +1,16 @@
 //! Objects as people and the API write them: JSON, or YAML read as Kubernetes reads it.
 //!
-//! The one place that knows the YAML crate. Kubernetes reads YAML 1.1: `0644` is octal, `yes` is true.
+//! The one place that knows the YAML crate. Kubernetes reads YAML 1.1: `0644` is octal, `yes` is
+//! true.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// The most that is read as one object: twice what a rendered config may have, for YAML's blanks and for `managedFields`.
+/// The most that is read as one object: twice what a rendered config may have, for YAML's blanks
+/// and for `managedFields`.
 pub const INPUT_LIMIT: usize = 8 * 1024 * 1024;
-/// The most that is read as a list of objects: all MachineConfigs of a cluster that keeps a hundred rendered ones.
+/// The most that is read as a list of objects: all MachineConfigs of a cluster that keeps a hundred
+/// rendered ones.
 pub const LIST_LIMIT: usize = 256 * 1024 * 1024;
 
 /// How much a text may hold.
@@ -26,7 +29,7 @@ impl Limits {
     pub const LIST: Self = Self { bytes: LIST_LIMIT, nodes: 4_000_000, documents: 50_000 };
 }
 
-/// Why a text is no objects. The file is named by who read it.
+/// Why a text can't be read as objects. The caller adds the file's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
     /// Not UTF-8.
@@ -55,7 +58,7 @@ pub enum YamlError {
 /// Reads all documents of a text. Empty documents are left out.
 ///
 /// # Errors
-/// Broken text. Nothing of the text itself is in the error but what stands near the fault.
+/// Broken text. The error contains only the text near the fault.
 pub fn parse_all(bytes: &[u8], limits: Limits) -> Result<Vec<Value>, YamlError> {
     if bytes.len() > limits.bytes {
         return Err(YamlError::TooLarge(limits.bytes));
@@ -81,7 +84,8 @@ pub fn parse_all(bytes: &[u8], limits: Limits) -> Result<Vec<Value>, YamlError> 
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
-/// As many values as a JSON text can hold: each but the first stands behind a comma, a colon or a bracket.
+/// As many values as a JSON text can hold: each but the first stands behind a comma, a colon or a
+/// bracket.
 fn values_at_most(json: &str) -> usize {
     let (mut values, mut quoted, mut escaped) = (1, false, false);
     for byte in json.bytes() {
@@ -111,7 +115,8 @@ pub fn parse_one(bytes: &[u8]) -> Result<Value, YamlError> {
 
 /// A value as a YAML document that Kubernetes reads back as the same value.
 pub fn to_text<T: Serialize>(value: &T) -> String {
-    // One line a value, or a long pullspec stands on the line after its key, where grep doesn't find it.
+    // One line a value, or a long pullspec stands on the line after its key, where grep doesn't
+    // find it.
     let options = serde_saphyr::ser_options! { yaml_12: false, folded_wrap_chars: usize::MAX };
     serde_saphyr::to_string_with_options(value, options)
         .expect("a JSON value can be written as YAML")

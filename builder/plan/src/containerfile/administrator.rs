@@ -1,4 +1,5 @@
-//! The administrator's own Containerfile: read as far as needed to refuse what can't be built, with the line it is in.
+//! The administrator's own Containerfile: read as far as needed to refuse what can't be built, with
+//! the line it is in.
 
 use super::error::Error;
 
@@ -33,10 +34,11 @@ pub(super) struct Instruction {
     heredocs: Vec<String>,
 }
 
-/// Checks what mosb appends to its own Containerfile.
+/// Checks the text that mosb appends to its own Containerfile.
 ///
 /// # Errors
-/// An unknown instruction, missing arguments, an `escape` directive, a here-document without an end.
+/// An unknown instruction, missing arguments, an `escape` directive, a here-document without an
+/// end.
 pub fn check(text: &str) -> Result<(), Error> {
     instructions(text)?.iter().try_for_each(Instruction::check)
 }
@@ -104,7 +106,8 @@ pub(super) fn instructions(text: &str) -> Result<Vec<Instruction>, Error> {
     Ok(out)
 }
 
-/// The ends of the here-documents of an instruction: the words `<<END`, `<<-END`, `<<"END"`, with a file descriptor before them if any.
+/// The ends of the here-documents of an instruction: the words `<<END`, `<<-END`, `<<"END"`, with a
+/// file descriptor before them if any.
 fn heredocs(name: &str, arguments: &str) -> Vec<String> {
     if !["RUN", "COPY", "ADD"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
         return Vec::new();

@@ -1,7 +1,9 @@
-//! The images that an administrator's Containerfile pulls from registries, so that its build gets the logins for these and no others.
+//! The images that an administrator's Containerfile pulls from registries, so that its build gets
+//! the logins for these and no others.
 //!
-//! Read as buildah reads them: `FROM` sees no variable but a default written in place, `--from` and `RUN --mount` see the arguments of
-//! their stage. The invariant: an image that can't be decided is an error with its line, never left out.
+//! Read as buildah reads them: `FROM` sees no variable but a default written in place, `--from` and
+//! `RUN --mount` see the arguments of their stage. The invariant: an image that can't be decided is
+//! an error with its line, never left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
@@ -18,18 +20,19 @@ const OWN_STAGES: [&str; 3] = ["extract", "extensions", "configs"];
 const LONGEST: usize = 1024;
 /// Defaults within defaults, as in `${A:-${B:-c}}`.
 const DEEPEST: usize = 16;
-/// Characters of a message: it may quote the text, and stands in a status.
+/// The most characters of a message, which may quote the text and becomes part of a status.
 const SHOWN: usize = 1000;
 
 /// Names of images that no registry is asked for (containers-transports(5)).
 const LOCAL_TRANSPORTS: [&str; 6] =
     ["containers-storage:", "dir:", "docker-archive:", "docker-daemon:", "oci-archive:", "oci:"];
 
-/// The images of registries that a Containerfile names in `FROM`, `COPY --from` and `RUN --mount=…from=`, built with these arguments for
-/// this platform.
+/// The images of registries that a Containerfile names in `FROM`, `COPY --from` and `RUN
+/// --mount=…from=`, built with these arguments for this platform.
 ///
 /// # Errors
-/// What can't be built, as [`check`](super::check) says; an image that can't be decided, or whose name lacks the registry.
+/// What can't be built, as [`check`](super::check) says; an image that can't be decided, or whose
+/// name lacks the registry.
 pub fn images(
     text: &str,
     build_args: &BTreeMap<String, String>,
@@ -65,8 +68,8 @@ struct Scan<'a> {
     stages: Vec<String>,
     /// Of the stage so far: the values of `ARG` and `ENV` that are known.
     variables: BTreeMap<String, String>,
-    /// Of the stage so far: whether a name is one of `ARG`; none if `ENV` has it too, with another value, as versions of buildah and
-    /// instructions differ in which of the two counts.
+    /// Of the stage so far: whether a name is one of `ARG`; none if `ENV` has it too, with another
+    /// value, as versions of buildah and instructions differ in which of the two they use.
     kinds: BTreeMap<String, Option<bool>>,
     images: BTreeSet<ImageRef>,
 }
@@ -185,7 +188,8 @@ impl Scan<'_> {
     }
 }
 
-/// The flags of an instruction as buildah takes them: without quotes and backslashes, and before it looks for variables.
+/// The flags of an instruction as buildah takes them: without quotes and backslashes, and before it
+/// looks for variables.
 fn flags(text: &str) -> Vec<String> {
     let mut flags = Vec::new();
     let mut rest = text.trim_start();
@@ -200,7 +204,7 @@ fn flags(text: &str) -> Vec<String> {
     flags
 }
 
-/// The first word of a text, and what follows it.
+/// The first word of a text, and the rest.
 fn first_word(text: &str) -> (String, &str) {
     let mut word = String::new();
     let mut quote = None;
@@ -235,7 +239,8 @@ fn named(option: &str) -> Result<(&str, &str), String> {
     }
 }
 
-/// A word without its quotes and with the values of its variables; a backslash takes what follows it as it is.
+/// A word without its quotes and with the values of its variables; a backslash takes what follows
+/// it as it is.
 fn expanded(text: &str, variables: &BTreeMap<String, String>) -> Result<String, String> {
     expanded_within(text, variables, DEEPEST)
 }
@@ -264,7 +269,8 @@ fn expanded_within(
     Ok(out)
 }
 
-/// What stands behind a `$`: `NAME`, `{NAME}`, or `{NAME:-word}`, `{NAME:+word}` and the same without the colon.
+/// A variable after `$`: `NAME`, `{NAME}`, or `{NAME:-word}`, `{NAME:+word}` and the same
+/// without the colon.
 fn variable(
     chars: &mut Peekable<Chars<'_>>,
     variables: &BTreeMap<String, String>,

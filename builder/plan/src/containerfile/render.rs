@@ -37,10 +37,11 @@ sections! {
     COMMIT = "90-commit";
 }
 
-/// The Containerfile of a plan, to be built with the files of [`payload::context`](crate::payload::context).
+/// The Containerfile of a plan, to be built with the files of
+/// [`payload::context`](crate::payload::context).
 ///
 /// # Errors
-/// An administrator's Containerfile that can't be built; a name or label that can't stand in one.
+/// An administrator's Containerfile that can't be built; a name or label that isn't valid in one.
 pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     let request = &plan.request;
     let config = &request.config;
@@ -89,8 +90,8 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     Ok(text)
 }
 
-/// What `FROM` says: the reference with its digest, or for a base of a layout the ID under which a store has it, which is
-/// the digest of its config.
+/// What `FROM` says: the reference with its digest, or for a base of a layout the ID under which a
+/// store has it, which is the digest of its config.
 fn from(plan: &BuildPlan) -> String {
     let base = &plan.request.base;
     // `oci:5000/os@sha256:…` is a folder, though it could be read as a host with a port.
@@ -104,7 +105,7 @@ fn from(plan: &BuildPlan) -> String {
     digest.trim_start_matches("sha256:").to_owned()
 }
 
-/// Copies what the config wants at paths that no step can write.
+/// Copies the entries of the config at paths that no step can write.
 fn mounted_files(plan: &BuildPlan) -> Result<String, Error> {
     let found = plan.ignition.as_ref().map(mounted).transpose()?.unwrap_or_default();
     if found.is_empty() {
@@ -112,7 +113,7 @@ fn mounted_files(plan: &BuildPlan) -> Result<String, Error> {
     }
     let mut text = MOUNTED_FILES.fill(&[])?;
     let owner = |what: &str, owner: &Owner| match owner {
-        Owner::Unsaid => Ok("0".to_owned()),
+        Owner::Unset => Ok("0".to_owned()),
         Owner::Id(id) => Ok(id.to_string()),
         Owner::Name(name) => safe(what, name.clone()),
     };
@@ -160,7 +161,7 @@ fn labels(plan: &BuildPlan) -> Result<String, Error> {
     Ok(labels.join(" \\\n      "))
 }
 
-/// Only what can't be anything but itself, quoted or not.
+/// Characters that have no other meaning, quoted or not.
 fn safe(what: &str, text: String) -> Result<String, Error> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./:@[]+".contains(&b);
     if !text.is_empty() && text.bytes().all(plain) && !text.starts_with('-') {

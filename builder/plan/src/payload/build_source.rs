@@ -14,7 +14,8 @@ pub struct ContextMap {
     pub map: ConfigMap,
 }
 
-/// The files of a plan's context ([`context::files`]) as they are, in as few ConfigMaps as can hold them: `context-<build name>-1` and on.
+/// The files of a plan's context ([`context::files`]) as they are, in as few ConfigMaps as can hold
+/// them: `context-<build name>-1` and on.
 ///
 /// # Errors
 /// A file that no ConfigMap can hold: one that is larger, or a link; and as [`context::files`].

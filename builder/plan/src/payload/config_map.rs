@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::error::Error;
 use crate::api::{BuildName, RenderedConfig, label_value, labels, object_name, shortened};
 
-/// Bytes in one ConfigMap. The API server refuses more than 1 MiB of data; the rest is left for keys, labels, and what
-/// the server adds.
+/// Bytes in one ConfigMap. The API server refuses more than 1 MiB of data; the rest is left for
+/// keys, labels, and what the server adds.
 pub(super) const DATA_LIMIT: usize = 1024 * 1024 - 64 * 1024;
 /// The longest name of an object.
 const NAME_LIMIT: usize = 253;

@@ -1,7 +1,7 @@
 //! The files that a Containerfile of ours is built with.
 //!
-//! Everything that a config says and a Containerfile must not is in one of them, so that it can't become an instruction
-//! or a shell word.
+//! Everything that a config says and a Containerfile must not is in one of them, so that it can't
+//! become an instruction or a shell word.
 
 use std::collections::BTreeMap;
 
@@ -28,12 +28,12 @@ pub struct File {
     pub what: What,
 }
 
-/// What stands at a path of the context.
+/// A node at a path of the context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// A file with this content.
     File(Vec<u8>),
-    /// A symbolic link with this target, followed by nobody.
+    /// A symbolic link with this target, which is not followed.
     Link(String),
 }
 
@@ -46,10 +46,11 @@ impl File {
 /// The files of a plan.
 ///
 /// - `currentconfig`: what the image keeps at `/etc/machine-config-daemon/currentconfig`;
-/// - `ignition.json`: `spec.config`, without `enabled` of instances such as `x@y.service`, on which Ignition fails where
-///   systemd isn't running;
+/// - `ignition.json`: `spec.config`, without `enabled` of instances such as `x@y.service`, on which
+///   Ignition fails where systemd isn't running;
 /// - `preset-lines`: the lines that Ignition would have written for those;
-/// - `mounted/…`, `links/…`: files and links of `/etc` that no step can write, taken from `ignition.json`;
+/// - `mounted/…`, `links/…`: files and links of `/etc` that no step can write, taken from
+///   `ignition.json`;
 /// - `preset-units`: the units to preset, one a line;
 /// - the trust bundle, if there is one.
 ///
@@ -114,8 +115,8 @@ fn field<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     fields.iter_mut().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 
-/// What Ignition writes for enabled instances: those of one template share a line, in the order of the config. Disabling
-/// one does nothing.
+/// What Ignition writes for enabled instances: those of one template share a line, in the order of
+/// the config. Disabling one does nothing.
 fn instance_lines(systemd: &Systemd) -> String {
     let mut templates: BTreeMap<String, String> = BTreeMap::new();
     for unit in systemd.units.iter().filter(|unit| unit.enabled == Some(true)) {

@@ -5,7 +5,8 @@ use std::io::{Read, Write};
 use flate2::read::GzDecoder;
 use flate2::{Compression, GzBuilder};
 
-/// The usual level, no time, no name: the same bytes every time. Level 9 takes twice as long for a config and saves nothing.
+/// The usual level, no time, no name: the same bytes every time. Level 9 takes twice as long for a
+/// config and saves nothing.
 pub fn packed(bytes: &[u8]) -> Vec<u8> {
     let mut writer = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
     writer.write_all(bytes).and_then(|()| writer.finish()).expect("writing to memory can't fail")

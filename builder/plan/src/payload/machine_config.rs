@@ -14,7 +14,8 @@ const PART: &str = "mosb.dev/part";
 /// Annotation: digest of the whole config, unpacked.
 const DIGEST: &str = "mosb.dev/config-digest";
 
-/// The rendered config as one ConfigMap `mc-<build name>`, or as several, `mc-<build name>-1` and on, if one can't hold it.
+/// The rendered config as one ConfigMap `mc-<build name>`, or as several, `mc-<build name>-1` and
+/// on, if one can't hold it.
 pub fn pack(config: &RenderedConfig, build: &BuildName, namespace: Option<&str>) -> Vec<ConfigMap> {
     pack_within(config, build, namespace, DATA_LIMIT)
 }
@@ -80,7 +81,8 @@ pub fn unpack(maps: &[ConfigMap]) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// The bytes that [`pack`] was given, from the texts of its ConfigMaps in their order, as a pod finds them mounted.
+/// The bytes that [`pack`] was given, from the texts of its ConfigMaps in their order, as a pod
+/// finds them mounted.
 ///
 /// # Errors
 /// Texts that are not all of one config; more bytes than a rendered config has.

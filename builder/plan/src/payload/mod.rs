@@ -1,7 +1,9 @@
-//! What a build carries with it: the rendered config as ConfigMaps, and the files of the build's context.
+//! What a build carries with it: the rendered config as ConfigMaps, and the files of the build's
+//! context.
 //!
-//! In comes a plan; out go objects in the API's shape, each within the API's limits, and [`context`]'s files.
-//! The invariant: unpacking what was packed gives the same bytes, or an error; never other bytes.
+//! In comes a plan; out go objects in the API's shape, each within the API's limits, and
+//! [`context`]'s files. The invariant: unpacking a packed payload gives the same bytes, or an
+//! error; never other bytes.
 
 mod build_source;
 mod config_map;
@@ -26,7 +28,8 @@ pub const MACHINE_CONFIG_KEY: &str = "machineconfig.json.gz";
 /// Key of the trust bundle in its ConfigMap, and its file's name in a context.
 pub const TRUST_BUNDLE_KEY: &str = "openshift-config-user-ca-bundle.crt";
 
-/// All ConfigMaps of a plan, in the order they are created: the rendered config, its Containerfile if it has one, the trust bundle.
+/// All ConfigMaps of a plan, in the order they are created: the rendered config, its Containerfile
+/// if it has one, the trust bundle.
 ///
 /// # Errors
 /// A Containerfile or trust bundle that no ConfigMap can hold.

@@ -1,4 +1,4 @@
-//! The base OS image, as its manifest and config say.
+//! The base OS image, by its manifest and config.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 use mosb_image::{DiffId, Digest, ImageRef, Platform, RepoRef};
 use mosb_types::Diagnostic;
 
-/// The text that names the base in labels: `spec.osImageURL` as it stands, or `host/repo@digest` of
+/// The text that names the base in labels: `spec.osImageURL` unchanged, or `host/repo@digest` of
 /// `--base`, or the bare digest of an OCI layout. One line without blanks. It is an input of the
 /// image (`ARCHITECTURE.md`, Names that follow from inputs).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseName(String);
 
 impl BaseName {
-    /// `spec.osImageURL`, checked as a reference and kept as it stands.
+    /// `spec.osImageURL`, a valid reference, unchanged.
     pub fn from_os_image_url(text: &str) -> Result<Self, mosb_image::ReferenceError> {
         text.parse::<ImageRef>().map(|_| Self(text.to_owned()))
     }
@@ -24,7 +24,7 @@ impl BaseName {
         Self(repo.pinned(manifest).to_string())
     }
 
-    /// `--base` in an OCI layout: where it lies on a disk is not part of an image.
+    /// `--base` in an OCI layout: its place on a disk is not part of an image.
     pub fn from_layout(manifest: Digest) -> Self {
         Self(manifest.to_string())
     }
@@ -53,7 +53,7 @@ pub struct Base {
     pub manifest_digest: Digest,
     /// The manifest, with every field it has.
     pub manifest: Value,
-    /// The config, with every field it has, and what of it decides something.
+    /// The whole config, and the fields of it that the plan reads.
     pub config: BaseConfig,
 }
 
@@ -74,12 +74,12 @@ pub struct BaseConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
 #[diagnostic(class = InvalidInput)]
 pub enum BaseError {
-    /// Manifest or config are not what the OCI image spec says.
+    /// Manifest or config violate the OCI image spec.
     #[error("{image}: {problem}; the image is damaged or no container image")]
     #[diagnostic(code = "bad-base")]
     Malformed {
         image: String,
-        /// The field and what is wrong with it.
+        /// The field and its problem.
         problem: String,
     },
     /// It was built from a rendered config itself.
@@ -95,7 +95,7 @@ pub enum BaseError {
 }
 
 impl Base {
-    /// Checks what a registry or layout gave.
+    /// Checks the bytes of a registry or layout.
     ///
     /// # Errors
     /// A manifest or config without the fields that the OCI image spec requires.
@@ -143,7 +143,8 @@ impl Base {
         })
     }
 
-    /// Whether it is an ostree commit in layers, so that `ostree container commit` belongs to a build on it.
+    /// Whether it is an ostree commit in layers, so that `ostree container commit` belongs to a
+    /// build on it.
     pub fn is_ostree(&self) -> bool {
         self.is_bootable() || self.config.labels.keys().any(|key| key.starts_with("ostree."))
     }

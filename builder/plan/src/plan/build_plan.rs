@@ -1,4 +1,4 @@
-//! The plan itself, made in two steps: what can be said without the base's tree, and then the rest.
+//! The plan, made in two steps: first without the base's tree, then with it.
 
 use std::collections::BTreeMap;
 
@@ -34,13 +34,14 @@ pub struct BuildPlan {
     pub tags: [String; 2],
     /// The labels that the image gets.
     pub labels: BTreeMap<String, String>,
-    /// What the image's manifest says of its base; nothing in a Docker manifest, which has no annotations.
+    /// What the image's manifest says of its base; nothing in a Docker manifest, which has no
+    /// annotations.
     pub annotations: BTreeMap<String, String>,
     /// What the direct build writes, in the order of the layer; empty for a Containerfile.
     pub layer: Vec<LayerEntry>,
     /// The units to preset once Ignition has run, in the order of the config.
     pub preset_units: Vec<String>,
-    /// What of the config does not go into the image, and who does it.
+    /// The parts of the config that are not in the image, and the program that applies them.
     pub left_out: Vec<Finding>,
     /// What the reader should know before using the image.
     pub warnings: Vec<Finding>,
@@ -48,7 +49,7 @@ pub struct BuildPlan {
     pub notes: Vec<Finding>,
 }
 
-/// A plan as far as it goes without the base's tree.
+/// The part of a plan that needs no tree of the base.
 #[derive(Debug, Clone)]
 pub struct Draft {
     request: Request,
@@ -59,11 +60,11 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Reads the config and checks what was asked for against it and the base.
+    /// Reads the config and checks the request against it and the base.
     ///
     /// # Errors
-    /// A broken Ignition config, a base that is itself a build, settings that can't be built, `--method direct` where
-    /// something must be run.
+    /// A broken Ignition config, a base that is itself a build, settings that can't be built,
+    /// `--method direct` where something must be run.
     pub fn new(request: Request) -> Result<Self, Error> {
         let name = request.config.name();
         if let Some(config) = request.base.config.labels.get(labels::IMAGE_MACHINE_CONFIG)
@@ -92,7 +93,8 @@ impl Draft {
         self.reasons.is_empty()
     }
 
-    /// What the image depends on, and the name of its build: those of the whole plan, which the base's tree is no part of.
+    /// What the image depends on, and the name of its build: those of the whole plan, which the
+    /// base's tree is no part of.
     pub fn names(&self) -> (Inputs, BuildName) {
         self.names_in(self.format)
     }
@@ -259,7 +261,7 @@ fn image_labels(request: &Request, format: Format, inputs: &Inputs) -> BTreeMap<
 
 fn annotations(request: &Request, format: Format, method: &Method) -> BTreeMap<String, String> {
     let base = &request.base;
-    // buildah's image is OCI's whatever its base is; a direct one is what its base is.
+    // buildah always makes an OCI image; a direct build has the media types of its base.
     let has_none = *method == Method::Direct && edit::is_docker(&base.manifest);
     if format < Format::V2 || has_none {
         return BTreeMap::new();

@@ -1,4 +1,5 @@
-//! What a reader should know: what is left to the machine, what is secret, what a node makes of the paths.
+//! What a reader should know: what is left to the machine, what is secret, what a node makes of the
+//! paths.
 
 use super::apply::CURRENT_CONFIG;
 use super::request::Request;
@@ -7,10 +8,11 @@ use mosb_image::overlay::{LayerEntry, Node};
 use mosb_image::tree::{BaseTree, Kind};
 use mosb_types::Finding;
 
-/// The top-level directories that the importer on the nodes takes; of `/var` only the first content.
+/// The top-level directories that the importer on the nodes takes; of `/var` only the first
+/// content.
 const IMPORTED: [&str; 3] = ["etc", "usr", "var"];
 
-/// What of a config a machine does itself, by who does it.
+/// The parts of a config that the machine applies, by the program that does it.
 pub(super) fn left_to_machine(
     request: &Request,
     ignition: Option<&ignition::Config>,
@@ -52,7 +54,8 @@ pub(super) fn warnings(request: &Request, ignition: Option<&ignition::Config>) -
     warnings
 }
 
-/// What kind of secret a file seems to be, judged by name and first bytes; the content itself goes nowhere.
+/// The kind of secret that a file seems to be, by its name and first bytes; the content itself goes
+/// nowhere.
 fn looks_secret(file: &ignition::File) -> Option<&'static str> {
     let path = file.path.to_ascii_lowercase();
     let name = path.rsplit('/').next().unwrap_or_default();
@@ -74,7 +77,8 @@ fn looks_secret(file: &ignition::File) -> Option<&'static str> {
     (text.contains("\"auths\"") && text.contains("\"auth\"")).then_some("registry credentials")
 }
 
-/// The directories whose mode or owner the config changes and a node doesn't: its importer leaves those that the base has.
+/// The directories whose mode or owner the config changes and a node doesn't: its importer leaves
+/// those that the base has.
 pub(super) fn directories_that_stay(
     request: &Request,
     tree: &BaseTree,
@@ -104,7 +108,8 @@ pub(super) fn notes(
     ignition: Option<&ignition::Config>,
     layer: &[LayerEntry],
 ) -> Vec<Finding> {
-    // A Containerfile's tree isn't known before it is built: then the config's own paths have to do.
+    // A Containerfile's tree isn't known before it is built: then the config's own paths have to
+    // do.
     let paths: Vec<String> = if layer.is_empty() {
         let storage = ignition.map(|config| &config.storage);
         let files = storage

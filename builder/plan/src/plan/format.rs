@@ -1,11 +1,11 @@
-//! The format of images: what of their bytes follows from the version of mosb that made them.
+//! The format of images: the part of their bytes that depends on the version of mosb.
 
 use std::fmt;
 
 /// Raised only when the bytes of an output change.
 ///
-/// An upgrade of mosb builds nothing by itself: an image of an older format stays in service until its inputs change, so
-/// older formats can still be named and written.
+/// An upgrade of mosb builds nothing by itself: an image of an older format stays in service until
+/// its inputs change, so older formats can still be named and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
     /// mosb 0.1.0.

@@ -10,8 +10,8 @@ use crate::api::{BuildName, PoolName};
 use mosb_image::{Digest, Platform, RepoRef};
 use mosb_types::canonical_json;
 
-/// Everything that an image depends on, as the digest of its canonical JSON. Where it is pushed, and under whose
-/// credentials, is not part of it.
+/// Everything that an image depends on, as the digest of its canonical JSON. Where it is pushed,
+/// and under whose credentials, is not part of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inputs(Digest);
 
@@ -48,7 +48,8 @@ impl Inputs {
         self.0.hex()
     }
 
-    /// The name of the build that makes this image for this push repository; none for an OCI layout.
+    /// The name of the build that makes this image for this push repository; none for an OCI
+    /// layout.
     pub fn build_name(&self, pool: &PoolName, push: Option<&RepoRef>) -> BuildName {
         let push = push.map(RepoRef::to_string).unwrap_or_default();
         let value: Value = json!({ "inputs": self.hex(), "pushRepository": push });

@@ -1,8 +1,9 @@
 //! Everything that is decided before anything is done.
 //!
-//! In come the rendered config, the base's manifest, config and tree, and what the user asked for; out comes a [`BuildPlan`]:
-//! the method and why, the inputs pinned by digest, every path of the layer, the names, tags and labels, and what is left out.
-//! The invariant: the same inputs give the same plan, and nothing in a plan was looked up after it was made.
+//! In come the rendered config, the base's manifest, config and tree, and what the user asked for;
+//! out comes a [`BuildPlan`]: the method and why, the inputs pinned by digest, every path of the
+//! layer, the names, tags and labels, and what is left out. The invariant: the same inputs give the
+//! same plan, and nothing in a plan was looked up after it was made.
 
 mod apply;
 mod base;

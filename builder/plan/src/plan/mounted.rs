@@ -1,4 +1,5 @@
-//! Files over which a build container mounts its own while a step runs: nothing that runs can write them.
+//! Files over which a build container mounts its own while a step runs: nothing that runs can write
+//! them.
 
 use mosb_ignition::{Config, Owner};
 
@@ -12,7 +13,7 @@ const LIMIT: u64 = 16 * 1024 * 1024;
 pub struct Mounted {
     /// Its name in `/etc`.
     pub name: &'static str,
-    /// What stands there.
+    /// The node there.
     pub what: MountedAs,
 }
 
@@ -63,7 +64,8 @@ fn path(name: &str) -> String {
 /// What a config wants at these paths.
 ///
 /// # Errors
-/// Something that can't be copied: an append, another mode or owner for what the base has, a hard link, a directory.
+/// Something that can't be copied: an append, another mode or owner for what the base has, a hard
+/// link, a directory.
 pub fn mounted(config: &Config) -> Result<Vec<Mounted>, MountedError> {
     let storage = &config.storage;
     let mut found = Vec::new();
@@ -74,7 +76,7 @@ pub fn mounted(config: &Config) -> Result<Vec<Mounted>, MountedError> {
             return Err(refuse("it can't become a directory"));
         }
         if let Some(link) = storage.links.iter().find(|link| link.path == path) {
-            let root = |owner: &Owner| matches!(owner, Owner::Unsaid | Owner::Id(0));
+            let root = |owner: &Owner| matches!(owner, Owner::Unset | Owner::Id(0));
             if link.hard || !root(&link.user) || !root(&link.group) {
                 return Err(refuse("it can't become a hard link or another's link"));
             }

@@ -41,7 +41,7 @@ pub enum Error {
         /// Platform of the base.
         platform: Platform,
     },
-    /// Packages are wanted and nothing has them.
+    /// Packages that no repository or extensions image has.
     #[error(
         "{config}: {field} needs packages from an extensions image, and spec.baseOSExtensionsContainerImage is empty; fill it in or give --extensions-image"
     )]
@@ -53,7 +53,8 @@ pub enum Error {
     },
 }
 
-/// The packages of these extensions, in their order, each once. Unknown names have none: [`check`] refuses them.
+/// The packages of these extensions, in their order, each once. Unknown names have none: [`check`]
+/// refuses them.
 pub fn packages(extensions: &[String]) -> Vec<&'static str> {
     let mut wanted = Vec::new();
     let known = extensions.iter().filter_map(|name| of(name));
@@ -92,7 +93,7 @@ pub fn kernel(kernel: KernelType) -> &'static [&'static str] {
     }
 }
 
-/// Whether what the config wants installed exists for its base.
+/// Checks that the packages of the config exist for its base.
 ///
 /// Without an extensions image, the Machine Config Operator's builder leaves extensions out and
 /// reports nothing. An image that lacks what its config says is never right, so here that is an

@@ -1,4 +1,5 @@
-//! The image that the annotation `pre-built-image` names, checked: what the API's status fields take, and nothing else.
+//! The image that the annotation `pre-built-image` names, checked: what the API's status fields
+//! take, and nothing else.
 
 use serde_json::json;
 
@@ -43,13 +44,16 @@ pub enum PreBuiltError {
     Nested(PinnedRef),
 }
 
-/// Reads a pre-built image: `host/repository@sha256:<64 lower-case hex digits>`. A tag before the digest is left out, with a notice
-/// (code `pre-built-image-tag`), because a status field can't hold it.
+/// Reads a pre-built image: `host/repository@sha256:<64 lower-case hex digits>`. A tag before the
+/// digest is left out, with a notice (code `pre-built-image-tag`), because a status field can't
+/// hold it.
 ///
-/// `nested`: whether more than one path component before the name passes, as in mosb's own CRDs; an OpenShift cluster's refuse it.
+/// `nested`: whether more than one path component before the name passes, as in mosb's own CRDs; an
+/// OpenShift cluster's refuse it.
 ///
 /// # Errors
-/// No image, no digest, another algorithm, or a form that the status of a MachineOSConfig can't hold.
+/// No image, no digest, another algorithm, or a form that the status of a MachineOSConfig can't
+/// hold.
 pub fn pre_built_image(
     text: &str,
     nested: bool,
@@ -83,8 +87,8 @@ pub fn pre_built_image(
     Ok((image, notice))
 }
 
-/// The inputs of the build that stands for a pre-built image: what it is, and of which config. No registry need be asked.
-/// Nothing is written, so the format of images is no part of them.
+/// The inputs of the build that stands for a pre-built image: what it is, and of which config. No
+/// registry need be asked. Nothing is written, so the format of images is no part of them.
 pub fn pre_built_inputs(pool: &PoolName, rendered: &RenderedName, image: &PinnedRef) -> Inputs {
     Inputs::of(&json!({
         "format": 1, "preBuiltImage": image, "renderedName": rendered, "pool": pool,

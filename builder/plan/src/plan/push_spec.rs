@@ -1,4 +1,5 @@
-//! The repository that `spec.renderedImagePushSpec` names, checked: registries take it, and a status can hold its images.
+//! The repository that `spec.renderedImagePushSpec` names, checked: registries take it, and a
+//! status can hold its images.
 
 use crate::api::{is_digest_format, is_tag_format};
 use mosb_image::{Digest, ImageRef, ReferenceError, RepoRef};
@@ -18,7 +19,7 @@ pub enum PushSpecError {
     /// The API takes it, and registries don't.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
-    /// A tag is what is pushed to.
+    /// Pushes go to a tag.
     #[error("{0:?} has a digest; write a tag instead")]
     HasDigest(String),
     /// The status of a MachineOSBuild can't hold its images.
@@ -33,7 +34,7 @@ pub enum PushSpecError {
     Nested(RepoRef),
 }
 
-/// The repository of a push spec that the API and registries take, and of whose images a status can tell.
+/// The repository of a push spec, which is valid for the API, for registries, and in a status.
 ///
 /// `nested`: as of [`super::pre_built_image`].
 ///

@@ -16,7 +16,8 @@ pub struct Request {
     pub config: RenderedConfig,
     /// The base, resolved.
     pub base: Base,
-    /// The extensions image, resolved; from `--extensions-image`, else the config's own if it is needed.
+    /// The extensions image, resolved; from `--extensions-image`, else the config's own if it is
+    /// needed.
     pub extensions_image: Option<PinnedRef>,
     /// The administrator's own Containerfile.
     pub containerfile: Option<String>,

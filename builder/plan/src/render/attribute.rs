@@ -8,7 +8,7 @@ use super::Component;
 use mosb_ignition::{Document, Provenance};
 use mosb_types::Finding;
 
-/// The merged config, and who said what of it.
+/// The merged config, and the origin of its values.
 #[derive(Debug)]
 pub(super) struct Attributed<'a> {
     config: &'a Value,

@@ -1,4 +1,5 @@
-//! The Ignition configs of the MachineConfigs: read, resolved, merged, and everything remote embedded.
+//! The Ignition configs of the MachineConfigs: read, resolved, merged, and everything remote
+//! embedded.
 
 use serde_json::Value;
 
@@ -15,7 +16,8 @@ use mosb_types::canonical_json;
 pub(super) struct Merged {
     /// `spec.config` of the rendered config.
     pub config: Value,
-    /// Of what the merged config says, by the numbers of the MachineConfigs; empty unless it was asked for.
+    /// Of what the merged config says, by the numbers of the MachineConfigs; empty unless it was
+    /// asked for.
     pub provenance: Vec<Provenance>,
     /// Of configs that were referred to.
     pub warnings: Vec<Finding>,
@@ -33,7 +35,8 @@ pub(super) struct Read {
 
 /// Reads the configs, and merges them in their order as long as nothing is wrong.
 ///
-/// One after the other: most of what many say is overridden, and not kept a second time until all are read.
+/// One after the other: most of what many say is overridden, and not kept a second time until all
+/// are read.
 pub(super) fn read(
     chosen: &[&Component],
     contents: &Contents,
@@ -64,7 +67,7 @@ pub(super) fn read(
 }
 
 impl Read {
-    /// Follows the references of a config to others, and merges what it comes to.
+    /// Resolves the references of a config to others, and merges the result.
     fn add(&mut self, from: usize, one: &Component, read: ReadDocument, contents: &Contents) {
         match snapshot::configs(read.document, read.spec, contents) {
             Ok(Resolution::Done(resolved)) => {
@@ -99,7 +102,7 @@ pub(super) fn merge(
     }
     let ignition::Merged { document, provenance } = read.merger.finish();
     let merged = document.with_file_defaults();
-    // Who said what is only found out where someone wants to know.
+    // Origins are only recorded if they are requested.
     let attributed = || match explain {
         true => Attributed::new(&merged, chosen, &provenance),
         false => Attributed::new(&merged, chosen, &again(chosen, contents)),

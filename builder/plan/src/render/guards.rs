@@ -4,7 +4,8 @@ use super::{Component, Request};
 use crate::api::{PoolSettings, Selector, labels};
 use mosb_types::Finding;
 
-/// Refuses a ControllerConfig that the cluster is working on, and a pool whose KubeletConfig has no MachineConfig yet.
+/// Rejects a ControllerConfig that the cluster is updating, and a pool whose KubeletConfig has no
+/// MachineConfig yet.
 pub(super) fn check(request: &Request, problems: &mut Vec<Finding>) {
     let controller = request.controller_config.as_ref();
     if let Some(why) = controller.and_then(|config| config.unfinished()) {
@@ -17,7 +18,8 @@ pub(super) fn check(request: &Request, problems: &mut Vec<Finding>) {
     };
     let of_pool = |settings: &&PoolSettings| {
         let wire = settings.spec.machine_config_pool_selector.as_ref();
-        // The cluster takes no selector and an invalid one for nobody's, and an empty one for everybody's.
+        // The cluster takes no selector and an invalid one for nobody's, and an empty one for
+        // everybody's.
         wire.is_some_and(|wire| {
             let empty = wire.match_labels.is_empty() && wire.match_expressions.is_empty();
             empty || Selector::new(wire).is_ok_and(|it| it.matches(&pool.metadata.labels))

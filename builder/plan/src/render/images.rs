@@ -1,4 +1,5 @@
-//! Which OS image and which extensions image: the release's, or the last that an administrator names.
+//! Which OS image and which extensions image: the release's, or the last that an administrator
+//! names.
 
 use super::settings::{Of, Settings};
 use super::{Component, Request, select, settings};
@@ -12,16 +13,16 @@ pub(super) struct Images {
     pub extensions: Decided,
 }
 
-/// An image, and who names it.
+/// An image, and the MachineConfigs that name it.
 #[derive(Debug)]
 pub(super) struct Decided {
-    /// With its digest; empty if nobody names one.
+    /// With its digest; empty if none is named.
     pub image: String,
     /// The field of the MachineConfigs.
     pub field: &'static str,
-    /// What would count if no MachineConfig named one: `--os-image`, or the ControllerConfig's.
+    /// The default if no MachineConfig names one: `--os-image`, or the ControllerConfig's.
     pub base: Option<Base>,
-    /// The MachineConfigs that name one; the last counts.
+    /// The MachineConfigs that name one; the last is used.
     pub said_by: Vec<usize>,
 }
 
@@ -97,7 +98,8 @@ pub(super) fn decide(
         problems.extend(message.map(|text| Finding::new("os-image-stream", text).object(place)));
     } else if images.os_is_overridden()
         && let (Some(last), Some(base)) = (images.os.said_by.last(), &images.os.base)
-        // A pool's first image is the controller's business, and later ones are built on the release's own.
+        // A pool's first image is the controller's business, and later ones are built on the
+        // release's own.
         && !is_component_name(chosen[*last].name())
     {
         let message = format!(
@@ -128,7 +130,7 @@ fn candidates<'a>(request: &Request, settings: &'a Settings) -> (Candidates<'a>,
     )
 }
 
-/// An image that counts and has no digest yet.
+/// An image in use without a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unpinned {
     /// As it was written.
@@ -137,10 +139,10 @@ pub struct Unpinned {
     pub place: String,
 }
 
-/// The images that count and have no digest yet.
+/// The images in use without a digest.
 pub(super) fn unpinned(request: &Request) -> Vec<Unpinned> {
     let chosen = select::select(request).chosen;
-    // What is wrong is told when it is rendered.
+    // Problems are reported when it is rendered.
     let settings = settings::merge(&chosen, &mut Vec::new(), &mut Vec::new());
     let (os, extensions) = candidates(request, &settings);
     let counts = |(field, base, said): Candidates<'_>| {
@@ -155,7 +157,7 @@ pub(super) fn unpinned(request: &Request) -> Vec<Unpinned> {
     images.filter(|one| !is_pinned(&one.image)).collect()
 }
 
-/// Who names the image that counts.
+/// The origin of the image in use.
 fn place(chosen: &[&Component], field: &str, base: Option<&Base>, said: &[Of<String>]) -> String {
     match said.last() {
         Some(last) => chosen[last.from].place(&format!("spec.{field}")),

@@ -1,8 +1,10 @@
-//! The MachineConfigs of a pool become one rendered MachineConfig, static and named by what it says.
+//! The MachineConfigs of a pool become one rendered MachineConfig, static and named by what it
+//! says.
 //!
-//! In come objects as they were read or watched ([`Request`]) and what was fetched for them so far; out comes the rendered
-//! config, or what must be fetched before it can be made ([`Outcome`]). All that is wrong with the inputs is told at once.
-//! The invariant: the same MachineConfigs give the same object, whatever order or files they came in; nothing in it lies elsewhere.
+//! In come the objects ([`Request`]) and the contents that were fetched for them so far; out comes
+//! the rendered config, or the references to fetch first ([`Outcome`]). All problems of the inputs
+//! are reported at once. The invariant: the same MachineConfigs give the same object, in any order
+//! and from any files; it has no remote references.
 //!
 //! # Codes
 //! Those of a problem of [`Error::Invalid`], beside those of [`ignition`](mosb_ignition):
@@ -14,9 +16,9 @@
 //! | `bad-setting`, `unknown-extension`, `kernel-devel`, `image-not-pinned`, `os-image-stream` | of `spec` |
 //! | `not-completed` | a cluster is not through with the ControllerConfig, or with a KubeletConfig of the pool |
 //!
-//! Those of a warning: `unknown-setting`, `os-image-overridden`, `mixed-versions`, `nearly-too-large`, `none-of-its-own`,
-//! `rendered-skipped`.
-//! Of [`unreconcilable`]: `needs-reinstall`.
+//! Those of a warning: `unknown-setting`, `os-image-overridden`, `mixed-versions`,
+//! `nearly-too-large`, `none-of-its-own`, `rendered-skipped`. Of [`unreconcilable`]:
+//! `needs-reinstall`.
 
 mod attribute;
 mod configs;
@@ -53,7 +55,8 @@ pub use outcome::{Outcome, Rendered};
 pub use reconcile::{Update, unreconcilable};
 pub use select::is_rendered_one;
 
-/// The renderer that made a config, for its annotation. A constant: another version of mosb makes the same image.
+/// The renderer that made a config, for its annotation. A constant: another version of mosb makes
+/// the same image.
 pub const RENDERER: &str = "mosb";
 
 /// What is to be rendered.
@@ -71,11 +74,11 @@ pub struct Request {
     pub os_image: Option<String>,
     /// The extensions image, instead of the ControllerConfig's.
     pub extensions_image: Option<String>,
-    /// Images with a tag, as they are written, and what each was found to be: `repo@sha256:…`.
+    /// Images with a tag, as written, and the digest of each: `repo@sha256:…`.
     pub pins: BTreeMap<String, String>,
     /// All MachineConfigs that are known, in any order.
     pub configs: Vec<Component>,
-    /// Whether [`Rendered::explanation`] is wanted.
+    /// Whether to fill [`Rendered::explanation`].
     pub explain: bool,
 }
 
@@ -117,12 +120,13 @@ impl Component {
     }
 }
 
-/// Renders the pool's MachineConfigs with what was fetched so far.
+/// Renders the pool's MachineConfigs with the contents that were fetched so far.
 ///
-/// Call it again with more [`Contents`] as long as it needs something; it looks nothing up by itself.
+/// Call it again with more [`Contents`] as long as it needs something; it looks nothing up by
+/// itself.
 ///
 /// # Errors
-/// All that is wrong with the inputs, also what only is when they are merged.
+/// All problems of the inputs, also those of the merged config.
 pub fn render(request: &Request, contents: &Contents) -> Result<Outcome, Error> {
     let pool = &request.pool;
     let selected = select::select(request);
@@ -175,7 +179,8 @@ pub fn render(request: &Request, contents: &Contents) -> Result<Outcome, Error> 
     Ok(Outcome::Rendered(Box::new(Rendered { config, object, warnings, explanation })))
 }
 
-/// Images with a tag that decide something: what a caller may pin, and hand in as [`Request::pins`].
+/// Images with a tag that decide something: what a caller may pin, and hand in as
+/// [`Request::pins`].
 pub fn unpinned(request: &Request) -> Vec<Unpinned> {
     images::unpinned(request)
 }

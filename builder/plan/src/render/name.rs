@@ -1,4 +1,4 @@
-//! The name of a rendered config, by what it says.
+//! The name of a rendered config, from its content.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -6,7 +6,8 @@ use sha2::{Digest as _, Sha256};
 use crate::api::{NameError, PoolName, RenderedName};
 use mosb_types::canonical_json;
 
-/// `rendered-<pool>-<hex>`, where the hex is the first half of the SHA-256 of the spec's canonical JSON (RFC 8785).
+/// `rendered-<pool>-<hex>`, where the hex is the first half of the SHA-256 of the spec's canonical
+/// JSON (RFC 8785).
 ///
 /// # Errors
 /// The pool's name is too long.

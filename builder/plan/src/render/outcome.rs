@@ -7,7 +7,7 @@ use crate::api::RenderedConfig;
 use mosb_ignition::snapshot::Reference;
 use mosb_types::Finding;
 
-/// A rendered config, or what is missing for it.
+/// A rendered config, or the references that it needs.
 #[derive(Debug)]
 pub enum Outcome {
     /// It is done.

@@ -9,7 +9,8 @@ use crate::api::RenderedConfig;
 use mosb_ignition::{self as ignition, Document};
 use mosb_types::Finding;
 
-/// Lists of objects by what their entries are found by, whether an entry may go, and whether an image brings them.
+/// Lists of objects by what their entries are found by, whether an entry may go, and whether an
+/// image brings them.
 const LISTS: [(&str, &str, &str, bool, bool); 7] = [
     ("/passwd/groups", "passwd.groups", "name", false, false),
     ("/storage/disks", "storage.disks", "device", false, false),
@@ -25,7 +26,8 @@ const LISTS: [(&str, &str, &str, bool, bool); 7] = [
 pub enum Update {
     /// A daemon changes what differs.
     Daemon,
-    /// They boot an image that holds all of it: directories, links, and files that are appended to come with it.
+    /// They boot an image that holds all of it: directories, links, and files that are appended to
+    /// come with it.
     Image,
 }
 
@@ -36,7 +38,8 @@ const OF_CORE: [&str; 2] = ["sshAuthorizedKeys", "passwordHash"];
 /// The file by which an administrator tells a node's daemon to apply a config whatever it finds.
 const FORCE: &str = "/run/machine-config-daemon-force";
 
-/// What nodes of config `old` can't take of `new` without being installed anew: `object` is the field.
+/// What nodes of config `old` can't take of `new` without being installed anew: `object` is the
+/// field.
 ///
 /// # Errors
 /// The old config has no Ignition config that can be read.

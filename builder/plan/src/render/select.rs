@@ -1,4 +1,4 @@
-//! Which MachineConfigs are the pool's.
+//! Selects the MachineConfigs of the pool.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use mosb_types::Finding;
 /// The pool of the control plane.
 const MASTER: &str = "master";
 
-/// What was selected.
+/// The selection.
 #[derive(Debug)]
 pub(super) struct Selected<'a> {
     /// In the order in which they are merged.
@@ -18,7 +18,7 @@ pub(super) struct Selected<'a> {
     pub notices: Vec<Finding>,
 }
 
-/// Judges all inputs by their metadata, and takes those of the pool.
+/// Checks the metadata of all inputs, and selects those of the pool.
 pub(super) fn select(request: &Request) -> Selected<'_> {
     let mut problems = Vec::new();
     let (rendered, configs): (Vec<_>, Vec<_>) =
@@ -26,7 +26,7 @@ pub(super) fn select(request: &Request) -> Selected<'_> {
     check_names(&configs, &mut problems);
     let chosen = match selector(request) {
         Ok(selector) => {
-            // One without a role is refused, and whatever else is wrong with it is told at once.
+            // One without a role is rejected; it is selected so that all its problems are reported.
             let is_wanted = |one: &&Component| {
                 one.role().is_none() || selector.matches(&one.config.metadata.labels)
             };
@@ -46,7 +46,8 @@ pub(super) fn select(request: &Request) -> Selected<'_> {
     Selected { chosen, problems, notices: skipped(&rendered).into_iter().chain(lonely).collect() }
 }
 
-/// Made by a renderer, of a cluster or of ours. Nobody who names one by hand would leave out its role.
+/// Whether a renderer made it, the cluster's or ours. A MachineConfig of an administrator has a
+/// role.
 fn is_rendered(one: &Component) -> bool {
     let metadata = &one.config.metadata;
     let owners = metadata.owner_references.iter();
@@ -54,7 +55,8 @@ fn is_rendered(one: &Component) -> bool {
     is_rendered_one(&metadata.name, kinds, one.role())
 }
 
-/// Whether a MachineConfig of this name, with owners of these kinds and this role, was made by a renderer.
+/// Whether a MachineConfig of this name, with owners of these kinds and this role, was made by a
+/// renderer.
 pub fn is_rendered_one<'a>(
     name: &str,
     mut owners: impl Iterator<Item = &'a str>,
@@ -73,7 +75,7 @@ fn skipped(rendered: &[&Component]) -> Option<Finding> {
     Some(Finding::new("rendered-skipped", message).object(first.place("")))
 }
 
-/// A name that nobody uses gives a config too, of what all pools get.
+/// A misspelt pool would get a config, too: that of all pools.
 fn none_of_its_own(request: &Request, chosen: &[&Component]) -> Option<Finding> {
     let pool = request.pool.as_str();
     let is_known =

@@ -11,7 +11,7 @@ pub(super) struct Of<T> {
     pub from: usize,
 }
 
-/// What all MachineConfigs say, in their order.
+/// The settings of all MachineConfigs, in their order.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     /// Only those of administrators: generated ones name no image of their own.
@@ -27,7 +27,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// The last that wants another kernel counts.
+    /// The last one with another kernel is used.
     pub fn kernel_type(&self) -> KernelType {
         let last = self.kernel_types.last();
         last.map_or(KernelType::Default, |said| said.value)

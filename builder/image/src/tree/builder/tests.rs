@@ -1,4 +1,5 @@
-//! Layers are written as lines: `d path`, `f path`, `l path target`, `h path to`, `w path` (whiteout), `o path` (opaque).
+//! Layers are written as lines: `d path`, `f path`, `l path target`, `h path to`, `w path`
+//! (whiteout), `o path` (opaque).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -176,7 +177,8 @@ fn a_path_is_resolved_once_a_directory_and_not_once_an_entry() {
     layer.extend((0..1000).flat_map(|n| [format!("f way/a{n}"), format!("h b{n} way/a{n}")]));
     let mut builder = Builder::default();
     builder.apply(&delta(&layer)).unwrap();
-    // The way there once for entries and once for what hard links name, and a few steps for each other path.
+    // The way there once for entries and once for what hard links name, and a few steps for each
+    // other path.
     let once = (first.split('/').count() + last.split('/').count()) as u64;
     let steps = builder.steps.get();
     assert!((2 * once..2 * once + 5000).contains(&steps), "{steps} for {once}");
@@ -212,8 +214,9 @@ fn links_that_units_are_looked_up_through_are_counted_too() {
 
 #[test]
 fn each_limit_is_four_times_what_the_largest_base_of_the_benchmark_has() {
-    // The shape `BIG` of tests/bench/base.rs: 40 layers of 125 directories, with a link and nine files each; a file is an object of the
-    // ostree repository and a hard link to it. 4.27 GB unpacked, with a header and padding for each entry.
+    // The shape `BIG` of tests/bench/base.rs: 40 layers of 125 directories, with a link and nine
+    // files each; a file is an object of the ostree repository and a hard link to it. 4.27 GB
+    // unpacked, with a header and padding for each entry.
     let mut builder = Builder::default();
     let (mut entries, mut path_bytes) = (0, 0);
     for layer in 0..40 {

@@ -1,4 +1,4 @@
-//! Ways through the tree: along the links of the layer that is laid onto it, and no others.
+//! Resolves paths in the tree: follows the links of the layer that is being added, and no others.
 
 use super::super::Kind;
 use super::super::symlink::{self, PathWalker, split};
@@ -7,7 +7,7 @@ use crate::layer::EntryError;
 use crate::tree::node_id::{NodeId, ROOT};
 
 impl Builder {
-    /// The directory of a path, made where it is missing, and the last component.
+    /// The directory of a path, created if it is missing, and the last component.
     pub(super) fn parent<'p>(
         &mut self,
         layer: u16,
@@ -22,7 +22,7 @@ impl Builder {
         Ok((node, name))
     }
 
-    /// What stands at the path that a hard link names, links of all layers followed.
+    /// The node at the path that a hard link names; links of all layers are followed.
     pub(super) fn find_target(&mut self, path: &[u8]) -> Option<NodeId> {
         let (above, name) = split(path);
         if path.is_empty() {
@@ -77,7 +77,7 @@ impl Builder {
         Ok(way.here())
     }
 
-    /// What stands at a path, links on the way followed: those of one layer, or all.
+    /// The node at a path; links on the way are followed, those of one layer or all.
     pub(in crate::tree) fn find(&self, path: &[u8], links_of: Option<u16>) -> Option<NodeId> {
         if path.is_empty() {
             return Some(ROOT);

@@ -1,4 +1,4 @@
-//! Writing the bytes of a base tree.
+//! Writes the bytes of a base tree.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub(in crate::tree) struct Writer {
     known_data: HashMap<Box<[u8]>, u32>,
 }
 
-/// What a node is besides its owner and mode.
+/// A node's type with its fields.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::tree) enum Value<'a> {
     Directory { first: u32, count: u32 },
@@ -88,7 +88,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Where these bytes are in the data; equal names and targets are there once.
+    /// The position of these bytes in the data, which has equal names and targets only once.
     fn intern(&mut self, bytes: &[u8]) -> Result<u32, EntryError> {
         if let Some(at) = self.known_data.get(bytes) {
             return Ok(*at);

@@ -1,6 +1,7 @@
 //! Which annotations the settings may give to build pods.
 
-/// What mosb knows of annotations beside words without a domain, and that no container runtime or plugin of a node acts upon.
+/// What mosb knows of annotations beside words without a domain, and that no container runtime or
+/// plugin of a node acts upon.
 const HARMLESS: [&str; 14] = [
     "cluster-autoscaler.kubernetes.io/safe-to-evict",
     "consul.hashicorp.com/connect-inject",
@@ -20,9 +21,10 @@ const HARMLESS: [&str; 14] = [
 
 /// Whether the settings may give build pods an annotation of this key.
 ///
-/// A runtime takes devices, cgroup properties, seccomp and AppArmor profiles, and whole hypervisor configurations from annotations
-/// (`io.kubernetes.cri-o.*`, `run.oci.*`, `org.systemd.property.*`, `cdi.k8s.io/*`, `io.katacontainers.*`), and every plugin of
-/// a node may bring more: that list has no end, so what is not known is refused. All of them have a domain; a plain word has none.
+/// A runtime takes devices, cgroup properties, seccomp and AppArmor profiles, and whole hypervisor
+/// configurations from annotations (`io.kubernetes.cri-o.*`, `run.oci.*`, `org.systemd.property.*`,
+/// `cdi.k8s.io/*`, `io.katacontainers.*`), and every plugin of a node may bring more: that list has
+/// no end, so what is not known is refused. All of them have a domain; a plain word has none.
 pub(super) fn is_harmless(key: &str) -> bool {
     !key.contains(['/', '.']) || HARMLESS.contains(&key)
 }

@@ -26,8 +26,9 @@ pub struct ClusterObjects<'a> {
 }
 
 impl ClusterSettings {
-    /// The settings with what the cluster's objects say: each field that they have wins, and mirrors all together. What can't be
-    /// read in them is told and left out, as one odd object must not stop every build.
+    /// The settings with what the cluster's objects say: each field that they have wins, and
+    /// mirrors all together. What can't be read in them is told and left out, as one odd object
+    /// must not stop every build.
     #[must_use]
     pub fn merged(mut self, cluster: &ClusterObjects<'_>) -> (Self, Vec<Finding>) {
         let mut findings = Vec::new();

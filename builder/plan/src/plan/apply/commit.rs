@@ -1,4 +1,4 @@
-//! The config's own object in the image, and what a container commit takes away again.
+//! The config's own object in the image, and the files that a container commit removes.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use mosb_image::path::TreePath;
 use mosb_image::tree::Kind;
 use mosb_types::Finding;
 
-/// Where the machine-config-daemon reads what the machine was made of.
+/// The file from which the machine-config-daemon reads the machine's current config.
 pub const CURRENT_CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
 
 /// What `ostree container commit` empties (ostree-ext, `commit`).
@@ -22,7 +22,8 @@ impl Applier<'_> {
         self.write(CURRENT_CONFIG, at, content, 0o600)
     }
 
-    /// Takes away what is in directories that a commit empties, the base's own too, and names it.
+    /// Removes the entries of directories that a commit empties, also those of the base, and
+    /// returns their names.
     pub(super) fn commit(&mut self) -> Vec<Finding> {
         let mut left_out = Vec::new();
         let mut leaves_out = |path: &TreePath, of_the_base: &str, emptied: &str| {

@@ -1,4 +1,5 @@
-//! `storage.directories`, `storage.files` and `storage.links`, in Ignition's order and with its rules.
+//! `storage.directories`, `storage.files` and `storage.links`, in Ignition's order and with its
+//! rules.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +68,8 @@ impl Applier<'_> {
             }
             entries.push((at, entry));
         }
-        // From the shallowest to the deepest; hard links come last, so that they may lead to something deeper.
+        // From the shallowest to the deepest; hard links come last, so that they may lead to
+        // something deeper.
         entries.sort_by_key(|(at, entry)| {
             (entry.is_hard_link(), if entry.is_hard_link() { 0 } else { at.components().count() })
         });
@@ -153,7 +155,8 @@ impl Applier<'_> {
     ) -> Result<(), ApplyError> {
         let (uid, gid) =
             self.owners(&file.path, &file.user, &file.group, (found.meta.uid, found.meta.gid))?;
-        // Even the same owner set again takes away the bits that give somebody else's rights (chown(2)).
+        // Even the same owner set again takes away the bits that give somebody else's rights
+        // (chown(2)).
         let stripped = if found.meta.mode & 0o010 != 0 { 0o6000 } else { 0o4000 };
         let meta = Meta { mode: file.mode.unwrap_or(found.meta.mode & !stripped), uid, gid };
         if file.append.is_empty() && meta == found.meta {
@@ -214,7 +217,7 @@ impl Applier<'_> {
             };
         }
         let real = self.place(at).map_err(|stop| stop.of(path))?;
-        // Unsaid owners are those of what the link leads to, if that is there at this moment.
+        // Owners that are not set are those of the link's target, if it exists at this moment.
         let parent = real.parent().unwrap_or_default();
         let leads = if link.target.starts_with('/') {
             link.target.clone()
@@ -245,7 +248,8 @@ impl Applier<'_> {
             if here == target {
                 return Ok(());
             }
-            // Whether two names of the base are one file isn't known here; if it isn't, Ignition refuses.
+            // Whether two names of the base are one file isn't known here; if it isn't, Ignition
+            // refuses.
             self.reasons.push(Reason::HardLinkToBase(path.clone()));
             return Ok(());
         }
@@ -265,7 +269,8 @@ impl Applier<'_> {
     }
 }
 
-/// A link's target without `.`, empty components and what `..` takes back, to compare two spellings of one target.
+/// A link's target without `.`, `..` and empty components, to compare two spellings
+/// of one target.
 fn clean_text(target: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let rooted = target.starts_with('/');

@@ -1,10 +1,11 @@
 //! What the real tools would write onto the base, decided without running them
 //! (`docs/direct-build.md`, What is in the image).
 //!
-//! In come the base's tree and the checked config; out come the [`Overlay`] with every change, and what only running the tools
-//! can decide. The order is Ignition's: directories, files and links from the shallowest to the deepest, hard links, units;
-//! then the `[Install]` links of `systemctl preset`, the config itself, and what a container commit removes.
-//! Observed of: `ignition-apply --ignore-unsupported` 2.26 with root `/` in a chroot of the base.
+//! In come the base's tree and the checked config; out come the [`Overlay`] with every change, and
+//! what only running the tools can decide. The order is Ignition's: directories, files and links
+//! from the shallowest to the deepest, hard links, units; then the `[Install]` links of `systemctl
+//! preset`, the config itself, and what a container commit removes. Observed of: `ignition-apply
+//! --ignore-unsupported` 2.26 with root `/` in a chroot of the base.
 
 mod commit;
 mod entries;
@@ -35,7 +36,7 @@ pub(super) struct Applied<'a> {
     pub reasons: Vec<Reason>,
     /// What would be written and is not in the image, and why.
     pub left_out: Vec<Finding>,
-    /// What the reader should know about what was decided.
+    /// Notes about the decisions, for the reader.
     pub warnings: Vec<Finding>,
 }
 
@@ -45,7 +46,7 @@ pub(super) struct Applied<'a> {
 #[diagnostic(code = "conflicts-with-base", class = InvalidInput)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// Something stands in the way.
+    /// Something is in the way.
     #[error(
         "{}: {found} is there in the base already; set overwrite: true to replace it, or take it out of the config",
         escape_control(path)
@@ -153,7 +154,8 @@ const TOTAL_LIMIT: u64 = 256 * 1024 * 1024;
 
 /// Applies a config and the config's own object to a base.
 ///
-/// `current_config` is what `/etc/machine-config-daemon/currentconfig` holds; `commits` says whether a container commit follows.
+/// `current_config` is what `/etc/machine-config-daemon/currentconfig` holds; `commits` says
+/// whether a container commit follows.
 pub(super) fn apply<'a>(
     base: &'a BaseTree,
     config: Option<&Config>,
@@ -187,8 +189,8 @@ struct Applier<'a> {
 }
 
 impl Applier<'_> {
-    /// Mode and owner of something that root makes in a directory: its group and, for a directory, its set-gid bit
-    /// are the directory's where that has the bit.
+    /// Mode and owner of something that root makes in a directory: its group and, for a directory,
+    /// its set-gid bit are the directory's where that has the bit.
     fn inherit_ownership(&self, parent: &TreePath, mode: u32, directory: bool) -> Meta {
         let inherits = self.tree.get(parent).filter(|found| found.meta.mode & 0o2000 != 0);
         match inherits {
@@ -201,7 +203,8 @@ impl Applier<'_> {
         }
     }
 
-    /// Refuses names that a layer can't hold (OCI image spec, layer, whiteouts): what `[Install]` names may have one.
+    /// Refuses names that a layer can't hold (OCI image spec, layer, whiteouts): what `[Install]`
+    /// names may have one.
     fn no_whiteouts(&self) -> Result<(), ApplyError> {
         let mut puts = self.tree.puts().map(|(path, _)| path);
         match puts.find(|path| path.name().starts_with(".wh.")) {
@@ -210,7 +213,8 @@ impl Applier<'_> {
         }
     }
 
-    /// Writes a file whole, as a rename of a temporary file does: what is there goes, and a directory is in the way.
+    /// Replaces a file, as a rename of a temporary file does: the existing node is removed, and a
+    /// directory is in the way.
     fn write(
         &mut self,
         path: &str,

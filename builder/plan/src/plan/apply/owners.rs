@@ -5,12 +5,13 @@ use mosb_ignition::Owner;
 use mosb_image::overlay::Content;
 use mosb_image::path::TreePath;
 
-/// Where names are, in the order they are asked: the second ones are those of `nss-altfiles`, as CoreOS has them.
+/// Where names are, in the order they are asked: the second ones are those of `nss-altfiles`, as
+/// CoreOS has them.
 const USERS: [&str; 2] = ["/etc/passwd", "/usr/lib/passwd"];
 const GROUPS: [&str; 2] = ["/etc/group", "/usr/lib/group"];
 
 impl Applier<'_> {
-    /// The numbers of an owner; unsaid is what is there.
+    /// The numbers of an owner; the current ones where the config sets none.
     pub(super) fn owners(
         &self,
         path: &str,
@@ -25,14 +26,14 @@ impl Applier<'_> {
             name: name.to_owned(),
         };
         let uid = match user {
-            Owner::Unsaid => there.0,
+            Owner::Unset => there.0,
             Owner::Id(id) => *id,
             Owner::Name(name) => {
                 self.look_up(&USERS, name).ok_or_else(|| unknown("user", "passwd", name))?
             }
         };
         let gid = match group {
-            Owner::Unsaid => there.1,
+            Owner::Unset => there.1,
             Owner::Id(id) => *id,
             Owner::Name(name) => {
                 self.look_up(&GROUPS, name).ok_or_else(|| unknown("group", "group", name))?

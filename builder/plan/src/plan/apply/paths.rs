@@ -1,4 +1,5 @@
-//! Walking paths as the kernel does in a chroot of the base, and as Ignition does before anything is made.
+//! Walking paths as the kernel does in a chroot of the base, and as Ignition does before anything
+//! is made.
 
 use super::{Applier, ApplyError};
 use mosb_image::overlay::{Node, Overlay};
@@ -47,7 +48,7 @@ pub(super) fn real(tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, P
             continue;
         };
         let Some(found) = tree.get(&next) else {
-            // What follows a missing component can't exist either, whatever it is.
+            // Nothing can exist below a missing component.
             return Ok(None);
         };
         match (found.kind, found.target) {
@@ -86,8 +87,8 @@ fn clean(path: &str) -> TreePath {
     at
 }
 
-/// Where Ignition puts an entry: each parent that is a link is replaced by where that one link points, the last component is
-/// never followed. Links behind links are left for the kernel.
+/// Where Ignition puts an entry: each parent that is a link is replaced by where that one link
+/// points, the last component is never followed. Links behind links are left for the kernel.
 pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, PathError> {
     let whole = clean(path);
     let Some(parent) = whole.parent() else {
@@ -123,7 +124,8 @@ pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, Path
     Ok(at.join(whole.name()).unwrap_or(at))
 }
 
-/// The path with its parents' links followed and the last component as it is; `None` if a parent isn't there.
+/// The path with its parents' links followed and the last component as it is; `None` if a parent
+/// isn't there.
 pub(super) fn exact(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<TreePath>, PathError> {
     let Some(parent) = path.parent() else {
         return Ok(Some(path.clone()));
@@ -139,7 +141,8 @@ pub(super) fn exact(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<TreePa
 }
 
 impl Applier<'_> {
-    /// Makes a directory with all above it, as `mkdir -p` of root does, and says where it really is.
+    /// Makes a directory with all above it, as `mkdir -p` of root does, and says where it really
+    /// is.
     pub(super) fn mkdir_all(&mut self, path: &TreePath) -> Result<TreePath, PathError> {
         if let Some(real) = real(&self.tree, &path.to_string())? {
             return match self.tree.get(&real) {

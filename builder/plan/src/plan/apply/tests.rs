@@ -1,4 +1,5 @@
-//! A table of configs on one small base. The real Ignition is the judge in `tests/`; here stands what it was seen to do.
+//! A table of configs on one small base. The real Ignition is the judge in `tests/`; here stands
+//! what it was seen to do.
 
 use serde_json::{Value, json};
 

@@ -104,10 +104,12 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// Adds a line to the preset file. A unit is only disabled if it is enabled at this moment, and then loses its links first.
+    /// Adds a line to the preset file. A unit is only disabled if it is enabled at this moment, and
+    /// then loses its links first.
     fn preset_line(&mut self, preset: &Preset) -> Result<(), ApplyError> {
         if !preset.enabled {
-            // Instances are asked about as the one word they are in the line, which is what Ignition does.
+            // Instances are asked about as the one word they are in the line, which is what
+            // Ignition does.
             let disabled = systemd::is_enabled(&self.tree, &preset.what).and_then(|state| {
                 match state.is_success() {
                     true => systemd::disable(&mut self.tree, &preset.what).map(|()| true),

@@ -1,4 +1,4 @@
-//! One side of a comparison: what a config says, each thing by its name.
+//! One side of a comparison: the things in a config, by name.
 
 use std::collections::BTreeMap;
 
@@ -130,7 +130,7 @@ impl<'a> Side<'a> {
             .collect()
     }
 
-    /// The settings whose values may be told, by field.
+    /// The settings whose values may be shown, by field.
     pub(super) fn settings(&self) -> BTreeMap<&'static str, String> {
         let config = self.config;
         let list = |items: &[String], between| (!items.is_empty()).then(|| items.join(between));
@@ -150,7 +150,8 @@ impl<'a> Side<'a> {
         .collect()
     }
 
-    /// What else the config holds, by field: users, disks, what mosb doesn't know. Their values are not told.
+    /// The other parts of the config, by field: users, disks, unknown fields. Their values are not
+    /// shown.
     pub(super) fn rest(&self) -> BTreeMap<String, &Value> {
         let mut rest = BTreeMap::new();
         let object = self.config.as_value();
@@ -208,7 +209,7 @@ fn octal(mode: u32) -> String {
 
 fn owner(owner: &Owner) -> Option<String> {
     match owner {
-        Owner::Unsaid => None,
+        Owner::Unset => None,
         Owner::Id(id) => Some(id.to_string()),
         Owner::Name(name) => Some(name.clone()),
     }

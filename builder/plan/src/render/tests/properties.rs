@@ -106,7 +106,8 @@ fn everything() -> Value {
     rendered(&request("infra", vec![config("a", "infra", spec)])).object["spec"].take()
 }
 
-/// The value with each of its scalars made another one, and with each entry of its lists left out; by where that was.
+/// The value with each of its scalars made another one, and with each entry of its lists left out;
+/// by where that was.
 fn changes(value: &Value) -> Vec<(String, Value)> {
     let within = |key: String, inner: &Value, put: &dyn Fn(Value) -> Value| {
         let changes = changes(inner).into_iter();
