@@ -290,7 +290,7 @@ fn of_two_controllers_one_acts() {
     let mut cluster = Cluster::new("lease");
     let says = |controller: &Daemon, what: &str| controller.said().contains(what).then_some(());
     cluster.start();
-    let acts = "this controller acts now";
+    let acts = "the lease is held; reconciling";
     wait("the first to act", SOON, || cluster.log().contains(acts).then_some(()));
     let second = cluster.another_controller();
     wait("the second to wait", SOON, || says(&second, "; waiting"));

@@ -13,7 +13,7 @@ use mosb_tests::{ApiFault, Daemon, Write, run, wait};
 /// A restart of a machine takes longer, and a lease lasts longer.
 const AWAY: Duration = Duration::from_secs(5);
 const STORIES: &[&str] = &["first build", "superseding"];
-const ACTS: &str = "this controller acts now";
+const ACTS: &str = "the lease is held; reconciling";
 
 /// Each kind of write that these stories have with Jobs, or with Pods, once: by turns in one and in another. As many as a
 /// controller does at once, so that none of them is given up while it stands.

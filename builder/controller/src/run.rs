@@ -141,7 +141,7 @@ pub async fn run(
         held = lease.acquire() => held?,
         () = &mut stop => return Ok(()),
     }
-    tracing::info!("this controller acts now, in namespace {}", options.namespaces.own);
+    tracing::info!("the lease is held; reconciling in namespace {}", options.namespaces.own);
     metrics.leader(true);
     let (stopping, stopped) = watch::channel(false);
     let namespace = options.namespaces.own.clone();

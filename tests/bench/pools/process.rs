@@ -26,7 +26,7 @@ impl Controller {
             .arg(site.node.kubeconfig_of(user))
             .env_clear()
             .env("PATH", "/usr/bin:/bin");
-        let acts = |line: &str| line.contains("this controller acts now").then_some(());
+        let acts = |line: &str| line.contains("the lease is held; reconciling").then_some(());
         let (daemon, ()) = Daemon::start(command, acts);
         Self { daemon }
     }

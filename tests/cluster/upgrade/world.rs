@@ -130,7 +130,7 @@ impl World {
             .arg(self.node.kubeconfig())
             .env_clear()
             .env("PATH", "/usr/bin:/bin");
-        let acts = |line: &str| line.contains("this controller acts now").then_some(());
+        let acts = |line: &str| line.contains("the lease is held; reconciling").then_some(());
         self.controller = Some(Daemon::start(command, acts).0);
     }
 
