@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use mosb_build::JobMethod;
+use mosb_controller::kinds::Kind;
 use mosb_controller::metrics::Metrics;
-use mosb_controller::{Action, Snapshot};
+use mosb_controller::{Action, Attempt, NewObject, NewStatus, Snapshot, Target};
 use mosb_plan::api::MachineOsBuild;
 use serde_json::{Value, json};
 
@@ -70,20 +71,18 @@ fn everything() -> Metrics {
     };
     let metrics = Metrics::default();
     let steps = [
-        Action::CreateBuild { build: Box::new(new) },
-        Action::CreateWorkload {
-            builder: mosb_plan::api::ImageBuilderType::Job,
+        Action::Create(NewObject::MachineOsBuild(Box::new(new))),
+        Action::CreateWorkload(Attempt {
             build: "worker-b".to_owned(),
             build_uid: "b".to_owned(),
-            attempt: 2,
+            number: 2,
+            builder: mosb_plan::api::ImageBuilderType::Job,
             method: JobMethod::Direct,
-        },
-        Action::WriteBuildStatus {
-            name: "worker-b".to_owned(),
-            uid: "b".to_owned(),
-            resource_version: String::new(),
-            status: Box::new(ended.status.clone()),
-        },
+        }),
+        Action::ReplaceStatus(
+            Target::of(Kind::MachineOsBuild, &ended.metadata),
+            NewStatus::MachineOsBuild(Box::new(ended.status.clone())),
+        ),
     ];
     metrics.record_actions(&world, &steps);
     world.builds = vec![ended];

@@ -143,16 +143,8 @@ impl Reconciler for ConfigReconciler {
         snapshot: &Snapshot,
         pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
-        let makes_workloads = |action: &Action| {
-            matches!(
-                action,
-                Action::CreateBuild { .. }
-                    | Action::CreateWorkload { .. }
-                    | Action::CreateInputs { .. }
-            )
-        };
         // Credentials are cached only while workloads are created.
-        let keep = pass.plan.clone().filter(|_| actions.iter().any(makes_workloads));
+        let keep = pass.plan.clone().filter(|_| actions.iter().any(Action::makes_workloads));
         let cached = self.plans.replace(&snapshot.name, keep);
         pass.plan = pass.plan.take().or(cached);
         pass.config.clone_from(&snapshot.name);

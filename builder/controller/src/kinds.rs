@@ -1,9 +1,12 @@
-//! The resource kinds that no library has a type for.
+//! The resource kinds that mosb reads without a library's type, and those that it writes.
+
+use std::fmt;
 
 use kube::core::ApiResource;
 
 /// The API group of machine configuration.
 pub const GROUP: &str = "machineconfiguration.openshift.io";
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// A resource kind: group, version, plural.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,11 +27,21 @@ pub enum Kind {
     ImageContentSourcePolicy,
     /// `Image` of OpenShift's configuration: which registries may be used.
     ImageConfig,
+    Job,
+    Pod,
+    /// `Build` of OpenShift's API.
+    OpenShiftBuild,
+    ConfigMap,
+    Secret,
+    ServiceAccount,
+    Role,
+    RoleBinding,
 }
 
 impl Kind {
-    pub fn resource(self) -> ApiResource {
-        let (group, version, kind, plural) = match self {
+    /// Group, version, name and plural.
+    fn names(self) -> (&'static str, &'static str, &'static str, &'static str) {
+        match self {
             Self::MachineOsConfig => (GROUP, "v1", "MachineOSConfig", "machineosconfigs"),
             Self::MachineOsBuild => (GROUP, "v1", "MachineOSBuild", "machineosbuilds"),
             Self::MachineConfigPool => (GROUP, "v1", "MachineConfigPool", "machineconfigpools"),
@@ -51,14 +64,65 @@ impl Kind {
                 "ImageContentSourcePolicy",
                 "imagecontentsourcepolicies",
             ),
-        };
+            Self::Job => ("batch", "v1", "Job", "jobs"),
+            Self::Pod => ("", "v1", "Pod", "pods"),
+            Self::OpenShiftBuild => ("build.openshift.io", "v1", "Build", "builds"),
+            Self::ConfigMap => ("", "v1", "ConfigMap", "configmaps"),
+            Self::Secret => ("", "v1", "Secret", "secrets"),
+            Self::ServiceAccount => ("", "v1", "ServiceAccount", "serviceaccounts"),
+            Self::Role => (RBAC, "v1", "Role", "roles"),
+            Self::RoleBinding => (RBAC, "v1", "RoleBinding", "rolebindings"),
+        }
+    }
+
+    pub fn resource(self) -> ApiResource {
+        let (group, version, kind, plural) = self.names();
         ApiResource {
             group: group.to_owned(),
             version: version.to_owned(),
-            api_version: format!("{group}/{version}"),
+            api_version: if group.is_empty() {
+                version.to_owned()
+            } else {
+                format!("{group}/{version}")
+            },
             kind: kind.to_owned(),
             plural: plural.to_owned(),
         }
+    }
+
+    /// As the API spells it.
+    pub fn as_str(self) -> &'static str {
+        self.names().2
+    }
+
+    /// Whether its objects are in a namespace.
+    pub fn is_namespaced(self) -> bool {
+        match self {
+            Self::MachineOsConfig
+            | Self::MachineOsBuild
+            | Self::MachineConfigPool
+            | Self::MachineConfig
+            | Self::ControllerConfig
+            | Self::KubeletConfig
+            | Self::ContainerRuntimeConfig
+            | Self::ImageDigestMirrorSet
+            | Self::ImageTagMirrorSet
+            | Self::ImageContentSourcePolicy
+            | Self::ImageConfig => false,
+            Self::Job
+            | Self::Pod
+            | Self::OpenShiftBuild
+            | Self::ConfigMap
+            | Self::Secret
+            | Self::ServiceAccount
+            | Self::Role
+            | Self::RoleBinding => true,
+        }
+    }
+
+    /// Whether it is Kubernetes' own, for which the API server has strategic merge patches.
+    pub fn is_built_in(self) -> bool {
+        !self.names().0.ends_with(".openshift.io")
     }
 
     /// Whether clusters without it are supported.
@@ -67,14 +131,29 @@ impl Kind {
             Self::MachineOsConfig
             | Self::MachineOsBuild
             | Self::MachineConfigPool
-            | Self::MachineConfig => false,
+            | Self::MachineConfig
+            | Self::Job
+            | Self::Pod
+            | Self::ConfigMap
+            | Self::Secret
+            | Self::ServiceAccount
+            | Self::Role
+            | Self::RoleBinding => false,
             Self::ControllerConfig
             | Self::KubeletConfig
             | Self::ContainerRuntimeConfig
             | Self::ImageDigestMirrorSet
             | Self::ImageTagMirrorSet
             | Self::ImageContentSourcePolicy
-            | Self::ImageConfig => true,
+            | Self::ImageConfig
+            | Self::OpenShiftBuild => true,
         }
+    }
+}
+
+/// As messages name it: `machineosbuild`.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.as_str().to_lowercase())
     }
 }

@@ -50,11 +50,12 @@ mod running_writes;
 pub mod sidecar;
 mod snapshot;
 pub mod status;
+mod target;
 mod view;
 pub mod watch;
 pub mod workload;
 
-pub use action::{Action, Annotate, Decision};
+pub use action::{Action, Attempt, Decision, NewObject, NewStatus, Patch};
 pub use cluster_cache::ClusterCache;
 pub use connect::{connect, installed_in, own_image};
 pub use decide::decide;
@@ -72,6 +73,7 @@ pub use snapshot::{
     BuildNodes, Cluster, EarlierProblem, LabelOptIn, SeenComponent, SeenInput, SeenWorkload,
     Snapshot, Support,
 };
+pub use target::Target;
 pub use view::{PoolPhase, PoolView, pool_views, request_rebuild};
 
 /// The field manager of all writes.

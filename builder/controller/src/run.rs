@@ -126,12 +126,15 @@ pub async fn run(
         builder_image: options.builder_image.clone(),
         security_context_constraints: options.security_context_constraints,
     };
-    let configs =
-        ConfigReconciler::new(resolver.clone(), executor, Arc::clone(&metrics), Arc::clone(&facts));
+    let configs = ConfigReconciler::new(
+        resolver.clone(),
+        executor.clone(),
+        Arc::clone(&metrics),
+        Arc::clone(&facts),
+    );
     let mut controllers: Vec<Arc<dyn Controller>> = vec![Driver::new(configs, &cache, &active)];
     if options.render {
-        let renderer = Renderer::new(resolver, lease.clone(), options.identity.clone());
-        controllers.push(Driver::new(renderer, &cache, &active));
+        controllers.push(Driver::new(Renderer::new(resolver, executor), &cache, &active));
     }
     let controllers: Controllers = controllers.into();
     let dispatching = (Arc::clone(&cache), Arc::clone(&controllers));

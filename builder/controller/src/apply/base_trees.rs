@@ -8,7 +8,8 @@ use kube::Api;
 use kube::api::{ObjectMeta, Patch};
 use serde_json::{Map, Value, json};
 
-use super::{Executor, patch_params, post_params};
+use super::Executor;
+use super::write::{patch_params, post_params};
 use crate::Error;
 use crate::cluster_names::BASE_TREES;
 use crate::error;

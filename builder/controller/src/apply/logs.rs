@@ -5,17 +5,20 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::api::{LogParams, PropagationPolicy};
+use kube::api::LogParams;
 use kube::{Api, ResourceExt as _};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::write::{delete_params, ignore_not_found, post_params};
-use super::{ApplyError, Executor, apply_error};
-use crate::error;
+use super::Executor;
+use super::error::{ApplyError, apply_error};
+use super::existing::compare;
+use crate::action::NewObject;
 use crate::log_archive::{ArchiveLogs, LogTail};
 use crate::logs::{RawLine, lines};
+use crate::target::Target;
+use crate::workload::Input;
+use crate::{Error, error};
 use mosb_build::Redactor;
-use mosb_plan::api::labels;
 
 /// How long archiving may delay the next action of a build.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -81,7 +84,35 @@ impl Executor {
         if logs.is_empty() {
             return Ok(());
         }
-        replace(&secrets, namespace, &archive.secret(&logs), &archive.build_uid).await
+        self.replace(NewObject::Input(Input::Secret(archive.secret(&logs)))).await
+    }
+
+    /// Replaces the logs of an earlier attempt, or those written before a restart.
+    async fn replace(&self, new: NewObject) -> Result<(), ArchiveError> {
+        let object = || self.describe(new.kind(), new.name());
+        let Err(error) = self.post(&new).await else {
+            return Ok(());
+        };
+        if !error::is_conflict(&error) {
+            return Err(apply_error(object(), "create")(error).into());
+        }
+        let there = self.existing(&new).await.map_err(apply_error(object(), "get"))?;
+        if let Some(there) = there {
+            // Those of an earlier build are being deleted.
+            let compared = compare(&new, Some(&there), object());
+            if let Err(ApplyError::Api(Error::NotOurs { .. })) = compared {
+                return Err(ArchiveError::InTheWay);
+            }
+            let target = Target {
+                kind: new.kind(),
+                name: new.name().to_owned(),
+                uid: there.uid().unwrap_or_default(),
+                version: None,
+            };
+            self.delete(&target, None).await?;
+        }
+        let created = self.post(&new).await;
+        Ok(created.map(drop).map_err(apply_error(object(), "create"))?)
     }
 
     async fn tail(
@@ -123,39 +154,6 @@ fn redact(redactor: &Redactor, line: RawLine) -> String {
         text.truncate(end);
     }
     RawLine { text, ..line }.with_cut_mark()
-}
-
-/// Replaces the logs of an earlier attempt, or those written before a restart.
-async fn replace(
-    secrets: &Api<Secret>,
-    namespace: &str,
-    new: &Secret,
-    build_uid: &str,
-) -> Result<(), ArchiveError> {
-    let name = new.name_any();
-    let object = || format!("secret {namespace}/{name}");
-    let Err(error) = secrets.create(&post_params(), new).await else {
-        return Ok(());
-    };
-    if !error::is_conflict(&error) {
-        return Err(apply_error(object(), "create")(error).into());
-    }
-    let there = secrets.get_metadata_opt(&name).await;
-    let there = there.map_err(apply_error(object(), "get"))?;
-    if let Some(there) = there {
-        let mut owners = there.owner_references().iter();
-        let is_ours = owners.any(|owner| owner.uid == build_uid)
-            // It belongs to an earlier build and is being deleted.
-            || there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT);
-        if !is_ours {
-            return Err(ArchiveError::InTheWay);
-        }
-        let uid = there.uid().unwrap_or_default();
-        let params = delete_params(&uid, PropagationPolicy::Background);
-        ignore_not_found(object(), secrets.delete(&name, &params).await)?;
-    }
-    let created = secrets.create(&post_params(), new).await;
-    Ok(created.map(drop).map_err(apply_error(object(), "create"))?)
 }
 
 #[cfg(test)]

@@ -1,278 +1,199 @@
-//! Writes to MachineOSConfigs, MachineOSBuilds and pools.
+//! The writes to one object: create, patch, replace the status, delete. Each carries the UID or the
+//! resourceVersion that it was decided on.
 
+use hyper::header::{ACCEPT, HeaderValue};
 use kube::Api;
 use kube::api::{
-    DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy, TypeMeta,
+    DeleteParams, Patch as PatchBody, PatchParams, PostParams, Preconditions, PropagationPolicy,
+    TypeMeta,
 };
-use kube::core::{DynamicObject, ObjectMeta};
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta, Request};
+use serde_json::{Value, json};
 
-use super::{ApplyError, Executor, ReconcilePass, apply_error};
-use crate::action::Annotate;
+use super::error::{ApplyError, apply_error};
+use super::existing::compare;
+use super::{Executor, ReconcilePass};
+use crate::action::{NewObject, NewStatus, Patch};
 use crate::kinds::Kind;
+use crate::target::Target;
 use crate::{Error, FIELD_MANAGER, error};
-use mosb_plan::api::{
-    Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfigSpec, MachineOsConfigStatus,
-    labels,
-};
 
-pub(super) const CONFIG: Kind = Kind::MachineOsConfig;
-pub(super) const BUILD: Kind = Kind::MachineOsBuild;
-pub(super) const POOL: Kind = Kind::MachineConfigPool;
+/// Media type of an object's metadata without its contents.
+const ONLY_METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// Deletes only the object with this UID, not a newer one of the same name.
-pub(crate) fn delete_params(uid: &str, policy: PropagationPolicy) -> DeleteParams {
-    DeleteParams {
-        propagation_policy: Some(policy),
-        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
-        ..DeleteParams::default()
-    }
-}
-
-/// A missing object counts as deleted. A conflict may be another object of the same name or another
-/// client's change, so the reconciler decides again.
-pub(crate) fn ignore_not_found<T>(
-    object: String,
-    answer: Result<T, kube::Error>,
-) -> Result<(), ApplyError> {
-    match answer {
-        Ok(_) => Ok(()),
-        Err(error) if error::is_not_found(&error) => Ok(()),
-        Err(error) => Err(apply_error(object, "delete")(error)),
-    }
-}
-
-pub(crate) fn post_params() -> PostParams {
+pub(super) fn post_params() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }
 
-pub(crate) fn patch_params() -> PatchParams {
+pub(super) fn patch_params() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
 }
 
-pub(super) fn to_json(object: &impl Serialize) -> Value {
-    serde_json::to_value(object).expect("the API's own fields are JSON")
-}
-
 impl Executor {
-    pub(super) fn api(&self, kind: Kind) -> Api<DynamicObject> {
-        Api::all_with(self.client.clone(), &kind.resource())
-    }
-
-    pub(super) async fn create_config(
-        &self,
-        name: &str,
-        pool_uid: &str,
-        spec: &MachineOsConfigSpec,
-    ) -> Result<(), ApplyError> {
-        let resource = CONFIG.resource();
-        let pool = POOL.resource();
-        let object: DynamicObject = serde_json::from_value(json!({
-            "apiVersion": resource.api_version, "kind": resource.kind,
-            "metadata": {
-                "name": name,
-                "annotations": { labels::MADE_FOR_LABEL: "" },
-                "ownerReferences": [{ "apiVersion": pool.api_version, "kind": pool.kind, "name": name, "uid": pool_uid,
-                    "controller": true, "blockOwnerDeletion": false }],
-            },
-            "spec": to_json(spec),
-        }))
-        .expect("an object of the API");
-        let created = self.api(CONFIG).create(&post_params(), &object).await;
-        // If it exists already, it is the administrator's own, and the watch will show it.
-        created.map(drop).map_err(apply_error(format!("machineosconfig {name}"), "create"))
-    }
-
-    pub(super) async fn update_config(
-        &self,
-        name: &str,
-        version: &str,
-        spec: &MachineOsConfigSpec,
-        pass: &mut ReconcilePass,
-    ) -> Result<(), ApplyError> {
-        let mut spec = to_json(spec);
-        // Remove fields that are no longer set.
-        for field in ["baseImagePullSecret", "containerFile"] {
-            if spec.get(field).is_none() {
-                spec[field] = Value::Null;
-            }
+    fn api(&self, kind: Kind) -> Api<DynamicObject> {
+        let (client, resource) = (self.client.clone(), kind.resource());
+        if kind.is_namespaced() {
+            Api::namespaced_with(client, &self.cache.namespace, &resource)
+        } else {
+            Api::all_with(client, &resource)
         }
-        self.merge(CONFIG, name, version, json!({ "spec": spec }), pass).await
     }
 
-    pub(super) async fn delete_config(&self, name: &str, uid: &str) -> Result<(), ApplyError> {
-        let params = delete_params(uid, PropagationPolicy::Foreground);
-        let answer = self.api(CONFIG).delete(name, &params).await;
-        ignore_not_found(format!("machineosconfig {name}"), answer)
+    /// Kind, namespace and name, for messages.
+    pub(super) fn describe(&self, kind: Kind, name: &str) -> String {
+        if kind.is_namespaced() {
+            format!("{kind} {}/{name}", self.cache.namespace)
+        } else {
+            format!("{kind} {name}")
+        }
     }
 
-    pub(super) async fn create_build(&self, build: &MachineOsBuild) -> Result<(), ApplyError> {
-        let name = &build.metadata.name;
-        let object = format!("machineosbuild {name}");
-        let owner = build.metadata.owner_references.first();
-        let owner = owner.map(|owner| owner.uid.as_str()).unwrap_or_default();
-        let resource = BUILD.resource();
-        let mut wire = to_json(build);
-        wire["apiVersion"] = json!(resource.api_version);
-        wire["kind"] = json!(resource.kind);
-        let api = self.api(BUILD);
-        let new: DynamicObject = serde_json::from_value(wire).expect("an object of the API");
-        match api.create(&post_params(), &new).await {
-            Ok(made) => {
-                self.record_create(&made.metadata, owner);
+    /// It may exist already.
+    pub(super) async fn create(&self, new: &NewObject) -> Result<(), ApplyError> {
+        let object = self.describe(new.kind(), new.name());
+        match self.post(new).await {
+            Ok(created) => {
+                if let (Some(uid), Some(owner)) = (&created.metadata.uid, new.owner_uid()) {
+                    self.cache.own_writes.record_create(uid, owner);
+                }
                 Ok(())
             }
             Err(error) if error::is_conflict(&error) => {
-                let there = api.get_opt(name).await;
+                let there = self.existing(new).await;
                 let there = there.map_err(Error::api(object.clone(), "get"))?;
-                match there {
-                    // Created by an earlier pass, or being deleted: the watch will show it.
-                    None => Err(ApplyError::Conflict(object)),
-                    Some(there)
-                        if controlled_by(&there.metadata, owner)
-                            || there.metadata.deletion_timestamp.is_some() =>
-                    {
-                        Err(ApplyError::Conflict(object))
-                    }
-                    Some(_) => Err(Error::NotOurs { object }.into()),
-                }
+                compare(new, there.as_ref(), object)
             }
             Err(error) => Err(Error::api(object, "create")(error).into()),
         }
     }
 
-    pub(super) async fn delete_build(&self, name: &str, uid: &str) -> Result<(), ApplyError> {
-        let params = delete_params(uid, PropagationPolicy::Foreground);
-        let answer = self.api(BUILD).delete(name, &params).await;
-        ignore_not_found(format!("machineosbuild {name}"), answer)
+    /// Requests only the metadata in the response, because the object may be large.
+    pub(super) async fn post(&self, new: &NewObject) -> Result<PartialObjectMeta, kube::Error> {
+        let request = Request::new(self.api(new.kind()).resource_url());
+        let request = request.create(&post_params(), new.body());
+        let mut request = request.map_err(kube::Error::BuildRequest)?;
+        let accept = HeaderValue::from_static(ONLY_METADATA);
+        request.headers_mut().insert(ACCEPT, accept);
+        self.client.request(request).await
     }
 
-    pub(super) async fn write_build_status(
+    /// The object with the name of a new one, as far as [`compare`] reads it.
+    pub(super) async fn existing(
         &self,
-        name: &str,
-        uid: &str,
-        version: &str,
-        status: &MachineOsBuildStatus,
-        pass: &mut ReconcilePass,
-    ) -> Result<(), ApplyError> {
-        self.replace_status(BUILD, (name, uid, version), to_json(status), pass).await
+        new: &NewObject,
+    ) -> Result<Option<DynamicObject>, kube::Error> {
+        let api = self.api(new.kind());
+        match new {
+            NewObject::MachineOsConfig(_) | NewObject::Component(_) => Ok(None),
+            NewObject::Rendered(_) => api.get_opt(new.name()).await,
+            NewObject::MachineOsBuild(_) | NewObject::Workload(_) | NewObject::Input(_) => {
+                let there = api.get_metadata_opt(new.name()).await?;
+                Ok(there.map(|there| DynamicObject {
+                    types: None,
+                    metadata: there.metadata,
+                    data: Value::Null,
+                }))
+            }
+        }
     }
 
-    pub(super) async fn write_config_status(
+    pub(super) async fn patch(
         &self,
-        name: &str,
-        uid: &str,
-        version: &str,
-        status: &MachineOsConfigStatus,
+        target: &Target,
+        patch: &Patch,
         pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
-        self.replace_status(CONFIG, (name, uid, version), to_json(status), pass).await
+        let body = patch.body(pass.version(target).as_deref());
+        let body = if target.kind.is_built_in() {
+            PatchBody::Strategic(body)
+        } else {
+            PatchBody::Merge(body)
+        };
+        let written = self.api(target.kind).patch(&target.name, &patch_params(), &body).await;
+        self.record(target, "patch", written, pass)
     }
 
-    /// Replaces the whole status. The API server ignores the rest of the object.
-    async fn replace_status(
+    /// The API server ignores everything of the object but its status.
+    pub(super) async fn replace_status(
         &self,
-        kind: Kind,
-        (name, uid, version): (&str, &str, &str),
-        status: Value,
+        target: &Target,
+        status: &NewStatus,
         pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
-        let resource = kind.resource();
+        let (api, name, version) = (self.api(target.kind), &target.name, pass.version(target));
+        let status = match status {
+            NewStatus::MachineOsConfig(status) => json!(status),
+            NewStatus::MachineOsBuild(status) => json!(status),
+            NewStatus::Conditions(conditions) => {
+                let body = json!({ "metadata": { "resourceVersion": version },
+                    "status": { "conditions": conditions } });
+                let body = PatchBody::Merge(&body);
+                let written = api.patch_status(name, &patch_params(), &body).await;
+                return self.record(target, "patch status", written, pass);
+            }
+        };
+        let resource = target.kind.resource();
         let object = DynamicObject {
-            types: Some(TypeMeta {
-                api_version: resource.api_version.clone(),
-                kind: resource.kind.clone(),
-            }),
+            types: Some(TypeMeta { api_version: resource.api_version, kind: resource.kind }),
             metadata: ObjectMeta {
-                name: Some(name.to_owned()),
-                uid: Some(uid.to_owned()),
-                resource_version: Some(version.to_owned()),
+                name: Some(name.clone()),
+                uid: Some(target.uid.clone()),
+                resource_version: version,
                 ..ObjectMeta::default()
             },
             data: json!({ "status": status }),
         };
-        let written = self.api(kind).replace_status(name, &post_params(), &object).await;
-        let object = format!("{} {name}", resource.kind.to_lowercase());
-        let written = written.map_err(apply_error(object, "update status"))?;
-        self.record_write(pass, version, &written.metadata);
-        Ok(())
+        let written = api.replace_status(name, &post_params(), &object).await;
+        self.record(target, "update status", written, pass)
     }
 
-    pub(super) async fn annotate(
+    fn record(
         &self,
-        kind: Kind,
-        change: &Annotate,
+        target: &Target,
+        verb: &'static str,
+        written: Result<DynamicObject, kube::Error>,
         pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
-        let version = pass.version(&change.uid, &change.resource_version).to_owned();
-        let set = change.set.iter().map(|(key, to_json)| (key, json!(to_json)));
-        let remove = change.remove.iter().map(|key| (key, Value::Null));
-        let annotations: Map<String, Value> =
-            set.chain(remove).map(|(key, to_json)| (key.clone(), to_json)).collect();
-        let annotate = json!({ "metadata": { "annotations": annotations } });
-        self.merge(kind, &change.name, &version, annotate, pass).await
-    }
-
-    pub(super) async fn merge(
-        &self,
-        kind: Kind,
-        name: &str,
-        version: &str,
-        mut change: Value,
-        pass: &mut ReconcilePass,
-    ) -> Result<(), ApplyError> {
-        change["metadata"]["resourceVersion"] = json!(version);
-        let written = self.api(kind).patch(name, &patch_params(), &Patch::Merge(change)).await;
-        let object = format!("{} {name}", kind.resource().kind.to_lowercase());
-        let written = written.map_err(apply_error(object, "patch"))?;
-        self.record_write(pass, version, &written.metadata);
-        Ok(())
-    }
-
-    pub(super) async fn write_pool_conditions(
-        &self,
-        name: &str,
-        version: &str,
-        conditions: &[Condition],
-        pass: &mut ReconcilePass,
-    ) -> Result<(), ApplyError> {
-        // An atomic list: write all of it, on the version that it was read from.
-        let change = json!({ "metadata": { "resourceVersion": version },
-            "status": { "conditions": to_json(&conditions) } });
-        let api = self.api(POOL);
-        let written = api.patch_status(name, &patch_params(), &Patch::Merge(&change)).await;
-        let object = format!("machineconfigpool {name}");
-        let written = written.map_err(apply_error(object, "patch status"))?;
-        self.record_write(pass, version, &written.metadata);
-        Ok(())
-    }
-}
-
-/// Whether the owner with this UID controls the object.
-pub(super) fn controlled_by(meta: &ObjectMeta, uid: &str) -> bool {
-    let mut owners = meta.owner_references.iter().flatten();
-    !uid.is_empty() && owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
-}
-
-#[cfg(test)]
-mod tests {
-    use kube::core::Status;
-
-    use super::*;
-
-    #[test]
-    fn a_delete_that_is_refused_is_decided_again() {
-        for (what, code, done, stale) in [
-            ("gone", 404, true, false),
-            ("changed meanwhile, or another one", 409, false, true),
-            ("the server's fault", 500, false, false),
-        ] {
-            let status = Status::failure("said", "Reason").with_code(code).boxed();
-            let found = ignore_not_found::<()>("job x".to_owned(), Err(kube::Error::Api(status)));
-            assert_eq!(found.is_ok(), done, "{what}");
-            let is_stale = matches!(found, Err(ApplyError::Conflict(_)));
-            assert_eq!(is_stale, stale, "{what}");
+        let object = self.describe(target.kind, &target.name);
+        let metadata = written.map_err(apply_error(object, verb))?.metadata;
+        if let (Some(uid), Some(version)) = (metadata.uid, metadata.resource_version) {
+            if let Some(replaced) = pass.version(target) {
+                self.cache.own_writes.record_write(&uid, &replaced, &version);
+            }
+            pass.record_write(uid, version);
         }
+        Ok(())
+    }
+
+    /// A missing object counts as deleted. A conflict may be another object of the same name or
+    /// another client's change, so the reconciler decides again.
+    pub(super) async fn delete(
+        &self,
+        target: &Target,
+        version: Option<String>,
+    ) -> Result<(), ApplyError> {
+        let params = DeleteParams {
+            propagation_policy: Some(propagation_policy(target.kind)),
+            preconditions: Some(Preconditions {
+                uid: Some(target.uid.clone()),
+                resource_version: version,
+            }),
+            ..DeleteParams::default()
+        };
+        match self.api(target.kind).delete(&target.name, &params).await {
+            Err(error) if !error::is_not_found(&error) => {
+                Err(apply_error(self.describe(target.kind, &target.name), "delete")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// MachineOSConfigs and MachineOSBuilds stay until everything that they own is deleted.
+fn propagation_policy(kind: Kind) -> PropagationPolicy {
+    if matches!(kind, Kind::MachineOsConfig | Kind::MachineOsBuild) {
+        PropagationPolicy::Foreground
+    } else {
+        PropagationPolicy::Background
     }
 }

@@ -1,7 +1,8 @@
 //! A pre-built image after it was put in service: reuse it, report it, and clean up.
 
 use super::DecisionBuilder;
-use crate::action::{Action, Annotate};
+use crate::action::{Action, Patch};
+use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup};
 use crate::pool_reason::PoolReason;
 use crate::status::{ConditionUpdate, EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED};
@@ -89,8 +90,8 @@ impl DecisionBuilder<'_> {
             let edge = metadata.resource_version();
             self.emit_config_event(EventReason::ConfigReconcileFailed, edge, note);
         }
-        let mut annotate = Annotate::of(metadata);
-        annotate.remove(labels::PRE_BUILT_IMAGE);
-        self.actions.push(Action::AnnotateConfig(annotate));
+        let mut patch = Patch::default();
+        patch.remove(labels::PRE_BUILT_IMAGE);
+        self.actions.push(Action::patch(Kind::MachineOsConfig, metadata, patch));
     }
 }

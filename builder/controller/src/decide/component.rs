@@ -4,12 +4,15 @@
 //! The claim is the annotation `mosb.dev/machine-os-config`. What nobody claimed is never removed,
 //! so that manifests can be applied in any order.
 
+use serde_json::json;
+
 use super::DecisionBuilder;
-use super::seed::Seed;
-use crate::action::Action;
+use crate::action::{Action, NewObject, Patch};
 use crate::snapshot::{SeenComponent, Snapshot};
 use crate::status::SEEDED;
-use mosb_plan::api::{component_name, condition};
+use crate::target::Target;
+use mosb_image::PinnedRef;
+use mosb_plan::api::{self, PoolName, component_name, condition, labels};
 
 /// The state of the component MachineConfig.
 pub(super) enum Component {
@@ -32,53 +35,49 @@ pub(super) fn obsolete_components(snapshot: &Snapshot) -> Vec<Action> {
     let components = snapshot.components.iter().filter(|one| {
         one.claim.as_ref() == Some(&snapshot.name) && !one.is_wanted && !one.deleting
     });
-    let deleted = components
-        .map(|one| Action::DeleteComponent { name: one.name.clone(), uid: one.uid.clone() });
-    deleted.collect()
+    components.map(|one| Action::Delete(Target::from(one).any_version())).collect()
 }
 
-impl Seed {
-    /// The state of the component. One with the alternative name is used if it sets the image.
-    pub fn component(&self, snapshot: &Snapshot) -> Component {
-        let name = component_name(&self.pool);
-        let of_pool = || snapshot.components.iter().filter(|one| one.pool == self.pool);
-        let own = of_pool().find(|one| one.name == name);
-        let Some(found) = own.or_else(|| of_pool().find(|one| one.brings(&self.image))) else {
-            let create = Action::CreateComponent {
-                pool: self.pool.clone(),
-                image: self.image.clone(),
-                config: snapshot.name.clone(),
-            };
-            return Component::Pending { name, changes_image: true, actions: vec![create] };
-        };
-        if found.deleting {
-            return Component::Deleting(found.name.clone());
-        }
-        let changes_image = !found.brings(&self.image);
-        let update = |one: &SeenComponent| {
-            let image = (one.name == found.name && changes_image).then(|| self.image.clone());
-            let claimed = one.claim.as_ref() == Some(&snapshot.name);
-            let done = image.is_none() && claimed || one.deleting;
-            (!done).then(|| claim(one, image, &snapshot.name))
-        };
-        let actions: Vec<Action> = of_pool().filter_map(update).collect();
-        let name = found.name.clone();
-        if actions.is_empty() {
-            Component::Ready(name)
-        } else {
-            Component::Pending { name, changes_image, actions }
-        }
+/// The component that brings a pool this image. One with the alternative name is used if it sets
+/// the image.
+pub(super) fn component(pool: &PoolName, image: &PinnedRef, snapshot: &Snapshot) -> Component {
+    let name = component_name(pool);
+    let of_pool = || snapshot.components.iter().filter(|one| one.pool == *pool);
+    let own = of_pool().find(|one| one.name == name);
+    let Some(found) = own.or_else(|| of_pool().find(|one| one.brings(image))) else {
+        let mut new = api::component(pool, &image.to_string());
+        new.metadata.annotations.insert(labels::SERVES.to_owned(), snapshot.name.clone());
+        let create = Action::Create(NewObject::Component(Box::new(new)));
+        return Component::Pending { name, changes_image: true, actions: vec![create] };
+    };
+    if found.deleting {
+        return Component::Deleting(found.name.clone());
+    }
+    let changes_image = !found.brings(image);
+    let update = |one: &SeenComponent| {
+        let image = (one.name == found.name && changes_image).then_some(image);
+        let claimed = one.claim.as_ref() == Some(&snapshot.name);
+        let done = image.is_none() && claimed || one.deleting;
+        (!done).then(|| claim(one, image, &snapshot.name))
+    };
+    let actions: Vec<Action> = of_pool().filter_map(update).collect();
+    let name = found.name.clone();
+    if actions.is_empty() {
+        Component::Ready(name)
+    } else {
+        Component::Pending { name, changes_image, actions }
     }
 }
 
-fn claim(one: &SeenComponent, image: Option<mosb_image::PinnedRef>, config: &str) -> Action {
-    Action::UpdateComponent {
-        name: one.name.clone(),
-        uid: one.uid.clone(),
-        resource_version: one.resource_version.clone(),
-        image,
-        config: config.to_owned(),
+/// Claims a component, and sets another image if there is one.
+fn claim(one: &SeenComponent, image: Option<&PinnedRef>, config: &str) -> Action {
+    let mut patch = Patch::default();
+    patch.set(labels::SERVES, config);
+    if let Some(image) = image {
+        patch.set(labels::PRE_BUILT_IMAGE, image.to_string());
+        patch.spec = json!({ "osImageURL": image.to_string() });
     }
+    Action::Patch(one.into(), patch)
 }
 
 impl DecisionBuilder<'_> {

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::DecisionBuilder;
-use crate::action::Action;
+use crate::action::{Action, NewObject, NewStatus};
+use crate::kinds::Kind;
 use crate::lookup::Planned;
 use crate::status::{BuildPhase, Event, EventReason, Regarding, build_status};
+use crate::target::Target;
 use mosb_plan::api::{
     API_VERSION, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus, Metadata, NameRef,
     OwnerReference, labels, shortened,
@@ -51,7 +53,7 @@ impl DecisionBuilder<'_> {
         let build = self.new_build(planned.build.as_str(), annotations);
         self.emit_config_change_event(planned);
         self.update_warnings();
-        self.actions.push(Action::CreateBuild { build: Box::new(build) });
+        self.actions.push(Action::Create(NewObject::MachineOsBuild(Box::new(build))));
     }
 
     /// A build of the desired state, with this name and these annotations.
@@ -142,8 +144,7 @@ impl DecisionBuilder<'_> {
     }
 
     fn is_deleted(&self, build: &MachineOsBuild) -> bool {
-        let is = |action: &Action| matches!(action, Action::DeleteBuild { uid, .. } if uid == build.metadata.uid());
-        self.actions.iter().any(is)
+        self.actions.contains(&Action::delete(Kind::MachineOsBuild, &build.metadata))
     }
 
     /// Writes a build's status if it changed.
@@ -167,10 +168,7 @@ pub(super) fn interrupt_actions(build: &MachineOsBuild, why: &str, now: Timestam
 }
 
 fn delete_actions(build: &MachineOsBuild, why: &str) -> [Action; 2] {
-    let delete = Action::DeleteBuild {
-        name: build.metadata.name.clone(),
-        uid: build.metadata.uid().to_owned(),
-    };
+    let delete = Action::delete(Kind::MachineOsBuild, &build.metadata);
     [build_event(build, EventReason::BuildDeleted, why), delete]
 }
 
@@ -180,10 +178,6 @@ fn build_event(build: &MachineOsBuild, reason: EventReason, why: &str) -> Action
 }
 
 fn write_status(build: &MachineOsBuild, status: MachineOsBuildStatus) -> Action {
-    Action::WriteBuildStatus {
-        name: build.metadata.name.clone(),
-        uid: build.metadata.uid().to_owned(),
-        resource_version: build.metadata.resource_version().to_owned(),
-        status: Box::new(status),
-    }
+    let target = Target::of(Kind::MachineOsBuild, &build.metadata);
+    Action::ReplaceStatus(target, NewStatus::MachineOsBuild(Box::new(status)))
 }

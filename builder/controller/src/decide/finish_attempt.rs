@@ -6,7 +6,8 @@ use super::DecisionBuilder;
 use super::annotations::{method_of, number_annotation};
 use super::attempt_failure::AttemptFailure;
 use super::progress::BuildProgress;
-use crate::action::{Action, Annotate};
+use crate::action::{Action, Patch};
+use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup};
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{SeenWorkload, base_of};
@@ -135,14 +136,14 @@ impl<'a> DecisionBuilder<'a> {
             return BuildProgress::State(status, PoolReason::Failed { build: name, message: line });
         }
         let pause = failure.delay(attempt);
-        let mut annotate = Annotate::of(&build.metadata);
-        annotate.set(labels::ATTEMPT, (attempt + 1).to_string());
-        annotate.set(labels::FAILURES, failures.to_string());
-        annotate.set(labels::REASON, line.chars().take(1024).collect::<String>());
+        let mut patch = Patch::default();
+        patch.set(labels::ATTEMPT, (attempt + 1).to_string());
+        patch.set(labels::FAILURES, failures.to_string());
+        patch.set(labels::REASON, line.chars().take(1024).collect::<String>());
         let until = self.now + SignedDuration::try_from(pause).unwrap_or_default();
-        annotate.set(labels::NOT_BEFORE, until.to_string());
-        annotate.remove(labels::JOB_UID);
-        self.actions.push(Action::AnnotateBuild(annotate));
+        patch.set(labels::NOT_BEFORE, until.to_string());
+        patch.remove(labels::JOB_UID);
+        self.actions.push(Action::patch(Kind::MachineOsBuild, &build.metadata, patch));
         if let Some(workload) = workload {
             self.delete_workload(workload);
         }
@@ -173,13 +174,13 @@ impl<'a> DecisionBuilder<'a> {
             codes.join(", ")
         );
         self.emit_build_event(build, EventReason::JobCompleted, workload.uid(), note);
-        let mut annotate = Annotate::of(&build.metadata);
-        annotate.set(labels::METHOD, JobMethod::Containerfile.as_str());
-        annotate.set(labels::ATTEMPT, (attempt + 1).to_string());
-        annotate.set(labels::REASON, codes.join(","));
-        annotate.remove(labels::NOT_BEFORE);
-        annotate.remove(labels::JOB_UID);
-        self.actions.push(Action::AnnotateBuild(annotate));
+        let mut patch = Patch::default();
+        patch.set(labels::METHOD, JobMethod::Containerfile.as_str());
+        patch.set(labels::ATTEMPT, (attempt + 1).to_string());
+        patch.set(labels::REASON, codes.join(","));
+        patch.remove(labels::NOT_BEFORE);
+        patch.remove(labels::JOB_UID);
+        self.actions.push(Action::patch(Kind::MachineOsBuild, &build.metadata, patch));
         self.delete_workload(workload);
         let running = BuildPhase::Building(&self.workload_ref(workload));
         let status = build_status(&build.status, running, self.now);
@@ -221,11 +222,7 @@ impl<'a> DecisionBuilder<'a> {
         let own = inputs.filter(|one| one.build == build.metadata.name && !one.deleting);
         for account in own.filter(|one| one.kind == InputKind::ServiceAccount) {
             if account.workload_uid.is_empty() {
-                self.actions.push(Action::DeleteInput {
-                    kind: account.kind,
-                    name: account.name.clone(),
-                    uid: account.uid.clone(),
-                });
+                self.actions.push(Action::Delete(account.into()));
             }
         }
     }

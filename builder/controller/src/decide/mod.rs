@@ -44,7 +44,7 @@ use jiff::Timestamp;
 
 use self::desired_build::DesiredBuild;
 use self::seed::Seed;
-use super::action::{Action, Annotate, Decision};
+use super::action::{Action, Decision};
 use super::lookup::{
     ImageStatus, LOOKUP_TIMEOUT, Lookup, NO_RENDERED_CONFIG, Planned, Problem, Pull,
 };
@@ -52,7 +52,7 @@ use super::pool_reason::PoolReason;
 use super::snapshot::Snapshot;
 use crate::status::{Event, EventReason, Regarding};
 use mosb_image::PinnedRef;
-use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels};
+use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, labels};
 use mosb_types::ErrorClass;
 
 /// Objects that are applied together are visible within this time.
@@ -160,14 +160,15 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
 fn apply_skew_left(config: &MachineOsConfig, now: Timestamp) -> Option<Duration> {
     let created = config.metadata.creation_timestamp.as_ref()?.0;
     let age = now.duration_since(created);
-    let age = match age.is_negative() {
+    if !age.is_negative() {
+        APPLY_SKEW.checked_sub(age.unsigned_abs())
+    } else if age.unsigned_abs() <= APPLY_SKEW {
         // The API server's clock may be a little ahead.
-        true if age.unsigned_abs() <= APPLY_SKEW => Duration::ZERO,
+        Some(APPLY_SKEW)
+    } else {
         // The clock was set back.
-        true => return None,
-        false => age.unsigned_abs(),
-    };
-    APPLY_SKEW.checked_sub(age)
+        None
+    }
 }
 
 fn is_ours(build: &MachineOsBuild, config: &MachineOsConfig) -> bool {
@@ -317,25 +318,6 @@ impl Decision {
 
     fn of(reason: PoolReason, actions: Vec<Action>) -> Self {
         Self { lookups: Vec::new(), actions, reason, requeue_after: None }
-    }
-}
-
-impl Annotate {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            name: metadata.name.clone(),
-            uid: metadata.uid().to_owned(),
-            resource_version: metadata.resource_version().to_owned(),
-            ..Self::default()
-        }
-    }
-
-    fn set(&mut self, key: &str, value: impl Into<String>) {
-        self.set.insert(key.to_owned(), value.into());
-    }
-
-    fn remove(&mut self, key: &str) {
-        self.remove.insert(key.to_owned());
     }
 }
 

@@ -1,14 +1,16 @@
 //! Opting in: by a MachineOSConfig, or by a pool's label, for which one is created.
 
 use jiff::Timestamp;
+use serde_json::{Value, json};
 
-use crate::action::{Action, Annotate, Decision};
+use crate::action::{Action, Decision, NewObject, Patch};
+use crate::kinds::Kind;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{LabelOptIn, Snapshot};
 use crate::status::{Event, EventReason, PoolBuild, Regarding, pool_conditions};
 use mosb_plan::api::{
-    ContainerFile, ImageBuilder, MachineConfigPool, MachineOsConfig, MachineOsConfigSpec, NameRef,
-    labels,
+    API_VERSION, ContainerFile, ImageBuilder, MachineConfigPool, MachineOsConfig,
+    MachineOsConfigSpec, Metadata, NameRef, OwnerReference, labels,
 };
 
 /// Without a MachineOSConfig: creates one if the pool has the label, else cleans up the pool.
@@ -20,11 +22,7 @@ pub(super) fn without_config(snapshot: &Snapshot, now: Timestamp) -> Decision {
         Some(label) if !snapshot.cluster.machine_config_operator => match spec(pool, label) {
             Ok(spec) => Decision::of(
                 PoolReason::OptingIn,
-                vec![Action::CreateConfig {
-                    name: pool.metadata.name.clone(),
-                    pool_uid: pool.metadata.uid().to_owned(),
-                    spec,
-                }],
+                vec![Action::Create(NewObject::MachineOsConfig(Box::new(config(pool, spec))))],
             ),
             Err(why) => Decision::unchanged(PoolReason::LabelIncomplete(why)),
         },
@@ -35,10 +33,10 @@ pub(super) fn without_config(snapshot: &Snapshot, now: Timestamp) -> Decision {
 /// Updates a MachineOSConfig that was created for the label; `None` if nothing changed.
 pub(super) fn follow_label(snapshot: &Snapshot, config: &MachineOsConfig) -> Option<Decision> {
     config.metadata.annotations.get(labels::MADE_FOR_LABEL)?;
-    let (name, uid) = (config.metadata.name.clone(), config.metadata.uid().to_owned());
+    let (kind, metadata) = (Kind::MachineOsConfig, &config.metadata);
     let pool = snapshot.pool.as_ref()?;
     let Some(label) = &snapshot.label else {
-        let action = Action::DeleteConfig { name, uid };
+        let action = Action::delete(kind, metadata);
         return Some(Decision::of(PoolReason::OptingOut, vec![action]));
     };
     // If the ConfigMaps are missing, keep the last spec.
@@ -46,13 +44,43 @@ pub(super) fn follow_label(snapshot: &Snapshot, config: &MachineOsConfig) -> Opt
     if spec == config.spec {
         return None;
     }
-    let action = Action::UpdateConfig {
-        name,
-        uid,
-        resource_version: config.metadata.resource_version().to_owned(),
-        spec,
-    };
+    let action =
+        Action::patch(kind, metadata, Patch { spec: replacement(&spec), ..Patch::default() });
     Some(Decision::of(PoolReason::OptingIn, vec![action]))
+}
+
+/// A MachineOSConfig that the pool owns.
+fn config(pool: &MachineConfigPool, spec: MachineOsConfigSpec) -> MachineOsConfig {
+    let owner = &pool.metadata;
+    MachineOsConfig {
+        metadata: Metadata {
+            name: owner.name.clone(),
+            annotations: [(labels::MADE_FOR_LABEL.to_owned(), String::new())].into(),
+            owner_references: vec![OwnerReference {
+                api_version: API_VERSION.to_owned(),
+                kind: Kind::MachineConfigPool.as_str().to_owned(),
+                name: owner.name.clone(),
+                uid: owner.uid().to_owned(),
+                controller: Some(true),
+                block_owner_deletion: Some(false),
+            }],
+            ..Metadata::default()
+        },
+        spec,
+        status: Default::default(),
+    }
+}
+
+/// A merge patch that gives a MachineOSConfig this spec.
+fn replacement(spec: &MachineOsConfigSpec) -> Value {
+    let mut spec = json!(spec);
+    // Remove fields that are no longer set.
+    for field in ["baseImagePullSecret", "containerFile"] {
+        if spec.get(field).is_none() {
+            spec[field] = Value::Null;
+        }
+    }
+    spec
 }
 
 fn spec(pool: &MachineConfigPool, label: &LabelOptIn) -> Result<MachineOsConfigSpec, String> {
@@ -90,28 +118,19 @@ fn opted_out(pool: &MachineConfigPool, now: Timestamp) -> Decision {
     let image = metadata.annotations.get(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG);
     let mut actions = Vec::new();
     if conditions.is_some() || image.is_some() {
-        let on = Regarding {
-            kind: "MachineConfigPool",
-            name: metadata.name.clone(),
-            uid: metadata.uid().to_owned(),
-        };
+        let on = Regarding::new("MachineConfigPool", metadata);
         let edge = metadata.resource_version();
         let note = "the pool has no MachineOSConfig any more; its images stay in the registry";
         let event = Event::new(on, EventReason::ConfigDeleted, edge, note);
         actions.push(Action::Event(event));
     }
     if let Some(conditions) = conditions {
-        actions.push(Action::WritePoolCondition {
-            name: metadata.name.clone(),
-            uid: metadata.uid().to_owned(),
-            resource_version: metadata.resource_version().to_owned(),
-            conditions,
-        });
+        actions.push(Action::replace_conditions(metadata, conditions));
     }
     if image.is_some() {
-        let mut annotate = Annotate::of(metadata);
-        annotate.remove.insert(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG.to_owned());
-        actions.push(Action::AnnotatePool(annotate));
+        let mut patch = Patch::default();
+        patch.remove(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG);
+        actions.push(Action::patch(Kind::MachineConfigPool, metadata, patch));
     }
     if actions.is_empty() {
         Decision::unchanged(PoolReason::NotOptedIn)

@@ -3,11 +3,13 @@
 use super::annotations::{attempt_of, number_annotation};
 use super::attempt_failure::AttemptFailure;
 use super::{DecisionBuilder, Unavailable};
-use crate::action::{Action, Annotate};
+use crate::action::{Action, Patch};
+use crate::kinds::Kind;
 use crate::lookup::{Lookup, Planned};
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{BuildNodes, SeenWorkload};
 use crate::status::{BuildPhase, EventReason, WorkloadRef, build_status};
+use crate::target::Target;
 use crate::workload::NoResultCause;
 use crate::workload::Observation;
 use crate::workload::Workload;
@@ -129,9 +131,9 @@ impl<'a> DecisionBuilder<'a> {
             None if !workload.is_being_deleted() => {
                 let note = format!("{workload} is attempt {attempt}");
                 self.emit_build_event(build, EventReason::JobCreated, &uid, note);
-                let mut annotate = Annotate::of(&build.metadata);
-                annotate.set(labels::JOB_UID, &*uid);
-                self.actions.push(Action::AnnotateBuild(annotate));
+                let mut patch = Patch::default();
+                patch.set(labels::JOB_UID, &*uid);
+                self.actions.push(Action::patch(Kind::MachineOsBuild, &build.metadata, patch));
             }
             _ => {}
         }
@@ -241,11 +243,7 @@ impl<'a> DecisionBuilder<'a> {
 
     pub(super) fn delete_workload(&mut self, workload: &Workload) {
         if !workload.is_being_deleted() {
-            self.actions.push(Action::DeleteWorkload {
-                builder: workload.builder(),
-                name: workload.name().to_owned(),
-                uid: workload.uid().to_owned(),
-            });
+            self.actions.push(Action::Delete(Target::from(workload).any_version()));
         }
     }
 }

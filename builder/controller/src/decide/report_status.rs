@@ -5,13 +5,15 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::DecisionBuilder;
-use crate::action::{Action, Annotate};
+use crate::action::{Action, NewStatus, Patch};
+use crate::kinds::Kind;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{Snapshot, Support};
 use crate::status::{
     BLOCKED, ConditionUpdate, CurrentImage, Event, EventReason, IMAGE_BUILD_DEGRADED, PoolBuild,
     Regarding, USER_NAMESPACES, WARNINGS, config_status, pool_conditions,
 };
+use crate::target::Target;
 use mosb_build::JobMethod;
 use mosb_plan::api::{
     BuildCondition, Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfig, condition,
@@ -133,12 +135,8 @@ fn push_config_status(
     status: mosb_plan::api::MachineOsConfigStatus,
     actions: &mut Vec<Action>,
 ) {
-    actions.push(Action::WriteConfigStatus {
-        name: config.metadata.name.clone(),
-        uid: config.metadata.uid().to_owned(),
-        resource_version: config.metadata.resource_version().to_owned(),
-        status: Box::new(status),
-    });
+    let target = Target::of(Kind::MachineOsConfig, &config.metadata);
+    actions.push(Action::ReplaceStatus(target, NewStatus::MachineOsConfig(Box::new(status))));
 }
 
 impl DecisionBuilder<'_> {
@@ -177,22 +175,22 @@ impl DecisionBuilder<'_> {
     fn annotate_config(&mut self, build: &MachineOsBuild) {
         let metadata = &self.config.metadata;
         let name = &build.metadata.name;
-        let mut annotate = Annotate::of(metadata);
+        let mut patch = Patch::default();
         let is_named = metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD) == Some(name);
         if !is_named {
-            annotate.set(labels::CURRENT_MACHINE_OS_BUILD, name.clone());
+            patch.set(labels::CURRENT_MACHINE_OS_BUILD, name.clone());
         }
         let noted = metadata.annotation(labels::REBUILD_OF);
         let rebuilt = noted.is_some_and(|noted| noted != build.metadata.uid());
         if metadata.annotations.contains_key(labels::REBUILD) && (rebuilt || !is_named) {
-            annotate.remove(labels::REBUILD);
+            patch.remove(labels::REBUILD);
         }
         let asked = metadata.annotations.contains_key(labels::REBUILD)
-            && !annotate.remove.contains(labels::REBUILD);
+            && !patch.annotations.contains_key(labels::REBUILD);
         if noted.is_some() && !asked {
-            annotate.remove(labels::REBUILD_OF);
+            patch.remove(labels::REBUILD_OF);
         }
-        if annotate.set.is_empty() && annotate.remove.is_empty() {
+        if patch.annotations.is_empty() {
             return;
         }
         if !is_named {
@@ -200,7 +198,7 @@ impl DecisionBuilder<'_> {
             let edge = build.metadata.uid().to_owned() + metadata.resource_version();
             self.emit_config_event(EventReason::ConfigReconciled, &edge, note);
         }
-        self.actions.push(Action::AnnotateConfig(annotate));
+        self.actions.push(Action::patch(Kind::MachineOsConfig, metadata, patch));
     }
 
     /// Updates the condition `Warnings` without changing anything else.
@@ -286,31 +284,22 @@ impl DecisionBuilder<'_> {
         if let Some(conditions) = new {
             let is = matches!(state, PoolBuild::Failed { .. });
             let edge = build.metadata.uid();
-            match (was, is) {
-                (false, true) => {
-                    let note = format!("{name} failed; the pool keeps its current image");
-                    self.emit_config_event(EventReason::BuildDegraded, edge, note);
-                }
-                (true, false) if state == PoolBuild::Succeeded => {
-                    let note = format!("{name} succeeded");
-                    self.emit_config_event(EventReason::BuildRecovered, edge, note);
-                }
-                _ => {}
+            if is && !was {
+                let note = format!("{name} failed; the pool keeps its current image");
+                self.emit_config_event(EventReason::BuildDegraded, edge, note);
+            } else if was && state == PoolBuild::Succeeded {
+                let note = format!("{name} succeeded");
+                self.emit_config_event(EventReason::BuildRecovered, edge, note);
             }
-            self.actions.push(Action::WritePoolCondition {
-                name: metadata.name.clone(),
-                uid: metadata.uid().to_owned(),
-                resource_version: metadata.resource_version().to_owned(),
-                conditions,
-            });
+            self.actions.push(Action::replace_conditions(metadata, conditions));
         }
         let key = labels::NEWEST_IMAGE_EQUIVALENT_CONFIG;
         if let Some(image) = status.image()
             && metadata.annotation(key) != Some(image)
         {
-            let mut annotate = Annotate::of(metadata);
-            annotate.set(key, image);
-            self.actions.push(Action::AnnotatePool(annotate));
+            let mut patch = Patch::default();
+            patch.set(key, image);
+            self.actions.push(Action::patch(Kind::MachineConfigPool, metadata, patch));
         }
     }
 }

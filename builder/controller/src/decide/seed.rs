@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::component::Component;
+use super::component::{Component, component};
 use super::desired_build::DesiredBuild;
 use super::{DecisionBuilder, Unavailable, is_reported, pull_of, report_status};
-use crate::action::{Action, Decision};
+use crate::action::{Action, Decision, NewObject};
 use crate::lookup::{ImageStatus, Lookup, Problem, Pull};
 use crate::pool_reason::PoolReason;
 use crate::snapshot::Snapshot;
@@ -117,7 +117,7 @@ impl Seed {
         config: &MachineOsConfig,
         now: Timestamp,
     ) -> Decision {
-        match self.component(snapshot) {
+        match component(&self.pool, &self.image, snapshot) {
             Component::Ready(name) => {
                 let mut actions = Vec::new();
                 report_status::unblock(config, now, &mut actions);
@@ -183,7 +183,7 @@ impl<'a> DecisionBuilder<'a> {
     /// has changed.
     pub(super) fn put_in_service(&mut self, seed: &Seed) -> Result<Option<PoolReason>, Lookup> {
         let snapshot = self.snapshot;
-        let component = match seed.component(snapshot) {
+        let component = match component(&seed.pool, &seed.image, snapshot) {
             Component::Ready(name) => name,
             Component::Deleting(name) => return Ok(Some(PoolReason::Replacing(name))),
             Component::Pending { name, changes_image, actions } => {
@@ -287,6 +287,6 @@ impl<'a> DecisionBuilder<'a> {
         // As in the MachineOSConfig: nothing is pushed.
         let spec = &self.config.spec.rendered_image_push_spec;
         build.spec.rendered_image_push_spec.clone_from(spec);
-        self.actions.push(Action::CreateBuild { build: Box::new(build) });
+        self.actions.push(Action::Create(NewObject::MachineOsBuild(Box::new(build))));
     }
 }

@@ -3,7 +3,8 @@
 
 use super::DecisionBuilder;
 use super::desired_build::BuildOn;
-use crate::action::{Action, Annotate};
+use crate::action::{Action, Patch};
+use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup, PlanLookup, Planned};
 use crate::pool_reason::PoolReason;
 use crate::status::{EventReason, OTHER_DEGRADED};
@@ -191,9 +192,9 @@ impl<'a> DecisionBuilder<'a> {
     /// Advances a build, and records on it that it matches the desired state.
     fn advance_as_wanted(&mut self, build: &'a MachineOsBuild) -> Result<PoolReason, Lookup> {
         if build.metadata.annotation(labels::WANTED) != Some(&*self.desired.wanted) {
-            let mut annotate = Annotate::of(&build.metadata);
-            annotate.set(labels::WANTED, self.desired.wanted.clone());
-            self.actions.push(Action::AnnotateBuild(annotate));
+            let mut patch = Patch::default();
+            patch.set(labels::WANTED, self.desired.wanted.clone());
+            self.actions.push(Action::patch(Kind::MachineOsBuild, &build.metadata, patch));
         }
         self.advance(build)
     }
@@ -255,9 +256,9 @@ impl<'a> DecisionBuilder<'a> {
         if noted.is_none() {
             let note = format!("{name} is built again");
             self.emit_config_event(EventReason::RebuildRequested, uid, note);
-            let mut annotate = Annotate::of(metadata);
-            annotate.set(labels::REBUILD_OF, uid);
-            self.actions.push(Action::AnnotateConfig(annotate));
+            let mut patch = Patch::default();
+            patch.set(labels::REBUILD_OF, uid);
+            self.actions.push(Action::patch(Kind::MachineOsConfig, metadata, patch));
         } else {
             self.delete_build(build, "a rebuild was asked for");
         }

@@ -9,7 +9,7 @@ use super::annotations::{method_of, needs_of};
 use super::attempt_failure::{AttemptFailure, MAX_BACKOFF};
 use super::create_build::MAX_LABEL_VALUE;
 use super::progress::BuildProgress;
-use crate::action::Action;
+use crate::action::{Action, Attempt, Patch};
 use crate::lookup::{Lookup, Problem};
 use crate::pool_reason::PoolReason;
 use crate::snapshot::BuildNodes;
@@ -89,22 +89,9 @@ impl<'a> DecisionBuilder<'a> {
             let note = format!("creating its {what} and the inputs");
             self.emit_build_event(build, EventReason::BuildPreparing, "", note);
         }
-        self.actions.push(Action::CreateWorkload {
-            build: name.clone(),
-            build_uid: build.metadata.uid().to_owned(),
-            attempt,
-            builder: self.desired.builder,
-            method: self.method_for(self.desired.builder, build),
-        });
+        let attempt = new_attempt(build, attempt, self.desired.builder);
+        self.actions.push(Action::CreateWorkload(attempt));
         same(PoolReason::Preparing(name))
-    }
-
-    /// The method of the workload: an OpenShift Build supports only Containerfiles.
-    fn method_for(&self, builder: ImageBuilderType, build: &MachineOsBuild) -> JobMethod {
-        match builder {
-            ImageBuilderType::Job | ImageBuilderType::CustomPod => method_of(build),
-            ImageBuilderType::OpenShiftImage => JobMethod::Containerfile,
-        }
     }
 
     /// Whether a workload of an earlier build of the same name still exists; its owner's deletion
@@ -156,11 +143,7 @@ impl<'a> DecisionBuilder<'a> {
                 }
                 Some(one) => {
                     waits = true;
-                    self.actions.push(Action::DeleteInput {
-                        kind: one.kind,
-                        name: one.name.clone(),
-                        uid: one.uid.clone(),
-                    });
+                    self.actions.push(Action::Delete(one.into()));
                 }
             }
         }
@@ -171,39 +154,38 @@ impl<'a> DecisionBuilder<'a> {
         // Record the workload's UID on the build before it may run: otherwise, if it is deleted,
         // this attempt could run twice.
         let is_known = build.metadata.annotation(labels::JOB_UID) == Some(uid);
-        let begins_by_itself = release(workload.builder()).is_none();
-        if !is_known && (begins_by_itself || !missing) {
+        let release = release(workload.builder());
+        if !is_known && (release.is_none() || !missing) {
             return Ok(None);
         }
         if !missing {
-            if !begins_by_itself {
-                self.actions.push(Action::Unsuspend {
-                    builder: workload.builder(),
-                    name: workload.name().to_owned(),
-                    uid: uid.to_owned(),
-                    resource_version: workload
-                        .metadata()
-                        .resource_version
-                        .clone()
-                        .unwrap_or_default(),
-                });
-            }
+            let patch = release.map(|spec| Patch { spec, ..Patch::default() });
+            self.actions.extend(patch.map(|patch| Action::Patch(workload.into(), patch)));
             return Ok(None);
         }
         match self.plan(|| self.plan_lookup(Some(build), workload.builder()))? {
             // The inputs changed since the workload was created.
             Ok(planned) if planned.build.as_str() != name => self.delete_workload(workload),
-            Ok(_) => self.actions.push(Action::CreateInputs {
-                build: name,
-                build_uid: build.metadata.uid().to_owned(),
-                builder: workload.builder(),
-                workload: workload.name().to_owned(),
-                workload_uid: uid.to_owned(),
-                attempt,
-                method: self.method_for(workload.builder(), build),
-            }),
+            Ok(_) => {
+                let attempt = new_attempt(build, attempt, workload.builder());
+                self.actions.push(Action::CreateInputs(attempt, workload.into()));
+            }
             Err(problem) => return Ok(Some(self.problem(problem))),
         }
         Ok(None)
+    }
+}
+
+fn new_attempt(build: &MachineOsBuild, number: u32, builder: ImageBuilderType) -> Attempt {
+    Attempt {
+        build: build.metadata.name.clone(),
+        build_uid: build.metadata.uid().to_owned(),
+        number,
+        builder,
+        method: match builder {
+            ImageBuilderType::Job | ImageBuilderType::CustomPod => method_of(build),
+            // It supports only Containerfiles.
+            ImageBuilderType::OpenShiftImage => JobMethod::Containerfile,
+        },
     }
 }

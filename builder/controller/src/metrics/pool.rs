@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::{Metrics, Pool, PoolState};
-use crate::action::Action;
+use crate::action::{Action, NewObject, NewStatus};
 use crate::snapshot::{SeenWorkload, Snapshot};
 use crate::workload::Workload;
 use mosb_build::result::{JobResult, Outcome, Step as Container};
@@ -83,13 +83,14 @@ impl Metrics {
         for action in actions {
             let label = Pool { pool: pool.clone() };
             match action {
-                Action::CreateBuild { build } if !build.is_pre_built() => {
+                Action::Create(NewObject::MachineOsBuild(build)) if !build.is_pre_built() => {
                     self.config_changes.get_or_create(&label).inc();
                 }
-                Action::CreateWorkload { attempt, .. } if *attempt > 1 => {
+                Action::CreateWorkload(attempt) if attempt.number > 1 => {
                     self.retries.get_or_create(&label).inc();
                 }
-                Action::WriteBuildStatus { name, status, .. } => {
+                Action::ReplaceStatus(target, NewStatus::MachineOsBuild(status)) => {
+                    let name = &target.name;
                     let before = snapshot.builds.iter().find(|build| build.metadata.name == *name);
                     if let Some(before) = before.filter(|build| !build.is_pre_built()) {
                         self.record_build_status(&pool, before, status, snapshot.results.get(name));
@@ -234,6 +235,8 @@ fn job_state(snapshot: &Snapshot, build: &MachineOsBuild) -> Option<&'static str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::Kind;
+    use crate::target::Target;
     use serde_json::{Value, json};
 
     fn snapshot(build: Value) -> Snapshot {
@@ -279,6 +282,11 @@ mod tests {
         assert!(!metrics.text().contains("pool=\"worker\""));
     }
 
+    fn replace_status(build: MachineOsBuild) -> Action {
+        let target = Target::of(Kind::MachineOsBuild, &build.metadata);
+        Action::ReplaceStatus(target, NewStatus::MachineOsBuild(Box::new(build.status)))
+    }
+
     const BUILD: &str = "worker-0123456789abcdef0123456789abcdef";
 
     fn result(outcome: Value) -> JobResult {
@@ -313,14 +321,8 @@ mod tests {
             let ended: MachineOsBuild = serde_json::from_value(build(condition)).unwrap();
             let mut before = snapshot(build("Building"));
             let name = ended.metadata.name.clone();
-            before.results.insert(name.clone(), result(outcome));
-            let action = Action::WriteBuildStatus {
-                name,
-                uid: String::new(),
-                resource_version: String::new(),
-                status: Box::new(ended.status),
-            };
-            metrics.record_actions(&before, &[action]);
+            before.results.insert(name, result(outcome));
+            metrics.record_actions(&before, &[replace_status(ended)]);
             let text = metrics.text();
             let lines: Vec<&str> = text
                 .lines()
@@ -412,12 +414,7 @@ mod tests {
     fn an_end_is_counted_when_it_is_written_and_not_when_it_is_seen() {
         let metrics = Metrics::default();
         let ended: MachineOsBuild = serde_json::from_value(build("Succeeded")).unwrap();
-        let action = Action::WriteBuildStatus {
-            name: "worker-b".to_owned(),
-            uid: String::new(),
-            resource_version: String::new(),
-            status: Box::new(ended.status),
-        };
+        let action = replace_status(ended);
         metrics.record_actions(&snapshot(build("Building")), std::slice::from_ref(&action));
         metrics.record_actions(&snapshot(build("Succeeded")), &[action]);
         let text = metrics.text();

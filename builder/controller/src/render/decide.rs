@@ -1,19 +1,22 @@
 //! Decides what to do about a pool's rendered config. Pure: a snapshot gives the actions.
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use super::garbage;
 use super::snapshot::{Inputs, Made, RenderSnapshot};
+use crate::action::{Action, NewObject, Patch};
 use crate::decision::Decision;
+use crate::kinds::Kind;
 use crate::lookup::Problem;
 use crate::status::{Event, EventReason, RENDER_DEGRADED, Regarding, render_conditions};
-use mosb_plan::api::{Condition, condition, labels};
+use mosb_plan::api::{API_VERSION, Condition, condition, labels};
 
 /// What to do about a pool.
-pub type RenderDecision = Decision<RenderLookup, RenderAction, RenderReason>;
+pub type RenderDecision = Decision<RenderLookup, Action, RenderReason>;
 
 /// Something that metadata doesn't show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,33 +25,6 @@ pub enum RenderLookup {
     Render,
     /// Which rendered configs nodes have or are about to get.
     Nodes,
-}
-
-/// A change. Applying it twice has the result of applying it once.
-#[derive(Debug, Clone, PartialEq)]
-pub enum RenderAction {
-    Event(Event),
-    /// Create the rendered config; an existing one with the same content is fine.
-    Create {
-        name: String,
-    },
-    /// Set `spec.configuration` of the pool and the annotation `mosb.dev/rendered-from`.
-    SetConfiguration {
-        name: String,
-        sources: Vec<String>,
-        /// Value of `mosb.dev/rendered-from`.
-        stamp: String,
-        /// Images with a tag, and the digest of each: the annotation `mosb.dev/pins`.
-        pins: BTreeMap<String, String>,
-    },
-    /// Replace the pool's list of conditions, in which only mosb's entry differs.
-    ReplaceConditions {
-        conditions: Vec<Condition>,
-    },
-    Delete {
-        name: String,
-        uid: String,
-    },
 }
 
 /// Why a pool is or isn't rendered.
@@ -133,7 +109,7 @@ fn has_sources(snapshot: &RenderSnapshot, inputs: &Inputs) -> bool {
 /// Nothing to render: delete rendered configs that are not used any more.
 fn settled(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {
     let reason = RenderReason::Rendered(snapshot.pool.spec.configuration.name.clone());
-    let actions: Vec<RenderAction> = degraded_condition(snapshot, None, now).into_iter().collect();
+    let actions: Vec<Action> = degraded_condition(snapshot, None, now).into_iter().collect();
     let unused_configs = garbage::unused_configs(snapshot);
     if !actions.is_empty() || unused_configs.is_empty() {
         return RenderDecision::of(reason, actions);
@@ -143,8 +119,7 @@ fn settled(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {
         Some(configs_on_nodes) => {
             let unused =
                 unused_configs.into_iter().filter(|one| !configs_on_nodes.contains(&one.name));
-            let actions = unused
-                .map(|one| RenderAction::Delete { name: one.name.clone(), uid: one.uid.clone() });
+            let actions = unused.map(|one| Action::Delete(one.into()));
             RenderDecision::of(reason, actions.collect())
         }
     }
@@ -170,27 +145,43 @@ fn set_configuration(
         let on = || Regarding::new("MachineConfigPool", &snapshot.pool.metadata);
         let note = format!("{name} of {} MachineConfigs", inputs.members.len());
         let reason = EventReason::RenderedConfigGenerated;
-        actions.push(RenderAction::Event(Event::new(on(), reason, name, note)));
+        actions.push(Action::Event(Event::new(on(), reason, name, note)));
         if let Some(image) = &made.overriding {
             let note = format!(
                 "a MachineConfig sets the base OS image of {name}: {image}; cluster updates don't change it any more"
             );
             let reason = EventReason::OsImageUrlOverridden;
-            actions.push(RenderAction::Event(Event::new(on(), reason, image, note)));
+            actions.push(Action::Event(Event::new(on(), reason, image, note)));
         }
-        actions.push(RenderAction::Create { name: name.clone() });
+        actions.push(Action::Create(NewObject::Rendered(Arc::clone(&made.object))));
     }
     let is_named = snapshot.pool.spec.configuration.name == *name;
     if !is_named || !has_stamp(snapshot, inputs, name) || !has_sources(snapshot, inputs) {
-        actions.push(RenderAction::SetConfiguration {
-            name: name.clone(),
-            sources: inputs.sources().map(str::to_owned).collect(),
-            stamp: inputs.stamp(name),
-            pins: made.pins.clone(),
-        });
+        let patch = configuration(inputs, made);
+        actions.push(Action::patch(Kind::MachineConfigPool, &snapshot.pool.metadata, patch));
     }
     actions.extend(degraded_condition(snapshot, None, now));
     RenderDecision::of(RenderReason::Rendered(name.clone()), actions)
+}
+
+/// Sets `spec.configuration` of the pool, and the annotations with what it was made of.
+fn configuration(inputs: &Inputs, made: &Made) -> Patch {
+    let reference =
+        |name: &str| json!({ "apiVersion": API_VERSION, "kind": "MachineConfig", "name": name });
+    let mut configuration = reference(&made.name);
+    configuration["source"] = inputs.sources().map(reference).collect();
+    // The old reference may have more fields, which would be kept.
+    for field in ["fieldPath", "namespace", "resourceVersion", "uid"] {
+        configuration[field] = Value::Null;
+    }
+    let mut patch = Patch { spec: json!({ "configuration": configuration }), ..Patch::default() };
+    patch.set(labels::RENDERED_FROM, inputs.stamp(&made.name));
+    if made.pins.is_empty() {
+        patch.remove(labels::PINS);
+    } else {
+        patch.set(labels::PINS, json!(made.pins).to_string());
+    }
+    patch
 }
 
 /// A problem that was reported before keeps its message, because its wording may differ each time.
@@ -198,7 +189,7 @@ fn degraded_condition(
     snapshot: &RenderSnapshot,
     wrong: Option<&Problem>,
     now: Timestamp,
-) -> Option<RenderAction> {
+) -> Option<Action> {
     let earlier = snapshot.earlier_problem.as_ref().map(|earlier| &earlier.cause);
     let is_same = wrong.is_some_and(|wrong| earlier == Some(&wrong.cause()));
     let old = condition(&snapshot.pool.status.conditions, RENDER_DEGRADED);
@@ -207,11 +198,11 @@ fn degraded_condition(
     }
     let wrong = wrong.map(|problem| (&*problem.reason, &*problem.message));
     let conditions = render_conditions(&snapshot.pool.status.conditions, wrong, now)?;
-    Some(RenderAction::ReplaceConditions { conditions })
+    Some(Action::replace_conditions(&snapshot.pool.metadata, conditions))
 }
 
 impl RenderDecision {
-    fn of(reason: RenderReason, actions: Vec<RenderAction>) -> Self {
+    fn of(reason: RenderReason, actions: Vec<Action>) -> Self {
         Self { lookups: Vec::new(), actions, reason, requeue_after: None }
     }
 

@@ -9,12 +9,11 @@ use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use super::apply::{Existing, compare_existing};
 use super::contents::{Contents, find};
 use super::observe::{controller_config, images, observe};
 use super::snapshot::{Made, RenderSnapshot};
 use crate::Error;
-use crate::apply::ApplyError;
+use crate::apply::{ApplyError, compare_rendered};
 use crate::lookup::Problem;
 use crate::lookups::{LookupError, LookupPermit, Resolver};
 use mosb_build::fetch::{self, Fetcher};
@@ -30,12 +29,6 @@ use mosb_types::{Diagnostic as _, ErrorClass, Finding};
 /// The time limit of all fetches for a pool, in time limits of a lookup: less than that of a
 /// reconcile.
 const FETCHES: u32 = 4;
-
-#[derive(Debug)]
-pub(super) struct RenderedDraft {
-    pub made: Made,
-    pub object: Value,
-}
 
 /// Why a pool is not rendered in this pass.
 #[derive(Debug)]
@@ -80,7 +73,7 @@ pub(super) async fn render(
     resolver: &Resolver,
     contents: &Contents,
     snapshot: &RenderSnapshot,
-) -> Result<RenderedDraft, RenderError> {
+) -> Result<Made, RenderError> {
     let inputs = snapshot.inputs.clone()?;
     let configs = contents.read(&resolver.client, &inputs.members).await?;
     let request = request(resolver, snapshot, configs)?;
@@ -106,7 +99,7 @@ pub(super) async fn render(
     let mut warnings = rendered.warnings.iter();
     let overridden = warnings.any(|warning| warning.code == "os-image-overridden");
     let overriding = rendered.config.os_image_url.filter(|_| overridden);
-    Ok(RenderedDraft { made: Made { name, overriding, pins }, object: rendered.object })
+    Ok(Made { name, object: Arc::new(rendered.object), overriding, pins })
 }
 
 /// The rendered config of a pool without the MachineConfigs that bring it a pre-built image, on the
@@ -328,9 +321,9 @@ async fn find_different(
         return Ok(None);
     }
     let found = find(&resolver.client, name).await?;
-    Ok(found.and_then(|found| match compare_existing(&found, object) {
-        Existing::Different(problem) => Some(problem),
-        Existing::Same | Existing::Deleting => None,
+    Ok(found.and_then(|found| match compare_rendered(&found, object) {
+        Err(ApplyError::Problem(problem)) => Some(problem),
+        Ok(()) | Err(ApplyError::Conflict(_) | ApplyError::Api(_)) => None,
     }))
 }
 

@@ -15,10 +15,8 @@
 //! | `observe` | cache → snapshot, and which pools a change affects |
 //! | `decide`, `garbage` | snapshot → actions |
 //! | `lookups`, `contents` | reads MachineConfigs, renders, fetches, compares with the old config |
-//! | `apply` | applies actions |
 //! | `renderer` | gives these functions to the driver |
 
-mod apply;
 mod contents;
 mod decide;
 mod garbage;
@@ -30,7 +28,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{RenderAction, RenderDecision, RenderLookup, RenderReason, decide};
+pub use decide::{RenderDecision, RenderLookup, RenderReason, decide};
 pub(super) use lookups::without_components;
 pub use observe::observe;
 pub(crate) use renderer::Renderer;

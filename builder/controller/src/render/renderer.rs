@@ -5,17 +5,15 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
-use serde_json::Value;
 
-use super::apply::RenderExecutor;
 use super::contents::Contents;
-use super::decide::{RenderAction, RenderDecision, RenderLookup, RenderReason, decide};
+use super::decide::{RenderDecision, RenderLookup, RenderReason, decide};
 use super::lookups::{self, RenderError};
 use super::observe::{affected_pools, inputs_digest, observe};
 use super::snapshot::RenderSnapshot;
-use crate::apply::ApplyError;
+use crate::action::Action;
+use crate::apply::{ApplyError, Executor, ReconcilePass};
 use crate::cluster_cache::Trigger;
-use crate::lease::Lease;
 use crate::lookup::Problem;
 use crate::lookups::Resolver;
 use crate::reconciler::{Debounce, NoDecision, Reconciler};
@@ -25,29 +23,25 @@ use mosb_image::Digest;
 #[derive(Debug)]
 pub(crate) struct Renderer {
     resolver: Resolver,
-    /// Nothing is written without it.
-    lease: Lease,
-    /// Reporting instance of events.
-    instance: String,
+    executor: Executor,
     contents: Contents,
     /// The MachineConfigs and the rendered config that a pool used in its last pass.
     used: Mutex<BTreeMap<String, BTreeSet<String>>>,
 }
 
 impl Renderer {
-    pub fn new(resolver: Resolver, lease: Lease, instance: String) -> Self {
+    pub fn new(resolver: Resolver, executor: Executor) -> Self {
         let (contents, used) = (Contents::default(), Mutex::default());
-        Self { resolver, lease, instance, contents, used }
+        Self { resolver, executor, contents, used }
     }
 
-    /// Adds the rendered config to the snapshot, and returns the object to create.
-    async fn render(&self, snapshot: &mut RenderSnapshot) -> Result<Option<Value>, NoDecision> {
+    /// Adds the rendered config to the snapshot.
+    async fn render(&self, snapshot: &mut RenderSnapshot) -> Result<(), NoDecision> {
         let pool = snapshot.pool.metadata.name.clone();
         let began = Instant::now();
-        let draft = lookups::render(&self.resolver, &self.contents, snapshot).await;
-        let (made, object) = match draft {
-            Ok(draft) => (Ok(draft.made), Some(draft.object)),
-            Err(RenderError::Problem(problem)) => (Err(problem), None),
+        let made = match lookups::render(&self.resolver, &self.contents, snapshot).await {
+            Ok(made) => Ok(made),
+            Err(RenderError::Problem(problem)) => Err(problem),
             Err(RenderError::Busy) => return Err(NoDecision::Busy),
             Err(RenderError::Failed(error)) => return Err(NoDecision::Failed(error)),
         };
@@ -56,7 +50,7 @@ impl Renderer {
             self.used().entry(pool).or_default().insert(made.name.clone());
         }
         snapshot.answers.made = Some(made);
-        Ok(object)
+        Ok(())
     }
 
     fn used(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<String>>> {
@@ -67,10 +61,9 @@ impl Renderer {
 impl Reconciler for Renderer {
     type Snapshot = RenderSnapshot;
     type Lookup = RenderLookup;
-    type Action = RenderAction;
+    type Action = Action;
     type Reason = RenderReason;
-    /// The rendered config to create.
-    type Pass = Option<Value>;
+    type Pass = ReconcilePass;
 
     const KIND: &'static str = "pool";
     const LOG_PREFIX: &'static str = "pool ";
@@ -102,11 +95,11 @@ impl Reconciler for Renderer {
         &self,
         lookups: &[RenderLookup],
         snapshot: &mut RenderSnapshot,
-        object: &mut Option<Value>,
+        _pass: &mut ReconcilePass,
     ) -> Result<(), NoDecision> {
         for lookup in lookups {
             match lookup {
-                RenderLookup::Render => *object = self.render(snapshot).await?,
+                RenderLookup::Render => self.render(snapshot).await?,
                 RenderLookup::Nodes => {
                     let named = lookups::configs_on_nodes(&self.resolver).await?;
                     snapshot.answers.configs_on_nodes = Some(named);
@@ -118,18 +111,17 @@ impl Reconciler for Renderer {
 
     async fn apply(
         &self,
-        actions: &[RenderAction],
-        snapshot: &RenderSnapshot,
-        object: &mut Option<Value>,
+        actions: &[Action],
+        _snapshot: &RenderSnapshot,
+        pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
-        let executor = RenderExecutor {
-            resolver: &self.resolver,
-            lease: &self.lease,
-            instance: &self.instance,
-            metadata: &snapshot.pool.metadata,
-            object: object.take(),
-        };
-        executor.apply_all(actions).await
+        self.executor.apply_all(actions, pass).await?;
+        for action in actions {
+            if let Action::Delete(config) = action {
+                tracing::info!("deleted {}, which is not used any more", config.name);
+            }
+        }
+        Ok(())
     }
 
     fn seen_versions(snapshot: &RenderSnapshot) -> impl Iterator<Item = (&str, &str)> {

@@ -1,12 +1,15 @@
 //! The input of a decision about a pool's rendered config.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
+use crate::kinds::Kind;
 use crate::lookup::Problem;
 use crate::snapshot::EarlierProblem;
+use crate::target::Target;
 use mosb_image::Digest;
 use mosb_plan::api::MachineConfigPool;
 use mosb_types::canonical_json;
@@ -84,6 +87,18 @@ pub struct SeenRendered {
     pub deleting: bool,
 }
 
+/// A rendered config is deleted in whatever version.
+impl From<&SeenRendered> for Target {
+    fn from(rendered: &SeenRendered) -> Self {
+        Self {
+            kind: Kind::MachineConfig,
+            name: rendered.name.clone(),
+            uid: rendered.uid.clone(),
+            version: None,
+        }
+    }
+}
+
 /// Results of the lookups of this pass.
 #[derive(Debug, Clone, Default)]
 pub struct RenderResults {
@@ -98,6 +113,8 @@ pub struct RenderResults {
 pub struct Made {
     /// Contains a hash of the content.
     pub name: String,
+    /// The MachineConfig.
+    pub object: Arc<Value>,
     /// The base OS image, if an administrator's MachineConfig sets it.
     pub overriding: Option<String>,
     /// Images with a tag, and the digest of each.

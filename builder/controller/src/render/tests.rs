@@ -1,11 +1,13 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::apply::{Existing, compare_existing};
 use super::*;
+use crate::action::{Action, NewObject, NewStatus};
+use crate::apply::{ApplyError, compare_rendered};
 use crate::cluster_cache::{ClusterCache, Trigger};
 use crate::lookup::Problem;
 use crate::snapshot::EarlierProblem;
@@ -68,6 +70,10 @@ fn settled() -> RenderSnapshot {
     }
 }
 
+fn object(name: &str) -> Arc<Value> {
+    Arc::new(json!({ "metadata": { "name": name } }))
+}
+
 fn problem(class: ErrorClass) -> Problem {
     Problem {
         class,
@@ -84,15 +90,18 @@ fn words(decision: &RenderDecision) -> Vec<String> {
     if let [question] = decision.lookups[..] {
         return vec![format!("{question:?}")];
     }
-    let word = |action: &RenderAction| match action {
-        RenderAction::Event(event) => event.reason.as_str().to_owned(),
-        RenderAction::Create { name } => format!("create {}", &name[..16]),
-        RenderAction::SetConfiguration { name, .. } => format!("move {}", &name[..16]),
-        RenderAction::ReplaceConditions { conditions } => {
+    let word = |action: &Action| match action {
+        Action::Event(event) => event.reason.as_str().to_owned(),
+        Action::Create(new) => format!("create {}", &new.name()[..16]),
+        Action::Patch(_, patch) => {
+            format!("move {}", &patch.spec["configuration"]["name"].as_str().unwrap()[..16])
+        }
+        Action::ReplaceStatus(_, NewStatus::Conditions(conditions)) => {
             let ours = conditions.last().unwrap();
             format!("say {}", ours.status)
         }
-        RenderAction::Delete { name, .. } => format!("delete {name}"),
+        Action::Delete(target) => format!("delete {}", target.name),
+        other => panic!("{other:?}"),
     };
     decision.actions.iter().map(word).collect()
 }
@@ -102,6 +111,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
     let made = |overriding: Option<&str>| {
         Some(Ok(Made {
             name: NEW.to_owned(),
+            object: object(NEW),
             overriding: overriding.map(str::to_owned),
             pins: Default::default(),
         }))
@@ -224,6 +234,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
                 change(snapshot);
                 snapshot.answers.made = Some(Ok(Made {
                     name: OLD.to_owned(),
+                    object: object(OLD),
                     overriding: None,
                     pins: [("a:1".to_owned(), "a@sha256:1".to_owned())].into(),
                 }));
@@ -271,24 +282,35 @@ fn what_a_pool_gets_is_written_whole() {
     snapshot.inputs.as_mut().unwrap().members[1].generation = 3;
     snapshot.answers.made = Some(Ok(Made {
         name: NEW.to_owned(),
+        object: object(NEW),
         overriding: None,
         pins: [("a:1".to_owned(), "a@sha256:1".to_owned())].into(),
     }));
     let decision = decide(&snapshot, now());
-    let RenderAction::Event(event) = &decision.actions[0] else {
+    let Action::Event(event) = &decision.actions[0] else {
         panic!("{decision:?}");
     };
     assert_eq!(event.reason, EventReason::RenderedConfigGenerated);
     assert_eq!(event.note, format!("{NEW} of 2 MachineConfigs"));
     assert_eq!((event.on.kind, &*event.on.uid), ("MachineConfigPool", POOL));
     let inputs = snapshot.inputs.as_ref().unwrap();
-    let want = RenderAction::SetConfiguration {
-        name: NEW.to_owned(),
-        sources: vec!["00-worker".to_owned(), "50-infra".to_owned()],
-        stamp: inputs.stamp(NEW),
-        pins: [("a:1".to_owned(), "a@sha256:1".to_owned())].into(),
+    assert_eq!(decision.actions[1], Action::Create(NewObject::Rendered(object(NEW))));
+    let Action::Patch(target, patch) = &decision.actions[2] else {
+        panic!("{decision:?}");
     };
-    assert_eq!(decision.actions[2], want);
+    let reference = |name: &str| json!({ "apiVersion": mosb_plan::api::API_VERSION, "kind": "MachineConfig", "name": name });
+    let mut configuration = reference(NEW);
+    configuration["source"] = json!([reference("00-worker"), reference("50-infra")]);
+    for field in ["fieldPath", "namespace", "resourceVersion", "uid"] {
+        configuration[field] = Value::Null;
+    }
+    let want = json!({
+        "metadata": { "resourceVersion": "7", "annotations": {
+            labels::RENDERED_FROM: inputs.stamp(NEW), labels::PINS: r#"{"a:1":"a@sha256:1"}"#,
+        } },
+        "spec": { "configuration": configuration },
+    });
+    assert_eq!((&*target.uid, patch.body(target.version.as_deref())), (POOL, want));
     assert_ne!(inputs.stamp(NEW), inputs.stamp(OLD));
 }
 
@@ -300,7 +322,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
     snapshot.answers.made = Some(Err(wrong.clone()));
     let decision = decide(&snapshot, now());
     assert_eq!(decision.reason, RenderReason::Degraded(wrong.clone()));
-    let RenderAction::ReplaceConditions { conditions } = &decision.actions[0] else {
+    let Action::ReplaceStatus(_, NewStatus::Conditions(conditions)) = &decision.actions[0] else {
         panic!("{decision:?}");
     };
     let ours = conditions.last().unwrap();
@@ -396,21 +418,22 @@ fn what_has_the_name_already_is_judged_by_its_content_and_owner() {
     };
     let wanted = object("a", Some(POOL));
     let judged =
-        |there: Value| match compare_existing(&serde_json::from_value(there).unwrap(), &wanted) {
-            Existing::Same => "fine",
-            Existing::Deleting => "leaving",
-            Existing::Different(problem) => {
-                assert!(problem.message.contains(NEW), "{}", problem.message);
+        |there: Value| match compare_rendered(&serde_json::from_value(there).unwrap(), &wanted) {
+            Ok(()) => "fine",
+            Err(ApplyError::Conflict(_)) => "leaving",
+            Err(error) => {
+                assert!(error.to_string().contains(NEW), "{error}");
+                assert_eq!(error.class(), Some(ErrorClass::InvalidInput));
                 "clash"
             }
         };
-    let mut ignore_not_found = wanted.clone();
-    ignore_not_found["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut deleted = wanted.clone();
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     for (what, there, want) in [
         ("ours", wanted.clone(), "fine"),
         ("somebody applied the same", object("a", None), "fine"),
         ("an earlier pool's", object("a", Some("uid-before")), "leaving"),
-        ("deleted", ignore_not_found, "leaving"),
+        ("deleted", deleted, "leaving"),
         ("another content", object("b", Some(POOL)), "clash"),
     ] {
         assert_eq!(judged(there), want, "{what}");

@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::kinds::Kind;
+
 /// An object that a build's pod needs. `Debug` shows only kind and name, because Secrets are among
 /// them.
 #[derive(Clone, PartialEq)]
@@ -39,12 +41,18 @@ impl InputKind {
 
     /// As the API spells it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ConfigMap => "ConfigMap",
-            Self::Secret => "Secret",
-            Self::ServiceAccount => "ServiceAccount",
-            Self::Role => "Role",
-            Self::RoleBinding => "RoleBinding",
+        Kind::from(self).as_str()
+    }
+}
+
+impl From<InputKind> for Kind {
+    fn from(kind: InputKind) -> Self {
+        match kind {
+            InputKind::ConfigMap => Self::ConfigMap,
+            InputKind::Secret => Self::Secret,
+            InputKind::ServiceAccount => Self::ServiceAccount,
+            InputKind::Role => Self::Role,
+            InputKind::RoleBinding => Self::RoleBinding,
         }
     }
 }

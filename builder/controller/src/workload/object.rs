@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::pod::GATE;
 use super::{JobRequest, job, openshift, pod};
+use crate::kinds::Kind;
 use mosb_plan::api::ImageBuilderType;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 
@@ -122,9 +123,15 @@ pub fn is_workload_owner(owner: &OwnerReference) -> bool {
 
 /// The kind of the workload, as the API spells it.
 pub fn kind(builder: ImageBuilderType) -> &'static str {
-    match builder {
-        ImageBuilderType::Job => "Job",
-        ImageBuilderType::CustomPod => "Pod",
-        ImageBuilderType::OpenShiftImage => "Build",
+    Kind::from(builder).as_str()
+}
+
+impl From<ImageBuilderType> for Kind {
+    fn from(builder: ImageBuilderType) -> Self {
+        match builder {
+            ImageBuilderType::Job => Self::Job,
+            ImageBuilderType::CustomPod => Self::Pod,
+            ImageBuilderType::OpenShiftImage => Self::OpenShiftBuild,
+        }
     }
 }

@@ -20,7 +20,7 @@ pub const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
 pub const RENDERED_LIMIT: usize = 1_572_864;
 
 /// A MachineConfig as the API serves it (`machineconfiguration.openshift.io/v1`).
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineConfig {
     /// `machineconfiguration.openshift.io/v1`.

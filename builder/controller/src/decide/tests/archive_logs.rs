@@ -2,6 +2,7 @@
 
 use super::fake_cluster::*;
 use super::rows::is_idle;
+use crate::kinds::Kind;
 use crate::*;
 use mosb_plan::api::*;
 use mosb_types::ErrorClass;
@@ -45,8 +46,9 @@ fn before_a_job_goes_and_before_a_build_is_told_to_have_failed() {
         let keeps = |action: &Action| matches!(action, Action::ArchiveLogs(_));
         let kept = place(&mut fake, keeps).expect(what);
         let matters = |action: &Action| match action {
-            Action::DeleteWorkload { .. } | Action::AnnotateBuild(_) => true,
-            Action::WriteBuildStatus { status, .. } => {
+            Action::Delete(target) => target.kind == Kind::Job,
+            Action::Patch(target, _) => target.kind == Kind::MachineOsBuild,
+            Action::ReplaceStatus(_, NewStatus::MachineOsBuild(status)) => {
                 status.is_terminal() && status.image().is_none()
             }
             _ => false,

@@ -1,6 +1,7 @@
 //! Pre-built images in the fake cluster: the renderer of pools, and MachineConfigs.
 
 use super::fake_cluster::FakeCluster;
+use super::server::{Versions, next_version};
 use crate::*;
 use mosb_image::Digest;
 use mosb_plan::api::*;
@@ -118,39 +119,39 @@ impl FakeCluster {
         }
     }
 
-    /// Applies an action on a MachineConfig, as [`FakeCluster::act`].
-    pub fn act_on_component(&mut self, action: &Action) -> Option<()> {
-        match action {
-            Action::CreateComponent { pool, image, config } => {
-                let name = component_name(pool);
-                if self.snapshot.components.iter().any(|one| one.name == name) {
-                    return None;
-                }
-                assert!(self.confirmed.contains(image), "unconfirmed");
-                self.add_component(&name, &image.to_string(), Some(config));
-            }
-            Action::UpdateComponent { uid, resource_version, image, config, .. } => {
-                let version = self.id();
-                let mut components = self.snapshot.components.iter_mut();
-                let component = components.find(|one| one.uid == *uid)?;
-                if component.resource_version != *resource_version {
-                    return None;
-                }
-                component.resource_version = version;
-                component.claim = Some(config.clone());
-                if let Some(image) = image {
-                    assert!(self.confirmed.contains(image), "unconfirmed");
-                    assert!(!component.name.contains("prebuild"), "never written");
-                    component.image = image.to_string();
-                }
-            }
-            Action::DeleteComponent { uid, .. } => {
-                let mut components = self.snapshot.components.iter_mut();
-                let component = components.find(|one| one.uid == *uid)?;
-                assert!(component.claim.is_some(), "not ours");
-                component.deleting = true;
-            }
-            other => panic!("{other:?}"),
+    pub fn component(&mut self, target: &Target) -> Option<&mut SeenComponent> {
+        self.snapshot.components.iter_mut().find(|one| one.uid == target.uid)
+    }
+
+    /// As [`FakeCluster::act`].
+    pub fn create_component(&mut self, config: &MachineConfig) -> Option<()> {
+        let name = &config.metadata.name;
+        if self.snapshot.components.iter().any(|one| one.name == *name) {
+            return None;
+        }
+        let image = component_image(config);
+        assert!(self.confirmed.contains(&image.parse().unwrap()), "unconfirmed");
+        self.add_component(name, image, config.metadata.annotation(labels::SERVES));
+        Some(())
+    }
+
+    /// As [`FakeCluster::act`].
+    pub fn patch_component(
+        &mut self,
+        target: &Target,
+        patch: &Patch,
+        versions: &mut Versions,
+    ) -> Option<()> {
+        let new = self.id();
+        let confirmed = self.confirmed.clone();
+        let component = self.component(target)?;
+        let version = next_version(target, &component.resource_version, new, versions)?;
+        component.resource_version = version;
+        component.claim = patch.annotations[labels::SERVES].clone();
+        if let Some(image) = patch.spec["osImageURL"].as_str() {
+            assert!(confirmed.contains(&image.parse().unwrap()), "unconfirmed");
+            assert!(!component.name.contains("prebuild"), "never written");
+            component.image = image.to_owned();
         }
         Some(())
     }

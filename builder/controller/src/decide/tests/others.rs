@@ -255,7 +255,7 @@ fn what_a_cluster_refuses_stands_on_the_config() {
     let mut fake = FakeCluster::opted_in();
     let problem = problem(ErrorClass::Internal, "job build-x: no such priorityClass");
     let actions = report_refusal(&fake.snapshot, problem.clone(), fake.now);
-    let Some(Action::WriteConfigStatus { status, .. }) = actions.last() else {
+    let Some(Action::ReplaceStatus(_, NewStatus::MachineOsConfig(status))) = actions.last() else {
         panic!("{actions:?}");
     };
     let blocked = condition(&status.conditions, BLOCKED).unwrap();
@@ -272,14 +272,15 @@ fn a_pool_that_can_not_be_written_stands_on_the_config_until_it_can() {
     let mut fake = FakeCluster::opted_in();
     let problem = problem(ErrorClass::Rejected, "machineconfigpool worker: a policy says no");
     let actions = report_refusal(&fake.snapshot, problem, fake.now);
-    let Some(Action::WriteConfigStatus { status, .. }) = actions.last() else {
+    let Some(Action::ReplaceStatus(_, NewStatus::MachineOsConfig(status))) = actions.last() else {
         panic!("{actions:?}");
     };
     fake.config().status = *status.clone();
     let mut refusals = 0;
     for _ in 0..5 {
         let actions = fake.decide().actions;
-        let of_pool = |action: &Action| matches!(action, Action::WritePoolCondition { .. });
+        let of_pool =
+            |action: &Action| matches!(action, Action::ReplaceStatus(_, NewStatus::Conditions(_)));
         let at = actions.iter().position(of_pool);
         refusals += usize::from(at.is_some());
         fake.round(at.unwrap_or(actions.len()));

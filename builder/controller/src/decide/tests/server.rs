@@ -7,8 +7,10 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSchedulingGate, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use serde_json::json;
 
 use super::fake_cluster::FakeCluster;
+use crate::kinds::Kind;
 use crate::status::IMAGE_BUILD_DEGRADED;
 use crate::workload::InputKind;
 use crate::workload::Workload;
@@ -16,6 +18,9 @@ use crate::*;
 use mosb_image::PinnedRef;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::*;
+
+/// resourceVersions after the writes of one decision, by UID.
+pub type Versions = BTreeMap<String, String>;
 
 impl FakeCluster {
     /// The garbage collector: deleted workloads, then deleted builds, then objects without an
@@ -66,189 +71,21 @@ impl FakeCluster {
     }
 
     /// Applies an action as the API server would; `None` on a conflict.
-    pub fn act(&mut self, action: &Action, versions: &mut BTreeMap<String, String>) -> Option<()> {
+    pub fn act(&mut self, action: &Action, versions: &mut Versions) -> Option<()> {
         match action {
-            Action::CreateConfig { spec, .. } => {
-                self.opt_in();
-                self.annotate(labels::MADE_FOR_LABEL, "");
-                self.config().spec = spec.clone();
+            Action::Create(new) => self.create(new)?,
+            Action::Patch(target, patch) => self.patch(target, patch, versions)?,
+            Action::ReplaceStatus(target, status) => {
+                self.replace_status(target, status, versions)?
             }
-            Action::UpdateConfig { spec, .. } => self.config().spec = spec.clone(),
-            Action::DeleteConfig { uid, .. } => {
-                assert_eq!(self.config().metadata.uid(), uid);
-                assert!(self.annotation(labels::MADE_FOR_LABEL).is_some(), "not ours");
-                self.snapshot.config = None;
-            }
-            Action::CreateComponent { .. }
-            | Action::UpdateComponent { .. }
-            | Action::DeleteComponent { .. } => return self.act_on_component(action),
-            Action::CreateBuild { build } => {
-                let is_real = build.metadata.annotation(labels::METHOD).is_some();
-                // One of a deleted MachineOSConfig is collected at once.
-                if is_real && self.is_of_the_config(&build.metadata) {
-                    assert!(!self.is_waiting_for_its_seed(), "before it is seeded");
-                }
-                if self.find(&build.metadata.name).is_some() {
-                    return None;
-                }
-                let mut build = (**build).clone();
-                let made = self.metadata(&build.metadata.name);
-                assert!(is_tag_format(&build.spec.rendered_image_push_spec));
-                assert!(build.metadata.labels.values().all(|value| value.len() <= 63));
-                build.metadata = Metadata {
-                    labels: build.metadata.labels,
-                    annotations: build.metadata.annotations,
-                    owner_references: build.metadata.owner_references,
-                    finalizers: build.metadata.finalizers,
-                    ..made
-                };
-                self.snapshot.builds.push(build);
-            }
-            Action::WriteBuildStatus { uid, resource_version, status, .. } => {
-                let version = self.id();
-                let images = self.confirmed.clone();
-                let at = self.build_at(uid)?;
-                let build = &mut self.snapshot.builds[at];
-                write(&mut build.metadata, resource_version, version, versions)?;
-                check_status(&build.status, status, &images);
-                build.status = (**status).clone();
-            }
-            Action::AnnotateBuild(annotate) => {
-                let version = self.id();
-                let at = self.build_at(&annotate.uid)?;
-                change(&mut self.snapshot.builds[at].metadata, annotate, version, versions)?;
-            }
-            Action::DeleteBuild { uid, .. } => {
-                let now = self.now;
-                let at = self.build_at(uid)?;
-                let metadata = &mut self.snapshot.builds[at].metadata;
-                assert!(metadata.annotation(labels::INPUTS).is_some(), "not ours");
-                metadata.deletion_timestamp = Some(Time(now));
-            }
-            Action::CreateWorkload { build, build_uid, attempt, builder, method } => {
-                let name = format!("build-{build}");
-                let is_there = |seen: &SeenWorkload| seen.workload.name() == name;
-                if self.snapshot.workloads.iter().any(is_there) {
-                    return None;
-                }
-                let owner = &self.snapshot.builds[self.build_at(build_uid)?];
-                if self.is_of_the_config(&owner.metadata) {
-                    assert!(!self.is_waiting_for_its_seed(), "before it is seeded");
-                }
-                let uid = format!("uid-{}", self.id());
-                self.made.push((build_uid.clone(), uid.clone(), *method));
-                let needs = needs(build).map(|(kind, name)| format!("{}/{name}", kind.as_str()));
-                let metadata = ObjectMeta {
-                    name: Some(name),
-                    uid: Some(uid),
-                    resource_version: Some("1".to_owned()),
-                    creation_timestamp: Some(Time(self.now)),
-                    annotations: Some(
-                        [
-                            (labels::ATTEMPT.to_owned(), attempt.to_string()),
-                            (labels::NEEDS.to_owned(), needs.join(" ")),
-                        ]
-                        .into(),
-                    ),
-                    owner_references: Some(vec![OwnerReference {
-                        kind: "MachineOSBuild".to_owned(),
-                        name: build.clone(),
-                        uid: build_uid.clone(),
-                        controller: Some(true),
-                        ..OwnerReference::default()
-                    }]),
-                    ..ObjectMeta::default()
-                };
-                if *builder == ImageBuilderType::CustomPod {
-                    self.make_account(build);
-                }
-                self.snapshot.workloads.push(SeenWorkload {
-                    workload: suspended(*builder, metadata),
-                    pods: Vec::new(),
-                    quiet: Duration::MAX,
-                });
-                assert!(
-                    self.snapshot.workloads.len() <= self.snapshot.builds.len(),
-                    "two workloads for one build"
-                );
-            }
-            Action::CreateInputs { build, workload_uid, .. } => {
-                self.workload_at(workload_uid)?;
-                for (kind, name) in needs(build) {
-                    let is_it = |one: &&SeenInput| one.kind == kind && one.name == name;
-                    if self.snapshot.inputs.iter().any(|one| is_it(&one)) {
-                        continue;
-                    }
-                    let uid = format!("uid-{}", self.id());
-                    self.snapshot.inputs.push(SeenInput {
-                        kind,
-                        name,
-                        uid,
-                        workload_uid: workload_uid.clone(),
-                        build: build.clone(),
-                        deleting: false,
-                    });
-                }
-            }
-            Action::Unsuspend { uid, .. } => {
-                let at = self.workload_at(uid)?;
-                let workload = &self.snapshot.workloads[at].workload;
-                assert!(self.has_all_inputs(workload), "an input is missing");
-                let_go(&mut self.snapshot.workloads[at].workload);
+            Action::Delete(target) => self.delete(target)?,
+            Action::CreateWorkload(attempt) => self.create_workload(attempt)?,
+            Action::CreateInputs(attempt, workload) => {
+                self.create_inputs(&attempt.build, workload)?
             }
             Action::ArchiveLogs(keep) => {
                 assert!(self.build_at(&keep.build_uid).is_some());
                 self.logs.push((keep.build_uid.clone(), keep.attempt));
-            }
-            Action::DeleteWorkload { uid, .. } => {
-                let now = self.now;
-                let at = self.workload_at(uid)?;
-                let workload = &mut self.snapshot.workloads[at].workload;
-                let owner = owner_of(workload).uid.clone();
-                metadata_of(workload).deletion_timestamp = Some(Time(now));
-                let at = self.build_at(&owner).expect("its build");
-                let build = &self.snapshot.builds[at].metadata;
-                assert!(build.annotation(labels::INPUTS).is_some(), "not ours");
-            }
-            Action::DeleteInput { uid, .. } => {
-                let ours = |one: &SeenInput| one.uid != *uid;
-                self.snapshot.inputs.retain(ours);
-            }
-            Action::AnnotateConfig(annotate) => {
-                let version = self.id();
-                let config = self.snapshot.config.as_mut()?;
-                change(&mut config.metadata, annotate, version, versions)?;
-            }
-            Action::WriteConfigStatus { uid, resource_version, status, .. } => {
-                let version = self.id();
-                let config = self.snapshot.config.as_mut()?;
-                if config.metadata.uid() != uid {
-                    return None;
-                }
-                write(&mut config.metadata, resource_version, version, versions)?;
-                let image = &status.current_image_pull_spec;
-                let builds = &mut self.snapshot.builds.iter();
-                let known = *image == config.status.current_image_pull_spec
-                    || builds.any(|b| b.status.image() == Some(image));
-                assert!(known, "no build says {image}");
-                assert!(status.observed_generation >= config.status.observed_generation);
-                config.status = (**status).clone();
-            }
-            Action::WritePoolCondition { conditions, resource_version, .. } => {
-                let version = self.id();
-                let pool = self.snapshot.pool.as_mut()?;
-                write(&mut pool.metadata, resource_version, version, versions)?;
-                let others = |list: &[Condition]| -> Vec<Condition> {
-                    let list = list.iter();
-                    list.filter(|c| c.kind != IMAGE_BUILD_DEGRADED).cloned().collect()
-                };
-                assert_eq!(others(conditions), others(&pool.status.conditions));
-                pool.status.conditions = conditions.clone();
-            }
-            Action::AnnotatePool(annotate) => {
-                let version = self.id();
-                let pool = self.snapshot.pool.as_mut()?;
-                change(&mut pool.metadata, annotate, version, versions)?;
             }
             Action::RecordBaseTree { base, image } => {
                 self.snapshot.cluster.base_trees.insert(*base, *image);
@@ -263,25 +100,229 @@ impl FakeCluster {
         Some(())
     }
 
+    fn create(&mut self, new: &NewObject) -> Option<()> {
+        match new {
+            NewObject::MachineOsConfig(config) => {
+                let metadata = self.created(&config.metadata);
+                self.snapshot.config = Some(MachineOsConfig { metadata, ..(**config).clone() });
+            }
+            NewObject::MachineOsBuild(build) => {
+                let is_real = build.metadata.annotation(labels::METHOD).is_some();
+                // One of a deleted MachineOSConfig is collected at once.
+                if is_real && self.is_of_the_config(&build.metadata) {
+                    assert!(!self.is_waiting_for_its_seed(), "before it is seeded");
+                }
+                if self.find(&build.metadata.name).is_some() {
+                    return None;
+                }
+                assert!(is_tag_format(&build.spec.rendered_image_push_spec));
+                assert!(build.metadata.labels.values().all(|value| value.len() <= 63));
+                let metadata = self.created(&build.metadata);
+                self.snapshot.builds.push(MachineOsBuild { metadata, ..(**build).clone() });
+            }
+            NewObject::Component(config) => self.create_component(config)?,
+            NewObject::Rendered(_) | NewObject::Workload(_) | NewObject::Input(_) => {
+                panic!("{new:?}")
+            }
+        }
+        Some(())
+    }
+
+    fn created(&mut self, new: &Metadata) -> Metadata {
+        let Metadata { uid, resource_version, creation_timestamp, .. } = self.metadata(&new.name);
+        let generation = Some(1);
+        Metadata { uid, resource_version, creation_timestamp, generation, ..new.clone() }
+    }
+
+    fn patch(&mut self, target: &Target, patch: &Patch, versions: &mut Versions) -> Option<()> {
+        match target.kind {
+            Kind::MachineConfig => return self.patch_component(target, patch, versions),
+            Kind::Job | Kind::Pod => {
+                let at = self.workload_at(&target.uid)?;
+                let workload = &self.snapshot.workloads[at].workload;
+                assert!(self.has_all_inputs(workload), "an input is missing");
+                let_go(&mut self.snapshot.workloads[at].workload);
+                return Some(());
+            }
+            _ => {}
+        }
+        let annotations = &mut self.write(target, versions)?.annotations;
+        for (key, value) in &patch.annotations {
+            match value {
+                Some(value) => annotations.insert(key.clone(), value.clone()),
+                None => annotations.remove(key),
+            };
+        }
+        if let Some(fields) = patch.spec.as_object() {
+            assert_eq!(target.kind, Kind::MachineOsConfig);
+            let mut spec = json!(self.config().spec);
+            spec.as_object_mut().unwrap().extend(fields.clone());
+            self.config().spec = serde_json::from_value(spec).unwrap();
+        }
+        Some(())
+    }
+
+    fn replace_status(
+        &mut self,
+        target: &Target,
+        status: &NewStatus,
+        versions: &mut Versions,
+    ) -> Option<()> {
+        self.write(target, versions)?;
+        match status {
+            NewStatus::MachineOsBuild(status) => {
+                let at = self.build_at(&target.uid)?;
+                let build = &mut self.snapshot.builds[at];
+                check_status(&build.status, status, &self.confirmed);
+                build.status = (**status).clone();
+            }
+            NewStatus::MachineOsConfig(status) => {
+                let config = self.snapshot.config.as_mut()?;
+                let image = &status.current_image_pull_spec;
+                let builds = &mut self.snapshot.builds.iter();
+                let known = *image == config.status.current_image_pull_spec
+                    || builds.any(|b| b.status.image() == Some(image));
+                assert!(known, "no build says {image}");
+                assert!(status.observed_generation >= config.status.observed_generation);
+                config.status = (**status).clone();
+            }
+            NewStatus::Conditions(conditions) => {
+                let others = |list: &[Condition]| -> Vec<Condition> {
+                    let list = list.iter();
+                    list.filter(|c| c.kind != IMAGE_BUILD_DEGRADED).cloned().collect()
+                };
+                let old = &mut self.pool().status.conditions;
+                assert_eq!(others(conditions), others(old));
+                old.clone_from(conditions);
+            }
+        }
+        Some(())
+    }
+
+    fn delete(&mut self, target: &Target) -> Option<()> {
+        let (uid, now) = (&target.uid, self.now);
+        match target.kind {
+            Kind::MachineOsConfig => {
+                assert_eq!(self.config().metadata.uid(), uid);
+                assert!(self.annotation(labels::MADE_FOR_LABEL).is_some(), "not ours");
+                self.snapshot.config = None;
+            }
+            Kind::MachineOsBuild => {
+                let at = self.build_at(uid)?;
+                let metadata = &mut self.snapshot.builds[at].metadata;
+                assert!(metadata.annotation(labels::INPUTS).is_some(), "not ours");
+                metadata.deletion_timestamp = Some(Time(now));
+            }
+            Kind::MachineConfig => {
+                let component = self.component(target)?;
+                assert!(component.claim.is_some(), "not ours");
+                component.deleting = true;
+            }
+            Kind::Job | Kind::Pod | Kind::OpenShiftBuild => {
+                let at = self.workload_at(uid)?;
+                let workload = &mut self.snapshot.workloads[at].workload;
+                let owner = owner_of(workload).uid.clone();
+                metadata_of(workload).deletion_timestamp = Some(Time(now));
+                let at = self.build_at(&owner).expect("its build");
+                let build = &self.snapshot.builds[at].metadata;
+                assert!(build.annotation(labels::INPUTS).is_some(), "not ours");
+            }
+            _ => self.snapshot.inputs.retain(|input| input.uid != *uid),
+        }
+        Some(())
+    }
+
+    fn create_workload(&mut self, attempt: &Attempt) -> Option<()> {
+        let Attempt { build, build_uid, number, builder, method } = attempt;
+        let name = format!("build-{build}");
+        let is_there = |seen: &SeenWorkload| seen.workload.name() == name;
+        if self.snapshot.workloads.iter().any(is_there) {
+            return None;
+        }
+        let owner = &self.snapshot.builds[self.build_at(build_uid)?];
+        if self.is_of_the_config(&owner.metadata) {
+            assert!(!self.is_waiting_for_its_seed(), "before it is seeded");
+        }
+        let uid = format!("uid-{}", self.id());
+        self.made.push((build_uid.clone(), uid.clone(), *method));
+        let needs = needs(build).map(|(kind, name)| format!("{}/{name}", kind.as_str()));
+        let metadata = ObjectMeta {
+            name: Some(name),
+            uid: Some(uid),
+            resource_version: Some("1".to_owned()),
+            creation_timestamp: Some(Time(self.now)),
+            annotations: Some(
+                [
+                    (labels::ATTEMPT.to_owned(), number.to_string()),
+                    (labels::NEEDS.to_owned(), needs.join(" ")),
+                ]
+                .into(),
+            ),
+            owner_references: Some(vec![OwnerReference {
+                kind: "MachineOSBuild".to_owned(),
+                name: build.clone(),
+                uid: build_uid.clone(),
+                controller: Some(true),
+                ..OwnerReference::default()
+            }]),
+            ..ObjectMeta::default()
+        };
+        if *builder == ImageBuilderType::CustomPod {
+            self.create_input(build, (InputKind::ServiceAccount, format!("build-{build}")), "");
+        }
+        self.snapshot.workloads.push(SeenWorkload {
+            workload: suspended(*builder, metadata),
+            pods: Vec::new(),
+            quiet: Duration::MAX,
+        });
+        assert!(
+            self.snapshot.workloads.len() <= self.snapshot.builds.len(),
+            "two workloads for one build"
+        );
+        Some(())
+    }
+
+    fn create_inputs(&mut self, build: &str, workload: &Target) -> Option<()> {
+        self.workload_at(&workload.uid)?;
+        for need in needs(build) {
+            self.create_input(build, need, &workload.uid);
+        }
+        Some(())
+    }
+
+    /// Creates an input unless it exists. The ServiceAccount of a Pod is owned by its build.
+    fn create_input(&mut self, build: &str, (kind, name): (InputKind, String), workload_uid: &str) {
+        let is_it = |one: &SeenInput| one.kind == kind && one.name == name;
+        if self.snapshot.inputs.iter().any(is_it) {
+            return;
+        }
+        let uid = format!("uid-{}", self.id());
+        self.snapshot.inputs.push(SeenInput {
+            kind,
+            name,
+            uid,
+            workload_uid: workload_uid.to_owned(),
+            build: build.to_owned(),
+            deleting: false,
+        });
+    }
+
+    /// Gives the object a new version, if it has the one that the write expects.
+    fn write(&mut self, target: &Target, versions: &mut Versions) -> Option<&mut Metadata> {
+        let new = self.id();
+        let builds = self.snapshot.builds.iter_mut().map(|build| &mut build.metadata);
+        let configs = self.snapshot.config.iter_mut().map(|config| &mut config.metadata);
+        let pools = self.snapshot.pool.iter_mut().map(|pool| &mut pool.metadata);
+        let mut all = builds.chain(configs).chain(pools);
+        let metadata = all.find(|metadata| metadata.uid() == target.uid)?;
+        let version = next_version(target, metadata.resource_version(), new, versions)?;
+        metadata.resource_version = Some(version);
+        Some(metadata)
+    }
+
     fn build_at(&self, uid: &str) -> Option<usize> {
         let mut builds = self.snapshot.builds.iter();
         builds.position(|b| b.metadata.uid() == uid)
-    }
-
-    /// The ServiceAccount of a Pod, owned by the MachineOSBuild.
-    fn make_account(&mut self, build: &str) {
-        let is_it = |one: &SeenInput| one.kind == InputKind::ServiceAccount && one.build == build;
-        if !self.snapshot.inputs.iter().any(is_it) {
-            let uid = format!("uid-{}", self.id());
-            self.snapshot.inputs.push(SeenInput {
-                kind: InputKind::ServiceAccount,
-                name: format!("build-{build}"),
-                uid,
-                workload_uid: String::new(),
-                build: build.to_owned(),
-                deleting: false,
-            });
-        }
     }
 
     /// Whether any workload may start.
@@ -374,35 +415,19 @@ fn needs(build: &str) -> [(InputKind, String); 3] {
     ]
 }
 
-fn write(
-    metadata: &mut Metadata,
-    seen: &str,
-    version: String,
-    versions: &mut BTreeMap<String, String>,
-) -> Option<()> {
-    let uid = metadata.uid().to_owned();
-    let expected = versions.get(&uid).map_or(seen, String::as_str);
-    if expected != metadata.resource_version() {
+/// The new version, if the object has the one that the write expects.
+pub fn next_version(
+    target: &Target,
+    current: &str,
+    new: String,
+    versions: &mut Versions,
+) -> Option<String> {
+    let expected = versions.get(&target.uid).or(target.version.as_ref())?;
+    if expected != current {
         return None;
     }
-    versions.insert(uid, version.clone());
-    metadata.resource_version = Some(version);
-    Some(())
-}
-
-fn change(
-    metadata: &mut Metadata,
-    annotate: &Annotate,
-    version: String,
-    versions: &mut BTreeMap<String, String>,
-) -> Option<()> {
-    if metadata.uid() != annotate.uid {
-        return None;
-    }
-    write(metadata, &annotate.resource_version, version, versions)?;
-    metadata.annotations.extend(annotate.set.clone());
-    metadata.annotations.retain(|key, _| !annotate.remove.contains(key));
-    Some(())
+    versions.insert(target.uid.clone(), new.clone());
+    Some(new)
 }
 
 /// The rules of the real CRD (`docs/reference/api.md`, MachineOSBuild); reported images must exist

@@ -1,0 +1,132 @@
+//! What a decision changes.
+//!
+//! Most actions are a write to one object: create, patch, replace the status, delete. What is
+//! written is complete here, so that a test sees it; the executor only sends it.
+
+mod new_object;
+mod patch;
+
+use std::fmt;
+
+use super::log_archive::ArchiveLogs;
+use super::lookup::Lookup;
+use super::pool_reason::PoolReason;
+use super::target::Target;
+use crate::kinds::Kind;
+use crate::status::Event;
+use mosb_build::JobMethod;
+use mosb_image::Digest;
+use mosb_plan::api::{
+    Condition, ImageBuilderType, MachineOsBuildStatus, MachineOsConfigStatus, Metadata,
+};
+
+pub use new_object::NewObject;
+pub use patch::Patch;
+
+/// The result of [`decide`](crate::decide()) for one snapshot.
+pub type Decision = super::decision::Decision<Lookup, Action, PoolReason>;
+
+/// One change. Applying it twice has the result of applying it once. UID and resourceVersion of the
+/// [`Target`] make the API server reject an action that was decided on an outdated view.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    Create(NewObject),
+    Patch(Target, Patch),
+    ReplaceStatus(Target, NewStatus),
+    /// Delete an object with everything that it owns: MachineOSConfigs and MachineOSBuilds in the
+    /// foreground, others in the background.
+    Delete(Target),
+    /// Create the suspended workload of a build, which needs its plan. If it exists already, the
+    /// reconciler decides again.
+    CreateWorkload(Attempt),
+    /// Create the inputs of this workload, owned by it, which needs the plan. Existing inputs with
+    /// this owner are not changed.
+    CreateInputs(Attempt, Target),
+    /// Archive the logs of a build's pod, replacing those of an earlier attempt. A failure is only
+    /// logged.
+    ArchiveLogs(Box<ArchiveLogs>),
+    /// Record which image holds the tree of a base, in the ConfigMap `mosb-base-trees`.
+    RecordBaseTree {
+        base: Digest,
+        /// Manifest of the image with its tree.
+        image: Digest,
+    },
+    /// Emit an event. An existing event of this name is not changed.
+    Event(Event),
+}
+
+/// What replaces a status, or a part of it that only we write.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NewStatus {
+    MachineOsConfig(Box<MachineOsConfigStatus>),
+    MachineOsBuild(Box<MachineOsBuildStatus>),
+    /// The conditions of a pool, in which only our entry changes: the API replaces the list as one.
+    Conditions(Vec<Condition>),
+}
+
+/// An attempt at a build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    pub build: String,
+    pub build_uid: String,
+    /// From 1.
+    pub number: u32,
+    pub builder: ImageBuilderType,
+    pub method: JobMethod,
+}
+
+impl Action {
+    pub fn patch(kind: Kind, metadata: &Metadata, patch: Patch) -> Self {
+        Self::Patch(Target::of(kind, metadata), patch)
+    }
+
+    pub fn replace_conditions(pool: &Metadata, conditions: Vec<Condition>) -> Self {
+        let target = Target::of(Kind::MachineConfigPool, pool);
+        Self::ReplaceStatus(target, NewStatus::Conditions(conditions))
+    }
+
+    /// Deletes the object whatever has changed of it.
+    pub fn delete(kind: Kind, metadata: &Metadata) -> Self {
+        Self::Delete(Target::of(kind, metadata).any_version())
+    }
+
+    /// Whether it creates a build or its workload, or is followed by that in a later pass.
+    pub fn makes_workloads(&self) -> bool {
+        matches!(
+            self,
+            Self::Create(NewObject::MachineOsBuild(_))
+                | Self::CreateWorkload(_)
+                | Self::CreateInputs(..)
+        )
+    }
+}
+
+/// For the log.
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create(new) => write!(f, "creating {} {}", new.kind(), new.name()),
+            Self::Patch(target, patch) if patch.spec.is_null() => {
+                write!(f, "annotations of {target}")
+            }
+            Self::Patch(target, _) => write!(f, "updating {target}"),
+            Self::ReplaceStatus(target, NewStatus::Conditions(_)) => {
+                write!(f, "condition of {target}")
+            }
+            Self::ReplaceStatus(target, _) => write!(f, "status of {target}"),
+            Self::Delete(target) => write!(f, "deleting {target}"),
+            Self::CreateWorkload(attempt) => {
+                let (kind, number) = (Kind::from(attempt.builder), attempt.number);
+                write!(f, "creating {kind} {number} of machineosbuild {}", attempt.build)
+            }
+            Self::CreateInputs(_, workload) => {
+                write!(f, "creating the inputs of {}", workload.name)
+            }
+            Self::ArchiveLogs(archive) => {
+                write!(f, "archiving the logs of machineosbuild {}", archive.build)
+            }
+            Self::RecordBaseTree { base, .. } => write!(f, "recording the tree of {base}"),
+            Self::Event(event) => write!(f, "event {}", event.name),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! State that the actions of one decision share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::lookups::CachedPlan;
+use crate::observe::Facts;
+use crate::target::Target;
+
+/// State that the actions of one decision share.
+#[derive(Debug, Default)]
+pub struct ReconcilePass {
+    /// The name of the MachineOSConfig.
+    pub config: String,
+    /// The plan of this decision, if there is one.
+    pub plan: Option<Arc<CachedPlan>>,
+    pub facts: Facts,
+    /// resourceVersions after our writes, by UID.
+    versions: BTreeMap<String, String>,
+}
+
+impl ReconcilePass {
+    /// The version that a write expects: as seen, or after our last write.
+    pub(super) fn version(&self, target: &Target) -> Option<String> {
+        let seen = target.version.as_ref()?;
+        Some(self.versions.get(&target.uid).unwrap_or(seen).clone())
+    }
+
+    /// The version after our last write, if there was one.
+    pub fn written_version(&self, uid: &str) -> Option<&str> {
+        self.versions.get(uid).map(String::as_str)
+    }
+
+    pub(super) fn record_write(&mut self, uid: String, version: String) {
+        self.versions.insert(uid, version);
+    }
+}
