@@ -7,9 +7,9 @@ use mosb_plan::api::RenderedConfig;
 use mosb_plan::plan::Base;
 use mosb_plan::plan::BaseName;
 use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::BuildRequest;
 use mosb_plan::plan::Draft;
 use mosb_plan::plan::MethodChoice;
-use mosb_plan::plan::Request;
 use mosb_registry::cache::TreeCache;
 use mosb_registry::{Client, Resolved, Source, Target, base_tree};
 use tokio::task::spawn_blocking;
@@ -39,7 +39,7 @@ pub struct TransferStats {
 }
 
 /// Resolves the base.
-async fn request(client: &Client, job: &Job, method: MethodChoice) -> (Request, Resolved) {
+async fn request(client: &Client, job: &Job, method: MethodChoice) -> (BuildRequest, Resolved) {
     let resolved = client.resolve(&job.base, None).await.unwrap();
     let name = match resolved.pinned() {
         Some(pinned) => BaseName::from_registry(pinned.repo(), resolved.manifest),
@@ -47,16 +47,11 @@ async fn request(client: &Client, job: &Job, method: MethodChoice) -> (Request, 
     };
     let (manifest, config) = (&resolved.manifest_bytes, &resolved.config_bytes);
     let image = job.base.to_string();
-    let request = Request {
-        config: job.config.clone(),
-        base: Base::new(name, image, resolved.index, manifest, config).unwrap(),
-        extensions_image: None,
-        containerfile: None,
-        build_args: Default::default(),
-        trust_bundle: None,
+    let base = Base::new(name, image, resolved.index, manifest, config).unwrap();
+    let request = BuildRequest {
         method,
-        on_top: false,
         push: job.target.repo().cloned(),
+        ..BuildRequest::new(job.config.clone(), base)
     };
     (request, resolved)
 }

@@ -1,22 +1,21 @@
 //! What the tests of the Containerfile build share: a plan on the Debian root, and a build of it with a store of its own.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use mosb_build::buildah;
-use mosb_build::resolve::{self, BuildRequest, PlanContext, ResolvedDraft};
+use mosb_build::resolve::{self, PlanContext, ResolvedDraft, UnresolvedBase};
 use mosb_image::tree::BaseTree;
 use mosb_plan::api::RenderedConfig;
 use mosb_plan::containerfile;
 use mosb_plan::plan::Base;
 use mosb_plan::plan::BaseName;
 use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::BuildRequest;
 use mosb_plan::plan::Draft;
 use mosb_plan::plan::MethodChoice;
-use mosb_plan::plan::Request;
 use mosb_registry::{Client, Resolved, Source, Target};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -168,16 +167,11 @@ pub fn plan(ignition: &Value, containerfile: Option<&str>, base: &Resolved) -> B
         Some(image) => (BaseName::from_registry(image.repo(), base.manifest), image.to_string()),
         None => (BaseName::from_layout(base.manifest), format!("oci:dir@{}", base.manifest)),
     };
-    let request = Request {
-        config: RenderedConfig::from_value(config).unwrap(),
-        base: Base::new(name, image, base.index, &base.manifest_bytes, &base.config_bytes).unwrap(),
-        extensions_image: None,
+    let base = Base::new(name, image, base.index, &base.manifest_bytes, &base.config_bytes);
+    let request = BuildRequest {
         containerfile: containerfile.map(str::to_owned),
-        build_args: BTreeMap::new(),
-        trust_bundle: None,
         method: MethodChoice::Containerfile,
-        on_top: false,
-        push: None,
+        ..BuildRequest::new(RenderedConfig::from_value(config).unwrap(), base.unwrap())
     };
     Draft::new(request).unwrap().finish(&BaseTree::default()).unwrap()
 }
@@ -190,18 +184,10 @@ pub async fn resolved_draft(
     name: Option<BaseName>,
     push: Option<&str>,
 ) -> ResolvedDraft {
+    let base = UnresolvedBase { image: Some(base.parse().unwrap()), name, platform: None };
     let request = BuildRequest {
-        config: RenderedConfig::from_value(config).unwrap(),
-        base: Some(base.parse().unwrap()),
-        base_name: name,
-        extensions_image: None,
-        containerfile: None,
-        build_args: BTreeMap::new(),
-        trust_bundle: None,
-        platform: None,
-        method: MethodChoice::Auto,
-        on_top: false,
         push: push.map(|push| push.parse().unwrap()),
+        ..BuildRequest::new(RenderedConfig::from_value(config).unwrap(), base)
     };
     resolve::draft(context, request).await.unwrap()
 }

@@ -3,15 +3,15 @@
 use mosb_image::layer::Layer;
 use mosb_image::{ImageRef, ReferenceError};
 use mosb_plan::api::RenderedConfig;
-use mosb_plan::plan::{self, Base, BaseName};
+use mosb_plan::plan::{self, Base, BaseName, BuildRequest};
 use mosb_registry::{Resolved, Source};
 
 use super::error::Error;
-use super::request::BuildRequest;
+use super::unresolved::Unresolved;
 
 /// The given base, else `spec.osImageURL`.
-pub(super) fn base_source(request: &BuildRequest) -> Result<Source, Error> {
-    if let Some(source) = &request.base {
+pub(super) fn base_source(request: &BuildRequest<Unresolved>) -> Result<Source, Error> {
+    if let Some(source) = &request.base.image {
         return Ok(source.clone());
     }
     let config = &request.config;
@@ -34,9 +34,9 @@ fn wrong_image(config: &RenderedConfig, field: &'static str, source: ReferenceEr
     Error::ConfigImage { config: config.name().to_string(), field, source }
 }
 
-pub(super) fn base(request: &BuildRequest, resolved: &Resolved) -> Result<Base, Error> {
+pub(super) fn base(request: &BuildRequest<Unresolved>, resolved: &Resolved) -> Result<Base, Error> {
     let config = &request.config;
-    let name = match (&request.base_name, &request.base, &config.os_image_url) {
+    let name = match (&request.base.name, &request.base.image, &config.os_image_url) {
         (Some(name), _, _) => name.clone(),
         (None, None, Some(url)) => BaseName::from_os_image_url(url)
             .map_err(|source| wrong_image(config, "spec.osImageURL", source))?,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use mosb_ignition as ignition;
 use mosb_plan::containerfile::has_instruction;
-use mosb_plan::plan::{self, Draft, Request};
+use mosb_plan::plan::{self, BuildRequest, Draft};
 use mosb_registry::Resolved;
 use mosb_types::Finding;
 
@@ -13,8 +13,8 @@ use super::base::{base, base_source};
 use super::context::{PlanContext, resolve};
 use super::error::Error;
 use super::extensions_image::extensions_image;
-use super::request::BuildRequest;
 use super::unchecked_images::unchecked_images;
+use super::unresolved::Unresolved;
 
 /// A plan without the parts that depend on the base's tree. It has the names of the whole plan.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub struct ResolvedDraft {
 /// Input that is missing or wrong, a base that can't be found or isn't one.
 pub async fn draft(
     context: PlanContext<'_>,
-    request: BuildRequest,
+    request: BuildRequest<Unresolved>,
 ) -> Result<ResolvedDraft, Error> {
     let began = Instant::now();
     let config = &request.config;
@@ -46,21 +46,19 @@ pub async fn draft(
         })?;
     }
     let source = base_source(&request)?;
-    let resolved = resolve(context, "base", &source, request.platform.as_ref()).await?;
+    let resolved = resolve(context, "base", &source, request.base.platform.as_ref()).await?;
     let base = base(&request, &resolved)?;
     let mut warnings: Vec<_> = context.client.unchecked_signature(&source).into_iter().collect();
     let extensions_image = extensions_image(context, &request, &base, &mut warnings).await?;
     let containerfile = request.containerfile.filter(|text| has_instruction(text));
-    let build_args = match &containerfile {
-        Some(_) => request.build_args,
-        None => BTreeMap::new(),
-    };
+    let mut build_args = BTreeMap::new();
     if let Some(text) = &containerfile {
+        build_args = request.build_args;
         let platform = &base.config.platform;
         warnings.extend(unchecked_images(context.client, text, &build_args, platform));
     }
     let resolving = began.elapsed();
-    let draft = Draft::new(Request {
+    let draft = Draft::new(BuildRequest {
         config: request.config,
         base,
         extensions_image,

@@ -11,12 +11,15 @@ mod draft;
 mod error;
 mod extensions_image;
 mod plan;
-mod request;
+mod render;
 mod unchecked_images;
+mod unresolved;
 
 pub use base::{given_base_name, layers};
 pub use context::{PlanContext, Trees};
 pub use draft::{ResolvedDraft, draft};
 pub use error::Error;
+pub use extensions_image::extensions_source;
 pub use plan::{ResolvedPlan, finish, finish_with_tree, plan};
-pub use request::BuildRequest;
+pub use render::{RenderError, render};
+pub use unresolved::{Unresolved, UnresolvedBase};

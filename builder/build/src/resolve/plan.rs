@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 
 use mosb_image::tree::BaseTree;
-use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::{BuildPlan, BuildRequest};
 use mosb_registry::Resolved;
 use mosb_registry::base_tree::{Obtained, TreeSource};
 
@@ -13,7 +13,7 @@ use super::base_tree::obtain;
 use super::context::PlanContext;
 use super::draft::{ResolvedDraft, draft};
 use super::error::Error;
-use super::request::BuildRequest;
+use super::unresolved::Unresolved;
 
 /// A plan, and the images and tree that it was made with.
 #[derive(Debug)]
@@ -34,7 +34,10 @@ pub struct ResolvedPlan {
 ///
 /// # Errors
 /// As [`draft`]; a base whose layers can't be read, and what the real Ignition would fail on.
-pub async fn plan(context: PlanContext<'_>, request: BuildRequest) -> Result<ResolvedPlan, Error> {
+pub async fn plan(
+    context: PlanContext<'_>,
+    request: BuildRequest<Unresolved>,
+) -> Result<ResolvedPlan, Error> {
     let resolved_draft = draft(context, request).await?;
     finish(context, resolved_draft).await
 }
@@ -48,13 +51,12 @@ pub async fn finish(
     resolved_draft: ResolvedDraft,
 ) -> Result<ResolvedPlan, Error> {
     let began = Instant::now();
-    let tree = match resolved_draft.draft.needs_tree() {
-        true => {
-            (context.on_step)("reading the base's tree");
-            let base = &resolved_draft.draft.request().base;
-            Some(obtain(context, base, &resolved_draft.base).await?)
-        }
-        false => None,
+    let tree = if resolved_draft.draft.needs_tree() {
+        (context.on_step)("reading the base's tree");
+        let base = &resolved_draft.draft.request().base;
+        Some(obtain(context, base, &resolved_draft.base).await?)
+    } else {
+        None
     };
     finish_with(context, resolved_draft, tree, began).await
 }

@@ -1,11 +1,9 @@
 //! What a build in the cluster is made from.
 
-use std::collections::BTreeMap;
-
-use mosb_build::resolve::BuildRequest;
+use mosb_build::resolve::{Unresolved, UnresolvedBase};
 use mosb_image::ImageRef;
 use mosb_plan::api::{ClusterSettings, RenderedConfig};
-use mosb_plan::plan::{BaseName, MethodChoice};
+use mosb_plan::plan::{BaseName, BuildRequest};
 use mosb_registry::Source;
 
 use super::invalid_input;
@@ -16,7 +14,7 @@ pub(super) fn build_request(
     lookup: &PlanLookup,
     config: RenderedConfig,
     settings: &ClusterSettings,
-) -> Result<BuildRequest, Problem> {
+) -> Result<BuildRequest<Unresolved>, Problem> {
     let bad = |text: &str, error: mosb_image::ReferenceError| {
         invalid_input("bad-reference", format!("{text}: {error}"))
     };
@@ -49,17 +47,16 @@ pub(super) fn build_request(
         (None, Some(text)) => Some(text.parse::<ImageRef>().map_err(|error| bad(text, error))?),
         _ => None,
     };
+    let base = UnresolvedBase {
+        image: base.map(Source::Registry),
+        name: base_name,
+        platform: lookup.platform.clone(),
+    };
     Ok(BuildRequest {
-        config,
-        base: base.map(Source::Registry),
-        base_name,
         extensions_image: extensions,
         containerfile: lookup.containerfile.clone(),
-        build_args: BTreeMap::new(),
         trust_bundle: settings.additional_trust_bundle.clone().map(|pem| pem.into_bytes().into()),
-        platform: lookup.platform.clone(),
-        method: MethodChoice::Auto,
-        on_top: false,
         push: Some(lookup.push.clone()),
+        ..BuildRequest::new(config, base)
     })
 }

@@ -17,24 +17,23 @@ use crate::cluster_cache::{ClusterCache, OPENSHIFT_BUILDS};
 use crate::lookup::{PlanLookup, Planned, Problem};
 use crate::observe::{base_trees, machine_role};
 use crate::snapshot::Support;
-use crate::workload::JobRequest;
-use crate::workload::OpenShiftSource;
+use crate::workload::{JobRequest, OpenShiftSource, PlanArguments};
 use mosb_build::JobMethod;
 use mosb_build::NamedSecret;
 use mosb_build::pull_repositories;
 use mosb_build::registries_conf;
-use mosb_build::resolve::{self, BuildRequest, PlanContext, ResolvedDraft};
+use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Unresolved, extensions_source};
 use mosb_image::tree::BaseTree;
-use mosb_image::{Digest, ImageRef, PinnedRef, Platform, RepoRef};
+use mosb_image::{ImageRef, PinnedRef, RepoRef};
 use mosb_plan::api::cluster_settings::{Proxy, UserNamespaces};
-use mosb_plan::api::{BuildName, ClusterSettings, ImageBuilderType, KernelType};
+use mosb_plan::api::{BuildName, ClusterSettings, ImageBuilderType};
 use mosb_plan::containerfile;
 use mosb_plan::payload;
+use mosb_plan::plan::BuildRequest;
 use mosb_plan::plan::Draft;
 use mosb_plan::plan::Format;
 use mosb_plan::plan::MethodChoice;
 use mosb_plan::plan::Reason;
-use mosb_plan::plan::Request;
 use mosb_registry::Source;
 use mosb_registry::registries_conf::By;
 
@@ -45,7 +44,6 @@ pub struct CachedPlan {
     lookup: PlanLookup,
     planned: Planned,
     workload_spec: WorkloadSpec,
-    base: PinnedRef,
     push: NamedSecret,
     pull: NamedSecret,
     proxy: Option<Proxy>,
@@ -65,11 +63,7 @@ pub struct CachedPlan {
 #[derive(Debug)]
 struct WorkloadSpec {
     payload: Result<(Vec<payload::ConfigMap>, Option<OpenShiftSource>), Problem>,
-    base_manifest: Digest,
-    base_name: String,
-    extensions: Option<PinnedRef>,
-    build_args: BTreeMap<String, String>,
-    platform: Platform,
+    arguments: PlanArguments,
     /// Repositories to pull from, besides the base's.
     pulled: Vec<RepoRef>,
 }
@@ -147,16 +141,14 @@ pub(super) async fn plan(
     let config = &resolved_draft.draft.request().config;
     planned.is_recognised = recognised(resolver, lookup, config, with).await?;
     let copies = resolver.copies(&lookup.pool, &planned.build).await?;
-    let (build, namespace) = (planned.build.clone(), resolver.cache.namespace.clone());
+    let (own, name) = (lookup.clone(), planned.build.clone());
+    let namespace = resolver.cache.namespace.clone();
+    let packing = move || workload_spec(&resolved_draft.draft, base, &own, &name, &namespace);
     // Mostly compression, so not on the async threads.
-    let builder = lookup.builder;
-    let workload_spec =
-        spawn_blocking(move || workload_spec(&resolved_draft.draft, builder, &build, &namespace))
-            .await;
+    let workload_spec = spawn_blocking(packing).await;
     Ok(CachedPlan {
         lookup: lookup.clone(),
         planned,
-        base,
         workload_spec: workload_spec.expect("packing does not panic and is not cancelled"),
         push,
         pull,
@@ -170,19 +162,16 @@ pub(super) async fn plan(
 }
 
 /// The registries that the plan uses.
-fn hosts(build_request: &BuildRequest, lookup: &PlanLookup) -> BTreeSet<String> {
-    let base = build_request.base.as_ref().and_then(|base| match base {
+fn hosts(build_request: &BuildRequest<Unresolved>, lookup: &PlanLookup) -> BTreeSet<String> {
+    let base = build_request.base.image.as_ref().and_then(|base| match base {
         Source::Registry(image) => Some(image.repo()),
         _ => None,
     });
-    let config = &build_request.config;
-    let wants_packages = !config.extensions.is_empty() || config.kernel_type != KernelType::Default;
-    let named = config.extensions_image.as_ref();
-    let named = named.and_then(|text| text.parse::<ImageRef>().ok());
-    let extensions = build_request.extensions_image.as_ref().or(named.as_ref());
-    let extensions = extensions.filter(|_| wants_packages);
+    // An invalid reference is reported by planning.
+    let extensions = extensions_source(build_request).ok().flatten();
     let pre_built = lookup.recognise.as_ref().map(PinnedRef::repo);
-    let repos = base.into_iter().chain(extensions.map(ImageRef::repo)).chain(pre_built);
+    let extensions = extensions.as_ref().map(ImageRef::repo);
+    let repos = base.into_iter().chain(extensions).chain(pre_built);
     repos.map(|repo| repo.host().to_owned()).collect()
 }
 
@@ -218,7 +207,7 @@ fn planned(
 }
 
 /// The repositories that a build pulls from, before mirrors are applied.
-fn pulled(request: &Request) -> Result<Vec<RepoRef>, containerfile::Error> {
+fn pulled(request: &BuildRequest) -> Result<Vec<RepoRef>, containerfile::Error> {
     let text = request.containerfile.as_deref().unwrap_or_default();
     let platform = &request.base.config.platform;
     let images = containerfile::images(text, &request.build_args, platform)?;
@@ -229,13 +218,14 @@ fn pulled(request: &Request) -> Result<Vec<RepoRef>, containerfile::Error> {
 
 fn workload_spec(
     draft: &Draft,
-    builder: ImageBuilderType,
+    base: PinnedRef,
+    lookup: &PlanLookup,
     build: &BuildName,
     namespace: &str,
 ) -> WorkloadSpec {
     let request = draft.request();
     let containerfile = request.containerfile.as_deref();
-    let payload = match builder {
+    let payload = match lookup.builder {
         ImageBuilderType::Job | ImageBuilderType::CustomPod => {
             payload::config_maps_of(request, build, containerfile, Some(namespace))
                 .map(|maps| (maps, None))
@@ -249,11 +239,14 @@ fn workload_spec(
         payload,
         // Unused if the Containerfile is invalid.
         pulled: pulled(request).unwrap_or_default(),
-        base_manifest: request.base.manifest_digest,
-        base_name: request.base.name.as_str().to_owned(),
-        extensions: request.extensions_image.clone(),
-        build_args: request.build_args.clone(),
-        platform: request.base.config.platform.clone(),
+        arguments: PlanArguments {
+            base,
+            base_name: request.base.name.as_str().to_owned(),
+            extensions_image: request.extensions_image.clone(),
+            platform: request.base.config.platform.clone(),
+            push: lookup.push.clone(),
+            build_args: request.build_args.clone(),
+        },
     }
 }
 
@@ -286,7 +279,7 @@ impl CachedPlan {
     pub(super) fn still_valid_for(&self, lookup: &PlanLookup, cache: &ClusterCache) -> bool {
         // These fields don't change what is read.
         let pinned = |lookup: &PlanLookup| PlanLookup {
-            base: Some(self.base.clone()),
+            base: Some(self.planned.base.clone()),
             method: None,
             compare: None,
             recognise: None,
@@ -300,7 +293,7 @@ impl CachedPlan {
         });
         let is_fresh = self.unwatched.is_none_or(|at| at.elapsed() < UNWATCHED_SECRET_TTL);
         is_fresh
-            && lookup.base.as_ref() == Some(&self.base)
+            && lookup.base.as_ref() == Some(&self.planned.base)
             && lookup.compare.is_none()
             && lookup.recognise.is_none()
             && pinned(&self.lookup) == pinned(lookup)
@@ -329,11 +322,11 @@ impl CachedPlan {
         let namespace = cache.namespace.clone();
         let (payload, openshift) = workload_spec.payload.clone()?;
         let base_tree = base_trees(cache)
-            .get(&workload_spec.base_manifest)
+            .get(&self.planned.base.digest())
             .map(|digest| self.lookup.push.pinned(*digest));
         let packages = Packages::of(cache, &self.lookup.pool, &build, &self.copies);
         let conf = registries_conf(settings);
-        let pulled = workload_spec.pulled.iter().chain([self.base.repo()]);
+        let pulled = workload_spec.pulled.iter().chain([self.planned.base.repo()]);
         let pulled: Vec<RepoRef> = pulled
             .flat_map(|repo| pull_repositories(repo, conf.as_deref(), &[By::Digest, By::Tag]))
             .collect();
@@ -345,13 +338,8 @@ impl CachedPlan {
             attempt: params.attempt,
             builder: params.builder,
             method: params.method,
-            base: self.base.clone(),
-            base_name: workload_spec.base_name.clone(),
-            extensions: workload_spec.extensions.clone(),
-            push: self.lookup.push.clone(),
-            platform: workload_spec.platform.clone(),
+            arguments: workload_spec.arguments.clone(),
             payload,
-            build_args: workload_spec.build_args.clone(),
             pull: NamedSecret {
                 name: self.pull.name.clone(),
                 credentials: self.pull.credentials.used_for(&pulled),
@@ -386,8 +374,8 @@ impl CachedPlan {
 
 /// Plans here what our own pod would plan with the Containerfile. With a Containerfile, the base's
 /// tree has no influence.
-fn openshift_source(request: &Request, namespace: &str) -> Result<OpenShiftSource, Problem> {
-    let request = Request { method: MethodChoice::Containerfile, ..request.clone() };
+fn openshift_source(request: &BuildRequest, namespace: &str) -> Result<OpenShiftSource, Problem> {
+    let request = BuildRequest { method: MethodChoice::Containerfile, ..request.clone() };
     let draft = Draft::new(request).map_err(resolve::Error::from)?;
     let plan = draft.finish(&BaseTree::from_entries([]));
     let plan = plan.map_err(resolve::Error::from)?;

@@ -36,6 +36,7 @@ impl Words {
             let mut maps = request.payload.iter();
             maps.any(|map| map.data.contains_key(key) || map.binary_data.contains_key(key))
         };
+        let arguments = &request.arguments;
         let file = |there: bool, path: &str| there.then(|| format!("{RUN}/{path}"));
         let mut words = self
             .flag("--machine-config", format!("{RUN}/machine-config"))
@@ -47,12 +48,15 @@ impl Words {
                 "--trust-bundle",
                 file(has(TRUST_BUNDLE_KEY), &format!("trust-bundle/{TRUST_BUNDLE_KEY}")),
             )
-            .flag("--base", request.base.to_string())
-            .flag("--base-name", &request.base_name)
-            .optional("--extensions-image", request.extensions.as_ref().map(ToString::to_string))
-            .flag("--platform", request.platform.to_string())
+            .flag("--base", arguments.base.to_string())
+            .flag("--base-name", &arguments.base_name)
+            .optional(
+                "--extensions-image",
+                arguments.extensions_image.as_ref().map(ToString::to_string),
+            )
+            .flag("--platform", arguments.platform.to_string())
             .flag("--build-name", request.build.as_str())
-            .flag("--push", request.push.to_string())
+            .flag("--push", arguments.push.to_string())
             .flag("--authfile", format!("{RUN}/base-image-pull-creds/config.json"))
             .optional(
                 "--registries-conf",
@@ -63,7 +67,7 @@ impl Words {
                 file(request.signature_policy.is_some(), "registries/policy.json"),
             )
             .optional("--base-tree", request.base_tree.as_ref().map(ToString::to_string));
-        for (key, value) in &request.build_args {
+        for (key, value) in &arguments.build_args {
             words = words.flag("--build-arg", format!("{key}={value}"));
         }
         words

@@ -33,7 +33,7 @@ pub use openshift::OpenShiftSource;
 pub use package_source::PackageSource;
 pub use placement::{CONTROL_PLANE_LABELS, MachineRole};
 pub use pod::pod;
-pub use request::JobRequest;
+pub use request::{JobRequest, PlanArguments};
 
 #[cfg(test)]
 mod tests;

@@ -50,7 +50,7 @@ pub(super) fn build(request: &JobRequest, from: &OpenShiftSource) -> OpenShiftBu
             output: BuildOutput {
                 to: ImageReference {
                     kind: "DockerImage".to_owned(),
-                    name: format!("{}:{}", request.push, request.rendered.tag()),
+                    name: format!("{}:{}", request.arguments.push, request.rendered.tag()),
                 },
                 push_secret: named(object_name(PUSH, &request.build)),
             },

@@ -9,6 +9,20 @@ use mosb_plan::api::cluster_settings::{JobSettings, Proxy};
 use mosb_plan::api::{BuildName, ImageBuilderType, PoolName, RenderedName};
 use mosb_plan::payload::ConfigMap;
 
+/// What a pod plans with, besides the payload.
+#[derive(Debug, Clone)]
+pub struct PlanArguments {
+    pub base: PinnedRef,
+    /// The base as the inputs of the image name it.
+    pub base_name: String,
+    /// Only there if the build needs it.
+    pub extensions_image: Option<PinnedRef>,
+    pub platform: Platform,
+    pub push: RepoRef,
+    /// ARGs of the Containerfile.
+    pub build_args: BTreeMap<String, String>,
+}
+
 /// A build to run in the cluster. `Debug` shows no credentials.
 #[derive(Debug, Clone)]
 pub struct JobRequest {
@@ -22,18 +36,11 @@ pub struct JobRequest {
     pub method: JobMethod,
     /// Where the Job and its inputs are.
     pub namespace: String,
-    pub base: PinnedRef,
-    /// The base as the inputs of the image name it.
-    pub base_name: String,
-    /// The extensions image, if the build needs it.
-    pub extensions: Option<PinnedRef>,
-    pub push: RepoRef,
-    pub platform: Platform,
+    pub arguments: PlanArguments,
     /// The rendered config, and the Containerfile and trust bundle if there are any.
     pub payload: Vec<ConfigMap>,
     /// For an OpenShift Build, instead of the payload.
     pub openshift: Option<OpenShiftSource>,
-    pub build_args: BTreeMap<String, String>,
     /// Pull credentials; the name is of the Secret over the global one.
     pub pull: NamedSecret,
     pub push_secret: NamedSecret,

@@ -73,13 +73,15 @@ fn direct_of(pool: &str) -> JobRequest {
         openshift: None,
         method: JobMethod::Direct,
         namespace: "mosb-system".to_owned(),
-        base: os.pinned(digest("base")),
-        base_name: os.pinned(digest("base")).to_string(),
-        extensions: None,
-        push: "registry.example:5000/os/images".parse().unwrap(),
-        platform: "linux/amd64".parse().unwrap(),
+        arguments: PlanArguments {
+            base: os.pinned(digest("base")),
+            base_name: os.pinned(digest("base")).to_string(),
+            extensions_image: None,
+            platform: "linux/amd64".parse().unwrap(),
+            push: "registry.example:5000/os/images".parse().unwrap(),
+            build_args: BTreeMap::new(),
+        },
         payload: vec![carried(name, &[(MACHINE_CONFIG_KEY, "config")], &[])],
-        build_args: BTreeMap::new(),
         pull: secret("pull", "quay.io", "pull-canary"),
         push_secret: secret("push", "registry.example:5000", "push-canary"),
         entitlement: None,
@@ -134,11 +136,10 @@ fn everything() -> JobRequest {
     request.payload.push(carried(trust, &[], &[(TRUST_BUNDLE_KEY, "UEVN")]));
     let data = [("httpsProxy".to_owned(), b"http://u:proxy-canary@proxy:3128".to_vec())];
     let proxy = Proxy { no_proxy: Some(".svc".to_owned()), ..Proxy::default() };
+    let extensions = "quay.io/acme/extensions@sha256:".to_owned() + &"e".repeat(64);
+    request.arguments.extensions_image = Some(extensions.parse().unwrap());
+    request.arguments.build_args = [("A".to_owned(), "$(MOSB_JOB_UID) $x".to_owned())].into();
     JobRequest {
-        extensions: Some(
-            ("quay.io/acme/extensions@sha256:".to_owned() + &"e".repeat(64)).parse().unwrap(),
-        ),
-        build_args: [("A".to_owned(), "$(MOSB_JOB_UID) $x".to_owned())].into(),
         entitlement: Some("etc-pki-entitlement-worker".to_owned()),
         repositories: Some("etc-yum-repos-d".to_owned()),
         package_keys: Some("etc-pki-rpm-gpg".to_owned()),
@@ -413,7 +414,7 @@ fn the_settings_name_other_nodes_for_control_plane_machines() {
 #[test]
 fn no_argument_is_a_variable() {
     let mut request = everything();
-    request.build_args = [("A".to_owned(), "$(HTTPS_PROXY) $x".to_owned())].into();
+    request.arguments.build_args = [("A".to_owned(), "$(HTTPS_PROXY) $x".to_owned())].into();
     let pod = job(&request).spec.unwrap().template.spec.unwrap();
     let all = pod.init_containers.iter().flatten().chain(&pod.containers);
     let all: Vec<_> = all.flat_map(|container| container.args.iter().flatten()).collect();

@@ -1,8 +1,9 @@
 //! The command line: arguments, output, exit codes.
 //!
-//! In come what was typed and what the environment says; out go a result on stdout, progress on stderr, and an exit code.
-//! The invariant: nothing is decided here about images. What was typed ([`args`]) is understood ([`resolve`]), the crates
-//! below are called (`commands`), and what they say is printed ([`objects`], and their texts).
+//! In come what was typed and what the environment says; out go a result on stdout, progress on
+//! stderr, and an exit code. The invariant: nothing is decided here about images. What was typed
+//! ([`args`]) is understood ([`resolve`]), the crates below are called (`commands`), and what they
+//! say is printed ([`objects`], and their texts).
 
 pub mod args;
 mod commands;
@@ -21,6 +22,7 @@ mod plugin;
 mod progress;
 pub mod resolve;
 mod text;
+mod unread;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -54,7 +56,8 @@ pub struct Ready {
 /// Understands what was typed, and starts tracing as it says.
 ///
 /// # Errors
-/// The exit code, where everything is said already: help and version were asked for, or the use was wrong.
+/// The exit code, where everything is said already: help and version were asked for, or the use was
+/// wrong.
 pub fn understand(typed: impl IntoIterator<Item = OsString>) -> Result<Ready, ExitCode> {
     let typed: Vec<OsString> = typed.into_iter().collect();
     let cli = plugin::parse(&typed).map_err(|error| not_parsed(&error, &typed))?;
@@ -103,7 +106,8 @@ fn wanted_format(typed: &[OsString]) -> Option<Format> {
     }
 }
 
-/// Runs a command to its end or to a signal, prints its result or its one error, and says how it ended.
+/// Runs a command to its end or to a signal, prints its result or its one error, and says how it
+/// ended.
 pub async fn run(ready: Ready) -> ExitCode {
     let Ready { invocation, progress } = ready;
     let Invocation { job, settings } = invocation;

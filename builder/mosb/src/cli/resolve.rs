@@ -17,14 +17,17 @@ use super::environment::Environment;
 use super::error::Error;
 use super::input::Input;
 use crate::cli::Result;
+use super::unread::{ConfigFile, Unread};
 pub use bootstrap::Bootstrap;
 #[cfg(feature = "cluster")]
 pub use cluster::{ClusterJob, Controller, InCluster};
 #[cfg(feature = "cluster")]
 pub use in_pod::{InPod, LeftImage, PodInputs, ResultDirArg};
-pub use job::{Build, Buildah, Diff, Job, Operand, Plan, Wanted};
+pub use job::{Build, Buildah, Diff, Job, Operand, Plan};
 use mosb_build::buildah::Volume;
+use mosb_build::resolve::UnresolvedBase;
 use mosb_image::{ImageRef, Platform};
+use mosb_plan::plan::BuildRequest;
 use mosb_registry::{Source, Target};
 pub use preflight::{Preflight, ValidatedInstall};
 pub use render::Render;
@@ -96,16 +99,21 @@ pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
     }
     let job = match command {
         Command::Build(build) => {
-            let wanted = wanted(build.inputs)?;
+            let mut request = build_request(&build.inputs)?;
+            let buildah = buildah(&build.inputs)?;
             let target: Target = build.output.parse()?;
-            match build.dry_run {
-                true => Job::Plan(Plan { wanted, target: Some(target), dry_run: true }),
-                false => Job::Build(Build { wanted, target, digestfile: build.digestfile }),
+            request.push = target.repo().cloned();
+            if build.dry_run {
+                Job::Plan(Plan { request, buildah, target: Some(target), dry_run: true })
+            } else {
+                Job::Build(Build { request, buildah, target, digestfile: build.digestfile })
             }
         }
         Command::Plan(plan) => {
-            let target = plan.output.as_deref().map(str::parse).transpose()?;
-            Job::Plan(Plan { wanted: wanted(plan.inputs)?, target, dry_run: false })
+            let target = plan.output.as_deref().map(str::parse::<Target>).transpose()?;
+            let mut request = build_request(&plan.inputs)?;
+            request.push = target.as_ref().and_then(Target::repo).cloned();
+            Job::Plan(Plan { request, buildah: buildah(&plan.inputs)?, target, dry_run: false })
         }
         Command::Render(typed) => Job::Render(Box::new(render::render(typed, common.format)?)),
         Command::Bootstrap(typed) => Job::Bootstrap(bootstrap::bootstrap(typed)?),
@@ -175,25 +183,33 @@ fn settings(common: Common, environment: Environment) -> Settings {
     }
 }
 
-fn wanted(inputs: args::Inputs) -> Result<Wanted> {
+fn build_request(inputs: &args::Inputs) -> Result<BuildRequest<Unread>> {
+    let base = UnresolvedBase {
+        image: inputs.base.as_deref().map(source).transpose()?,
+        name: None,
+        platform: platform(inputs.platform.clone())?,
+    };
     let extensions_image = inputs.extensions_image.as_deref().map(str::parse::<ImageRef>);
-    Ok(Wanted {
-        config: Input::new(&inputs.config),
-        base: inputs.base.as_deref().map(source).transpose()?,
-        platform: platform(inputs.platform)?,
-        method: inputs.method,
-        containerfile: inputs.containerfile,
+    Ok(BuildRequest {
+        config: ConfigFile::Input(Input::new(&inputs.config)),
+        base,
         extensions_image: extensions_image
             .transpose()
             .map_err(|e| Error::Usage(format!("--extensions-image {e}")))?,
-        trust_bundle: inputs.trust_bundle,
+        containerfile: inputs.containerfile.clone(),
         build_args: build_args(&inputs.build_arg)?,
+        trust_bundle: inputs.trust_bundle.clone(),
+        method: inputs.method,
         on_top: inputs.on_top,
-        buildah: Buildah {
-            volumes: volumes(&inputs.volume)?,
-            isolation: inputs.isolation,
-            storage_driver: inputs.storage_driver,
-        },
+        push: None,
+    })
+}
+
+fn buildah(inputs: &args::Inputs) -> Result<Buildah, Error> {
+    Ok(Buildah {
+        volumes: volumes(&inputs.volume)?,
+        isolation: inputs.isolation,
+        storage_driver: inputs.storage_driver,
     })
 }
 

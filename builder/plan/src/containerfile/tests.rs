@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use expect_test::expect_file;
 use serde_json::{Value, json};
 
@@ -7,9 +5,9 @@ use super::*;
 use crate::api::RenderedConfig;
 use crate::plan::Base;
 use crate::plan::BaseName;
+use crate::plan::BuildRequest;
 use crate::plan::Draft;
 use crate::plan::MethodChoice;
-use crate::plan::Request;
 use mosb_image::{Digest, ImageRef, Platform, RepoRef};
 use mosb_types::Diagnostic as _;
 
@@ -33,25 +31,16 @@ fn base(ostree: bool, layout: bool) -> Base {
     Base::new(name, image, None, manifest.as_bytes(), config.as_bytes()).unwrap()
 }
 
-fn request(spec: Value, base: Base) -> Request {
+fn request(spec: Value, base: Base) -> BuildRequest {
     let config = json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
         "metadata": { "name": format!("rendered-worker-{HEX}") }, "spec": spec,
     });
-    Request {
-        config: RenderedConfig::from_value(config).unwrap(),
-        base,
-        extensions_image: None,
-        containerfile: None,
-        build_args: BTreeMap::new(),
-        trust_bundle: None,
-        method: MethodChoice::Containerfile,
-        on_top: false,
-        push: None,
-    }
+    let config = RenderedConfig::from_value(config).unwrap();
+    BuildRequest { method: MethodChoice::Containerfile, ..BuildRequest::new(config, base) }
 }
 
-fn text(request: Request) -> Result<String, Error> {
+fn text(request: BuildRequest) -> Result<String, Error> {
     let plan = Draft::new(request).unwrap().finish(&mosb_image::tree::BaseTree::default()).unwrap();
     render(&plan)
 }

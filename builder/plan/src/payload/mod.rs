@@ -19,7 +19,7 @@ pub use machine_config::{pack, unpack, unpack_texts};
 
 use crate::api::BuildName;
 use crate::plan::BuildPlan;
-use crate::plan::Request;
+use crate::plan::BuildRequest;
 
 /// Key of the Containerfile in its ConfigMap.
 pub const CONTAINERFILE_KEY: &str = "Containerfile";
@@ -46,7 +46,7 @@ pub fn config_maps(
 /// # Errors
 /// As [`config_maps`].
 pub fn config_maps_of(
-    request: &Request,
+    request: &BuildRequest,
     build: &BuildName,
     containerfile: Option<&str>,
     namespace: Option<&str>,

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::apply::{apply, preset_units};
+use super::build_request::BuildRequest;
 use super::explain;
 use super::format::Format;
 use super::inputs::{Inputs, Parts};
 use super::method::{Method, MethodChoice, Reason};
 use super::packages;
-use super::request::Request;
 use super::{BaseError, Error};
 use crate::api::{BuildName, KernelType, labels};
 use mosb_ignition as ignition;
@@ -21,7 +21,7 @@ use mosb_types::Finding;
 #[derive(Debug, Clone)]
 pub struct BuildPlan {
     /// What was asked for.
-    pub request: Request,
+    pub request: BuildRequest,
     /// The config's Ignition part, read and checked; none if the config has none.
     pub ignition: Option<ignition::Config>,
     /// How it is built.
@@ -52,7 +52,7 @@ pub struct BuildPlan {
 /// The part of a plan that needs no tree of the base.
 #[derive(Debug, Clone)]
 pub struct Draft {
-    request: Request,
+    request: BuildRequest,
     ignition: Option<ignition::Config>,
     reasons: Vec<Reason>,
     warnings: Vec<Finding>,
@@ -65,7 +65,7 @@ impl Draft {
     /// # Errors
     /// A broken Ignition config, a base that is itself a build, settings that can't be built,
     /// `--method direct` where something must be run.
-    pub fn new(request: Request) -> Result<Self, Error> {
+    pub fn new(request: BuildRequest) -> Result<Self, Error> {
         let name = request.config.name();
         if let Some(config) = request.base.config.labels.get(labels::IMAGE_MACHINE_CONFIG)
             && !request.on_top
@@ -113,7 +113,7 @@ impl Draft {
     }
 
     /// What it was made of.
-    pub fn request(&self) -> &Request {
+    pub fn request(&self) -> &BuildRequest {
         &self.request
     }
 
@@ -189,7 +189,7 @@ impl Draft {
     }
 }
 
-fn reasons(request: &Request, ignition: Option<&ignition::Config>) -> Vec<Reason> {
+fn reasons(request: &BuildRequest, ignition: Option<&ignition::Config>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if request.method == MethodChoice::Containerfile {
         reasons.push(Reason::Requested);
@@ -218,7 +218,7 @@ fn reasons(request: &Request, ignition: Option<&ignition::Config>) -> Vec<Reason
 /// What is written below it is compiled into the trust store by `update-ca-trust`.
 const CA_TRUST_SOURCE: &str = "/etc/pki/ca-trust/source/";
 
-fn inputs(request: &Request, format: Format) -> Inputs {
+fn inputs(request: &BuildRequest, format: Format) -> Inputs {
     Inputs::new(&Parts {
         format: format.number(),
         config: request.config.as_value(),
@@ -235,12 +235,16 @@ fn inputs(request: &Request, format: Format) -> Inputs {
 }
 
 /// The text that names the extensions image in its label.
-fn extensions_name(request: &Request, format: Format) -> Option<String> {
+fn extensions_name(request: &BuildRequest, format: Format) -> Option<String> {
     let image = request.extensions_image.as_ref();
     image.filter(|_| format >= Format::V2).map(PinnedRef::to_string)
 }
 
-fn image_labels(request: &Request, format: Format, inputs: &Inputs) -> BTreeMap<String, String> {
+fn image_labels(
+    request: &BuildRequest,
+    format: Format,
+    inputs: &Inputs,
+) -> BTreeMap<String, String> {
     let extensions = extensions_name(request, format);
     let extensions = extensions.map(|name| (labels::IMAGE_EXTENSIONS.to_owned(), name));
     let base = request.base.name.as_str().to_owned();
@@ -259,7 +263,11 @@ fn image_labels(request: &Request, format: Format, inputs: &Inputs) -> BTreeMap<
     .collect()
 }
 
-fn annotations(request: &Request, format: Format, method: &Method) -> BTreeMap<String, String> {
+fn annotations(
+    request: &BuildRequest,
+    format: Format,
+    method: &Method,
+) -> BTreeMap<String, String> {
     let base = &request.base;
     // buildah always makes an OCI image; a direct build has the media types of its base.
     let has_none = *method == Method::Direct && edit::is_docker(&base.manifest);

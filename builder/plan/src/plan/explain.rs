@@ -2,7 +2,7 @@
 //! paths.
 
 use super::apply::CURRENT_CONFIG;
-use super::request::Request;
+use super::build_request::BuildRequest;
 use mosb_ignition as ignition;
 use mosb_image::overlay::{LayerEntry, Node};
 use mosb_image::tree::{BaseTree, Kind};
@@ -14,7 +14,7 @@ const IMPORTED: [&str; 3] = ["etc", "usr", "var"];
 
 /// The parts of a config that the machine applies, by the program that does it.
 pub(super) fn left_to_machine(
-    request: &Request,
+    request: &BuildRequest,
     ignition: Option<&ignition::Config>,
 ) -> Vec<Finding> {
     let mut left = ignition.map(ignition::Config::left_to_machine).unwrap_or_default();
@@ -32,7 +32,10 @@ pub(super) fn left_to_machine(
 }
 
 /// What to think of before the image is used.
-pub(super) fn warnings(request: &Request, ignition: Option<&ignition::Config>) -> Vec<Finding> {
+pub(super) fn warnings(
+    request: &BuildRequest,
+    ignition: Option<&ignition::Config>,
+) -> Vec<Finding> {
     let mut warnings = Vec::new();
     if !request.base.is_bootable() {
         let message = format!(
@@ -80,7 +83,7 @@ fn looks_secret(file: &ignition::File) -> Option<&'static str> {
 /// The directories whose mode or owner the config changes and a node doesn't: its importer leaves
 /// those that the base has.
 pub(super) fn directories_that_stay(
-    request: &Request,
+    request: &BuildRequest,
     tree: &BaseTree,
     layer: &[LayerEntry],
 ) -> Vec<Finding> {
@@ -104,7 +107,7 @@ pub(super) fn directories_that_stay(
 
 /// What a node will make of the image.
 pub(super) fn notes(
-    request: &Request,
+    request: &BuildRequest,
     ignition: Option<&ignition::Config>,
     layer: &[LayerEntry],
 ) -> Vec<Finding> {

@@ -8,6 +8,7 @@
 mod apply;
 mod base;
 mod build_plan;
+mod build_request;
 pub mod diff;
 mod explain;
 mod format;
@@ -17,18 +18,17 @@ mod mounted;
 pub mod packages;
 mod pre_built;
 mod push_spec;
-mod request;
 
 pub use apply::{ApplyError, CURRENT_CONFIG, instance_of};
 pub use base::{Base, BaseConfig, BaseError, BaseName};
 pub use build_plan::{BuildPlan, Draft};
+pub use build_request::{BuildRequest, Pinned, Stage};
 pub use format::Format;
 pub use inputs::Inputs;
 pub use method::{Method, MethodChoice, Reason};
 pub use mounted::{Mounted, MountedAs, MountedError, mounted};
 pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};
 pub use push_spec::{PushSpecError, push_repository};
-pub use request::Request;
 
 use mosb_types::Diagnostic;
 

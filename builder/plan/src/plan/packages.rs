@@ -1,6 +1,6 @@
 //! Extensions and kernels as packages, by the tables of the Machine Config Operator's builder.
 
-use super::request::Request;
+use super::build_request::BuildRequest;
 use crate::api::{EXTENSIONS, KernelType};
 use mosb_image::Platform;
 
@@ -98,7 +98,7 @@ pub fn kernel(kernel: KernelType) -> &'static [&'static str] {
 /// Without an extensions image, the Machine Config Operator's builder leaves extensions out and
 /// reports nothing. An image that lacks what its config says is never right, so here that is an
 /// error.
-pub fn check(request: &Request) -> Result<(), Error> {
+pub fn check(request: &BuildRequest) -> Result<(), Error> {
     let config = || request.config.name().to_string();
     let unknown: Vec<_> =
         request.config.extensions.iter().filter(|name| of(name).is_none()).cloned().collect();

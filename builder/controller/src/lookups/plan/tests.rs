@@ -70,8 +70,12 @@ fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
     ] {
         let lookup = PlanLookup { base, instead: Some(instead.clone()), ..lookup() };
         let build_request = build_request(&lookup, config(spec), &defaults).unwrap();
-        assert_eq!(build_request.base.map(|base| base.to_string()).as_deref(), want, "{what}");
-        assert_eq!(build_request.base_name.as_ref().map(BaseName::as_str), name, "{what}");
+        assert_eq!(
+            build_request.base.image.map(|base| base.to_string()).as_deref(),
+            want,
+            "{what}"
+        );
+        assert_eq!(build_request.base.name.as_ref().map(BaseName::as_str), name, "{what}");
     }
     let bad =
         build_request(&lookup(), config(json!({ "osImageURL": "a b" })), &defaults).unwrap_err();
@@ -110,7 +114,7 @@ fn a_plan_is_kept_where_the_policy_is_that_of_the_pools_machines() {
         ("of the machines", None, true),
         ("of settings that are others by now", policy.clone(), false),
     ] {
-        let platform: Platform = "linux/amd64".parse().unwrap();
+        let platform: mosb_image::Platform = "linux/amd64".parse().unwrap();
         let cached = CachedPlan {
             lookup: lookup.clone(),
             planned: Planned {
@@ -128,14 +132,16 @@ fn a_plan_is_kept_where_the_policy_is_that_of_the_pools_machines() {
             },
             workload_spec: WorkloadSpec {
                 payload: Ok((Vec::new(), None)),
-                base_manifest: base.digest(),
-                base_name: String::new(),
-                extensions: None,
-                build_args: BTreeMap::new(),
-                platform,
+                arguments: PlanArguments {
+                    base: base.clone(),
+                    base_name: String::new(),
+                    extensions_image: None,
+                    platform,
+                    push: lookup.push.clone(),
+                    build_args: BTreeMap::new(),
+                },
                 pulled: Vec::new(),
             },
-            base: base.clone(),
             push: secret(),
             pull: secret(),
             proxy: None,

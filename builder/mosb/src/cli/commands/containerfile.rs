@@ -29,7 +29,7 @@ pub async fn build(
     settings: &Settings,
 ) -> Result<Built> {
     let text = containerfile::render(plan)?;
-    let options = options(&build.wanted.buildah, settings)?;
+    let options = options(&build.buildah, settings)?;
     let progress = context.progress.clone();
     let on_line = move |_: Stream, line: &str| match step(line) {
         Some(step) => progress.step(&step),
@@ -40,7 +40,8 @@ pub async fn build(
         .await?)
 }
 
-/// The beginning of a line with which buildah announces a step: `STEP 1/4: …`, of several stages `[1/2] STEP 1/4: …`.
+/// The beginning of a line with which buildah announces a step: `STEP 1/4: …`, of several stages
+/// `[1/2] STEP 1/4: …`.
 fn step(line: &str) -> Option<String> {
     const SHOWN: usize = 100;
     let (before, _) = line.split_once("STEP ")?;

@@ -1,19 +1,15 @@
 //! From what was named to a plan: everything is read, resolved once, and pinned.
 
-use bytes::Bytes;
-use tokio::task::spawn_blocking;
-
 use crate::cli::Result;
 use crate::cli::context::CliContext;
-use crate::cli::error::Error;
-use crate::cli::input;
 use crate::cli::objects::{BaseTreeUse, TreeSource};
-use crate::cli::resolve::{Buildah, Wanted};
+use crate::cli::resolve::Buildah;
+use crate::cli::unread::{self, Unread};
 use mosb_build::buildah;
 use mosb_build::resolve::{self, PlanContext, Trees};
-use mosb_plan::api::RenderedConfig;
 use mosb_plan::containerfile;
 use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::BuildRequest;
 use mosb_plan::plan::Method;
 use mosb_registry::base_tree;
 use mosb_registry::{Resolved, Target};
@@ -38,34 +34,18 @@ pub struct PlannedBuild {
 /// Input that is missing or wrong, a base that can't be read, a plan that can't be made.
 pub async fn make_plan(
     context: &CliContext,
-    wanted: &Wanted,
+    request: &BuildRequest<Unread>,
+    options: &Buildah,
     target: Option<&Target>,
 ) -> Result<PlannedBuild> {
-    let (config, containerfile, trust_bundle) = read_files(wanted).await?;
-    let without_instruction = |text: &String| !containerfile::has_instruction(text);
-    let empty = containerfile.as_ref().is_some_and(without_instruction);
     let planning = PlanContext {
         client: &context.pull,
         trees: context.cache.as_ref().map(Trees::Disk),
         on_step: &|step| context.progress.step(step),
     };
-    let resolving = resolve::plan(
-        planning,
-        resolve::BuildRequest {
-            config,
-            base: wanted.base.clone(),
-            base_name: None,
-            extensions_image: wanted.extensions_image.clone(),
-            containerfile,
-            build_args: wanted.build_args.clone(),
-            trust_bundle: trust_bundle.map(Bytes::from),
-            platform: wanted.platform.clone(),
-            method: wanted.method,
-            on_top: wanted.on_top,
-            push: target.and_then(Target::repo).cloned(),
-        },
-    );
-    let resolve::ResolvedPlan { mut plan, base, tree, .. } = resolving.await?;
+    let resolving = resolve::plan(planning, unread::read(request).await?);
+    let resolve::ResolvedPlan { mut plan, base, tree, .. } =
+        resolving.await?;
     let used = tree.map(|obtained| {
         let source = match obtained.source {
             base_tree::TreeSource::Cache => TreeSource::Cache,
@@ -74,13 +54,13 @@ pub async fn make_plan(
         BaseTreeUse::new(obtained.tree.digest(), source)
     });
     let mut warnings: Vec<Finding> = target.and_then(Target::notice).into_iter().collect();
-    if let Some(file) = wanted.containerfile.as_ref().filter(|_| empty) {
+    if let (Some(file), None) = (&request.containerfile, &plan.request.containerfile) {
         let message = "holds no instruction, so it is as if it had not been given";
         let finding = Finding::new("containerfile-empty", message);
         warnings.push(finding.object(file.display().to_string()));
     }
     let buildah = local_buildah(&plan, &mut warnings).await?;
-    warnings.extend(unused_options(&plan.method, &wanted.buildah));
+    warnings.extend(unused_options(&plan.method, options));
     plan.warnings.extend(warnings);
     plan.warnings.dedup();
     Ok(PlannedBuild { plan, base, tree: used, buildah })
@@ -99,8 +79,8 @@ fn unused_options(method: &Method, options: &Buildah) -> Vec<Finding> {
     unused.map(told).collect()
 }
 
-/// Refuses a Containerfile that can't be rendered, or that the buildah of this machine would misread; a machine may also plan
-/// what another one builds.
+/// Refuses a Containerfile that can't be rendered, or that the buildah of this machine would
+/// misread; a machine may also plan what another one builds.
 async fn local_buildah(
     plan: &BuildPlan,
     warnings: &mut Vec<Finding>,
@@ -119,17 +99,4 @@ async fn local_buildah(
             Ok(None)
         }
     }
-}
-
-/// The config, the Containerfile, the trust bundle. Stdin may take for ever, so it must not hold up a signal.
-async fn read_files(wanted: &Wanted) -> Result<(RenderedConfig, Option<String>, Option<Vec<u8>>)> {
-    let (config, containerfile, bundle) =
-        (wanted.config.clone(), wanted.containerfile.clone(), wanted.trust_bundle.clone());
-    let read = spawn_blocking(move || {
-        let config = input::config(&config)?;
-        let containerfile = containerfile.as_deref().map(input::containerfile).transpose()?;
-        let bundle = bundle.as_deref().map(input::trust_bundle).transpose()?;
-        Ok::<_, Error>((config, containerfile, bundle))
-    });
-    Ok(read.await.map_err(Error::stopped("reading"))??)
 }

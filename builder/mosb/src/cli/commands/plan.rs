@@ -18,18 +18,22 @@ use mosb_plan::plan::Method;
 ///
 /// # Errors
 /// As for a build, up to the point where something would be written.
-pub async fn plan(context: &CliContext, wanted: &resolve::Plan, settings: &Settings) -> Result<()> {
-    let target = wanted.target.as_ref();
+pub async fn plan(
+    context: &CliContext,
+    planned: &resolve::Plan,
+    settings: &Settings,
+) -> Result<()> {
+    let target = planned.target.as_ref();
     let PlannedBuild { plan, tree, base, buildah } =
-        make_plan(context, &wanted.wanted, target).await?;
+        make_plan(context, &planned.request, &planned.buildah, target).await?;
     // A text by itself is for another machine, of which nothing is known here.
     let here = !matches!(settings.format, Format::Containerfile | Format::Configmap);
     if here && buildah.is_some() {
-        check_space(&plan, &wanted.wanted.buildah, settings)?;
+        check_space(&plan, &planned.buildah, settings)?;
     }
     let commands = match &plan.method {
-        Method::Containerfile(_) if wanted.dry_run => {
-            command_lines(&plan, &base, &wanted.wanted.buildah, settings).await?
+        Method::Containerfile(_) if planned.dry_run => {
+            command_lines(&plan, &base, &planned.buildah, settings).await?
         }
         Method::Containerfile(_) | Method::Direct => Vec::new(),
     };

@@ -40,7 +40,8 @@ pub(super) fn cluster(typed: ClusterKind) -> Cluster {
     }
 }
 
-/// Refuses what the machines of an installation will not have: checks that pass by it would say nothing about them.
+/// Refuses what the machines of an installation will not have: checks that pass by it would say
+/// nothing about them.
 pub(super) fn machines_own(common: &Common, with_logins: bool) -> Result<()> {
     let mirrors =
         "put mirrors into ConfigMap mosb-config, or an ImageDigestMirrorSet among the manifests";

@@ -1,16 +1,18 @@
 //! The parts of a build that run inside a build pod, understood.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::{Buildah, build_args, platform, volumes};
 use crate::cli::Result;
 use crate::cli::args;
 use crate::cli::error::Error;
+use crate::cli::unread::{ConfigFile, Unread};
+use mosb_build::resolve::UnresolvedBase;
 use mosb_controller::sidecar::SidecarConfig;
-use mosb_image::{PinnedRef, Platform, RepoRef};
+use mosb_image::{PinnedRef, RepoRef};
 use mosb_plan::api::BuildName;
-use mosb_plan::plan::BaseName;
+use mosb_plan::plan::{BaseName, BuildRequest, MethodChoice};
+use mosb_registry::Source;
 
 /// One of the parts.
 #[derive(Debug)]
@@ -25,34 +27,16 @@ pub enum InPod {
     WaitForDone(SidecarConfig),
 }
 
-/// What an image is made of, as a pod finds it.
+/// What a pod builds, and for which Job.
 #[derive(Debug)]
 pub struct PodInputs {
-    /// `--machine-config`.
-    pub machine_config: PathBuf,
-    /// `--containerfile`.
-    pub containerfile: Option<PathBuf>,
-    /// `--trust-bundle`.
-    pub trust_bundle: Option<PathBuf>,
-    /// `--base`.
-    pub base: PinnedRef,
-    /// `--base-name`.
-    pub base_name: BaseName,
-    /// `--extensions-image`.
-    pub extensions_image: Option<PinnedRef>,
-    /// `--platform`.
-    pub platform: Platform,
-    /// `--build-name`.
+    pub request: BuildRequest<Unread>,
     pub build: BuildName,
-    /// `--push`.
+    /// Where the request pushes to.
     pub push: RepoRef,
-    /// `--build-arg`.
-    pub build_args: BTreeMap<String, String>,
-    /// `--base-tree`.
+    /// The image with the base's tree, if there is one.
     pub base_tree: Option<PinnedRef>,
-    /// `--job-uid`.
     pub job_uid: String,
-    /// `--termination-log`.
     pub termination_log: PathBuf,
 }
 
@@ -81,10 +65,9 @@ pub fn in_pod(typed: args::InPod) -> Result<InPod> {
     Ok(match typed {
         args::InPod::Build(build) => {
             let build = *build;
-            let inputs = inputs(build.inputs)?;
             match (build.result, build.image, build.failure) {
                 (None, Some(image), Some(failure)) => InPod::Containerfile(
-                    inputs,
+                    inputs(build.inputs, MethodChoice::Containerfile)?,
                     LeftImage {
                         image,
                         failure,
@@ -96,12 +79,15 @@ pub fn in_pod(typed: args::InPod) -> Result<InPod> {
                         require_user_namespace: build.require_user_namespace,
                     },
                 ),
-                (Some(result), ..) => InPod::Direct(inputs, ResultDirArg(result)),
+                (Some(result), ..) => {
+                    InPod::Direct(inputs(build.inputs, MethodChoice::Auto)?, ResultDirArg(result))
+                }
                 (None, ..) => unreachable!("clap wants one of them"),
             }
         }
         args::InPod::Push(push) => {
-            InPod::Push(inputs(push.inputs)?, push.image, ResultDirArg(push.result))
+            let inputs = inputs(push.inputs, MethodChoice::Containerfile)?;
+            InPod::Push(inputs, push.image, ResultDirArg(push.result))
         }
         args::InPod::WaitForDone(wait) => InPod::WaitForDone(SidecarConfig {
             result: wait.result,
@@ -114,28 +100,36 @@ pub fn in_pod(typed: args::InPod) -> Result<InPod> {
     })
 }
 
-fn inputs(typed: args::JobInputs) -> Result<PodInputs> {
+fn inputs(typed: args::JobInputs, method: MethodChoice) -> Result<PodInputs> {
     let base_name = BaseName::from_os_image_url(&typed.base_name)
         .map_err(|e| Error::Usage(format!("--base-name {e}")))?;
     let push: RepoRef = typed.push.parse().map_err(|e| Error::Usage(format!("--push {e}")))?;
+    let base = UnresolvedBase {
+        image: Some(Source::Registry(pinned("--base", &typed.base)?.into())),
+        name: Some(base_name),
+        platform: platform(Some(typed.platform))?,
+    };
     Ok(PodInputs {
-        base: pinned("--base", &typed.base)?,
-        base_name,
-        extensions_image: typed
-            .extensions_image
-            .map(|image| pinned("--extensions-image", &image))
-            .transpose()?,
-        platform: platform(Some(typed.platform))?.expect("one was given"),
+        request: BuildRequest {
+            extensions_image: optional("--extensions-image", typed.extensions_image)?
+                .map(Into::into),
+            containerfile: typed.containerfile,
+            build_args: build_args(&typed.build_arg)?,
+            trust_bundle: typed.trust_bundle,
+            method,
+            push: Some(push.clone()),
+            ..BuildRequest::new(ConfigFile::Mounted(typed.machine_config), base)
+        },
         build: build_name(&typed.build_name)?,
         push,
-        build_args: build_args(&typed.build_arg)?,
-        base_tree: typed.base_tree.map(|image| pinned("--base-tree", &image)).transpose()?,
-        machine_config: typed.machine_config,
-        containerfile: typed.containerfile,
-        trust_bundle: typed.trust_bundle,
+        base_tree: optional("--base-tree", typed.base_tree)?,
         job_uid: typed.job_uid,
         termination_log: typed.termination_log,
     })
+}
+
+fn optional(flag: &str, text: Option<String>) -> Result<Option<PinnedRef>, Error> {
+    text.map(|text| pinned(flag, &text)).transpose()
 }
 
 fn pinned(flag: &str, text: &str) -> Result<PinnedRef, Error> {

@@ -1,6 +1,5 @@
 //! What is to be done, understood.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap_complete::Shell;
@@ -14,9 +13,10 @@ use super::preflight::Preflight;
 use super::render::Render;
 use crate::cli::args::{Isolation, LayerChoice, SeedNew, StorageDriver};
 use crate::cli::input::Input;
+use crate::cli::unread::Unread;
 use mosb_build::buildah::Volume;
-use mosb_image::{ImageRef, Platform};
-use mosb_plan::plan::MethodChoice;
+use mosb_image::Platform;
+use mosb_plan::plan::BuildRequest;
 use mosb_registry::{Source, Target};
 
 /// One command with its operands, understood.
@@ -59,9 +59,8 @@ pub enum Job {
 /// What to build, and where to put it.
 #[derive(Debug)]
 pub struct Build {
-    /// What.
-    pub wanted: Wanted,
-    /// Where to.
+    pub request: BuildRequest<Unread>,
+    pub buildah: Buildah,
     pub target: Target,
     /// Where the digest is written.
     pub digestfile: Option<PathBuf>,
@@ -70,37 +69,12 @@ pub struct Build {
 /// What to plan.
 #[derive(Debug)]
 pub struct Plan {
-    /// What.
-    pub wanted: Wanted,
+    pub request: BuildRequest<Unread>,
+    pub buildah: Buildah,
     /// Where the image would go.
     pub target: Option<Target>,
     /// `build --dry-run`: with the command lines that a build would run.
     pub dry_run: bool,
-}
-
-/// The inputs of an image as they are named.
-#[derive(Debug)]
-pub struct Wanted {
-    /// The rendered config.
-    pub config: Input,
-    /// `--base`.
-    pub base: Option<Source>,
-    /// `--platform`.
-    pub platform: Option<Platform>,
-    /// `--method`.
-    pub method: MethodChoice,
-    /// `--containerfile`.
-    pub containerfile: Option<PathBuf>,
-    /// `--extensions-image`.
-    pub extensions_image: Option<ImageRef>,
-    /// `--trust-bundle`.
-    pub trust_bundle: Option<PathBuf>,
-    /// `--build-arg`.
-    pub build_args: BTreeMap<String, String>,
-    /// `--on-top`.
-    pub on_top: bool,
-    /// What only buildah needs.
-    pub buildah: Buildah,
 }
 
 /// What to compare.

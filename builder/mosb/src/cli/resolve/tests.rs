@@ -29,22 +29,22 @@ fn a_build_is_understood() {
         "build - --base oci:b:t --output quay.io/a/b:tag --platform linux/arm64 --method direct --digestfile d --containerfile f --build-arg A=b=c --build-arg _B= \
          --volume /e:/e:ro --volume /k:/k --isolation chroot --storage-driver vfs --on-top --extensions-image quay.io/e:1",
     );
-    let wanted = &build.wanted;
-    assert_eq!(wanted.config, Input::Stdin);
-    assert_eq!(wanted.base.as_ref().unwrap().to_string(), "oci:b:t");
-    assert_eq!(wanted.platform.as_ref().unwrap().to_string(), "linux/arm64");
-    assert_eq!(wanted.method, MethodChoice::Direct);
-    let args: Vec<_> = wanted.build_args.iter().map(|(k, v)| format!("{k}:{v}")).collect();
+    let request = &build.request;
+    assert_eq!(request.config, ConfigFile::Input(Input::Stdin));
+    assert_eq!(request.base.image.as_ref().unwrap().to_string(), "oci:b:t");
+    assert_eq!(request.base.platform.as_ref().unwrap().to_string(), "linux/arm64");
+    assert_eq!(request.method, MethodChoice::Direct);
+    let args: Vec<_> = request.build_args.iter().map(|(k, v)| format!("{k}:{v}")).collect();
     assert_eq!(args, ["A:b=c", "_B:"]);
     assert_eq!(build.target.to_string(), "quay.io/a/b");
     assert!(build.target.notice().is_some());
-    assert!(wanted.on_top);
+    assert!(request.on_top);
     let buildah = Buildah {
         volumes: ["/e:/e:ro", "/k:/k"].map(|text| text.parse().unwrap()).to_vec(),
         isolation: Some(Isolation::Chroot),
         storage_driver: Some(StorageDriver::Vfs),
     };
-    assert_eq!(wanted.buildah, buildah);
+    assert_eq!(build.buildah, buildah);
     let given: Vec<_> = buildah.given().collect();
     assert_eq!(given, ["--volume", "--isolation", "--storage-driver"]);
     assert_eq!(Buildah::default().given().count(), 0);

@@ -1,0 +1,63 @@
+//! A build request before its files are read.
+
+use std::path::PathBuf;
+
+use super::Result;
+use tokio::task::spawn_blocking;
+
+use super::input::{self, Input};
+use mosb_build::resolve::{Unresolved, UnresolvedBase};
+use mosb_image::ImageRef;
+use mosb_plan::plan::{BuildRequest, Stage};
+
+/// Files are named by their paths, and images as for [`Unresolved`].
+#[derive(Debug, Clone)]
+pub struct Unread;
+
+impl Stage for Unread {
+    type Config = ConfigFile;
+    type Containerfile = PathBuf;
+    type TrustBundle = PathBuf;
+    type Base = UnresolvedBase;
+    type ExtensionsImage = ImageRef;
+}
+
+/// Where the rendered config is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigFile {
+    Input(Input),
+    #[cfg(feature = "cluster")]
+    /// The folder where a pod's ConfigMaps are mounted.
+    Mounted(PathBuf),
+}
+
+/// Reads the files of a request. Reading stdin may never end, so it must not delay a signal.
+///
+/// # Errors
+/// A file that can't be read, or isn't what it should be.
+pub async fn read(request: &BuildRequest<Unread>) -> Result<BuildRequest<Unresolved>> {
+    let request = request.clone();
+    let reading = spawn_blocking(move || {
+        let trust_bundle = |path: PathBuf| input::trust_bundle(&path).map(Into::into);
+        Ok::<_, Failure>(BuildRequest::<Unresolved> {
+            config: match &request.config {
+                ConfigFile::Input(input) => input::config(input)?,
+                #[cfg(feature = "cluster")]
+                ConfigFile::Mounted(folder) => input::mounted_config(folder)?,
+            },
+            containerfile: request
+                .containerfile
+                .as_deref()
+                .map(input::containerfile)
+                .transpose()?,
+            trust_bundle: request.trust_bundle.map(trust_bundle).transpose()?,
+            base: request.base,
+            extensions_image: request.extensions_image,
+            build_args: request.build_args,
+            method: request.method,
+            on_top: request.on_top,
+            push: request.push,
+        })
+    });
+    reading.await.map_err(Error::stopped("reading"))?
+}
