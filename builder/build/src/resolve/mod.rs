@@ -21,5 +21,5 @@ pub use draft::{ResolvedDraft, draft};
 pub use error::Error;
 pub use extensions_image::extensions_source;
 pub use plan::{ResolvedPlan, finish, finish_with_tree, plan};
-pub use render::{RenderError, render};
+pub use render::{RenderFailure, render};
 pub use unresolved::{Unresolved, UnresolvedBase};

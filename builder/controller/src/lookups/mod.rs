@@ -30,7 +30,7 @@ use super::snapshot::Snapshot;
 use crate::workload::result_name;
 pub use limits::{LookupError, LookupLimits, LookupPermit, busy_pause};
 use mosb_build::JobResult;
-use mosb_image::{ImageRef, PinnedRef};
+use mosb_image::{Digest, ImageRef, PinnedRef};
 use mosb_plan::api::{BuildName, ClusterSettings, RenderedName};
 use mosb_registry::Confirmed;
 use mosb_types::{Diagnostic, ErrorClass};
@@ -188,20 +188,17 @@ impl Resolver {
         Ok(map.as_ref().and_then(result_in))
     }
 
-    /// Resolves a tag to `repo@sha256:…`.
-    pub(super) async fn pin(&self, image: &ImageRef) -> Result<String, Problem> {
+    /// The digest that a tag has now.
+    pub(super) async fn digest_of(&self, image: &ImageRef) -> Result<Digest, Problem> {
         let settings = self.settings()?;
         let proxy = self.proxy(&settings).await?;
         let pull = self.pull_secret(None, &settings).await?;
         let door = self.registries.open(&pull, &settings, proxy.as_ref())?;
         let digest = door.client().digest_of(image).await?;
-        let digest = digest.ok_or_else(|| {
-            invalid_input(
-                "not-found",
-                format!("{image}: the registry has no such tag; check the name"),
-            )
-        })?;
-        Ok(image.repo().pinned(digest).to_string())
+        digest.ok_or_else(|| {
+            let message = format!("{image}: the registry has no such tag; check the name");
+            invalid_input("not-found", message)
+        })
     }
 
     fn settings(&self) -> Result<ClusterSettings, Problem> {

@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::Value;
-use tokio::task::spawn_blocking;
 
 use super::contents::{Contents, find};
 use super::observe::{controller_config, images, observe};
@@ -18,12 +17,11 @@ use crate::lookup::Problem;
 use crate::lookups::{LookupError, LookupPermit, Resolver};
 use mosb_build::fetch::{self, Fetcher};
 use mosb_build::registry_client;
-use mosb_ignition::snapshot::{Contents as Fetched, Reference};
-use mosb_image::ImageRef;
+use mosb_build::resolve::{self, RenderFailure};
 use mosb_plan::api::{
     MachineConfig, PoolName, PoolSettings, RenderedConfig, is_component_name, labels,
 };
-use mosb_plan::render::{self, Component, GIVEN, Outcome, Rendered, Request, Update};
+use mosb_plan::render::{self, Component, GIVEN, Rendered, Request, Update};
 use mosb_types::{Diagnostic as _, ErrorClass, Finding};
 
 /// The time limit of all fetches for a pool, in time limits of a lookup: less than that of a
@@ -148,7 +146,7 @@ fn request(
     let pool_settings = pool_settings.flat_map(|store| store.list());
     let component =
         |config: Arc<MachineConfig>| Component { origin: String::new(), config: (*config).clone() };
-    Ok(Request {
+    let mut request = Request {
         pool,
         pool_object: Some(snapshot.pool.clone()),
         controller_config,
@@ -158,81 +156,65 @@ fn request(
         pins: Default::default(),
         configs: configs.into_iter().map(component).collect(),
         explain: false,
-    })
+    };
+    request.pins = known_pins(&request);
+    Ok(request)
 }
 
 /// Pins images that have a tag: to the digest of the last rendering, or for a new reference to the
 /// digest that the registry returns. A tag that moves therefore changes nothing by itself.
 async fn pin(resolver: &Resolver, mut request: Request) -> Result<Request, Problem> {
-    let known = known_pins(&request);
-    for render::Unpinned { image, place } in render::unpinned(&request) {
-        // An invalid reference is reported by rendering.
-        let Ok(reference) = image.parse::<ImageRef>() else {
-            continue;
-        };
-        let pinned = match known.get(&image) {
-            Some(pinned) => pinned.clone(),
-            None => resolver.pin(&reference).await.map_err(|problem| Problem {
-                message: format!("{place}: {}", problem.message),
-                ..problem
-            })?,
-        };
-        request.pins.insert(image, pinned);
+    for unpinned in render::unpinned(&request) {
+        let digest = resolver.digest_of(&unpinned.reference).await;
+        let digest = digest.map_err(|problem| Problem {
+            message: format!("{}: {}", unpinned.place, problem.message),
+            ..problem
+        })?;
+        request.pin(unpinned, digest);
     }
     Ok(request)
 }
 
 /// The same as [`pin`], within the limits of a lookup.
 async fn pin_within_limits(resolver: &Resolver, request: Request) -> Result<Request, LookupError> {
-    let known = known_pins(&request);
-    let unpinned = render::unpinned(&request).into_iter();
-    let images = unpinned.filter(|one| !known.contains_key(&one.image));
-    let images = images.filter_map(|one| one.image.parse::<ImageRef>().ok());
-    let hosts = images.map(|image| image.repo().host().to_owned()).collect();
-    let _room = resolver.limits.hosts(LookupPermit::default(), hosts).await?;
+    let images = render::unpinned(&request).into_iter();
+    let hosts = images.map(|one| one.reference.repo().host().to_owned()).collect();
+    let _permit = resolver.limits.hosts(LookupPermit::default(), hosts).await?;
     let pool = request.pool.to_string();
     let what = || format!("machineconfigpool {pool}: the images of its MachineConfigs");
     let pinning = async { Ok(pin(resolver, request).await?) };
     resolver.limits.with_timeout(what, pinning).await
 }
 
-/// Pins of the last rendering; none if the annotation was edited and can't be read.
+/// Those pins of the last rendering that are still needed; none if the annotation was edited and
+/// can't be read.
 fn known_pins(request: &Request) -> BTreeMap<String, String> {
     let pool = request.pool_object.as_ref();
     let known = pool.and_then(|pool| pool.metadata.annotation(labels::PINS));
-    known.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    let mut known: BTreeMap<String, String> =
+        known.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let unpinned = render::unpinned(request);
+    known.retain(|image, _| unpinned.iter().any(|one| one.image == *image));
+    known
 }
 
 /// Renders, and fetches what that needs, until it is complete.
 async fn rendered(resolver: &Resolver, request: Request) -> Result<Rendered, Problem> {
-    let (mut fetched, mut request) = (Fetched::new(), request);
-    loop {
-        let outcome;
-        let merging = spawn_blocking(move || {
-            let outcome = render::render(&request, &fetched);
-            (outcome, request, fetched)
-        });
-        (outcome, request, fetched) = merging.await.expect("rendering does not panic");
-        match outcome.map_err(|error| to_problem(&resolver.cache.namespace, &error))? {
-            Outcome::Rendered(rendered) => return Ok(*rendered),
-            Outcome::Needs(needs) => fetch_all(resolver, &needs, &mut fetched).await?,
-        }
-    }
+    let rendered = resolve::render(request, Some(fetcher(resolver)), &|_| {}).await;
+    rendered.map_err(|error| match error {
+        RenderFailure::Invalid(error) => to_problem(&resolver.cache.namespace, &error),
+        RenderFailure::Fetch(problem) => problem,
+    })
 }
 
-async fn fetch_all(
-    resolver: &Resolver,
-    needs: &[Reference],
-    fetched: &mut Fetched,
-) -> Result<(), Problem> {
+async fn fetcher(resolver: &Resolver) -> Result<Fetcher, Problem> {
     let (settings, _) = resolver.cache.settings()?;
     let proxy = resolver.proxy(&settings).await?;
-    let fetcher = Fetcher::new(fetch::Options {
+    Ok(Fetcher::new(fetch::Options {
         authorities: settings.additional_trust_bundle.map(|pem| pem.into_bytes().into()),
         proxy: proxy.as_ref().map(registry_client::proxy_variables).unwrap_or_default(),
         ..fetch::Options::default()
-    })?;
-    Ok(fetcher.fetch_all(needs, fetched).await?)
+    })?)
 }
 
 /// All findings, one sentence each.

@@ -16,8 +16,8 @@ use super::args::{self, Cache, Cli, Command, Common, Format, LogFormat};
 use super::environment::Environment;
 use super::error::Error;
 use super::input::Input;
-use crate::cli::Result;
 use super::unread::{ConfigFile, Unread};
+use crate::cli::Result;
 pub use bootstrap::Bootstrap;
 #[cfg(feature = "cluster")]
 pub use cluster::{ClusterJob, Controller, InCluster};

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::Result;
 use tokio::task::spawn_blocking;
 
+use super::error::Error;
 use super::input::{self, Input};
+use super::{Failure, Result};
 use mosb_build::resolve::{Unresolved, UnresolvedBase};
 use mosb_image::ImageRef;
 use mosb_plan::plan::{BuildRequest, Stage};

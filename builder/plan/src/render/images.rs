@@ -4,6 +4,7 @@
 use super::settings::{Of, Settings};
 use super::{Component, Request, select, settings};
 use crate::api::is_component_name;
+use mosb_image::ImageRef;
 use mosb_types::Finding;
 
 /// Both images.
@@ -135,11 +136,13 @@ fn candidates<'a>(request: &Request, settings: &'a Settings) -> (Candidates<'a>,
 pub struct Unpinned {
     /// As it was written.
     pub image: String,
+    pub reference: ImageRef,
     /// Who names it: a field of a MachineConfig, a ControllerConfig, or [`GIVEN`].
     pub place: String,
 }
 
-/// The images in use without a digest.
+/// The images in use that have neither a digest nor a pin. An invalid reference is left to rendering,
+/// which reports it.
 pub(super) fn unpinned(request: &Request) -> Vec<Unpinned> {
     let chosen = select::select(request).chosen;
     // Problems are reported when it is rendered.
@@ -151,10 +154,10 @@ pub(super) fn unpinned(request: &Request) -> Vec<Unpinned> {
             None => base.as_ref().map(|base| base.image.clone()),
         };
         let place = place(&chosen, field, base.as_ref(), said);
-        image.map(|image| Unpinned { image, place })
+        let image = image.filter(|image| !is_pinned(image) && !request.pins.contains_key(image))?;
+        Some(Unpinned { reference: image.parse().ok()?, image, place })
     };
-    let images = [counts(os), counts(extensions)].into_iter().flatten();
-    images.filter(|one| !is_pinned(&one.image)).collect()
+    [counts(os), counts(extensions)].into_iter().flatten().collect()
 }
 
 /// The origin of the image in use.

@@ -45,6 +45,7 @@ use crate::api::{
     RenderedConfig, labels,
 };
 use mosb_ignition::snapshot::{Contents, Resolution};
+use mosb_image::Digest;
 use mosb_types::Finding;
 use mosb_types::canonical_json;
 
@@ -84,6 +85,14 @@ pub struct Request {
 
 /// The role whose MachineConfigs all pools but `master` get too.
 const WORKER: &str = "worker";
+
+impl Request {
+    /// Pins an image to the digest that its tag has now.
+    pub fn pin(&mut self, unpinned: Unpinned, digest: Digest) {
+        let pinned = unpinned.reference.repo().pinned(digest).to_string();
+        self.pins.insert(unpinned.image, pinned);
+    }
+}
 
 /// A MachineConfig, and where it was read.
 #[derive(Debug, Clone)]

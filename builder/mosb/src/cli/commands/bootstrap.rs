@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 
 use super::installation::{self, Installation};
 use super::preflight::{of_installation, registry_client};
-use super::render::until_rendered;
+use super::render::render_error;
 use crate::bootstrap::{self, Cluster, File, ValidatedInstall, kubernetes, openshift};
 use crate::cli::Result;
 use crate::cli::error::Error;
@@ -17,11 +17,12 @@ use crate::cli::progress::Progress;
 use crate::cli::resolve::{Bootstrap, Settings};
 use mosb_build::fetch::{self, Fetcher};
 use mosb_build::registry_client::proxy_variables;
-use mosb_image::ImageRef;
+use mosb_build::resolve::{self, RenderFailure};
 use mosb_plan::render::{self, Request};
 use mosb_types::{Diagnostic as _, Finding};
 
-/// Checks what an installation begins with, and writes what its cluster and its machines need, or nothing.
+/// Checks what an installation begins with, and writes what its cluster and its machines need, or
+/// nothing.
 ///
 /// # Errors
 /// All that is wrong, or what could not be asked or written.
@@ -49,7 +50,8 @@ pub async fn bootstrap(
     let made = tokio::select! {
         biased;
         made = &mut made => match made {
-            // What is to be mended in the manifests comes first; what all checks say comes before the one image that rendering lacks.
+            // What is to be mended in the manifests comes first; what all checks say comes before
+            // the one image that rendering lacks.
             Err(error) if error.downcast_ref::<bootstrap::Error>().is_none() => {
                 asked.await?;
                 return Err(error);
@@ -124,19 +126,16 @@ async fn for_kubernetes(
             pin(&mut request, checked, settings).await?;
         }
         let pins = request.pins.clone();
-        let new_fetcher = async || fetcher(checked);
-        match until_rendered(request, false, progress, new_fetcher).await {
+        let fetcher = Some(async { fetcher(checked) });
+        match resolve::render(request, fetcher, &|step| progress.step(step)).await {
             Ok(done) => rendered.push(kubernetes::RenderedPool { rendered: done, pins }),
             // What is wrong with a MachineConfig is wrong for each pool that it is for.
-            Err(error) => {
-                match error.downcast_ref::<render::Error>().map(render::Error::findings) {
-                    Some(mut findings) if !findings.is_empty() => {
-                        findings.retain(|finding| !problems.contains(finding));
-                        problems.extend(findings);
-                    }
-                    _ => return Err(error),
-                }
+            Err(RenderFailure::Invalid(invalid)) if !invalid.findings().is_empty() => {
+                let mut findings = invalid.findings();
+                findings.retain(|finding| !problems.contains(finding));
+                problems.extend(findings);
             }
+            Err(error) => return Err(render_error(error)),
         }
     }
     if !problems.is_empty() {
@@ -149,33 +148,24 @@ async fn for_kubernetes(
 /// Gives images with a tag the digest that they have now: the controller takes these for granted.
 async fn pin(request: &mut Request, checked: &ValidatedInstall, settings: &Settings) -> Result<()> {
     let images = render::unpinned(request);
-    if images.is_empty() {
-        return Ok(());
-    }
     let pull = checked.seeds.first().map(|seed| &seed.pull);
-    let Some(pull) = pull else {
+    let (Some(pull), false) = (pull, images.is_empty()) else {
         return Ok(());
     };
     let registry = registry_client(&pull.name, pull, checked, settings)?;
-    for render::Unpinned { image, place } in images {
-        // What is no reference at all is told when it is rendered.
-        let Ok(reference) = image.parse::<ImageRef>() else {
-            continue;
+    for unpinned in images {
+        let digest = registry.client().digest_of(&unpinned.reference).await?;
+        let place = match &*unpinned.place {
+            render::GIVEN => "ConfigMap mosb-config",
+            place => place,
         };
-        let digest = registry.client().digest_of(&reference).await?;
-        let digest = digest.ok_or_else(|| Error::NoTag {
-            place: match &*place {
-                render::GIVEN => "ConfigMap mosb-config".to_owned(),
-                _ => place,
-            },
-            image: image.clone(),
-        })?;
-        request.pins.insert(image, reference.repo().pinned(digest).to_string());
+        let (place, image) = (place.to_owned(), unpinned.image.clone());
+        request.pin(unpinned, digest.ok_or(Error::NoTag { place, image })?);
     }
     Ok(())
 }
 
-/// The door to servers that MachineConfigs refer to.
+/// The fetcher for what MachineConfigs refer to.
 fn fetcher(checked: &ValidatedInstall) -> Result<Fetcher> {
     let bundle = checked.settings.additional_trust_bundle.clone();
     let proxy = checked.settings.proxy.as_ref();

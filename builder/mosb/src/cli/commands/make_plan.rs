@@ -44,8 +44,7 @@ pub async fn make_plan(
         on_step: &|step| context.progress.step(step),
     };
     let resolving = resolve::plan(planning, unread::read(request).await?);
-    let resolve::ResolvedPlan { mut plan, base, tree, .. } =
-        resolving.await?;
+    let resolve::ResolvedPlan { mut plan, base, tree, .. } = resolving.await?;
     let used = tree.map(|obtained| {
         let source = match obtained.source {
             base_tree::TreeSource::Cache => TreeSource::Cache,

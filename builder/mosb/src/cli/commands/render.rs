@@ -14,10 +14,10 @@ use crate::cli::progress::Progress;
 use crate::cli::resolve::{Render, Settings};
 use crate::cli::{Failure, Result};
 use mosb_build::fetch::{self, Fetcher, HostHeaders};
+use mosb_build::resolve::{self, RenderFailure};
 use mosb_ignition::snapshot::Contents;
-use mosb_image::ImageRef;
 use mosb_plan::api::{ControllerConfig, MachineConfigPool, RenderedConfig, yaml};
-use mosb_plan::render::{self, Outcome, Rendered, Request, Update};
+use mosb_plan::render::{self, Rendered, Request, Update};
 use mosb_registry::http::ProxyVariables;
 use mosb_types::{Finding, escape_control};
 
@@ -31,8 +31,9 @@ pub async fn render(wanted: &Render, settings: &Settings, progress: &Progress) -
     if wanted.resolve_tags {
         pin(&mut request, settings, progress).await?;
     }
-    let new_fetcher = async || fetcher(wanted, settings).await;
-    let rendered = until_rendered(request, wanted.offline, progress, new_fetcher).await?;
+    let fetcher = (!wanted.offline).then(|| fetcher(wanted, settings));
+    let rendered = resolve::render(request, fetcher, &|step| progress.step(step)).await;
+    let rendered = rendered.map_err(render_error)?;
     let unreconcilable = match &previous {
         Some(previous) => Some(render::unreconcilable(previous, &rendered.config, Update::Daemon)?),
         None => None,
@@ -200,65 +201,32 @@ fn twice(manifests: &mut Manifests, kind: &str, origin: String) {
 /// Asks registries which digests the tags have.
 async fn pin(request: &mut Request, settings: &Settings, progress: &Progress) -> Result<()> {
     let images = render::unpinned(request);
+    // Without a tag, no credentials are read.
     if images.is_empty() {
         return Ok(());
     }
     let context = CliContext::new(settings, progress.clone())?;
-    for render::Unpinned { image, place } in images {
-        // What is no reference at all is told when it is rendered.
-        let Ok(reference) = image.parse::<ImageRef>() else {
-            continue;
-        };
-        progress.step(&format!("resolving {image}"));
-        let digest = context.pull.digest_of(&reference).await?;
-        let digest = digest.ok_or_else(|| Error::NoTag { place, image: image.clone() })?;
-        let pinned = reference.repo().pinned(digest).to_string();
-        request.pins.insert(image, pinned);
+    for unpinned in images {
+        progress.step(&format!("resolving {}", unpinned.image));
+        let digest = context.pull.digest_of(&unpinned.reference).await?;
+        let digest = digest.ok_or_else(|| Error::NoTag {
+            place: unpinned.place.clone(),
+            image: unpinned.image.clone(),
+        })?;
+        request.pin(unpinned, digest);
     }
     Ok(())
 }
 
-/// Renders, and fetches what that needs, until it is done. Without a need, the door to servers isn't opened.
-pub(super) async fn until_rendered(
-    request: Request,
-    offline: bool,
-    progress: &Progress,
-    new_fetcher: impl AsyncFn() -> Result<Fetcher>,
-) -> Result<Rendered> {
-    let mut fetcher = None;
-    let (mut contents, mut request) = (Contents::new(), request);
-    loop {
-        progress.step("merging");
-        let merged = spawn_blocking(move || {
-            let outcome = render::render(&request, &contents);
-            (outcome, request, contents)
-        });
-        let outcome;
-        (outcome, request, contents) = merged.await.map_err(Error::stopped("merging"))?;
-        let needs = match outcome? {
-            Outcome::Rendered(rendered) => return Ok(*rendered),
-            Outcome::Needs(needs) => needs,
-        };
-        if offline && let Some(error) = fetch::offline(&needs) {
-            return Err(error.into());
-        }
-        let fetcher = match &mut fetcher {
-            Some(fetcher) => fetcher,
-            none => none.insert(new_fetcher().await?),
-        };
-        progress.step(&format!("fetching {}", count_text(needs.len())));
-        fetcher.fetch_all(&needs, &mut contents).await?;
+/// What rendering fails with.
+pub(super) fn render_error(error: RenderFailure<Failure>) -> Failure {
+    match error {
+        RenderFailure::Invalid(error) => error.into(),
+        RenderFailure::Fetch(error) => error,
     }
 }
 
-fn count_text(references: usize) -> String {
-    match references {
-        1 => "what 1 reference leads to".to_owned(),
-        more => format!("what {more} references lead to"),
-    }
-}
-
-/// The door to servers, as the flags say.
+/// The fetcher with the options that were given.
 async fn fetcher(wanted: &Render, settings: &Settings) -> Result<Fetcher> {
     let (headers, ca) = (wanted.http_headers_file.clone(), wanted.ca.clone());
     let read = spawn_blocking(move || {

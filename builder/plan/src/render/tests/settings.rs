@@ -88,6 +88,7 @@ fn the_last_administrator_names_the_images() {
     let want = ("image-not-pinned".to_owned(), "a.yaml: a: spec.osImageURL".to_owned());
     assert_eq!(problems(&tagged), [want]);
     let want = Unpinned {
+        reference: "quay.io/mine:v1".parse().unwrap(),
         image: "quay.io/mine:v1".to_owned(),
         place: "a.yaml: a: spec.osImageURL".to_owned(),
     };

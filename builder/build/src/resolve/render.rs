@@ -1,0 +1,60 @@
+//! Renders the MachineConfigs of a pool. Merging is pure and in [`mosb_plan::render`]; what they
+//! refer to is fetched here.
+
+use std::pin::pin;
+
+use mosb_ignition::snapshot::Contents;
+use mosb_plan::render::{self, Outcome, Rendered, Request};
+use tokio::task::spawn_blocking;
+
+use crate::fetch::{self, Fetcher};
+
+/// Why there is no rendered config. `E` is the caller's error for references that can't be fetched.
+#[derive(Debug)]
+pub enum RenderFailure<E> {
+    Invalid(render::Error),
+    Fetch(E),
+}
+
+/// Renders, and fetches what that needs, until it is complete. `fetcher` is awaited only if there
+/// is a reference; without it, a reference is an error. `on_step` is called before each step with
+/// its description for people.
+///
+/// # Errors
+/// Invalid MachineConfigs; a reference that can't be fetched.
+pub async fn render<E: From<fetch::Error>>(
+    request: Request,
+    fetcher: Option<impl Future<Output = Result<Fetcher, E>>>,
+    on_step: &(dyn Fn(&str) + Sync),
+) -> Result<Rendered, RenderFailure<E>> {
+    let (mut contents, mut request) = (Contents::new(), request);
+    let (mut pending, mut ready) = (pin!(fetcher), None);
+    loop {
+        on_step("merging");
+        let merging = spawn_blocking(move || {
+            let outcome = render::render(&request, &contents);
+            (outcome, request, contents)
+        });
+        let outcome;
+        (outcome, request, contents) =
+            merging.await.expect("rendering does not panic and is not cancelled");
+        let needs = match outcome.map_err(RenderFailure::Invalid)? {
+            Outcome::Rendered(rendered) => return Ok(*rendered),
+            Outcome::Needs(needs) => needs,
+        };
+        let Some(new_fetcher) = pending.as_mut().as_pin_mut() else {
+            let error = fetch::offline(&needs).expect("references, or it would be complete");
+            return Err(RenderFailure::Fetch(error.into()));
+        };
+        let fetcher = match &mut ready {
+            Some(fetcher) => fetcher,
+            none => none.insert(new_fetcher.await.map_err(RenderFailure::Fetch)?),
+        };
+        on_step(&match needs.len() {
+            1 => "fetching what 1 reference leads to".to_owned(),
+            more => format!("fetching what {more} references lead to"),
+        });
+        let fetched = fetcher.fetch_all(&needs, &mut contents).await;
+        fetched.map_err(|error| RenderFailure::Fetch(error.into()))?;
+    }
+}
