@@ -1,9 +1,12 @@
-//! The ways to carry out a plan. A way knows nothing of why a build is wanted; the plan has decided everything.
+//! The ways to carry out a plan. A way knows nothing of why a build is wanted; the plan has decided
+//! everything.
 //!
-//! In come a [`BuildPlan`](mosb_plan::plan::BuildPlan), the resolved base and a target; out comes what was [`Built`], confirmed by
-//! the place it was pushed to. The invariant: run again after being killed anywhere, a build ends in the same image.
+//! In come a [`BuildPlan`](mosb_plan::plan::BuildPlan), the resolved base and a target; out comes
+//! what was [`Built`], confirmed by the place it was pushed to. The invariant: run again after
+//! being killed anywhere, a build ends in the same image.
 
 pub mod buildah;
+mod cgroup;
 pub mod direct;
 mod docker_config;
 pub mod exec;
@@ -18,6 +21,8 @@ pub mod registry_client;
 pub mod resolve;
 pub mod result;
 pub mod result_dir;
+mod result_reporter;
+mod step_failure;
 pub mod user_namespace;
 
 use std::time::Duration;
@@ -34,6 +39,8 @@ pub use pull_repositories::pull_repositories;
 pub use redactor::Redactor;
 pub use registries_conf::registries_conf;
 pub use result::JobResult;
+pub use result_reporter::ResultReporter;
+pub use step_failure::StepFailure;
 
 /// An image that was built and pushed.
 #[derive(Debug, Clone)]
@@ -59,7 +66,8 @@ pub struct BuiltLayer {
     pub diff_id: DiffId,
     /// Compressed bytes.
     pub size: u64,
-    /// Paths that it puts or takes away, without the parents it repeats; only a direct build counts them.
+    /// Paths that it puts or takes away, without the parents it repeats; only a direct build counts
+    /// them.
     pub paths: Option<usize>,
 }
 

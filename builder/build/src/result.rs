@@ -1,9 +1,12 @@
-//! What a build pod tells, as a file, as the data of a ConfigMap, and as a container's termination message.
+//! What a build pod tells, as a file, as the data of a ConfigMap, and as a container's termination
+//! message.
 //!
-//! The reader believes nothing: sizes are bounded, every value is checked, and what it doesn't know is left alone. Whose
-//! result it is (the Job's UID, the build) is said in it and compared by the caller.
+//! The reader believes nothing: sizes are bounded, every value is checked, and what it doesn't know
+//! is left alone. Whose result it is (the Job's UID, the build) is said in it and compared by the
+//! caller.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +72,8 @@ pub enum Outcome {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<Finding>,
     },
-    /// The base's tree showed that something must be run, so a direct build can't make it. Nothing was pushed.
+    /// The base's tree showed that something must be run, so a direct build can't make it. Nothing
+    /// was pushed.
     NeedsContainerfile {
         /// What must be run.
         reasons: Vec<Finding>,
@@ -144,6 +148,11 @@ pub struct Phases {
     pub push: u64,
     /// From the program's start.
     pub total: u64,
+}
+
+/// Whole milliseconds.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The tree of a base as an image in the push repository.
@@ -221,8 +230,8 @@ impl JobResult {
         data
     }
 
-    /// From a container's termination message; `None` for anything that is no result, as a container that was killed has
-    /// none, and other programs write other things.
+    /// From a container's termination message; `None` for anything that is no result, as a
+    /// container that was killed has none, and other programs write other things.
     pub fn from_termination_message(text: &str) -> Option<Self> {
         Self::from_json(text.trim().as_bytes()).ok()
     }

@@ -13,6 +13,7 @@ use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildResult, LayerInfo, PinnedBase};
 use crate::cli::resolve::{Build, Settings};
+use mosb_build::result::millis;
 use mosb_plan::plan::Method;
 use mosb_plan::plan::Reason;
 use mosb_registry::{Place, Pushed};
@@ -33,7 +34,7 @@ pub async fn build(
         digest_folder(file)?;
     }
     let PlannedBuild { plan, base, tree, .. } =
-        make_plan(context, &build.wanted, Some(&build.target)).await?;
+        make_plan(context, &build.request, &build.buildah, Some(&build.target)).await?;
     let built = match &plan.method {
         Method::Direct => {
             context.progress.step(&format!("writing the layer, pushing to {}", build.target));
@@ -57,7 +58,8 @@ pub async fn build(
     warnings.extend(built.warnings);
     warnings.extend(tag_moved(&built.pushed, &plan.build_name.tag()));
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
-    // More than one layer is only there after a Containerfile, and then none of them is *the* layer.
+    // More than one layer is only there after a Containerfile, and then none of them is *the*
+    // layer.
     let layer = match &built.layers[..] {
         [layer] => Some(LayerInfo {
             digest: layer.digest.to_string(),
@@ -81,7 +83,7 @@ pub async fn build(
         inputs: plan.inputs.hex(),
         bytes_pulled,
         bytes_pushed,
-        duration_millis: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        duration_millis: millis(began.elapsed()),
         warnings,
     })
 }
@@ -113,8 +115,8 @@ fn digest_folder(file: &Path) -> Result<&Path, Error> {
     }
 }
 
-/// Writes the digest whole or not at all; no newline, as buildah's `--digestfile` has none. It is no secret: its mode is
-/// what the umask leaves, so that another user's step can read it.
+/// Writes the digest whole or not at all; no newline, as buildah's `--digestfile` has none. It is
+/// no secret: its mode is what the umask leaves, so that another user's step can read it.
 fn write_digest(file: &Path, digest: &str) -> Result<(), Error> {
     let wrong = |source| Error::Write { file: file.display().to_string(), source };
     let mut temporary = tempfile::Builder::new()

@@ -1,4 +1,5 @@
-//! `mosb job build --image`: lets buildah build, and leaves the image for the container that pushes.
+//! `mosb job build --image`: lets buildah build, and leaves the image for the container that
+//! pushes.
 
 use std::path::Path;
 

@@ -2,19 +2,18 @@
 
 use std::time::Instant;
 
-use super::result_reporter::{ResultReporter, millis};
-use super::{of_build, plan_context, read_request};
+use super::{of_build, plan_context};
 use crate::cli::Result;
 use crate::cli::commands::build::tag_moved;
 use crate::cli::context::CliContext;
 use crate::cli::resolve::PodInputs;
-use mosb_build::JobMethod;
+use crate::cli::unread;
 use mosb_build::direct;
 use mosb_build::resolve::{self, ResolvedPlan, Trees};
-use mosb_build::result::{BaseTreeImage, Outcome, Phases};
+use mosb_build::result::{BaseTreeImage, Outcome, Phases, millis};
+use mosb_build::{JobMethod, ResultReporter};
 use mosb_image::Digest;
 use mosb_plan::plan::Method;
-use mosb_plan::plan::MethodChoice;
 use mosb_plan::plan::Reason;
 use mosb_registry::base_tree::TreeSource;
 use mosb_registry::{Target, tree_image};
@@ -30,7 +29,7 @@ pub async fn build(
     reporter: &ResultReporter,
 ) -> Result<Outcome> {
     let began = Instant::now();
-    let request = read_request(inputs, MethodChoice::Auto).await?;
+    let request = unread::read(&inputs.request).await?;
     let on_step = |step: &str| context.progress.step(step);
     let trees = inputs.base_tree.as_ref();
     let trees = trees.map(|image| Trees::Image(&context.push, image));

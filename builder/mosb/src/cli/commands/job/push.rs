@@ -4,14 +4,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::plan_to_run;
-use super::result_reporter::{ResultReporter, millis};
 use crate::cli::Result;
 use crate::cli::commands::build::tag_moved;
 use crate::cli::context::CliContext;
 use crate::cli::resolve::PodInputs;
-use mosb_build::JobMethod;
 use mosb_build::buildah;
-use mosb_build::result::{Outcome, Phases};
+use mosb_build::result::{Outcome, Phases, millis};
+use mosb_build::{JobMethod, ResultReporter};
 use mosb_registry::Target;
 
 /// Takes the image from the folder and pushes it.
