@@ -1,4 +1,5 @@
-//! The direct build: one layer on top of the base's manifest. Nothing is run, nothing of the base is fetched.
+//! The direct build: one layer on top of the base's manifest. Nothing is run, nothing of the base
+//! is fetched.
 
 use std::time::Instant;
 
@@ -87,8 +88,8 @@ pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPl
 /// What is new in an image: its layer and its config.
 const NEW_BLOBS: usize = 2;
 
-/// Makes the image of a plan and pushes it. While the layer is written, the target is asked what it has, and the uploads
-/// are begun.
+/// Makes the image of a plan and pushes it. While the layer is written, the target is asked what it
+/// has, and the uploads are begun.
 ///
 /// # Errors
 /// As [`assemble`], and whatever the target answers.

@@ -1,4 +1,5 @@
-//! Registry Secrets in their one form: whatever an administrator made, pods get a `.dockerconfigjson`.
+//! Registry Secrets in their one form: whatever an administrator made, pods get a
+//! `.dockerconfigjson`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -135,7 +136,8 @@ impl DockerConfigJson {
         Self(Secret::new(logins))
     }
 
-    /// The logins that these repositories are reached with: of several for one repository, the most specific.
+    /// The logins that these repositories are reached with: of several for one repository, the most
+    /// specific.
     #[must_use]
     pub fn used_for(&self, repos: &[RepoRef]) -> Self {
         let usable = |login: &Map<String, Value>| {

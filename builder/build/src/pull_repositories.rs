@@ -5,7 +5,8 @@ use std::path::Path;
 use mosb_image::RepoRef;
 use mosb_registry::registries_conf::{By, RegistriesConf};
 
-/// The repositories that an image may be pulled from: its own, and those of its mirrors (`conf` is a `registries.conf`).
+/// The repositories that an image may be pulled from: its own, and those of its mirrors (`conf` is
+/// a `registries.conf`).
 pub fn pull_repositories(repo: &RepoRef, conf: Option<&str>, by: &[By]) -> Vec<RepoRef> {
     let mut all = RegistriesConf::default();
     let is_read = conf.is_some_and(|text| all.add(text, Path::new("mirrors")).is_ok());

@@ -1,4 +1,5 @@
-//! Mirrors, blocked and insecure registries as the file that our own client and buildah read: `registries.conf`, version 2.
+//! Mirrors, blocked and insecure registries as the file that our own client and buildah read:
+//! `registries.conf`, version 2.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,8 +16,8 @@ struct Source {
     mirrors: Vec<(String, &'static str)>,
 }
 
-/// The text of a `registries.conf`; none without anything to say. Several entries of one source are one, their mirrors in
-/// order; if one of them says that the source is never asked, it isn't.
+/// The text of a `registries.conf`; none without anything to say. Several entries of one source are
+/// one, their mirrors in order; if one of them says that the source is never asked, it isn't.
 pub fn registries_conf(settings: &ClusterSettings) -> Option<String> {
     let registries = &settings.registry_sources;
     let among = |scopes: &[String], name: &str| scopes.iter().any(|s| covers(s, name).is_some());

@@ -18,7 +18,8 @@ pub fn is_own() -> io::Result<bool> {
 fn is_identity(map: &str) -> bool {
     let mut lines = map.lines().map(str::split_whitespace);
     let same = |line: &mut std::str::SplitWhitespace<'_>| line.next() == line.next();
-    // A map of its own never has the same number on both sides of its first line; none at all is no namespace to rely on.
+    // A map of its own never has the same number on both sides of its first line; none at all is no
+    // namespace to rely on.
     lines.next().is_none_or(|mut line| same(&mut line))
 }
 

@@ -1,4 +1,5 @@
-//! buildah's result and the base become one image: the base's layers as its registry has them, the others anew.
+//! buildah's result and the base become one image: the base's layers as its registry has them, the
+//! others anew.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,8 @@ const DOCKER_LAYERS: [(&str, &str); 3] = [
     ("application/vnd.docker.image.rootfs.diff.tar", "application/vnd.oci.image.layer.v1.tar"),
 ];
 
-/// Fields of a config that the OCI image spec and Docker's own config know, so that buildah decides about them.
+/// Fields of a config that the OCI image spec and Docker's own config know, so that buildah decides
+/// about them.
 const KNOWN: [&str; 10] = [
     "created",
     "author",
@@ -96,8 +98,9 @@ pub(super) fn shared(base: &Base, diff_ids: &[DiffId]) -> usize {
     pairs.take_while(|(ours, theirs)| ours == theirs).count()
 }
 
-/// Replaces the base's layers in a built image by the base's own descriptors, and the layers above by `layers`. `annotations` say
-/// which base that is; an image that the administrator's Containerfile made of something else gets none.
+/// Replaces the base's layers in a built image by the base's own descriptors, and the layers above
+/// by `layers`. `annotations` say which base that is; an image that the administrator's
+/// Containerfile made of something else gets none.
 ///
 /// # Errors
 /// A config without `rootfs.diff_ids`, or with another number of layers.

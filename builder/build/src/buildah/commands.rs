@@ -1,4 +1,5 @@
-//! The command lines. Pure: same plan and options, same words. No word holds a secret: credentials are files of mode 0600.
+//! The command lines. Pure: same plan and options, same words. No word holds a secret: credentials
+//! are files of mode 0600.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -37,8 +38,8 @@ const PULL_NEWER: Version = Version(1, 36, 0);
 /// Versions that set the limits of processes in steps themselves.
 const OWN_LIMITS: Version = Version(1, 33, 0);
 
-/// The file beside the folder of a build that says that it began, and its image once there is one. It outlives the
-/// folder of a build that was interrupted, and tells the next one to clear away.
+/// The file beside the folder of a build that says that it began, and its image once there is one.
+/// It outlives the folder of a build that was interrupted, and tells the next one to clear away.
 pub(super) fn image_id(at: &Path) -> PathBuf {
     at.with_extension(IMAGE_ID)
 }
@@ -156,7 +157,8 @@ pub(super) fn bud(
     let pull = if version < PULL_NEWER { "true" } else { "newer" };
     let mut command = buildah(store, at)
         .arg("bud")
-        // One layer a stage, made anew each time: a cached one could be of another base's instruction.
+        // One layer a stage, made anew each time: a cached one could be of another base's
+        // instruction.
         .option("--layers", "false")
         .option("--format", "oci")
         .option("--identity-label", "false")
@@ -172,7 +174,8 @@ pub(super) fn bud(
     {
         command = command.arg("--no-hosts").option("--dns", "none");
     }
-    // Some ask for more than a process without CAP_SYS_RESOURCE may have (1.39 does); 1.28 lowers its own and can't raise them again.
+    // Some ask for more than a process without CAP_SYS_RESOURCE may have (1.39 does); 1.28 lowers
+    // its own and can't raise them again.
     for (name, resource) in [("nofile", Resource::Nofile), ("nproc", Resource::Nproc)] {
         let limit = getrlimit(resource);
         if version >= OWN_LIMITS
@@ -192,8 +195,9 @@ pub(super) fn bud(
 
 /// Writes what was built into a layout.
 ///
-/// Every transport of buildah compresses (`oci:` also with `--disable-compression`), or writes the base's layers too (`dir:`). Of
-/// 104 MB of a layer zstd at level 1 makes 37 MB in 1.4 s, the default (gzip) 39 MB in 3.6 s.
+/// Every transport of buildah compresses (`oci:` also with `--disable-compression`), or writes the
+/// base's layers too (`dir:`). Of 104 MB of a layer zstd at level 1 makes 37 MB in 1.4 s, the
+/// default (gzip) 39 MB in 3.6 s.
 pub(super) fn push(
     image: &Digest,
     store: &Store,

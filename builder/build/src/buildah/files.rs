@@ -41,7 +41,8 @@ pub(super) fn write_context(plan: &BuildPlan, containerfile: &str, at: &Path) ->
     Ok(())
 }
 
-/// A layout that shows exactly the base's manifest of another layout, whatever else and however named that one holds.
+/// A layout that shows exactly the base's manifest of another layout, whatever else and however
+/// named that one holds.
 pub(super) fn write_view(plan: &BuildPlan, layout: &Path, view: &Path) -> Result<(), Error> {
     make_dir(view)?;
     let layout = layout.canonicalize().map_err(io(layout))?;
@@ -59,7 +60,8 @@ pub(super) fn write_view(plan: &BuildPlan, layout: &Path, view: &Path) -> Result
     write(&view.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)
 }
 
-/// The layout that buildah writes to. It believes that it has the base's layers already, so it doesn't write them.
+/// The layout that buildah writes to. It believes that it has the base's layers already, so it
+/// doesn't write them.
 pub(super) fn write_out(plan: &BuildPlan, out: &Path) -> Result<(), Error> {
     let layout = out.join(commands::LAYOUT);
     let blobs = layout.join("blobs/sha256");

@@ -1,5 +1,5 @@
-//! What running a step leaves in a layer without anybody having asked for it: the mount points of files that buildah
-//! shows to each `RUN`, where the base has no such file.
+//! What running a step leaves in a layer without anybody having asked for it: the mount points of
+//! files that buildah shows to each `RUN`, where the base has no such file.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -17,8 +17,8 @@ const LOOKED_AT: usize = 100_000;
 /// The largest file of which a header alone tells the size: eleven octal digits.
 const HEADER_SIZE: u64 = 0o77_777_777_777;
 
-/// Whether an entry is such a mount point: empty, of the mode that buildah gives it, at one of the places. `/run` too,
-/// where `/etc/resolv.conf` often links to.
+/// Whether an entry is such a mount point: empty, of the mode that buildah gives it, at one of the
+/// places. `/run` too, where `/etc/resolv.conf` often links to.
 fn is_leftover(header: &tar::Header, path: &[u8]) -> bool {
     let place =
         MOUNTED.iter().any(|mounted| mounted.as_bytes() == path) || path.starts_with(b"run/");
@@ -115,7 +115,8 @@ pub(super) fn without(
             copy_padded(&mut entry, size, &mut before)?;
             continue;
         }
-        // The records before it could say another size. buildah writes none for a path as short as ours.
+        // The records before it could say another size. buildah writes none for a path as short as
+        // ours.
         if size == HEADER_SIZE || says_size(&before) {
             return Err(io::Error::other("a file of more than 8 GiB"));
         }

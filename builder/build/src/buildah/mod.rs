@@ -1,9 +1,10 @@
 //! The Containerfile build by a real `buildah`, as a child process, run to its end.
 //!
-//! In come a plan, its Containerfile and where the base is read from; out comes [`Made`]: manifest and config with the
-//! base's own layers in them, and the layers above in a directory. Pushing them is the registry's business: what the base
-//! has is never compressed or sent again, it is not even written out. The invariant: nothing outside our own folder of the
-//! cache is written, and what a killed build left there is gone when the next one starts.
+//! In come a plan, its Containerfile and where the base is read from; out comes [`Made`]: manifest
+//! and config with the base's own layers in them, and the layers above in a directory. Pushing them
+//! is the registry's business: what the base has is never compressed or sent again, it is not even
+//! written out. The invariant: nothing outside our own folder of the cache is written, and what a
+//! killed build left there is gone when the next one starts.
 
 mod assemble;
 mod commands;
@@ -68,7 +69,8 @@ impl BaseSource {
     }
 }
 
-/// Builds the image of a plan and pushes it: the base's layers from where the base is, the others from here.
+/// Builds the image of a plan and pushes it: the base's layers from where the base is, the others
+/// from here.
 ///
 /// # Errors
 /// As [`make`], and whatever the target answers.
@@ -179,7 +181,8 @@ pub struct Made {
 /// Each line that buildah writes goes to `on_line`.
 ///
 /// # Errors
-/// No buildah, one that can't read the Containerfile, too little space, a step that fails, an image that isn't the plan's.
+/// No buildah, one that can't read the Containerfile, too little space, a step that fails, an image
+/// that isn't the plan's.
 pub async fn make(
     plan: &BuildPlan,
     containerfile: &str,
@@ -193,7 +196,8 @@ pub async fn make(
     take_into(plan, &out, work).await
 }
 
-/// Builds the image of a plan and leaves it in a folder, for a [`take`] in another process. What was there is removed.
+/// Builds the image of a plan and leaves it in a folder, for a [`take`] in another process. What
+/// was there is removed.
 ///
 /// # Errors
 /// As [`make`], before anything is taken.
@@ -228,7 +232,8 @@ pub async fn leave(
     run(plan, containerfile, base, options, (&store, work.path()), &out, on_line).await
 }
 
-/// Takes what [`leave`] left. Nothing in the folder is trusted: it was within reach of the `RUN` lines.
+/// Takes what [`leave`] left. Nothing in the folder is trusted: it was within reach of the `RUN`
+/// lines.
 ///
 /// # Errors
 /// It isn't the plan's image, or damaged.
@@ -337,7 +342,8 @@ async fn run_again(
     unreachable!("the loop ends by its number of tries")
 }
 
-/// The storage driver that works here: layers mounted onto each other if they can be, else whole copies.
+/// The storage driver that works here: layers mounted onto each other if they can be, else whole
+/// copies.
 ///
 /// # Errors
 /// No buildah, or no place for a store.

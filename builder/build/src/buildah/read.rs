@@ -31,7 +31,8 @@ const NEW_LAYERS: usize = 128;
 /// A file with a digest: `sha256:`, 64 hex digits, a line's end.
 const DIGEST_FILE: u64 = 128;
 
-/// Reads what buildah left, which is not trusted, and writes the layers above the base's into `blobs`.
+/// Reads what buildah left, which is not trusted, and writes the layers above the base's into
+/// `blobs`.
 pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembled, Error> {
     let odd = |error: mosb_registry::Error| output(error.to_string());
     let missing = |what: String| output(format!("{what} is missing"));
@@ -101,11 +102,12 @@ pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembl
     assemble(base, &config, layers, &plan.annotations)
 }
 
-/// Checks a layer against its diffID, takes out what nobody asked for, and compresses it as we always do; gives its unpacked
-/// size too.
+/// Checks a layer against its diffID, takes out what nobody asked for, and compresses it as we
+/// always do; gives its unpacked size too.
 ///
-/// It is read twice, and nothing of it is kept unpacked: a few bytes can unpack to more than a disk holds. The bytes as
-/// buildah compressed them are not kept either, so their digest needn't be checked.
+/// It is read twice, and nothing of it is kept unpacked: a few bytes can unpack to more than a disk
+/// holds. The bytes as buildah compressed them are not kept either, so their digest needn't be
+/// checked.
 fn layer(file: File, diff_id: &DiffId, limit: u64, blobs: &Path) -> Result<(NewLayer, u64), Error> {
     let failed = |source: io::Error| Error::Io { path: blobs.to_owned(), source };
     let damaged = |source: io::Error| output(format!("layer {diff_id} can't be read ({source})"));

@@ -33,7 +33,8 @@ impl Driver {
     }
 }
 
-/// About how many bytes a store needs for a build on a base with these layers, given by their compressed sizes from the lowest up.
+/// About how many bytes a store needs for a build on a base with these layers, given by their
+/// compressed sizes from the lowest up.
 pub fn needed(driver: Driver, layers: &[u64]) -> u64 {
     let unpacked = |sizes: &[u64]| {
         sizes.iter().fold(0, |sum: u64, size| sum.saturating_add(*size)).saturating_mul(UNPACKED)

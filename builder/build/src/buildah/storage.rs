@@ -85,7 +85,8 @@ pub async fn remove(cache_dir: &Path) -> Result<Option<RemovedStorage>, Error> {
         })
     });
     match removed.await.expect("removing does not panic") {
-        // Without root, files of a layer may be another user's to us; they are ours in buildah's user namespace.
+        // Without root, files of a layer may be another user's to us; they are ours in buildah's
+        // user namespace.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             commands::remove_files(&parts, &folder).run(|_, _| ()).await?;
         }

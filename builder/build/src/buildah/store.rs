@@ -43,9 +43,11 @@ impl Store {
         let create = File::options().create(true).truncate(false).write(true).open(&path);
         create.map_err(io(&path))?;
         let lock = File::open(&path).map_err(io(&path))?;
-        // Our buildah holds the lock with us, so that one that outlives a killed mosb is not cleaned away under its feet.
+        // Our buildah holds the lock with us, so that one that outlives a killed mosb is not
+        // cleaned away under its feet.
         fcntl_setfd(&lock, FdFlags::empty()).map_err(|error| io(&path)(error.into()))?;
-        // What was killed just now lets go as soon as it has died; what lives keeps us for half a second.
+        // What was killed just now lets go as soon as it has died; what lives keeps us for half a
+        // second.
         for _ in 0..10 {
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
                 store.clean().await?;

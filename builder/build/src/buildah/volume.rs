@@ -16,7 +16,8 @@ const COPIES: &str = "volumes";
 const FILES: usize = 10_000;
 const BYTES: u64 = 64 << 20;
 const DEPTH: usize = 16;
-/// Where the container runtime of a node with a subscription puts what its package manager needs, into each container.
+/// Where the container runtime of a node with a subscription puts what its package manager needs,
+/// into each container.
 const SUBSCRIPTION: &str = "run/secrets/rhsm";
 
 /// `SRC:DST`, and what steps may do there.
@@ -59,7 +60,8 @@ impl FromStr for Volume {
 }
 
 impl Volume {
-    /// The value of `--volume` for buildah. The build has its files in this folder, and this is its volume of this number.
+    /// The value of `--volume` for buildah. The build has its files in this folder, and this is its
+    /// volume of this number.
     pub(super) fn argument(&self, at: &Path, number: usize) -> OsString {
         let (source, mode) = match self.access {
             Access::ReadWrite => (self.source.clone(), "rw"),
@@ -76,7 +78,8 @@ fn copy_of(at: &Path, number: usize) -> PathBuf {
     at.join(COPIES).join(number.to_string())
 }
 
-/// What the container runtime of the node gives a build's container and `RUN` lines need too, if `root` has it.
+/// What the container runtime of the node gives a build's container and `RUN` lines need too, if
+/// `root` has it.
 pub fn of_the_node(root: &Path) -> Option<Volume> {
     let source = root.join(SUBSCRIPTION);
     source.is_dir().then(|| Volume {

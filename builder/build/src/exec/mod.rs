@@ -1,9 +1,10 @@
 //! Running other programs. Nothing else does, but for `keyring.rs` of crate `mosb-registry`, which
 //! asks credential helpers.
 //!
-//! In comes a [`Command`], a plain value that can be printed, compared and tested; [`Command::run`] carries it out.
-//! The invariant: no shell, no terminal, nothing left running. The child has a process group of its own, which is killed
-//! when the future is dropped or the time is over, and both of its streams are read to the end.
+//! In comes a [`Command`], a plain value that can be printed, compared and tested; [`Command::run`]
+//! carries it out. The invariant: no shell, no terminal, nothing left running. The child has a
+//! process group of its own, which is killed when the future is dropped or the time is over, and
+//! both of its streams are read to the end.
 
 mod error;
 
@@ -27,7 +28,8 @@ const STDOUT_LIMIT: usize = 1024 * 1024;
 /// A longer line reaches the reader in pieces, so that memory stays bounded.
 const LINE_LIMIT: usize = 64 * 1024;
 
-/// What a child inherits of our environment. Everything else would let the caller's shell change what is built.
+/// What a child inherits of our environment. Everything else would let the caller's shell change
+/// what is built.
 const INHERITED: [&str; 20] = [
     "PATH",
     "HOME",
@@ -140,7 +142,8 @@ impl Command {
         action.or_else(|| words().next()).unwrap_or_default().into_owned()
     }
 
-    /// By way of util-linux's setpriv, where it is: then the kernel kills the program when something kills us.
+    /// By way of util-linux's setpriv, where it is: then the kernel kills the program when
+    /// something kills us.
     fn prepared(&self) -> tokio::process::Command {
         let mut command = match is_there("setpriv") && is_there(&self.program) {
             true => {
@@ -167,7 +170,8 @@ impl Command {
         command
     }
 
-    /// Runs it to its end, hands each line of both streams to `on_line`, and gives what it wrote to stdout.
+    /// Runs it to its end, hands each line of both streams to `on_line`, and gives what it wrote to
+    /// stdout.
     ///
     /// # Errors
     /// It can't be started, fails, or takes too long.
@@ -237,7 +241,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { reader: BufReader::new(stream), line: Vec::new(), ended: false }
     }
 
-    /// The next line with its end, or as much of it as is kept at once. Not a byte is lost if the future is dropped.
+    /// The next line with its end, or as much of it as is kept at once. Not a byte is lost if the
+    /// future is dropped.
     async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             let ready = self.reader.fill_buf().await?;
@@ -293,7 +298,8 @@ impl Drop for Group {
     }
 }
 
-/// The command line for `--dry-run`, quoted for a POSIX shell. Without the environment, whose values may be secret.
+/// The command line for `--dry-run`, quoted for a POSIX shell. Without the environment, whose
+/// values may be secret.
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&quoted(&self.program))?;

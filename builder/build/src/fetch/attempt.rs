@@ -80,13 +80,15 @@ impl<'r> Attempt<'r> {
         Ok(AttemptResult::TooManyRedirects)
     }
 
-    /// A link-local address is another server to each machine, so its contents are in no image, whoever named it.
+    /// A link-local address is another server to each machine, so its contents are in no image,
+    /// whoever named it.
     fn url_source(&self) -> Result<UrlSource, ForbiddenAddress> {
         UrlSource::LoopbackServer.check(&self.url)?;
         Ok(UrlSource::of(self.left_home, self.on_loopback))
     }
 
-    /// The config's own headers are for the URL that it names, those for a host for as long as we never left it.
+    /// The config's own headers are for the URL that it names, those for a host for as long as we
+    /// never left it.
     fn headers(&self, first: bool) -> HeaderMap {
         // What the connection itself says, and Go's client does not let anybody say.
         const NOT_SAID: [HeaderName; 4] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER];
@@ -111,7 +113,8 @@ impl<'r> Attempt<'r> {
     }
 }
 
-/// Where an answer leads; nowhere if it can't be fetched there, and then its status says that it is none.
+/// Where an answer leads; nowhere if it can't be fetched there, and then its status says that it is
+/// none.
 fn redirect(response: &Response, from: &Url) -> Option<Url> {
     // Those that Go follows.
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {

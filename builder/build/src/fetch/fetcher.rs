@@ -22,7 +22,8 @@ use mosb_registry::http::{
     Secret, Trust, UrlSource, decide_retry, jitter,
 };
 
-/// How to make a fetcher. Nothing in this module reads the environment or a file: the command line does, and passes it in here.
+/// How to make a fetcher. Nothing in this module reads the environment or a file: the command line
+/// does, and passes it in here.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// `--http-headers-file`.
@@ -115,7 +116,8 @@ impl Fetcher {
             .iter()
             .enumerate()
             .map(|(n, reference)| async move { (n, self.fetch(reference).await) });
-        // Made before the first is awaited: a stream that makes them can't be sent to another thread.
+        // Made before the first is awaited: a stream that makes them can't be sent to another
+        // thread.
         let fetches: Vec<_> = fetches.collect();
         let mut answers = stream::iter(fetches).buffer_unordered(self.options.parallel.max(1));
         let (mut errors, mut size) = (Vec::new(), contents.size());

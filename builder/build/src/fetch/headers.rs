@@ -1,4 +1,5 @@
-//! `--http-headers-file`: headers for some hosts, such as credentials that must not stand in a MachineConfig.
+//! `--http-headers-file`: headers for some hosts, such as credentials that must not stand in a
+//! MachineConfig.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +19,8 @@ pub struct HostHeaders(HashMap<(String, u16), HeaderMap>);
 const PORT: u16 = 443;
 
 impl HostHeaders {
-    /// Reads the file's object: `host` or `host:port`, and for each of them names and values. Without a port it is https's.
+    /// Reads the file's object: `host` or `host:port`, and for each of them names and values.
+    /// Without a port it is https's.
     ///
     /// # Errors
     /// The first entry that can't be one; never a value.

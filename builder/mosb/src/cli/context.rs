@@ -1,4 +1,5 @@
-//! What commands reach outside the process with: registries, layouts, the cache; made once from the settings.
+//! What commands reach outside the process with: registries, layouts, the cache; made once from the
+//! settings.
 
 use std::path::PathBuf;
 

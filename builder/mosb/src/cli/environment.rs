@@ -73,7 +73,8 @@ impl Environment {
         self.cache_home.clone().or_else(below_home).map(|dir| dir.join("mosb"))
     }
 
-    /// Where registries.conf is looked for, in order, when no option names it; one named by a variable must exist.
+    /// Where registries.conf is looked for, in order, when no option names it; one named by a
+    /// variable must exist.
     pub fn registries_confs(&self) -> Vec<(PathBuf, bool)> {
         self.containers_files(self.registries_conf.as_ref(), "registries.conf")
     }

@@ -69,8 +69,8 @@ pub fn config(input: &Input) -> Result<RenderedConfig, Error> {
 }
 
 #[cfg(feature = "cluster")]
-/// Reads a rendered config from its ConfigMaps as a pod has them mounted: each in a folder of its own, `0`, `1`, and on, or the
-/// only one by itself.
+/// Reads a rendered config from its ConfigMaps as a pod has them mounted: each in a folder of its
+/// own, `0`, `1`, and on, or the only one by itself.
 pub fn mounted_config(folder: &Path) -> Result<RenderedConfig> {
     let part = |path: PathBuf| -> Result<String, Error> {
         let bytes = Input::File(path.clone()).bytes("part of a config", FILE_LIMIT)?;
@@ -101,7 +101,8 @@ pub fn containerfile(path: &Path) -> Result<String, Error> {
         .map_err(|_| Error::NotText { file: input.to_string(), what: "Containerfile" })
 }
 
-/// Reads the file of `--http-headers-file`. What is wrong with its text is not repeated: it holds credentials.
+/// Reads the file of `--http-headers-file`. What is wrong with its text is not repeated: it holds
+/// credentials.
 pub fn headers(path: &Path) -> Result<serde_json::Value, Error> {
     let input = Input::File(path.to_owned());
     let bytes = input.bytes("list of headers", FILE_LIMIT)?;

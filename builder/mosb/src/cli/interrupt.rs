@@ -1,4 +1,5 @@
-//! Work that a signal ends: the future is dropped, and what it held (temporary files, children) goes with it.
+//! Work that a signal ends: the future is dropped, and what it held (temporary files, children)
+//! goes with it.
 
 use std::future::Future;
 use std::io;

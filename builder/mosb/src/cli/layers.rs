@@ -1,5 +1,5 @@
-//! The layers of an image, and what is in one: read through an unnamed temporary file, so that memory stays flat and a
-//! blob is believed only when all of it was checked.
+//! The layers of an image, and what is in one: read through an unnamed temporary file, so that
+//! memory stays flat and a blob is believed only when all of it was checked.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -50,8 +50,8 @@ async fn fetch(image: &Resolved, layer: &Layer) -> Result<File> {
     Ok(file)
 }
 
-/// The layers that a build put onto its base: from the topmost down to the one that holds the rendered config, which is
-/// the lowest that a build adds; here the lowest first, with their paths.
+/// The layers that a build put onto its base: from the topmost down to the one that holds the
+/// rendered config, which is the lowest that a build adds; here the lowest first, with their paths.
 ///
 /// # Errors
 /// No layer holds a rendered config; a layer that can't be read.
@@ -111,7 +111,8 @@ fn path_entry(listed: &Listed) -> PathEntry {
         ListedKind::Whiteout => PathType::Whiteout,
         ListedKind::Opaque => PathType::Opaque,
     };
-    // A whiteout's header says nothing of what is gone, a hard link's nothing that its file doesn't.
+    // A whiteout's header says nothing of what is gone, a hard link's nothing that its file
+    // doesn't.
     let has_meta = !matches!(kind, PathType::Whiteout | PathType::Opaque | PathType::Hardlink);
     PathEntry {
         path: format!("/{}", text(&listed.path)),

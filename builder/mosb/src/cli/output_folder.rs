@@ -1,6 +1,7 @@
 //! A folder that is written whole or not at all.
 //!
-//! Everything is made beside it, and takes its place in one step. What is there already goes only if an earlier run made all of it.
+//! Everything is made beside it, and takes its place in one step. What is there already goes only
+//! if an earlier run made all of it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +18,8 @@ use crate::bootstrap::File;
 /// Lists the files that we made. Without an extension, so that `kubectl apply -f` leaves it alone.
 const MARK: &str = ".mosb-bootstrap";
 
-/// Whether the folder may be written: it isn't there, is empty, or holds what an earlier run made and nothing else.
+/// Whether the folder may be written: it isn't there, is empty, or holds what an earlier run made
+/// and nothing else.
 ///
 /// # Errors
 /// It holds something else, or can't be read.

@@ -1,5 +1,5 @@
-//! `kubectl mosb`: the program under the name by which kubectl and oc find a plug-in, `kubectl-mosb` or `oc-mosb`. Its help then says
-//! what its reader types.
+//! `kubectl mosb`: the program under the name by which kubectl and oc find a plug-in,
+//! `kubectl-mosb` or `oc-mosb`. Its help then says what its reader types.
 
 use std::ffi::OsString;
 use std::path::Path;

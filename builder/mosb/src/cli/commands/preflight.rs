@@ -17,7 +17,8 @@ use mosb_registry::{Client, Options};
 /// Checks images that are named by hand or by the manifests of an installation.
 ///
 /// # Errors
-/// Manifests, logins, certificates or a registries.conf that can't be used. What a check finds is none.
+/// Manifests, logins, certificates or a registries.conf that can't be used. What a check finds is
+/// none.
 pub async fn preflight(job: &Preflight, settings: &Settings) -> Result<Report> {
     let platform = job.platform.as_ref();
     match &job.of {
@@ -76,7 +77,8 @@ fn by_hand(
     Ok(wanted.collect())
 }
 
-/// Checks the images of an installation, with the logins, CAs, mirrors and the proxy that its manifests have.
+/// Checks the images of an installation, with the logins, CAs, mirrors and the proxy that its
+/// manifests have.
 ///
 /// # Errors
 /// Logins, certificates or mirrors that can't be used. What a check finds is none.

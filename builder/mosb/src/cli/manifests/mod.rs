@@ -1,7 +1,8 @@
 //! Objects of a cluster in files, directories and on stdin, sorted by what they are.
 //!
-//! In come operands; out come [`Manifests`]. What is wrong with one file or object does not hold up the others: all
-//! problems are told together. The invariant: files, bytes and objects are bounded, and no message repeats a value.
+//! In come operands; out come [`Manifests`]. What is wrong with one file or object does not hold up
+//! the others: all problems are told together. The invariant: files, bytes and objects are bounded,
+//! and no message repeats a value.
 
 mod files;
 
@@ -94,7 +95,8 @@ impl Manifests {
         }
     }
 
-    /// An object, or a list of such. `kind` is what the entries of a typed list are, if they don't say so.
+    /// An object, or a list of such. `kind` is what the entries of a typed list are, if they don't
+    /// say so.
     fn object(&mut self, file: &str, place: Vec<String>, mut object: Value, kind: &str) {
         let origin = match place.is_empty() {
             true => file.to_owned(),
@@ -177,7 +179,8 @@ impl Manifests {
         }
     }
 
-    /// Of our group, and none that means something here: a kind that is spelt otherwise would be missed.
+    /// Of our group, and none that means something here: a kind that is spelt otherwise would be
+    /// missed.
     fn unknown(&mut self, kind: &str, origin: String) {
         let is_meant = |known: &&&str| known.eq_ignore_ascii_case(kind) && **known != kind;
         match KINDS.iter().find(is_meant) {

@@ -37,7 +37,8 @@ impl Object for RenderExplanation {
     }
 }
 
-/// A line for each file, unit or setting; one for each of its fields only if they come from several.
+/// A line for each file, unit or setting; one for each of its fields only if they come from
+/// several.
 fn rows_of(fields: &[FieldOrigin]) -> Vec<Vec<String>> {
     let groups = fields.chunk_by(|a, b| thing(&a.field) == thing(&b.field));
     let rows = groups.flat_map(|group| {
@@ -57,7 +58,8 @@ fn rows_of(fields: &[FieldOrigin]) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-/// The file, unit or setting that a field belongs to: the place up to the end of its first brackets.
+/// The file, unit or setting that a field belongs to: the place up to the end of its first
+/// brackets.
 fn thing(field: &str) -> &str {
     match field.find("].") {
         Some(end) => &field[..=end],

@@ -52,7 +52,8 @@ fn no_signals(error: std::io::Error) -> Error {
     Error::Usage(format!("signals: {error}"))
 }
 
-/// A pod's name is one process's at a time, so that a container that is started again goes on; elsewhere, never the same twice.
+/// A pod's name is one process's at a time, so that a container that is started again goes on;
+/// elsewhere, never the same twice.
 fn identity(pod: Option<&str>) -> String {
     match pod {
         Some(pod) => pod.to_owned(),
