@@ -141,8 +141,8 @@ pub struct Unpinned {
     pub place: String,
 }
 
-/// The images in use that have neither a digest nor a pin. An invalid reference is left to rendering,
-/// which reports it.
+/// The images in use that have neither a digest nor a pin. An invalid reference is left to
+/// rendering, which reports it.
 pub(super) fn unpinned(request: &Request) -> Vec<Unpinned> {
     let chosen = select::select(request).chosen;
     // Problems are reported when it is rendered.
