@@ -106,7 +106,8 @@ impl Reconciler for ConfigReconciler {
     fn observe(&self, key: &str) -> Option<Snapshot> {
         let cache = &self.executor.cache;
         let facts = self.facts.of(cache.configs.get(key).as_deref());
-        Some(observe(cache, key, facts))
+        let snapshot = observe(cache, key, facts);
+        (!snapshot.is_empty()).then_some(snapshot)
     }
 
     fn decide(&self, snapshot: &Snapshot, now: Timestamp) -> Decision {
@@ -187,18 +188,14 @@ impl Reconciler for ConfigReconciler {
 
     fn log_transition(&self, key: &str, reason: &PoolReason) {
         match reason {
-            // Nothing is remembered of a key without an object, so this is logged on each pass.
             PoolReason::NotOptedIn => tracing::debug!("{key}: {reason}"),
             _ => tracing::info!(reason = reason.code(), "{key}: {reason}"),
         }
     }
 
-    fn observed(&self, _key: &str, snapshot: &Snapshot) {
+    fn start_pass(&self, key: &str, snapshot: &Snapshot) -> Span {
         self.metrics.observe(snapshot);
         self.metrics.configs(self.executor.cache.configs.len());
-    }
-
-    fn span(key: &str, snapshot: &Snapshot) -> Span {
         let pool = snapshot.pool.as_ref();
         let rendered = pool.map(|pool| pool.spec.configuration.name.as_str());
         let config = snapshot.config.as_ref();
@@ -243,11 +240,9 @@ impl Reconciler for ConfigReconciler {
         self.plans.get(key).is_some()
     }
 
-    fn is_deleted(snapshot: &Snapshot) -> bool {
-        snapshot.config.is_none() && snapshot.pool.is_none()
-    }
-
     fn forget(&self, key: &str) {
+        self.metrics.forget(key);
+        self.metrics.configs(self.executor.cache.configs.len());
         self.plans.replace(key, None);
         self.busy().remove(key);
     }

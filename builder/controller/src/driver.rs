@@ -9,8 +9,8 @@
 //! in the store of one kind, and waits for the first list of that store alone; here a key outlives
 //! its object, and a snapshot needs all stores. Its queue has no priorities, and any event ends a
 //! back-off; here a failed key pauses until an input of its problem changes. It does not end a
-//! running reconcile when the inputs change, and each `owns` and `watches` of it is one more watch;
-//! here all controllers share the stores.
+//! running reconcile when the inputs change. Each of its `owns` and `watches` is one more watch
+//! (shared streams are an unstable feature); here all controllers share the stores.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -127,27 +127,23 @@ impl<R: Reconciler> Driver<R> {
             return Requeue::CacheStale(wait);
         }
         let Some(mut snapshot) = self.reconciler.observe(key) else {
-            self.forget(key);
+            self.key_states.forget(key);
+            self.reconciler.forget(key);
             return Requeue::Never;
         };
         if self.cache.own_writes.is_stale(R::seen_versions(&snapshot)) {
             // The watch event of the write enqueues the key.
             return Requeue::CacheStale(OWN_WRITE_TIMEOUT);
         }
-        if let Some(problem) = self.key_states.problem(key)
-            && problem.is_of(&self.reconciler.inputs_digest(&snapshot))
-        {
+        let inputs = || self.reconciler.inputs_digest(&snapshot);
+        if let Some(problem) = self.key_states.earlier_problem(key, inputs) {
             if is_paused {
                 return Requeue::Paused;
             }
-            R::set_earlier_problem(&mut snapshot, problem.earlier());
+            R::set_earlier_problem(&mut snapshot, problem);
         }
-        self.reconciler.observed(key, &snapshot);
-        let span = R::span(key, &snapshot);
+        let span = self.reconciler.start_pass(key, &snapshot);
         let (requeue, error) = self.run_pass(key, &mut snapshot).instrument(span).await;
-        if R::is_deleted(&snapshot) {
-            self.forget(key);
-        }
         self.reconciler.record_pass(began.elapsed(), error.as_deref());
         requeue
     }
@@ -244,11 +240,6 @@ impl<R: Reconciler> Driver<R> {
     fn set_problem(&self, key: &str, snapshot: &R::Snapshot, problem: Option<&Problem>) {
         let found = problem.map(|problem| (self.reconciler.inputs_digest(snapshot), problem));
         self.key_states.set_problem(key, found);
-    }
-
-    fn forget(&self, key: &str) {
-        self.key_states.forget(key);
-        self.reconciler.forget(key);
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::lookup::Problem;
-use super::pending_problem::PendingProblem;
 use super::reconciler::Debounce;
+use super::snapshot::EarlierProblem;
 use mosb_image::Digest;
 
 #[derive(Debug, Default)]
@@ -21,7 +21,15 @@ struct KeyState {
     /// The reason that was last logged.
     reason: String,
     /// The problem that the last reconcile reported.
-    problem: Option<PendingProblem>,
+    problem: Option<ReportedProblem>,
+}
+
+/// A problem, and the inputs that caused it.
+#[derive(Debug, Clone)]
+struct ReportedProblem {
+    inputs: Digest,
+    cause: String,
+    since: Instant,
 }
 
 impl KeyStates {
@@ -58,16 +66,28 @@ impl KeyStates {
         before != state.reason
     }
 
-    pub fn problem(&self, key: &str) -> Option<PendingProblem> {
-        self.lock().get(key)?.problem.clone()
+    /// The problem that was reported last, if it was for these inputs.
+    pub fn earlier_problem(
+        &self,
+        key: &str,
+        inputs: impl FnOnce() -> Digest,
+    ) -> Option<EarlierProblem> {
+        let problem = self.lock().get(key)?.problem.clone()?;
+        let lasted = problem.since.elapsed();
+        (problem.inputs == inputs()).then_some(EarlierProblem { cause: problem.cause, lasted })
     }
 
-    /// Replaces the problem of a key by the one that was just found for these inputs.
+    /// Replaces the problem of a key by the one that was just found for these inputs. It keeps the
+    /// start time of an earlier problem with the same inputs.
     pub fn set_problem(&self, key: &str, found: Option<(Digest, &Problem)>) {
         let mut states = self.lock();
         let state = states.entry(key.to_owned()).or_default();
-        let new = |(inputs, problem)| PendingProblem::new(state.problem.as_ref(), inputs, problem);
-        state.problem = found.map(new);
+        let before = state.problem.take();
+        state.problem = found.map(|(inputs, problem)| {
+            let before = before.filter(|before| before.inputs == inputs);
+            let since = before.map_or_else(Instant::now, |before| before.since);
+            ReportedProblem { inputs, cause: problem.cause(), since }
+        });
     }
 
     pub fn forget(&self, key: &str) {

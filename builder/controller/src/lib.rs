@@ -37,7 +37,6 @@ pub mod lookups;
 pub mod metrics;
 mod namespaces;
 mod observe;
-mod pending_problem;
 mod pod_containers;
 mod pool_reason;
 mod probe;

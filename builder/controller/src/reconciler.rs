@@ -88,11 +88,8 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
         async { None }
     }
 
-    /// Called with each snapshot that is decided on.
-    fn observed(&self, _key: &str, _snapshot: &Self::Snapshot) {}
-
-    /// The span of a pass.
-    fn span(_key: &str, _snapshot: &Self::Snapshot) -> Span {
+    /// Called with each snapshot that is decided on. Returns the span of the pass.
+    fn start_pass(&self, _key: &str, _snapshot: &Self::Snapshot) -> Span {
         Span::none()
     }
 
@@ -115,12 +112,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
         false
     }
 
-    /// Whether the object of the key was deleted, so that nothing is remembered of it.
-    fn is_deleted(_snapshot: &Self::Snapshot) -> bool {
-        false
-    }
-
-    /// Removes what is remembered of a key.
+    /// Removes what is remembered of a key that can't be observed any more.
     fn forget(&self, _key: &str) {}
 }
 

@@ -58,6 +58,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Whether nothing is left of the MachineOSConfig.
+    pub fn is_empty(&self) -> bool {
+        self.seen_versions().next().is_none()
+    }
+
     /// UIDs and resourceVersions of the objects that mosb writes or creates.
     pub fn seen_versions(&self) -> impl Iterator<Item = (&str, &str)> {
         let builds = self.builds.iter().map(|build| &build.metadata);

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
+use tracing::Span;
 
 use super::contents::Contents;
 use super::decide::{RenderDecision, RenderLookup, RenderReason, decide};
@@ -163,9 +164,10 @@ impl Reconciler for Renderer {
         }
     }
 
-    fn observed(&self, pool: &str, snapshot: &RenderSnapshot) {
+    fn start_pass(&self, pool: &str, snapshot: &RenderSnapshot) -> Span {
         let sources = snapshot.inputs.iter().flat_map(|inputs| inputs.sources());
         self.used().insert(pool.to_owned(), sources.map(str::to_owned).collect());
+        Span::none()
     }
 
     fn forget(&self, pool: &str) {
