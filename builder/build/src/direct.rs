@@ -20,7 +20,7 @@ pub struct Assembled {
     pub layer: LayerBlob,
     /// Manifest and config.
     pub edited: Edited,
-    /// Paths that the layer puts or takes away.
+    /// Paths that the layer adds or removes.
     pub paths: usize,
 }
 
@@ -49,7 +49,7 @@ fn put_on_base(plan: &BuildPlan, layer: LayerBlob) -> Assembled {
     Assembled { layer, edited, paths }
 }
 
-/// What of an assembled image is pushed, and where the base's blobs are.
+/// How an assembled image is pushed, and where the base's blobs are.
 pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPlan {
     let blob = |media_type: &str, digest, size: usize| BlobRef {
         media_type: media_type.to_owned(),
@@ -89,10 +89,10 @@ pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPl
 const NEW_BLOBS: usize = 2;
 
 /// Makes the image of a plan and pushes it. While the layer is written, the target is asked what it
-/// has, and the uploads are begun.
+/// has, and the uploads begin.
 ///
 /// # Errors
-/// As [`assemble`], and whatever the target answers.
+/// As [`assemble`]; errors of the target.
 pub async fn build(
     client: &Client,
     plan: &BuildPlan,

@@ -25,7 +25,6 @@ pub struct DockerConfigJson(Secret<BTreeMap<String, Map<String, Value>>>);
 #[error("secret {name}: {problem}")]
 #[diagnostic(code = "bad-registry-secret", class = InvalidInput)]
 pub struct SecretError {
-    /// Its name.
     pub name: String,
     /// What is wrong.
     pub problem: SecretProblem,
@@ -192,21 +191,20 @@ fn parse(secret: &v1::Secret) -> Result<BTreeMap<String, Map<String, Value>>, Se
     let mut config: Map<String, Value> = serde_json::from_slice(bytes)
         .map_err(|e| SecretProblem::Json { key, line: e.line(), column: e.column() })?;
     let is_new = config.keys().any(|field| field == "auths" || IGNORED.contains(&&**field));
-    let auths = match is_new {
-        false => config,
-        true => {
-            config.retain(|field, _| !IGNORED.contains(&&**field));
-            let auths = config.remove("auths").unwrap_or_default();
-            if let Some(field) = config.keys().next() {
-                let place = field.clone();
-                return Err(SecretProblem::UnknownField { key, place });
-            }
-            match auths {
-                Value::Object(auths) => auths,
-                Value::Null => Map::new(),
-                _ => return Err(shape(key, "auths", "an object")),
-            }
+    let auths = if is_new {
+        config.retain(|field, _| !IGNORED.contains(&&**field));
+        let auths = config.remove("auths").unwrap_or_default();
+        if let Some(field) = config.keys().next() {
+            let place = field.clone();
+            return Err(SecretProblem::UnknownField { key, place });
         }
+        match auths {
+            Value::Object(auths) => auths,
+            Value::Null => Map::new(),
+            _ => return Err(shape(key, "auths", "an object")),
+        }
+    } else {
+        config
     };
     auths
         .into_iter()

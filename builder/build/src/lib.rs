@@ -1,9 +1,9 @@
-//! The ways to carry out a plan. A way knows nothing of why a build is wanted; the plan has decided
-//! everything.
+//! From inputs to a plan, and the ways to carry it out. They know nothing of why a build is wanted;
+//! the plan has decided everything.
 //!
-//! In come a [`BuildPlan`](mosb_plan::plan::BuildPlan), the resolved base and a target; out comes
-//! what was [`Built`], confirmed by the place it was pushed to. The invariant: run again after
-//! being killed anywhere, a build ends in the same image.
+//! Input: a [`BuildPlan`](mosb_plan::plan::BuildPlan), the resolved base and a target. Output: what
+//! was [`Built`], confirmed by the place it was pushed to. Invariant: a build that was killed
+//! anywhere and is run again ends in the same image.
 
 pub mod buildah;
 mod cgroup;
@@ -49,11 +49,11 @@ pub struct Built {
     pub pushed: Pushed,
     /// The layers on top of the base's, the lowest first.
     pub layers: Vec<BuiltLayer>,
-    /// What showed only while it was built.
+    /// Warnings of the build itself.
     pub warnings: Vec<Finding>,
     /// How long making the layers took.
     pub making: Duration,
-    /// How long sending them took; of a direct build what was left to do once they were made.
+    /// How long sending them took; for a direct build, what remained after the layer was written.
     pub pushing: Duration,
 }
 
@@ -66,8 +66,8 @@ pub struct BuiltLayer {
     pub diff_id: DiffId,
     /// Compressed bytes.
     pub size: u64,
-    /// Paths that it puts or takes away, without the parents it repeats; only a direct build counts
-    /// them.
+    /// Paths that it adds or removes, without the parents that it repeats; only a direct build
+    /// counts them.
     pub paths: Option<usize>,
 }
 

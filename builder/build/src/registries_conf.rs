@@ -8,7 +8,7 @@ use mosb_plan::api::ClusterSettings;
 use mosb_plan::api::cluster_settings::{MirrorBy, MirrorSourcePolicy};
 use mosb_registry::registries_conf::covers;
 
-/// All that is said of one source.
+/// All settings of one source.
 #[derive(Debug, Clone, Default)]
 struct Source {
     blocked: bool,
@@ -16,8 +16,8 @@ struct Source {
     mirrors: Vec<(String, &'static str)>,
 }
 
-/// The text of a `registries.conf`; none without anything to say. Several entries of one source are
-/// one, their mirrors in order; if one of them says that the source is never asked, it isn't.
+/// The text of a `registries.conf`; `None` if it would be empty. Several entries of one source are
+/// merged, their mirrors in order; if one of them excludes the source itself, it is excluded.
 pub fn registries_conf(settings: &ClusterSettings) -> Option<String> {
     let registries = &settings.registry_sources;
     let among = |scopes: &[String], name: &str| scopes.iter().any(|s| covers(s, name).is_some());
@@ -27,17 +27,14 @@ pub fn registries_conf(settings: &ClusterSettings) -> Option<String> {
     let mirrored = sources.clone();
     let scopes = registries.blocked_registries.iter();
     for scope in scopes.chain(&registries.insecure_registries) {
-        // Only the entry with the longest prefix counts, so it says what a wider one says too.
+        // Only the entry with the longest prefix applies, so it repeats what a wider one has.
         let inherited = || inherited(scope, &mirrored);
         sources.entry(scope.clone()).or_insert_with(inherited);
     }
     let mut text = String::new();
     for (source, what) in &sources {
         // A wildcard has no location of its own: what it covers stays where it is.
-        let key = match source.starts_with("*.") {
-            true => "prefix",
-            false => "location",
-        };
+        let key = if source.starts_with("*.") { "prefix" } else { "location" };
         write!(text, "[[registry]]\n{key} = \"{source}\"\n").expect("a String takes it");
         if what.blocked || is_blocked(source) {
             text.push_str("blocked = true\n");
@@ -79,7 +76,7 @@ fn mirrored(settings: &ClusterSettings) -> BTreeMap<String, Source> {
     sources
 }
 
-/// What the narrowest of these sources says about a part of it.
+/// The settings of the narrowest of these sources that covers one.
 fn inherited(scope: &str, sources: &BTreeMap<String, Source>) -> Source {
     let covering =
         sources.iter().filter_map(|(source, what)| Some((source, what, covers(source, scope)?)));

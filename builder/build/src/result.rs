@@ -1,9 +1,8 @@
-//! What a build pod tells, as a file, as the data of a ConfigMap, and as a container's termination
-//! message.
+//! The result of a build pod, as a file, as the data of a ConfigMap, and as a container's
+//! termination message.
 //!
-//! The reader believes nothing: sizes are bounded, every value is checked, and what it doesn't know
-//! is left alone. Whose result it is (the Job's UID, the build) is said in it and compared by the
-//! caller.
+//! The reader trusts nothing: sizes are bounded, every value is checked, and unknown fields are
+//! ignored. A result names its Job's UID and its build, which the caller compares.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,14 +38,11 @@ pub struct JobResult {
     /// UID of the Job; empty where a build runs outside of one.
     #[serde(default)]
     pub job_uid: String,
-    /// The build.
     pub build: BuildName,
-    /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all_fields = "camelCase")]
 pub enum Outcome {
@@ -68,7 +64,6 @@ pub enum Outcome {
         /// The image with the base's tree that this build pushed, if it did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         base_tree: Option<BaseTreeImage>,
-        /// What the reader should know.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<Finding>,
     },
@@ -91,14 +86,14 @@ pub enum Outcome {
         /// The end of what the failed program wrote.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         last_lines: Vec<String>,
-        /// Where it was the push that failed: milliseconds from its start.
+        /// If the push failed: milliseconds from its start.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         push: Option<u64>,
     },
 }
 
 impl Outcome {
-    /// The container that knows it first.
+    /// The container that reports it first.
     pub fn step(&self) -> Step {
         match self {
             Self::Failed { step, .. } => *step,
@@ -117,9 +112,7 @@ impl Outcome {
 pub enum Step {
     /// `image-build`: all of a direct build, or buildah.
     ImageBuild,
-    /// `image-push`.
     ImagePush,
-    /// `wait-for-done`.
     WaitForDone,
 }
 
@@ -200,7 +193,7 @@ impl JobResult {
         self.clone().within(RESULT_LIMIT)
     }
 
-    /// From the data of the ConfigMap; `None` while the pod has said nothing.
+    /// From the data of the ConfigMap; `None` while the pod has reported nothing.
     ///
     /// # Errors
     /// As [`Self::from_json`]; digest and result that differ.
@@ -298,16 +291,16 @@ impl JobResult {
 
 /// The beginning of a text, in one line without control characters.
 fn cut(text: &str, limit: usize) -> String {
-    let harmless = |c: char| if c.is_control() { ' ' } else { c };
+    let printable = |c: char| if c.is_control() { ' ' } else { c };
     if text.len() <= limit {
-        return text.chars().map(harmless).collect();
+        return text.chars().map(printable).collect();
     }
     let dots = "…";
     let mut end = limit.saturating_sub(dots.len());
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    text[..end].chars().map(harmless).chain(dots.chars()).collect()
+    text[..end].chars().map(printable).chain(dots.chars()).collect()
 }
 
 #[cfg(test)]

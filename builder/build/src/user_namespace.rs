@@ -1,4 +1,4 @@
-//! Whether this process has a user namespace of its own, where one was planned.
+//! Whether this process has a user namespace of its own.
 
 use std::io;
 use std::path::Path;
@@ -14,12 +14,12 @@ pub fn is_own() -> io::Result<bool> {
     std::fs::read_to_string(Path::new(UID_MAP)).map(|map| !is_identity(&map))
 }
 
-/// The map of the machine's first namespace: every user is himself.
+/// The map of the machine's first namespace: every user is the same user.
 fn is_identity(map: &str) -> bool {
     let mut lines = map.lines().map(str::split_whitespace);
     let same = |line: &mut std::str::SplitWhitespace<'_>| line.next() == line.next();
-    // A map of its own never has the same number on both sides of its first line; none at all is no
-    // namespace to rely on.
+    // A map of its own never has the same number on both sides of its first line; without any map
+    // the namespace can't be relied on.
     lines.next().is_none_or(|mut line| same(&mut line))
 }
 

@@ -1,5 +1,5 @@
-//! buildah's result and the base become one image: the base's layers as its registry has them, the
-//! others anew.
+//! Assembles buildah's result and the base into one image: the base's layers as its registry has
+//! them, the others recompressed.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ pub struct Assembled {
 pub struct NewLayer {
     /// Of the compressed bytes.
     pub digest: Digest,
-    /// Count of the compressed bytes.
+    /// Compressed bytes.
     pub size: u64,
     /// Of the tar inside.
     pub diff_id: DiffId,
@@ -131,10 +131,7 @@ pub fn assemble(
         }
     }
     let config = canonical_json(&config);
-    let mut manifest = match on_base {
-        true => base.manifest.clone(),
-        false => Value::Object(Map::new()),
-    };
+    let mut manifest = if on_base { base.manifest.clone() } else { Value::Object(Map::new()) };
     let below =
         base.manifest.get("layers").and_then(Value::as_array).into_iter().flatten().take(kept);
     let above = layers
@@ -157,7 +154,7 @@ pub fn assemble(
     })
 }
 
-/// What the base has and buildah doesn't know goes on.
+/// Keeps what the base has and buildah doesn't know.
 fn carry_over(base: &Value, built: &mut Value, known: &[&str]) {
     let (Some(base), Some(built)) = (base.as_object(), built.as_object_mut()) else {
         return;

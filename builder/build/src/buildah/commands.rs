@@ -1,5 +1,5 @@
-//! The command lines. Pure: same plan and options, same words. No word holds a secret: credentials
-//! are files of mode 0600.
+//! The command lines. Pure: the same plan and options give the same words. No word holds a secret:
+//! credentials are files of mode 0600.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -29,22 +29,22 @@ pub(super) const LAYOUT: &str = "layout";
 pub(super) const IMAGE_ID: &str = "image-id";
 /// Beside it: the digest of its manifest.
 pub(super) const DIGEST: &str = "digest";
-/// What buildah has in `TMPDIR` goes with the folder of the build, also if it is killed.
+/// buildah's `TMPDIR` is removed with the folder of the build, also if buildah is killed.
 pub(super) const TMP: &str = "tmp";
 
-/// From here on `--pull=newer` is spelt so; before, it is `--pull=true`.
+/// The first version with `--pull=newer`; before, it is `--pull=true`.
 const PULL_NEWER: Version = Version(1, 36, 0);
 
 /// Versions that set the limits of processes in steps themselves.
 const OWN_LIMITS: Version = Version(1, 33, 0);
 
-/// The file beside the folder of a build that says that it began, and its image once there is one.
-/// It outlives the folder of a build that was interrupted, and tells the next one to clear away.
+/// The file beside the folder of a build that records that it began, and its image once there is
+/// one. It outlives the folder of an interrupted build, so that the next build cleans up.
 pub(super) fn image_id(at: &Path) -> PathBuf {
     at.with_extension(IMAGE_ID)
 }
 
-/// How buildah is to be run.
+/// How buildah is run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// mosb's cache directory; the store is in its folder `buildah`.
@@ -57,11 +57,9 @@ pub struct Options {
     pub volumes: Vec<Volume>,
     /// A docker config file with pull credentials, 0600.
     pub authfile: Option<PathBuf>,
-    /// `--cert-dir`.
     pub cert_dir: Option<PathBuf>,
-    /// `--tls-verify`; false only if the user said so.
+    /// `--tls-verify`; false only if the user set it.
     pub tls_verify: bool,
-    /// `--registries-conf`.
     pub registries_conf: Option<PathBuf>,
     /// The text of a policy.json without signatures; buildah's own if none.
     pub signature_policy: Option<String>,
@@ -81,7 +79,7 @@ fn buildah(store: &Store, at: &Path) -> Command {
     }
 }
 
-/// What pulls: credentials, certificates, mirrors, platform.
+/// Options of commands that pull: credentials, certificates, mirrors, platform.
 fn pulling(
     mut command: Command,
     plan: &BuildPlan,
@@ -106,7 +104,7 @@ fn pulling(
     command.option("--platform", format!("{}/{}", platform.os(), platform.architecture()))
 }
 
-/// What reads images obeys the policy, also what reads the store.
+/// Commands that read images obey the policy, also those that read the store.
 fn under_policy(command: Command, options: &Options, at: &Path) -> Command {
     match &options.signature_policy {
         Some(_) => command.option("--signature-policy", at.join(POLICY)),
@@ -114,7 +112,7 @@ fn under_policy(command: Command, options: &Options, at: &Path) -> Command {
     }
 }
 
-/// Brings the base into the store.
+/// Pulls the base into the store.
 pub(super) fn pull(
     plan: &BuildPlan,
     base: &BaseSource,
@@ -167,7 +165,7 @@ pub(super) fn bud(
         .option("--pull", pull)
         .option("--iidfile", image_id(at))
         .option("--file", at.join(CONTAINERFILE));
-    // buildah mounts its own over these files for each RUN; without the network nobody needs them.
+    // buildah mounts its own over these files for each RUN; without a network they are not needed.
     if request.containerfile.is_none()
         && request.config.extensions.is_empty()
         && request.config.kernel_type == KernelType::Default
@@ -216,12 +214,12 @@ pub(super) fn push(
         .user_words([image.to_string(), format!("oci:{LAYOUT}")])
 }
 
-/// Says what the store is, which fails where it can't be used.
+/// Prints what the store is, which fails if it can't be used.
 pub(super) fn info(store: &Store) -> Command {
     buildah(store, &store.folder).arg("info")
 }
 
-/// Takes a built image from the store; the base stays.
+/// Removes a built image from the store; the base stays.
 pub(super) fn remove(image: &Digest, store: &Store, at: &Path) -> Command {
     buildah(store, at).arg("rmi").arg("--force").user_words([image.to_string()])
 }
@@ -235,7 +233,7 @@ pub(super) fn remove_files(paths: &[PathBuf], at: &Path) -> Command {
         .user_words(words.into_iter().chain(paths.iter().cloned()))
 }
 
-/// Takes what interrupted builds left running or mounted.
+/// Removes what interrupted builds left running or mounted.
 pub(super) fn remove_containers(store: &Store) -> Command {
     buildah(store, &store.folder).arg("rm").arg("--all")
 }

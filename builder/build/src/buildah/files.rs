@@ -41,8 +41,7 @@ pub(super) fn write_context(plan: &BuildPlan, containerfile: &str, at: &Path) ->
     Ok(())
 }
 
-/// A layout that shows exactly the base's manifest of another layout, whatever else and however
-/// named that one holds.
+/// A layout with only the base's manifest of another layout, whatever else that one holds.
 pub(super) fn write_view(plan: &BuildPlan, layout: &Path, view: &Path) -> Result<(), Error> {
     make_dir(view)?;
     let layout = layout.canonicalize().map_err(io(layout))?;
@@ -60,12 +59,12 @@ pub(super) fn write_view(plan: &BuildPlan, layout: &Path, view: &Path) -> Result
     write(&view.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)
 }
 
-/// The layout that buildah writes to. It believes that it has the base's layers already, so it
+/// The layout that buildah writes to. It seems to have the base's layers already, so buildah
 /// doesn't write them.
 pub(super) fn write_out(plan: &BuildPlan, out: &Path) -> Result<(), Error> {
     let layout = out.join(commands::LAYOUT);
     let blobs = layout.join("blobs/sha256");
-    // Another user may take it: the one who pushes it.
+    // The container that pushes it may run as another user.
     fs::create_dir_all(&blobs).map_err(io(&blobs))?;
     write(&layout.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)?;
     let mut layers = plan.request.base.config.diff_ids.clone();

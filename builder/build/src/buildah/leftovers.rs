@@ -1,5 +1,5 @@
-//! What running a step leaves in a layer without anybody having asked for it: the mount points of
-//! files that buildah shows to each `RUN`, where the base has no such file.
+//! What a step leaves in a layer unintentionally: the mount points of files that buildah shows to
+//! each `RUN`, if the base has no such file.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -10,11 +10,11 @@ use tar::{Archive, EntryType};
 const MOUNTED: [&str; 3] = ["etc/hostname", "etc/hosts", "etc/resolv.conf"];
 /// Mode of a file that buildah makes to mount upon.
 const MADE_MODE: u32 = 0o755;
-/// The most that is read of the records before an entry.
+/// Limit of the records before an entry.
 const RECORDS: u64 = 1024 * 1024;
-/// A layer with more entries than this below `/run` was not left so by a mount; it stays as it is.
+/// A layer with more entries than this below `/run` is not the result of mounts; it stays as it is.
 const LOOKED_AT: usize = 100_000;
-/// The largest file of which a header alone tells the size: eleven octal digits.
+/// The largest file whose size fits a header: eleven octal digits.
 const HEADER_SIZE: u64 = 0o77_777_777_777;
 
 /// Whether an entry is such a mount point: empty, of the mode that buildah gives it, at one of the
@@ -62,9 +62,10 @@ pub(super) fn find(layer: impl Read) -> io::Result<BTreeSet<Vec<u8>>> {
     // The deepest first, so that one that stays keeps those above it.
     directories.sort_by_key(|directory| std::cmp::Reverse(directory.len()));
     for directory in directories {
-        match holds(&found, &directory) && !holds(&stay, &directory) {
-            true => found.insert(directory),
-            false => stay.insert(directory),
+        if holds(&found, &directory) && !holds(&stay, &directory) {
+            found.insert(directory)
+        } else {
+            stay.insert(directory)
         };
     }
     Ok(found)
@@ -96,11 +97,11 @@ fn holds(paths: &BTreeSet<Vec<u8>>, directory: &[u8]) -> bool {
 /// Copies a layer without these. Every other entry stays as it is, byte by byte.
 pub(super) fn without(
     layer: impl Read,
-    gone: &BTreeSet<Vec<u8>>,
+    leftovers: &BTreeSet<Vec<u8>>,
     mut out: impl Write,
 ) -> io::Result<()> {
     let mut archive = Archive::new(layer);
-    // What stands before an entry and belongs to it: its long name, its PAX records.
+    // Records before an entry that belong to it: its long name, its PAX records.
     let mut before: Vec<u8> = Vec::new();
     for entry in archive.entries()?.raw(true) {
         let mut entry = entry?;
@@ -120,7 +121,7 @@ pub(super) fn without(
         if size == HEADER_SIZE || says_size(&before) {
             return Err(io::Error::other("a file of more than 8 GiB"));
         }
-        if before.is_empty() && gone.contains(clean(&header.path_bytes())) {
+        if before.is_empty() && leftovers.contains(clean(&header.path_bytes())) {
             before.clear();
             continue;
         }
@@ -151,9 +152,10 @@ mod tests {
         let mut builder = Builder::new(Vec::new());
         for (path, mode, content) in files {
             let mut header = Header::new_ustar();
-            header.set_entry_type(match path.ends_with('/') {
-                true => EntryType::Directory,
-                false => EntryType::Regular,
+            header.set_entry_type(if path.ends_with('/') {
+                EntryType::Directory
+            } else {
+                EntryType::Regular
             });
             header.set_mode(*mode);
             header.set_size(content.len() as u64);
@@ -182,10 +184,10 @@ mod tests {
         all.push(("etc/resolv.conf", 0o755, b""));
         let (want, all) = (layer(stays), layer(&all));
         assert!(find(&want[..]).unwrap().is_empty());
-        let gone = find(&all[..]).unwrap();
-        assert_eq!(gone.len(), 5, "{gone:?}");
+        let leftovers = find(&all[..]).unwrap();
+        assert_eq!(leftovers.len(), 5, "{leftovers:?}");
         let mut made = Vec::new();
-        without(&all[..], &gone, &mut made).unwrap();
+        without(&all[..], &leftovers, &mut made).unwrap();
         assert!(made == want);
     }
 

@@ -1,10 +1,10 @@
 //! The Containerfile build by a real `buildah`, as a child process, run to its end.
 //!
-//! In come a plan, its Containerfile and where the base is read from; out comes [`Made`]: manifest
-//! and config with the base's own layers in them, and the layers above in a directory. Pushing them
-//! is the registry's business: what the base has is never compressed or sent again, it is not even
-//! written out. The invariant: nothing outside our own folder of the cache is written, and what a
-//! killed build left there is gone when the next one starts.
+//! Input: a plan, its Containerfile and where the base is read from. Output: [`Made`]: manifest and
+//! config with the base's own layers in them, and the layers above in a directory. Crate
+//! `mosb-registry` pushes them: the base's layers are never compressed or sent again, or even
+//! written. Invariant: nothing outside our own folder of the cache is written, and the next build
+//! removes what a killed one left there.
 
 mod assemble;
 mod commands;
@@ -22,7 +22,7 @@ mod volume;
 pub use assemble::{Assembled, NewLayer, assemble};
 pub use commands::Options;
 pub use error::{BUILDAH_FAILED, Error};
-pub use space::{Driver, Room, check_space, needed};
+pub use space::{Driver, FreeSpace, check_space, needed};
 pub use storage::{RemovedStorage, Storage, remove, storage};
 pub use version::{Version, check_heredoc, version};
 pub use volume::{Volume, of_the_node};
@@ -44,7 +44,7 @@ use mosb_types::Finding;
 use own_failure::{TRIES, own_failure};
 use store::Store;
 
-/// Before buildah is tried again; before the third time twice as long.
+/// Pause before buildah is retried; before the third try it is twice as long.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Where buildah reads the base from.
@@ -73,7 +73,7 @@ impl BaseSource {
 /// from here.
 ///
 /// # Errors
-/// As [`make`], and whatever the target answers.
+/// As [`make`]; errors of the target.
 pub async fn build(
     client: &Client,
     plan: &BuildPlan,
@@ -100,7 +100,7 @@ pub async fn build(
 /// Pushes what a build made: the base's layers from where the base is, the others from here.
 ///
 /// # Errors
-/// Whatever the target answers.
+/// Errors of the target.
 pub async fn push(
     client: &Client,
     plan: &BuildPlan,
@@ -125,7 +125,7 @@ pub async fn push(
     })
 }
 
-/// What the step with `systemctl preset` says of a unit that it could do nothing for.
+/// The warning of the step with `systemctl preset` for a unit that it failed on.
 fn unit_stays(line: &str, preset_units: &[String]) -> Option<Finding> {
     let unit = line.strip_prefix("mosb: ")?.strip_suffix(" stays as it is")?;
     let message = format!(
@@ -135,7 +135,7 @@ fn unit_stays(line: &str, preset_units: &[String]) -> Option<Finding> {
     ours.then(|| Finding::new("unit-stays", message).object(unit))
 }
 
-/// What of a made image is pushed, and where its blobs are.
+/// How a built image is pushed, and where its blobs are.
 pub fn push_plan(plan: &BuildPlan, made: &Made, base: &Resolved) -> PushPlan {
     let image = &made.image;
     let blob = |media_type: &str, digest, size| BlobRef {
@@ -196,8 +196,8 @@ pub async fn make(
     take_into(plan, &out, work).await
 }
 
-/// Builds the image of a plan and leaves it in a folder, for a [`take`] in another process. What
-/// was there is removed.
+/// Builds the image of a plan and leaves it in a folder, for a [`take`] in another process. Other
+/// contents of the folder are removed.
 ///
 /// # Errors
 /// As [`make`], before anything is taken.
@@ -218,9 +218,10 @@ pub async fn leave(
     };
     let out = std::path::absolute(out).map_err(io(out))?;
     for old in [commands::LAYOUT, commands::DIGEST].map(|name| out.join(name)) {
-        let removed = match old.symlink_metadata().is_ok_and(|there| there.is_dir()) {
-            true => fs::remove_dir_all(&old),
-            false => fs::remove_file(&old),
+        let removed = if old.symlink_metadata().is_ok_and(|there| there.is_dir()) {
+            fs::remove_dir_all(&old)
+        } else {
+            fs::remove_file(&old)
         };
         match removed {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -232,11 +233,10 @@ pub async fn leave(
     run(plan, containerfile, base, options, (&store, work.path()), &out, on_line).await
 }
 
-/// Takes what [`leave`] left. Nothing in the folder is trusted: it was within reach of the `RUN`
-/// lines.
+/// Takes what [`leave`] left. Nothing in the folder is trusted: `RUN` lines could write to it.
 ///
 /// # Errors
-/// It isn't the plan's image, or damaged.
+/// It isn't the plan's image, or it is damaged.
 pub async fn take(plan: &BuildPlan, out: &Path) -> Result<Made, Error> {
     let work = TempDir::new().map_err(io(&std::env::temp_dir()))?;
     take_into(plan, out, work).await
@@ -259,7 +259,7 @@ async fn open(options: &Options) -> Result<(Store, TempDir), Error> {
     Ok((store, work))
 }
 
-/// Runs buildah: in `at` is what goes with the build, in `out` what stays.
+/// Runs buildah. Files in `at` are removed with the build, those in `out` stay.
 async fn run(
     plan: &BuildPlan,
     containerfile: &str,
@@ -272,7 +272,7 @@ async fn run(
     let version = version().await?;
     check_heredoc(containerfile, version)?;
     let driver = options.storage_driver.as_deref();
-    check_space(plan, driver, &Room::of(&options.cache_dir, driver)?)?;
+    check_space(plan, driver, &FreeSpace::of(&options.cache_dir, driver)?)?;
     make_dir(&at.join(commands::TMP))?;
     write_context(plan, containerfile, at)?;
     volume::copy(&options.volumes, at)?;
@@ -293,7 +293,7 @@ async fn run(
     write(&image_id, b"")?;
     let bud = commands::bud(plan, version, store, options, at);
     let built = run_again(&bud, &mut on_line).await;
-    // One that ended by itself has cleared away; one that was killed could not.
+    // A build that was killed could not clean up.
     let failed = built.as_ref().err().and_then(Error::program);
     if matches!(failed, Some(exec::Error::Failed { status, .. }) if status.code().is_some()) {
         fs::remove_file(&image_id).map_err(io(&image_id))?;
@@ -314,7 +314,7 @@ async fn run(
     Ok(())
 }
 
-/// Runs a command of buildah, and again if buildah itself fails.
+/// Runs a command of buildah; retries if buildah itself fails.
 async fn run_again(
     command: &Command,
     on_line: &mut impl FnMut(Stream, &str),
@@ -399,7 +399,7 @@ mod tests {
         }
     }
 
-    /// The template says what is listened for.
+    /// The template prints what is parsed here.
     #[test]
     fn the_step_writes_that_line() {
         let template = include_str!("../../../../containerfiles/40-preset");

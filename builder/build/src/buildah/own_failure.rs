@@ -1,8 +1,10 @@
-//! What buildah, its storage and its runtime write when they failed themselves, and not what a `RUN` line runs. Such a failure passes.
+//! What buildah, its storage and its runtime write if they fail themselves, and not a program of a
+//! `RUN` line. Such a failure is transient.
 //!
-//! Only what was written last counts: buildah's `Error:` line without the instruction that it quotes or, where that has nothing but a
-//! child's exit status, the line before, in which buildah's own child says why it did not start. A `RUN` line can write that line too, so
-//! there are at most [`TRIES`].
+//! Only what was written last counts: buildah's `Error:` line without the instruction that it
+//! quotes or, where that has nothing but a child's exit status, the line before, in which buildah's
+//! own child says why it did not start. A `RUN` line can write that line too, so there are at most
+//! [`TRIES`].
 
 /// How often a command of buildah is tried.
 pub const TRIES: u32 = 3;
@@ -10,8 +12,9 @@ pub const TRIES: u32 = 3;
 /// How buildah begins the line with its error (cmd/buildah/main.go).
 const ERROR: &str = "Error: ";
 
-/// Parts of that line. Paths are of containers/buildah 1.44; `storage` and `image` are its modules go.podman.io/storage and
-/// go.podman.io/image, until 2025 containers/storage and containers/image. All are in buildah 1.28, too.
+/// Parts of that line. Paths are of containers/buildah 1.44; `storage` and `image` are its modules
+/// go.podman.io/storage and go.podman.io/image, until 2025 containers/storage and containers/image.
+/// All are in buildah 1.28, too.
 const IN_ERROR: [&str; 9] = [
     // image: storage/storage_reference.go, storage_src.go, storage_dest.go.
     "reading image \"",
@@ -47,10 +50,12 @@ const BEFORE_ERROR: [&str; 8] = [
     "subprocess exited on killed",
 ];
 
-/// Lines that say nothing: the instruction, and what the children with `--isolation chroot` add to an exit status (chroot/run_common.go).
+/// Lines without a cause: the instruction, and what the children with `--isolation chroot` add to
+/// an exit status (chroot/run_common.go).
 const SKIPPED: [&str; 2] = ["STEP ", "subprocess exited with status "];
 
-/// What failed of buildah's own, by the end of its output; none if it is what a `RUN` line runs, or anything else.
+/// What failed of buildah's own, from the end of its output; `None` if it is a program of a `RUN`
+/// line, or anything else.
 pub(super) fn own_failure(output: &str) -> Option<&'static str> {
     let says = |line: &&str| {
         let skipped = SKIPPED.iter().any(|begins| line.starts_with(begins));
@@ -71,7 +76,8 @@ pub(super) fn own_failure(output: &str) -> Option<&'static str> {
     IN_ERROR.into_iter().find(|text| cause.contains(text))
 }
 
-/// The error behind `building at STEP "…": ` (imagebuildah/stage_executor.go), as the instruction is the user's text.
+/// The error behind `building at STEP "…": ` (imagebuildah/stage_executor.go), as the instruction
+/// is the user's text.
 fn without_instruction(error: &str) -> &str {
     match error.split_once("at STEP \"") {
         Some((_, rest)) => rest.split_once("\": ").map_or("", |(_, cause)| cause),
@@ -79,7 +85,7 @@ fn without_instruction(error: &str) -> &str {
     }
 }
 
-/// Whether an error has only how a child ended: what a `RUN` line's does.
+/// Whether an error has only the exit status of a child, as that of a `RUN` line.
 fn is_exit_status(cause: &str) -> bool {
     let begins = ["error while running runtime: ", "while running runtime: "];
     let cause = begins.iter().find_map(|begins| cause.strip_prefix(begins)).unwrap_or(cause);

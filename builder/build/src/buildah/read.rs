@@ -19,16 +19,16 @@ use mosb_image::{DiffId, Digest};
 use mosb_plan::plan::BuildPlan;
 use mosb_registry::folder::Folder;
 
-/// A manifest or config larger than this is none: registries refuse more than 4 MiB.
+/// Limit of a manifest or config: registries reject more than 4 MiB.
 const JSON_LIMIT: u64 = 4 * 1024 * 1024;
-/// Unpacked layers larger than this are no OS.
+/// Limit of an unpacked layer: no OS is larger.
 const LAYERS_LIMIT: u64 = 64 * 1024 * 1024 * 1024;
 /// Bytes read at once.
 const PIECE: usize = 128 * 1024;
 
-/// More layers above the base than any file system lays onto each other.
+/// Limit of layers above the base: no file system stacks more.
 const NEW_LAYERS: usize = 128;
-/// A file with a digest: `sha256:`, 64 hex digits, a line's end.
+/// Limit of a file with a digest: `sha256:`, 64 hex digits, a newline.
 const DIGEST_FILE: u64 = 128;
 
 /// Reads what buildah left, which is not trusted, and writes the layers above the base's into
@@ -102,18 +102,17 @@ pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembl
     assemble(base, &config, layers, &plan.annotations)
 }
 
-/// Checks a layer against its diffID, takes out what nobody asked for, and compresses it as we
-/// always do; gives its unpacked size too.
+/// Checks a layer against its diffID, removes leftovers, and compresses it as all layers; returns
+/// its unpacked size too.
 ///
-/// It is read twice, and nothing of it is kept unpacked: a few bytes can unpack to more than a disk
-/// holds. The bytes as buildah compressed them are not kept either, so their digest needn't be
-/// checked.
+/// It is read twice and never stored unpacked: a few bytes can unpack to more than a disk holds.
+/// buildah's own compressed bytes are dropped, so their digest needn't be checked.
 fn layer(file: File, diff_id: &DiffId, limit: u64, blobs: &Path) -> Result<(NewLayer, u64), Error> {
     let failed = |source: io::Error| Error::Io { path: blobs.to_owned(), source };
     let damaged = |source: io::Error| output(format!("layer {diff_id} can't be read ({source})"));
     let again = || file.try_clone().and_then(|file| Unpacked::new(file, limit));
     let mut first = again().map_err(damaged)?;
-    let gone = leftovers::find(BufReader::new(&mut first)).map_err(damaged)?;
+    let paths = leftovers::find(BufReader::new(&mut first)).map_err(damaged)?;
     let (found, size) = first.finish().map_err(damaged)?;
     if found != *diff_id {
         return Err(output(format!("layer {diff_id} is something else")));
@@ -127,9 +126,10 @@ fn layer(file: File, diff_id: &DiffId, limit: u64, blobs: &Path) -> Result<(NewL
         .open(&path)
         .map_err(failed)?;
     let mut second = again().map_err(damaged)?;
-    let made = match gone.is_empty() {
-        true => compress(&mut second, written),
-        false => compress_without(&mut second, &gone, written),
+    let made = if paths.is_empty() {
+        compress(&mut second, written)
+    } else {
+        compress_without(&mut second, &paths, written)
     };
     let made = made.map_err(|error| match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => failed(error),
@@ -147,21 +147,22 @@ fn layer(file: File, diff_id: &DiffId, limit: u64, blobs: &Path) -> Result<(NewL
 /// Compresses a layer without these entries.
 fn compress_without(
     layer: &mut Unpacked,
-    gone: &BTreeSet<Vec<u8>>,
+    found: &BTreeSet<Vec<u8>>,
     written: File,
 ) -> io::Result<Compressed> {
     let (reader, writer) = io::pipe()?;
     std::thread::scope(|scope| {
-        let filter = scope
-            .spawn(move || leftovers::without(BufReader::new(layer), gone, BufWriter::new(writer)));
+        let filter = scope.spawn(move || {
+            leftovers::without(BufReader::new(layer), found, BufWriter::new(writer))
+        });
         let made = compress(reader, written);
         let filtered = filter.join().expect("it does not panic");
-        // A compressor that stopped is the filter's broken pipe.
+        // If the compressor stops, the filter gets a broken pipe.
         made.and_then(|made| filtered.map(|()| made))
     })
 }
 
-/// The tar inside a layer of any compression, hashed on its way.
+/// The tar inside a layer of any compression; hashed while it is read.
 struct Unpacked {
     inner: Box<dyn Read + Send>,
     hash: Sha256,
@@ -170,7 +171,7 @@ struct Unpacked {
 }
 
 impl Unpacked {
-    /// From the beginning of the file, whoever read it before.
+    /// From the beginning of the file, also if it was read before.
     fn new(mut file: File, limit: u64) -> io::Result<Self> {
         let mut magic = [0; 4];
         file.seek(SeekFrom::Start(0))?;
@@ -185,7 +186,7 @@ impl Unpacked {
         Ok(Self { inner, hash: Sha256::new(), size: 0, limit })
     }
 
-    /// Reads what is left; gives the diffID of all of it, and its size.
+    /// Reads the rest; returns the diffID of the whole, and its size.
     fn finish(mut self) -> io::Result<(DiffId, u64)> {
         io::copy(&mut self, &mut io::sink())?;
         Ok((DiffId::from_sha256(self.hash), self.size))
@@ -197,9 +198,10 @@ impl Read for Unpacked {
         let got = self.inner.read(buffer)?;
         self.hash.update(&buffer[..got]);
         self.size += got as u64;
-        match self.size > self.limit {
-            true => Err(io::Error::other("it is larger than any OS")),
-            false => Ok(got),
+        if self.size > self.limit {
+            Err(io::Error::other("it is larger than any OS"))
+        } else {
+            Ok(got)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the store has room, judged before anything is pulled.
+//! Whether the store has enough space; checked before anything is pulled.
 
 use std::path::{Path, PathBuf};
 
@@ -51,20 +51,19 @@ pub fn needed(driver: Driver, layers: &[u64]) -> u64 {
     stored.saturating_add(BUILD)
 }
 
-/// How far a store can grow.
+/// The free space for a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Room {
-    /// The store, or what is there already of the path to it.
+pub struct FreeSpace {
+    /// The store, or the nearest directory above it that exists.
     pub path: PathBuf,
-    /// Free bytes.
     pub available: u64,
 }
 
-impl Room {
-    /// What the disk with a cache directory has for the store of a driver. Nothing is made.
+impl FreeSpace {
+    /// The free space for the store of a driver below a cache directory. Creates nothing.
     ///
     /// # Errors
-    /// The file system doesn't say.
+    /// The file system can't be queried.
     pub fn of(cache_dir: &Path, driver: Option<&str>) -> Result<Self, Error> {
         let cache_dir = std::path::absolute(cache_dir).map_err(super::files::io(cache_dir))?;
         let root = store::places(&cache_dir, driver).root();
@@ -76,19 +75,19 @@ impl Room {
     }
 }
 
-/// Refuses to begin what can't end.
+/// Rejects a build that would run out of space.
 ///
 /// # Errors
-/// A build on the base of this plan needs more than there is.
-pub fn check_space(plan: &BuildPlan, driver: Option<&str>, room: &Room) -> Result<(), Error> {
+/// A build on the base of this plan needs more space.
+pub fn check_space(plan: &BuildPlan, driver: Option<&str>, free: &FreeSpace) -> Result<(), Error> {
     let layers = plan.request.base.manifest.get("layers").and_then(Value::as_array);
     let sizes: Vec<u64> =
         layers.into_iter().flatten().filter_map(|layer| layer.get("size")?.as_u64()).collect();
     let needed = needed(Driver::new(driver), &sizes);
-    if room.available < needed {
+    if free.available < needed {
         return Err(Error::NoSpace {
-            path: room.path.clone(),
-            available: room.available / MIB,
+            path: free.path.clone(),
+            available: free.available / MIB,
             needed: needed / MIB,
             driver: driver.unwrap_or("overlay").to_owned(),
         });

@@ -1,4 +1,4 @@
-//! Reports and removes buildah's storage, which is kept between builds.
+//! Reports and removes buildah's storage, which builds share.
 
 use std::fs::{self, File};
 use std::io;
@@ -46,7 +46,7 @@ pub async fn storage(cache_dir: &Path) -> Option<Storage> {
 /// Removes the storage, unless a build is using it.
 ///
 /// # Errors
-/// Something can't be removed, or is mounted by what an interrupted build left.
+/// Something can't be removed, or an interrupted build left it mounted.
 pub async fn remove(cache_dir: &Path) -> Result<Option<RemovedStorage>, Error> {
     let Some(storage) = storage(cache_dir).await else {
         return Ok(None);
@@ -54,7 +54,7 @@ pub async fn remove(cache_dir: &Path) -> Result<Option<RemovedStorage>, Error> {
     let folder = fs::canonicalize(&storage.directory).map_err(failed(&storage.directory))?;
     let path = folder.join(LOCK);
     let create = File::options().create(true).truncate(false).write(true).open(&path);
-    // Held to the end: a build that begins now waits for it.
+    // Held to the end: a build that starts now waits for it.
     let lock = create.map_err(failed(&path))?;
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(Some(RemovedStorage { storage, is_removed: false }));
@@ -79,14 +79,13 @@ pub async fn remove(cache_dir: &Path) -> Result<Option<RemovedStorage>, Error> {
     let parts = parts(&folder).map_err(failed(&folder))?;
     let (all, first) = (parts.clone(), folder.clone());
     let removed = spawn_blocking(move || {
-        all.iter().try_for_each(|part| match part.is_dir() {
-            true => fs::remove_dir_all(part),
-            false => fs::remove_file(part),
+        all.iter().try_for_each(|part| {
+            if part.is_dir() { fs::remove_dir_all(part) } else { fs::remove_file(part) }
         })
     });
     match removed.await.expect("removing does not panic") {
-        // Without root, files of a layer may be another user's to us; they are ours in buildah's
-        // user namespace.
+        // Without root, files of a layer may belong to other users; in buildah's user namespace
+        // they are ours.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             commands::remove_files(&parts, &folder).run(|_, _| ()).await?;
         }
@@ -95,7 +94,7 @@ pub async fn remove(cache_dir: &Path) -> Result<Option<RemovedStorage>, Error> {
     Ok(Some(RemovedStorage { storage, is_removed: true }))
 }
 
-/// Everything in the folder but its lock, which a build that waits has open.
+/// Everything in the folder but its lock, which a waiting build has open.
 fn parts(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
     let mut parts = entries.collect::<io::Result<Vec<_>>>()?;
@@ -103,7 +102,7 @@ fn parts(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(parts)
 }
 
-/// Bytes of all files of one file system below a folder; what can't be read counts nothing.
+/// Bytes of all files of one file system below a folder; what can't be read is not counted.
 fn size(folder: &Path, device: u64) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else {
         return 0;
@@ -118,7 +117,7 @@ fn size(folder: &Path, device: u64) -> u64 {
     sizes.sum()
 }
 
-/// A mount point below a folder, by the kernel's list.
+/// A mount point below a folder, from the kernel's list.
 fn mounted_below(mountinfo: &[u8], folder: &Path) -> Option<PathBuf> {
     let lines = mountinfo.split(|byte| *byte == b'\n');
     let points = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4));

@@ -12,11 +12,11 @@ use super::commands;
 use super::error::Error;
 use super::files::{io, make_dir, read_digest};
 
-/// The file that is locked.
+/// The lock file.
 pub(super) const LOCK: &str = "lock";
 /// How the folder with layers and images begins; the driver follows.
 pub(super) const STORE: &str = "store-";
-/// In the place of a driver where none was given.
+/// Stands for a driver if none was given.
 pub(super) const DEFAULT: &str = "default";
 
 /// The folders of a store.
@@ -24,17 +24,17 @@ pub(super) const DEFAULT: &str = "default";
 pub(super) struct Store {
     pub folder: PathBuf,
     pub driver: Option<String>,
-    /// Shared by running builds; who holds it alone may clean up.
+    /// Shared by running builds; its exclusive holder may clean up.
     lock: Option<File>,
 }
 
-/// The folders without touching them.
+/// The folders; creates nothing.
 pub(super) fn places(cache_dir: &Path, driver: Option<&str>) -> Store {
     Store { folder: cache_dir.join("buildah"), driver: driver.map(str::to_owned), lock: None }
 }
 
 impl Store {
-    /// Makes the store, and clears away what killed builds left if no other build runs.
+    /// Creates the store, and removes what killed builds left if no other build runs.
     pub(super) async fn open(cache_dir: &Path, driver: Option<&str>) -> Result<Self, Error> {
         let cache_dir = std::path::absolute(cache_dir).map_err(io(cache_dir))?;
         let mut store = places(&cache_dir, driver);
@@ -43,11 +43,11 @@ impl Store {
         let create = File::options().create(true).truncate(false).write(true).open(&path);
         create.map_err(io(&path))?;
         let lock = File::open(&path).map_err(io(&path))?;
-        // Our buildah holds the lock with us, so that one that outlives a killed mosb is not
-        // cleaned away under its feet.
+        // Our buildah inherits the lock, so that its files are not removed while it outlives a
+        // killed mosb.
         fcntl_setfd(&lock, FdFlags::empty()).map_err(|error| io(&path)(error.into()))?;
-        // What was killed just now lets go as soon as it has died; what lives keeps us for half a
-        // second.
+        // A process that was just killed releases the lock when it ends; for a running one we wait
+        // half a second.
         for _ in 0..10 {
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
                 store.clean().await?;
@@ -61,7 +61,7 @@ impl Store {
         };
         let locked = shared.await.expect("it does not panic and is not cancelled");
         locked.map_err(|error| Error::Io { path, source: error.into() })?;
-        // Only now, as until then somebody may have been emptying the store.
+        // Only now, because another process may have been emptying the store.
         for folder in [store.root(), store.run(), store.folder.join("work")] {
             make_dir(&folder)?;
         }

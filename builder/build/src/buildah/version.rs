@@ -1,4 +1,4 @@
-//! Which buildah is here, and what it can't read.
+//! The version of buildah, and what it can't read.
 
 use std::fmt;
 use std::str::FromStr;
@@ -40,20 +40,21 @@ impl fmt::Display for Version {
 /// The version of the `buildah` in the `PATH`.
 ///
 /// # Errors
-/// There is none, or it says something else.
+/// There is none, or its output is something else.
 pub async fn version() -> Result<Version, Error> {
     let answer = Command::new("buildah", INSTALL).arg("--version").run(|_, _| ()).await?;
     String::from_utf8_lossy(&answer).parse()
 }
 
-/// Refuses a Containerfile that this buildah would misread.
+/// Rejects a Containerfile that this buildah would misread.
 ///
 /// # Errors
 /// A here-document, and a buildah before 1.33.
 pub fn check_heredoc(text: &str, version: Version) -> Result<(), Error> {
-    match version < HEREDOC && containerfile::needs_heredoc(text) {
-        true => Err(Error::Heredoc { found: version }),
-        false => Ok(()),
+    if version < HEREDOC && containerfile::needs_heredoc(text) {
+        Err(Error::Heredoc { found: version })
+    } else {
+        Ok(())
     }
 }
 

@@ -10,9 +10,9 @@ use std::str::FromStr;
 use super::Error;
 use super::files::{io as unusable, make_dir};
 
-/// Where the copies are, in the folder of a build.
+/// The copies, in the folder of a build.
 const COPIES: &str = "volumes";
-/// The most that is copied: far more than entitlements, repositories and keys are.
+/// Limit of a copy: far more than entitlements, repositories and keys have.
 const FILES: usize = 10_000;
 const BYTES: u64 = 64 << 20;
 const DEPTH: usize = 16;
@@ -32,7 +32,7 @@ pub struct Volume {
 enum Access {
     ReadWrite,
     ReadOnly,
-    /// Steps write into a copy, which goes with the build.
+    /// Steps write into a copy, which is removed with the build.
     Copy,
 }
 
@@ -60,8 +60,8 @@ impl FromStr for Volume {
 }
 
 impl Volume {
-    /// The value of `--volume` for buildah. The build has its files in this folder, and this is its
-    /// volume of this number.
+    /// The value of `--volume` for buildah, for this volume of the build with its files in this
+    /// folder.
     pub(super) fn argument(&self, at: &Path, number: usize) -> OsString {
         let (source, mode) = match self.access {
             Access::ReadWrite => (self.source.clone(), "rw"),
@@ -78,8 +78,8 @@ fn copy_of(at: &Path, number: usize) -> PathBuf {
     at.join(COPIES).join(number.to_string())
 }
 
-/// What the container runtime of the node gives a build's container and `RUN` lines need too, if
-/// `root` has it.
+/// What the container runtime of the node mounts into a build's container, if `root` has it; `RUN`
+/// lines need it too.
 pub fn of_the_node(root: &Path) -> Option<Volume> {
     let source = root.join(SUBSCRIPTION);
     source.is_dir().then(|| Volume {
@@ -92,7 +92,7 @@ pub fn of_the_node(root: &Path) -> Option<Volume> {
 /// Makes the copies that a build needs.
 ///
 /// # Errors
-/// A source that can't be read, or is larger than any of these is.
+/// A source that can't be read, or is too large.
 pub(super) fn copy(volumes: &[Volume], at: &Path) -> Result<(), Error> {
     let mut left = Left { files: FILES, bytes: BYTES };
     for (number, volume) in volumes.iter().enumerate() {
@@ -113,7 +113,7 @@ struct Left {
 impl Left {
     fn folder(&mut self, from: &Path, to: &Path, depth: usize) -> Result<(), Error> {
         fs::create_dir(to).map_err(unusable(to))?;
-        // As the user whom buildah runs steps as: root, who is this one.
+        // Owned by this user, who is root in the steps that buildah runs.
         let open = fs::Permissions::from_mode(0o755);
         fs::set_permissions(to, open).map_err(unusable(to))?;
         for entry in fs::read_dir(from).map_err(unusable(from))? {

@@ -1,5 +1,5 @@
-//! Running other programs. Nothing else does, but for `keyring.rs` of crate `mosb-registry`, which
-//! asks credential helpers.
+//! Runs other programs. Only `keyring.rs` of crate `mosb-registry`, which runs credential helpers,
+//! does so too.
 //!
 //! In comes a [`Command`], a plain value that can be printed, compared and tested; [`Command::run`]
 //! carries it out. The invariant: no shell, no terminal, nothing left running. The child has a
@@ -21,9 +21,9 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 pub use error::Error;
 
-/// Kept of the end of a child's output, for the error.
+/// How much of the end of a child's output an error holds.
 const LAST_OUTPUT: usize = 8 * 1024;
-/// Kept of a child's stdout; more than any answer that we ask for.
+/// Limit of a child's stdout; more than any answer that we need.
 const STDOUT_LIMIT: usize = 1024 * 1024;
 /// A longer line reaches the reader in pieces, so that memory stays bounded.
 const LINE_LIMIT: usize = 64 * 1024;
@@ -128,30 +128,29 @@ impl Command {
         self
     }
 
-    /// How long it may take; a minute unless told.
+    /// How long it may take; the default is a minute.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// What it was to do: the first word that is no option, else the first.
+    /// What it does: the first word that is no option, else the first.
     fn action(&self) -> String {
         let words = || self.args.iter().map(|word| word.to_string_lossy());
         let action = words().find(|word| !word.starts_with('-'));
         action.or_else(|| words().next()).unwrap_or_default().into_owned()
     }
 
-    /// By way of util-linux's setpriv, where it is: then the kernel kills the program when
-    /// something kills us.
+    /// Starts it by util-linux's setpriv if that is installed: then the kernel kills the program if
+    /// this process is killed.
     fn prepared(&self) -> tokio::process::Command {
-        let mut command = match is_there("setpriv") && is_there(&self.program) {
-            true => {
-                let mut command = tokio::process::Command::new("setpriv");
-                command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program);
-                command
-            }
-            false => tokio::process::Command::new(&self.program),
+        let mut command = if is_there("setpriv") && is_there(&self.program) {
+            let mut command = tokio::process::Command::new("setpriv");
+            command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program);
+            command
+        } else {
+            tokio::process::Command::new(&self.program)
         };
         command
             .args(&self.args)
@@ -229,7 +228,7 @@ impl Command {
     }
 }
 
-/// Lines of a stream, without their number or length being trusted.
+/// Lines of a stream; neither their number nor their length is trusted.
 struct Lines<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
@@ -241,7 +240,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { reader: BufReader::new(stream), line: Vec::new(), ended: false }
     }
 
-    /// The next line with its end, or as much of it as is kept at once. Not a byte is lost if the
+    /// The next line with its end, or as much of it as is buffered at once. No byte is lost if the
     /// future is dropped.
     async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
@@ -268,13 +267,14 @@ fn keep_last(last: &mut Vec<u8>, line: &[u8]) {
     }
 }
 
-/// Whether a program can be found as a spawn would find it.
+/// Whether a spawn would find a program.
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::env::split_paths(&path);
-    match program.contains('/') {
-        true => Path::new(program).is_file(),
-        false => folders.any(|folder| folder.join(program).is_file()),
+    if program.contains('/') {
+        Path::new(program).is_file()
+    } else {
+        folders.any(|folder| folder.join(program).is_file())
     }
 }
 

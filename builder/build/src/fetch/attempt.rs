@@ -16,7 +16,7 @@ use mosb_registry::http::{
     AttemptOutcome, ForbiddenAddress, Proxies, RequestError, UrlSource, retry_after, same_origin,
 };
 
-/// Redirects that are followed; what Go follows where nothing else is said.
+/// Redirects that are followed; the default of Go.
 pub(super) const REDIRECTS: usize = 10;
 
 /// How a try ended.
@@ -24,7 +24,7 @@ pub(super) const REDIRECTS: usize = 10;
 pub(super) enum AttemptResult {
     /// All of it.
     Body(Bytes),
-    /// Another answer than that.
+    /// Any other response.
     Status { status: u16, retry_after: Option<Duration> },
     /// More than [`MAX_RESPONSE_SIZE`].
     TooLarge,
@@ -32,16 +32,16 @@ pub(super) enum AttemptResult {
     TooManyRedirects,
 }
 
-/// Where a request stands: the URL that is asked now.
+/// One attempt at a request, and the URL that it has come to.
 #[derive(Debug)]
 pub(super) struct Attempt<'r> {
     request: &'r Request,
     extra: &'r HostHeaders,
     proxies: &'r Proxies,
-    /// Asked now.
+    /// The current one.
     pub url: Url,
     /// Whether a redirect led to another server.
-    left_home: bool,
+    left_host: bool,
     /// Whether every server so far answered from loopback.
     on_loopback: bool,
 }
@@ -49,10 +49,10 @@ pub(super) struct Attempt<'r> {
 impl<'r> Attempt<'r> {
     pub fn new(request: &'r Request, extra: &'r HostHeaders, proxies: &'r Proxies) -> Self {
         let url = request.url().clone();
-        Self { request, extra, proxies, url, left_home: false, on_loopback: true }
+        Self { request, extra, proxies, url, left_host: false, on_loopback: true }
     }
 
-    /// Asks until there is an answer that leads nowhere else. `client` gives the client for a URL.
+    /// Follows redirects to the last response. `client` returns the client for a URL.
     pub async fn run(
         &mut self,
         client: impl Fn(&Url, UrlSource) -> Result<reqwest::Client, RequestError>,
@@ -71,7 +71,7 @@ impl<'r> Attempt<'r> {
             self.on_loopback &= self.proxies.answered_on_loopback(&response, &self.url);
             match redirect(&response, &self.url) {
                 Some(next) => {
-                    self.left_home |= !same_origin(&next, self.request.url());
+                    self.left_host |= !same_origin(&next, self.request.url());
                     self.url = next;
                 }
                 None => return receive(response).await,
@@ -80,18 +80,17 @@ impl<'r> Attempt<'r> {
         Ok(AttemptResult::TooManyRedirects)
     }
 
-    /// A link-local address is another server to each machine, so its contents are in no image,
-    /// whoever named it.
+    /// A link-local address is another server to each machine, so an image can't hold its contents.
     fn url_source(&self) -> Result<UrlSource, ForbiddenAddress> {
         UrlSource::LoopbackServer.check(&self.url)?;
-        Ok(UrlSource::of(self.left_home, self.on_loopback))
+        Ok(UrlSource::of(self.left_host, self.on_loopback))
     }
 
-    /// The config's own headers are for the URL that it names, those for a host for as long as we
-    /// never left it.
+    /// The config's own headers are for the URL that it names; those for a host are sent until a
+    /// redirect leads to another host.
     fn headers(&self, first: bool) -> HeaderMap {
-        // What the connection itself says, and Go's client does not let anybody say.
-        const NOT_SAID: [HeaderName; 4] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER];
+        // Headers of the connection, which Go's client doesn't let callers set.
+        const NOT_SENT: [HeaderName; 4] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER];
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(self.request.accept()));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -103,18 +102,18 @@ impl<'r> Attempt<'r> {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        if let Some(extra) = self.extra.of(&self.url).filter(|_| !self.left_home) {
+        if let Some(extra) = self.extra.of(&self.url).filter(|_| !self.left_host) {
             headers.extend(extra.clone());
         }
-        for name in NOT_SAID {
+        for name in NOT_SENT {
             headers.remove(name);
         }
         headers
     }
 }
 
-/// Where an answer leads; nowhere if it can't be fetched there, and then its status says that it is
-/// none.
+/// Where a response redirects to; `None` if nothing can be fetched there, and then its status is
+/// the error.
 fn redirect(response: &Response, from: &Url) -> Option<Url> {
     // Those that Go follows.
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
@@ -135,7 +134,7 @@ async fn receive(mut response: Response) -> Result<AttemptResult, RequestError> 
             retry_after: asked.and_then(|value| retry_after(value, SystemTime::now())),
         });
     }
-    if response.content_length().is_some_and(|said| said > MAX_RESPONSE_SIZE) {
+    if response.content_length().is_some_and(|length| length > MAX_RESPONSE_SIZE) {
         return Ok(AttemptResult::TooLarge);
     }
     let mut body = BytesMut::new();

@@ -22,8 +22,8 @@ use mosb_registry::http::{
     Secret, Trust, UrlSource, decide_retry, jitter,
 };
 
-/// How to make a fetcher. Nothing in this module reads the environment or a file: the command line
-/// does, and passes it in here.
+/// Options of a fetcher. This module reads no environment variables and no files; the command line
+/// does.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// `--http-headers-file`.
@@ -34,7 +34,7 @@ pub struct Options {
     pub timeout: Duration,
     /// The proxy variables, for configs that name no proxy.
     pub proxy: ProxyVariables,
-    /// References on their way at once.
+    /// References that are fetched at once.
     pub parallel: usize,
 }
 
@@ -62,9 +62,9 @@ pub struct Fetcher {
 /// Proxy, authorities, whether it is for https, and where it may connect to.
 type ClientKey = (Proxy, Vec<Bytes>, bool, UrlSource);
 
-/// As servers know Ignition, and who it is really.
+/// The name that servers know, and our own.
 const USER_AGENT: &str = concat!("Ignition/2.24.0 mosb/", env!("CARGO_PKG_VERSION"));
-/// `internal/resource/http.go` of Ignition 2.24: until a connection stands.
+/// `internal/resource/http.go` of Ignition 2.24: limit of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(30);
 /// The same: pauses between tries.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -79,7 +79,7 @@ impl Fetcher {
     /// Connects to nothing yet.
     ///
     /// # Errors
-    /// Proxy variables and authorities that are none.
+    /// Invalid proxy variables or authorities.
     pub fn new(options: Options) -> Result<Self, Error> {
         let authorities = match &options.authorities {
             Some(pem) => certificates(pem).ok_or(Error::CaFile)?,
@@ -93,9 +93,9 @@ impl Fetcher {
         })
     }
 
-    /// Fetches all of these, several at once, and adds what came to the contents.
+    /// Fetches all of these, several at once, and adds them to the contents.
     ///
-    /// Dropping the future ends all of it. What has arrived by then is in the contents.
+    /// Dropping the future ends all fetches. What was complete by then is in the contents.
     ///
     /// # Errors
     /// All that could not be fetched; the others are in the contents.
@@ -141,10 +141,10 @@ impl Fetcher {
         Error::all(errors).map_or(Ok(()), Err)
     }
 
-    /// Fetches one reference: tries again what may pass, until its time is over.
+    /// Fetches one reference; retries transient failures within its time limit.
     ///
     /// # Errors
-    /// Why there is nothing.
+    /// Why it can't be fetched.
     pub async fn fetch(&self, reference: &Reference) -> Result<Bytes, Error> {
         let request = reference.request();
         let timeout = self.options.timeout;
@@ -207,11 +207,10 @@ impl Fetcher {
             401 | 403 | 407 => Error::Denied {
                 asked,
                 status,
-                remedy: match self.options.headers.are_held_back(url) {
-                    true => "the headers for this host are not sent without TLS; use https",
-                    false => {
-                        "give the header that it wants in --http-headers-file or in httpHeaders"
-                    }
+                remedy: if self.options.headers.are_held_back(url) {
+                    "the headers for this host are not sent without TLS; use https"
+                } else {
+                    "give the header that it wants in --http-headers-file or in httpHeaders"
                 },
             },
             408 | 425 | 429 => Error::TooManyRequests { asked, status, tries },
@@ -233,14 +232,14 @@ impl Fetcher {
 
     /// The config's proxies, else those of the environment.
     fn proxies(&self, reference: &Reference) -> Result<Arc<Proxies>, Error> {
-        let said = &reference.request().settings().proxy;
-        if !has_proxy(said) {
+        let proxy = &reference.request().settings().proxy;
+        if !has_proxy(proxy) {
             return Ok(Arc::clone(&self.proxies));
         }
         let variables = ProxyVariables {
-            http: said.http.clone().map(Secret::new),
-            https: said.https.clone().map(Secret::new),
-            no_proxy: Some(said.no_proxy.join(",")),
+            http: proxy.http.clone().map(Secret::new),
+            https: proxy.https.clone().map(Secret::new),
+            no_proxy: Some(proxy.no_proxy.join(",")),
         };
         match Proxies::new(&variables) {
             Ok(proxies) => Ok(Arc::new(proxies)),
@@ -259,7 +258,7 @@ impl Fetcher {
         url_source.check(url)?;
         let https = url.scheme() == "https";
         let settings = request.settings();
-        // The config's author names it, as the URL: it leads no further.
+        // The config's author names the proxy, so the same addresses are forbidden as for a URL.
         let of_config = has_proxy(&settings.proxy).then(|| proxies.of(url));
         if let Some(proxy) = of_config.flatten() {
             UrlSource::LoopbackServer.check(&proxy)?;
@@ -269,10 +268,7 @@ impl Fetcher {
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }
-        let trust = match https {
-            true => Trust::System(authorities.to_vec()),
-            false => Trust::NoRoots,
-        };
+        let trust = if https { Trust::System(authorities.to_vec()) } else { Trust::NoRoots };
         let proxies = Arc::clone(proxies);
         let client = http::client(USER_AGENT, trust, None, proxies, url_source, CONNECT)?;
         clients.insert(key, client.clone());
@@ -297,7 +293,7 @@ fn no_response(broken: RequestError, asked: Asked, after: Duration, tries: u32) 
     }
 }
 
-/// What `--offline` makes of references: an error for each, none for none.
+/// The error of references with `--offline`; `None` if there are none.
 pub fn offline(references: &[Reference]) -> Option<Error> {
     let each = references.iter().map(|reference| Error::Offline { asked: Asked::of(reference) });
     Error::all(each.collect())

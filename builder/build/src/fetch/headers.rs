@@ -1,4 +1,4 @@
-//! `--http-headers-file`: headers for some hosts, such as credentials that must not stand in a
+//! `--http-headers-file`: headers for some hosts, such as credentials that must not be in a
 //! MachineConfig.
 
 use std::collections::HashMap;
@@ -15,30 +15,30 @@ use mosb_registry::http::is_loopback;
 #[derive(Clone, Default)]
 pub struct HostHeaders(HashMap<(String, u16), HeaderMap>);
 
-/// Of https, and of a host that is given without a port.
+/// The port of https, and of a host without a port.
 const PORT: u16 = 443;
 
 impl HostHeaders {
-    /// Reads the file's object: `host` or `host:port`, and for each of them names and values.
-    /// Without a port it is https's.
+    /// Reads the file's object: for each `host` or `host:port`, names and values. The default port
+    /// is that of https.
     ///
     /// # Errors
-    /// The first entry that can't be one; never a value.
+    /// The first invalid entry; never a value.
     pub fn read(file: &Value) -> Result<Self, Error> {
         let wrong = |cause: String| Err(Error::HeadersFile { cause });
         let Some(hosts) = file.as_object() else {
             return wrong("is no object with hosts".to_owned());
         };
         let mut all = HashMap::new();
-        for (key, said) in hosts {
+        for (key, pairs) in hosts {
             let Some(host) = host(key) else {
                 return wrong(format!("{key:?} is no host and no host:port"));
             };
-            let Some(said) = said.as_object() else {
+            let Some(pairs) = pairs.as_object() else {
                 return wrong(format!("{key:?} has no names and values"));
             };
             let mut headers = HeaderMap::new();
-            for (name, value) in said {
+            for (name, value) in pairs {
                 let Ok(named) = HeaderName::from_bytes(name.as_bytes()) else {
                     return wrong(format!("{key:?}: {name:?} is no name of a header"));
                 };
@@ -72,7 +72,7 @@ impl HostHeaders {
     }
 }
 
-/// Whether nobody on the way can read what is sent.
+/// Whether a request can't be read on its way.
 fn is_safe(url: &Url) -> bool {
     url.scheme() == "https" || url.host().is_some_and(|host: Host<&str>| is_loopback(&host))
 }
@@ -81,8 +81,8 @@ fn is_safe(url: &Url) -> bool {
 fn host(text: &str) -> Option<(String, u16)> {
     let url = Url::parse(&format!("https://{text}/")).ok()?;
     let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
-    let nobody = url.username().is_empty() && url.password().is_none() && !text.contains('@');
-    let host = url.host_str().filter(|_| bare && nobody)?;
+    let is_host_only = url.username().is_empty() && url.password().is_none() && !text.contains('@');
+    let host = url.host_str().filter(|_| bare && is_host_only)?;
     Some((host.to_owned(), url.port().unwrap_or(PORT)))
 }
 

@@ -161,11 +161,10 @@ fn of_pod(pod: &Pod, reported: Option<&JobResult>, quiet: Duration, now: Timesta
         }
         // Running containers may still report a result.
         _ if pod.metadata.deletion_timestamp.is_some() => {
-            match containers(pod).any(|one| state(one).running.is_some()) {
-                true => terminating(pod, now),
-                false => {
-                    without_result(quiet, now, || disruption().unwrap_or(NoResultCause::Deleted))
-                }
+            if containers(pod).any(|one| state(one).running.is_some()) {
+                terminating(pod, now)
+            } else {
+                without_result(quiet, now, || disruption().unwrap_or(NoResultCause::Deleted))
             }
         }
         _ if is_held_back(pod) => Observation::Waiting,

@@ -1,4 +1,4 @@
-//! What commands reach outside the process with: registries, layouts, the cache; made once from the
+//! What commands use outside of the process: registries, layouts, the cache; created once from the
 //! settings.
 
 use std::path::PathBuf;
@@ -15,16 +15,15 @@ use mosb_registry::{
     self, CertDirs, Client, CredentialSources, Options, ProxyVariables, Resolved, Source,
 };
 
-/// The doors to the outside.
+/// Clients, cache and progress of a command.
 #[derive(Debug)]
 pub struct CliContext {
     /// To read images.
     pub pull: Client,
-    /// To write images; the same connections where the logins are the same.
+    /// To write images; a clone of `pull` if the logins are the same.
     pub push: Client,
-    /// Base trees; none without a home.
+    /// Base trees; `None` without a home directory.
     pub cache: Option<TreeCache>,
-    /// What the user sees of it.
     pub progress: Progress,
 }
 
@@ -35,15 +34,16 @@ impl CliContext {
     /// A file of logins, registries.conf or proxy variable that can't be used.
     pub fn new(settings: &Settings, progress: Progress) -> Result<Self> {
         let pull = Client::new(&options(settings, settings.authfile.clone()))?;
-        let push = match settings.push_authfile == settings.authfile {
-            true => pull.clone(),
-            false => Client::new(&options(settings, settings.push_authfile.clone()))?,
+        let push = if settings.push_authfile == settings.authfile {
+            pull.clone()
+        } else {
+            Client::new(&options(settings, settings.push_authfile.clone()))?
         };
         progress.watch(&pull);
         Ok(Self { pull, push, cache: cache(settings).ok(), progress })
     }
 
-    /// Finds the one image that is meant.
+    /// Resolves an image.
     ///
     /// # Errors
     /// As [`Client::resolve`].
@@ -57,12 +57,13 @@ impl CliContext {
         Ok(self.pull.resolve(source, platform).await?)
     }
 
-    /// Bytes that came and that went.
+    /// Bytes that were pulled and pushed.
     pub fn transfer_stats(&self) -> (u64, u64) {
         let (pull, push) = (self.pull.transfer_stats(), self.push.transfer_stats());
-        match std::ptr::eq(pull, push) {
-            true => (pull.pulled(), pull.pushed()),
-            false => (pull.pulled() + push.pulled(), pull.pushed() + push.pushed()),
+        if std::ptr::eq(pull, push) {
+            (pull.pulled(), pull.pushed())
+        } else {
+            (pull.pulled() + push.pulled(), pull.pushed() + push.pushed())
         }
     }
 }
@@ -70,13 +71,13 @@ impl CliContext {
 /// The cache of base trees.
 ///
 /// # Errors
-/// There is no place for it.
+/// There is no cache directory.
 pub fn cache(settings: &Settings) -> Result<TreeCache, Error> {
     let directory = settings.cache_dir.as_ref().ok_or(Error::NoCache)?;
     Ok(TreeCache::new(directory.join("base-trees"), DEFAULT_LIMIT))
 }
 
-/// What a client with these logins is made of.
+/// The options of a client with these logins.
 pub fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
     let environment = &settings.environment;
     let there = |(file, required): &&(PathBuf, bool)| *required || file.exists();
@@ -103,7 +104,7 @@ pub fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
     }
 }
 
-/// The `policy.json` for other tools, without signatures; none where theirs accepts everything.
+/// The `policy.json` for other tools, without signatures; `None` if it accepts everything.
 ///
 /// # Errors
 /// It can't be read.
@@ -119,7 +120,7 @@ pub fn policy_for_tools(settings: &Settings) -> Result<Option<String>, mosb_regi
 /// A manifest or config of an image that was resolved.
 ///
 /// # Errors
-/// It is no JSON.
+/// It isn't JSON.
 pub fn json(image: &Resolved, what: &'static str, bytes: &[u8]) -> Result<Value, Error> {
     serde_json::from_slice(bytes).map_err(|source| Error::ImageJson {
         image: image.pinned_text(),

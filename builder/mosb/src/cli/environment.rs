@@ -1,14 +1,13 @@
-//! What the environment says; read here and nowhere else, and handed on.
+//! The environment variables; read only here.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use mosb_registry::Secret;
 
-/// The variables that mean something to mosb. One that is empty counts as not set.
+/// The variables that mosb uses. An empty one counts as not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// `HOME`.
     pub home: Option<PathBuf>,
     /// `XDG_CACHE_HOME`, if absolute.
     pub cache_home: Option<PathBuf>,
@@ -16,7 +15,6 @@ pub struct Environment {
     pub config_home: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`, if absolute.
     pub runtime_dir: Option<PathBuf>,
-    /// `REGISTRY_AUTH_FILE`.
     pub registry_auth_file: Option<PathBuf>,
     /// `DOCKER_CONFIG`: a folder.
     pub docker_config: Option<PathBuf>,
@@ -67,14 +65,14 @@ impl Environment {
         }
     }
 
-    /// `$XDG_CACHE_HOME/mosb`, else `~/.cache/mosb`; none without a home.
+    /// `$XDG_CACHE_HOME/mosb`, else `~/.cache/mosb`; `None` without a home directory.
     pub fn cache_dir(&self) -> Option<PathBuf> {
         let below_home = || self.home.as_ref().map(|home| home.join(".cache"));
         self.cache_home.clone().or_else(below_home).map(|dir| dir.join("mosb"))
     }
 
-    /// Where registries.conf is looked for, in order, when no option names it; one named by a
-    /// variable must exist.
+    /// Where registries.conf is searched, in order, if no option names it; one named by a variable
+    /// must exist.
     pub fn registries_confs(&self) -> Vec<(PathBuf, bool)> {
         self.containers_files(self.registries_conf.as_ref(), "registries.conf")
     }

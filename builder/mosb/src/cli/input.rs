@@ -16,7 +16,6 @@ use mosb_plan::payload;
 pub enum Input {
     /// `-`.
     Stdin,
-    /// A file.
     File(PathBuf),
 }
 
@@ -56,7 +55,7 @@ impl fmt::Display for Input {
     }
 }
 
-/// The most that is read of a Containerfile or a trust bundle: a ConfigMap holds less.
+/// Limit of a Containerfile or a trust bundle: a ConfigMap holds less.
 pub(super) const FILE_LIMIT: usize = 4 * 1024 * 1024;
 
 /// Reads a rendered config.

@@ -1,5 +1,4 @@
-//! Work that a signal ends: the future is dropped, and what it held (temporary files, children)
-//! goes with it.
+//! Work that a signal ends: its future is dropped, with its temporary files and child processes.
 
 use std::future::Future;
 use std::io;
@@ -24,7 +23,6 @@ impl Interrupt {
         }
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Interrupted => "SIGINT",

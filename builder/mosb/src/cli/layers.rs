@@ -1,5 +1,5 @@
 //! The layers of an image, and what is in one: read through an unnamed temporary file, so that
-//! memory stays flat and a blob is believed only when all of it was checked.
+//! memory stays flat and a blob is used only after all of it was checked.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -93,7 +93,7 @@ pub async fn current_config(image: &Resolved) -> Result<Vec<u8>> {
     Err(Error::NoConfigLayer { image }.into())
 }
 
-/// The most that is read as a rendered config.
+/// Limit of a rendered config.
 const CONFIG_LIMIT: u64 = mosb_plan::api::yaml::INPUT_LIMIT as u64;
 
 fn is_current_config(path: &[u8]) -> bool {
@@ -111,8 +111,8 @@ fn path_entry(listed: &Listed) -> PathEntry {
         ListedKind::Whiteout => PathType::Whiteout,
         ListedKind::Opaque => PathType::Opaque,
     };
-    // A whiteout's header says nothing of what is gone, a hard link's nothing that its file
-    // doesn't.
+    // The header of a whiteout has nothing of the removed path, and that of a hard link nothing
+    // that its file doesn't have.
     let has_meta = !matches!(kind, PathType::Whiteout | PathType::Opaque | PathType::Hardlink);
     PathEntry {
         path: format!("/{}", text(&listed.path)),

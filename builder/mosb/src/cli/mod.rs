@@ -1,9 +1,9 @@
 //! The command line: arguments, output, exit codes.
 //!
-//! In come what was typed and what the environment says; out go a result on stdout, progress on
-//! stderr, and an exit code. The invariant: nothing is decided here about images. What was typed
-//! ([`args`]) is understood ([`resolve`]), the crates below are called (`commands`), and what they
-//! say is printed ([`objects`], and their texts).
+//! Input: the command line and the environment. Output: a result on stdout, progress on stderr, and
+//! an exit code. Invariant: nothing is decided here about images. Arguments are parsed ([`args`])
+//! and validated ([`resolve`]), the crates below are called (`commands`), and their results are
+//! printed ([`objects`], and their texts).
 
 pub mod args;
 mod commands;
@@ -53,11 +53,10 @@ pub struct Ready {
     progress: Progress,
 }
 
-/// Understands what was typed, and starts tracing as it says.
+/// Parses and validates the command line, and starts tracing.
 ///
 /// # Errors
-/// The exit code, where everything is said already: help and version were asked for, or the use was
-/// wrong.
+/// The exit code if everything is printed already: help, the version, or wrong use.
 pub fn understand(typed: impl IntoIterator<Item = OsString>) -> Result<Ready, ExitCode> {
     let typed: Vec<OsString> = typed.into_iter().collect();
     let cli = plugin::parse(&typed).map_err(|error| not_parsed(&error, &typed))?;
@@ -69,11 +68,12 @@ pub fn understand(typed: impl IntoIterator<Item = OsString>) -> Result<Ready, Ex
     Ok(Ready { invocation, progress })
 }
 
-/// Help and version on stdout, wrong use on stderr; as an object too, if `-o json` can be made out.
+/// Prints help and version on stdout, wrong use on stderr; also as an object, if `-o json` is among
+/// the words.
 fn not_parsed(error: &clap::Error, typed: &[OsString]) -> ExitCode {
     let printed = error.print();
     if printed.is_err() {
-        // A reader that went away; the exit code still tells.
+        // The reader closed the pipe; the exit code remains.
         tracing::debug!("nobody reads");
     }
     if !error.use_stderr() {
@@ -85,13 +85,13 @@ fn not_parsed(error: &clap::Error, typed: &[OsString]) -> ExitCode {
         let message = told.map(str::trim).collect::<Vec<_>>().join(" ");
         let message = message.strip_prefix("error: ").unwrap_or(&message);
         let failure = Failure::from(Error::Usage(message.to_owned()));
-        // On stderr it was told already.
+        // It is on stderr already.
         let _ = output::print(format, &failure.object(2));
     }
     2
 }
 
-/// `-o json` or `-o yaml` in a line that was not understood.
+/// `-o json` or `-o yaml` in a command line that can't be parsed.
 fn wanted_format(typed: &[OsString]) -> Option<Format> {
     let words: Vec<&str> = typed.iter().filter_map(|word| word.to_str()).collect();
     let is = |name: &str| {
@@ -106,8 +106,8 @@ fn wanted_format(typed: &[OsString]) -> Option<Format> {
     }
 }
 
-/// Runs a command to its end or to a signal, prints its result or its one error, and says how it
-/// ended.
+/// Runs a command to its end or to a signal, prints its result or its one error, and returns the
+/// exit code.
 pub async fn run(ready: Ready) -> ExitCode {
     let Ready { invocation, progress } = ready;
     let Invocation { job, settings } = invocation;
@@ -126,7 +126,7 @@ pub async fn run(ready: Ready) -> ExitCode {
     if let Job::InCluster(job) = &job
         && let ClusterJob::Controller(wanted) = &job.what
     {
-        // It ends what is under way, and gives its Lease back.
+        // It finishes its running work, and releases its Lease.
         return match commands::control(job, wanted).await {
             Ok(code) => code,
             Err(error) => failed(error, settings.format, of_diff),
@@ -166,7 +166,7 @@ async fn carry_out(job: &Job, settings: &Settings, progress: &Progress) -> Resul
             Ok(0)
         }
         Job::Diff(wanted) => {
-            // Two files are compared without a look at any registry's settings.
+            // Comparing two files needs no settings of registries.
             let context = wanted.needs_images().then(context).transpose()?;
             let diff = commands::diff(context.as_ref(), wanted).await?;
             report(settings, progress, &diff)?;
@@ -219,7 +219,7 @@ fn report<T: Object>(settings: &Settings, progress: &Progress, object: &T) -> Re
     Ok(0)
 }
 
-/// Tells of a failure and gives its exit code.
+/// Prints a failure and returns its exit code.
 fn failed(failure: Failure, format: Format, of_diff: bool) -> ExitCode {
     let code = failure.exit_code(of_diff);
     print_failure(&failure, format, code);
@@ -227,7 +227,7 @@ fn failed(failure: Failure, format: Format, of_diff: bool) -> ExitCode {
 }
 
 fn print_failure(failure: &Failure, format: Format, code: ExitCode) {
-    // If stderr or stdout is closed, the exit code is all that can be told.
+    // If stderr or stdout is closed, the exit code is all that remains.
     let _ = writeln!(std::io::stderr(), "error: {}", failure.text());
     if matches!(format, Format::Json | Format::Yaml) {
         let _ = output::print(format, &failure.object(code));

@@ -10,7 +10,7 @@ use mosb_plan::api::yaml;
 /// Prints an object in the format that was asked for.
 ///
 /// # Errors
-/// Stdout can't be written. A reader that went away is none: it has seen enough.
+/// Stdout can't be written. A closed pipe is not an error.
 pub fn print<T: Object>(format: Format, object: &T) -> Result<(), Error> {
     print_text(&shown(format, object))
 }

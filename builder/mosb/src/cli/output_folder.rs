@@ -1,7 +1,7 @@
 //! A folder that is written whole or not at all.
 //!
-//! Everything is made beside it, and takes its place in one step. What is there already goes only
-//! if an earlier run made all of it.
+//! Everything is written beside it, and replaces it in one step. An existing folder is only
+//! replaced if an earlier run wrote all of it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -72,7 +72,7 @@ fn meant(folder: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// Where it is made: one name, so that what a killed run left is found by the next.
+/// Where it is written: a fixed name, so that the next run finds what a killed one left.
 fn part(folder: &Path) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     folder.with_file_name(format!(".{name}.mosb-part"))
@@ -104,7 +104,7 @@ fn one(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The new one takes the place of the old one, if there is one, which goes then.
+/// The new one replaces the old one, if there is one, which is then removed.
 fn put(part: &Path, folder: &Path) -> io::Result<()> {
     match renameat_with(CWD, part, CWD, folder, RenameFlags::EXCHANGE) {
         Ok(()) => fs::remove_dir_all(part),
@@ -123,15 +123,11 @@ fn below(folder: &Path, name: &str, found: &mut BTreeSet<String>) -> io::Result<
     for entry in fs::read_dir(folder.join(name))? {
         let entry = entry?;
         let part = entry.file_name().to_string_lossy().into_owned();
-        let path = match name.is_empty() {
-            true => part,
-            false => format!("{name}/{part}"),
-        };
-        match entry.file_type()?.is_dir() {
-            true => below(folder, &path, found)?,
-            false => {
-                found.insert(path);
-            }
+        let path = if name.is_empty() { part } else { format!("{name}/{part}") };
+        if entry.file_type()?.is_dir() {
+            below(folder, &path, found)?
+        } else {
+            found.insert(path);
         }
     }
     Ok(())
@@ -192,7 +188,7 @@ mod tests {
         let refused = write(&folder, &[file("b.yaml", "3", false)]).unwrap_err();
         assert!(matches!(refused, Error::ForeignFolder { file, .. } if file == "mine"));
         assert!(folder.join("a.yaml").exists());
-        // An empty folder is nobody's.
+        // An empty folder may be used.
         fs::create_dir(home.path().join("empty")).unwrap();
         write(&home.path().join("empty"), &[file("b.yaml", "3", false)]).unwrap();
     }

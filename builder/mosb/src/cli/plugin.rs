@@ -9,10 +9,10 @@ use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
 use super::args::Cli;
 
-/// Understands a command line, under the name that its first word has.
+/// Parses a command line, under the name that its first word has.
 ///
 /// # Errors
-/// Wrong use; help and version, which were asked for.
+/// Wrong use, help or version.
 pub fn parse(typed: &[OsString]) -> Result<Cli, clap::Error> {
     let mut command = command(typed);
     let matches = command.try_get_matches_from_mut(typed)?;
@@ -31,7 +31,7 @@ fn command(typed: &[OsString]) -> Command {
     }
 }
 
-/// What somebody types to call a plug-in.
+/// The words that call a plug-in.
 fn called(program: &OsString) -> Option<&'static str> {
     match Path::new(program).file_name()?.to_str()? {
         "kubectl-mosb" => Some("kubectl mosb"),

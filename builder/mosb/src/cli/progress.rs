@@ -12,14 +12,14 @@ use super::resolve::Settings;
 use crate::telemetry::{Style, Verbosity};
 use mosb_registry::Client;
 
-/// Where a command stands.
+/// The progress of a command.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
     /// On a terminal.
     bar: Option<ProgressBar>,
 }
 
-/// How often the bar is drawn anew.
+/// How often the bar is redrawn.
 const TICK: Duration = Duration::from_millis(120);
 
 impl Progress {
@@ -77,7 +77,7 @@ impl Progress {
         }
     }
 
-    /// All steps are done, or given up: nothing of the bar stays.
+    /// All steps are done or given up: clears the bar.
     pub fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -25,7 +25,7 @@ use mosb_types::{Diagnostic as _, Finding};
 /// nothing.
 ///
 /// # Errors
-/// All that is wrong, or what could not be asked or written.
+/// All problems of the manifests; what can't be looked up or written.
 pub async fn bootstrap(
     wanted: &Bootstrap,
     settings: &Settings,
@@ -41,17 +41,18 @@ pub async fn bootstrap(
         }
     };
     let asked = async {
-        match wanted.check_registry {
-            true => at_registries(&installation.checked, settings).await,
-            false => Ok(()),
+        if wanted.check_registry {
+            at_registries(&installation.checked, settings).await
+        } else {
+            Ok(())
         }
     };
     let (mut made, mut asked) = (pin!(made), pin!(asked));
     let made = tokio::select! {
         biased;
         made = &mut made => match made {
-            // What is to be mended in the manifests comes first; what all checks say comes before
-            // the one image that rendering lacks.
+            // Problems of the manifests are reported first, then those of all checks, and last the
+            // one image that rendering lacks.
             Err(error) if error.downcast_ref::<bootstrap::Error>().is_none() => {
                 asked.await?;
                 return Err(error);
@@ -77,7 +78,7 @@ pub async fn bootstrap(
     Ok(result(&wanted.output, &installation, &files, made.pools, made.notices))
 }
 
-/// What is to be written, and told.
+/// What is written and reported.
 struct Made {
     files: Vec<File>,
     pools: Vec<kubernetes::PoolOutput>,
@@ -97,7 +98,7 @@ impl Made {
 async fn read(wanted: &Bootstrap) -> Result<Installation> {
     let (manifests, pull_secret) = (wanted.manifests.clone(), wanted.pull_secret.clone());
     let (cluster, registries) = (wanted.cluster, wanted.check_registry);
-    // Stdin may take for ever, so it must not hold up a signal.
+    // Reading stdin may never end, so it must not delay a signal.
     let read = spawn_blocking(move || {
         installation::read(&manifests, pull_secret.as_deref(), cluster, registries)
     });
@@ -129,7 +130,7 @@ async fn for_kubernetes(
         let fetcher = Some(async { fetcher(checked) });
         match resolve::render(request, fetcher, &|step| progress.step(step)).await {
             Ok(done) => rendered.push(kubernetes::RenderedPool { rendered: done, pins }),
-            // What is wrong with a MachineConfig is wrong for each pool that it is for.
+            // A problem of a MachineConfig appears in each of its pools.
             Err(RenderFailure::Invalid(invalid)) if !invalid.findings().is_empty() => {
                 let mut findings = invalid.findings();
                 findings.retain(|finding| !problems.contains(finding));
@@ -145,7 +146,7 @@ async fn for_kubernetes(
     Ok(Made { files: output.files, pools: output.pools, notices: output.notices })
 }
 
-/// Gives images with a tag the digest that they have now: the controller takes these for granted.
+/// Pins images that have a tag; the controller keeps these pins.
 async fn pin(request: &mut Request, checked: &ValidatedInstall, settings: &Settings) -> Result<()> {
     let images = render::unpinned(request);
     let pull = checked.seeds.first().map(|seed| &seed.pull);

@@ -22,7 +22,7 @@ use mosb_types::Finding;
 /// Builds, pushes, and writes the digest file.
 ///
 /// # Errors
-/// Whatever keeps the image from being where it should be.
+/// Why the image is not in the target.
 pub async fn build(
     context: &CliContext,
     build: &Build,
@@ -30,7 +30,7 @@ pub async fn build(
 ) -> Result<BuildResult> {
     let began = Instant::now();
     if let Some(file) = &build.digestfile {
-        // Better to know now than when the image is built.
+        // Reported before the image is built.
         digest_folder(file)?;
     }
     let PlannedBuild { plan, base, tree, .. } =
@@ -58,8 +58,7 @@ pub async fn build(
     warnings.extend(built.warnings);
     warnings.extend(tag_moved(&built.pushed, &plan.build_name.tag()));
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
-    // More than one layer is only there after a Containerfile, and then none of them is *the*
-    // layer.
+    // Only a Containerfile makes several layers, and then none of them is *the* layer.
     let layer = match &built.layers[..] {
         [layer] => Some(LayerInfo {
             digest: layer.digest.to_string(),
@@ -88,7 +87,7 @@ pub async fn build(
     })
 }
 
-/// What to tell if the tag that stays did not.
+/// A warning if the tag that should not move did.
 pub(super) fn tag_moved(pushed: &Pushed, build_name: &str) -> Option<Finding> {
     let (tag, before) = pushed.moved_tags.iter().find(|(tag, _)| tag == build_name)?;
     let message =
@@ -96,7 +95,7 @@ pub(super) fn tag_moved(pushed: &Pushed, build_name: &str) -> Option<Finding> {
     Some(Finding::new("tag-moved", message).object(tag.clone()))
 }
 
-/// The folder that a digest file goes to.
+/// The folder of a digest file.
 fn digest_folder(file: &Path) -> Result<&Path, Error> {
     let folder = match file.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -109,9 +108,10 @@ fn digest_folder(file: &Path) -> Result<&Path, Error> {
     if file.is_dir() {
         return Err(unusable(std::io::ErrorKind::IsADirectory, "it is a folder"));
     }
-    match folder.is_dir() {
-        true => Ok(folder),
-        false => Err(unusable(std::io::ErrorKind::NotFound, "its folder is not there")),
+    if folder.is_dir() {
+        Ok(folder)
+    } else {
+        Err(unusable(std::io::ErrorKind::NotFound, "its folder is not there"))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::cli::objects::{BuildahStore, CacheList, CachePrune, CachedTree, Prune
 use mosb_build::buildah;
 use mosb_registry::cache::TreeCache;
 
-/// The base trees that are kept, and buildah's storage.
+/// The cached base trees, and buildah's storage.
 ///
 /// # Errors
 /// The folder can't be read.
@@ -24,7 +24,7 @@ pub async fn list(cache: &TreeCache, cache_dir: &Path) -> Result<CacheList> {
             .map(|entry| CachedTree {
                 base: entry.manifest.to_string(),
                 size: entry.size,
-                // A time to come counts as now.
+                // A time in the future counts as now.
                 unused_seconds: now.duration_since(entry.used).unwrap_or_default().as_secs(),
             })
             .collect(),

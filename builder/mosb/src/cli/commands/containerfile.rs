@@ -1,4 +1,4 @@
-//! A build with buildah: how it is run, and what it says meanwhile.
+//! Builds with buildah: its options, and its output as progress.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(3 * 3600);
 /// Builds the Containerfile of a plan and pushes the image.
 ///
 /// # Errors
-/// No buildah, or whatever it fails on; whatever the target answers.
+/// No buildah, or it fails; errors of the target.
 pub async fn build(
     context: &CliContext,
     plan: &BuildPlan,
@@ -49,22 +49,22 @@ fn step(line: &str) -> Option<String> {
     announces.then(|| line.chars().take(SHOWN).collect())
 }
 
-/// Refuses a build for which this machine has no room.
+/// Rejects a build for which this machine has too little space.
 ///
 /// # Errors
-/// It has none, or doesn't say.
+/// Too little space, or the file system can't be queried.
 pub fn check_space(
     plan: &BuildPlan,
     wanted: &Buildah,
     settings: &Settings,
 ) -> Result<(), mosb_build::Error> {
-    // Without any place for a store a build says so, and a plan is for another machine.
+    // Without a place for the store a build fails anyway, and a plan is for another machine.
     let Some(cache_dir) = &settings.cache_dir else {
         return Ok(());
     };
     let driver = wanted.storage_driver.map(StorageDriver::as_str);
-    let room = buildah::Room::of(cache_dir, driver)?;
-    Ok(buildah::check_space(plan, driver, &room)?)
+    let free = buildah::FreeSpace::of(cache_dir, driver)?;
+    Ok(buildah::check_space(plan, driver, &free)?)
 }
 
 /// The command lines that a build would run.

@@ -22,7 +22,7 @@ pub async fn inspect(
     Ok(info(&resolved)?)
 }
 
-/// What manifest and config of a resolved image say.
+/// The information in manifest and config of a resolved image.
 pub(super) fn info(image: &Resolved) -> Result<ImageInfo, Error> {
     let manifest = json(image, "manifest", &image.manifest_bytes)?;
     let config = json(image, "config", &image.config_bytes)?;

@@ -1,4 +1,4 @@
-//! What an installation begins with, read and judged: for `mosb bootstrap` and `mosb preflight`.
+//! Reads and validates the manifests of an installation, for `mosb bootstrap` and `mosb preflight`.
 
 use std::path::Path;
 
@@ -13,21 +13,19 @@ use mosb_build::DockerConfigJson;
 use mosb_build::NamedSecret;
 use mosb_types::{Diagnostic as _, Finding};
 
-/// Manifests that hold.
+/// Valid manifests.
 #[derive(Debug)]
 pub struct Installation {
-    /// By what they are.
+    /// By kind.
     pub objects: bootstrap::Manifests,
-    /// What they come to.
     pub checked: ValidatedInstall,
-    /// For what.
     pub cluster: Cluster,
 }
 
-/// Reads and judges all manifests. `registries`: whether these are asked next.
+/// Reads and validates all manifests. `registries`: whether images are looked up next.
 ///
 /// # Errors
-/// All that is wrong with files and objects.
+/// All problems of files and objects.
 pub fn read(
     manifests: &[Input],
     pull_secret: Option<&Path>,
@@ -37,10 +35,8 @@ pub fn read(
     let mut read = Manifests::of_installation(manifests);
     let notices = read.notices();
     let has_release = !read.objects.controller_configs.is_empty();
-    let cluster = cluster.unwrap_or(match has_release {
-        true => Cluster::Openshift,
-        false => Cluster::Kubernetes,
-    });
+    let cluster =
+        cluster.unwrap_or(if has_release { Cluster::Openshift } else { Cluster::Kubernetes });
     let (pull_secret, wrong) = match pull_secret.map(logins).transpose() {
         Ok(logins) => (logins, None),
         Err(wrong) => (None, Some(wrong)),
@@ -52,12 +48,12 @@ pub fn read(
         Ok(checked) if problems.is_empty() => checked,
         Ok(_) => return Err(bootstrap::Error::Invalid { problems }.into()),
         Err(error) => {
-            // What is missing may be among what is skipped.
+            // A missing object may be among the skipped ones.
             for notice in &notices {
                 let object = notice.object.as_deref().unwrap_or_default();
                 tracing::info!("{object}: {}", notice.message);
             }
-            // What was not read may be just what is missing.
+            // A missing object may be in a file that was not read.
             let hides = |finding: &Finding| {
                 !matches!(
                     &*finding.code,

@@ -1,4 +1,4 @@
-//! From what was named to a plan: everything is read, resolved once, and pinned.
+//! Makes a plan from the arguments: everything is read, resolved once, and pinned.
 
 use crate::cli::Result;
 use crate::cli::context::CliContext;
@@ -18,13 +18,12 @@ use mosb_types::Finding;
 /// A plan, and what it was made with.
 #[derive(Debug)]
 pub struct PlannedBuild {
-    /// The plan.
     pub plan: BuildPlan,
     /// The base, to build on.
     pub base: Resolved,
     /// The base's tree, if it was needed.
     pub tree: Option<BaseTreeUse>,
-    /// The buildah of this machine, if one is needed and here.
+    /// The buildah of this machine, if one is needed and installed.
     pub buildah: Option<buildah::Version>,
 }
 
@@ -65,21 +64,21 @@ pub async fn make_plan(
     Ok(PlannedBuild { plan, base, tree: used, buildah })
 }
 
-/// Options that mean nothing to a direct build.
+/// Warnings about options that a direct build ignores.
 fn unused_options(method: &Method, options: &Buildah) -> Vec<Finding> {
     let unused = match method {
         Method::Direct => options.given(),
         Method::Containerfile(_) => return Vec::new(),
     };
-    let told = |option| {
+    let finding = |option| {
         let message = "is for buildah, and this build is direct, so it does nothing";
         Finding::new("option-unused", message).object(option)
     };
-    unused.map(told).collect()
+    unused.map(finding).collect()
 }
 
-/// Refuses a Containerfile that can't be rendered, or that the buildah of this machine would
-/// misread; a machine may also plan what another one builds.
+/// Rejects a Containerfile that can't be rendered, or that the buildah of this machine would
+/// misread. Without buildah it only warns: the build may be for another machine.
 async fn local_buildah(
     plan: &BuildPlan,
     warnings: &mut Vec<Finding>,

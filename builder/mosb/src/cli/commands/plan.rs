@@ -26,7 +26,7 @@ pub async fn plan(
     let target = planned.target.as_ref();
     let PlannedBuild { plan, tree, base, buildah } =
         make_plan(context, &planned.request, &planned.buildah, target).await?;
-    // A text by itself is for another machine, of which nothing is known here.
+    // Containerfile and ConfigMaps are for another machine, whose space is unknown.
     let here = !matches!(settings.format, Format::Containerfile | Format::Configmap);
     if here && buildah.is_some() {
         check_space(&plan, &planned.buildah, settings)?;

@@ -18,7 +18,7 @@ use mosb_registry::{Client, Options};
 ///
 /// # Errors
 /// Manifests, logins, certificates or a registries.conf that can't be used. What a check finds is
-/// none.
+/// not an error.
 pub async fn preflight(job: &Preflight, settings: &Settings) -> Result<Report> {
     let platform = job.platform.as_ref();
     match &job.of {
@@ -30,7 +30,7 @@ pub async fn preflight(job: &Preflight, settings: &Settings) -> Result<Report> {
             let (manifests, cluster) = (manifests.clone(), *cluster);
             // Here the logins of the command line are those of the machines.
             let pull_secret = pull_secret.clone().or_else(|| settings.authfile.clone());
-            // Stdin may take for ever, so it must not hold up a signal.
+            // Reading stdin may never end, so it must not delay a signal.
             let read = spawn_blocking(move || {
                 installation::read(&manifests, pull_secret.as_deref(), cluster, true)
             });
@@ -81,7 +81,7 @@ fn by_hand(
 /// manifests have.
 ///
 /// # Errors
-/// Logins, certificates or mirrors that can't be used. What a check finds is none.
+/// Logins, certificates or mirrors that can't be used. What a check finds is not an error.
 pub async fn of_installation(
     checked: &ValidatedInstall,
     platform: Option<&Platform>,
@@ -117,13 +117,13 @@ pub async fn of_installation(
     Ok(report)
 }
 
-/// The cluster's own OS image; one that can't be read as a reference is told when it is rendered.
+/// The cluster's own OS image; an invalid reference is reported by rendering.
 fn base(checked: &ValidatedInstall) -> Option<ImageRef> {
     let text = checked.settings.base_os_container_image.as_deref();
     text.and_then(|text| text.parse().ok())
 }
 
-/// A client with what an installation's manifests have, in a hurry.
+/// A client with the settings of an installation's manifests, and with short timeouts.
 pub(super) fn registry_client(
     origin: &str,
     secret: &NamedSecret,

@@ -21,10 +21,10 @@ use mosb_plan::render::{self, Rendered, Request, Update};
 use mosb_registry::http::ProxyVariables;
 use mosb_types::{Finding, escape_control};
 
-/// Renders, prints the config or where it comes from, and gives the exit code.
+/// Renders, prints the config or its explanation, and returns the exit code.
 ///
 /// # Errors
-/// All that is wrong with the inputs, or what could not be fetched.
+/// All problems of the inputs; references that could not be fetched.
 pub async fn render(wanted: &Render, settings: &Settings, progress: &Progress) -> Result<u8> {
     progress.step("reading the MachineConfigs");
     let (mut request, notices, previous) = read(wanted).await?;
@@ -40,7 +40,7 @@ pub async fn render(wanted: &Render, settings: &Settings, progress: &Progress) -
     };
     let code = u8::from(unreconcilable.as_ref().is_some_and(|it| !it.is_empty()));
     progress.end();
-    // An explanation has them itself.
+    // An explanation contains them.
     if !wanted.explain {
         let listed = unreconcilable.iter().flatten();
         for finding in notices.iter().chain(&rendered.warnings).chain(listed) {
@@ -87,7 +87,7 @@ fn print(
 
 type Inputs = (Request, Vec<Finding>, Option<RenderedConfig>);
 
-/// Reads all files. Stdin may take for ever, so it must not hold up a signal.
+/// Reads all files. Reading stdin may never end, so it must not delay a signal.
 async fn read(wanted: &Render) -> Result<Inputs> {
     let (inputs, files) =
         (wanted.inputs.clone(), [wanted.pool_file.clone(), wanted.controller_config.clone()]);
@@ -109,7 +109,7 @@ async fn read(wanted: &Render) -> Result<Inputs> {
             explain,
         };
         if request.pool_object.is_none() {
-            // Whom they select can't be known.
+            // Without the pool it is unknown whether they select it.
             for settings in request.pool_settings.drain(..) {
                 let name = format!("{} {}", settings.kind, settings.metadata.name);
                 manifests.skip(&settings.kind, name);
@@ -124,12 +124,12 @@ async fn read(wanted: &Render) -> Result<Inputs> {
     read.await.map_err(Error::stopped("reading"))?
 }
 
-/// What can't be read, and what is wrong with all that can.
+/// All problems: files that can't be read, and those of the objects that can.
 fn all_wrong(request: &Request, mut problems: Vec<Finding>) -> render::Error {
     if let Err(render::Error::Invalid { problems: more, .. }) =
         render::render(request, &Contents::new())
     {
-        // What was not read may be just what is missing.
+        // A missing object may be in a file that was not read.
         problems.extend(more.into_iter().filter(|it| it.code != "nothing-selected"));
     }
     let pool = request.pool.to_string();

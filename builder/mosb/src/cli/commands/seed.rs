@@ -57,12 +57,11 @@ fn object(typed: &SeedNew) -> Result<Value> {
     });
     let read: MachineOsConfig = serde_json::from_value(object.clone()).expect("it was just made");
     let wrong = invalid_fields(&read, true);
-    match wrong.is_empty() {
-        true => Ok(object),
-        false => {
-            let told: Vec<String> =
-                wrong.iter().map(|(field, what)| format!("{field}: {what}")).collect();
-            Err(Error::Usage(format!("seed new: {}", told.join("; "))).into())
-        }
+    if wrong.is_empty() {
+        Ok(object)
+    } else {
+        let told: Vec<String> =
+            wrong.iter().map(|(field, what)| format!("{field}: {what}")).collect();
+        Err(Error::Usage(format!("seed new: {}", told.join("; "))).into())
     }
 }

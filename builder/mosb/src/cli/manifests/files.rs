@@ -16,9 +16,9 @@ pub(super) struct File(Input);
 
 /// Bytes that may still be read.
 #[derive(Debug)]
-pub(super) struct Room(usize);
+pub(super) struct RemainingBytes(usize);
 
-impl Default for Room {
+impl Default for RemainingBytes {
     fn default() -> Self {
         Self(yaml::LIST_LIMIT)
     }
@@ -52,7 +52,7 @@ fn listed(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
         let extension = path.extension().and_then(|it| it.to_str());
-        // A link that leads nowhere is told when it is read; a pipe would be read for ever.
+        // A dangling link is reported when it is read; reading a pipe may never end.
         let is_file = path.metadata().map_or(true, |it| it.is_file());
         if matches!(extension, Some("yaml" | "yml" | "json")) && is_file {
             files.push(path);
@@ -64,11 +64,11 @@ fn listed(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 impl File {
     /// The objects in it.
-    pub fn objects(&self, room: &mut Room) -> Result<Vec<Value>, Finding> {
+    pub fn objects(&self, remaining: &mut RemainingBytes) -> Result<Vec<Value>, Finding> {
         let file = self.to_string();
-        let bytes = self.0.bytes("list of MachineConfigs", room.0);
+        let bytes = self.0.bytes("list of MachineConfigs", remaining.0);
         let bytes = bytes.map_err(|error| to_problem(&file, &error))?;
-        room.0 -= bytes.len();
+        remaining.0 -= bytes.len();
         yaml::parse_all(&bytes, Limits::LIST).map_err(|source| {
             let source = Error::Yaml { file: file.clone(), source };
             to_problem(&file, &source)

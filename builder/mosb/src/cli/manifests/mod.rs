@@ -1,8 +1,8 @@
-//! Objects of a cluster in files, directories and on stdin, sorted by what they are.
+//! Objects of a cluster in files, directories and on stdin, sorted by kind.
 //!
-//! In come operands; out come [`Manifests`]. What is wrong with one file or object does not hold up
-//! the others: all problems are told together. The invariant: files, bytes and objects are bounded,
-//! and no message repeats a value.
+//! Input: operands. Output: [`Manifests`]. A bad file or object doesn't stop the others: all
+//! problems are reported together. Invariant: files, bytes and objects are bounded, and no message
+//! repeats a value.
 
 mod files;
 
@@ -45,7 +45,7 @@ enum Purpose {
 /// What was read.
 #[derive(Debug, Default)]
 pub struct Manifests {
-    /// By what they are.
+    /// By kind.
     pub objects: bootstrap::Manifests,
     /// What can't be read.
     pub problems: Vec<Finding>,
@@ -56,22 +56,22 @@ pub struct Manifests {
 }
 
 impl Manifests {
-    /// Reads what a config is rendered from; all else is skipped.
+    /// Reads what a config is rendered from; skips everything else.
     pub fn read(operands: &[Input]) -> Self {
         Self::read_for(operands, Purpose::Rendering)
     }
 
-    /// Reads what an installation begins with; all else is skipped.
+    /// Reads what an installation begins with; skips everything else.
     pub fn of_installation(operands: &[Input]) -> Self {
         Self::read_for(operands, Purpose::Installing)
     }
 
     fn read_for(operands: &[Input], purpose: Purpose) -> Self {
         let mut manifests = Self { purpose, ..Self::default() };
-        let mut room = files::Room::default();
+        let mut remaining = files::RemainingBytes::default();
         for operand in operands {
             for file in files::of(operand, &mut manifests.problems) {
-                match file.objects(&mut room) {
+                match file.objects(&mut remaining) {
                     Ok(documents) => manifests.documents(&file.to_string(), documents),
                     Err(problem) => manifests.problems.push(problem),
                 }
@@ -87,10 +87,7 @@ impl Manifests {
         }
         let several = documents.len() > 1;
         for (number, document) in documents.into_iter().enumerate() {
-            let place = match several {
-                true => vec![format!("document {}", number + 1)],
-                false => Vec::new(),
-            };
+            let place = if several { vec![format!("document {}", number + 1)] } else { Vec::new() };
             self.object(file, place, document, "");
         }
     }
@@ -98,9 +95,10 @@ impl Manifests {
     /// An object, or a list of such. `kind` is what the entries of a typed list are, if they don't
     /// say so.
     fn object(&mut self, file: &str, place: Vec<String>, mut object: Value, kind: &str) {
-        let origin = match place.is_empty() {
-            true => file.to_owned(),
-            false => format!("{file} ({})", place.join(", ")),
+        let origin = if place.is_empty() {
+            file.to_owned()
+        } else {
+            format!("{file} ({})", place.join(", "))
         };
         let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
         let (version, kind) = match (text("apiVersion"), text("kind")) {
@@ -237,7 +235,7 @@ impl Manifests {
         match serde_json::from_value(object) {
             Ok(shaped) => Some(shaped),
             Err(error) => {
-                // What stands before it may be a value.
+                // The text before it may be a value.
                 let text = error.to_string();
                 let expected = match text.rsplit_once("expected ") {
                     Some((_, expected)) => format!(": want {expected} there"),
@@ -253,27 +251,28 @@ impl Manifests {
     /// An object that means nothing here.
     pub fn skip(&mut self, kind: &str, origin: String) {
         // A hostile input could hold any number of kinds.
-        let kind = match self.skipped.len() < 100 || self.skipped.contains_key(kind) {
-            true => kind.chars().take(100).collect(),
-            false => "other kinds".to_owned(),
+        let kind = if self.skipped.len() < 100 || self.skipped.contains_key(kind) {
+            kind.chars().take(100).collect()
+        } else {
+            "other kinds".to_owned()
         };
         self.skipped.entry(kind).or_insert((0, origin)).0 += 1;
     }
 
-    /// What to tell of the objects that mean nothing here.
+    /// A notice for each kind of object that means nothing here.
     pub fn notices(&self) -> Vec<Finding> {
-        let told = self.skipped.iter().map(|(kind, (count, first))| {
+        let notices = self.skipped.iter().map(|(kind, (count, first))| {
             let message = match count {
                 1 => format!("it is a {kind}, and skipped"),
                 _ => format!("it and {} more of kind {kind} are skipped", count - 1),
             };
             Finding::new("object-skipped", message).object(first.clone())
         });
-        told.collect()
+        notices.collect()
     }
 }
 
-/// The entries of a list; null and nothing are an empty one.
+/// The entries of a list; null or none is an empty one.
 fn items(object: &mut Value, kind: &str) -> Option<Vec<Value>> {
     if !kind.ends_with("List") {
         return None;

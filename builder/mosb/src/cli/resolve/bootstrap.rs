@@ -1,4 +1,4 @@
-//! What `mosb bootstrap` and `mosb seed new` were told, understood.
+//! What the arguments of `mosb bootstrap` mean, and those that `mosb preflight` shares with it.
 
 use std::path::PathBuf;
 
@@ -12,17 +12,13 @@ use crate::cli::input::Input;
 pub struct Bootstrap {
     /// Files, directories, stdin.
     pub manifests: Vec<Input>,
-    /// `--output`.
     pub output: PathBuf,
     /// `--for`.
     pub cluster: Option<Cluster>,
-    /// `--pull-secret`.
     pub pull_secret: Option<PathBuf>,
-    /// `--check-registry`.
     pub check_registry: bool,
 }
 
-/// `--manifests`.
 pub(super) fn manifests(typed: &[PathBuf]) -> Result<Vec<Input>> {
     let manifests: Vec<Input> = typed.iter().map(|path| Input::new(path)).collect();
     let stdin = manifests.iter().filter(|input| **input == Input::Stdin);
@@ -40,8 +36,8 @@ pub(super) fn cluster(typed: ClusterKind) -> Cluster {
     }
 }
 
-/// Refuses what the machines of an installation will not have: checks that pass by it would say
-/// nothing about them.
+/// Rejects options that the machines of an installation will not have: checks with them would prove
+/// nothing.
 pub(super) fn machines_own(common: &Common, with_logins: bool) -> Result<()> {
     let mirrors =
         "put mirrors into ConfigMap mosb-config, or an ImageDigestMirrorSet among the manifests";

@@ -1,4 +1,4 @@
-//! What is meant by the commands that speak to a cluster.
+//! What the arguments of commands for a cluster mean.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,23 +9,18 @@ use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::error::Error;
 
-/// A command that speaks to a cluster.
+/// A command for a cluster, and how the cluster is reached.
 #[derive(Debug)]
 pub struct InCluster {
-    /// What is to be done there.
     pub what: ClusterJob,
-    /// `--kubeconfig`.
     pub kubeconfig: Option<PathBuf>,
-    /// `--context`.
     pub context: Option<String>,
-    /// `--namespace`.
     pub namespace: Option<String>,
 }
 
-/// What is to be done in a cluster.
+/// A command for a cluster.
 #[derive(Debug)]
 pub enum ClusterJob {
-    /// `controller`.
     Controller(Controller),
     /// `status`, of a pool or of all.
     Status(Option<String>),
@@ -33,16 +28,12 @@ pub enum ClusterJob {
     Rebuild(String),
     /// `logs`, of a pool or a build.
     Logs {
-        /// Which.
         of: String,
-        /// `--follow`.
         follow: bool,
     },
     /// `wait`, for a pool.
     Wait {
-        /// Which.
         pool: String,
-        /// `--timeout`.
         timeout: Duration,
     },
 }
@@ -50,19 +41,14 @@ pub enum ClusterJob {
 /// `controller`.
 #[derive(Debug)]
 pub struct Controller {
-    /// `--operator-namespace`.
     pub operator_namespace: Option<String>,
-    /// `--security-context-constraints`.
     pub security_context_constraints: bool,
-    /// `--render`.
     pub render: bool,
-    /// `--listen`.
     pub listen: Vec<SocketAddr>,
     /// `--builder-image`, else the variable.
     pub builder_image: Option<String>,
     /// The pod that it runs in, if it does.
     pub pod: Option<String>,
-    /// `--lookup-timeout`.
     pub lookup_timeout: Duration,
 }
 
@@ -107,7 +93,7 @@ pub fn wait(typed: args::Wait) -> Result<InCluster> {
     Ok(of(what, typed.cluster))
 }
 
-/// More would keep a worker for the better part of a day: a reconcile may look up several things.
+/// More would block a worker for many hours: a reconcile may look up several things.
 const LONGEST_LOOKUP: Duration = Duration::from_secs(3600);
 
 fn lookup_timeout(text: &str) -> Result<Duration, Error> {

@@ -1,4 +1,4 @@
-//! The parts of a build that run inside a build pod, understood.
+//! What the arguments of `mosb job` mean.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use mosb_plan::api::BuildName;
 use mosb_plan::plan::{BaseName, BuildRequest, MethodChoice};
 use mosb_registry::Source;
 
-/// One of the parts.
+/// A container of a build's pod.
 #[derive(Debug)]
 pub enum InPod {
     /// `job build --result`.
@@ -44,23 +44,20 @@ pub struct PodInputs {
 #[derive(Debug)]
 pub struct ResultDirArg(pub PathBuf);
 
-/// How buildah is run, and where to.
+/// How buildah is run, and where it leaves the image.
 #[derive(Debug)]
 pub struct LeftImage {
-    /// `--image`.
     pub image: PathBuf,
-    /// `--failure`.
     pub failure: PathBuf,
     /// `--volume`, `--storage-driver`.
     pub buildah: Buildah,
-    /// `--require-user-namespace`.
     pub require_user_namespace: bool,
 }
 
-/// Decides what was meant.
+/// Validates the arguments.
 ///
 /// # Errors
-/// A name, image or platform that is none.
+/// An invalid name, image or platform.
 pub fn in_pod(typed: args::InPod) -> Result<InPod> {
     Ok(match typed {
         args::InPod::Build(build) => {

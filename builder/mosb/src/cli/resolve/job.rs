@@ -1,4 +1,4 @@
-//! What is to be done, understood.
+//! A command with its validated operands.
 
 use std::path::PathBuf;
 
@@ -19,40 +19,28 @@ use mosb_image::Platform;
 use mosb_plan::plan::BuildRequest;
 use mosb_registry::{Source, Target};
 
-/// One command with its operands, understood.
+/// A command with its validated operands.
 #[derive(Debug)]
 pub enum Job {
-    /// `build`.
     Build(Build),
     /// `plan`, and `build --dry-run`.
     Plan(Plan),
-    /// `render`.
     Render(Box<Render>),
-    /// `bootstrap`.
     Bootstrap(Bootstrap),
-    /// `seed new`.
     SeedNew(SeedNew),
-    /// `diff`.
     Diff(Diff),
-    /// `inspect`.
     Inspect(Source, Option<Platform>),
-    /// `files`.
     Files(Source, Option<LayerChoice>, Option<Platform>),
-    /// `cache list`.
     CacheList,
-    /// `cache prune`.
     CachePrune,
     #[cfg(feature = "cluster")]
     /// `job`.
     InPod(Box<InPod>),
-    /// `preflight`.
     Preflight(Preflight),
     #[cfg(feature = "cluster")]
     /// `controller`, `status`, `rebuild`, `logs`, `wait`.
     InCluster(Box<InCluster>),
-    /// `version`.
     Version,
-    /// `completion`.
     Completion(Shell),
 }
 
@@ -62,7 +50,6 @@ pub struct Build {
     pub request: BuildRequest<Unread>,
     pub buildah: Buildah,
     pub target: Target,
-    /// Where the digest is written.
     pub digestfile: Option<PathBuf>,
 }
 
@@ -86,12 +73,11 @@ pub struct Diff {
     pub to: Operand,
     /// `--base`: what the configs among them would be built on.
     pub base: Option<Source>,
-    /// `--platform`.
     pub platform: Option<Platform>,
 }
 
 impl Diff {
-    /// Whether any image must be looked at.
+    /// Whether an image must be read.
     pub fn needs_images(&self) -> bool {
         let images = [&self.from, &self.to].map(|side| matches!(side, Operand::Image(_)));
         self.base.is_some() || images.contains(&true)
@@ -101,11 +87,8 @@ impl Diff {
 /// How buildah is run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Buildah {
-    /// `--volume`.
     pub volumes: Vec<Volume>,
-    /// `--isolation`.
     pub isolation: Option<Isolation>,
-    /// `--storage-driver`.
     pub storage_driver: Option<StorageDriver>,
 }
 
@@ -126,6 +109,5 @@ impl Buildah {
 pub enum Operand {
     /// A rendered config.
     Config(Input),
-    /// An image.
     Image(Source),
 }

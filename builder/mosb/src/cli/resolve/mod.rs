@@ -1,4 +1,4 @@
-//! What was typed becomes what it means, or an error that says what would be right.
+//! Turns parsed arguments into a command and its settings, or into an error with the remedy.
 
 mod bootstrap;
 #[cfg(feature = "cluster")]
@@ -32,48 +32,41 @@ use mosb_registry::{Source, Target};
 pub use preflight::{Preflight, ValidatedInstall};
 pub use render::Render;
 
-/// What is to be done, and how.
+/// A command and its settings.
 #[derive(Debug)]
 pub struct Invocation {
-    /// What.
     pub job: Job,
-    /// How.
     pub settings: Settings,
 }
 
-/// How things are done, for all commands.
+/// Settings of all commands.
 #[derive(Debug)]
 pub struct Settings {
     /// `-o`.
     pub format: Format,
-    /// `--log-format`.
     pub log_format: LogFormat,
     /// `-q`.
     pub quiet: bool,
     /// `-v`.
     pub verbose: bool,
-    /// `--authfile`.
     pub authfile: Option<PathBuf>,
     /// `--push-authfile`, else `--authfile`.
     pub push_authfile: Option<PathBuf>,
-    /// `--cert-dir`.
     pub cert_dir: Option<PathBuf>,
-    /// `--tls-verify`.
     pub tls_verify: bool,
     /// Where registries.conf may be, in order, and whether it must exist.
     pub registries_confs: Vec<(PathBuf, bool)>,
     /// Where policy.json may be, in order, and whether it must exist.
     pub signature_policies: Vec<(PathBuf, bool)>,
-    /// Where base trees are kept; none without any home.
+    /// The cache of base trees; `None` without a home directory.
     pub cache_dir: Option<PathBuf>,
-    /// What the other crates need of the environment.
     pub environment: Environment,
 }
 
-/// Decides what was meant.
+/// Validates the arguments.
 ///
 /// # Errors
-/// [`Error::Usage`] and what an image's name can have wrong.
+/// [`Error::Usage`]; an invalid reference.
 pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
     let Cli { common, command } = cli;
     let plan_only = matches!(common.format, Format::Containerfile | Format::Configmap);
@@ -233,7 +226,7 @@ fn platform(text: Option<String>) -> Result<Option<Platform>> {
     parsed.map_err(|e| Error::Usage(format!("--platform {e}")).into())
 }
 
-/// An image in a registry or a layout: what people name.
+/// An image in a registry or a layout.
 fn source(text: &str) -> Result<Source> {
     match text.parse()? {
         Source::Dir(_) => usage(format!(
@@ -246,9 +239,10 @@ fn source(text: &str) -> Result<Source> {
 fn operand(text: &str) -> Result<Operand> {
     let path = ["./", "../", "/"].iter().any(|start| text.starts_with(start));
     let name = [".yaml", ".yml", ".json"].iter().any(|end| text.ends_with(end));
-    Ok(match text == "-" || path || name {
-        true => Operand::Config(Input::new(text.as_ref())),
-        false => Operand::Image(source(text)?),
+    Ok(if text == "-" || path || name {
+        Operand::Config(Input::new(text.as_ref()))
+    } else {
+        Operand::Image(source(text)?)
     })
 }
 

@@ -1,4 +1,4 @@
-//! What `mosb preflight` was told, understood.
+//! What the arguments of `mosb preflight` mean.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,6 @@ use mosb_registry::{self as registry, Place, Target};
 pub struct Preflight {
     /// Which images.
     pub of: ValidatedInstall,
-    /// `--platform`.
     pub platform: Option<Platform>,
 }
 
@@ -27,18 +26,14 @@ pub enum ValidatedInstall {
     Images {
         /// Each once.
         images: Vec<ImageRef>,
-        /// `--push`.
         push: Option<RepoRef>,
-        /// `--base`.
         base: Option<ImageRef>,
     },
     /// In an installation's manifests.
     Installation {
-        /// `--manifests`.
         manifests: Vec<Input>,
         /// `--for`.
         cluster: Option<Cluster>,
-        /// `--pull-secret`.
         pull_secret: Option<PathBuf>,
     },
 }

@@ -1,4 +1,4 @@
-//! What `mosb render` was told, understood.
+//! What the arguments of `mosb render` mean.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,29 +14,17 @@ use mosb_plan::api::PoolName;
 pub struct Render {
     /// Files, directories, stdin.
     pub inputs: Vec<Input>,
-    /// `--pool`.
     pub pool: PoolName,
-    /// `--pool-file`.
     pub pool_file: Option<Input>,
-    /// `--controller-config`.
     pub controller_config: Option<Input>,
-    /// `--os-image`.
     pub os_image: Option<String>,
-    /// `--extensions-image`.
     pub extensions_image: Option<String>,
-    /// `--resolve-tags`.
     pub resolve_tags: bool,
-    /// `--offline`.
     pub offline: bool,
-    /// `--http-headers-file`.
     pub http_headers_file: Option<PathBuf>,
-    /// `--ca`.
     pub ca: Option<PathBuf>,
-    /// `--timeout`.
     pub timeout: Duration,
-    /// `--previous`.
     pub previous: Option<Input>,
-    /// `--explain`.
     pub explain: bool,
 }
 

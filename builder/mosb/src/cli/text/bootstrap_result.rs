@@ -1,4 +1,4 @@
-//! What an installation was given.
+//! The result of `mosb bootstrap`.
 
 use super::page::{Page, count};
 use crate::cli::objects::{BootstrapResult, Object};
@@ -12,9 +12,10 @@ impl Object for BootstrapResult {
         page.line(&format!("{}: {files} for {}", self.output, self.cluster));
         for pool in &self.pools {
             page.section(&format!("Pool {}", pool.pool));
-            let credentials = match pool.holds_credentials {
-                true => " (holds credentials: keep it from others)",
-                false => "",
+            let credentials = if pool.holds_credentials {
+                " (holds credentials: keep it from others)"
+            } else {
+                ""
             };
             let ignition = pool.ignition.as_ref();
             let ignition = ignition.map(|file| format!("{file}{credentials}"));

@@ -1,4 +1,4 @@
-//! What a build came to.
+//! The result of a build.
 
 use super::page::{Page, count, size};
 use crate::cli::objects::{BuildResult, Object, TreeSource};

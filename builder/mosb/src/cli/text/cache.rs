@@ -31,11 +31,10 @@ impl Object for CachePrune {
         let trees = count(usize::try_from(self.removed).unwrap_or(usize::MAX), "file");
         page.line(&format!("{}: {trees} removed, {} free again", self.directory, size(self.size)));
         if let Some(store) = &self.buildah {
-            let what = match store.removed {
-                true => format!("buildah's storage removed, {} free again", size(store.size)),
-                false => {
-                    format!("buildah's storage ({}) stays: a build is using it", size(store.size))
-                }
+            let what = if store.removed {
+                format!("buildah's storage removed, {} free again", size(store.size))
+            } else {
+                format!("buildah's storage ({}) stays: a build is using it", size(store.size))
             };
             page.line(&format!("{}: {what}", store.directory));
         }

@@ -58,10 +58,7 @@ impl Plan {
     fn inputs_section(&self, page: &mut Page) {
         page.section("Inputs, pinned");
         let base = &self.base;
-        let bootable = match base.bootable {
-            true => "yes",
-            false => "no, see the warnings",
-        };
+        let bootable = if base.bootable { "yes" } else { "no, see the warnings" };
         let tree = self.base_tree.as_ref().map(|tree| {
             let source = match tree.source {
                 TreeSource::Cache => "from the cache",

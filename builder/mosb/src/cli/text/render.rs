@@ -50,9 +50,10 @@ fn rows_of(fields: &[FieldOrigin]) -> Vec<Vec<String>> {
         };
         let (first, rest) = (&leaves[0], &leaves[1..]);
         let as_first = |it: &FieldOrigin| it.from == first.from && it.overrides == first.overrides;
-        match rest.iter().all(as_first) {
-            true => vec![row(thing, first)],
-            false => leaves.iter().map(|origin| row(&origin.field, origin)).collect(),
+        if rest.iter().all(as_first) {
+            vec![row(thing, first)]
+        } else {
+            leaves.iter().map(|origin| row(&origin.field, origin)).collect()
         }
     });
     rows.collect()
