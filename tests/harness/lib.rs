@@ -13,6 +13,7 @@ pub mod build_world;
 pub mod buildah_world;
 mod child;
 mod few;
+mod fuzz;
 mod http;
 mod image;
 mod layout;
@@ -41,6 +42,7 @@ mod web;
 
 pub use api_proxy::{ApiFault, ApiProxy, Write};
 pub use few::{Few, Lent};
+pub use fuzz::fuzz_targets;
 pub use layout::{Compression, Image, Layout};
 pub use mosb::Mosb;
 pub use node::{BUSYBOX_IMAGE, COUNTED, Namespace, Node, RECORDED, condition, wait};

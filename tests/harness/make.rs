@@ -1,4 +1,4 @@
-//! How parts are made: one at a time, whole or not at all.
+//! How a part is made: whole or not at all, and by one process at a time.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -34,13 +34,13 @@ pub enum Make {
 /// The parts that this process has begun to make: what failed once is not tried again for each test that wants it.
 static TRIED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Makes a part in a directory beside its own and moves it there when it is whole. Others wait meanwhile, as two builds
-/// at once would only be slower.
+/// Makes a part in a directory beside its own and moves it there when it is whole. Others that want this part wait meanwhile.
+/// What is printed begins with `count`.
 #[track_caller]
-pub fn make(how: &Make, name: &str, version: &str, directory: &Path) {
+pub fn make(how: &Make, name: &str, version: &str, directory: &Path, count: &str) {
     let cache = directory.parent().expect("a part lies in the cache");
     fs::create_dir_all(cache).unwrap();
-    let _one_at_a_time = lock(&cache.join(".lock"));
+    let _lock = lock(&cache.join(format!(".{name}.lock")));
     if directory.exists() {
         return;
     }
@@ -51,7 +51,7 @@ pub fn make(how: &Make, name: &str, version: &str, directory: &Path) {
     );
     tried.push(name.to_owned());
     drop(tried);
-    eprintln!("making {name} {version}");
+    eprintln!("{count}building {name} {version} …");
     let begun = Instant::now();
     let fresh = tempfile::Builder::new().prefix(".making-").tempdir_in(cache).unwrap();
     match how {
@@ -98,7 +98,7 @@ pub fn make(how: &Make, name: &str, version: &str, directory: &Path) {
     }
     run("chmod", ["755".as_ref(), fresh.path().as_os_str()]);
     fs::rename(fresh.keep(), directory).unwrap();
-    eprintln!("made {name} {version} in {} s", begun.elapsed().as_secs());
+    eprintln!("{count}built {name} {version} in {} s", begun.elapsed().as_secs());
 }
 
 /// A version made of what goes in: the first 12 hex digits of a SHA-256 over names and contents.

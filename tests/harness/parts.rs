@@ -4,7 +4,9 @@
 //! reuses it. It is made when a test first asks for it; `make parts` asks for all.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use super::make::{self, Make};
 use super::{image, ostree, root};
@@ -148,36 +150,47 @@ pub static MOSB_ROOT: Part = Part {
     make: Make::Function(image::make),
 };
 
-/// Every part, in an order in which each finds made what it is made from.
-pub static ALL: [&Part; 13] = [
-    &CRANE,
-    &REGISTRY,
-    &OLAREG,
-    &IGNITION_ORACLE,
+/// Every part: each after what it is made from, and the longest build first.
+static ALL: [&Part; 13] = [
+    &KUBERNETES,
     &IGNITION,
-    &HELM_TEMPLATE,
     &DEBIAN_ROOT,
     &OSTREE_EXT_CLI,
-    &OSTREE_BASE,
-    &RUNC,
     &CONTAINERD,
-    &KUBERNETES,
+    &REGISTRY,
+    &OSTREE_BASE,
     &MOSB_ROOT,
+    &CRANE,
+    &IGNITION_ORACLE,
+    &HELM_TEMPLATE,
+    &OLAREG,
+    &RUNC,
 ];
+
+/// As many parts are built at once: one is compiled while another is downloaded or linked.
+const AT_ONCE: usize = 2;
 
 impl Part {
     /// The directory of this part, made now if it is not there.
     #[track_caller]
     pub fn directory(&self) -> PathBuf {
-        let version = self.version();
-        let directory = cache().join(format!("{}-{version}", self.name));
+        let directory = self.place();
         if !directory.exists() {
-            for part in self.needs {
-                part.directory();
-            }
-            make::make(&self.make, self.name, &version, &directory);
+            self.make(&directory, "");
         }
         directory
+    }
+
+    #[track_caller]
+    fn make(&self, directory: &Path, count: &str) {
+        for part in self.needs {
+            part.directory();
+        }
+        make::make(&self.make, self.name, &self.version(), directory, count);
+    }
+
+    fn place(&self) -> PathBuf {
+        cache().join(format!("{}-{}", self.name, self.version()))
     }
 
     /// The program of this part.
@@ -214,8 +227,15 @@ pub fn cache() -> PathBuf {
 
 /// Makes every part that is not there, and prints where each is.
 pub fn make_all() {
+    let missing: Vec<_> = ALL.iter().filter(|part| !part.place().exists()).enumerate().collect();
+    let next = AtomicUsize::new(0);
+    let build = || {
+        while let Some((index, part)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+            part.make(&part.place(), &format!("[{}/{}] ", index + 1, missing.len()));
+        }
+    };
+    thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(build))));
     for part in ALL {
-        let directory = part.directory();
-        println!("{}: {}", part.name, directory.display());
+        println!("{}: {}", part.name, part.place().display());
     }
 }

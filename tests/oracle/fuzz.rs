@@ -7,25 +7,13 @@ use std::process::Command;
 
 use tar::EntryType;
 
-use mosb_tests::{Tree, parts};
-
-/// libFuzzer's coverage, as cargo-fuzz asks for it, but for the sanitizer, which needs a nightly and finds nothing in a
-/// program without unsafe code.
-const COVERAGE: [&str; 6] = [
-    "--cfg=fuzzing",
-    "-Cpasses=sancov-module",
-    "-Cllvm-args=-sanitizer-coverage-level=4",
-    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
-    "-Cllvm-args=-sanitizer-coverage-pc-table",
-    "-Cllvm-args=-sanitizer-coverage-trace-compares",
-];
-const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+use mosb_tests::{Tree, fuzz_targets};
 
 #[test]
 fn no_target_finds_anything() {
     let seconds = env::var("MOSB_FUZZ_SECONDS").unwrap_or_else(|_| "5".to_owned());
     let package = mosb_tests::repository().join("fuzz");
-    let programs = build(&package);
+    let programs = fuzz_targets();
     let mut targets: Vec<_> = fs::read_dir(package.join("targets"))
         .unwrap()
         .map(|entry| entry.unwrap().path().file_stem().unwrap().to_owned())
@@ -81,19 +69,4 @@ fn layers(directory: &Path) -> PathBuf {
     fs::write(directory.join("plain"), plain.tar()).unwrap();
     fs::write(directory.join("odd"), odd.tar()).unwrap();
     directory.to_owned()
-}
-
-/// Builds every target; the directory of the programs comes back. The results are kept with the parts, outside the checkout:
-/// every dependency is built with coverage, too.
-fn build(package: &Path) -> PathBuf {
-    let results = parts::cache().join("fuzz");
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--locked", "--profile=fuzz", "--target", TRIPLE])
-        .current_dir(package)
-        .env("CARGO_TARGET_DIR", &results)
-        .env("CARGO_ENCODED_RUSTFLAGS", COVERAGE.join("\x1f"))
-        .status()
-        .unwrap();
-    assert!(status.success(), "the fuzz targets don't build: {status}");
-    results.join(TRIPLE).join("fuzz")
 }
