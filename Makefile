@@ -38,12 +38,12 @@ image: packages ## what clusters run, named by IMAGE=registry/repository:tag, as
 
 .PHONY: test
 test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer); where CI is set it names only what failed
-	cargo build --quiet --package mosb
+	cargo build --quiet --bin mosb
 	cargo test --no-fail-fast $(if $(CI),--quiet)
 
 .PHONY: quick
 quick: ## what needs neither root nor Go, in minutes: unit tests, the command line, a registry (Debian's docker-registry)
-	cargo build --quiet --package mosb
+	cargo build --quiet --bin mosb
 	cargo test --no-fail-fast --lib --test cli --test registry
 
 .PHONY: unit

@@ -12,11 +12,13 @@ pub fn program() -> &'static Path {
     PROGRAM.get_or_init(|| {
         let profile = profile_directory();
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package=mosb", "--bin=mosb"]).current_dir(repository());
+        build.args(["build", "--quiet", "--bin=mosb"]).current_dir(repository());
         if profile.ends_with("release") {
-            build.arg("--release");
+            // What is measured is the program as it is released; what is tested shares its crates with the tests.
+            build.args(["--release", "--package=mosb"]);
         }
-        build.env("CARGO_TARGET_DIR", target_directory());
+        // Such as `--report-time` wants for the tests, and as would have many crates compiled anew.
+        build.env("CARGO_TARGET_DIR", target_directory()).env_remove("RUSTC_BOOTSTRAP");
         assert!(build.status().unwrap().success(), "the program can't be built");
         profile.join("mosb")
     })
