@@ -142,7 +142,9 @@ impl Snapshot {
 
     fn remove_below(&mut self, path: &str) {
         let prefix = format!("{path}/");
-        self.0.retain(|path, _| !path.starts_with(&prefix));
+        let after = self.0.range(prefix.clone()..).map(|(path, _)| path);
+        let below: Vec<_> = after.take_while(|path| path.starts_with(&prefix)).cloned().collect();
+        below.iter().for_each(|path| drop(self.0.remove(path)));
     }
 
     fn describe(&self, path: &str) -> String {

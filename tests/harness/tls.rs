@@ -1,4 +1,4 @@
-//! RSA keys and certificates, made by the `openssl` program.
+//! Keys and certificates, made by the `openssl` program: of elliptic curves, as RSA keys take a while to make.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::child::{finish, limited, run};
 
+const ELLIPTIC: [&str; 4] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
+
 /// A certificate and its key.
 #[derive(Debug)]
 pub struct Certificate {
@@ -16,9 +18,14 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// One that signs itself, a certification authority, or a signer of tokens.
+    /// One that signs itself, a certification authority.
     pub fn authority(directory: &Path, name: &str) -> Self {
-        Self::make(directory, name, &format!("/CN={name}"), &[])
+        Self::make(directory, name, &format!("/CN={name}"), &ELLIPTIC)
+    }
+
+    /// A signer of tokens, with an RSA key.
+    pub fn signer(directory: &Path, name: &str) -> Self {
+        Self::make(directory, name, &format!("/CN={name}"), &["-newkey", "rsa:2048"])
     }
 
     /// One for a server on this machine, signed by an authority.
@@ -38,16 +45,19 @@ impl Certificate {
     ) -> Self {
         let names = format!("subjectAltName={names}");
         let signed_by = [
-            "-addext",
-            &names,
-            "-addext",
-            "basicConstraints=critical,CA:FALSE",
-            "-CA",
-            authority.certificate.to_str().unwrap(),
-            "-CAkey",
-            authority.key.to_str().unwrap(),
+            &ELLIPTIC[..],
+            &[
+                "-addext",
+                &names,
+                "-addext",
+                "basicConstraints=critical,CA:FALSE",
+                "-CA",
+                authority.certificate.to_str().unwrap(),
+                "-CAkey",
+                authority.key.to_str().unwrap(),
+            ],
         ];
-        Self::make(directory, name, subject, &signed_by)
+        Self::make(directory, name, subject, &signed_by.concat())
     }
 
     fn make(directory: &Path, name: &str, subject: &str, more: &[&str]) -> Self {
@@ -55,7 +65,7 @@ impl Certificate {
             certificate: directory.join(format!("{name}.crt")),
             key: directory.join(format!("{name}.key")),
         };
-        let mut arguments = vec!["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"];
+        let mut arguments = vec!["req", "-x509", "-nodes", "-days", "2"];
         arguments.extend(["-subj", subject, "-keyout", made.key.to_str().unwrap()]);
         arguments.extend(["-out", made.certificate.to_str().unwrap()]);
         arguments.extend(more);

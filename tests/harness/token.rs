@@ -31,7 +31,7 @@ pub struct TokenServer {
 
 impl TokenServer {
     pub fn start(directory: &Path) -> Self {
-        let signer = Arc::new(Certificate::authority(directory, "token-signer"));
+        let signer = Arc::new(Certificate::signer(directory, "token-signer"));
         let certificate = signer.certificate.clone();
         let listener = Listener::start(move |stream| serve(stream, &signer));
         Self { listener, certificate }

@@ -53,7 +53,7 @@ impl Settings {
                 "DNS:localhost",
                 &authority,
             ),
-            signer: Certificate::authority(&config, "service-accounts"),
+            signer: Certificate::signer(&config, "service-accounts"),
             authority,
         };
         settings.users(place)?;
