@@ -266,7 +266,7 @@ fn a_running_pod_gets_no_more_by_an_ephemeral_container() {
         assert!(!said.status.success() && said.stderr.contains(part), "{said:?}");
     }
     // It is checked what the policy's expressions can fail on, as far as types tell.
-    let policy = node().get(&["validatingadmissionpolicy", "mosb-pods"]);
+    let policy = node().get("validatingadmissionpolicy/mosb-pods");
     assert_eq!(policy["status"]["typeChecking"], json!({}), "{policy:#}");
 }
 

@@ -46,7 +46,7 @@ fn builds(cluster: &mut Cluster, evidence: &Evidence) {
 }
 
 fn by_hand(cluster: &Cluster, rendered: &str) {
-    let config = cluster.node.get(&["machineconfig", rendered]);
+    let config = cluster.node.get(&format!("machineconfig/{rendered}"));
     cluster.config_map("machine-config", &json!({ "machineconfig.yaml": config.to_string() }));
     cluster.config_map("registry-ca", &json!({ "ca.crt": cluster.node.registry().ca_pem }));
     cluster.secret("registry-login", &cluster.node.registry().docker_config());

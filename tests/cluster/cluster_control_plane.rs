@@ -47,11 +47,6 @@ impl Drop for ControlPlaneNode {
     }
 }
 
-fn pods(cluster: &Cluster) -> Vec<Value> {
-    let found = cluster.namespace.get("pods");
-    found["items"].as_array().unwrap().clone()
-}
-
 #[test]
 fn images_of_control_plane_machines_are_never_built_on_workers() {
     let mut cluster = Cluster::new("control-plane");
@@ -77,19 +72,19 @@ fn images_of_control_plane_machines_are_never_built_on_workers() {
     let message = cluster.message(&config, "Blocked");
     assert!(message.contains("unschedulable"), "{message}");
     cluster.says("no-control-plane-node");
-    for pod in pods(&cluster) {
+    for pod in cluster.pods() {
         assert_eq!(pod["spec"]["nodeName"], json!(null), "{pod:#}");
     }
 
     // Somebody makes room.
     cluster.node.kubectl(&["uncordon", NAME]).ok();
     let bound = || {
-        let pods = pods(&cluster);
+        let pods = cluster.pods();
         let node = pods.first()?["spec"]["nodeName"].as_str()?;
         Some(node.to_owned())
     };
     assert_eq!(mosb_tests::wait("the pod to be bound", SOON, bound), NAME);
     cluster.node.kubectl(&["delete", "machineosconfig", &cluster.pool, "--wait=false"]).ok();
     drop(control_plane);
-    cluster.is_gone("machineosconfig", &cluster.pool);
+    cluster.is_gone(&format!("machineosconfig/{}", cluster.pool));
 }

@@ -50,10 +50,7 @@ fn images_are_built_by_openshift() {
         let status = cluster.mosb(&["status"]).ok().text();
         assert!(status.contains(&pool) && !status.contains("build.openshift.io"), "{status}");
         let name = build["metadata"]["name"].as_str().unwrap().to_owned();
-        cluster.is_gone(
-            &format!("build --namespace {}", cluster.namespace.name),
-            &format!("build-{name}"),
-        );
+        cluster.is_gone(&format!("build/build-{name}"));
         cluster.nothing_is_left_of(&name);
 
         // With instructions.
@@ -76,12 +73,9 @@ fn images_are_built_by_openshift() {
 
         // Nobody wants images any more.
         cluster.node.kubectl(&["delete", "machineosconfig", &pool, "--wait=false"]).ok();
-        cluster.is_gone("machineosconfig", &pool);
-        cluster.is_gone("machineosbuild", &name);
-        cluster.is_gone(
-            &format!("build --namespace {}", cluster.namespace.name),
-            &format!("build-{name}"),
-        );
+        cluster.is_gone(&format!("machineosconfig/{pool}"));
+        cluster.is_gone(&format!("machineosbuild/{name}"));
+        cluster.is_gone(&format!("build/build-{name}"));
         cluster.nothing_is_left_of(&name);
     });
 }
@@ -109,7 +103,7 @@ struct Trouble {
 impl OpenShift {
     fn work(&self, is_over: &AtomicBool) {
         while !is_over.load(Ordering::Relaxed) {
-            for build in self.get("builds")["items"].as_array().into_iter().flatten() {
+            for build in &self.node.api().list(Some(&self.namespace), "builds", "") {
                 let phase = build["status"]["phase"].as_str().unwrap_or("New");
                 if matches!(phase, "New" | "Pending") {
                     self.attend_to(build);
@@ -218,8 +212,8 @@ impl OpenShift {
     }
 
     fn get(&self, what: &str) -> Value {
-        let found = self.kubectl(&["get", what, "--ignore-not-found", "--output=json"]);
-        serde_json::from_slice(&found.stdout).unwrap_or_default()
+        let (kind, name) = what.split_once('/').unwrap();
+        self.node.api().find(Some(&self.namespace), kind, name).unwrap_or_default()
     }
 
     fn status(&self, build: &Value, status: Value) {

@@ -102,7 +102,7 @@ impl World {
     }
 
     fn pool(&self, name: &str) -> Value {
-        self.node.get(&["machineconfigpool", name])
+        self.node.get(&format!("machineconfigpool/{name}"))
     }
 
     fn rendered(&self, pool: &str) -> String {
@@ -134,7 +134,8 @@ impl World {
 
     /// The name that `mosb render` prints for the same objects.
     fn by_hand(&self, pool: &str) -> String {
-        let objects = self.node.get(&["machineconfigpools,machineconfigs"]);
+        let objects = json!({ "apiVersion": "v1", "kind": "List",
+            "items": self.node.list("machineconfigpools,machineconfigs") });
         let arguments = ["render", "--pool", pool, "--os-image", BASE, "-o", "name", "-"];
         let said = Mosb::new().run_with(arguments, objects.to_string().as_bytes());
         said.ok().text().trim().to_owned()
@@ -142,9 +143,8 @@ impl World {
 
     /// Names of the rendered configs of a pool.
     fn all_rendered(&self, pool: &str) -> Vec<String> {
-        let all = self.node.get(&["machineconfigs"]);
-        let names = all["items"].as_array().unwrap().iter();
-        let names = names.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned());
+        let all = self.node.list("machineconfigs");
+        let names = all.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned());
         names.filter(|name| name.starts_with(&format!("rendered-{pool}-"))).collect()
     }
 }
@@ -171,16 +171,16 @@ fn pools_are_rendered_in_the_cluster() {
     let mut configuration = reference(&first);
     configuration["source"] = json!([reference("00-worker"), reference("50-infra")]);
     assert_eq!(pool["spec"]["configuration"], configuration);
-    let object = world.node.get(&["machineconfig", &first]);
+    let object = world.node.get(&format!("machineconfig/{first}"));
     let owner = json!([{ "apiVersion": API, "kind": "MachineConfigPool", "name": "infra", "uid": pool["metadata"]["uid"],
         "controller": true, "blockOwnerDeletion": true }]);
     assert_eq!(object["metadata"]["ownerReferences"], owner);
     let by = json!({ "machineconfiguration.openshift.io/generated-by-controller-version": "mosb" });
     assert_eq!(object["metadata"]["annotations"], by);
     assert_eq!(object["spec"]["osImageURL"], BASE);
-    let events = world.node.get(&["events.events.k8s.io", "--namespace=default"]);
-    let events = events["items"].as_array().unwrap().iter();
+    let events = world.node.list("events.events.k8s.io");
     let notes: Vec<_> = events
+        .iter()
         .filter(|event| event["reason"] == "RenderedConfigGenerated")
         .map(|event| event["note"].as_str().unwrap())
         .collect();
@@ -208,7 +208,8 @@ fn pools_are_rendered_in_the_cluster() {
     let third = world.other_than("infra", &second);
     world.machine_config("60-broken", "infra", json!({ "kernelType": "rt" }));
     world.degraded("infra", "True");
-    let uid = |name: &str| world.node.get(&["machineconfig", name])["metadata"]["uid"].clone();
+    let uid =
+        |name: &str| world.node.get(&format!("machineconfig/{name}"))["metadata"]["uid"].clone();
     let before = uid(&second);
     world.delete("60-broken");
     world.degraded("infra", "False");

@@ -125,7 +125,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     let fourth = cluster.image_after(&third);
     assert_eq!(cluster.file(&fourth, "/etc/ran"), "mended\n");
     cluster.pool_says("BuildSuccess");
-    cluster.is_gone("machineosbuild", failed["metadata"]["name"].as_str().unwrap());
+    cluster.is_gone(&format!("machineosbuild/{name}"));
     cluster.told(&[("MachineOSBuild", "BuildDeleted")]);
 
     // One that is under way is given up when something else is wanted; what was built before is taken again. Who follows its
@@ -136,15 +136,12 @@ fn a_pool_from_opting_in_to_opting_out() {
     let (following, ()) = Daemon::start(follow, |line| line.contains("sleep 600").then_some(()));
     assert!(!following.has_ended(), "{}", following.said());
     cluster.opt_in(Some(&mended));
-    cluster.is_gone("machineosbuild", &hanging);
+    cluster.is_gone(&format!("machineosbuild/{hanging}"));
     cluster.told(&[("MachineOSBuild", "BuildInterrupted")]);
     wait("the end of the log", SOON, || following.has_ended().then_some(()));
     let said = following.said();
     assert!(said.contains("image-build:"), "{said}");
-    cluster.is_gone(
-        &format!("job --namespace {}", cluster.namespace.name),
-        &format!("build-{hanging}"),
-    );
+    cluster.is_gone(&format!("job/build-{hanging}"));
     cluster.pool_says("BuildSuccess");
     assert_eq!(cluster.config()["status"]["currentImagePullSpec"], fourth.as_str());
 
@@ -167,12 +164,11 @@ fn a_pool_from_opting_in_to_opting_out() {
 
     // Nobody wants images any more.
     cluster.node.kubectl(&["delete", "machineosconfig", &pool, "--wait=false"]).ok();
-    cluster.is_gone("machineosconfig", &pool);
-    cluster.is_gone("machineosbuild", again["metadata"]["name"].as_str().unwrap());
+    cluster.is_gone(&format!("machineosconfig/{pool}"));
     let name = again["metadata"]["name"].as_str().unwrap();
+    cluster.is_gone(&format!("machineosbuild/{name}"));
     cluster.nothing_is_left_of(name);
-    let secrets = format!("secret --namespace {}", cluster.namespace.name);
-    cluster.is_gone(&secrets, &format!("log-{name}"));
+    cluster.is_gone(&format!("secret/log-{name}"));
     cluster.told(&[("MachineConfigPool", "ConfigDeleted")]);
 }
 
@@ -280,7 +276,7 @@ fn a_label_opts_in_and_out() {
     assert_eq!(cluster.file(&image, "/etc/read"), "sitehushhush");
 
     cluster.patch(&format!("machineconfigpool/{pool}"), &labelled(Value::Null));
-    cluster.is_gone("machineosconfig", &pool);
+    cluster.is_gone(&format!("machineosconfig/{pool}"));
     assert_eq!(cluster.builds(), Vec::<Value>::new());
 }
 

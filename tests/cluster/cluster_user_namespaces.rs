@@ -94,14 +94,7 @@ fn a_cluster_without_is_told_of_or_refused() {
         message.contains("job.userNamespaces of ConfigMap mosb-config is required"),
         "{message}"
     );
-    let jobs = cluster.node.kubectl(&[
-        "get",
-        "jobs",
-        "--output=json",
-        "--namespace",
-        &cluster.namespace.name,
-    ]);
-    assert_eq!(jobs.ok().json()["items"], json!([]), "nothing runs");
+    assert_eq!(cluster.namespace.list("jobs"), Vec::<Value>::new(), "nothing runs");
     assert_eq!(cluster.config()["status"]["currentImagePullSpec"], image, "still in service");
     let name = &cluster.namespace.name;
     for kind in ["mutatingadmissionpolicybinding", "mutatingadmissionpolicy"] {

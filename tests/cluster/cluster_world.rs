@@ -2,15 +2,18 @@
 //! runs outside of the cluster with a kubeconfig.
 
 use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
 use mosb_tests::{
-    Daemon, Few, Finished, Layout, Lent, MOSB_IMAGE, Namespace, Node, base_image, condition,
-    finish, lasting, limited, mosb_image, programs, run, wait,
+    Daemon, Few, Finished, Lent, MOSB_IMAGE, Namespace, Node, base_image, condition, finish,
+    lasting, limited, mosb_image, programs, run, wait,
 };
 
 /// A build on a busy machine.
@@ -46,7 +49,7 @@ impl Cluster {
     /// On a node that no other test has meanwhile.
     pub fn new(name: &str) -> Self {
         // A test that failed leaves nothing behind that matters here.
-        static NODES: Few<&Node> = Few::new(2, a_node);
+        static NODES: Few<&Node> = Few::new(3, a_node);
         let turn = NODES.lend();
         let node = *turn;
         let namespace = Namespace::new(node, name);
@@ -206,20 +209,15 @@ impl Cluster {
     }
 
     pub fn config(&self) -> Value {
-        self.node.get(&["machineosconfig", &self.pool])
+        self.namespace.get(&format!("machineosconfig/{}", self.pool))
     }
 
     /// The builds of the pool, the oldest first.
     pub fn builds(&self) -> Vec<Value> {
-        let pool =
-            format!("machineconfiguration.openshift.io/target-machine-config-pool={}", self.pool);
-        let found = self.node.get(&[
-            "machineosbuilds",
-            "--selector",
-            &pool,
-            "--sort-by=.metadata.creationTimestamp",
-        ]);
-        found["items"].as_array().unwrap().clone()
+        let mut builds = self.node.api().list(None, "machineosbuilds", &self.of_pool());
+        let created = |build: &Value| build["metadata"]["creationTimestamp"].to_string();
+        builds.sort_by_key(created);
+        builds
     }
 
     /// The build that the MachineOSConfig names.
@@ -229,22 +227,25 @@ impl Cluster {
         let annotations = &config["metadata"]["annotations"];
         let name =
             annotations["machineconfiguration.openshift.io/current-machine-os-build"].as_str();
-        self.node.get(&["machineosbuild", name.unwrap_or_else(|| panic!("{config:#}"))])
+        let name = name.unwrap_or_else(|| panic!("{config:#}"));
+        self.namespace.get(&format!("machineosbuild/{name}"))
+    }
+
+    /// The pods of the pool's builds.
+    pub fn pods(&self) -> Vec<Value> {
+        self.namespace.list_labelled("pods", &self.of_pool())
+    }
+
+    /// The label of what is made for the pool.
+    fn of_pool(&self) -> String {
+        format!("machineconfiguration.openshift.io/target-machine-config-pool={}", self.pool)
     }
 
     /// Waits until a container of the pool's build runs; the build's name.
     #[track_caller]
     pub fn building(&self) -> String {
-        let pool =
-            format!("machineconfiguration.openshift.io/target-machine-config-pool={}", self.pool);
         let running = || {
-            let pods = self
-                .namespace
-                .kubectl(&["get", "pods", "--selector", &pool, "--output=json"])
-                .ok()
-                .json();
-            let pods = pods["items"].as_array().unwrap().clone();
-            let pod = pods.into_iter().find(|pod| {
+            let pod = self.pods().into_iter().find(|pod| {
                 pod["metadata"]["deletionTimestamp"].is_null()
                     && pod["status"]["initContainerStatuses"][1]["state"].get("running").is_some()
             })?;
@@ -260,18 +261,12 @@ impl Cluster {
 
     /// Evicts the pod of a build.
     pub fn evict(&self, build: &str) {
-        let selector = format!("machineconfiguration.openshift.io/machine-os-build={build}");
-        let pods = self
-            .namespace
-            .kubectl(&["get", "pods", "--selector", &selector, "--output=json"])
-            .ok()
-            .json();
-        let pod = pods["items"][0]["metadata"]["name"].as_str().unwrap();
+        let pods = self.namespace.list_labelled("pods", &of_build(build));
+        let pod = pods[0]["metadata"]["name"].as_str().unwrap();
         let eviction = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": pod, "namespace": self.namespace.name } });
-        let path = format!("--raw=/api/v1/namespaces/{}/pods/{pod}/eviction", self.namespace.name);
-        self.node
-            .kubectl_with(&["create", &path, "--filename=-"], eviction.to_string().as_bytes())
-            .ok();
+        let path = format!("/api/v1/namespaces/{}/pods/{pod}/eviction", self.namespace.name);
+        let (code, answer) = self.node.api().ask("POST", &path, Some(&eviction));
+        assert_eq!(code, 201, "{answer:#}");
     }
 
     /// Waits until something has another UID.
@@ -280,14 +275,12 @@ impl Cluster {
         wait("another one", BUILD, || uid().filter(|uid| uid != before));
     }
 
-    /// Waits until an object is gone.
+    /// Waits until an object (`machineosbuild/x`, or in the namespace `job/x`) is gone.
     #[track_caller]
-    pub fn is_gone(&self, kind: &str, name: &str) {
-        let mut words: Vec<&str> = vec!["get"];
-        words.extend(kind.split(' '));
-        words.extend([name, "--ignore-not-found", "--output=name"]);
-        let gone = || self.node.kubectl(&words).ok().stdout.is_empty().then_some(());
-        wait(&format!("the end of {kind} {name}"), BUILD, gone);
+    pub fn is_gone(&self, what: &str) {
+        wait(&format!("the end of {what}"), BUILD, || {
+            self.namespace.find(what).is_none().then_some(())
+        });
     }
 
     /// Waits until `mosb status` says this of the pool.
@@ -312,9 +305,7 @@ impl Cluster {
     #[track_caller]
     pub fn told(&self, wanted: &[(&str, &str)]) {
         let all = || -> Vec<Value> {
-            let words = ["get", "events", "--namespace=default", "--output=json"];
-            let events = self.node.kubectl(&words).ok().json();
-            let mut events = events["items"].as_array().unwrap().clone();
+            let mut events = self.node.api().list(Some("default"), "events", "");
             let name = |event: &Value| event["involvedObject"]["name"].as_str().map(str::to_owned);
             events.retain(|event| name(event).is_some_and(|name| name.starts_with(&self.pool)));
             events
@@ -346,16 +337,11 @@ impl Cluster {
     /// Waits until nothing that served a build is there but its logs; a pod that is told to end has half a minute.
     #[track_caller]
     pub fn nothing_is_left_of(&self, build: &str) {
-        let selector = format!("machineconfiguration.openshift.io/machine-os-build={build}");
         let kinds = "jobs,pods,configmaps,secrets,serviceaccounts,roles,rolebindings";
+        let log = format!("log-{build}");
         let nothing = || {
-            let found = self
-                .namespace
-                .kubectl(&["get", kinds, "--selector", &selector, "--output=name"])
-                .ok();
-            let log = format!("secret/log-{build}");
-            let text = found.text();
-            text.lines().all(|left| left == log).then_some(())
+            let left = self.namespace.list_labelled(kinds, &of_build(build));
+            left.iter().all(|one| one["metadata"]["name"] == *log).then_some(())
         };
         wait(&format!("everything of {build} to be gone"), BUILD, nothing);
     }
@@ -413,30 +399,29 @@ impl Cluster {
         format!("{all}\n{builds}\n{pods}")
     }
 
-    /// A file of an image.
+    /// A file of an image, as its topmost layer has it.
     pub fn file(&self, image: &str, path: &str) -> String {
-        let folder = tempfile::tempdir().unwrap();
-        let layout = Layout::at(folder.path().join("layout"));
         let registry = self.node.registry();
-        run(
-            "skopeo",
-            [
-                "copy".to_owned(),
-                "--quiet".to_owned(),
-                format!("--authfile={}", registry.authfile().display()),
-                format!("--src-cert-dir={}", registry.certificates().display()),
-                format!("docker://{image}"),
-                layout.reference("i"),
-            ],
-        );
-        let bundle = folder.path().join("bundle");
-        let image = layout.reference("i");
-        run(
-            "umoci",
-            ["unpack", "--image", image.strip_prefix("oci:").unwrap(), bundle.to_str().unwrap()],
-        );
-        std::fs::read_to_string(bundle.join("rootfs").join(path.trim_start_matches('/'))).unwrap()
+        let (_, digest) = image.split_once('@').unwrap();
+        let manifest: Value = serde_json::from_reader(registry.blob(digest)).unwrap();
+        let mut layers = manifest["layers"].as_array().unwrap().iter().rev();
+        let file = layers.find_map(|layer| {
+            let blob = registry.blob(layer["digest"].as_str().unwrap());
+            let mut tar = tar::Archive::new(GzDecoder::new(blob));
+            let mut members = tar.entries().unwrap().map(Result::unwrap);
+            let name = Path::new(path.trim_start_matches('/'));
+            let mut member = members.find(|member| member.path().unwrap() == name)?;
+            let mut text = String::new();
+            member.read_to_string(&mut text).unwrap();
+            Some(text)
+        });
+        file.unwrap_or_else(|| panic!("{image} has no {path}"))
     }
+}
+
+/// The label of what serves a build.
+fn of_build(build: &str) -> String {
+    format!("machineconfiguration.openshift.io/machine-os-build={build}")
 }
 
 impl Drop for Cluster {

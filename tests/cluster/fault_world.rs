@@ -5,6 +5,7 @@
 //! repository, in which the images lie that builds end with.
 
 pub mod kubelet;
+mod objects;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,6 +15,7 @@ use tempfile::TempDir;
 
 use kubelet::End;
 use mosb_tests::{ApiProxy, Daemon, Few, Image, Layout, Lent, Node, base_image, lasting, programs};
+use objects::Objects;
 
 pub const API: &str = "machineconfiguration.openshift.io/v1";
 pub const M: &str = "machineconfiguration.openshift.io";
@@ -43,6 +45,7 @@ pub struct World {
     pub proxy: ApiProxy,
     /// For a second controller.
     pub other: ApiProxy,
+    objects: Objects,
     folder: TempDir,
     /// Where images go, without a tag.
     pub push: String,
@@ -54,7 +57,7 @@ pub struct World {
 /// A world for a test to itself, as a controller looks at every pool there is. The pools of tests before are in nobody's way.
 #[track_caller]
 pub fn world() -> Lent<World> {
-    static WORLDS: Few<World> = Few::new(2, World::new);
+    static WORLDS: Few<World> = Few::new(3, World::new);
     WORLDS.lend()
 }
 
@@ -74,14 +77,15 @@ impl World {
             registry.push(&layout.reference(name), &format!("faults/os:{name}"));
             digest
         });
-        let proxy = ApiProxy::start(&node, programs().kubectl());
+        let proxy = ApiProxy::start(&node);
         let world = Self {
             push: registry.repository("faults/os"),
             base: registry.repository("faults/base:12"),
             images,
             folder,
             proxy,
-            other: ApiProxy::start(&node, programs().kubectl()),
+            other: ApiProxy::start(&node),
+            objects: Objects::new(node.another_api()),
             node,
         };
         world.settle();
@@ -136,14 +140,10 @@ impl World {
         assert!([200, 202, 404].contains(&code), "{object} {answer:#}");
     }
 
-    /// Everything of a kind.
+    /// Everything of a kind, as it was a moment ago.
     #[track_caller]
     pub fn all(&self, collection: &str) -> Vec<Value> {
-        // From the API server's memory, which a moment later has it too.
-        let target = format!("{collection}?resourceVersion=0");
-        let (code, mut list) = self.proxy.ask("GET", &target, None);
-        assert_eq!(code, 200, "{target} {list:#}");
-        serde_json::from_value(list["items"].take()).unwrap()
+        self.objects.all(collection)
     }
 
     /// A pool that has a rendered config with this number.

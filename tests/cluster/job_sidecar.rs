@@ -10,7 +10,7 @@ use mosb_image::Digest;
 use serde_json::{Value, json};
 
 use mosb_tests::build_world::names;
-use mosb_tests::{ApiFault, ApiProxy, Finished, Mosb, Namespace, Write, node, programs, run, wait};
+use mosb_tests::{ApiFault, ApiProxy, Finished, Mosb, Namespace, Write, node, run, wait};
 
 const BUILD: &str = "worker-0123456789abcdef0123456789abcdef";
 const NAME: &str = "digest-worker-0123456789abcdef0123456789abcdef";
@@ -288,7 +288,7 @@ fn a_map_that_is_gone_or_anothers_is_told_to_who_waits() {
 /// does, it tells the result once.
 #[test]
 fn killed_at_its_write_it_tells_the_result_once() {
-    let proxy = ApiProxy::start(node(), programs().kubectl());
+    let proxy = ApiProxy::start(node());
     for (what, fault) in [
         ("before", ApiFault::Hang { done: false }),
         ("after", ApiFault::Die),

@@ -52,7 +52,7 @@ fn the_node_is_ready_and_has_user_namespaces() {
     for (what, after) in &node.times {
         println!("{what}: after {:.1} s", after.as_secs_f64());
     }
-    let found = node.get(&["node", "node"]);
+    let found = node.get("node/node");
     assert_eq!(found["status"]["nodeInfo"]["kubeletVersion"], "v1.34.4");
     assert_eq!(node.wait("node/node", POD, |node| condition(node, "Ready"))["kind"], "Node");
     assert_eq!(node.ended(), "");

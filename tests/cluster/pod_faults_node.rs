@@ -17,19 +17,14 @@ const BIG: &str = "FROM configs AS final\nRUN head -c 150000000 /dev/zero > /etc
 
 impl Cluster {
     /// The pods of a pool's builds that are not on their way out.
-    fn pods(&self) -> Vec<Value> {
-        let pool =
-            format!("machineconfiguration.openshift.io/target-machine-config-pool={}", self.pool);
-        let get = ["get", "pods", "--selector", &pool, "--output=json"];
-        let pods = self.namespace.kubectl(&get).ok().json();
-        let pods = pods["items"].as_array().unwrap().clone();
+    fn pods_that_stay(&self) -> Vec<Value> {
         let stays = |pod: &Value| pod["metadata"]["deletionTimestamp"].is_null();
-        pods.into_iter().filter(stays).collect()
+        self.pods().into_iter().filter(stays).collect()
     }
 
     /// A container of the pool's build that runs: its status, and the UID of its Job, or of its Pod without one.
     fn running(&self, container: &str) -> Option<(Value, String)> {
-        self.pods().into_iter().find_map(|pod| {
+        self.pods_that_stay().into_iter().find_map(|pod| {
             let lists = ["initContainerStatuses", "containerStatuses"];
             let lists = lists.map(|list| pod["status"][list].as_array().cloned());
             let mut all = lists.into_iter().flatten().flatten();
@@ -62,10 +57,10 @@ impl Cluster {
     fn runs_the_line(&self) {
         wait("the RUN line", BUILD, || {
             let (_, job) = self.running("image-build")?;
-            let pod = self.pods().into_iter().find(|pod| runner(pod) == job)?;
+            let pod = self.pods_that_stay().into_iter().find(|pod| runner(pod) == job)?;
             let name = pod["metadata"]["name"].as_str()?.to_owned();
-            let logs = self.namespace.kubectl(&["logs", &name, "--container=image-build"]);
-            logs.text().contains("STEP 2/2: RUN sleep").then_some(())
+            let log = self.namespace.log(&name, "image-build")?;
+            log.contains("STEP 2/2: RUN sleep").then_some(())
         });
     }
 
@@ -85,7 +80,7 @@ impl Cluster {
             if let Some(job) = self.kill(container) {
                 return Some(Some(job));
             }
-            let statuses = self.pods().into_iter().filter_map(|pod| {
+            let statuses = self.pods_that_stay().into_iter().filter_map(|pod| {
                 let all = pod["status"]["containerStatuses"].as_array().cloned()?;
                 all.into_iter().find(|one| one["name"] == container)
             });
@@ -100,7 +95,7 @@ impl Cluster {
     #[track_caller]
     fn another_runner(&self, before: &str) {
         wait("another Job or Pod", BUILD, || {
-            let mut pods = self.pods().into_iter();
+            let mut pods = self.pods_that_stay().into_iter();
             pods.any(|pod| runner(&pod) != before).then_some(())
         });
     }
@@ -181,11 +176,10 @@ fn whichever_container_is_killed_the_image_comes(name: &str, builder: &str) {
         let content = format!("direct-{number}");
         let rendered = cluster.render(&content);
         let label = "machineconfiguration.openshift.io/rendered-machine-config";
-        let of = format!("--selector={label}={rendered}");
+        let of = format!("{label}={rendered}");
         let begun = || {
-            let get = ["get", "jobs,pods", &of, "--output=name"];
-            let begun = cluster.namespace.kubectl(&get);
-            (!begun.ok().stdout.is_empty()).then_some(())
+            let begun = cluster.namespace.list_labelled("jobs,pods", &of);
+            (!begun.is_empty()).then_some(())
         };
         wait("its Job or Pod", BUILD, begun);
         cluster.node.kill("registry");
@@ -210,7 +204,7 @@ fn a_pod_whose_node_died_is_replaced() {
     let (_, job) = cluster.running("image-build").expect("the build that runs");
     cluster.node.kill("kubelet");
     // As what evicts does when the node does not answer for minutes.
-    let pod = cluster.pods()[0]["metadata"]["name"].clone();
+    let pod = cluster.pods_that_stay()[0]["metadata"]["name"].clone();
     let delete = ["delete", "pod", "--wait=false", "--grace-period=1"];
     let delete = [&delete[..], &[pod.as_str().unwrap()]].concat();
     cluster.namespace.kubectl(&delete).ok();

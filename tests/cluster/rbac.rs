@@ -121,9 +121,7 @@ fn asked(node: &Node) -> (BTreeSet<String>, Vec<Value>) {
 /// Waits until it says something about the pool's image, and returns that.
 fn image(node: &Node, pool: &str, before: Option<&str>) -> String {
     wait(&format!("an image of {pool}"), LIMIT, || {
-        let found = node.get(&["machineosconfigs"]);
-        let items = found["items"].as_array().unwrap();
-        let config = items.iter().find(|item| item["metadata"]["name"] == pool)?;
+        let config = node.find(&format!("machineosconfig/{pool}"))?;
         let image = config["status"]["currentImagePullSpec"].as_str()?;
         (Some(image) != before).then(|| image.to_owned())
     })
@@ -239,8 +237,7 @@ fn the_installed_controller_uses_its_rights_and_needs_no_more() {
     node.kubectl(&["delete", "machineosconfig", "worker", "--wait=false"]).ok();
     wait("nothing of them is left", LIMIT, || {
         let kinds = "machineosconfigs,machineosbuilds,jobs";
-        let left = node.get(&[kinds, "--namespace", NAMESPACE]);
-        (left["items"] == json!([])).then_some(())
+        node.api().list(Some(NAMESPACE), kinds, "").is_empty().then_some(())
     });
 
     let (used, refused) = asked(&node);

@@ -32,7 +32,7 @@ impl World {
         node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
         let established = ["wait", "--for=condition=Established", "crd", "--all"];
         node.kubectl(&established).ok();
-        let proxy = ApiProxy::start(&node, programs().kubectl());
+        let proxy = ApiProxy::start(&node);
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = proxy.kubeconfig().to_string();
         fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
@@ -127,20 +127,19 @@ impl World {
     }
 
     pub fn is_seeded(&self, pool: &str) -> bool {
-        let config = self.node.get(&["machineosconfig", pool]);
+        let config = self.node.get(&format!("machineosconfig/{pool}"));
         let annotations = &config["metadata"]["annotations"];
         annotations[format!("{M}/pre-built-image")].is_null()
     }
 
     /// All that there is of a pool, without what differs from one to the other.
     fn end(&self, pool: &str) -> String {
-        let named = self.node.get(&["machineconfigpool", pool]);
+        let named = self.node.get(&format!("machineconfigpool/{pool}"));
         let named = named["spec"]["configuration"]["name"].clone();
         let mut found = Vec::new();
         for kinds in ["machineosconfigs", "machineosbuilds", "machineconfigs", "machineconfigpools"]
         {
-            let list = self.node.get(&[kinds]);
-            for object in list["items"].as_array().unwrap() {
+            for object in self.node.list(kinds) {
                 let metadata = &object["metadata"];
                 let name = metadata["name"].as_str().unwrap();
                 // Whether the pool was rendered before the image was there is chance.
@@ -160,12 +159,11 @@ impl World {
 
 /// How often it was told that a pool was seeded.
 fn told(node: &Node, pool: &str) -> usize {
-    let events = node.get(&["events", "--namespace=default"]);
-    let events = events["items"].as_array().unwrap().iter();
+    let events = node.list("events");
     let seeded = |event: &&Value| {
         event["reason"] == "PreBuiltImageSeeded" && event["involvedObject"]["name"] == pool
     };
-    events.filter(seeded).count()
+    events.iter().filter(seeded).count()
 }
 
 /// Times and hashes tell two worlds apart that are the same.
@@ -240,16 +238,14 @@ fn killed_after_each_write_it_ends_the_same() {
     // An event that follows a write which is not answered is lost; it is never told twice.
     assert_eq!(told(&world.node, "calm"), 1);
     assert!(told(&world.node, "killed") <= 1);
-    let builds = world.node.get(&["machineosbuilds"]);
-    assert_eq!(builds["items"].as_array().unwrap().len(), 2);
-    let jobs = world.node.get(&["jobs", "--all-namespaces"]);
-    assert_eq!(jobs["items"], json!([]));
+    assert_eq!(world.node.list("machineosbuilds").len(), 2);
+    assert_eq!(world.node.list("jobs"), Vec::<Value>::new());
 
     // And out again.
     let delete = ["delete", "machineosconfig", "killed", "--wait=false"];
     world.node.kubectl(&delete).ok();
     let is_out = || {
-        let pool = world.node.get(&["machineconfigpool", "killed"]);
+        let pool = world.node.get("machineconfigpool/killed");
         let sources = pool["spec"]["configuration"]["source"].to_string();
         let annotations = &pool["metadata"]["annotations"];
         !sources.contains(component)
@@ -260,8 +256,8 @@ fn killed_after_each_write_it_ends_the_same() {
     assert!(written.contains(&delete), "{written:#?}");
     let found = world.node.find(&format!("machineconfig/{component}"));
     assert!(found.is_none());
-    let pool = world.node.get(&["machineconfigpool", "killed"]);
+    let pool = world.node.get("machineconfigpool/killed");
     let rendered = pool["spec"]["configuration"]["name"].as_str().unwrap();
-    let rendered = world.node.get(&["machineconfig", rendered]);
+    let rendered = world.node.get(&format!("machineconfig/{rendered}"));
     assert_eq!(rendered["spec"]["osImageURL"], stock(&world.node));
 }

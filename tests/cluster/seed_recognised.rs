@@ -121,8 +121,7 @@ fn forget(world: &World) {
         world.node.kubectl(&[&delete[..], &[object]].concat()).ok();
     }
     wait("the end of all builds", SOON, || {
-        let builds = world.node.get(&["machineosbuilds"]);
-        (builds["items"] == json!([])).then_some(())
+        world.node.list("machineosbuilds").is_empty().then_some(())
     });
 }
 
@@ -141,10 +140,9 @@ fn seed_and_change(world: &World, image: &str) -> Value {
     let change = machine_config("known", "50");
     world.node.apply(&change.to_string());
     wait("the next build", SOON, || {
-        let builds = world.node.get(&["machineosbuilds"]);
-        let mut builds = builds["items"].as_array().unwrap().iter();
+        let mut builds = world.node.list("machineosbuilds").into_iter();
         let label = format!("{M}/pre-built-image");
-        builds.find(|build| build["metadata"]["labels"][&label].is_null()).cloned()
+        builds.find(|build| build["metadata"]["labels"][&label].is_null())
     })
 }
 
@@ -185,6 +183,5 @@ fn is_recognised(world: &World, image: &str) {
     });
     let build = format!("machineosbuild/{}", next["metadata"]["name"].as_str().unwrap());
     world.node.wait(&build, SOON, |build| build["status"]["digestedImagePushSpec"] == image);
-    let jobs = world.node.get(&["jobs", "--all-namespaces"]);
-    assert_eq!(jobs["items"], json!([]));
+    assert_eq!(world.node.list("jobs"), Vec::<Value>::new());
 }

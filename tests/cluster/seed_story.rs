@@ -152,7 +152,7 @@ impl World {
     }
 
     fn config(&self, pool: &str) -> Value {
-        self.node.get(&["machineosconfig", pool])
+        self.node.get(&format!("machineosconfig/{pool}"))
     }
 
     /// Waits until a MachineOSConfig has an image in service and nothing of seeding is left to do.
@@ -178,26 +178,25 @@ impl World {
 
     fn build_of(&self, config: &Value) -> Value {
         let name = config["metadata"]["annotations"][CURRENT].as_str().unwrap();
-        self.node.get(&["machineosbuild", name])
+        self.node.get(&format!("machineosbuild/{name}"))
     }
 
     fn jobs(&self) -> Vec<Value> {
-        let found = self.node.get(&["jobs", "--namespace", NAMESPACE]);
-        found["items"].as_array().unwrap().clone()
+        self.node.list("jobs")
     }
 
     /// Every event of a kind and reason; of one object there is at most one for each edge.
     fn events(&self, kind: &str, name: &str, reason: &str) -> usize {
-        let all = self.node.get(&["events.events.k8s.io", "--namespace=default"]);
+        let all = self.node.list("events.events.k8s.io");
         let ours = |event: &&Value| {
             let on = &event["regarding"];
             event["reason"] == reason && on["kind"] == kind && on["name"] == name
         };
-        all["items"].as_array().unwrap().iter().filter(ours).count()
+        all.iter().filter(ours).count()
     }
 
     fn rendered(&self, pool: &str) -> String {
-        let pool = self.node.get(&["machineconfigpool", pool]);
+        let pool = self.node.get(&format!("machineconfigpool/{pool}"));
         let name = &pool["spec"]["configuration"]["name"];
         name.as_str().unwrap().to_owned()
     }
@@ -280,17 +279,15 @@ fn an_installation_begins_with_images_and_goes_on_from_them() {
             || (world.events("MachineOSConfig", pool, "PreBuiltImageSeeded") == 1).then_some(());
         wait("one event PreBuiltImageSeeded", BUILD, told);
         // What was rendered at the desk is what the cluster renders.
-        let all = world.node.get(&["machineconfigs"]);
-        let names = all["items"].as_array().unwrap().iter();
-        let names = names.map(|one| one["metadata"]["name"].as_str().unwrap());
+        let all = world.node.list("machineconfigs");
+        let names = all.iter().map(|one| one["metadata"]["name"].as_str().unwrap());
         let rendered: Vec<_> =
             names.filter(|name| name.starts_with(&format!("rendered-{pool}-"))).collect();
         assert_eq!(rendered, [world.rendered(pool)]);
         assert!(out.join(format!("machineconfig-{}.yaml", rendered[0])).is_file());
     }
     assert_eq!(world.jobs(), Vec::<Value>::new(), "nothing is built");
-    let status = world.node.get(&["machineosbuilds"]);
-    assert_eq!(status["items"].as_array().map(Vec::len), Some(2));
+    assert_eq!(world.node.list("machineosbuilds").len(), 2);
 
     // A change is built by a Job: on the release's base, and not on what the pool began with.
     world.node.apply(&machine_config("60", "worker").to_string());
@@ -322,7 +319,7 @@ fn an_installation_begins_with_images_and_goes_on_from_them() {
         (rendered["spec"]["osImageURL"] == world.base.as_str()).then_some(())
     };
     wait("the stock image in the pool's config", BUILD, stock);
-    let infras = world.node.get(&["machineconfig", "10-prebuiltimage-osimageurl-infra"]);
+    let infras = world.node.get("machineconfig/10-prebuiltimage-osimageurl-infra");
     assert_eq!(infras["spec"]["osImageURL"], infra.as_str());
 
     // Another one takes its place, once the registry has it: it was there when the manifest was checked.
@@ -351,6 +348,6 @@ fn an_installation_begins_with_images_and_goes_on_from_them() {
     let config = world.serves("worker", &second);
     assert_eq!(state(&world.build_of(&config)), "Succeeded");
     assert_eq!(world.jobs().len(), jobs, "nothing is built");
-    let made = world.node.get(&["machineconfig", component]);
+    let made = world.node.get(&format!("machineconfig/{component}"));
     assert_eq!(made["spec"]["osImageURL"], second.as_str());
 }

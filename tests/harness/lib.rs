@@ -45,7 +45,7 @@ pub use few::{Few, Lent};
 pub use fuzz::fuzz_targets;
 pub use layout::{Compression, Image, Layout};
 pub use mosb::Mosb;
-pub use node::{BUSYBOX_IMAGE, COUNTED, Namespace, Node, RECORDED, condition, wait};
+pub use node::{Api, BUSYBOX_IMAGE, COUNTED, Event, Namespace, Node, RECORDED, condition, wait};
 pub use one_node::{node, programs};
 pub use oracle::Oracle;
 pub use proxy::{Fault, FaultProxy, Seen};

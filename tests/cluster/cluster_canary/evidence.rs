@@ -86,13 +86,12 @@ impl Evidence {
         let all = node.kubectl(&words).ok().text();
         assert!(all.contains("managedFields") && all.contains("MachineOSBuild"));
         self.put(&format!("objects/{when}"), all);
-        let secrets = cluster.namespace.get("secrets");
+        let secrets = cluster.namespace.list("secrets");
         let holds = |secret: &&Value| {
             let name = secret["metadata"]["name"].as_str().unwrap();
             HOLDERS.contains(&name) || name.starts_with("final-")
         };
-        let (holding, others): (Vec<_>, Vec<_>) =
-            secrets["items"].as_array().unwrap().iter().partition(holds);
+        let (holding, others): (Vec<_>, Vec<_>) = secrets.iter().partition(holds);
         assert!(!holding.is_empty());
         self.put(&format!("objects/{when}-secrets"), json!(others).to_string());
         self.put(&format!("objects/{when}-logs"), kept_logs(&secrets));
@@ -124,9 +123,9 @@ impl Evidence {
 }
 
 /// What is packed in the Secrets that keep logs.
-fn kept_logs(secrets: &Value) -> Vec<u8> {
+fn kept_logs(secrets: &[Value]) -> Vec<u8> {
     let mut all = Vec::new();
-    for secret in secrets["items"].as_array().unwrap() {
+    for secret in secrets {
         let name = secret["metadata"]["name"].as_str().unwrap();
         if name.starts_with("log-") {
             for packed in secret["data"].as_object().unwrap().values() {

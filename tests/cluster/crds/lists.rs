@@ -102,7 +102,7 @@ fn the_columns_and_short_names_are_the_real_ones() {
     ];
     for (name, kind, want) in cases {
         let plural = format!("{}s", kind.to_lowercase());
-        let crd = node().get(&["crd", &format!("{plural}.{real}")]);
+        let crd = node().get(&format!("crd/{plural}.{real}"));
         assert_eq!(crd["spec"]["scope"], "Cluster", "{kind}");
         assert_eq!(crd["metadata"]["labels"]["openshift.io/operator-managed"], "", "{kind}");
         let columns = crd["spec"]["versions"][0]["additionalPrinterColumns"].as_array().unwrap();

@@ -14,8 +14,8 @@ use mosb_tests::{ApiFault, Daemon, Write, wait};
 
 /// For all pools of a round, on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(1200);
-/// The API server is the one that works most: every look is a list of all pools to it.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Between two turns.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Comparing costs more than looking.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 /// Whether two changes are seen one by one or at once is chance: a pool whose story had no such write makes room for another.

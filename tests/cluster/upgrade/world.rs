@@ -98,13 +98,13 @@ impl World {
 
     #[track_caller]
     pub fn all(&self, kind: &str) -> Vec<Value> {
-        let mut list = self.node.get(&[kind, "--namespace", NAMESPACE]);
-        serde_json::from_value(list["items"].take()).unwrap()
+        self.node.api().list(Some(NAMESPACE), kind, "")
     }
 
     #[track_caller]
     pub fn get(&self, kind: &str, name: &str) -> Value {
-        self.node.get(&[kind, name, "--namespace", NAMESPACE])
+        let found = self.node.api().find(Some(NAMESPACE), kind, name);
+        found.unwrap_or_else(|| panic!("{kind} {name}: there is none"))
     }
 
     /// `kubectl patch`, of an object or of its status.

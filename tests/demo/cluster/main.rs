@@ -81,8 +81,8 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
         print!("{}", node.kubectl(&["apply", "-k", path.to_str().unwrap()]).ok().text());
     }
     story.until("the controller is ready", || {
-        let found = node.get(&["deployment", "mosb-controller", "--namespace", NAMESPACE]);
-        found["status"]["readyReplicas"] == 1
+        let found = node.api().find(Some(NAMESPACE), "deployment", "mosb-controller");
+        found.unwrap_or_default()["status"]["readyReplicas"] == 1
     })?;
 
     say("A pool of workers, its MachineConfig, the registry's credentials and CA");
@@ -93,7 +93,7 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
         node.apply(&object.to_string());
     }
     story.until("mosb rendered the pool", || {
-        let pool = node.get(&["machineconfigpool", "worker"]);
+        let pool = node.get("machineconfigpool/worker");
         pool["spec"]["configuration"]["name"].is_string()
     })?;
     story.show(&["machineconfig,machineconfigpool"]);

@@ -55,8 +55,7 @@ impl<'n> Story<'n> {
             }
         };
         self.until("from there to the image in the status", || {
-            let seen = self.node.get(&[KINDS, "--namespace", NAMESPACE]);
-            for object in seen["items"].as_array().into_iter().flatten() {
+            for object in &self.node.api().list(Some(NAMESPACE), KINDS, "") {
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
                 let status = &object["status"];
                 match object["kind"].as_str() {
@@ -120,10 +119,10 @@ impl<'n> Story<'n> {
     /// No build, no Job, and nothing of one.
     pub fn nothing_left(&self) -> bool {
         let kinds = "machineosconfigs,machineosbuilds,jobs";
-        let all = self.node.get(&[kinds, "--namespace", NAMESPACE]);
-        let label = "--selector=machineconfiguration.openshift.io/ephemeral-build-object";
-        let inputs = self.node.get(&["configmaps,secrets,roles", "--namespace", NAMESPACE, label]);
-        all["items"] == serde_json::json!([]) && inputs["items"] == serde_json::json!([])
+        let inputs = "configmaps,secrets,roles";
+        let label = "machineconfiguration.openshift.io/ephemeral-build-object";
+        let left = |kinds, label| self.node.api().list(Some(NAMESPACE), kinds, label);
+        left(kinds, "").is_empty() && left(inputs, label).is_empty()
     }
 }
 

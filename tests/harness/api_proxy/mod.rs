@@ -11,19 +11,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, BufReader, Read, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::child::{Daemon, lasting};
 use super::http::{self, Head};
-use super::node::Node;
+use super::node::{Api, Node};
 use super::server::Listener;
 use watches::Watches;
-
-/// How long the API server may be away for a test's own requests.
-const AWAY: Duration = Duration::from_secs(120);
 
 /// Which write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +90,7 @@ struct State {
 pub struct ApiProxy {
     listener: Listener,
     state: Arc<State>,
-    _kubectl: Daemon,
+    api: Api,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -106,20 +100,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl ApiProxy {
     /// As a cluster administrator; nothing is disturbed yet.
-    pub fn start(node: &Node, kubectl: impl AsRef<std::ffi::OsStr>) -> Self {
-        let mut command = lasting(kubectl);
-        command
-            .arg(format!("--kubeconfig={}", node.kubeconfig().display()))
-            .args(["proxy", "--port=0"]);
-        let serves = |line: &str| line.strip_prefix("Starting to serve on ").map(str::to_owned);
-        let (kubectl, upstream) = Daemon::start(command, serves);
-        let state = Arc::new(State { upstream, ..State::default() });
+    pub fn start(node: &Node) -> Self {
+        let api = node.another_api();
+        let state = Arc::new(State { upstream: api.address().to_owned(), ..State::default() });
         let shared = Arc::clone(&state);
-        Self {
-            listener: Listener::start(move |stream| relay(stream, &shared)),
-            state,
-            _kubectl: kubectl,
-        }
+        Self { listener: Listener::start(move |stream| relay(stream, &shared)), state, api }
     }
 
     /// A kubeconfig of who comes by here.
@@ -192,48 +177,8 @@ impl ApiProxy {
 
     /// A request of a test's own, which nobody disturbs: code and object.
     pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> (u16, Value) {
-        let end = Instant::now() + AWAY;
-        loop {
-            match ask(&self.state.upstream, method, target, body) {
-                // The API server gets ready for a kind that is new to it, or after it was away.
-                Ok((429 | 502 | 503, _)) if Instant::now() < end => {
-                    thread::sleep(Duration::from_secs(1));
-                }
-                Ok(answer) => return answer,
-                Err(why) => panic!("{method} {target}: {why}"),
-            }
-        }
+        self.api.ask(method, target, body)
     }
-}
-
-/// Without chunks, so HTTP/1.0.
-fn ask(
-    upstream: &str,
-    method: &str,
-    target: &str,
-    body: Option<&Value>,
-) -> io::Result<(u16, Value)> {
-    let mut stream = TcpStream::connect(upstream)?;
-    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-    let content = match method {
-        "PATCH" => "application/merge-patch+json",
-        _ => "application/json",
-    };
-    let body = body.map(Value::to_string).unwrap_or_default();
-    write!(
-        stream,
-        "{method} {target} HTTP/1.0\r\nhost: {upstream}\r\ncontent-type: {content}\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    let text = String::from_utf8_lossy(&answer);
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
-    let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    let code = code.ok_or_else(|| io::Error::other(format!("no answer: {head:?}")))?;
-    // What is no object says why all the same.
-    let answer = serde_json::from_str(body).unwrap_or_else(|_| json!(body));
-    Ok((code, answer))
 }
 
 /// One request, and its answer if it gets one.

@@ -1,22 +1,20 @@
-//! What tests ask of the API server: by `kubectl`, as a cluster administrator.
+//! What tests ask of the API server as a cluster administrator: what is asked once by `kubectl`, what is waited for by [`Api`](super::Api).
 
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::super::child::{Finished, finish, lasting, limited};
-use super::Node;
+use super::super::child::{Finished, finish, limited};
 use super::wait::PAUSE;
+use super::{ADMINISTRATOR, Event, Node};
 
 impl Node {
     /// A kubeconfig of a cluster administrator.
     pub fn kubeconfig(&self) -> PathBuf {
-        self.place.path("config/admin")
+        self.place.path(ADMINISTRATOR)
     }
 
     /// Another one's: [`COUNTED`](super::COUNTED), [`RECORDED`](super::RECORDED).
@@ -77,22 +75,26 @@ impl Node {
         self.kubectl_with(&arguments, text.as_bytes()).ok();
     }
 
-    /// An object or a list, by kubectl's words (`["pods", "--all-namespaces"]`).
+    /// All objects of these kinds (`pods,jobs`), in whichever namespaces.
     #[track_caller]
-    pub fn get(&self, what: &[&str]) -> Value {
-        let mut arguments = vec!["get", "--output=json"];
-        arguments.extend(what);
-        self.kubectl(&arguments).ok().json()
+    pub fn list(&self, kinds: &str) -> Vec<Value> {
+        self.api.list(None, kinds, "")
     }
 
-    /// An object without a namespace (`machineconfigpool/worker`), if it is there.
+    /// An object without a namespace (`machineconfigpool/worker`).
+    #[track_caller]
+    pub fn get(&self, what: &str) -> Value {
+        self.find(what).unwrap_or_else(|| panic!("{what}: there is none"))
+    }
+
+    /// The same, if it is there.
     #[track_caller]
     pub fn find(&self, what: &str) -> Option<Value> {
-        let found = self.kubectl(&["get", what, "--output=json", "--ignore-not-found"]).ok();
-        (!found.stdout.is_empty()).then(|| found.json())
+        let (kind, name) = kind_and_name(what);
+        self.api.find(None, kind, name)
     }
 
-    /// Waits until an object without a namespace (`machineconfigpool/worker`) is there and fits, by a watch. Past the limit
+    /// Waits until an object without a namespace (`machineconfigpool/worker`) is there and fits. Past the limit
     /// the test ends, with the object as it is.
     #[track_caller]
     pub fn wait(&self, what: &str, limit: Duration, fits: impl Fn(&Value) -> bool) -> Value {
@@ -115,24 +117,23 @@ impl Node {
         limit: Duration,
         fits: impl Fn(&Value) -> bool,
     ) -> Result<Value, Option<Value>> {
-        let (kind, name) =
-            what.split_once('/').unwrap_or_else(|| panic!("{what:?} is not KIND/NAME"));
         let end = Instant::now() + limit;
         let mut last = None;
         while Instant::now() < end {
-            let mut kubectl = self.administrator(lasting(self.programs.kubectl()));
-            kubectl
-                .args(["get", kind, "--watch", "--output=json", "--output-watch-events"])
-                .arg(format!("--field-selector=metadata.name={name}"))
-                .args(namespace.iter().flat_map(|name| ["--namespace", name]));
-            let watch = Watch::start(kubectl);
-            while let Some(event) = watch.next(end) {
-                let object = &event["object"];
-                let gone = event["type"] == "DELETED";
-                if !gone && fits(object) {
-                    return Ok(object.clone());
-                }
-                last = (!gone).then(|| object.clone());
+            let (kind, name) = kind_and_name(what);
+            let target = self.api.target_of(namespace, kind, name);
+            let found = target.and_then(|target| {
+                self.api.watch(&target, end, |event| {
+                    last = match event {
+                        Event::List(mut all) => all.pop(),
+                        Event::Is(object) => Some(object),
+                        Event::Deleted(_) => None,
+                    };
+                    last.clone().filter(&fits)
+                })
+            });
+            if let Some(found) = found {
+                return Ok(found);
             }
             // The server ends a watch now and then, and refuses one of a kind that it does not know yet.
             thread::sleep(PAUSE);
@@ -141,47 +142,8 @@ impl Node {
     }
 }
 
-/// A `kubectl get --watch` that ends with this value.
-struct Watch {
-    kubectl: Child,
-    events: Receiver<Value>,
-}
-
-impl Watch {
-    fn start(mut kubectl: Command) -> Self {
-        let mut kubectl = kubectl
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|why| panic!("{kubectl:?}: {why}"));
-        let (event, events) = mpsc::channel();
-        let stdout = kubectl.stdout.take().expect("its output is a pipe");
-        thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                // Neither half a line nor one that nobody waits for is of use.
-                let Ok(value) = serde_json::from_str(&line) else {
-                    break;
-                };
-                if event.send(value).is_err() {
-                    break;
-                }
-            }
-        });
-        Self { kubectl, events }
-    }
-
-    /// The next event; none when the watch or the time has ended.
-    fn next(&self, end: Instant) -> Option<Value> {
-        let left = end.saturating_duration_since(Instant::now());
-        self.events.recv_timeout(left).ok()
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        self.kubectl.kill().ok();
-        self.kubectl.wait().ok();
-    }
+/// The two words of `pod/x`.
+#[track_caller]
+pub(super) fn kind_and_name(what: &str) -> (&str, &str) {
+    what.split_once('/').unwrap_or_else(|| panic!("{what:?} is not KIND/NAME"))
 }

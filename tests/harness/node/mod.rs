@@ -9,6 +9,7 @@
 //! and nothing stays when the value is dropped or this process ends, however it ends; see [`place`]. Any number of nodes
 //! run side by side. A program without the rest of the harness may use it, beside `child` and `tls`.
 
+mod api;
 mod components;
 mod images;
 mod kubectl;
@@ -33,6 +34,7 @@ use super::child::{Finished, finish};
 use components::Component;
 use place::Place;
 
+pub use api::{Api, Event};
 pub use images::PAUSE as BUSYBOX_IMAGE;
 pub use namespace::{Namespace, condition};
 pub use programs::Programs;
@@ -43,6 +45,8 @@ pub use wait::wait;
 /// Why there is no node: object, cause, what the programs said.
 pub type Problem = String;
 
+/// The kubeconfig of a cluster administrator.
+const ADMINISTRATOR: &str = "config/admin";
 /// How long the whole may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -54,6 +58,7 @@ pub struct Node {
     programs: Programs,
     registry: NodeRegistry,
     components: Mutex<Vec<Component>>,
+    api: Api,
     /// How long it took until things were ready, in the order in which they were.
     pub times: Vec<(&'static str, Duration)>,
 }
@@ -84,13 +89,12 @@ impl Node {
         node.run("scheduler", &components::scheduler(programs, &node.place))?;
         node.run("kubelet", &components::kubelet(programs, &node.place))?;
         node.until("the node's condition Ready", || {
-            let found = node.kubectl(&["get", "node", settings::NODE, "--output=json"]);
-            found.status.success() && condition(&found.json(), "Ready")
+            node.find(&format!("node/{}", settings::NODE)).is_some_and(|it| condition(&it, "Ready"))
         })?;
         ready("node");
         // A taint keeps pods away until the controller manager has seen that, too.
-        let account = ["get", "serviceaccount", "default", "--output=name"];
-        node.until("the first service account", || node.kubectl(&account).status.success())?;
+        let account = || node.api.find(Some("default"), "serviceaccount", "default").is_some();
+        node.until("the first service account", account)?;
         ready("service accounts");
         node.times = times;
         Ok(node)
@@ -112,11 +116,13 @@ impl Node {
         let place = Place::make()?;
         let registry = NodeRegistry::write(&place)?;
         let settings = settings::Settings::write(&place, programs)?;
+        let api = Api::start(&programs.kubectl(), &place.path(ADMINISTRATOR));
         let node = Self {
             place,
             programs: programs.clone(),
             registry,
             components: Mutex::default(),
+            api,
             times: Vec::new(),
         };
         Ok((node, settings))
@@ -131,7 +137,7 @@ impl Node {
     }
 
     fn until_api_server(&self) -> Result<(), Problem> {
-        self.until("the API server", || self.kubectl(&["get", "--raw=/readyz"]).status.success())
+        self.until("the API server", || self.api.is_ready())
     }
 
     fn run(&self, name: &'static str, line: &[String]) -> Result<(), Problem> {
@@ -174,6 +180,16 @@ impl Node {
     /// The address at which the node and the pods reach this machine: for servers of a test's own.
     pub fn outside(&self) -> Ipv4Addr {
         self.place.subnet.outside()
+    }
+
+    /// Requests to the API server as a cluster administrator.
+    pub fn api(&self) -> &Api {
+        &self.api
+    }
+
+    /// The same for somebody else.
+    pub fn another_api(&self) -> Api {
+        Api::start(&self.programs.kubectl(), &self.kubeconfig())
     }
 
     /// The registry, empty at the start.
@@ -226,7 +242,7 @@ impl Node {
         self.component(component, |it| it.revive(&self.place, &self.programs));
         let answers = || match component {
             "registry" => self.registry.listens(),
-            _ => self.kubectl(&["get", "--raw=/readyz"]).status.success(),
+            _ => self.api.is_ready(),
         };
         if let Err(why) = self.until(component, answers) {
             panic!("{why}");

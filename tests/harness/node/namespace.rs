@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Node;
+use super::kubectl::kind_and_name;
 
 /// A fresh namespace, deleted with what is in it when this value is dropped.
 #[derive(Debug)]
@@ -53,20 +54,38 @@ impl<'n> Namespace<'n> {
         self.node.apply_in(Some(&self.name), text);
     }
 
-    /// An object, such as `pod/x`, or a list, such as `pods`.
+    /// An object, such as `pod/x`.
     #[track_caller]
     pub fn get(&self, what: &str) -> Value {
-        self.kubectl(&["get", what, "--output=json"]).ok().json()
+        self.find(what).unwrap_or_else(|| panic!("{what}: there is none in {}", self.name))
     }
 
     /// The same, if it is there.
     #[track_caller]
     pub fn find(&self, what: &str) -> Option<Value> {
-        let found = self.kubectl(&["get", what, "--output=json", "--ignore-not-found"]).ok();
-        (!found.stdout.is_empty()).then(|| found.json())
+        let (kind, name) = kind_and_name(what);
+        self.node.api().find(Some(&self.name), kind, name)
     }
 
-    /// Waits until an object (`pod/x`) is there and fits, by a watch. Past the limit the test ends, with the object as it
+    /// All objects of these kinds (`jobs,pods`).
+    #[track_caller]
+    pub fn list(&self, kinds: &str) -> Vec<Value> {
+        self.list_labelled(kinds, "")
+    }
+
+    /// The same of those that have a label (`name=value`).
+    #[track_caller]
+    pub fn list_labelled(&self, kinds: &str, label: &str) -> Vec<Value> {
+        self.node.api().list(Some(&self.name), kinds, label)
+    }
+
+    /// What a container of a pod has written so far, if it has begun.
+    #[track_caller]
+    pub fn log(&self, pod: &str, container: &str) -> Option<String> {
+        self.node.api().log(&self.name, pod, container)
+    }
+
+    /// Waits until an object (`pod/x`) is there and fits. Past the limit the test ends, with the object as it
     /// is, and what there is and happened in the namespace.
     #[track_caller]
     pub fn wait(&self, what: &str, limit: Duration, fits: impl Fn(&Value) -> bool) -> Value {

@@ -1,6 +1,6 @@
 //! The node's registry: reached by this process, by pods and by containerd under one name, with TLS and two users.
 
-use std::fs;
+use std::fs::{self, File};
 use std::net::TcpStream;
 use std::path::PathBuf;
 
@@ -161,6 +161,15 @@ impl NodeRegistry {
     /// Whether anybody listens there.
     pub fn listens(&self) -> bool {
         TcpStream::connect(&self.host_port).is_ok()
+    }
+
+    /// A blob that it was given.
+    #[track_caller]
+    pub fn blob(&self, digest: &str) -> File {
+        let hex = digest.trim_start_matches("sha256:");
+        let blobs = self.storage().join("docker/registry/v2/blobs/sha256");
+        let file = blobs.join(&hex[..2]).join(hex).join("data");
+        File::open(&file).unwrap_or_else(|why| panic!("{digest}: {why}"))
     }
 
     /// Where it keeps all that it was given: to look for what must not be there.

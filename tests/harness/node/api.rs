@@ -1,0 +1,292 @@
+//! Requests to the API server from this process: what is asked again and again costs no program to start.
+//!
+//! In: what kubectl calls things (`pod`, `jobs`, `machineosbuild`). Out: the API's objects, as JSON. `kubectl proxy` stands
+//! between, which brings the credentials; it may run before the API server does and while that is away.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::super::child::{Daemon, lasting};
+use super::wait::wait;
+
+/// How long the API server may be away.
+const AWAY: Duration = Duration::from_secs(120);
+/// How long it may take over an answer.
+const ANSWER: Duration = Duration::from_secs(60);
+/// All kinds of a group in one answer, with the words for them.
+const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// The way to an API server.
+#[derive(Debug)]
+pub struct Api {
+    address: String,
+    kinds: Mutex<Vec<Kind>>,
+    _proxy: Daemon,
+}
+
+/// What a watch tells.
+#[derive(Debug)]
+pub enum Event {
+    /// All that there is.
+    List(Vec<Value>),
+    /// An object is new, or has changed.
+    Is(Value),
+    Deleted(Value),
+}
+
+#[derive(Debug, Clone)]
+struct Kind {
+    /// Plural, singular, and short.
+    names: Vec<String>,
+    group: String,
+    /// `/api/v1` or `/apis/GROUP/VERSION`.
+    prefix: String,
+    plural: String,
+    is_namespaced: bool,
+}
+
+impl Api {
+    /// With the credentials of a kubeconfig.
+    #[track_caller]
+    pub fn start(kubectl: &Path, kubeconfig: &Path) -> Self {
+        let mut command = lasting(kubectl);
+        command.arg(format!("--kubeconfig={}", kubeconfig.display())).args(["proxy", "--port=0"]);
+        let serves = |line: &str| line.strip_prefix("Starting to serve on ").map(str::to_owned);
+        let (proxy, address) = Daemon::start(command, serves);
+        Self { address, kinds: Mutex::default(), _proxy: proxy }
+    }
+
+    /// `HOST:PORT`, for plain HTTP.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Whether the API server is ready to answer.
+    pub fn is_ready(&self) -> bool {
+        request(&self.address, "GET", "/readyz", None).is_ok_and(|(code, _)| code == 200)
+    }
+
+    /// A request: code and object. It is sent again while the API server is away, and while it gets ready for a new kind.
+    #[track_caller]
+    pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> (u16, Value) {
+        let end = Instant::now() + AWAY;
+        loop {
+            match request(&self.address, method, target, body) {
+                Ok((429 | 502 | 503, _)) if Instant::now() < end => {
+                    thread::sleep(Duration::from_secs(1));
+                }
+                Ok(answer) => return answer,
+                Err(why) => panic!("{method} {target}: {why}"),
+            }
+        }
+    }
+
+    /// An object, if it is there.
+    #[track_caller]
+    pub fn find(&self, namespace: Option<&str>, kind: &str, name: &str) -> Option<Value> {
+        let target = format!("{}/{name}", self.known(namespace, kind));
+        match self.ask("GET", &target, None) {
+            (200, object) => Some(object),
+            (404, _) => None,
+            (code, answer) => panic!("{target}: {code} {answer:#}"),
+        }
+    }
+
+    /// All objects of these kinds (`pods,jobs`) that have this label.
+    #[track_caller]
+    pub fn list(&self, namespace: Option<&str>, kinds: &str, label: &str) -> Vec<Value> {
+        let of = |kind| {
+            let target = format!("{}?labelSelector={label}", self.known(namespace, kind));
+            let (code, mut list) = self.ask("GET", &target, None);
+            assert_eq!(code, 200, "{target}: {list:#}");
+            let (version, of) = (list["apiVersion"].clone(), list["kind"].to_string());
+            let kind = of.trim_matches('"').trim_end_matches("List");
+            let Value::Array(mut items) = list["items"].take() else {
+                panic!("{target}: no list: {list:#}");
+            };
+            // A list says it once, for all.
+            for item in &mut items {
+                item["apiVersion"] = version.clone();
+                item["kind"] = json!(kind);
+            }
+            items
+        };
+        kinds.split(',').flat_map(of).collect()
+    }
+
+    /// What a container has written so far, if it has begun.
+    pub fn log(&self, namespace: &str, pod: &str, container: &str) -> Option<String> {
+        let pod = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
+        match self.ask("GET", &format!("{pod}/log?container={container}"), None) {
+            (200, Value::String(log)) => Some(log),
+            _ => None,
+        }
+    }
+
+    /// A list of what a target selects (`/api/v1/pods?`), then each change, until one gives a value; none when the watch or
+    /// the time has ended.
+    pub fn watch<T>(
+        &self,
+        target: &str,
+        end: Instant,
+        mut on_event: impl FnMut(Event) -> Option<T>,
+    ) -> Option<T> {
+        let (_, mut list) = request(&self.address, "GET", target, None).ok()?;
+        let Value::Array(items) = list.get_mut("items")?.take() else {
+            return None;
+        };
+        if let Some(value) = on_event(Event::List(items)) {
+            return Some(value);
+        }
+        let since = list["metadata"]["resourceVersion"].as_str()?;
+        let target = format!("{target}&watch=true&resourceVersion={since}");
+        let mut changes = BufReader::new(send(&self.address, "GET", &target, None).ok()?);
+        skip_head(&mut changes)?;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            changes.get_ref().set_read_timeout(Some(left.max(Duration::from_millis(1)))).ok()?;
+            let mut line = String::new();
+            // Neither half a line nor the end of the time is a change.
+            changes.read_line(&mut line).ok()?;
+            let mut change: Value = serde_json::from_str(&line).ok()?;
+            let object = change.get_mut("object")?.take();
+            let event = match change["type"].as_str()? {
+                "ADDED" | "MODIFIED" => Event::Is(object),
+                "DELETED" => Event::Deleted(object),
+                _ => return None,
+            };
+            if let Some(value) = on_event(event) {
+                return Some(value);
+            }
+        }
+    }
+
+    /// What selects one object. None if the API server doesn't know the kind.
+    pub fn target_of(&self, namespace: Option<&str>, kind: &str, name: &str) -> Option<String> {
+        let collection = self.collection(namespace, kind)?;
+        Some(format!("{collection}?fieldSelector=metadata.name%3D{name}"))
+    }
+
+    /// Where objects of a kind are, which may be new to the API server.
+    #[track_caller]
+    fn known(&self, namespace: Option<&str>, kind: &str) -> String {
+        wait(&format!("the kind {kind}"), ANSWER, || self.collection(namespace, kind))
+    }
+
+    /// The same. None if the API server doesn't know the kind.
+    fn collection(&self, namespace: Option<&str>, kind: &str) -> Option<String> {
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = kinds.iter().find(|one| one.is(kind)).cloned();
+        if found.is_none() {
+            *kinds = self.discover()?;
+            found = kinds.iter().find(|one| one.is(kind)).cloned();
+        }
+        let Kind { prefix, plural, is_namespaced, .. } = found?;
+        Some(match namespace.filter(|_| is_namespaced) {
+            Some(namespace) => format!("{prefix}/namespaces/{namespace}/{plural}"),
+            None => format!("{prefix}/{plural}"),
+        })
+    }
+
+    fn discover(&self) -> Option<Vec<Kind>> {
+        let mut kinds = Vec::new();
+        for root in ["/api", "/apis"] {
+            let (_, groups) = request_for(&self.address, root, DISCOVERY).ok()?;
+            for group in groups["items"].as_array()? {
+                let name = group["metadata"]["name"].as_str().unwrap_or_default();
+                let version = &group["versions"][0];
+                let at = [root, name, version["version"].as_str()?];
+                let at: Vec<_> = at.into_iter().filter(|part| !part.is_empty()).collect();
+                let resources = version["resources"].as_array()?.iter();
+                kinds.extend(resources.filter_map(|one| Kind::read(one, name, &at.join("/"))));
+            }
+        }
+        Some(kinds)
+    }
+}
+
+impl Kind {
+    fn read(resource: &Value, group: &str, prefix: &str) -> Option<Self> {
+        let plural = resource["resource"].as_str()?.to_owned();
+        let mut names = vec![plural.clone(), resource["singularResource"].as_str()?.to_owned()];
+        let short = resource["shortNames"].as_array().into_iter().flatten();
+        names.extend(short.filter_map(Value::as_str).map(str::to_owned));
+        Some(Self {
+            names,
+            group: group.to_owned(),
+            prefix: prefix.to_owned(),
+            plural,
+            is_namespaced: resource["scope"] == "Namespaced",
+        })
+    }
+
+    /// `pods`, or with the group `events.events.k8s.io`.
+    fn is(&self, word: &str) -> bool {
+        let (name, group) = word.split_once('.').unzip();
+        let is_group = group.is_none_or(|group| group == self.group);
+        is_group && self.names.iter().any(|one| one == name.unwrap_or(word))
+    }
+}
+
+/// One request to a `kubectl proxy`: code and object. What is no object says why all the same.
+pub fn request(
+    address: &str,
+    method: &str,
+    target: &str,
+    body: Option<&Value>,
+) -> io::Result<(u16, Value)> {
+    answer(send(address, method, target, body)?)
+}
+
+fn request_for(address: &str, target: &str, accept: &str) -> io::Result<(u16, Value)> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    write!(stream, "GET {target} HTTP/1.0\r\nhost: {address}\r\naccept: {accept}\r\n\r\n")?;
+    answer(stream)
+}
+
+/// Without chunks, so HTTP/1.0.
+fn send(address: &str, method: &str, target: &str, body: Option<&Value>) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    let content = match method {
+        "PATCH" => "application/merge-patch+json",
+        _ => "application/json",
+    };
+    let body = body.map(Value::to_string).unwrap_or_default();
+    write!(
+        stream,
+        "{method} {target} HTTP/1.0\r\nhost: {address}\r\ncontent-type: {content}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    Ok(stream)
+}
+
+fn answer(mut stream: TcpStream) -> io::Result<(u16, Value)> {
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let text = String::from_utf8_lossy(&answer);
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
+    let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let code = code.ok_or_else(|| io::Error::other(format!("no answer: {head:?}")))?;
+    let answer = serde_json::from_str(body).unwrap_or_else(|_| json!(body));
+    Ok((code, answer))
+}
+
+/// None if the answer is not a good one.
+fn skip_head(from: &mut impl BufRead) -> Option<()> {
+    let mut line = String::new();
+    from.read_line(&mut line).ok()?;
+    let is_good = line.split(' ').nth(1) == Some("200");
+    while !line.trim_end().is_empty() {
+        line.clear();
+        from.read_line(&mut line).ok()?;
+    }
+    is_good.then_some(())
+}
