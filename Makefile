@@ -9,6 +9,9 @@ NO_PATHS := --remap-path-prefix=$(CARGO_FILES)=cargo --remap-path-prefix=$(CURDI
 IMAGE ?= mosb.local/mosb:dev
 MINIMUM_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
+# Half of the time they wait for a pod, a time limit or a back-off. The harness has as many nodes of each kind.
+CLUSTER_TESTS ?= 3
+
 .PHONY: help
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -39,7 +42,15 @@ image: packages ## what clusters run, named by IMAGE=registry/repository:tag, as
 .PHONY: test
 test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer); where CI is set it names only what failed
 	cargo build --quiet --bin mosb
-	cargo test --no-fail-fast $(if $(CI),--quiet)
+	cargo test --quiet --no-run
+	@run() { \
+		begun=$$(date +%s); \
+		tests/in-memory cargo test --no-fail-fast $(if $(CI),--quiet) "$$@" || failed=1; \
+		times="$$times$$(($$(date +%s) - begun)) s: $$1 $$2\n"; \
+	}; \
+	run --lib --bins; run --doc; run --test cli; run --test registry; run --test oracle; \
+	run --test cluster -- --test-threads=$(CLUSTER_TESTS); \
+	printf "$$times"; test -z "$$failed"
 
 .PHONY: quick
 quick: ## what needs neither root nor Go, in minutes: unit tests, the command line, a registry (Debian's docker-registry)
