@@ -125,11 +125,11 @@ mirrors:
             ),
             ("only.example/os", By::Digest, vec!["mirror.example/os"]),
         ] {
-            let places = conf.pull_places(&image.parse().unwrap(), by).unwrap();
+            let places = conf.pull_sources(&image.parse().unwrap(), by).unwrap();
             let places: Vec<_> = places.iter().map(|place| place.repo.to_string()).collect();
             assert_eq!(places, want, "{image}");
         }
-        let error = conf.pull_places(&"only.example/os".parse().unwrap(), By::Tag);
+        let error = conf.pull_sources(&"only.example/os".parse().unwrap(), By::Tag);
         assert!(error.is_err(), "a source that is never asked, and no mirror for tags");
         assert_eq!(registries_conf(&ClusterSettings::default()), None);
     }
@@ -162,7 +162,7 @@ mirrors:
             ("quay.io/acme/secret/os", vec![("mirror.example/acme/secret/os", true)]),
         ] {
             let repo = image.parse().unwrap();
-            let places = conf.pull_places(&repo, By::Digest);
+            let places = conf.pull_sources(&repo, By::Digest);
             let places = places.unwrap_or_default();
             let places: Vec<_> = places.iter().map(|p| (p.repo.to_string(), p.insecure)).collect();
             let want: Vec<_> = want.iter().map(|(repo, tls)| ((*repo).to_owned(), *tls)).collect();

@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mosb_image::{Digest, ImageRef, PinnedRef, Platform, RepoRef};
 
 use super::certs::CertDirs;
+use super::confirmed::Confirmed;
 use super::endpoint::{Endpoint, Settings};
 use super::error::Error;
 use super::keyring::{CredentialSources, Keyring};
 use super::layout::ImageFolder;
-use super::layout_write::LayoutWriter;
-use super::location::{Place, Source, Target};
-use super::push::{self, Begun, Confirmed, Push, PushPlan, Pushed};
-use super::registries_conf::{By, PullPlace, RegistriesConf};
+use super::location::Source;
+use super::registries_conf::{By, PullSource, RegistriesConf};
 use super::remote::Remote;
 use super::request::{Timeouts, TransferStats};
 use super::resolve::{self, Configs, Resolved};
@@ -25,26 +24,22 @@ use super::token::Scopes;
 use crate::http::{Proxies, ProxyVariables, RetryPolicy};
 use mosb_types::Finding;
 
-/// How to make a client. Nothing in this crate reads the environment: the command line does, and passes it in here.
+/// How to make a client. Nothing in this crate reads the environment: the command line reads it and
+/// passes it in here.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where logins are looked for.
     pub credentials: CredentialSources,
-    /// Where certificates are looked for.
     pub certs: CertDirs,
     /// `--tls-verify`.
     pub tls_verify: bool,
-    /// The proxy variables.
     pub proxy: ProxyVariables,
     /// `registries.conf`, and whether it must exist (it was named by the user).
     pub registries_conf: Option<(PathBuf, bool)>,
     /// `policy.json`, and whether the user or the cluster named it.
     pub signature_policy: Option<(PathBuf, bool)>,
-    /// How long things may take.
     pub timeouts: Timeouts,
-    /// How often and how long we try.
     pub retry: RetryPolicy,
-    /// Blobs and manifests on their way at once.
+    /// Concurrent transfers of blobs and manifests.
     pub parallel: usize,
 }
 
@@ -74,7 +69,7 @@ pub struct Client {
 /// Host, whether it is insecure, whether it is a mirror.
 type EndpointKey = (String, bool, bool);
 
-/// There is always another place to ask than a mirror, so that one is given less time.
+/// A mirror is never the only repository to ask, so it gets fewer tries.
 const MIRROR_TRIES: u32 = 2;
 
 #[derive(Debug)]
@@ -133,8 +128,8 @@ impl Client {
         &self.stats
     }
 
-    fn remote(&self, place: PullPlace, shown: &RepoRef) -> Result<Remote, Error> {
-        let PullPlace { repo, insecure, mirror } = place;
+    fn remote(&self, source: PullSource, shown: &RepoRef) -> Result<Remote, Error> {
+        let PullSource { repo, insecure, mirror } = source;
         let key = (repo.host().to_owned(), insecure, mirror);
         let settings = &self.shared.settings;
         let mut policy = settings.policy;
@@ -155,7 +150,7 @@ impl Client {
         Ok(Remote { endpoint, repo, shown: shown.clone(), stats: Arc::clone(&self.stats) })
     }
 
-    /// What the policy asks for an image and nobody checks.
+    /// A signature that the policy requires for an image, and that is not checked.
     pub fn unchecked_signature(&self, source: &Source) -> Option<Finding> {
         match (source, &self.shared.policy) {
             (Source::Registry(image), Some(policy)) => policy.unchecked(&image.to_string()),
@@ -163,23 +158,25 @@ impl Client {
         }
     }
 
-    /// Each with whether it is a mirror.
+    /// How many transfers may run concurrently.
+    pub(super) fn parallel(&self) -> usize {
+        self.shared.parallel
+    }
+
+    /// The repositories to pull from, in order, each with whether it is a mirror.
     pub(super) fn pulling(&self, image: &ImageRef) -> Result<Vec<(Remote, bool)>, Error> {
         if let Some(policy) = &self.shared.policy {
             // By the name that is written, wherever it is pulled from.
             policy.check_pull(&image.to_string())?;
         }
-        let by = match image.digest() {
-            Some(_) => By::Digest,
-            None => By::Tag,
-        };
+        let by = if image.digest().is_some() { By::Digest } else { By::Tag };
         let repo = image.repo();
-        let places = self.shared.conf.pull_places(repo, by)?.into_iter();
-        let remote = |place: PullPlace| {
-            let mirror = place.mirror;
-            Ok((self.remote(place, repo)?, mirror))
+        let sources = self.shared.conf.pull_sources(repo, by)?.into_iter();
+        let remote = |source: PullSource| {
+            let mirror = source.mirror;
+            Ok((self.remote(source, repo)?, mirror))
         };
-        places.map(remote).collect()
+        sources.map(remote).collect()
     }
 
     pub(super) fn pushing(&self, repo: &RepoRef) -> Result<Remote, Error> {
@@ -187,12 +184,11 @@ impl Client {
             policy.check_push(&repo.to_string())?;
         }
         let insecure = self.shared.conf.push_insecure(repo)?;
-        let place = PullPlace { repo: repo.clone(), insecure, mirror: false };
-        self.remote(place, repo)
+        self.remote(PullSource { repo: repo.clone(), insecure, mirror: false }, repo)
     }
 
-    /// Finds the one image that is meant, with its config. Without `platform`, an index must hold one image only; an
-    /// image for another platform than asked for is an error.
+    /// Finds the one image that is meant, with its config. Without `platform`, an index must hold
+    /// one image only; an image for another platform than asked for is an error.
     pub async fn resolve(
         &self,
         source: &Source,
@@ -200,8 +196,8 @@ impl Client {
     ) -> Result<Resolved, Error> {
         let store = match source {
             Source::Registry(image) => {
-                let places = self.pulling(image)?.into_iter();
-                Store::remotes(places.map(|(remote, _)| remote).collect())
+                let remotes = self.pulling(image)?.into_iter();
+                Store::remotes(remotes.map(|(remote, _)| remote).collect())
             }
             Source::Layout { dir, .. } => Store::folder(ImageFolder::layout(dir)?),
             Source::Dir(dir) => Store::folder(ImageFolder::dir(dir)?),
@@ -209,23 +205,26 @@ impl Client {
         resolve::resolve(source, store, platform, &self.shared.configs).await
     }
 
-    /// The digest that a tag or digest names in the registry itself (not a mirror) now; `None` where there is nothing.
+    /// The digest that a tag or digest names now in the registry itself, not a mirror; `None` if it
+    /// names nothing.
     pub async fn digest_of(&self, image: &ImageRef) -> Result<Option<Digest>, Error> {
         let remote = self.pushing(image.repo())?;
         let scopes = Scopes::pull(&remote.repository());
         remote.digest_of(&image.manifest_reference(), &scopes).await
     }
 
-    /// Asks the registry itself whether it has this very image; none if it says, in the words of its protocol, that it has none.
+    /// Asks the registry itself whether it has this very image; `None` if it answers, in the words
+    /// of its protocol, that it has none.
     ///
     /// # Errors
-    /// It is not known: the registry refuses to answer, does not answer, or answers for something else.
+    /// It is unknown: the registry refuses to answer, doesn't answer, or answers for something
+    /// else.
     pub async fn confirm(&self, image: &PinnedRef) -> Result<Option<Confirmed<PinnedRef>>, Error> {
         let remote = self.pushing(image.repo())?;
         let wanted = image.digest();
         match remote.find_manifest(&wanted.to_string()).await? {
             None => Ok(None),
-            Some(found) if found == wanted => Ok(Some(Confirmed::answered_for(image))),
+            Some(found) if found == wanted => Ok(Some(Confirmed::new(image.clone()))),
             Some(found) => Err(Error::DigestMismatch {
                 image: image.to_string(),
                 what: "the manifest",
@@ -233,53 +232,5 @@ impl Client {
                 found,
             }),
         }
-    }
-
-    /// Begins to push an image that is still being made: asks what its tags name, and, if that is nothing yet, begins so
-    /// many uploads for the blobs that are surely new. Those that are not needed then are cancelled.
-    ///
-    /// # Errors
-    /// Whatever the target answers.
-    pub async fn begin_push(
-        &self,
-        target: &Target,
-        tags: &[String],
-        uploads: usize,
-    ) -> Result<Push, Error> {
-        let begun = match target.place() {
-            Place::Registry(repo) => {
-                let (remote, parallel) = (self.pushing(repo)?, self.shared.parallel);
-                Some(push::begin(&remote, tags, uploads, parallel).await?)
-            }
-            Place::Layout(_) => None,
-        };
-        Ok(Push { client: self.clone(), target: target.clone(), begun })
-    }
-
-    /// Pushes an image; when this is done, the registry has answered for the digest under every tag, or the layout holds
-    /// all of it. Whatever is there already is neither sent nor put again.
-    pub async fn push(&self, target: &Target, plan: &PushPlan) -> Result<Pushed, Error> {
-        self.push_begun(target, plan, None).await
-    }
-
-    pub(super) async fn push_begun(
-        &self,
-        target: &Target,
-        plan: &PushPlan,
-        begun: Option<Begun>,
-    ) -> Result<Pushed, Error> {
-        let digest = Digest::of(&plan.manifest);
-        let moved = match target.place() {
-            Place::Registry(repo) => {
-                let (remote, parallel) = (self.pushing(repo)?, self.shared.parallel);
-                push::to_remote(&remote, plan, begun, parallel).await?
-            }
-            Place::Layout(dir) => {
-                let layout = LayoutWriter::open(dir).await?;
-                push::to_layout(&layout, plan, self.shared.parallel).await?
-            }
-        };
-        let tags = plan.tags.clone();
-        Ok(push::pushed(target.place().clone(), digest, tags, moved))
     }
 }

@@ -37,7 +37,7 @@ pub struct DockerConfig {
 
 /// What a file says about a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found<'a> {
+pub enum CredentialEntry<'a> {
     /// A login.
     Login(&'a Login),
     /// The helper `docker-credential-<name>` is to be asked.
@@ -134,22 +134,22 @@ impl DockerConfig {
     }
 
     /// What is written about a repository of a registry: the helper of the host, the most specific login, the store.
-    pub fn find(&self, host: &str, repository: &str) -> Option<Found<'_>> {
+    pub fn find(&self, host: &str, repository: &str) -> Option<CredentialEntry<'_>> {
         let host = normal_host(host);
         if let Some(helper) = self.helpers.get(host).filter(|name| !name.is_empty()) {
-            return Some(Found::Helper(helper));
+            return Some(CredentialEntry::Helper(helper));
         }
         let mut key = format!("{host}/{repository}");
         loop {
             if let Some(login) = self.logins.get(&key) {
-                return Some(Found::Login(login));
+                return Some(CredentialEntry::Login(login));
             }
             match key.rfind('/') {
                 Some(slash) => key.truncate(slash),
                 None => break,
             }
         }
-        self.store.as_deref().map(Found::Helper)
+        self.store.as_deref().map(CredentialEntry::Helper)
     }
 }
 
@@ -284,20 +284,20 @@ mod tests {
         ] {
             assert_eq!(
                 config.find(host, repository),
-                want.as_ref().map(Found::Login),
+                want.as_ref().map(CredentialEntry::Login),
                 "{host}/{repository}"
             );
         }
-        assert_eq!(config.find("gcr.io", "a/b"), Some(Found::Helper("gcloud")));
+        assert_eq!(config.find("gcr.io", "a/b"), Some(CredentialEntry::Helper("gcloud")));
     }
 
     #[test]
     fn both_formats_and_nothing_are_read() {
         let old = DockerConfig::parse(br#"{"quay.io": {"auth": "YTpi", "email": "x"}}"#).unwrap();
-        assert_eq!(old.find("quay.io", "x"), Some(Found::Login(&password("a", "b"))));
+        assert_eq!(old.find("quay.io", "x"), Some(CredentialEntry::Login(&password("a", "b"))));
         let store =
             DockerConfig::parse(br#"{"auths": {"quay.io": {}}, "credsStore": "pass"}"#).unwrap();
-        assert_eq!(store.find("quay.io", "x"), Some(Found::Helper("pass")));
+        assert_eq!(store.find("quay.io", "x"), Some(CredentialEntry::Helper("pass")));
         for nothing in ["", " \n", "{}", r#"{"auths": null}"#, r#"{"detachKeys": "ctrl-x"}"#] {
             let config = DockerConfig::parse(nothing.as_bytes()).unwrap();
             assert_eq!(config.find("quay.io", "x"), None, "{nothing:?}");

@@ -1,4 +1,4 @@
-//! One registry: how it is reached, and requests to it that log in when asked.
+//! One registry: how it is reached, and requests to it that log in if the registry asks for it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use crate::http::{
     Proxies, RetryDecision, RetryPolicy, decide_retry, is_loopback, jitter, same_origin,
 };
 
-/// How a registry is spoken to.
+/// How a registry is connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trust {
     /// TLS, its certificate checked.
@@ -54,8 +54,8 @@ pub(super) struct Endpoint {
     base: OnceCell<Url>,
 }
 
-/// How often a request is sent again because of a 401: once to log in, once because a token was just gone.
-const LOGINS: u32 = 2;
+/// How often a request is repeated after a 401: to log in, and because a token has just expired.
+const MAX_LOGINS: u32 = 2;
 
 impl Endpoint {
     pub fn new(
@@ -68,10 +68,12 @@ impl Endpoint {
         let loopback = Url::parse(&format!("http://{host}/"))
             .is_ok_and(|url| url.host().is_some_and(|host| is_loopback(&host)));
         let insecure = insecure || !settings.tls_verify;
-        let trust = match (insecure, loopback && certificates.is_none()) {
-            (true, _) => Trust::Insecure,
-            (false, true) => Trust::Plain,
-            (false, false) => Trust::Verified,
+        let trust = if insecure {
+            Trust::Insecure
+        } else if loopback && certificates.is_none() {
+            Trust::Plain
+        } else {
+            Trust::Verified
         };
         let mut certificates = certificates.unwrap_or_default();
         let everywhere = settings.certs.read_everywhere()?;
@@ -93,7 +95,6 @@ impl Endpoint {
         })
     }
 
-    /// As a reader knows it.
     pub fn host(&self) -> &str {
         &self.transport.host
     }
@@ -106,7 +107,7 @@ impl Endpoint {
         &self.transport.timeouts
     }
 
-    /// `https://host/` or `http://host/`; where that isn't certain, it is tried once.
+    /// `https://host/` or `http://host/`; if that isn't certain, it is tried once.
     async fn base(&self) -> Result<&Url, Error> {
         self.base
             .get_or_try_init(|| async {
@@ -158,17 +159,15 @@ impl Endpoint {
         }
     }
 
-    /// Whether it answers at all; being asked to log in is an answer.
+    /// Whether the registry answers at all; a request to log in is an answer.
     pub async fn ping(&self) -> Result<(), Error> {
         let root = self.base().await?;
         let ping = root.join("v2/").expect("a relative path joins");
         let answer = self.transport.send(&Request::new(Method::GET, ping), None).await?;
-        match answer.status {
-            400 if self.trust == Trust::Plain && self.speaks_tls().await => {
-                Err(Error::TlsOnLoopback { host: self.host().to_owned() })
-            }
-            _ => Ok(()),
+        if answer.status == 400 && self.wants_tls().await {
+            return Err(Error::TlsOnLoopback { host: self.host().to_owned() });
         }
+        Ok(())
     }
 
     /// The URL of something in a repository.
@@ -177,63 +176,63 @@ impl Endpoint {
         Ok(self.base().await?.join(&path).expect("names and digests are valid in a path"))
     }
 
-    /// Sends a request, logs in if asked to, and tries again what may pass.
+    /// Sends a request, logs in if the registry asks for it, and retries transient errors.
     pub async fn send(
         &self,
         call: &Request,
         scopes: &Scopes,
         repository: &str,
     ) -> Result<Response, Error> {
-        self.logging_in(call, scopes, repository, true).await
+        self.send_with_login(call, scopes, repository, true).await
     }
 
-    /// The same, but sent only once: for requests whose second sending means something else.
+    /// The same without retries: for requests that mean something else when they are repeated.
     pub async fn send_once(
         &self,
         call: &Request,
         scopes: &Scopes,
         repository: &str,
     ) -> Result<Response, Error> {
-        self.logging_in(call, scopes, repository, false).await
+        self.send_with_login(call, scopes, repository, false).await
     }
 
-    async fn logging_in(
+    async fn send_with_login(
         &self,
         call: &Request,
         scopes: &Scopes,
         repository: &str,
-        again: bool,
+        retry: bool,
     ) -> Result<Response, Error> {
         let base = self.base().await?;
         let home = same_origin(&call.url, base);
-        let call = match home {
-            true => Cow::Borrowed(call),
-            // An upload may go elsewhere, and credentials don't go with it.
-            false => Cow::Owned(Request { by_server: true, ..call.clone() }),
+        let call = if home {
+            Cow::Borrowed(call)
+        } else {
+            // An upload may go to another server, without the credentials.
+            Cow::Owned(Request { by_server: true, ..call.clone() })
         };
         let mut logins = 0;
         let mut refused = None;
         loop {
-            let ticket = match home {
-                true => self.auth.ticket(&self.transport, scopes, repository).await?,
-                false => None,
+            let ticket = if home {
+                self.auth.ticket(&self.transport, scopes, repository).await?
+            } else {
+                None
             };
             let header = ticket.as_ref().map(|t| &t.header);
             if let Some(refused) = refused.filter(|_| header.is_none()) {
-                // Asked to log in, and there is nothing to log in with.
+                // The registry asks for a login, and there are no credentials.
                 return Ok(refused);
             }
-            let answer = match again {
-                true => self.transport.send(&call, header).await?,
-                false => self
-                    .transport
-                    .once(&call, header)
-                    .await
-                    .map_err(|broken| no_response(broken, self.host(), 1))?,
+            let answer = if retry {
+                self.transport.send(&call, header).await?
+            } else {
+                let sent = self.transport.once(&call, header).await;
+                sent.map_err(|broken| no_response(broken, self.host(), 1))?
             };
-            if answer.status == 401 && same_origin(&answer.url, base) && logins < LOGINS {
+            if answer.status == 401 && same_origin(&answer.url, base) && logins < MAX_LOGINS {
                 logins += 1;
-                if self.learns(&answer, scopes, ticket.as_ref()).await? {
+                if self.read_challenge(&answer, scopes, ticket.as_ref()).await? {
                     refused = Some(answer);
                     continue;
                 }
@@ -242,9 +241,9 @@ impl Endpoint {
         }
     }
 
-    /// Whether a 401 of the registry itself taught how to log in. One that doesn't say how is followed by the question that must be answered
-    /// so (OCI distribution spec, determining support).
-    async fn learns(
+    /// Whether a 401 of the registry itself said how to log in. If not, `/v2/` is asked, which must
+    /// answer so (OCI distribution spec, determining support).
+    async fn read_challenge(
         &self,
         answer: &Response,
         scopes: &Scopes,
@@ -256,12 +255,12 @@ impl Endpoint {
         }
         let ping = Request::new(Method::GET, base.join("v2/").expect("a relative path joins"));
         let answer = self.transport.send(&ping, None).await?;
-        // A redirect may have led elsewhere, and nobody else says where the registry's credentials go.
+        // After a redirect, another server must not decide where the credentials go.
         let own = answer.status == 401 && same_origin(&answer.url, base);
         Ok(own && self.auth.challenged(&answer.headers, scopes, None, base))
     }
 
-    /// Sends a stream, once. A 401 is learned from and is then an answer like others.
+    /// Sends a stream, once. The challenge of a 401 is remembered, and the 401 returned.
     pub async fn stream(
         &self,
         call: &Request,
@@ -273,9 +272,10 @@ impl Endpoint {
         let source = StreamError::Source;
         let base = self.base().await.map_err(source)?;
         let home = same_origin(&call.url, base);
-        let ticket = match home {
-            true => self.auth.ticket(&self.transport, scopes, repository).await.map_err(source)?,
-            false => None,
+        let ticket = if home {
+            self.auth.ticket(&self.transport, scopes, repository).await.map_err(source)?
+        } else {
+            None
         };
         let header = ticket.as_ref().map(|t| &t.header);
         let call = Request { by_server: !home, ..call.clone() };
@@ -286,8 +286,8 @@ impl Endpoint {
         Ok(answer)
     }
 
-    /// An answer that is no success, as an error.
-    pub async fn refused(
+    /// The error for a response that is no success.
+    pub async fn response_error(
         &self,
         answer: &Response,
         image: &str,
@@ -299,7 +299,7 @@ impl Endpoint {
             status @ (401 | 403) => Error::Denied {
                 image,
                 status,
-                with: self.asked_with(answer, repository).await,
+                with: self.credentials_origin(answer, repository).await,
                 message: answer.message(),
             },
             404 => Error::NotFound { image, message: answer.message() },
@@ -310,10 +310,7 @@ impl Endpoint {
                 tries: 1,
                 message: answer.message(),
             },
-            // So servers answer plain HTTP where they want TLS.
-            400 if self.trust == Trust::Plain && self.speaks_tls().await => {
-                Error::TlsOnLoopback { host: self.host().to_owned() }
-            }
+            400 if self.wants_tls().await => Error::TlsOnLoopback { host: self.host().to_owned() },
             status => Error::Unexpected {
                 image,
                 host: self.host().to_owned(),
@@ -324,8 +321,8 @@ impl Endpoint {
         }
     }
 
-    /// Where the credentials of a refused request came from; none went to another server than the registry.
-    async fn asked_with(&self, answer: &Response, repository: &str) -> String {
+    /// The origin of a refused request's credentials; other servers than the registry get none.
+    async fn credentials_origin(&self, answer: &Response, repository: &str) -> String {
         match self.base().await {
             Ok(base) if !same_origin(&answer.url, base) => format!(
                 "without credentials, at {}, to which the registry led",
@@ -335,7 +332,11 @@ impl Endpoint {
         }
     }
 
-    async fn speaks_tls(&self) -> bool {
+    /// Whether a 400 came because plain HTTP was sent to a registry with TLS.
+    async fn wants_tls(&self) -> bool {
+        if self.trust != Trust::Plain {
+            return false;
+        }
         let Ok(root) = self.root("https") else {
             return false;
         };

@@ -1,5 +1,6 @@
-//! What can go wrong between us and a place that holds images: one sentence each.
+//! Errors of registries, layouts and the files that configure access to them.
 
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use mosb_image::{Digest, DigestError, Platform, PlatformError, ReferenceError, layer};
@@ -8,7 +9,11 @@ use mosb_types::{Diagnostic, ErrorClass};
 use super::error_body::RegistryMessage;
 use crate::http::BadProxy;
 
-/// Object, cause, remedy. `image` is a reference as the user wrote it, or a repository with a digest.
+/// Why an image can't be read or written.
+///
+/// `image` is a reference as the user wrote it, or a repository with a digest. `tries` counts
+/// requests, `message` is what the registry answered, and a `cause` at the end of a message
+/// includes the remedy.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,7 +27,6 @@ pub enum Error {
         status: u16,
         /// Where the credentials came from; never their content.
         with: String,
-        /// The registry's own code and message.
         message: RegistryMessage,
     },
     /// 404.
@@ -30,32 +34,17 @@ pub enum Error {
         "{image}: not found{message}; check the name, the tag, and that the credentials may see it"
     )]
     #[diagnostic(code = "not-found", class = InvalidInput)]
-    NotFound {
-        image: String,
-        /// The registry's own code and message.
-        message: RegistryMessage,
-    },
+    NotFound { image: String, message: RegistryMessage },
     /// 429 until we gave up.
     #[error(
         "{host}: too many requests, also after {tries} tries; wait, or log in for a higher limit"
     )]
     #[diagnostic(code = "too-many-requests", class = Transient)]
-    TooManyRequests {
-        host: String,
-        /// How often it was asked.
-        tries: u32,
-    },
+    TooManyRequests { host: String, tries: u32 },
     /// 5xx until we gave up.
     #[error("{host}: the server answered {status}{message} to {tries} tries; try again later")]
     #[diagnostic(code = "registry-error", class = Transient)]
-    Server {
-        host: String,
-        status: u16,
-        /// How often it was asked.
-        tries: u32,
-        /// The registry's own code and message.
-        message: RegistryMessage,
-    },
+    Server { host: String, status: u16, tries: u32, message: RegistryMessage },
     /// An answer that the protocol doesn't have here.
     #[error(
         "{image}: {host} answered {status}{message} to {doing}; the registry does not take this"
@@ -66,7 +55,6 @@ pub enum Error {
         host: String,
         doing: &'static str,
         status: u16,
-        /// The registry's own code and message.
         message: RegistryMessage,
     },
     /// An answer whose content can't be used.
@@ -74,42 +62,23 @@ pub enum Error {
         "{image}: {host} answered {doing} with {what}; the registry, or something between, is broken"
     )]
     #[diagnostic(code = "bad-answer", class = Transient)]
-    BadAnswer {
-        image: String,
-        host: String,
-        doing: &'static str,
-        /// What is wrong with it.
-        what: String,
-    },
+    BadAnswer { image: String, host: String, doing: &'static str, what: String },
     /// No connection, or it was cut each time.
     #[error("{host}: not reachable: {cause}; check the name, the network and the proxy variables")]
     #[diagnostic(code = "unreachable", class = Transient)]
-    Unreachable {
-        host: String,
-        /// The error of the system.
-        cause: String,
-    },
+    Unreachable { host: String, cause: String },
     /// No answer in time.
     #[error(
         "{host}: no answer in time ({tries} tries); check the network and the proxy variables, or try again later"
     )]
     #[diagnostic(code = "timed-out", class = Transient)]
-    TimedOut {
-        host: String,
-        /// How often it was asked.
-        tries: u32,
-    },
+    TimedOut { host: String, tries: u32 },
     /// Answers or uploads that hardly move.
     #[error(
         "{host}: too slow: {cause} ({tries} tries); check the registry and the network, or try again later"
     )]
     #[diagnostic(code = "too-slow", class = Transient)]
-    TooSlow {
-        host: String,
-        cause: String,
-        /// How often it was asked.
-        tries: u32,
-    },
+    TooSlow { host: String, cause: String, tries: u32 },
     /// The TLS handshake failed.
     #[error(
         "{host}: no trusted TLS connection: {cause}; put its CA in --cert-dir, or use --tls-verify=false for a registry you trust"
@@ -141,13 +110,7 @@ pub enum Error {
         "{image}: {what} should be {want}, but its bytes are {found}; the registry or folder is damaged or lies"
     )]
     #[diagnostic(code = "digest-mismatch", class = InvalidInput)]
-    DigestMismatch {
-        image: String,
-        what: &'static str,
-        want: Digest,
-        /// What the bytes hash to.
-        found: Digest,
-    },
+    DigestMismatch { image: String, what: &'static str, want: Digest, found: Digest },
     /// Fewer or more bytes than the descriptor says.
     #[error(
         "{image}: blob {digest} should have {want} bytes, but has {found}; the registry or folder is damaged or lies"
@@ -202,20 +165,11 @@ pub enum Error {
     /// An OCI layout or `dir:` folder that can't be read or written.
     #[error("{}: {cause}", dir.display())]
     #[diagnostic(code = "bad-layout", class = InvalidInput)]
-    Layout {
-        dir: PathBuf,
-        /// What is wrong, and what to do.
-        cause: String,
-    },
+    Layout { dir: PathBuf, cause: String },
     /// The folder's file system rejected it.
     #[error("{}: {doing}; {}", path.display(), remedy(source))]
     #[diagnostic(code = "file-error", class = file_error_class(source))]
-    Io {
-        path: PathBuf,
-        doing: &'static str,
-        /// The error of the system.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, doing: &'static str, source: io::Error },
     /// A layout with several images, and neither tag nor digest.
     #[error("oci:{}: several images ({}); write oci:{}:TAG or oci:{}@DIGEST", dir.display(), list(has), dir.display(), dir.display())]
     #[diagnostic(code = "layout-ambiguous", class = InvalidInput)]
@@ -235,11 +189,7 @@ pub enum Error {
     /// A location whose folder or tag can't be used.
     #[error("{text:?}: {cause}")]
     #[diagnostic(code = "bad-reference", class = InvalidInput)]
-    Location {
-        text: String,
-        /// What is wrong, and what is wanted.
-        cause: &'static str,
-    },
+    Location { text: String, cause: &'static str },
     /// The digest of a location.
     #[error("{text:?}: {source}")]
     #[diagnostic(code = "bad-reference", class = InvalidInput)]
@@ -249,27 +199,15 @@ pub enum Error {
         "{image}: its registry has TLS and names {realm} as its token server, which has none and is not asked; correct the registry's settings"
     )]
     #[diagnostic(code = "unsafe-token-server", class = Rejected)]
-    TokenServer {
-        /// What a token is needed for.
-        image: String,
-        realm: String,
-    },
+    TokenServer { image: String, realm: String },
     /// A file with credentials, or a helper, that can't be used. Never holds a credential.
     #[error("{origin}: {cause}")]
     #[diagnostic(code = "bad-credentials", class = InvalidInput)]
-    Credentials {
-        origin: String,
-        /// What is wrong, and what to do.
-        cause: String,
-    },
+    Credentials { origin: String, cause: String },
     /// registries.conf.
     #[error("{}: {cause}", file.display())]
     #[diagnostic(code = "bad-registries-conf", class = InvalidInput)]
-    RegistriesConf {
-        file: PathBuf,
-        /// What is wrong, and what to do.
-        cause: String,
-    },
+    RegistriesConf { file: PathBuf, cause: String },
     /// A layer of a base that was read.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -277,11 +215,7 @@ pub enum Error {
     /// A `policy.json` that can't be used.
     #[error("{}: {cause}", file.display())]
     #[diagnostic(code = "bad-signature-policy", class = InvalidInput)]
-    SignaturePolicy {
-        file: PathBuf,
-        /// What is wrong, and what to do.
-        cause: String,
-    },
+    SignaturePolicy { file: PathBuf, cause: String },
     /// `reject`, or a registry that is not among the allowed ones.
     #[error(
         "{image}: rejected by {scope:?} of the policy {}; allow it there, or use another image", file.display()
@@ -289,13 +223,12 @@ pub enum Error {
     #[diagnostic(code = "rejected", class = InvalidInput)]
     Rejected { image: String, scope: String, file: PathBuf },
     /// `blocked = true`.
-    #[error("{image}: blocked by {:?} in registries.conf", prefix)]
+    #[error("{image}: blocked by {prefix:?} in registries.conf")]
     #[diagnostic(code = "blocked", class = InvalidInput)]
     Blocked { image: String, prefix: String },
 }
 
-fn file_error_class(error: &std::io::Error) -> ErrorClass {
-    use std::io::ErrorKind;
+fn file_error_class(error: &io::Error) -> ErrorClass {
     match error.kind() {
         ErrorKind::NotFound
         | ErrorKind::NotADirectory
@@ -307,8 +240,7 @@ fn file_error_class(error: &std::io::Error) -> ErrorClass {
 }
 
 /// What to do about an error of the system.
-fn remedy(error: &std::io::Error) -> &'static str {
-    use std::io::ErrorKind;
+fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
             "check the name"
@@ -327,45 +259,4 @@ fn list(items: &[String]) -> String {
         text.push_str(&format!(" and {} more", items.len() - SHOWN));
     }
     if text.is_empty() { "none".to_owned() } else { text }
-}
-
-impl Error {
-    /// Whether the registry answered, and refused. Asked before a push, that says nothing of what is there: many registries
-    /// refuse to answer for a repository that the first push creates (docs/registries.md).
-    pub(super) fn is_refusal(&self) -> bool {
-        match self {
-            Self::Denied { .. } => true,
-            Self::Unexpected { status, .. } => (400..500).contains(status),
-            _ => false,
-        }
-    }
-
-    /// Adds the refused check before a push to its refusal.
-    #[must_use]
-    pub(super) fn after_check(self, check: &Self) -> Self {
-        let (about, asked, answered) = match check {
-            Self::Denied { image, status, message, .. }
-            | Self::Unexpected { image, status, message, .. } => (image, *status, message),
-            _ => return self,
-        };
-        match self {
-            Self::Denied { image, status, with, message } => Self::Denied {
-                image,
-                status,
-                with,
-                message: message.after_check(about, asked, answered),
-            },
-            Self::NotFound { image, message } => {
-                Self::NotFound { image, message: message.after_check(about, asked, answered) }
-            }
-            Self::Unexpected { image, host, doing, status, message } => Self::Unexpected {
-                image,
-                host,
-                doing,
-                status,
-                message: message.after_check(about, asked, answered),
-            },
-            other => other,
-        }
-    }
 }

@@ -63,15 +63,12 @@ impl RegistryMessage {
     }
 
     /// Appends the response to an earlier check.
-    #[must_use]
-    pub(super) fn after_check(mut self, image: &str, status: u16, message: &Self) -> Self {
+    pub(super) fn add_check(&mut self, image: &str, status: u16, answer: &Self) {
         if !self.words.is_empty() {
             self.words.push_str("; ");
         }
-        let before =
-            format!("asked before whether {image} is there, it answered {status}{message}");
-        self.words.push_str(&before);
-        self
+        let check = format!("asked before whether {image} is there, it answered {status}{answer}");
+        self.words.push_str(&check);
     }
 
     /// Whether one of the errors has this code.
@@ -150,7 +147,7 @@ mod tests {
     fn the_message_precedes_the_response_to_a_check() {
         let check = RegistryMessage::from_body(br#"{"errors":[{"code":"UNAUTHORIZED"}]}"#);
         let denied = RegistryMessage::from_body(br#"{"errors":[{"code":"DENIED"}]}"#);
-        for (message, want) in [
+        for (mut message, want) in [
             (
                 denied,
                 ": DENIED; asked before whether q.io/a:v1 is there, it answered 401: UNAUTHORIZED",
@@ -160,7 +157,8 @@ mod tests {
                 ": asked before whether q.io/a:v1 is there, it answered 401: UNAUTHORIZED",
             ),
         ] {
-            assert_eq!(message.after_check("q.io/a:v1", 401, &check).to_string(), want);
+            message.add_check("q.io/a:v1", 401, &check);
+            assert_eq!(message.to_string(), want);
         }
     }
 }

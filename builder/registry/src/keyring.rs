@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::credentials::{DockerConfig, Found, Login, normal_host};
+use super::credentials::{CredentialEntry, DockerConfig, Login, normal_host};
 use super::error::Error;
 use crate::http::Secret;
 
@@ -95,15 +95,15 @@ const MOST: u64 = 4 << 20;
 /// A helper may ask its user, who isn't there.
 const HELPER_TIME: Duration = Duration::from_secs(30);
 
-/// What was found, by host and repository; a helper is run once.
-type Asked = HashMap<(String, String), Option<Arc<Credential>>>;
+/// Credentials by host and repository, so that a helper is run once.
+type CredentialCache = HashMap<(String, String), Option<Arc<Credential>>>;
 
 /// The logins, read once.
 #[derive(Debug)]
 pub(super) struct Keyring {
     /// Where they are from, for messages, and what they say.
     configs: Vec<(String, DockerConfig)>,
-    asked: Mutex<Asked>,
+    cache: Mutex<CredentialCache>,
 }
 
 impl Keyring {
@@ -130,7 +130,7 @@ impl Keyring {
             };
             configs.push(parse(path.display().to_string(), &text)?);
         }
-        Ok(Self { configs, asked: Mutex::default() })
+        Ok(Self { configs, cache: Mutex::default() })
     }
 
     /// The login for a repository of a registry, if any file or helper has one.
@@ -147,10 +147,10 @@ impl Keyring {
         for (origin, config) in &self.configs {
             let found = match config.find(host, repository) {
                 None => None,
-                Some(Found::Login(login)) => {
+                Some(CredentialEntry::Login(login)) => {
                     Some(Credential { login: login.clone(), origin: origin.clone() })
                 }
-                Some(Found::Helper(name)) => {
+                Some(CredentialEntry::Helper(name)) => {
                     let program = format!("docker-credential-{name}");
                     ask_helper(&program, host).await?.map(|login| Credential {
                         login,
@@ -167,8 +167,8 @@ impl Keyring {
         Ok(credential)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Asked> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CredentialCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,24 +1,27 @@
 //! Reads and writes images in registries, OCI layout directories and `dir:` directories. This crate
 //! does not interpret the content of layers.
 //!
-//! In comes what a user wrote ([`Source`], [`Target`]) and the bytes of an image; out go a [`Resolved`] image with
-//! its [`Store`] of blobs, and a [`Pushed`] one. The invariant: bytes that come in are those of their digest or an
-//! error, and a [`Confirmed`] digest was answered for by the registry after the push.
+//! In comes what a user wrote ([`Source`], [`Target`]) and the bytes of an image; out go a
+//! [`Resolved`] image with its [`Store`] of blobs, and a [`Pushed`] one. The invariant: bytes that
+//! come in are those of their digest or an error, and a [`Confirmed`] digest was answered for by
+//! the registry after the push.
 //!
-//! HTTP is our own thin layer on reqwest and not oci-client, whose 0.18 hides a token server's 429 and 5xx behind
-//! unauthenticated requests, keeps neither status nor `Retry-After` in its errors, does not renew a token on a 401,
-//! asks for no scope on the source of a mount, and has no client certificates, resumed uploads or CAs for one host.
+//! HTTP is our own thin layer on reqwest and not oci-client, whose 0.18 hides a token server's 429
+//! and 5xx behind unauthenticated requests, keeps neither status nor `Retry-After` in its errors,
+//! does not renew a token on a 401, asks for no scope on the source of a mount, and has no client
+//! certificates, resumed uploads or CAs for one host.
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `client` | `Client`: options, connections, `resolve`, `push` |
+//! | `client` | `Client`: options, connections, `resolve`, `confirm` |
 //! | `location`, `registries_conf`, `signature_policy` | what is meant by a name, where it really is, and whether it may be read |
 //! | `transport`, `request`, `error_body`, `certs` | HTTP requests with retries, on top of `http` |
 //! | `auth`, `token`, `challenge`, `keyring`, `credentials` | logging in |
-//! | `endpoint`, `remote`, `upload`, `probe` | a registry, a repository read, written, tried out |
+//! | `endpoint`, `remote`, `upload`, `probe` | a registry; reading, writing and checking a repository |
 //! | `folder`, `atomic`, `layout`, `layout_write` | directories, hostile ones too |
 //! | `base_tree`, `blobs`, `cache`, `tree_image` | the tree of a base: from a cache on disk, from an image, from the layers |
-//! | `manifest`, `select_platform`, `resolve`, `store`, `verify`, `push`, `refused_check` | an image in, an image out |
+//! | `manifest`, `select_platform`, `resolve`, `store`, `verify` | reading an image |
+//! | `push`, `push_plan`, `push_remote`, `refused_check`, `confirmed` | writing an image |
 
 mod atomic;
 mod auth;
@@ -28,6 +31,7 @@ pub mod cache;
 pub mod certs;
 pub mod challenge;
 mod client;
+mod confirmed;
 pub mod credentials;
 mod endpoint;
 mod error;
@@ -41,6 +45,8 @@ mod location;
 pub mod manifest;
 mod probe;
 mod push;
+mod push_plan;
+mod push_remote;
 mod refused_check;
 pub mod registries_conf;
 mod remote;
@@ -59,13 +65,15 @@ pub use crate::http::{LeastSpeed, ProxyVariables, RetryPolicy, Secret};
 pub use blobs::{BlobStream, Blobs};
 pub use certs::CertDirs;
 pub use client::{Client, Options};
+pub use confirmed::Confirmed;
 pub use error::Error;
 pub use error_body::RegistryMessage;
 pub use keyring::{CredentialSources, Logins};
-pub use location::{Place, Source, Target};
+pub use location::{Destination, Source, Target};
 pub use manifest::BlobRef;
-pub use probe::{OpenUpload, PullFrom};
-pub use push::{BlobFrom, BlobToPush, Confirmed, Push, PushPlan, Pushed};
+pub use probe::{OpenUpload, PullRepository};
+pub use push::{Push, Pushed};
+pub use push_plan::{BlobFrom, BlobToPush, PushPlan};
 pub use request::{Timeouts, TransferStats};
 pub use resolve::Resolved;
 pub use signature_policy::read_policy;

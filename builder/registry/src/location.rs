@@ -1,5 +1,5 @@
-//! What stands for an image on the command line: `host/repo[:tag][@digest]`, `oci:DIR[:TAG][@digest]`, `dir:DIR`;
-//! and where a build goes: `host/repo` or `oci:DIR`.
+//! Parses what the command line takes as an image, `host/repo[:tag][@digest]`,
+//! `oci:DIR[:TAG][@digest]` or `dir:DIR`, and as the target of a build, `host/repo` or `oci:DIR`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -32,13 +32,13 @@ pub enum Source {
 /// Where a build goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    place: Place,
+    destination: Destination,
     ignored_tag: Option<String>,
 }
 
 /// The two kinds of [`Target`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Destination {
     /// A repository of a registry.
     Registry(RepoRef),
     /// An OCI layout directory, made if it isn't there.
@@ -119,16 +119,15 @@ impl fmt::Display for Source {
 }
 
 impl Target {
-    /// Where it is.
-    pub fn place(&self) -> &Place {
-        &self.place
+    pub fn destination(&self) -> &Destination {
+        &self.destination
     }
 
     /// The repository, where it is one.
     pub fn repo(&self) -> Option<&RepoRef> {
-        match &self.place {
-            Place::Registry(repo) => Some(repo),
-            Place::Layout(_) => None,
+        match &self.destination {
+            Destination::Registry(repo) => Some(repo),
+            Destination::Layout(_) => None,
         }
     }
 
@@ -149,17 +148,17 @@ impl Target {
 
 impl From<RepoRef> for Target {
     fn from(repo: RepoRef) -> Self {
-        Self { place: Place::Registry(repo), ignored_tag: None }
+        Self { destination: Destination::Registry(repo), ignored_tag: None }
     }
 }
 
 impl FromStr for Target {
     type Err = Error;
     fn from_str(s: &str) -> Result<Self, Self::Err> {
-        let (place, tag, digest) = match s.strip_prefix("oci:") {
+        let (destination, tag, digest) = match s.strip_prefix("oci:") {
             Some(rest) => {
                 let (dir, tag, digest) = layout(s, rest)?;
-                (Place::Layout(dir), tag, digest)
+                (Destination::Layout(dir), tag, digest)
             }
             None if s.starts_with("dir:") => {
                 return Err(Error::Location {
@@ -171,7 +170,7 @@ impl FromStr for Target {
                 let image = s.strip_prefix("docker://").unwrap_or(s);
                 let image: ImageRef = image.parse().map_err(Error::Target)?;
                 let tag = image.tag().map(str::to_owned);
-                (Place::Registry(image.repo().clone()), tag, image.digest())
+                (Destination::Registry(image.repo().clone()), tag, image.digest())
             }
         };
         if digest.is_some() {
@@ -180,17 +179,17 @@ impl FromStr for Target {
                 cause: "a target can't have a digest: it is what the build finds out; write host/repo or oci:DIR",
             });
         }
-        Ok(Self { place, ignored_tag: tag })
+        Ok(Self { destination, ignored_tag: tag })
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.place.fmt(f)
+        self.destination.fmt(f)
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Registry(repo) => repo.fmt(f),

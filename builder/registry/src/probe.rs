@@ -1,5 +1,5 @@
-//! A registry tried out before it is relied on: whether it answers, whether an image can really be read, whether one may
-//! push. Nothing is left behind.
+//! Checks a registry before it is used: whether it answers, whether an image can be read, whether
+//! pushing is permitted. Leaves nothing in the registry.
 
 use std::time::Duration;
 
@@ -18,21 +18,20 @@ use super::resolve::{self, Configs, Resolved};
 use super::store::Store;
 use super::token::Scopes;
 
-/// How much of a layer is read to see that it can be.
-const BEGINNING: u64 = 64 << 10;
-/// Layers that are asked for at once.
-const PARALLEL: usize = 8;
-/// How long a registry may take to cancel an upload.
-const CANCEL: Duration = Duration::from_secs(5);
+/// Bytes of a layer that are read to see that it can be.
+const LAYER_SAMPLE: u64 = 64 << 10;
+/// Concurrent checks of layers.
+const PARALLEL_CHECKS: usize = 8;
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One of the places that an image may be pulled from: its own repository or a mirror.
+/// A repository that an image may be pulled from: its own or a mirror.
 #[derive(Debug, Clone)]
-pub struct PullFrom {
+pub struct PullRepository {
     remote: Remote,
     mirror: bool,
 }
 
-/// An upload that was begun to see whether one may.
+/// An upload that was started to see whether pushing is permitted.
 #[derive(Debug)]
 #[must_use = "it stays in the registry until it is cancelled"]
 pub struct OpenUpload {
@@ -41,43 +40,43 @@ pub struct OpenUpload {
 }
 
 impl Client {
-    /// The places that an image may be pulled from, in the order in which they are asked: mirrors, then its own.
+    /// The repositories that an image may be pulled from, in the order in which they are asked:
+    /// mirrors, then its own.
     ///
     /// # Errors
     /// registries.conf blocks it, or a certificate for it can't be used.
-    pub fn places(&self, image: &ImageRef) -> Result<Vec<PullFrom>, Error> {
+    pub fn pull_repositories(&self, image: &ImageRef) -> Result<Vec<PullRepository>, Error> {
         let remotes = self.pulling(image)?.into_iter();
-        let place = |(remote, mirror)| PullFrom { remote, mirror };
-        Ok(remotes.map(place).collect())
+        Ok(remotes.map(|(remote, mirror)| PullRepository { remote, mirror }).collect())
     }
 
-    /// Begins an upload: whether one may push there. It is to be cancelled.
+    /// Starts an upload, which shows whether pushing is permitted. Cancel it.
     ///
     /// # Errors
-    /// One may not, or the registry doesn't tell.
+    /// It isn't permitted, or the registry doesn't answer.
     pub async fn open_upload(&self, repo: &RepoRef) -> Result<OpenUpload, Error> {
         let remote = self.pushing(repo)?;
         remote.endpoint.ping().await?;
-        let session = remote.begin().await?;
+        let session = remote.start_upload().await?;
         Ok(OpenUpload { remote, session })
     }
 }
 
 impl OpenUpload {
-    /// Cancels it; false where the registry did not, and so drops it by itself some time later.
+    /// Returns whether the registry cancelled it. If not, the registry drops it some time later.
     pub async fn cancel(self) -> bool {
-        let cancelled = tokio::time::timeout(CANCEL, self.remote.cancel(&self.session)).await;
+        let cancelled =
+            tokio::time::timeout(CANCEL_TIMEOUT, self.remote.cancel_upload(&self.session)).await;
         cancelled.unwrap_or_default()
     }
 }
 
-impl PullFrom {
-    /// The repository, where it really is.
+impl PullRepository {
+    /// The repository after `registries.conf`.
     pub fn repo(&self) -> &RepoRef {
         &self.remote.repo
     }
 
-    /// Whether it is a mirror.
     pub fn is_mirror(&self) -> bool {
         self.mirror
     }
@@ -90,7 +89,7 @@ impl PullFrom {
         self.remote.endpoint.ping().await
     }
 
-    /// The image as this place has it, its config read.
+    /// The image as this repository has it, with its config.
     ///
     /// # Errors
     /// As [`Client::resolve`].
@@ -104,39 +103,40 @@ impl PullFrom {
         resolve::resolve(&source, store, platform, &unread).await
     }
 
-    /// The blobs that this place doesn't have. One whose check is refused counts as there: reading shows more.
+    /// The blobs that this repository doesn't have. A blob whose check is refused counts as
+    /// existing: reading it shows more.
     ///
     /// # Errors
-    /// The registry doesn't tell.
+    /// The registry doesn't answer.
     pub async fn missing(&self, blobs: &[BlobRef]) -> Result<Vec<Digest>, Error> {
         let scopes = Scopes::pull(&self.remote.repository());
-        let ask = |blob: &BlobRef| {
+        let check = |blob: &BlobRef| {
             let (remote, scopes, digest) = (self.remote.clone(), scopes.clone(), blob.digest);
             async move {
                 match remote.has_blob(&digest, &scopes).await {
-                    Ok(there) => Ok((!there).then_some(digest)),
+                    Ok(exists) => Ok((!exists).then_some(digest)),
                     Err(Error::Denied { .. } | Error::Unexpected { .. }) => Ok(None),
                     Err(error) => Err(error),
                 }
             }
         };
-        let asked: Vec<_> = blobs.iter().map(ask).collect();
-        let asked = futures_util::stream::iter(asked).buffered(PARALLEL);
-        let answers: Vec<Option<Digest>> = asked.try_collect().await?;
+        let checks: Vec<_> = blobs.iter().map(check).collect();
+        let checks = futures_util::stream::iter(checks).buffered(PARALLEL_CHECKS);
+        let answers: Vec<Option<Digest>> = checks.try_collect().await?;
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// Reads the beginning of a blob; how many bytes came.
+    /// Reads the beginning of a blob and returns how many bytes were received.
     ///
     /// # Errors
     /// It isn't there, may not be read, or ends early.
     pub async fn read_beginning(&self, blob: &BlobRef) -> Result<u64, Error> {
         let store = Store::remotes(vec![self.remote.clone()]);
-        let mut bytes = store.open(&blob.digest, 0..blob.size.min(BEGINNING)).await?;
-        let mut came = 0;
+        let mut bytes = store.open(&blob.digest, 0..blob.size.min(LAYER_SAMPLE)).await?;
+        let mut received = 0;
         while let Some(chunk) = bytes.next().await.transpose()? {
-            came += chunk.len() as u64;
+            received += chunk.len() as u64;
         }
-        Ok(came)
+        Ok(received)
     }
 }

@@ -39,3 +39,28 @@ impl RefusedCheck {
         }
     }
 }
+
+impl Error {
+    /// Whether the registry answered, and refused.
+    pub(super) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Denied { .. } => true,
+            Self::Unexpected { status, .. } => (400..500).contains(status),
+            _ => false,
+        }
+    }
+
+    /// Adds the refused check before a push to its refusal.
+    #[must_use]
+    fn after_check(mut self, check: &Self) -> Self {
+        if let Self::Denied { image, status, message: answer, .. }
+        | Self::Unexpected { image, status, message: answer, .. } = check
+            && let Self::Denied { message, .. }
+            | Self::NotFound { message, .. }
+            | Self::Unexpected { message, .. } = &mut self
+        {
+            message.add_check(image, *status, answer);
+        }
+        self
+    }
+}

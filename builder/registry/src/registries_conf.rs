@@ -62,10 +62,9 @@ struct RawConf {
     version_1: Option<toml::Value>,
 }
 
-/// A place to pull a repository from.
+/// A repository to pull from: the named one or a mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PullPlace {
-    /// The repository there.
+pub struct PullSource {
     pub repo: RepoRef,
     /// Whether its certificate is not checked and plain HTTP is fine.
     pub insecure: bool,
@@ -150,21 +149,22 @@ impl RegistriesConf {
             .max_by_key(|(r, _)| r.prefix.len())
     }
 
-    /// Where to pull from, in order: the mirrors, then the location itself. What is blocked is the location, as for buildah.
-    pub fn pull_places(&self, repo: &RepoRef, by: By) -> Result<Vec<PullPlace>, Error> {
+    /// Where to pull from, in order: the mirrors, then the location itself. Only the location can be
+    /// blocked, as in buildah.
+    pub fn pull_sources(&self, repo: &RepoRef, by: By) -> Result<Vec<PullSource>, Error> {
         let name = full_name(repo);
         let Some((registry, covered)) = self.entry(&name) else {
-            return Ok(vec![PullPlace { repo: repo.clone(), insecure: false, mirror: false }]);
+            return Ok(vec![PullSource { repo: repo.clone(), insecure: false, mirror: false }]);
         };
-        let at = |location: &str, insecure, mirror| -> Result<PullPlace, Error> {
+        let at = |location: &str, insecure, mirror| -> Result<PullSource, Error> {
             let moved = if location.is_empty() {
                 name.clone()
             } else {
                 format!("{}{}", location.trim_end_matches('/'), &name[covered..])
             };
-            Ok(PullPlace { repo: moved.parse()?, insecure, mirror })
+            Ok(PullSource { repo: moved.parse()?, insecure, mirror })
         };
-        let mut places = Vec::new();
+        let mut sources = Vec::new();
         for mirror in &registry.mirrors {
             let serves = match (registry.mirror_by_digest_only, mirror.pull_from_mirror, by) {
                 (true, _, by) | (false, Which::DigestOnly, by) => by == By::Digest,
@@ -172,17 +172,15 @@ impl RegistriesConf {
                 (false, Which::All, _) => true,
             };
             if serves {
-                places.push(at(&mirror.location, mirror.insecure, true)?);
+                sources.push(at(&mirror.location, mirror.insecure, true)?);
             }
         }
-        match registry.blocked {
-            true if places.is_empty() => Err(blocked(repo, registry)),
-            true => Ok(places),
-            false => {
-                places.push(at(&registry.location, registry.insecure, false)?);
-                Ok(places)
-            }
+        if !registry.blocked {
+            sources.push(at(&registry.location, registry.insecure, false)?);
+        } else if sources.is_empty() {
+            return Err(blocked(repo, registry));
         }
+        Ok(sources)
     }
 
     /// Whether a repository that is pushed to is insecure; pushes go to the name itself, never to a mirror.

@@ -70,7 +70,7 @@ impl Remote {
         if !answer.is_success() {
             return Err(self
                 .endpoint
-                .refused(&answer, &image, &repository, "the request for the manifest")
+                .response_error(&answer, &image, &repository, "the request for the manifest")
                 .await);
         }
         if answer.body.len() as u64 > MANIFEST_LIMIT {
@@ -119,7 +119,12 @@ impl Remote {
                 let image = self.named(reference);
                 return Err(self
                     .endpoint
-                    .refused(&answer, &image, &repository, "the request for a manifest's digest")
+                    .response_error(
+                        &answer,
+                        &image,
+                        &repository,
+                        "the request for a manifest's digest",
+                    )
                     .await);
             }
         }
@@ -167,7 +172,7 @@ impl Remote {
                 let image = self.named(&digest.to_string());
                 Err(self
                     .endpoint
-                    .refused(&answer, &image, &repository, "the question for a blob")
+                    .response_error(&answer, &image, &repository, "the question for a blob")
                     .await)
             }
         }
@@ -266,7 +271,7 @@ impl Reader {
             _ => {
                 return Err(remote
                     .endpoint
-                    .refused(&answer, &image, &repository, "the request for a blob")
+                    .response_error(&answer, &image, &repository, "the request for a blob")
                     .await);
             }
         }

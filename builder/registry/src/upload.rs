@@ -1,4 +1,4 @@
-//! A repository of one registry, written: mounts, uploads that go on where they were cut, manifests.
+//! Writes to a repository of a registry: mounts, resumed uploads, manifests.
 
 use std::time::{Duration, Instant};
 
@@ -19,29 +19,27 @@ use super::token::Scopes;
 use super::transport::{StreamError, attempt_outcome, follow_location, retries_exhausted};
 use crate::http::{AttemptOutcome, RetryDecision, decide_retry, jitter};
 
-/// What a registry says to a mount.
+/// How a registry answers a mount.
 #[derive(Debug)]
-pub(super) enum Mounted {
-    /// The blob is here now.
-    Yes,
-    /// It has to be sent; this is where to.
-    Session(Url),
-    /// The registry won't, and says so in an error.
-    No,
+pub(super) enum MountResult {
+    Mounted,
+    /// The blob has to be sent to this upload.
+    UploadStarted(Url),
+    Rejected,
 }
 
-/// What a registry says to a manifest.
+/// How a registry answers a manifest.
 #[derive(Debug)]
-pub(super) enum Put {
+pub(super) enum ManifestPut {
     /// It answered for this digest.
     Confirmed,
-    /// A blob that we took for present isn't; the error to report if it is.
+    /// A blob doesn't exist although we took it for existing. The error is reported if it does.
     BlobUnknown(Error),
 }
 
-/// Where the bytes of a stream come from, from any byte on.
+/// A source of bytes that can be read from any offset.
 pub(super) trait Reopen: Sync {
-    /// The bytes from `start` to the end; verified against the descriptor where `start` is 0.
+    /// The bytes from `start` to the end; verified against the descriptor if `start` is 0.
     fn from(&self, start: u64) -> impl Future<Output = Result<BlobStream<Error>, Error>> + Send;
 }
 
@@ -50,7 +48,7 @@ impl Remote {
         Scopes::push(&self.repository())
     }
 
-    fn session(&self, answer: &Response, doing: &'static str) -> Result<Url, Error> {
+    fn upload_url(&self, answer: &Response, doing: &'static str) -> Result<Url, Error> {
         answer
             .text(LOCATION.as_str())
             .and_then(|location| follow_location(&answer.url, location))
@@ -62,8 +60,8 @@ impl Remote {
             })
     }
 
-    /// Begins an upload; where its bytes go.
-    pub async fn begin(&self) -> Result<Url, Error> {
+    /// Starts an upload. Returns the URL for its bytes.
+    pub async fn start_upload(&self) -> Result<Url, Error> {
         const DOING: &str = "the beginning of an upload";
         let repository = self.repository();
         let call = self.call(Method::POST, "blobs/uploads/").await?;
@@ -71,14 +69,15 @@ impl Remote {
         if answer.status != 202 {
             return Err(self
                 .endpoint
-                .refused(&answer, &self.shown.to_string(), &repository, DOING)
+                .response_error(&answer, &self.shown.to_string(), &repository, DOING)
                 .await);
         }
-        self.session(&answer, DOING)
+        self.upload_url(&answer, DOING)
     }
 
-    /// Ends an upload that is not needed, and says whether it did. If not, the registry does so itself, some time later.
-    pub async fn cancel(&self, session: &Url) -> bool {
+    /// Cancels an upload that is not needed, and returns whether the registry did so. If not, the
+    /// registry drops it some time later.
+    pub async fn cancel_upload(&self, session: &Url) -> bool {
         let call = Request::new(Method::DELETE, session.clone());
         let repository = self.repository();
         for scopes in [self.pushing(), Scopes::delete(&repository)] {
@@ -94,7 +93,7 @@ impl Remote {
     }
 
     /// Asks for a blob of another repository of the same registry.
-    pub async fn mount(&self, digest: &Digest, from: &str) -> Result<Mounted, Error> {
+    pub async fn mount(&self, digest: &Digest, from: &str) -> Result<MountResult, Error> {
         const DOING: &str = "a mount";
         let repository = self.repository();
         let mut call = self.call(Method::POST, "blobs/uploads/").await?;
@@ -105,21 +104,21 @@ impl Remote {
         let scopes = Scopes::mount(from, &repository);
         match self.endpoint.send(&call, &scopes, &repository).await {
             Ok(answer) => match answer.status {
-                201 => Ok(Mounted::Yes),
-                202 => self.session(&answer, DOING).map(Mounted::Session),
-                // Whoever may push here but not pull there is told so in one of many ways; copying decides.
-                400..=499 => Ok(Mounted::No),
+                201 => Ok(MountResult::Mounted),
+                202 => self.upload_url(&answer, DOING).map(MountResult::UploadStarted),
+                // Registries refuse a missing right to pull there in many ways; copying decides.
+                400..=499 => Ok(MountResult::Rejected),
                 _ => Err(self
                     .endpoint
-                    .refused(&answer, &self.shown.to_string(), &repository, DOING)
+                    .response_error(&answer, &self.shown.to_string(), &repository, DOING)
                     .await),
             },
-            Err(error) if error.is_refusal() => Ok(Mounted::No),
+            Err(error) if error.is_refusal() => Ok(MountResult::Rejected),
             Err(e) => Err(e),
         }
     }
 
-    /// The call that completes an upload.
+    /// The request that completes an upload.
     fn complete(&self, session: &Url, digest: &Digest) -> Request {
         let mut url = session.clone();
         url.query_pairs_mut().append_pair("digest", &digest.to_string());
@@ -130,23 +129,22 @@ impl Remote {
         .header(CONTENT_TYPE, "application/octet-stream")
     }
 
-    /// Sends a small blob into an upload that was begun: one request with all of it; if that fails, a part and the end. There
-    /// are registries that take nothing else (docs/registries.md).
+    /// Sends a small blob to a started upload in one request; if that fails, as a part and the end,
+    /// which is all that some registries take (docs/registries.md).
     pub async fn upload(&self, digest: &Digest, bytes: &Bytes, session: Url) -> Result<(), Error> {
         let mut tries = Tries::new(self);
         let mut session = Some(session);
         loop {
             let at = match session.take() {
                 Some(at) => at,
-                None => self.begin().await?,
+                None => self.start_upload().await?,
             };
-            // Not sent twice to one session: what a cut left in it can't be known, a new one is empty.
-            let sent = match tries.made {
-                0 => {
-                    let call = Request { body: bytes.clone(), ..self.complete(&at, digest) };
-                    self.send_once(&call).await
-                }
-                _ => self.upload_part(&at, digest, bytes).await,
+            // Each try uses a new upload, as what a cut left in the old one is unknown.
+            let sent = if tries.made == 0 {
+                let call = Request { body: bytes.clone(), ..self.complete(&at, digest) };
+                self.send_once(&call).await
+            } else {
+                self.upload_part(&at, digest, bytes).await
             };
             if tries.done(sent, digest).await? {
                 return Ok(());
@@ -176,11 +174,11 @@ impl Remote {
         if !answer.is_success() {
             return Ok(answer);
         }
-        let session = self.session(&answer, "a part of an upload")?;
+        let session = self.upload_url(&answer, "a part of an upload")?;
         self.send_once(&self.complete(&session, digest)).await
     }
 
-    /// Sends a large blob, going on where the connection was cut if the registry can.
+    /// Sends a large blob, and continues where the connection was cut if the registry can.
     pub async fn upload_stream(
         &self,
         blob: &BlobRef,
@@ -209,7 +207,7 @@ impl Remote {
             let sent = match sent {
                 // 202 by the protocol; registries have answered 201 and 204 too.
                 Ok(answer) if answer.is_success() => {
-                    let session = self.session(&answer, "a part of an upload")?;
+                    let session = self.upload_url(&answer, "a part of an upload")?;
                     self.send_once(&self.complete(&session, &blob.digest)).await
                 }
                 Ok(answer) => Ok(answer),
@@ -221,23 +219,23 @@ impl Remote {
             if tries.done(sent, &blob.digest).await? {
                 return Ok(());
             }
-            (at, start) = match self.arrived(&at, blob.size).await? {
-                Some(arrived) => {
-                    tracing::debug!(blob = %blob.digest, at = arrived.1, "going on with a cut upload");
-                    arrived
+            (at, start) = match self.received(&at, blob.size).await? {
+                Some(received) => {
+                    tracing::debug!(blob = %blob.digest, at = received.1, "going on with a cut upload");
+                    received
                 }
-                None => (self.begin().await?, 0),
+                None => (self.start_upload().await?, 0),
             };
             tries.reached(start);
         }
     }
 
-    /// How much of an upload arrived, and where to go on; `None` where the registry can't or won't say.
-    async fn arrived(&self, session: &Url, size: u64) -> Result<Option<(Url, u64)>, Error> {
+    /// Where to continue an upload: the URL and the offset. `None` if the registry doesn't answer.
+    async fn received(&self, session: &Url, size: u64) -> Result<Option<(Url, u64)>, Error> {
         let call = Request::new(Method::GET, session.clone());
         let answer = match self.endpoint.send(&call, &self.pushing(), &self.repository()).await {
             Ok(answer) => answer,
-            // Asking is optional: a registry that has no answer gets everything again.
+            // The request is optional: a registry that doesn't know it gets everything again.
             Err(Error::Server { .. } | Error::Unexpected { .. }) => return Ok(None),
             Err(e) => return Err(e),
         };
@@ -247,13 +245,14 @@ impl Remote {
         let last = answer.text(RANGE.as_str()).and_then(|range| {
             range.trim_start_matches("bytes=").strip_prefix("0-")?.parse::<u64>().ok()
         });
-        // `0-0` is said of an empty upload as well as of one byte.
+        // `0-0` means an empty upload as well as one byte.
         let next = last.filter(|last| *last > 0).map_or(0, |last| last + 1);
         if next == 0 || next >= size {
             return Ok(None);
         }
-        let next_session =
-            self.session(&answer, "the question for an upload").unwrap_or_else(|_| session.clone());
+        let next_session = self
+            .upload_url(&answer, "the question for an upload")
+            .unwrap_or_else(|_| session.clone());
         Ok(Some((next_session, next)))
     }
 
@@ -264,7 +263,7 @@ impl Remote {
         media_type: &str,
         bytes: &Bytes,
         digest: &Digest,
-    ) -> Result<Put, Error> {
+    ) -> Result<ManifestPut, Error> {
         const DOING: &str = "the manifest";
         let repository = self.repository();
         let image = self.named(reference);
@@ -273,12 +272,12 @@ impl Remote {
         call.body = bytes.clone();
         let answer = self.endpoint.send(&call, &self.pushing(), &repository).await?;
         if !answer.is_success() {
-            let refused = self.endpoint.refused(&answer, &image, &repository, DOING).await;
+            let refused = self.endpoint.response_error(&answer, &image, &repository, DOING).await;
             let unknown = ["BLOB_UNKNOWN", "MANIFEST_BLOB_UNKNOWN"];
             if matches!(answer.status, 400 | 404)
                 && RegistryMessage::has_code(&answer.body, &unknown)
             {
-                return Ok(Put::BlobUnknown(refused));
+                return Ok(ManifestPut::BlobUnknown(refused));
             }
             return Err(refused);
         }
@@ -287,7 +286,7 @@ impl Remote {
             None => self.digest_of(reference, &self.pushing()).await?,
         };
         match found {
-            Some(found) if found == *digest => Ok(Put::Confirmed),
+            Some(found) if found == *digest => Ok(ManifestPut::Confirmed),
             Some(found) => Err(Error::DigestMismatch {
                 image,
                 what: "the pushed manifest",
@@ -304,15 +303,16 @@ impl Remote {
     }
 }
 
-/// The tries of one blob's upload. Only those count that brought it no further: a long upload may be cut often.
+/// The tries of one blob's upload. Tries that made progress don't count: a long upload may be cut
+/// often.
 struct Tries<'a> {
     remote: &'a Remote,
     made: u32,
-    /// How long those took.
+    /// The duration of the counted tries.
     spent: Duration,
-    /// When this one began.
+    /// The start of the current try.
     began: Instant,
-    /// How much of the blob had arrived when they were counted from the beginning; it is never less.
+    /// The offset at which counting began.
     arrived: u64,
 }
 
@@ -321,7 +321,7 @@ impl<'a> Tries<'a> {
         Self { remote, made: 0, spent: Duration::ZERO, began: Instant::now(), arrived: 0 }
     }
 
-    /// So much of the blob has arrived. A few bytes more after each try would be tried for ever.
+    /// Counts from zero if there was enough progress: a few bytes per try would be tried for ever.
     fn reached(&mut self, arrived: u64) {
         let enough = self.remote.endpoint.timeouts().least_speed.bytes();
         if arrived >= self.arrived.saturating_add(enough) {
@@ -329,7 +329,7 @@ impl<'a> Tries<'a> {
         }
     }
 
-    /// Whether the blob is there; else it may be tried again (after a pause, which was made), or it is an error.
+    /// Whether the blob exists now. If not, this returns after the pause before the next try.
     async fn done(
         &mut self,
         sent: Result<Response, Error>,
@@ -339,9 +339,9 @@ impl<'a> Tries<'a> {
         self.made += 1;
         let outcome = match &sent {
             Ok(answer) if answer.is_success() => return Ok(true),
-            // An upload that the registry no longer knows, or that it has more or less of than we think.
+            // The registry no longer knows the upload, or has another offset.
             Ok(answer) if matches!(answer.status, 400 | 404 | 416) => AttemptOutcome::Cut,
-            // A login that ended while a stream was on its way.
+            // The token expired while the stream was sent.
             Ok(answer) if answer.status == 401 && self.made == 1 => AttemptOutcome::Cut,
             Ok(answer) => attempt_outcome(answer),
             Err(Error::Unreachable { .. } | Error::TimedOut { .. } | Error::TooSlow { .. }) => {
@@ -350,7 +350,7 @@ impl<'a> Tries<'a> {
             Err(_) => AttemptOutcome::Fatal,
         };
         let policy = remote.endpoint.policy();
-        // How long this one was under way is not known to be lost.
+        // The current try is not counted as spent, as it may have made progress.
         match decide_retry(outcome, self.made, self.spent, policy, jitter()) {
             RetryDecision::RetryAfter(pause) => {
                 tokio::time::sleep(pause).await;
@@ -363,7 +363,7 @@ impl<'a> Tries<'a> {
                 let answer = sent?;
                 return Err(remote
                     .endpoint
-                    .refused(&answer, &image, &repository, "an upload")
+                    .response_error(&answer, &image, &repository, "an upload")
                     .await);
             }
             RetryDecision::GiveUp => {
@@ -373,13 +373,13 @@ impl<'a> Tries<'a> {
                     let image = remote.named(&digest.to_string());
                     return Err(remote
                         .endpoint
-                        .refused(&answer, &image, &repository, "an upload")
+                        .response_error(&answer, &image, &repository, "an upload")
                         .await);
                 }
                 return Err(retries_exhausted(remote.endpoint.host(), &answer, self.made));
             }
         }
-        // The answer may have been lost, not the upload.
+        // Perhaps only the response was lost.
         match remote.has_blob(digest, &remote.pushing()).await {
             Err(error) if error.is_refusal() => Ok(false),
             there => there,

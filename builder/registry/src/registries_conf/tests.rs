@@ -74,7 +74,7 @@ fn names_are_pulled_from_where_the_longest_prefix_says() {
         ("old.example/x", By::Digest, vec!["newer.example/x mirror", "old.example/x"]),
     ] {
         let got: Vec<_> = conf
-            .pull_places(&repo.parse().unwrap(), by)
+            .pull_sources(&repo.parse().unwrap(), by)
             .unwrap()
             .into_iter()
             .map(|place| {
@@ -93,7 +93,7 @@ fn pushes_go_to_the_name_and_blocked_names_nowhere() {
     assert!(conf.push_insecure(&"quay.io/acme/os".parse().unwrap()).unwrap());
     assert!(!conf.push_insecure(&"quay.io/other".parse().unwrap()).unwrap());
     let evil: RepoRef = "evil.example/x/y".parse().unwrap();
-    assert!(matches!(conf.pull_places(&evil, By::Tag), Err(Error::Blocked { .. })));
+    assert!(matches!(conf.pull_sources(&evil, By::Tag), Err(Error::Blocked { .. })));
     assert!(matches!(conf.push_insecure(&evil), Err(Error::Blocked { .. })));
 }
 
@@ -123,7 +123,7 @@ fn drop_ins_are_read_in_order_and_replace() {
         .unwrap();
     std::fs::write(drop_ins.join("30.conf.bak"), "rubbish").unwrap();
     let conf = RegistriesConf::read(&file, true).unwrap();
-    let places = conf.pull_places(&"a.io/x".parse().unwrap(), By::Tag).unwrap();
+    let places = conf.pull_sources(&"a.io/x".parse().unwrap(), By::Tag).unwrap();
     assert_eq!(places[0].repo.to_string(), "c.io/x");
     let nothing = dir.path().join("none.conf");
     assert_eq!(RegistriesConf::read(&nothing, false).unwrap(), RegistriesConf::default());
@@ -149,14 +149,14 @@ fn docker_hub_is_one_registry_by_all_its_names() {
     ] {
         let repo: RepoRef = repo.parse().unwrap();
         for (conf, want) in [(&blocked, by_blocked), (&own, by_own)] {
-            assert_eq!(conf.pull_places(&repo, By::Tag).is_err(), want, "{repo}");
+            assert_eq!(conf.pull_sources(&repo, By::Tag).is_err(), want, "{repo}");
             assert_eq!(conf.push_insecure(&repo).is_err(), want, "{repo}");
         }
     }
     let mirrored =
         conf("[[registry]]\nlocation = 'docker.io'\nmirror = [{ location = 'm.example/hub' }]");
     for repo in ["docker.io/busybox", "index.docker.io/library/busybox"] {
-        let places = mirrored.pull_places(&repo.parse().unwrap(), By::Tag).unwrap();
+        let places = mirrored.pull_sources(&repo.parse().unwrap(), By::Tag).unwrap();
         let repos: Vec<_> = places.iter().map(|place| place.repo.to_string()).collect();
         assert_eq!(repos, ["m.example/hub/library/busybox", "docker.io/library/busybox"], "{repo}");
     }

@@ -11,7 +11,7 @@ use super::{ImageToCheck, Remedies, compatibility};
 use mosb_image::{ImageRef, Platform};
 use mosb_plan::plan::Base;
 use mosb_plan::plan::BaseName;
-use mosb_registry::{Client, Error, PullFrom, Resolved, Source};
+use mosb_registry::{Client, Error, PullRepository, Resolved, Source};
 
 /// The cluster's own OS image, read once for all images; or why it can't be.
 pub(super) type Stock = Shared<BoxFuture<'static, Arc<Result<Base, String>>>>;
@@ -86,7 +86,7 @@ pub(super) async fn checks(
             ended(Check::skipped(*kind, why), Duration::ZERO);
         }
     };
-    let places = match wanted.pull.places(&wanted.image) {
+    let places = match wanted.pull.pull_repositories(&wanted.image) {
         Ok(places) => places,
         Err(error) => {
             ended(explain(Kind::Registry, &error, host, remedies), clock.lap());
@@ -168,7 +168,11 @@ impl Clock {
 }
 
 /// Asks a place for the image that is for these machines.
-async fn ask(place: &PullFrom, wanted: &ImageToCheck, stock: &Stock) -> Result<Answer, Error> {
+async fn ask(
+    place: &PullRepository,
+    wanted: &ImageToCheck,
+    stock: &Stock,
+) -> Result<Answer, Error> {
     let image = &wanted.image;
     let resolved = match place.resolve(image, wanted.platform.as_ref()).await {
         // What the cluster's own image is for, its machines are.
@@ -193,7 +197,7 @@ async fn ask(place: &PullFrom, wanted: &ImageToCheck, stock: &Stock) -> Result<A
 }
 
 /// One place answers; what is before it does not.
-fn answers(place: &PullFrom, silent: &[(&PullFrom, Error)]) -> Check {
+fn answers(place: &PullRepository, silent: &[(&PullRepository, Error)]) -> Check {
     let what = match place.is_mirror() {
         true => "mirror ",
         false => "",
@@ -206,9 +210,10 @@ fn answers(place: &PullFrom, silent: &[(&PullFrom, Error)]) -> Check {
 }
 
 /// Each place failed: one sentence. What stands counts before what may pass, as another time it would be the same.
-fn nowhere(kind: Kind, failures: &[(&PullFrom, Error)], remedies: Remedies) -> Check {
-    let explain =
-        |(place, error): &(&PullFrom, Error)| explain(kind, error, place.repo().host(), remedies);
+fn nowhere(kind: Kind, failures: &[(&PullRepository, Error)], remedies: Remedies) -> Check {
+    let explain = |(place, error): &(&PullRepository, Error)| {
+        explain(kind, error, place.repo().host(), remedies)
+    };
     let decisive = failures.iter().find(|(_, error)| is_permanent(error));
     let decisive = decisive.or(failures.last());
     let check = explain(decisive.expect("there is always a place, and none succeeded"));
@@ -225,7 +230,7 @@ fn nowhere(kind: Kind, failures: &[(&PullFrom, Error)], remedies: Remedies) -> C
 }
 
 /// Whether what the manifest names is there, and one layer really comes.
-async fn blobs(place: &PullFrom, image: &Resolved, remedies: Remedies) -> Check {
+async fn blobs(place: &PullRepository, image: &Resolved, remedies: Remedies) -> Check {
     let text = image.pinned_text();
     let layer = image.layers.last();
     let read = async {

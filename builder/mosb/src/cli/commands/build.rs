@@ -16,7 +16,7 @@ use crate::cli::resolve::{Build, Settings};
 use mosb_build::result::millis;
 use mosb_plan::plan::Method;
 use mosb_plan::plan::Reason;
-use mosb_registry::{Place, Pushed};
+use mosb_registry::{Destination, Pushed};
 use mosb_types::Finding;
 
 /// Builds, pushes, and writes the digest file.
@@ -49,10 +49,10 @@ pub async fn build(
     if let Some(file) = &build.digestfile {
         write_digest(file, &digest.to_string())?;
     }
-    let image = match (&built.pushed.image, &built.pushed.place) {
+    let image = match (&built.pushed.image, &built.pushed.destination) {
         (Some(image), _) => image.value().to_string(),
-        (None, Place::Layout(dir)) => format!("oci:{}@{digest}", dir.display()),
-        (None, Place::Registry(repo)) => repo.pinned(digest).to_string(),
+        (None, Destination::Layout(dir)) => format!("oci:{}@{digest}", dir.display()),
+        (None, Destination::Registry(repo)) => repo.pinned(digest).to_string(),
     };
     let mut warnings = plan.warnings.clone();
     warnings.extend(built.warnings);

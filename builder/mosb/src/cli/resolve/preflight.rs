@@ -9,7 +9,7 @@ use crate::cli::args;
 use crate::cli::error::Error;
 use crate::cli::input::Input;
 use mosb_image::{ImageRef, Platform, RepoRef};
-use mosb_registry::{self as registry, Place, Target};
+use mosb_registry::{self as registry, Destination, Target};
 
 /// What to check.
 #[derive(Debug)]
@@ -69,8 +69,8 @@ pub(super) fn preflight(typed: args::Preflight) -> Result<Preflight> {
 }
 
 fn repository(text: &str) -> Result<RepoRef> {
-    match text.parse::<Target>()?.place() {
-        Place::Registry(repo) => Ok(repo.clone()),
-        Place::Layout(_) => super::usage(format!("--push {text}: want host/repository")),
+    match text.parse::<Target>()?.destination() {
+        Destination::Registry(repo) => Ok(repo.clone()),
+        Destination::Layout(_) => super::usage(format!("--push {text}: want host/repository")),
     }
 }

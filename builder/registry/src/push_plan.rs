@@ -1,0 +1,103 @@
+//! What is pushed, and where its bytes come from.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+
+use super::blobs::{BlobStream, Blobs as _};
+use super::error::Error;
+use super::folder::file_stream;
+use super::manifest::BlobRef;
+use super::store::Store;
+use super::upload::Reopen;
+use super::verify::{collect, verified};
+
+/// An image to push.
+#[derive(Debug, Clone)]
+pub struct PushPlan {
+    pub manifest: Bytes,
+    pub media_type: String,
+    /// Config and layers: everything that the manifest names.
+    pub blobs: Vec<BlobToPush>,
+    /// The tags that name it afterwards; without any it is pushed by digest.
+    pub tags: Vec<String>,
+}
+
+impl PushPlan {
+    /// Each blob once, even if the manifest repeats it.
+    pub(super) fn unique_blobs(&self) -> Vec<BlobToPush> {
+        let mut seen = HashSet::new();
+        let mut blobs = self.blobs.clone();
+        blobs.retain(|to_push| seen.insert(to_push.blob.digest));
+        blobs
+    }
+}
+
+/// A blob and where its bytes are.
+#[derive(Debug, Clone)]
+pub struct BlobToPush {
+    /// As the manifest describes it.
+    pub blob: BlobRef,
+    pub from: BlobFrom,
+}
+
+/// Where the bytes of a blob are.
+#[derive(Debug, Clone)]
+pub enum BlobFrom {
+    Bytes(Bytes),
+    /// A file that holds nothing else.
+    File(PathBuf),
+    /// Where the base was resolved: mounted if it is the same registry, skipped if it is the same
+    /// repository.
+    Store(Store),
+}
+
+/// The bytes of a blob, verified if they are read from the beginning.
+pub(super) struct BlobSource {
+    pub to_push: BlobToPush,
+    /// For messages.
+    pub image: String,
+}
+
+impl BlobSource {
+    async fn unverified(&self, start: u64) -> Result<BlobStream<Error>, Error> {
+        let blob = &self.to_push.blob;
+        match &self.to_push.from {
+            BlobFrom::Bytes(bytes) => {
+                let start = usize::try_from(start).unwrap_or(usize::MAX).min(bytes.len());
+                let rest = bytes.slice(start..);
+                Ok(stream::once(async { Ok(rest) }).boxed())
+            }
+            BlobFrom::File(path) => {
+                let file = std::fs::File::open(path).map_err(|source| Error::Io {
+                    path: path.clone(),
+                    doing: "not readable",
+                    source,
+                })?;
+                file_stream(path.clone(), file, start..blob.size)
+            }
+            BlobFrom::Store(store) => store.open(&blob.digest, start..blob.size).await,
+        }
+    }
+
+    /// The whole blob in memory, if it has no more bytes than `limit`.
+    pub async fn bytes(&self, limit: u64) -> Result<Bytes, Error> {
+        match &self.to_push.from {
+            BlobFrom::Bytes(bytes) => Ok(bytes.clone()),
+            BlobFrom::File(_) | BlobFrom::Store(_) => {
+                let bytes = self.unverified(0).await?;
+                collect(&self.image, &self.to_push.blob, "a blob", limit, bytes).await
+            }
+        }
+    }
+}
+
+impl Reopen for BlobSource {
+    async fn from(&self, start: u64) -> Result<BlobStream<Error>, Error> {
+        let bytes = self.unverified(start).await?;
+        // The rest of a blob can't be verified here; its registry verifies it at the end.
+        Ok(if start == 0 { verified(&self.image, &self.to_push.blob, bytes) } else { bytes })
+    }
+}
