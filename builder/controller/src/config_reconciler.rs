@@ -222,11 +222,11 @@ impl Reconciler for ConfigReconciler {
             return None;
         }
         let class = error.class().filter(|class| *class != ErrorClass::Transient)?;
-        let (reason, message) = (error.reason().to_owned(), error.to_string());
+        let (reason, message) = (error.code().to_owned(), error.to_string());
         let problem = Problem { class, reason, message };
         let actions = report_refusal(snapshot, problem.clone(), Timestamp::now());
         if let Err(error) = self.executor.apply_all(&actions, pass).await {
-            tracing::warn!(reason = error.reason(), "{}: {error}", snapshot.name);
+            tracing::warn!(reason = error.code(), "{}: {error}", snapshot.name);
         }
         Some(problem)
     }

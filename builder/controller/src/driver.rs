@@ -221,7 +221,7 @@ impl<R: Reconciler> Driver<R> {
         pass: &mut R::Pass,
         error: &ApplyError,
     ) -> Ended {
-        let (prefix, reason) = (R::LOG_PREFIX, error.reason());
+        let (prefix, reason) = (R::LOG_PREFIX, error.code());
         let requeue = match error.class() {
             None => {
                 tracing::debug!("{prefix}{key}: {error}");

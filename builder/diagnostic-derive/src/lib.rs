@@ -12,10 +12,11 @@
 //! A variant without a code or class doesn't compile. miette's derive is not used, as its codes are
 //! optional and it has no place for a class.
 
+use std::collections::HashMap;
+
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, format_ident, quote};
-use syn::spanned::Spanned as _;
-use syn::{Attribute, Data, DeriveInput, Error, Expr, Field, Fields, Member, Result};
+use syn::{Attribute, Data, DeriveInput, Error, Expr, Field, Fields, Ident, Member, Result};
 
 /// Implements `mosb_types::Diagnostic`; the attributes are described in the crate's documentation.
 #[proc_macro_derive(Diagnostic, attributes(diagnostic))]
@@ -26,22 +27,30 @@ pub fn derive_diagnostic(input: proc_macro::TokenStream) -> proc_macro::TokenStr
 
 fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let name = &input.ident;
-    let defaults = Attributes::parse(&input.attrs)?;
-    let arms = match &input.data {
-        Data::Struct(data) => vec![Arms::new(quote!(Self), name.span(), &data.fields, &defaults)?],
+    let defaults = Declared::parse(&input.attrs)?;
+    let variants = match &input.data {
+        Data::Struct(data) => vec![Variant {
+            path: quote!(Self),
+            span: name.span(),
+            fields: &data.fields,
+            declared: defaults,
+        }],
         Data::Enum(data) => {
-            let arms = data.variants.iter().map(|variant| {
-                let attributes = Attributes::parse(&variant.attrs)?.or(&defaults);
+            let variants = data.variants.iter().map(|variant| {
                 let ident = &variant.ident;
-                Arms::new(quote!(Self::#ident), ident.span(), &variant.fields, &attributes)
+                Ok(Variant {
+                    path: quote!(Self::#ident),
+                    span: ident.span(),
+                    fields: &variant.fields,
+                    declared: Declared::parse(&variant.attrs)?.or(&defaults),
+                })
             });
-            arms.collect::<Result<_>>()?
+            variants.collect::<Result<_>>()?
         }
         Data::Union(_) => return Err(Error::new(name.span(), "a union is no error")),
     };
-    let class = arms.iter().map(|arms| &arms.class);
-    let code = arms.iter().map(|arms| &arms.code);
-    let findings = arms.iter().map(|arms| &arms.findings);
+    let arms = |method| variants.iter().map(|it| it.arm(method)).collect::<Result<Vec<_>>>();
+    let (class, code, findings) = (arms("class")?, arms("code")?, arms("findings")?);
     Ok(quote! {
         #[allow(unused_variables)]
         impl ::mosb_types::Diagnostic for #name {
@@ -61,118 +70,100 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
 }
 
 /// What the attributes of an enum or variant declare.
-#[derive(Default)]
-struct Attributes {
-    code: Option<Expr>,
-    class: Option<Expr>,
-    findings: Option<Expr>,
+struct Declared {
+    /// By method.
+    values: HashMap<String, Expr>,
     transparent: bool,
 }
 
-impl Attributes {
+impl Declared {
     fn parse(attributes: &[Attribute]) -> Result<Self> {
-        let mut parsed = Self::default();
+        let mut declared = Self { values: HashMap::new(), transparent: false };
         for attribute in attributes.iter().filter(|it| it.path().is_ident("diagnostic")) {
             attribute.parse_nested_meta(|meta| {
-                if meta.path.is_ident("transparent") {
-                    parsed.transparent = true;
-                    return Ok(());
+                let word = meta.path.require_ident()?.to_string();
+                match word.as_str() {
+                    "transparent" => declared.transparent = true,
+                    "class" | "code" | "findings" => {
+                        declared.values.insert(word, meta.value()?.parse()?);
+                    }
+                    _ => return Err(meta.error("want code, class, findings or transparent")),
                 }
-                let field = if meta.path.is_ident("code") {
-                    &mut parsed.code
-                } else if meta.path.is_ident("class") {
-                    &mut parsed.class
-                } else if meta.path.is_ident("findings") {
-                    &mut parsed.findings
-                } else {
-                    return Err(meta.error("want code, class, findings or transparent"));
-                };
-                *field = Some(meta.value()?.parse()?);
                 Ok(())
             })?;
         }
-        Ok(parsed)
+        Ok(declared)
     }
 
     /// Takes what is not declared from the enum, unless it comes from the source.
     fn or(mut self, defaults: &Self) -> Self {
         if !self.transparent {
-            self.code = self.code.or_else(|| defaults.code.clone());
-            self.class = self.class.or_else(|| defaults.class.clone());
+            for (method, value) in &defaults.values {
+                self.values.entry(method.clone()).or_insert_with(|| value.clone());
+            }
         }
         self
     }
 }
 
-/// The arms of one variant in the three methods.
-struct Arms {
-    class: TokenStream,
-    code: TokenStream,
-    findings: TokenStream,
+struct Variant<'a> {
+    path: TokenStream,
+    /// Of its name, for errors.
+    span: Span,
+    fields: &'a Fields,
+    declared: Declared,
 }
 
-impl Arms {
-    fn new(
-        path: TokenStream,
-        span: Span,
-        fields: &Fields,
-        attributes: &Attributes,
-    ) -> Result<Self> {
-        let source = if attributes.transparent { Some(source(fields, span)?) } else { None };
-        let variables = fields.members().map(|member| match &member {
+impl Variant<'_> {
+    /// The arm of this variant in a method.
+    fn arm(&self, method: &str) -> Result<TokenStream> {
+        let value = match self.declared.values.get(method) {
+            Some(Expr::Path(class)) if method == "class" => {
+                quote!(::mosb_types::ErrorClass::#class)
+            }
+            Some(value) => value.to_token_stream(),
+            None if self.declared.transparent => {
+                let (method, source) = (format_ident!("{method}"), self.source()?);
+                quote!(::mosb_types::Diagnostic::#method(#source))
+            }
+            None if method == "findings" => quote!(::std::vec::Vec::new()),
+            None => {
+                let message = format!("no {method}: write #[diagnostic({method} = …)]");
+                return Err(Error::new(self.span, message));
+            }
+        };
+        let path = &self.path;
+        let bindings = self.fields.members().map(|member| match &member {
             Member::Named(name) => quote!(#name),
             Member::Unnamed(_) => {
                 let variable = variable(&member);
                 quote!(#member: #variable)
             }
         });
-        let pattern = quote!(#path { #(#variables),* });
-        let arm = |method: &str, declared: Option<TokenStream>| {
-            let method = format_ident!("{method}");
-            let value = match (declared, &source) {
-                (Some(declared), _) => declared,
-                (None, Some(source)) => quote!(::mosb_types::Diagnostic::#method(#source)),
-                (None, None) if method == "findings" => quote!(::std::vec::Vec::new()),
-                (None, None) => {
-                    let message = format!("no {method}: write #[diagnostic({method} = …)]");
-                    return Err(Error::new(span, message));
-                }
-            };
-            Ok(quote!(#pattern => #value,))
+        Ok(quote!(#path { #(#bindings),* } => #value,))
+    }
+
+    /// The variable of the field that a transparent variant delegates to.
+    fn source(&self) -> Result<Ident> {
+        let is_source = |field: &Field| {
+            let marked =
+                |it: &Attribute| it.path().is_ident("from") || it.path().is_ident("source");
+            field.attrs.iter().any(marked) || field.ident.as_ref().is_some_and(|it| it == "source")
         };
-        let class = attributes.class.as_ref().map(|class| match class {
-            Expr::Path(path) if path.path.get_ident().is_some() => {
-                quote!(::mosb_types::ErrorClass::#class)
-            }
-            expression => expression.to_token_stream(),
-        });
-        Ok(Self {
-            class: arm("class", class)?,
-            code: arm("code", attributes.code.as_ref().map(|code| code.to_token_stream()))?,
-            findings: arm("findings", attributes.findings.as_ref().map(|it| it.to_token_stream()))?,
-        })
+        let mut fields = self.fields.members().zip(self.fields);
+        let source = fields.find(|(_, field)| self.fields.len() == 1 || is_source(field));
+        let (member, _) =
+            source.ok_or_else(|| Error::new(self.span, "transparent, but without a source"))?;
+        Ok(variable(&member))
     }
 }
 
 /// The variable that a field is bound to.
-fn variable(member: &Member) -> syn::Ident {
+fn variable(member: &Member) -> Ident {
     match member {
         Member::Named(name) => name.clone(),
-        Member::Unnamed(index) => format_ident!("_{}", index.index, span = index.span()),
+        Member::Unnamed(index) => format_ident!("_{}", index.index),
     }
-}
-
-/// The variable of the field that a transparent variant delegates to.
-fn source(fields: &Fields, span: Span) -> Result<syn::Ident> {
-    let is_source = |field: &Field| {
-        let marked = |it: &Attribute| it.path().is_ident("from") || it.path().is_ident("source");
-        field.attrs.iter().any(marked) || field.ident.as_ref().is_some_and(|it| it == "source")
-    };
-    let mut all = fields.members().zip(fields);
-    let member = if fields.len() == 1 { all.next() } else { all.find(|(_, it)| is_source(it)) };
-    let (member, _) =
-        member.ok_or_else(|| Error::new(span, "transparent, but without a source"))?;
-    Ok(variable(&member))
 }
 
 #[cfg(test)]

@@ -39,7 +39,8 @@ pub enum Error {
     #[error("{}", Listed(problems))]
     #[diagnostic(code = "invalid-ignition", findings = problems.clone())]
     Invalid {
-        /// All that is wrong, or the first thousand faults: `object` is the field, as `storage.files[3].path`.
+        /// All that is wrong, or the first thousand faults: `object` is the field, as
+        /// `storage.files[3].path`.
         problems: Vec<Finding>,
     },
 }
@@ -121,7 +122,8 @@ pub(super) fn shown(text: &str) -> String {
     }
 }
 
-/// What should be one of a few short words. Something longer was meant for another field, and may be secret.
+/// What should be one of a few short words. Something longer was meant for another field, and may
+/// be secret.
 pub(super) fn shown_word(text: &str) -> String {
     const LONGEST: usize = 16;
     match text.chars().count() {

@@ -1,5 +1,5 @@
-//! Files that several processes write to one folder, each whole or not there, and what makes that so: a lock, temporary
-//! names, renames.
+//! Files that several processes write to one folder, each whole or not there, and what makes that
+//! so: a lock, temporary names, renames.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ pub(super) const TEMPORARY: &str = ".mosb-tmp-";
 /// The lock is held for a few file operations only; whoever holds it longer is stuck.
 const LOCK_TIME: Duration = Duration::from_secs(60);
 
-/// A file being written; gone with its writer unless it got its name. It is locked for as long as its writer lives: that is
-/// how [`clear`] tells who was killed.
+/// A file being written; gone with its writer unless it got its name. It is locked for as long as
+/// its writer lives: that is how [`clear`] tells who was killed.
 #[derive(Debug)]
 pub(super) struct Temporary {
     dir: Arc<Folder>,
@@ -31,7 +31,8 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    /// A new file. It is made and locked under the folder's lock, so that none is seen between the two.
+    /// A new file. It is made and locked under the folder's lock, so that none is seen between the
+    /// two.
     pub fn create(dir: Arc<Folder>) -> Result<(Self, File), Error> {
         let _lock = take(&dir)?;
         // Not of the process id: two containers have the same ones.

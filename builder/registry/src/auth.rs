@@ -1,4 +1,5 @@
-//! Logging in: nothing until asked, then Basic or a token for each scope, kept until it expires and renewed on a 401.
+//! Logging in: nothing until asked, then Basic or a token for each scope, kept until it expires and
+//! renewed on a 401.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,7 +61,8 @@ impl Auth {
 
     /// Where the credentials for a repository come from, for an error's sentence.
     pub async fn origin(&self, repository: &str) -> String {
-        // Reading it again can't fail where it was read before; the sentence is describe in any case.
+        // Reading it again can't fail where it was read before; the sentence is describe in any
+        // case.
         let credential = self.keyring.find(&self.host, repository).await;
         describe(credential.ok().flatten().as_deref())
     }
@@ -163,7 +165,8 @@ impl Auth {
         learned || used.is_some() || lock(&self.scheme).is_some()
     }
 
-    /// A registry that names its scopes differently (one that rewrites paths) is asked for its own name too.
+    /// A registry that names its scopes differently (one that rewrites paths) is asked for its own
+    /// name too.
     fn note_extra(&self, scopes: &Scopes, scope: Option<String>) {
         let foreign = |s: &String| {
             let ours = scopes.texts();

@@ -21,7 +21,8 @@ use mosb_types::Finding;
 
 /// Pieces of a blob that wait for the thread that unpacks it.
 const PIECES_AHEAD: usize = 16;
-/// Layers whose entries wait for a lower layer, for each that is read; what waits is a few hundred KiB a layer.
+/// Layers whose entries wait for a lower layer, for each that is read; what waits is a few hundred
+/// KiB a layer.
 const LAYERS_AHEAD: usize = 4;
 
 /// Where a base tree came from.
@@ -44,7 +45,8 @@ pub struct Obtained {
     pub warnings: Vec<Finding>,
 }
 
-/// The tree of the image with this manifest: from the cache, or else from its layers and into the cache.
+/// The tree of the image with this manifest: from the cache, or else from its layers and into the
+/// cache.
 ///
 /// # Errors
 /// Those of [`compute`]; a cache that can't be used is a warning.
@@ -84,7 +86,8 @@ pub async fn compute<B: Blobs>(blobs: &B, layers: &[Layer]) -> Result<BaseTree, 
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let turns = &Semaphore::new(threads);
     let budget = &Budget::of(layers)?;
-    // Collected, because the compiler can't see that a closure kept across an await is good for any lifetime.
+    // Collected, because the compiler can't see that a closure kept across an await is good for any
+    // lifetime.
     let deltas: Vec<_> = layers
         .iter()
         .map(|layer| async move {
@@ -130,7 +133,8 @@ async fn apply(mut builder: Builder, delta: Delta) -> Result<Builder, Error> {
     blocking(move || builder.apply(&delta).map(|()| builder)).await
 }
 
-/// What a layer does: from its table of contents if it has one, with the places of contents, else from all its bytes.
+/// What a layer does: from its table of contents if it has one, with the places of contents, else
+/// from all its bytes.
 async fn read_layer<B: Blobs>(
     blobs: &B,
     layer: &Layer,
@@ -151,8 +155,8 @@ async fn read_layer<B: Blobs>(
     Ok((delta, None))
 }
 
-/// Contents that the first reading didn't know to decide something: piece by piece where a table of contents says where
-/// they are, else by reading the layer again.
+/// Contents that the first reading didn't know to decide something: piece by piece where a table of
+/// contents says where they are, else by reading the layer again.
 async fn contents<B: Blobs>(
     blobs: &B,
     layer: &Layer,
@@ -223,7 +227,8 @@ async fn stream_into<B: Blobs, T: Send + 'static>(
     tokio::try_join!(feed, read).map(|((), value)| value)
 }
 
-/// A blocking step. Dropping the future doesn't end it; a reader of [`Pieces`] then fails at its next piece.
+/// A blocking step. Dropping the future doesn't end it; a reader of [`Pieces`] then fails at its
+/// next piece.
 async fn blocking<T: Send + 'static>(step: impl FnOnce() -> T + Send + 'static) -> T {
     match spawn_blocking(step).await {
         Ok(value) => value,
@@ -234,7 +239,8 @@ async fn blocking<T: Send + 'static>(step: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
-/// The bytes of a blob in a thread, as an async task sends them; `None` is their end, a closed channel is none.
+/// The bytes of a blob in a thread, as an async task sends them; `None` is their end, a closed
+/// channel is none.
 #[derive(Debug)]
 struct Pieces {
     receiver: mpsc::Receiver<Option<Bytes>>,

@@ -1,8 +1,10 @@
-//! Base trees on disk, one file for each base manifest: only ever a shortcut, so nothing that goes wrong here is an error.
+//! Base trees on disk, one file for each base manifest: only ever a shortcut, so nothing that goes
+//! wrong here is an error.
 //!
-//! A file is named after the manifest's digest and the version of the form, written whole or not at all, and checked by its
-//! own SHA-256 when it is read. A checksum proves nothing about who wrote it, so only files and directories count that nobody
-//! but this user and root can write. Several processes may use one directory at once. What was used last stays longest.
+//! A file is named after the manifest's digest and the version of the form, written whole or not at
+//! all, and checked by its own SHA-256 when it is read. A checksum proves nothing about who wrote
+//! it, so only files and directories count that nobody but this user and root can write. Several
+//! processes may use one directory at once. What was used last stays longest.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, DirEntry, FileTimes, Permissions};
@@ -58,7 +60,8 @@ pub struct Pruned {
 }
 
 impl TreeCache {
-    /// The cache in a directory, which is made when the first entry is written; at most `limit` bytes are kept there.
+    /// The cache in a directory, which is made when the first entry is written; at most `limit`
+    /// bytes are kept there.
     pub fn new(directory: impl Into<PathBuf>, limit: u64) -> Self {
         Self { directory: directory.into(), limit }
     }
@@ -75,7 +78,8 @@ impl TreeCache {
     /// The tree of a base; `None` if it isn't there.
     ///
     /// # Errors
-    /// A warning if it can't be read, if others could have written it, or if it is damaged: then it is removed too.
+    /// A warning if it can't be read, if others could have written it, or if it is damaged: then it
+    /// is removed too.
     pub fn load(&self, manifest: &Digest) -> Result<Option<BaseTree>, Finding> {
         let Some(folder) = self.folder()? else {
             return Ok(None);
@@ -132,7 +136,8 @@ impl TreeCache {
     pub fn store(&self, manifest: &Digest, tree: &BaseTree) -> Result<(), Finding> {
         let path = self.path(manifest);
         if self.folder().is_err() {
-            // What is written there is never read. Whoever looked for the tree first has the warning.
+            // What is written there is never read. Whoever looked for the tree first has the
+            // warning.
             return Ok(());
         }
         self.write(&path, tree.as_bytes())
@@ -188,8 +193,8 @@ impl TreeCache {
         Ok(entries)
     }
 
-    /// Removes what was used longest ago until at most `keep` bytes are left (0: all), entries of other versions first, and what interrupted runs
-    /// left behind.
+    /// Removes what was used longest ago until at most `keep` bytes are left (0: all), entries of
+    /// other versions first, and what interrupted runs left behind.
     pub fn prune(&self, keep: u64) -> Pruned {
         let mut pruned = Pruned::default();
         let mut files = match self.files() {
@@ -247,7 +252,8 @@ fn name(manifest: &Digest) -> String {
     format!("{}{}", manifest.hex(), suffix())
 }
 
-/// Why others than this user and root may have written an open file or directory. The group's bits cover what ACLs allow.
+/// Why others than this user and root may have written an open file or directory. The group's bits
+/// cover what ACLs allow.
 fn check_writers(file: impl AsFd) -> Result<(), String> {
     let stat = fstat(file).map_err(|error| error_text(&io::Error::from(error)))?;
     if stat.st_uid != 0 && stat.st_uid != geteuid().as_raw() {

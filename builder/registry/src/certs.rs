@@ -1,5 +1,5 @@
-//! Certificates as podman, skopeo and docker keep them (containers-certs.d(5)): a folder with CAs in `*.crt`, client
-//! certificates in `*.cert`, each with its `*.key`.
+//! Certificates as podman, skopeo and docker keep them (containers-certs.d(5)): a folder with CAs
+//! in `*.crt`, client certificates in `*.cert`, each with its `*.key`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ pub struct CertDirs {
     pub cert_dir: Option<PathBuf>,
     /// Folders with a folder `host[:port]` for each registry; the first that has one is used.
     pub per_host: Vec<PathBuf>,
-    /// CAs for every registry beside those; unlike those, they make no registry on loopback one that speaks TLS.
+    /// CAs for every registry beside those; unlike those, they make no registry on loopback one
+    /// that speaks TLS.
     pub everywhere: Option<PathBuf>,
 }
 
@@ -82,7 +83,8 @@ fn read(dir: &Path) -> Result<Certificates, Error> {
                 pem.extend(load(&key)?);
                 let identity = reqwest::Identity::from_pem(&pem)
                     .map_err(|_| wrong(path, "no client certificate with its key"))?;
-                // Which of several a server wants can't be known before it asks: the first, as there is one slot.
+                // Which of several a server wants can't be known before it asks: the first, as
+                // there is one slot.
                 all.identity.get_or_insert(identity);
             }
             Some("key") => {

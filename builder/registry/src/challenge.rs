@@ -1,4 +1,5 @@
-//! `WWW-Authenticate`: the challenges of an answer (RFC 9110, 11.6.1), several to a header and several headers.
+//! `WWW-Authenticate`: the challenges of an answer (RFC 9110, 11.6.1), several to a header and
+//! several headers.
 
 /// What a registry wants to see.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +17,8 @@ pub enum Challenge {
     },
 }
 
-/// The challenges that we can meet, in the order in which they were written. Never fails: what can't be read is skipped.
+/// The challenges that we can meet, in the order in which they were written. Never fails: what
+/// can't be read is skipped.
 pub fn parse(header: &str) -> Vec<Challenge> {
     let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
     let mut rest = header;

@@ -1,5 +1,5 @@
-//! Files with logins, as podman, docker and Kubernetes write them: `.dockerconfigjson` (`auths`, `credHelpers`,
-//! `credsStore`) and the older `.dockercfg` (the bare map).
+//! Files with logins, as podman, docker and Kubernetes write them: `.dockerconfigjson` (`auths`,
+//! `credHelpers`, `credsStore`) and the older `.dockercfg` (the bare map).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -104,7 +104,8 @@ impl DockerConfig {
         let raw = if is_new {
             serde_json::from_slice(text).map_err(place)?
         } else {
-            // A docker config may hold settings only; an entry of the old format is an object with a login.
+            // A docker config may hold settings only; an entry of the old format is an object with
+            // a login.
             let auths = value
                 .into_iter()
                 .filter_map(|(key, value)| Some((key, serde_json::from_value(value).ok()?)))
@@ -133,7 +134,8 @@ impl DockerConfig {
         Ok(Self { logins, helpers, store })
     }
 
-    /// What is written about a repository of a registry: the helper of the host, the most specific login, the store.
+    /// What is written about a repository of a registry: the helper of the host, the most specific
+    /// login, the store.
     pub fn find(&self, host: &str, repository: &str) -> Option<CredentialEntry<'_>> {
         let host = normal_host(host);
         if let Some(helper) = self.helpers.get(host).filter(|name| !name.is_empty()) {
@@ -162,8 +164,8 @@ pub(super) fn path_in_registry(repo: &RepoRef) -> Cow<'_, str> {
     }
 }
 
-/// How many bytes of `host/repository` the key of a login covers; none if the login is not for this repository. The one that covers
-/// most is used.
+/// How many bytes of `host/repository` the key of a login covers; none if the login is not for this
+/// repository. The one that covers most is used.
 pub fn covers(key: &str, repo: &RepoRef) -> Option<usize> {
     let (key, host) = (normal_key(key), normal_host(repo.host()));
     let name = format!("{host}/{}", path_in_registry(repo));
@@ -226,7 +228,8 @@ pub(super) fn normal_host(host: &str) -> &str {
     }
 }
 
-/// Keys are `host`, `host/namespace`, or URLs of old (`https://index.docker.io/v1/`), of which only the host counts.
+/// Keys are `host`, `host/namespace`, or URLs of old (`https://index.docker.io/v1/`), of which only
+/// the host counts.
 fn normal_key(key: &str) -> String {
     let url = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://"));
     match url {

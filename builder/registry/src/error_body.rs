@@ -56,8 +56,8 @@ impl RegistryMessage {
         }
     }
 
-    /// Whether a 404 with this body means that the registry has no such image. Without an error code
-    /// it may come from a proxy, and a permission error leaves open what exists.
+    /// Whether a 404 with this body means that the registry has no such image. Without an error
+    /// code it may come from a proxy, and a permission error leaves open what exists.
     pub fn is_missing(&self) -> bool {
         !["", "UNAUTHORIZED", "DENIED"].contains(&&*self.code)
     }

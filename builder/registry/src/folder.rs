@@ -1,4 +1,5 @@
-//! A folder whose content may be hostile: nothing in it is reached through a link, and only regular files are read.
+//! A folder whose content may be hostile: nothing in it is reached through a link, and only regular
+//! files are read.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -48,8 +49,8 @@ impl Folder {
         &self.fd
     }
 
-    /// A folder in it. Each step is opened from the one before and is no link: what openat2's `RESOLVE_NO_SYMLINKS`
-    /// gives, also on kernels and in sandboxes that don't have that call.
+    /// A folder in it. Each step is opened from the one before and is no link: what openat2's
+    /// `RESOLVE_NO_SYMLINKS` gives, also on kernels and in sandboxes that don't have that call.
     pub fn below(&self, name: &str) -> Result<Option<Self>, Error> {
         let path = self.path.join(name);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -31,8 +31,9 @@ pub struct CredentialSources {
     pub authfile: Option<PathBuf>,
     /// `REGISTRY_AUTH_FILE`: only this file, and it must exist.
     pub registry_auth_file: Option<PathBuf>,
-    /// `XDG_RUNTIME_DIR`; where it isn't set, podman and buildah keep logins in `/run/containers/<uid>`, which is asked
-    /// too if a home is known (without one, nothing of this machine is meant to be seen).
+    /// `XDG_RUNTIME_DIR`; where it isn't set, podman and buildah keep logins in
+    /// `/run/containers/<uid>`, which is asked too if a home is known (without one, nothing of this
+    /// machine is meant to be seen).
     pub runtime_dir: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`; `~/.config` where it isn't set.
     pub config_home: Option<PathBuf>,
@@ -43,7 +44,8 @@ pub struct CredentialSources {
 }
 
 impl CredentialSources {
-    /// The files in the order in which they are asked, and whether each must exist (containers-auth.json(5)).
+    /// The files in the order in which they are asked, and whether each must exist
+    /// (containers-auth.json(5)).
     pub fn files(&self) -> Vec<(PathBuf, bool)> {
         if self.only.is_some() {
             return Vec::new();
@@ -187,9 +189,9 @@ struct HelperAnswer {
     secret: String,
 }
 
-/// Runs `docker-credential-<name> get` (docker-credential-helpers, development): host on stdin, JSON on stdout. Not by
-/// way of `exec`: a helper needs stdin and all of the user's environment (a key ring's socket, a cloud's variables), and
-/// what it says to stdout is a secret.
+/// Runs `docker-credential-<name> get` (docker-credential-helpers, development): host on stdin,
+/// JSON on stdout. Not by way of `exec`: a helper needs stdin and all of the user's environment (a
+/// key ring's socket, a cloud's variables), and what it says to stdout is a secret.
 async fn ask_helper(program: &str, host: &str) -> Result<Option<Login>, Error> {
     let broken = |cause: String| Error::Credentials { origin: program.to_owned(), cause };
     // Docker Hub's logins are kept under the address that it had in 2013.
@@ -210,7 +212,8 @@ async fn ask_helper(program: &str, host: &str) -> Result<Option<Login>, Error> {
     let mut stdin = child.stdin.take().expect("stdin is piped above");
     let stdout = child.stdout.take().expect("stdout is piped above");
     let talk = async {
-        // A helper that answers without reading what it is asked closes the pipe; its answer decides.
+        // A helper that answers without reading what it is asked closes the pipe; its answer
+        // decides.
         let _ = stdin.write_all(server.as_bytes()).await;
         drop(stdin);
         let mut answer = Vec::new();

@@ -1,5 +1,5 @@
-//! An OCI image layout directory, read (OCI image spec, image layout), and the `dir:` directory of buildah and skopeo.
-//! Both may be hostile; see [`super::folder`].
+//! An OCI image layout directory, read (OCI image spec, image layout), and the `dir:` directory of
+//! buildah and skopeo. Both may be hostile; see [`super::folder`].
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,8 @@ impl ImageFolder {
         self.folder.path()
     }
 
-    /// The manifest that stands for the whole: of the tag or digest of a layout, or the one of a `dir:`.
+    /// The manifest that stands for the whole: of the tag or digest of a layout, or the one of a
+    /// `dir:`.
     pub fn root(&self, tag: Option<&str>, digest: Option<Digest>) -> Result<Bytes, Error> {
         match (&self.kind, digest) {
             (Kind::Dir, _) => self

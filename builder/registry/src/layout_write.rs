@@ -1,5 +1,5 @@
-//! An OCI image layout directory, written: blobs by rename, `index.json` last, so that a reader never sees half an image
-//! and a killed writer leaves nothing that a later one doesn't clear away.
+//! An OCI image layout directory, written: blobs by rename, `index.json` last, so that a reader
+//! never sees half an image and a killed writer leaves nothing that a later one doesn't clear away.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,8 @@ async fn blocking<T: Send + 'static>(
 }
 
 impl LayoutWriter {
-    /// Opens a layout, or makes one of a folder that is new or empty, and clears away what killed writers left.
+    /// Opens a layout, or makes one of a folder that is new or empty, and clears away what killed
+    /// writers left.
     pub async fn open(dir: &Path) -> Result<Self, Error> {
         let dir = dir.to_owned();
         blocking(move || {
@@ -105,8 +106,8 @@ impl LayoutWriter {
         .await
     }
 
-    /// Makes the tags name the manifest, in one step. Its blobs must be there. Gives the tags that named something else
-    /// before, and what.
+    /// Makes the tags name the manifest, in one step. Its blobs must be there. Gives the tags that
+    /// named something else before, and what.
     pub async fn commit(
         &self,
         manifest: &Bytes,
@@ -143,7 +144,8 @@ impl LayoutWriter {
     }
 }
 
-/// An index in which the tags name the blob, and nothing else; other images and unknown fields stay.
+/// An index in which the tags name the blob, and nothing else; other images and unknown fields
+/// stay.
 fn tagged(index: Option<Value>, blob: &BlobRef, tags: &[String]) -> Value {
     let mut index = index
         .unwrap_or_else(|| json!({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": []}));

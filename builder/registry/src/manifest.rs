@@ -1,5 +1,5 @@
-//! The few fields of manifests and indexes that are read here. Nothing is ever written back from these: bytes travel
-//! unchanged (OCI image spec 1.1; Docker image manifest, version 2, schema 2).
+//! The few fields of manifests and indexes that are read here. Nothing is ever written back from
+//! these: bytes travel unchanged (OCI image spec 1.1; Docker image manifest, version 2, schema 2).
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,8 @@ pub(super) const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, \
     application/vnd.docker.distribution.manifest.v2+json, \
     application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// Most bytes of a manifest or index: room for 512 layers with a table of contents each. Of a base with 40 layers it has 9 KiB.
+/// Most bytes of a manifest or index: room for 512 layers with a table of contents each. Of a base
+/// with 40 layers it has 9 KiB.
 pub(super) const MANIFEST_LIMIT: u64 = 512 << 10;
 /// Most bytes of a config: room for 512 layers with 1 KiB of history each, and as much of labels.
 pub(super) const CONFIG_LIMIT: u64 = 1 << 20;
@@ -106,8 +107,8 @@ pub(super) fn invalid(image: &str, cause: impl ToString) -> Error {
     Error::ManifestInvalid { image: image.to_owned(), cause: cause.to_string() }
 }
 
-/// The media type: what the document says of itself, else what came with it, else what it looks like. A document that
-/// could be taken for both kinds is refused (CVE-2021-41190).
+/// The media type: what the document says of itself, else what came with it, else what it looks
+/// like. A document that could be taken for both kinds is refused (CVE-2021-41190).
 pub(super) fn media_type(image: &str, bytes: &[u8], told: Option<&str>) -> Result<String, Error> {
     let shape: Shape = serde_json::from_slice(bytes).map_err(|e| invalid(image, e))?;
     if shape.manifests.is_some() && shape.config.is_some() {

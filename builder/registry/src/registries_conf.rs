@@ -1,4 +1,5 @@
-//! `registries.conf`, version 2 (containers-registries.conf(5)): where a name is really pulled from.
+//! `registries.conf`, version 2 (containers-registries.conf(5)): where a name is really pulled
+//! from.
 
 use std::path::{Path, PathBuf};
 
@@ -82,8 +83,9 @@ pub enum By {
 }
 
 impl RegistriesConf {
-    /// The file and its drop-ins (`<file>.d/*.conf`, in the order of their names; a later entry of the same prefix
-    /// replaces an earlier one). Without `required`, a file that isn't there holds nothing.
+    /// The file and its drop-ins (`<file>.d/*.conf`, in the order of their names; a later entry of
+    /// the same prefix replaces an earlier one). Without `required`, a file that isn't there holds
+    /// nothing.
     pub fn read(file: &Path, required: bool) -> Result<Self, Error> {
         let mut all = Self::default();
         match std::fs::read_to_string(file) {
@@ -149,8 +151,8 @@ impl RegistriesConf {
             .max_by_key(|(r, _)| r.prefix.len())
     }
 
-    /// Where to pull from, in order: the mirrors, then the location itself. Only the location can be
-    /// blocked, as in buildah.
+    /// Where to pull from, in order: the mirrors, then the location itself. Only the location can
+    /// be blocked, as in buildah.
     pub fn pull_sources(&self, repo: &RepoRef, by: By) -> Result<Vec<PullSource>, Error> {
         let name = full_name(repo);
         let Some((registry, covered)) = self.entry(&name) else {
@@ -183,7 +185,8 @@ impl RegistriesConf {
         Ok(sources)
     }
 
-    /// Whether a repository that is pushed to is insecure; pushes go to the name itself, never to a mirror.
+    /// Whether a repository that is pushed to is insecure; pushes go to the name itself, never to a
+    /// mirror.
     pub fn push_insecure(&self, repo: &RepoRef) -> Result<bool, Error> {
         match self.entry(&full_name(repo)) {
             Some((registry, _)) if registry.blocked => Err(blocked(repo, registry)),
@@ -193,7 +196,8 @@ impl RegistriesConf {
     }
 }
 
-/// The name by which containers' tools look for an entry: they know Docker Hub by two, and give its own images a namespace.
+/// The name by which containers' tools look for an entry: they know Docker Hub by two, and give its
+/// own images a namespace.
 fn full_name(repo: &RepoRef) -> String {
     match repo.host() {
         "docker.io" | "index.docker.io" => format!("docker.io/{}", path_in_registry(repo)),
@@ -205,7 +209,8 @@ fn blocked(repo: &RepoRef, registry: &Registry) -> Error {
     Error::Blocked { image: repo.to_string(), prefix: registry.prefix.clone() }
 }
 
-/// How many bytes of `host/repository` a prefix covers: whole components, or `*.domain` for the hosts below it.
+/// How many bytes of `host/repository` a prefix covers: whole components, or `*.domain` for the
+/// hosts below it.
 pub fn covers(prefix: &str, name: &str) -> Option<usize> {
     if let Some(domain) = prefix.strip_prefix('*') {
         let host = name.split('/').next()?;

@@ -21,7 +21,8 @@ use super::request::{Request, TransferStats};
 use super::token::Scopes;
 use crate::http::{AttemptOutcome, RetryDecision, SpeedMeter, decide_retry, jitter};
 
-/// The header by which a registry names what it answers with (OCI distribution spec, pulling manifests).
+/// The header by which a registry names what it answers with (OCI distribution spec, pulling
+/// manifests).
 pub(super) const CONTENT_DIGEST: &str = "docker-content-digest";
 
 /// A repository of one registry.
@@ -59,7 +60,8 @@ impl Remote {
         format!("{}{at}{reference}", self.shown)
     }
 
-    /// The manifest or index of a tag or digest; its bytes are those of the digest, if one was asked for or told.
+    /// The manifest or index of a tag or digest; its bytes are those of the digest, if one was
+    /// asked for or told.
     pub async fn manifest(&self, reference: &str) -> Result<Document, Error> {
         let image = self.named(reference);
         let repository = self.repository();
@@ -139,8 +141,8 @@ impl Remote {
         }
     }
 
-    /// As [`digest_of`](Self::digest_of), but `None` only where the registry itself says that it has no such manifest. A 404
-    /// alone may come from whatever answers in its place.
+    /// As [`digest_of`](Self::digest_of), but `None` only where the registry itself says that it
+    /// has no such manifest. A 404 alone may come from whatever answers in its place.
     pub async fn find_manifest(&self, reference: &str) -> Result<Option<Digest>, Error> {
         let scopes = Scopes::pull(&self.repository());
         if let Some(digest) = self.digest_of(reference, &scopes).await? {
@@ -178,7 +180,8 @@ impl Remote {
         }
     }
 
-    /// Bytes `range` of a blob, unverified. The first request is made here, so that a missing blob is an error of the call.
+    /// Bytes `range` of a blob, unverified. The first request is made here, so that a missing blob
+    /// is an error of the call.
     pub async fn blob(
         &self,
         digest: &Digest,

@@ -64,8 +64,8 @@ impl Resolved {
 /// An index may name an index (as buildah's and Docker's do), but not for ever.
 const NESTED: usize = 2;
 
-/// Configs of images that were read, by their digests: whoever resolves many images with one client resolves the same base again and
-/// again.
+/// Configs of images that were read, by their digests: whoever resolves many images with one client
+/// resolves the same base again and again.
 #[derive(Debug, Default)]
 pub(super) struct Configs(Mutex<VecDeque<(Digest, Bytes)>>);
 

@@ -6,8 +6,8 @@ use super::error::Error;
 use super::manifest::{DOCKER_LIST, DOCKER_MANIFEST, IndexEntry, OCI_INDEX, OCI_MANIFEST, invalid};
 
 impl IndexEntry {
-    /// Whether it can be an image at all: attestations have the platform unknown/unknown (BuildKit) or name what they
-    /// attest in an annotation, and artifacts have other media types.
+    /// Whether it can be an image at all: attestations have the platform unknown/unknown (BuildKit)
+    /// or name what they attest in an annotation, and artifacts have other media types.
     fn is_image(&self) -> bool {
         let unknown = self
             .platform
@@ -59,7 +59,8 @@ pub(super) fn select_platform<'a>(
             has: shown(&images),
         }),
         [only] => Ok(only),
-        // Without a variant asked for, several may fit; an entry of exactly this platform is what was meant.
+        // Without a variant asked for, several may fit; an entry of exactly this platform is what
+        // was meant.
         _ => match fitting
             .iter()
             .filter(|e| e.platform().as_ref() == Some(wanted))

@@ -11,7 +11,8 @@ use mosb_types::Finding;
 pub(super) struct LoadedPolicy {
     policy: SignaturePolicy,
     file: PathBuf,
-    /// The user or the cluster named it. Then it holds for pushes too: nobody under it could read what was pushed.
+    /// The user or the cluster named it. Then it holds for pushes too: nobody under it could read
+    /// what was pushed.
     holds_for_pushes: bool,
 }
 

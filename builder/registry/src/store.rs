@@ -22,7 +22,8 @@ pub(super) enum Kind {
     Folder(Arc<ImageFolder>),
 }
 
-/// The places of a repository in the order in which they are asked: mirrors, then the location itself.
+/// The places of a repository in the order in which they are asked: mirrors, then the location
+/// itself.
 #[derive(Debug)]
 pub(super) struct Remotes {
     places: Vec<Remote>,

@@ -1,4 +1,5 @@
-//! Tokens for a registry: what they are asked for, and how (distribution, token authentication; RFC 6749, 6).
+//! Tokens for a registry: what they are asked for, and how (distribution, token authentication; RFC
+//! 6749, 6).
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,8 @@ impl Scopes {
         Self(vec![(repository.to_owned(), Right::Push)])
     }
 
-    /// What the distribution project's registry wants for every DELETE, that of an upload too; others don't know it.
+    /// What the distribution project's registry wants for every DELETE, that of an upload too;
+    /// others don't know it.
     pub fn delete(repository: &str) -> Self {
         Self(vec![(repository.to_owned(), Right::Delete)])
     }
@@ -81,8 +83,9 @@ pub(super) struct Token {
 pub(super) struct TokenServer {
     realm: Url,
     service: Option<String>,
-    /// Whether it may be asked: over TLS, or where the registry has no TLS either, or where both are on this machine. What it
-    /// answers goes to the registry, so that it must not be asked without a login either.
+    /// Whether it may be asked: over TLS, or where the registry has no TLS either, or where both
+    /// are on this machine. What it answers goes to the registry, so that it must not be asked
+    /// without a login either.
     safe: bool,
     /// Whether it is another server than the registry.
     by_server: bool,

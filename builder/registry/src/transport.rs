@@ -205,8 +205,8 @@ impl Transport {
         Ok(body.freeze())
     }
 
-    /// Sends a body that can't be repeated, without retries. An error of the body itself is returned
-    /// as [`StreamError::Source`].
+    /// Sends a body that can't be repeated, without retries. An error of the body itself is
+    /// returned as [`StreamError::Source`].
     pub async fn stream(
         &self,
         request: &Request,

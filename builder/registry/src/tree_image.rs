@@ -1,7 +1,9 @@
-//! The tree of a base as a small image beside the images that are built on it: a cache that all builds of a cluster share.
+//! The tree of a base as a small image beside the images that are built on it: a cache that all
+//! builds of a cluster share.
 //!
-//! It is one layer with one file. Whoever can write to the repository could put another one there, so it is read only by a
-//! digest that somebody recorded who trusts its writer. Only ever a shortcut: nothing that goes wrong here is an error.
+//! It is one layer with one file. Whoever can write to the repository could put another one there,
+//! so it is read only by a digest that somebody recorded who trusts its writer. Only ever a
+//! shortcut: nothing that goes wrong here is an error.
 
 use std::io::Read as _;
 
@@ -29,12 +31,14 @@ const FILE: &str = "base-tree";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// The most that is read of a layer; a tree of 100 000 paths has some 4 MB, compressed a quarter of that.
+/// The most that is read of a layer; a tree of 100 000 paths has some 4 MB, compressed a quarter of
+/// that.
 const LAYER_LIMIT: u64 = 64 << 20;
 /// The most that is read of a tree.
 const TREE_LIMIT: u64 = 256 << 20;
 
-/// The tag of the image with the tree of this base; a tag only keeps a registry from throwing it away.
+/// The tag of the image with the tree of this base; a tag only keeps a registry from throwing it
+/// away.
 pub fn tag(base: &Digest) -> String {
     format!("base-tree-{}", &base.hex()[..32])
 }

@@ -10,7 +10,8 @@ use super::blobs::BlobStream;
 use super::error::Error;
 use super::manifest::BlobRef;
 
-/// The same bytes; an error instead of the end (or of a byte too many) where size or digest are not the descriptor's.
+/// The same bytes; an error instead of the end (or of a byte too many) where size or digest are not
+/// the descriptor's.
 pub(super) fn verified(image: &str, blob: &BlobRef, bytes: BlobStream<Error>) -> BlobStream<Error> {
     let (image, want, size) = (image.to_owned(), blob.digest, blob.size);
     try_unfold(Some((bytes, Sha256::new(), 0u64)), move |state| {
@@ -32,7 +33,8 @@ pub(super) fn verified(image: &str, blob: &BlobRef, bytes: BlobStream<Error>) ->
                         return Err(wrong_size(seen));
                     }
                     hash.update(&chunk);
-                    // The last bytes are passed on only when all of them are right, so that no upload can complete with wrong ones.
+                    // The last bytes are passed on only when all of them are right, so that no
+                    // upload can complete with wrong ones.
                     if seen == size {
                         let found = Digest::from_sha256(hash.clone());
                         if found != want {

@@ -3,7 +3,8 @@
 use mosb_image::TreePath;
 use mosb_types::Diagnostic;
 
-/// A case that only the base's own `systemctl` can decide; each is a reason for a Containerfile build.
+/// A case that only the base's own `systemctl` can decide; each is a reason for a Containerfile
+/// build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsupported {
@@ -90,7 +91,8 @@ impl From<Failure> for EmulationError {
     }
 }
 
-/// Separates a failure, which concerns one unit, from an unsupported case, which ends the emulation.
+/// Separates a failure, which concerns one unit, from an unsupported case, which ends the
+/// emulation.
 pub(super) fn split_failure<T>(
     result: Result<T, EmulationError>,
 ) -> Result<Result<T, Failure>, Unsupported> {

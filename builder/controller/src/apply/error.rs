@@ -29,7 +29,7 @@ impl ApplyError {
     }
 
     /// Code for logs and metrics.
-    pub fn reason(&self) -> &str {
+    pub fn code(&self) -> &str {
         match self {
             Self::Conflict(_) => "stale",
             Self::Api(error) => error.code(),
@@ -45,7 +45,7 @@ impl From<ApplyError> for Problem {
             ApplyError::Api(error) => error.into(),
             ApplyError::Conflict(_) => Self {
                 class: ErrorClass::Transient,
-                reason: error.reason().to_owned(),
+                reason: error.code().to_owned(),
                 message: error.to_string(),
             },
         }

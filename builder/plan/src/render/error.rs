@@ -23,7 +23,8 @@ pub enum Error {
     #[diagnostic(code = "invalid-when-merged", class = InvalidInput, findings = problems.clone())]
     Merged {
         pool: String,
-        /// All that is wrong: `object` is the field of the merged config and the MachineConfigs that it comes from.
+        /// All that is wrong: `object` is the field of the merged config and the MachineConfigs
+        /// that it comes from.
         problems: Vec<Finding>,
     },
     /// The name of the pool leaves no room.

@@ -1,5 +1,5 @@
-//! What all HTTP code shares: one way to make a client, one reading of proxies, one decision whether
-//! a request is sent again, one rule which addresses a server may name, one measure of a
+//! What all HTTP code shares: one way to make a client, one reading of proxies, one decision
+//! whether a request is sent again, one rule which addresses a server may name, one measure of a
 //! peer that is too slow, and values that are never printed. No requests are sent from here.
 
 mod client;

@@ -1,4 +1,5 @@
-//! Which requests go through a proxy: `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`, as curl and Go's programs read them.
+//! Which requests go through a proxy: `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`, as curl and Go's
+//! programs read them.
 
 use std::net::IpAddr;
 
@@ -105,7 +106,8 @@ fn proxy_url(
         .ok_or(BadProxy(variable))
 }
 
-/// `*`, `.domain`, `*.domain`, `domain`, an address, a network, each but the first with an optional port.
+/// `*`, `.domain`, `*.domain`, `domain`, an address, a network, each but the first with an optional
+/// port.
 fn direct(entry: &str) -> Option<Direct> {
     let entry = entry.trim().to_ascii_lowercase();
     if entry.is_empty() {

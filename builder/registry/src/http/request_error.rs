@@ -38,7 +38,8 @@ fn below<'a>(
     }
 }
 
-/// The innermost cause: the outer ones say only that something failed, and may hold a URL with a token in it.
+/// The innermost cause: the outer ones say only that something failed, and may hold a URL with a
+/// token in it.
 pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(next) = below(cause) {

@@ -90,7 +90,8 @@ pub fn jitter() -> u64 {
     RandomState::new().hash_one(0u8)
 }
 
-/// `Retry-After`: seconds, or a date (RFC 9110, 10.2.3; only the IMF-fixdate form, which is the one that is sent).
+/// `Retry-After`: seconds, or a date (RFC 9110, 10.2.3; only the IMF-fixdate form, which is the one
+/// that is sent).
 pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse() {
@@ -115,7 +116,8 @@ fn imf_fixdate(text: &str) -> Option<u64> {
     let [hour @ 0..24, minute @ 0..60, second @ 0..=60] = clock[..] else {
         return None;
     };
-    // Days since 0000-03-01 with the year beginning in March, so that the leap day is the last of a year.
+    // Days since 0000-03-01 with the year beginning in March, so that the leap day is the last of a
+    // year.
     let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1;
     let since_1970 = days.checked_sub(719_468)?;

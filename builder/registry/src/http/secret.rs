@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 use url::Url;
 use zeroize::Zeroize as _;
 
-/// A value that can be used and not shown: `Debug` prints `[secret]`, and there is no `Display` and no `Serialize`. Its memory
-/// is overwritten when it is dropped; copies that a request needs for its headers or its body are not ours to overwrite.
+/// A value that can be used and not shown: `Debug` prints `[secret]`, and there is no `Display` and
+/// no `Serialize`. Its memory is overwritten when it is dropped; copies that a request needs for
+/// its headers or its body are not ours to overwrite.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret<T: Wipe>(T);
 

@@ -1,6 +1,8 @@
-//! A least speed: what ends a peer that sends or reads so little that it would never come to an end.
+//! A least speed: what ends a peer that sends or reads so little that it would never come to an
+//! end.
 //!
-//! Only the time that we wait for the peer counts. A consumer of ours that is slow makes no peer slow.
+//! Only the time that we wait for the peer counts. A consumer of ours that is slow makes no peer
+//! slow.
 
 use std::future::Future;
 use std::pin::pin;
@@ -97,7 +99,8 @@ mod tests {
     const LEAST: LeastSpeed =
         LeastSpeed { bytes_per_second: 1000, window: Duration::from_secs(10) };
 
-    /// Chunks of so many bytes, each after this many milliseconds of waiting and before as many of our own work.
+    /// Chunks of so many bytes, each after this many milliseconds of waiting and before as many of
+    /// our own work.
     async fn transfer(
         chunk: usize,
         wait: u64,

@@ -14,8 +14,8 @@ use super::request_error::RequestError;
 use super::retry::AttemptOutcome;
 use super::speed::{LeastSpeed, SpeedMeter};
 
-/// A body on its way to a peer, measured from outside of it: the time from handing over a chunk until the next one is asked for is
-/// the peer's, the time until it is there is ours.
+/// A body on its way to a peer, measured from outside of it: the time from handing over a chunk
+/// until the next one is asked for is the peer's, the time until it is there is ours.
 #[derive(Debug, Clone)]
 pub struct UploadMeter(Arc<Mutex<Upload>>);
 
@@ -116,8 +116,8 @@ mod tests {
         LeastSpeed { bytes_per_second: 1000, window: Duration::from_secs(10) };
     const IDLE: Duration = Duration::from_secs(60);
 
-    /// A body of 20 chunks of 1000 bytes that each take `source` seconds to come, sent to a peer that reads one in
-    /// `reads` seconds and answers in `answers`.
+    /// A body of 20 chunks of 1000 bytes that each take `source` seconds to come, sent to a peer
+    /// that reads one in `reads` seconds and answers in `answers`.
     async fn send(source: u64, reads: u64, answers: u64) -> Result<(), AttemptOutcome> {
         let meter = UploadMeter::new(LEAST, 20_000);
         let chunks = stream::iter(0..20).then(move |_| async move {

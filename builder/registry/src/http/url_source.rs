@@ -13,9 +13,11 @@ use super::proxy::{Proxies, is_loopback};
 /// Who supplied a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UrlSource {
-    /// The user. A DNS name must still not resolve to a link-local address: its owner may be the attacker.
+    /// The user. A DNS name must still not resolve to a link-local address: its owner may be the
+    /// attacker.
     User,
-    /// A server on loopback: neither the network nor its owner learns more from it than from the server itself.
+    /// A server on loopback: neither the network nor its owner learns more from it than from the
+    /// server itself.
     LoopbackServer,
     /// Any other server: not on loopback either.
     Server,
@@ -40,7 +42,8 @@ impl UrlSource {
         }
     }
 
-    /// Whether the host of a URL may be asked, as far as it can be said before its name is resolved.
+    /// Whether the host of a URL may be asked, as far as it can be said before its name is
+    /// resolved.
     pub fn check(self, url: &Url) -> Result<(), ForbiddenAddress> {
         if self == Self::User {
             return Ok(());
@@ -76,8 +79,8 @@ impl UrlSource {
     }
 }
 
-/// Link-local, or an address at which clouds hand out credentials to the machine that asks; those of
-/// `deploy/base/network-policy.yaml`.
+/// Link-local, or an address at which clouds hand out credentials to the machine that asks; those
+/// of `deploy/base/network-policy.yaml`.
 fn is_link_local(ip: IpAddr) -> bool {
     match embedded_v4(ip) {
         IpAddr::V4(ip) => {
@@ -95,7 +98,8 @@ fn is_link_local(ip: IpAddr) -> bool {
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for: mapped (`::ffff:a.b.c.d`), compatible, or of NAT64 (`64:ff9b::/96`).
+/// The IPv4 address that an IPv6 address stands for: mapped (`::ffff:a.b.c.d`), compatible, or of
+/// NAT64 (`64:ff9b::/96`).
 fn embedded_v4(ip: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = ip else {
         return ip;
@@ -112,8 +116,9 @@ fn embedded_v4(ip: IpAddr) -> IpAddr {
     v6.to_ipv4().map_or(ip, IpAddr::V4)
 }
 
-/// Resolves names as the system does, and drops the addresses that must not be asked. A name that resolves to another address
-/// the next time is checked again: what is connected to is what was checked.
+/// Resolves names as the system does, and drops the addresses that must not be asked. A name that
+/// resolves to another address the next time is checked again: what is connected to is what was
+/// checked.
 pub(super) struct CheckedResolver {
     pub url_source: UrlSource,
     pub proxies: Arc<Proxies>,
