@@ -27,14 +27,16 @@ const NO_CODES: [&str; 18] = [
 ];
 /// Files whose words with a hyphen are no codes: packages; builders; states of units; names of objects, volumes, containers and
 /// programs; words of a result file.
-const NO_CODES_IN: [&str; 16] = [
+const NO_CODES_IN: [&str; 18] = [
     "build/src/registries_conf.rs",
+    "controller/src/cluster_names.rs",
     "controller/src/connect.rs",
     "controller/src/namespaces.rs",
     "controller/src/observe/mod.rs",
     "controller/src/cluster_cache/mod.rs",
     "controller/src/workload/names.rs",
     "controller/src/workload/security_context_constraints.rs",
+    "diagnostic-derive/src/lib.rs",
     "image/src/signature_policy.rs",
     "mosb/src/bootstrap/secrets.rs",
     "mosb/src/cli/plugin.rs",
@@ -106,16 +108,16 @@ fn codes() -> BTreeSet<String> {
         }
         let hyphen = |word: &&str| is_word(word) && word.contains('-') && !NO_CODES.contains(word);
         codes.extend(literals(&text).filter(hyphen).map(str::to_owned));
-        for function in ["fn reason(&self)", "fn code(&self)"] {
-            for body in text.split(function).skip(1) {
-                let body = body.split("\n    }\n").next().unwrap();
-                let words = literals(body).filter(|word| is_word(word));
-                codes.extend(words.map(str::to_owned));
-            }
+        for body in text.split("fn code(&self)").skip(1) {
+            let body = body.split("\n    }\n").next().unwrap();
+            let words = literals(body).filter(|word| is_word(word));
+            codes.extend(words.map(str::to_owned));
         }
-        for call in text.split("Finding::new(").skip(1) {
-            let first = call.split([',', ')']).next().unwrap();
-            codes.extend(literals(first).map(str::to_owned));
+        for start in ["Finding::new(", "#[diagnostic(code = "] {
+            for call in text.split(start).skip(1) {
+                let first = call.split([',', ')']).next().unwrap();
+                codes.extend(literals(first).map(str::to_owned));
+            }
         }
     }
     codes
