@@ -1,7 +1,7 @@
 //! Images go from every kind of place into every kind of registry, and with as little as can be sent.
 
 use mosb_image::Digest;
-use mosb_registry::{Error, Place};
+use mosb_registry::{Destination, Error};
 
 use mosb_tests::registry_world::{anybody, base, client, options_for, plan_on, source, target};
 use mosb_tests::{Access, FaultProxy, Registry, Server, Transport, run};
@@ -89,8 +89,8 @@ async fn an_image_is_copied_between_registries_and_layouts() {
     let out = directory.path().join("out");
     let place = target(&format!("oci:{}", out.display()));
     let pushed = client.push(&place, &plan).await.unwrap();
-    assert_eq!(*pushed.place.to_string(), format!("oci:{}", out.display()));
-    assert!(matches!(pushed.place, Place::Layout(_)) && pushed.image.is_none());
+    assert_eq!(*pushed.destination.to_string(), format!("oci:{}", out.display()));
+    assert!(matches!(pushed.destination, Destination::Layout(_)) && pushed.image.is_none());
     let there = client.resolve(&source(&format!("oci:{}:new", out.display())), None).await.unwrap();
     assert_eq!(there.manifest, Digest::of(&plan.manifest));
     let read_by_skopeo = [
