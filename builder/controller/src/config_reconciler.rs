@@ -81,9 +81,7 @@ impl ConfigReconciler {
 impl Reconciler for ConfigReconciler {
     type Snapshot = Snapshot;
     type Lookup = Lookup;
-    type Action = Action;
     type Reason = PoolReason;
-    type Pass = ReconcilePass;
 
     const KIND: &'static str = "machineosconfig";
     /// Most of the time they wait for the API or a registry.

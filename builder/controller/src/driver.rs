@@ -20,8 +20,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
+use super::action::Action;
 use super::active_reconciles::ActiveReconciles;
-use super::apply::ApplyError;
+use super::apply::{ApplyError, ReconcilePass};
 use super::cluster_cache::{ClusterCache, OWN_WRITE_TIMEOUT, Trigger};
 use super::decision::Decision;
 use super::key_states::KeyStates;
@@ -75,8 +76,7 @@ impl<R: Reconciler> Controller for Driver<R> {
     }
 }
 
-type DecisionOf<R> =
-    Decision<<R as Reconciler>::Lookup, <R as Reconciler>::Action, <R as Reconciler>::Reason>;
+type DecisionOf<R> = Decision<<R as Reconciler>::Lookup, Action, <R as Reconciler>::Reason>;
 
 /// When a key runs again, and the code of its error.
 type Ended = (Requeue, Option<String>);
@@ -149,7 +149,7 @@ impl<R: Reconciler> Driver<R> {
     }
 
     async fn run_pass(&self, key: &str, snapshot: &mut R::Snapshot) -> Ended {
-        let mut pass = R::Pass::default();
+        let mut pass = ReconcilePass::default();
         let decision = match self.decide(key, snapshot, &mut pass).await {
             Ok(decision) => decision,
             Err(NoDecision::Busy) => return (Requeue::CacheStale(busy_pause()), None),
@@ -178,7 +178,7 @@ impl<R: Reconciler> Driver<R> {
         &self,
         key: &str,
         snapshot: &mut R::Snapshot,
-        pass: &mut R::Pass,
+        pass: &mut ReconcilePass,
     ) -> Result<DecisionOf<R>, NoDecision> {
         let mut decision = self.reconciler.decide(snapshot, Timestamp::now());
         let mut inputs = None;
@@ -218,7 +218,7 @@ impl<R: Reconciler> Driver<R> {
         &self,
         key: &str,
         snapshot: &R::Snapshot,
-        pass: &mut R::Pass,
+        pass: &mut ReconcilePass,
         error: &ApplyError,
     ) -> Ended {
         let (prefix, reason) = (R::LOG_PREFIX, error.code());
@@ -274,9 +274,7 @@ mod tests {
     impl Reconciler for Fake {
         type Snapshot = FakeSnapshot;
         type Lookup = &'static str;
-        type Action = &'static str;
         type Reason = &'static str;
-        type Pass = ();
 
         const KIND: &'static str = "fake";
         const WORKERS: usize = 1;
@@ -294,14 +292,14 @@ mod tests {
         fn decide(&self, snapshot: &FakeSnapshot, _: Timestamp) -> DecisionOf<Self> {
             let lookups = if snapshot.looked_up { Vec::new() } else { self.lookups.clone() };
             let requeue_after = self.requeue_after;
-            Decision { lookups, actions: vec!["write"], reason: "because", requeue_after }
+            Decision { lookups, actions: Vec::new(), reason: "because", requeue_after }
         }
 
         async fn look_up(
             &self,
             _: &[&'static str],
             snapshot: &mut FakeSnapshot,
-            (): &mut (),
+            _: &mut ReconcilePass,
         ) -> Result<(), NoDecision> {
             if self.hangs {
                 pending::<()>().await;
@@ -312,9 +310,9 @@ mod tests {
 
         async fn apply(
             &self,
-            _: &[&'static str],
+            _: &[Action],
             _: &FakeSnapshot,
-            (): &mut (),
+            _: &mut ReconcilePass,
         ) -> Result<(), ApplyError> {
             *self.applied.lock().unwrap() += 1;
             self.error.map_or(Ok(()), |error| Err(error()))
@@ -342,7 +340,7 @@ mod tests {
             &self,
             _: &ApplyError,
             _: &FakeSnapshot,
-            (): &mut (),
+            _: &mut ReconcilePass,
         ) -> Option<Problem> {
             self.problem.clone()
         }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use tracing::Span;
 
-use super::apply::ApplyError;
+use super::action::Action;
+use super::apply::{ApplyError, ReconcilePass};
 use super::cluster_cache::Trigger;
 use super::decision::Decision;
 use super::lookup::Problem;
@@ -21,10 +22,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     /// Everything observed for a key.
     type Snapshot: Send + Sync;
     type Lookup: Send + Sync;
-    type Action: Send + Sync;
     type Reason: Display + Send + Sync;
-    /// What the functions of one pass share beside the snapshot, for example credentials.
-    type Pass: Default + Send;
 
     /// The kind of the keys, in lower case.
     const KIND: &'static str;
@@ -46,22 +44,22 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
         &self,
         snapshot: &Self::Snapshot,
         now: Timestamp,
-    ) -> Decision<Self::Lookup, Self::Action, Self::Reason>;
+    ) -> Decision<Self::Lookup, Action, Self::Reason>;
 
     /// Adds the results of all lookups to the snapshot.
     fn look_up(
         &self,
         lookups: &[Self::Lookup],
         snapshot: &mut Self::Snapshot,
-        pass: &mut Self::Pass,
+        pass: &mut ReconcilePass,
     ) -> impl Future<Output = Result<(), NoDecision>> + Send;
 
     /// Applies the actions in order; the first error ends it.
     fn apply(
         &self,
-        actions: &[Self::Action],
+        actions: &[Action],
         snapshot: &Self::Snapshot,
-        pass: &mut Self::Pass,
+        pass: &mut ReconcilePass,
     ) -> impl Future<Output = Result<(), ApplyError>> + Send;
 
     /// UIDs and resourceVersions of the objects in the snapshot that mosb writes or creates.
@@ -77,7 +75,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     /// The problem that a decision reports.
     fn problem(
         snapshot: &Self::Snapshot,
-        decision: &Decision<Self::Lookup, Self::Action, Self::Reason>,
+        decision: &Decision<Self::Lookup, Action, Self::Reason>,
     ) -> Option<Problem>;
 
     /// Logs a reason that differs from the last one.
@@ -99,7 +97,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
         &self,
         _error: &ApplyError,
         _snapshot: &Self::Snapshot,
-        _pass: &mut Self::Pass,
+        _pass: &mut ReconcilePass,
     ) -> impl Future<Output = Option<Problem>> + Send {
         async { None }
     }

@@ -62,9 +62,7 @@ impl Renderer {
 impl Reconciler for Renderer {
     type Snapshot = RenderSnapshot;
     type Lookup = RenderLookup;
-    type Action = Action;
     type Reason = RenderReason;
-    type Pass = ReconcilePass;
 
     const KIND: &'static str = "pool";
     const LOG_PREFIX: &'static str = "pool ";
