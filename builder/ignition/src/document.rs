@@ -42,7 +42,7 @@ impl Document {
     }
 
     /// Reads the raw object of `spec.config` by the rules of its own version, and upgrades it to
-    /// 3.5.0 unless it is newer. Unlike [`super::parse`], it accepts references to other configs
+    /// 3.5.0 unless it is newer. Unlike [`super::parse()`], it accepts references to other configs
     /// and remote contents.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Document {
         let spec = super::header::spec(config)?;
         let (mut normalized, warnings) = match spec {
             Spec::V3(version) => {
-                let mut checked = super::check(config, version, RemoteSources::Allowed)?;
+                let mut checked = super::parse::check(config, version, RemoteSources::Allowed)?;
                 checked.warnings.extend(upgrade(&mut checked.normalized, version));
                 (checked.normalized, checked.warnings)
             }

@@ -71,6 +71,7 @@ mod machine;
 mod merge;
 mod normalize;
 mod object;
+mod parse;
 mod places;
 mod remote_sources;
 mod resource;
@@ -96,72 +97,6 @@ pub use data_url::{DataUrlError, parse_data_url};
 pub use document::{Document, ReadDocument};
 pub use error::{ContentError, Error};
 pub use merge::{Merged, Merger, Provenance};
+pub use parse::{Parsed, parse};
 pub use snapshot::{Contents, Reference, Resolution};
 pub use version::{Spec, SpecV2, SpecVersion};
-
-use mosb_types::Finding;
-use normalize::normalize;
-use object::Object;
-use remote_sources::RemoteSources;
-use sink::Sink;
-
-/// A valid config and its warnings.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parsed {
-    pub config: Config,
-    /// Ignored fields, and settings without effect; Ignition warns of the same.
-    pub warnings: Vec<Finding>,
-}
-
-/// Parses the raw object of `spec.config`.
-///
-/// # Errors
-/// The spec version if it is none of [`SpecVersion::ALL`]; else all problems with their places.
-///
-/// ```
-/// let raw = serde_json::json!({
-///     "ignition": { "version": "3.4.0" },
-///     "storage": { "files": [{ "path": "/etc/motd", "contents": { "source": "data:,hello" } }] },
-/// });
-/// let parsed = mosb_ignition::parse(&raw)?;
-/// assert_eq!(parsed.config.storage.files[0].contents.as_ref().unwrap().bytes(64)?, b"hello");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn parse(config: &serde_json::Value) -> Result<Parsed, Error> {
-    let checked = check(config, header::version(config)?, RemoteSources::Rejected)?;
-    Ok(Parsed { config: checked.config, warnings: checked.warnings })
-}
-
-/// A valid config in both its forms.
-struct Checked {
-    /// Normalized by the table of its version.
-    normalized: serde_json::Value,
-    config: Config,
-    warnings: Vec<Finding>,
-}
-
-/// Checks a config by the rules of `version`.
-fn check(
-    config: &serde_json::Value,
-    version: SpecVersion,
-    remote: RemoteSources,
-) -> Result<Checked, Error> {
-    let sink = Sink::new(version, remote);
-    let normalized = normalize(config, &schema::SPEC3, &sink);
-    let root = Object::root(&sink, &schema::SPEC3, &normalized);
-    header::check(&root);
-    let kernel_arguments = machine::kernel_arguments(&root);
-    let passwd = machine::passwd(&root);
-    let storage = storage::read(&root);
-    let systemd = systemd::read(&root);
-    // Indices in the lists below are those of the config only if no entry had to be left out.
-    if root.is_readable() {
-        places::check(&sink, &storage, &systemd);
-    }
-    let (problems, warnings) = sink.into_findings();
-    if !problems.is_empty() {
-        return Err(Error::Invalid { problems });
-    }
-    let config = Config { version, kernel_arguments, passwd, storage, systemd };
-    Ok(Checked { normalized, config, warnings })
-}

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use mosb_types::Diagnostic as _;
+use mosb_types::{Diagnostic as _, Finding};
 
 /// Each line: what it is about, the versions it holds for, the config without its version, and the
 /// problems and warnings it gets, as `code field`.
@@ -200,8 +200,8 @@ fn what_is_left_to_the_machine_is_named_without_its_secrets() {
             r#"left-to-machine user "core""#,
         ]
     );
-    let said = format!("{left:?} {parsed:?}");
-    assert!(!said.contains("hunter2"), "{said}");
+    let shown = format!("{left:?} {parsed:?}");
+    assert!(!shown.contains("hunter2"), "{shown}");
 }
 
 #[test]
@@ -232,8 +232,8 @@ fn no_error_shows_a_secret() {
     let error = parse(&config).unwrap_err();
     let Error::Invalid { problems } = &error else { panic!("{error}") };
     assert_eq!(problems.len(), 11, "{error}");
-    let said = format!("{error} {error:?}");
-    assert!(!said.contains(secret), "{said}");
+    let shown = format!("{error} {error:?}");
+    assert!(!shown.contains(secret), "{shown}");
 }
 
 #[test]

@@ -69,9 +69,10 @@ pub fn append_layer(
     labels: &BTreeMap<String, String>,
     base: &BTreeMap<String, String>,
 ) -> Edited {
-    let [media_type, layer_type, config_type] = match is_docker(manifest) {
-        true => [DOCKER_MANIFEST, DOCKER_LAYER, DOCKER_CONFIG],
-        false => [OCI_MANIFEST, OCI_LAYER, OCI_CONFIG],
+    let [media_type, layer_type, config_type] = if is_docker(manifest) {
+        [DOCKER_MANIFEST, DOCKER_LAYER, DOCKER_CONFIG]
+    } else {
+        [OCI_MANIFEST, OCI_LAYER, OCI_CONFIG]
     };
 
     let mut config = config.clone();

@@ -51,10 +51,8 @@ impl TreePath {
         if !is_component(name) {
             return Err(TreePathError(format!("{self}/{name}")));
         }
-        Ok(match self.is_root() {
-            true => Self(name.to_owned()),
-            false => Self(format!("{}/{name}", self.0)),
-        })
+        let root = self.is_root();
+        Ok(Self(if root { name.to_owned() } else { format!("{}/{name}", self.0) }))
     }
 
     /// The components from the root down.

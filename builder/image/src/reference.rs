@@ -81,8 +81,9 @@ fn is_host(s: &str) -> bool {
             && !l.starts_with('-')
             && !l.ends_with('-')
     };
-    let told = s.starts_with('[') || s.contains('.') || s.contains(':') || s == "localhost";
-    told && name.split('.').all(label)
+    let is_host = s.starts_with('[') || s.contains('.') || s.contains(':') || s == "localhost";
+    is_host
+        && name.split('.').all(label)
         && port.is_some_and(|p| {
             !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()) && p.parse::<u16>().is_ok()
         })

@@ -190,10 +190,7 @@ fn requirement(scope: &str, all: &[RawRequirement]) -> Result<Requirement, Polic
             (signature, _) => signature,
         };
     }
-    match all.is_empty() {
-        true => Err(PolicyError::Empty(scope.to_owned())),
-        false => Ok(strictest),
-    }
+    if all.is_empty() { Err(PolicyError::Empty(scope.to_owned())) } else { Ok(strictest) }
 }
 
 /// The scopes that an image (or a scope) is in, the narrowest first.

@@ -120,7 +120,7 @@ impl Enabling<'_, '_> {
             (&unit.install.upheld_by, "upholds"),
         ] {
             if !list.is_empty() {
-                self.wanted(unit, list, directory)?;
+                self.link_targets(unit, list, directory)?;
             }
         }
         self.linked(unit)
@@ -165,7 +165,12 @@ impl Enabling<'_, '_> {
         }
     }
 
-    fn wanted(&mut self, unit: &Unit, list: &[String], directory: &str) -> Result<(), Unsupported> {
+    fn link_targets(
+        &mut self,
+        unit: &Unit,
+        list: &[String],
+        directory: &str,
+    ) -> Result<(), Unsupported> {
         let name = unit.install.effective_name(&unit.name);
         if name != unit.name {
             match split_failure(self.search().unit(&name, Mode { load: false, ..LOAD }))? {

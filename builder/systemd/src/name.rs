@@ -139,10 +139,7 @@ impl FromStr for UnitName {
             && !s.starts_with('@')
             && s.rsplit_once('.')
                 .is_some_and(|(stem, suffix)| !stem.is_empty() && TYPES.contains(&suffix));
-        match valid {
-            true => Ok(Self(s.to_owned())),
-            false => Err(UnitNameError(s.to_owned())),
-        }
+        if valid { Ok(Self(s.to_owned())) } else { Err(UnitNameError(s.to_owned())) }
     }
 }
 

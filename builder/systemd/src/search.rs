@@ -83,9 +83,10 @@ impl Search<'_> {
                     return Ok(Unit { name, path, masked: true, install: Install::default() });
                 }
                 File::Regular { path, bytes } => {
-                    let install = match mode.load {
-                        true => self.install(&name, &path, &bytes)?,
-                        false => Install::default(),
+                    let install = if mode.load {
+                        self.install(&name, &path, &bytes)?
+                    } else {
+                        Install::default()
                     };
                     return Ok(Unit { name, path, masked: false, install });
                 }

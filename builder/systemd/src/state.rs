@@ -119,10 +119,12 @@ pub(super) fn state(
     if links.find(Names::All)?.is_some() {
         return Ok(EnabledState::Indirect);
     }
-    Ok(match unit.install.has_rules() {
-        true => EnabledState::Disabled,
-        false if unit.install.also.is_empty() => EnabledState::Static,
-        false => EnabledState::Indirect,
+    Ok(if unit.install.has_rules() {
+        EnabledState::Disabled
+    } else if unit.install.also.is_empty() {
+        EnabledState::Static
+    } else {
+        EnabledState::Indirect
     })
 }
 

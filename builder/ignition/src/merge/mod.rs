@@ -69,7 +69,7 @@ pub struct Merger {
 /// The result of a merge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Merged {
-    /// It may be invalid even if each input is valid: check it by [`super::parse`].
+    /// It may be invalid even if each input is valid: check it by [`super::parse()`].
     pub document: Document,
     /// The origin of each value, in the order of the config; empty unless [`Merger::explaining`].
     pub provenance: Vec<Provenance>,

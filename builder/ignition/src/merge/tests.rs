@@ -27,7 +27,7 @@ fn merged(configs: impl IntoIterator<Item = Value>) -> Merged {
 }
 
 /// `place from overrides`, a line each.
-fn told(configs: impl IntoIterator<Item = Value>) -> Vec<String> {
+fn origins(configs: impl IntoIterator<Item = Value>) -> Vec<String> {
     let provenance = merged(configs).provenance.into_iter();
     provenance.map(|p| format!("{} {} {:?}", p.place, p.from, p.overrides)).collect()
 }
@@ -87,7 +87,7 @@ fn provenance_is_told_field_by_field() {
         "systemd.units[a.service].enabled 2 [0]",
         "systemd.units[a.service].name 2 [0]",
     ];
-    assert_eq!(told(configs), want);
+    assert_eq!(origins(configs), want);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn provenance_tells_what_was_taken_away() {
     let directory = json!({ "storage": { "directories": [{ "path": "/a" }] }, "kernelArguments": { "shouldNotExist": ["q"] } });
     let argument = json!({ "kernelArguments": { "shouldExist": ["q"] } });
     assert_eq!(
-        told([file(1), argument, file(2), directory]),
+        origins([file(1), argument, file(2), directory]),
         [
             "kernelArguments.shouldNotExist[q] 3 [1]",
             "storage.directories[/a] 3 [0, 2]",
@@ -115,7 +115,7 @@ fn nothing_shows_a_secret() {
     let mut merger = Merger::explaining();
     merger.add(0, document(config.clone()));
     let before = format!("{merger:?}");
-    let value_origin = format!("{before} {:?} {:?}", merger.finish(), told([config]));
+    let value_origin = format!("{before} {:?} {:?}", merger.finish(), origins([config]));
     let shown = "storage.luks[l].clevis.tang[0].url";
     assert!(value_origin.contains(shown), "{value_origin}");
     assert!(!value_origin.contains("hunter2"), "{value_origin}");

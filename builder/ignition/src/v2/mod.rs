@@ -26,10 +26,10 @@ mod tests;
 
 use serde_json::{Value, json};
 
-use super::Checked;
 use super::error::{Error, MAX_FINDINGS};
 use super::normalize::normalize;
 use super::object::Object;
+use super::parse::Checked;
 use super::remote_sources::RemoteSources;
 use super::schema::SPEC2;
 use super::sink::Sink;
@@ -119,7 +119,7 @@ fn translate_sections(config: &Value, sink: &Sink, origins: &mut Origins) -> Val
 fn check(config: &Value, origins: &Origins) -> Result<Checked, Vec<Finding>> {
     let relocate =
         |findings: Vec<Finding>| findings.into_iter().map(|f| origins.relocate(f)).collect();
-    match super::check(config, SpecVersion::V3_5, RemoteSources::Allowed) {
+    match super::parse::check(config, SpecVersion::V3_5, RemoteSources::Allowed) {
         Ok(checked) => Ok(Checked { warnings: relocate(checked.warnings), ..checked }),
         Err(Error::Invalid { problems }) => Err(relocate(problems)),
         Err(Error::OldSpec { .. } | Error::UnknownSpec { .. }) => {

@@ -116,10 +116,7 @@ fn no_file(path: &TreePath, to: &TreePath) -> Error {
 }
 
 fn directory(tar: &mut Vec<u8>, path: &TreePath, meta: Meta) {
-    let name = match path.is_root() {
-        true => "./".to_owned(),
-        false => format!("{}/", path.relative()),
-    };
+    let name = if path.is_root() { "./".to_owned() } else { format!("{}/", path.relative()) };
     append(tar, b'5', &name, "", meta, b"");
 }
 

@@ -350,9 +350,9 @@ impl Builder {
             }
         }
         self.nodes[parent as usize].children.remove(name);
-        let mut gone = vec![node];
-        while let Some(node) = gone.pop() {
-            gone.extend(mem::take(&mut self.nodes[node as usize].children).into_values());
+        let mut removed = vec![node];
+        while let Some(node) = removed.pop() {
+            removed.extend(mem::take(&mut self.nodes[node as usize].children).into_values());
             self.free.push(node);
         }
     }

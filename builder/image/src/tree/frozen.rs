@@ -183,13 +183,13 @@ impl BaseTree {
 
     /// The bytes of a regular file, if they are among the [`retained`](super::retained) ones.
     pub fn content(&self, path: &str) -> Option<&[u8]> {
-        let wanted = self.find(path)?;
+        let node = self.find(path)?;
         let table = self.bytes.get(self.contents..self.data)?;
         let (mut low, mut high) = (0, table.len() / CONTENT);
         while low < high {
             let middle = usize::midpoint(low, high);
             let row = &table[middle * CONTENT..][..CONTENT];
-            match le_u32(row, 0).cmp(&wanted) {
+            match le_u32(row, 0).cmp(&node) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
                 std::cmp::Ordering::Equal => return self.data(le_u32(row, 4), le_u32(row, 8)),

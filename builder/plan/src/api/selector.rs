@@ -117,10 +117,7 @@ impl Selector {
                 "it is empty and would select every MachineConfig; say which, by matchLabels or matchExpressions",
             );
         }
-        match problems.0.is_empty() {
-            true => Ok(Self(requirements)),
-            false => Err(problems.0),
-        }
+        if problems.0.is_empty() { Ok(Self(requirements)) } else { Err(problems.0) }
     }
 
     /// Whether an object with these labels is selected.

@@ -87,10 +87,7 @@ impl MachineSettings {
             kernel_type: fields.kernel_type(),
             fips: fields.fips(),
         };
-        match fields.problems.is_empty() {
-            true => Ok(settings),
-            false => Err(fields.problems),
-        }
+        if fields.problems.is_empty() { Ok(settings) } else { Err(fields.problems) }
     }
 }
 

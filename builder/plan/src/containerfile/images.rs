@@ -230,13 +230,13 @@ fn shown(word: &str) -> String {
 /// The name and the value of a flag or option. With a variable in its name it could be any.
 fn named(option: &str) -> Result<(&str, &str), String> {
     let (name, value) = option.split_once('=').unwrap_or((option, ""));
-    match name.contains('$') {
-        true => Err(format!(
+    if name.contains('$') {
+        return Err(format!(
             "{}: its name can't be decided before the build; write the name itself",
             shown(option)
-        )),
-        false => Ok((name, value)),
+        ));
     }
+    Ok((name, value))
 }
 
 /// A word without its quotes and with the values of its variables; a backslash takes what follows

@@ -74,8 +74,8 @@ pub fn unpack(maps: &[ConfigMap]) -> Result<Vec<u8>, Error> {
     }
     let text: String = parts.into_iter().flatten().collect();
     let bytes = decode(&name(), &text)?;
-    let told = first.metadata.annotations.get(DIGEST).map(String::as_str);
-    if told.is_some_and(|told| told != Digest::of(&bytes).to_string()) {
+    let digest = first.metadata.annotations.get(DIGEST).map(String::as_str);
+    if digest.is_some_and(|digest| digest != Digest::of(&bytes).to_string()) {
         return Err(content(format!("the config is not the one of annotation {DIGEST}")));
     }
     Ok(bytes)

@@ -164,10 +164,8 @@ impl Draft {
         let warnings = self.warnings();
         let Self { request, ignition, reasons, format, .. } = self;
         notes.extend(explain::notes(&request, ignition.as_ref(), &layer));
-        let method = match reasons.is_empty() {
-            true => Method::Direct,
-            false => Method::Containerfile(reasons),
-        };
+        let method =
+            if reasons.is_empty() { Method::Direct } else { Method::Containerfile(reasons) };
         Ok(BuildPlan {
             tags: [request.config.name().tag(), build_name.tag()],
             labels: image_labels(&request, format, &inputs),

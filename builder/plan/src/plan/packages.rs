@@ -56,14 +56,14 @@ pub enum Error {
 /// The packages of these extensions, in their order, each once. Unknown names have none: [`check`]
 /// refuses them.
 pub fn packages(extensions: &[String]) -> Vec<&'static str> {
-    let mut wanted = Vec::new();
+    let mut packages = Vec::new();
     let known = extensions.iter().filter_map(|name| of(name));
     for package in known.flatten().copied() {
-        if !wanted.contains(&package) {
-            wanted.push(package);
+        if !packages.contains(&package) {
+            packages.push(package);
         }
     }
-    wanted
+    packages
 }
 
 fn of(extension: &str) -> Option<&'static [&'static str]> {

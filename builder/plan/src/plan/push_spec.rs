@@ -68,8 +68,8 @@ mod tests {
         let of = |what: &str, text: &str, nested: bool| {
             let found = push_repository(text, nested);
             found.map(|repo| repo.to_string()).map_err(|error| {
-                let told = error.to_string();
-                assert!(told.chars().count() < 700, "{what}: {told}");
+                let message = error.to_string();
+                assert!(message.chars().count() < 700, "{what}: {message}");
                 match error {
                     PushSpecError::Format(_) => "format",
                     PushSpecError::Reference(_) => "reference",

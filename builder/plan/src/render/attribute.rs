@@ -26,14 +26,14 @@ impl<'a> Attributed<'a> {
         provenance: &[Provenance],
     ) -> Self {
         let (mut entries, mut names) = (BTreeMap::new(), BTreeMap::new());
-        for told in provenance {
-            let entry = entry(&told.place);
+        for value in provenance {
+            let entry = entry(&value.place);
             let of_entry: &mut BTreeSet<_> = entries.entry(entry.to_owned()).or_default();
-            of_entry.insert(told.from);
+            of_entry.insert(value.from);
             if let Some((_, name)) = entry.split_once('[') {
                 let name = name.trim_end_matches(']').to_owned();
                 let of_name: &mut BTreeSet<_> = names.entry(name).or_default();
-                of_name.insert(told.from);
+                of_name.insert(value.from);
             }
         }
         Self { config: merged.as_json(), chosen, entries, names }
@@ -57,7 +57,7 @@ impl<'a> Attributed<'a> {
     }
 
     /// The MachineConfigs that a place comes from, as one text.
-    pub fn who(&self, place: &str) -> String {
+    pub fn origins(&self, place: &str) -> String {
         self.names_of(&self.from(place))
     }
 
@@ -79,11 +79,11 @@ impl<'a> Attributed<'a> {
     }
 
     fn names_of(&self, from: &BTreeSet<usize>) -> String {
-        let told: Vec<_> = match from.is_empty() {
-            true => vec!["the merged config".to_owned()],
-            false => from.iter().map(|from| self.chosen[*from].place("")).collect(),
-        };
-        told.join(", ")
+        if from.is_empty() {
+            return "the merged config".to_owned();
+        }
+        let names: Vec<_> = from.iter().map(|from| self.chosen[*from].place("")).collect();
+        names.join(", ")
     }
 }
 

@@ -103,9 +103,12 @@ pub(super) fn merge(
     let ignition::Merged { document, provenance } = read.merger.finish();
     let merged = document.with_file_defaults();
     // Origins are only recorded if they are requested.
-    let attributed = || match explain {
-        true => Attributed::new(&merged, chosen, &provenance),
-        false => Attributed::new(&merged, chosen, &again(chosen, contents)),
+    let attributed = || {
+        if explain {
+            Attributed::new(&merged, chosen, &provenance)
+        } else {
+            Attributed::new(&merged, chosen, &provenance_of(chosen, contents))
+        }
     };
     let problems = |error: ignition::Error| {
         let attributed = attributed();
@@ -117,25 +120,25 @@ pub(super) fn merge(
         pool: pool.to_string(),
         problems: problems(error),
     };
-    let whole = match snapshot::contents(merged.clone(), contents).map_err(unusable)? {
+    let embedded = match snapshot::contents(merged.clone(), contents).map_err(unusable)? {
         Resolution::Needs(needs) => {
             let attributed = attributed();
             let of = |need: Reference| {
-                let who = attributed.who(need.place());
-                need.of(&format!("{who}: spec.config"))
+                let origins = attributed.origins(need.place());
+                need.of(&format!("{origins}: spec.config"))
             };
             return Ok(Resolution::Needs(needs.into_iter().map(of).collect()));
         }
-        Resolution::Done(whole) => whole,
+        Resolution::Done(embedded) => embedded,
     };
-    let config = whole.into_json();
+    let config = embedded.into_json();
     ignition::parse(&config)
         .map_err(|error| Error::Merged { pool: pool.to_string(), problems: problems(error) })?;
     Ok(Resolution::Done(Merged { config, provenance, warnings: read.warnings }))
 }
 
 /// What was merged without an account of who said what, merged with one. It worked before.
-fn again(chosen: &[&Component], contents: &Contents) -> Vec<Provenance> {
+fn provenance_of(chosen: &[&Component], contents: &Contents) -> Vec<Provenance> {
     let read = read(chosen, contents, true, &mut Vec::new(), &mut Vec::new());
     read.merger.finish().provenance
 }

@@ -70,10 +70,10 @@ pub(super) fn explain(
     };
     list("kernelArguments", &settings.kernel_arguments);
     list("extensions", &settings.extensions);
-    fields.extend(provenance.iter().map(|told| FieldOrigin {
-        field: format!("spec.config.{}", told.place),
-        from: name(told.from),
-        overrides: told.overrides.iter().map(|from| name(*from)).collect(),
+    fields.extend(provenance.iter().map(|value| FieldOrigin {
+        field: format!("spec.config.{}", value.place),
+        from: name(value.from),
+        overrides: value.overrides.iter().map(|from| name(*from)).collect(),
     }));
     let origin = |one: &&Component| Origin {
         name: one.name().to_owned(),
@@ -89,7 +89,7 @@ fn origin(field: &str, from: String) -> FieldOrigin {
 
 fn image(decided: &Decided, name: &impl Fn(usize) -> String) -> Option<FieldOrigin> {
     let base = decided.base.as_ref().map(|base| base.by.to_owned());
-    let said_by = decided.said_by.iter().map(|from| name(*from));
-    let mut all: Vec<String> = base.into_iter().chain(said_by).collect();
+    let named_by = decided.named_by.iter().map(|from| name(*from));
+    let mut all: Vec<String> = base.into_iter().chain(named_by).collect();
     Some(FieldOrigin { from: all.pop()?, field: format!("spec.{}", decided.field), overrides: all })
 }

@@ -24,7 +24,7 @@ pub(super) struct Decided {
     /// The default if no MachineConfig names one: `--os-image`, or the ControllerConfig's.
     pub base: Option<Base>,
     /// The MachineConfigs that name one; the last is used.
-    pub said_by: Vec<usize>,
+    pub named_by: Vec<usize>,
 }
 
 /// An image that is given beside the MachineConfigs.
@@ -44,7 +44,7 @@ impl Images {
     /// Whether an administrator's MachineConfig names another OS image than the release.
     pub fn os_is_overridden(&self) -> bool {
         let base = self.os.base.as_ref().map(|base| base.image.as_str());
-        !self.os.said_by.is_empty() && base.unwrap_or_default() != self.os.image
+        !self.os.named_by.is_empty() && base.unwrap_or_default() != self.os.image
     }
 }
 
@@ -57,14 +57,14 @@ pub(super) fn decide(
     warnings: &mut Vec<Finding>,
 ) -> Images {
     let (os, extensions) = candidates(request, settings);
-    let mut pin = |(field, base, said): (&'static str, Option<Base>, &[Of<String>])| {
-        let place = place(chosen, field, base.as_ref(), said);
+    let mut pin = |(field, base, named): (&'static str, Option<Base>, &[Of<String>])| {
+        let place = place(chosen, field, base.as_ref(), named);
         let pinned = |image: &str| match request.pins.get(image) {
             Some(pinned) => pinned.clone(),
             None => image.to_owned(),
         };
         let base = base.map(|base| Base { image: pinned(&base.image), ..base });
-        let image = match (said.last(), &base) {
+        let image = match (named.last(), &base) {
             (Some(last), _) => pinned(&last.value),
             (None, Some(base)) => base.image.clone(),
             (None, None) => String::new(),
@@ -75,8 +75,8 @@ pub(super) fn decide(
             );
             problems.push(Finding::new("image-not-pinned", message).object(place));
         }
-        let said_by = said.iter().map(|said| said.from).collect();
-        Decided { image, field, base, said_by }
+        let named_by = named.iter().map(|image| image.from).collect();
+        Decided { image, field, base, named_by }
     };
     let images = Images { os: pin(os), extensions: pin(extensions) };
     let stream = request.pool_object.as_ref();
@@ -84,7 +84,7 @@ pub(super) fn decide(
     let stream = stream.filter(|stream| !stream.name.is_empty());
     if let Some(stream) = stream {
         let place = format!("MachineConfigPool {}: spec.osImageStream", request.pool);
-        let message = match (images.os.said_by.last(), &request.os_image) {
+        let message = match (images.os.named_by.last(), &request.os_image) {
             (Some(last), _) => Some(format!(
                 "it says {:?}, and {} names an image in spec.osImageURL; take one of them out",
                 stream.name,
@@ -98,7 +98,7 @@ pub(super) fn decide(
         };
         problems.extend(message.map(|text| Finding::new("os-image-stream", text).object(place)));
     } else if images.os_is_overridden()
-        && let (Some(last), Some(base)) = (images.os.said_by.last(), &images.os.base)
+        && let (Some(last), Some(base)) = (images.os.named_by.last(), &images.os.base)
         // A pool's first image is the controller's business, and later ones are built on the
         // release's own.
         && !is_component_name(chosen[*last].name())
@@ -148,21 +148,21 @@ pub(super) fn unpinned(request: &Request) -> Vec<Unpinned> {
     // Problems are reported when it is rendered.
     let settings = settings::merge(&chosen, &mut Vec::new(), &mut Vec::new());
     let (os, extensions) = candidates(request, &settings);
-    let counts = |(field, base, said): Candidates<'_>| {
-        let image = match said.last() {
+    let in_use = |(field, base, named): Candidates<'_>| {
+        let image = match named.last() {
             Some(last) => Some(last.value.clone()),
             None => base.as_ref().map(|base| base.image.clone()),
         };
-        let place = place(&chosen, field, base.as_ref(), said);
+        let place = place(&chosen, field, base.as_ref(), named);
         let image = image.filter(|image| !is_pinned(image) && !request.pins.contains_key(image))?;
         Some(Unpinned { reference: image.parse().ok()?, image, place })
     };
-    [counts(os), counts(extensions)].into_iter().flatten().collect()
+    [in_use(os), in_use(extensions)].into_iter().flatten().collect()
 }
 
 /// The origin of the image in use.
-fn place(chosen: &[&Component], field: &str, base: Option<&Base>, said: &[Of<String>]) -> String {
-    match said.last() {
+fn place(chosen: &[&Component], field: &str, base: Option<&Base>, named: &[Of<String>]) -> String {
+    match named.last() {
         Some(last) => chosen[last.from].place(&format!("spec.{field}")),
         None => base.map(|base| base.by).unwrap_or_default().to_owned(),
     }

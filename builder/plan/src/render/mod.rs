@@ -118,8 +118,8 @@ impl Component {
     /// How a message names a field of it, or all of it.
     fn place(&self, field: &str) -> String {
         let parts = [self.origin.as_str(), self.name(), field];
-        let told: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        told.join(": ")
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join(": ")
     }
 
     /// Whether a controller made it, and not an administrator.
@@ -158,9 +158,9 @@ pub fn render(request: &Request, contents: &Contents) -> Result<Outcome, Error> 
     warnings.extend(merged.warnings);
     let mut spec = json!({
         "baseOSExtensionsContainerImage": images.extensions.image,
-        "extensions": settings.extensions.iter().map(|said| &said.value).collect::<Vec<_>>(),
+        "extensions": settings.extensions.iter().map(|setting| &setting.value).collect::<Vec<_>>(),
         "fips": settings.fips(),
-        "kernelArguments": settings.kernel_arguments.iter().map(|said| &said.value).collect::<Vec<_>>(),
+        "kernelArguments": settings.kernel_arguments.iter().map(|setting| &setting.value).collect::<Vec<_>>(),
         "kernelType": settings.kernel_type().as_str(),
         "osImageURL": images.os.image,
     });

@@ -123,8 +123,8 @@ impl Found {
             };
             self.add(&format!("spec.config.{list}[{key}]"), what);
         }
-        let gone = before.keys().filter(|key| !after.contains_key(*key));
-        for key in gone.filter(|_| !may_go) {
+        let removed = before.keys().filter(|key| !after.contains_key(*key));
+        for key in removed.filter(|_| !may_go) {
             let what = "it is gone, and nodes keep it until they are installed anew";
             self.add(&format!("spec.config.{list}[{key}]"), what);
         }
@@ -257,10 +257,7 @@ mod tests {
             assert_eq!(objects, want, "{what}");
             let by_image = unreconcilable(&before, &after, Update::Image).unwrap();
             let brought = ["new link", "new directory", "directory goes", "append"];
-            let left = match brought.contains(&what) {
-                true => Vec::new(),
-                false => found,
-            };
+            let left = if brought.contains(&what) { Vec::new() } else { found };
             assert_eq!(by_image, left, "{what}, by an image");
         }
         let fips =

@@ -42,8 +42,12 @@ pub(super) fn select(request: &Request) -> Selected<'_> {
             Vec::new()
         }
     };
-    let lonely = none_of_its_own(request, &chosen);
-    Selected { chosen, problems, notices: skipped(&rendered).into_iter().chain(lonely).collect() }
+    let no_own_config = none_of_its_own(request, &chosen);
+    Selected {
+        chosen,
+        problems,
+        notices: skipped(&rendered).into_iter().chain(no_own_config).collect(),
+    }
 }
 
 /// Whether a renderer made it, the cluster's or ours. A MachineConfig of an administrator has a
@@ -108,9 +112,10 @@ fn check_names(configs: &[&Component], problems: &mut Vec<Finding>) {
             problems.push(Finding::new("no-role", message).object(one.place("metadata.labels")));
         }
         if let Some(other) = first.insert(one.name(), one) {
-            let there = match other.origin.is_empty() {
-                true => String::new(),
-                false => format!(" ({})", other.origin),
+            let there = if other.origin.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", other.origin)
             };
             let message = format!("another MachineConfig has this name{there}; keep one of them");
             problems
@@ -135,8 +140,8 @@ fn selector(request: &Request) -> Result<Selector, Vec<Finding>> {
         return Err(vec![bad(message.to_owned(), "")]);
     };
     Selector::new(wire).map_err(|problems| {
-        let told = problems.into_iter();
-        told.map(|wrong| bad(wrong.problem, &wrong.field)).collect()
+        let problems = problems.into_iter();
+        problems.map(|wrong| bad(wrong.problem, &wrong.field)).collect()
     })
 }
 

@@ -30,7 +30,7 @@ impl Settings {
     /// The last one with another kernel is used.
     pub fn kernel_type(&self) -> KernelType {
         let last = self.kernel_types.last();
-        last.map_or(KernelType::Default, |said| said.value)
+        last.map_or(KernelType::Default, |setting| setting.value)
     }
 
     /// One that wants it is enough.
@@ -63,7 +63,7 @@ pub(super) fn merge(
         }
     }
     let mut extensions = merged.extensions.iter();
-    let devel = extensions.rfind(|said| said.value == "kernel-devel");
+    let devel = extensions.rfind(|setting| setting.value == "kernel-devel");
     if let (Some(kernel), Some(devel)) = (merged.kernel_types.last(), devel) {
         let message = format!(
             "kernel-devel is there for the default kernel only, and {} wants {}; take one of them out",

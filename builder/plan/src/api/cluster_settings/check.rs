@@ -65,10 +65,10 @@ fn certificates(field: &str, text: &str) -> Checked {
             "it holds a private key, and whoever reads ConfigMaps reads it; take it out",
         ));
     }
-    match text.contains(CERTIFICATE) {
-        true => Ok(()),
-        false => Err(wrong(field, "no certificate in it; want PEM")),
+    if !text.contains(CERTIFICATE) {
+        return Err(wrong(field, "no certificate in it; want PEM"));
     }
+    Ok(())
 }
 
 /// `host[:port]` or `[address]:port`, as a path can hold it.
@@ -109,10 +109,10 @@ pub(super) fn mirror(mirrors: &Mirrors) -> Result<(), String> {
 }
 
 fn name(field: &str, text: &str) -> Checked {
-    match is_subdomain(text) {
-        true => Ok(()),
-        false => Err(wrong(field, format!("{text:?} is no name of an object"))),
+    if !is_subdomain(text) {
+        return Err(wrong(field, format!("{text:?} is no name of an object")));
     }
+    Ok(())
 }
 
 fn proxy(settings: &ClusterSettings) -> Checked {

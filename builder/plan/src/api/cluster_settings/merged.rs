@@ -95,9 +95,13 @@ impl ClusterSettings {
             for entry in spec[field].as_array().into_iter().flatten() {
                 // A ConfigMap's key holds no colon.
                 let host = given(&entry["file"]).unwrap_or_default().replace("..", ":");
-                match is_host(&host) {
-                    true => bundles.extend(certificates(entry, "data", findings).map(|pem| (host, pem))),
-                    false => findings.push(odd(CONTROLLER_CONFIG, &format!("spec.{field} has one for {host:?}, which is no registry; it is left out"))),
+                if is_host(&host) {
+                    bundles.extend(certificates(entry, "data", findings).map(|pem| (host, pem)));
+                } else {
+                    let message = format!(
+                        "spec.{field} has one for {host:?}, which is no registry; it is left out"
+                    );
+                    findings.push(odd(CONTROLLER_CONFIG, &message));
                 }
             }
         }
@@ -138,10 +142,12 @@ fn decoded(value: &Value) -> Result<Option<String>, &'static str> {
     };
     let bytes = STANDARD.decode(text).map_err(|_| "it is no base64")?;
     let text = String::from_utf8(bytes).map_err(|_| "it is no text")?;
-    match text.contains("-----BEGIN CERTIFICATE-----") {
-        true => Ok(Some(text)),
-        false if text.trim().is_empty() => Ok(None),
-        false => Err("no certificate in it"),
+    if text.contains("-----BEGIN CERTIFICATE-----") {
+        Ok(Some(text))
+    } else if text.trim().is_empty() {
+        Ok(None)
+    } else {
+        Err("no certificate in it")
     }
 }
 

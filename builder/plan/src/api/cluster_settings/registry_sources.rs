@@ -69,9 +69,6 @@ impl super::ClusterSettings {
             SignaturePolicy::parse(text.as_bytes()).expect("it was parsed when it was read")
         });
         let allowed = &self.registry_sources.allowed_registries;
-        match allowed.is_empty() {
-            true => policy,
-            false => Some(policy.unwrap_or_default().only(allowed)),
-        }
+        if allowed.is_empty() { policy } else { Some(policy.unwrap_or_default().only(allowed)) }
     }
 }

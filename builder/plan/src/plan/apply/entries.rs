@@ -29,12 +29,12 @@ impl Entry<'_> {
     }
 
     fn overwrite(&self) -> bool {
-        let said = match self {
+        let overwrite = match self {
             Self::Directory(d) => d.overwrite,
             Self::File(f) => f.overwrite,
             Self::Link(l) => l.overwrite,
         };
-        said == Some(true)
+        overwrite == Some(true)
     }
 
     fn is_hard_link(&self) -> bool {
@@ -272,14 +272,14 @@ impl Applier<'_> {
 /// A link's target without `.`, `..` and empty components, to compare two spellings
 /// of one target.
 fn clean_text(target: &str) -> String {
-    let mut kept: Vec<&str> = Vec::new();
+    let mut components: Vec<&str> = Vec::new();
     let rooted = target.starts_with('/');
     for component in target.split('/').filter(|c| !matches!(*c, "" | ".")) {
-        match (component, kept.last()) {
-            ("..", Some(&last)) if last != ".." => drop(kept.pop()),
+        match (component, components.last()) {
+            ("..", Some(&last)) if last != ".." => drop(components.pop()),
             ("..", None) if rooted => {}
-            (name, _) => kept.push(name),
+            (name, _) => components.push(name),
         }
     }
-    format!("{}{}", if rooted { "/" } else { "" }, kept.join("/"))
+    format!("{}{}", if rooted { "/" } else { "" }, components.join("/"))
 }

@@ -90,9 +90,9 @@ fn clean(path: &str) -> TreePath {
 /// Where Ignition puts an entry: each parent that is a link is replaced by where that one link
 /// points, the last component is never followed. Links behind links are left for the kernel.
 pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, PathError> {
-    let whole = clean(path);
-    let Some(parent) = whole.parent() else {
-        return Ok(whole);
+    let path = clean(path);
+    let Some(parent) = path.parent() else {
+        return Ok(path);
     };
     // Where Ignition believes to be, and where the kernel is then: nowhere, if that isn't there.
     let mut at = TreePath::root();
@@ -110,9 +110,10 @@ pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, Path
         let next = at.join(component).unwrap_or_default();
         (at, here) = match found.map(|found| (found.kind, found.target)) {
             Some((Kind::Symlink, Some(target))) => {
-                let to = match target.starts_with('/') {
-                    true => clean(&target),
-                    false => clean(&format!("{at}/{target}")),
+                let to = if target.starts_with('/') {
+                    clean(&target)
+                } else {
+                    clean(&format!("{at}/{target}"))
                 };
                 let here = real(tree, &to.to_string());
                 (to, here)
@@ -121,7 +122,7 @@ pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, Path
             Some((Kind::Directory | Kind::File | Kind::Other, _)) => (next, Ok(exact)),
         };
     }
-    Ok(at.join(whole.name()).unwrap_or(at))
+    Ok(at.join(path.name()).unwrap_or(at))
 }
 
 /// The path with its parents' links followed and the last component as it is; `None` if a parent

@@ -111,9 +111,10 @@ impl Applier<'_> {
             // Instances are asked about as the one word they are in the line, which is what
             // Ignition does.
             let disabled = systemd::is_enabled(&self.tree, &preset.what).and_then(|state| {
-                match state.is_success() {
-                    true => systemd::disable(&mut self.tree, &preset.what).map(|()| true),
-                    false => Ok(false),
+                if state.is_success() {
+                    systemd::disable(&mut self.tree, &preset.what).map(|()| true)
+                } else {
+                    Ok(false)
                 }
             });
             match disabled {
@@ -158,9 +159,9 @@ impl Applier<'_> {
         for unit in config.units.iter().filter(|unit| unit.enabled.is_some()) {
             match systemd::preset(&mut self.tree, std::slice::from_ref(&unit.name)) {
                 Ok(findings) => {
-                    let told =
-                        findings.into_iter().filter(|finding| !self.warnings.contains(finding));
-                    let new: Vec<Finding> = told.collect();
+                    let findings = findings.into_iter();
+                    let new: Vec<Finding> =
+                        findings.filter(|finding| !self.warnings.contains(finding)).collect();
                     self.warnings.extend(new);
                 }
                 Err(undecided) => self.undecided(&unit.name, &undecided),
