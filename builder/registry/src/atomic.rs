@@ -128,8 +128,11 @@ pub(super) fn clear(folder: &Folder, dir: &Path) -> Result<(), Error> {
             continue;
         };
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            unlinkat(folder.fd(), name, AtFlags::empty())
-                .map_err(|e| io(&folder.path().join(name), "not removable", e))?;
+            match unlinkat(folder.fd(), name, AtFlags::empty()) {
+                // Its writer may have ended in between, and given it its own name.
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(e) => return Err(io(&folder.path().join(name), "not removable", e)),
+            }
         }
     }
     Ok(())
