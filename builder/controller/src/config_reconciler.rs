@@ -7,12 +7,12 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use tracing::Span;
 
-use super::action::{Action, Decision};
+use super::action::Action;
 use super::apply::{ApplyError, Executor, ReconcilePass};
 use super::cached_plans::CachedPlans;
 use super::cluster_cache::Trigger;
 use super::cluster_facts::ClusterFacts;
-use super::decide::{decide, report_refusal};
+use super::decide::{Decision, decide, report_refusal};
 use super::inputs::inputs_digest;
 use super::lookup::{ImageStatus, Lookup, Problem};
 use super::lookups::{Resolver, busy_pause};

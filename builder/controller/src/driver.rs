@@ -20,7 +20,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
-use super::action::Action;
 use super::active_reconciles::ActiveReconciles;
 use super::apply::{ApplyError, ReconcilePass};
 use super::cluster_cache::{ClusterCache, OWN_WRITE_TIMEOUT, Trigger};
@@ -76,7 +75,7 @@ impl<R: Reconciler> Controller for Driver<R> {
     }
 }
 
-type DecisionOf<R> = Decision<<R as Reconciler>::Lookup, Action, <R as Reconciler>::Reason>;
+type DecisionOf<R> = Decision<<R as Reconciler>::Lookup, <R as Reconciler>::Reason>;
 
 /// When a key runs again, and the code of its error.
 type Ended = (Requeue, Option<String>);
@@ -250,6 +249,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::action::Action;
     use crate::snapshot::EarlierProblem;
 
     /// A controller of one object, with what each of its functions returns.

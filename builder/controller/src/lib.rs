@@ -54,10 +54,10 @@ mod view;
 pub mod watch;
 pub mod workload;
 
-pub use action::{Action, Attempt, Decision, NewObject, NewStatus, Patch};
+pub use action::{Action, Attempt, NewObject, NewStatus, Patch};
 pub use cluster_cache::ClusterCache;
 pub use connect::{connect, installed_in, own_image};
-pub use decide::decide;
+pub use decide::{Decision, decide};
 pub use error::Error;
 pub use log_archive::ArchiveLogs;
 pub use logs::{Line as LogLine, archived_logs, logs};

@@ -44,7 +44,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
         &self,
         snapshot: &Self::Snapshot,
         now: Timestamp,
-    ) -> Decision<Self::Lookup, Action, Self::Reason>;
+    ) -> Decision<Self::Lookup, Self::Reason>;
 
     /// Adds the results of all lookups to the snapshot.
     fn look_up(
@@ -75,7 +75,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     /// The problem that a decision reports.
     fn problem(
         snapshot: &Self::Snapshot,
-        decision: &Decision<Self::Lookup, Action, Self::Reason>,
+        decision: &Decision<Self::Lookup, Self::Reason>,
     ) -> Option<Problem>;
 
     /// Logs a reason that differs from the last one.

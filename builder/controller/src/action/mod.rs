@@ -9,8 +9,6 @@ mod patch;
 use std::fmt;
 
 use super::log_archive::ArchiveLogs;
-use super::lookup::Lookup;
-use super::pool_reason::PoolReason;
 use super::target::Target;
 use crate::kinds::Kind;
 use crate::status::Event;
@@ -22,9 +20,6 @@ use mosb_plan::api::{
 
 pub use new_object::NewObject;
 pub use patch::Patch;
-
-/// The result of [`decide`](crate::decide()) for one snapshot.
-pub type Decision = super::decision::Decision<Lookup, Action, PoolReason>;
 
 /// One change. Applying it twice has the result of applying it once. UID and resourceVersion of the
 /// [`Target`] make the API server reject an action that was decided on an outdated view.

@@ -22,7 +22,7 @@ pub enum NewObject {
     /// A rendered MachineConfig.
     Rendered(Arc<Value>),
     Workload(Workload),
-    Input(Input),
+    Input(Box<Input>),
 }
 
 impl NewObject {
@@ -68,14 +68,18 @@ impl NewObject {
             Self::MachineOsBuild(build) => self.dynamic(json!(build)),
             Self::Component(config) => self.dynamic(json!(config)),
             Self::Rendered(config) => bytes(&**config),
-            Self::Workload(Workload::Job(job)) => bytes(job),
-            Self::Workload(Workload::Pod(pod)) => bytes(pod),
-            Self::Workload(Workload::Build(build)) => bytes(build),
-            Self::Input(Input::ConfigMap(map)) => bytes(map),
-            Self::Input(Input::Secret(secret)) => bytes(secret),
-            Self::Input(Input::ServiceAccount(account)) => bytes(account),
-            Self::Input(Input::Role(role)) => bytes(role),
-            Self::Input(Input::RoleBinding(binding)) => bytes(binding),
+            Self::Workload(workload) => match workload {
+                Workload::Job(job) => bytes(job),
+                Workload::Pod(pod) => bytes(pod),
+                Workload::Build(build) => bytes(build),
+            },
+            Self::Input(input) => match &**input {
+                Input::ConfigMap(map) => bytes(map),
+                Input::Secret(secret) => bytes(secret),
+                Input::ServiceAccount(account) => bytes(account),
+                Input::Role(role) => bytes(role),
+                Input::RoleBinding(binding) => bytes(binding),
+            },
         }
     }
 

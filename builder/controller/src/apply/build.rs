@@ -41,7 +41,7 @@ impl Executor {
         let workload = Workload::new(&request);
         if let Workload::Pod(_) = workload {
             let account = Input::ServiceAccount(account_before(&request));
-            self.create(&NewObject::Input(account)).await?;
+            self.create(&NewObject::Input(Box::new(account))).await?;
         }
         self.create(&NewObject::Workload(workload)).await
     }
@@ -53,7 +53,8 @@ impl Executor {
         pass: &ReconcilePass,
     ) -> Result<(), ApplyError> {
         let inputs = inputs(&self.request(attempt, pass)?, &workload.uid);
-        let inputs: Vec<_> = inputs.into_iter().map(NewObject::Input).collect();
+        let inputs: Vec<_> =
+            inputs.into_iter().map(|one| NewObject::Input(Box::new(one))).collect();
         let creating = inputs.iter().map(|input| self.create(input));
         // Create all of them: one failure must not delay the others.
         let mut done = Ok(());

@@ -115,7 +115,7 @@ mod tests {
         let new = object("owner", "2");
         let build = NewObject::MachineOsBuild(Box::new(read(new.clone())));
         let job = NewObject::Workload(Workload::Job(read(new.clone())));
-        let secret = NewObject::Input(Input::Secret(read(new.clone())));
+        let secret = NewObject::Input(Box::new(Input::Secret(read(new.clone()))));
         let mut foreign = object("other", "2");
         foreign["metadata"]["labels"] = json!({});
         let mut deleted = foreign.clone();

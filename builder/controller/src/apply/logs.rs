@@ -84,7 +84,8 @@ impl Executor {
         if logs.is_empty() {
             return Ok(());
         }
-        self.replace(NewObject::Input(Input::Secret(archive.secret(&logs)))).await
+        let new = Input::Secret(archive.secret(&logs));
+        self.replace(NewObject::Input(Box::new(new))).await
     }
 
     /// Replaces the logs of an earlier attempt, or those written before a restart.

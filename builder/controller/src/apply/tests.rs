@@ -84,7 +84,7 @@ async fn each_write_is_one_request_with_what_it_was_decided_on() {
             json!({ "apiVersion": api_version, "kind": "MachineOSBuild" }),
         ),
         (
-            Action::Create(NewObject::Input(Input::Secret(secret))),
+            Action::Create(NewObject::Input(Box::new(Input::Secret(secret)))),
             format!("POST /api/v1/namespaces/ns/secrets?{by}"),
             "application/json",
             json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "x" } }),

@@ -44,7 +44,7 @@ use jiff::Timestamp;
 
 use self::desired_build::DesiredBuild;
 use self::seed::Seed;
-use super::action::{Action, Decision};
+use super::action::Action;
 use super::lookup::{
     ImageStatus, LOOKUP_TIMEOUT, Lookup, NO_RENDERED_CONFIG, Planned, Problem, Pull,
 };
@@ -60,6 +60,9 @@ const APPLY_SKEW: Duration = Duration::from_secs(5);
 
 /// A transient problem is reported once it has lasted this long.
 const REPORT_DELAY: Duration = Duration::from_secs(60);
+
+/// The result of [`decide`] for one snapshot.
+pub type Decision = super::decision::Decision<Lookup, PoolReason>;
 
 /// Decides what to change. Pure: the same snapshot and time give the same decision.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
@@ -151,7 +154,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
                 requeue_after: builder.requeue_after,
             }
         }
-        Err(lookup) => Decision::needs(lookup),
+        Err(lookup) => needs(lookup),
     }
 }
 
@@ -300,25 +303,13 @@ fn pull_of(config: &MachineOsConfig) -> Pull {
     }
 }
 
-impl Decision {
-    fn needs(lookup: Lookup) -> Self {
-        Self {
-            lookups: vec![lookup.clone()],
-            ..Self::unchanged(match lookup {
-                Lookup::Plan(_) | Lookup::OsImage { .. } => PoolReason::Planning,
-                Lookup::Exists { image, .. } => PoolReason::Confirming(image.to_string()),
-                Lookup::Result { build } => PoolReason::Preparing(build.to_string()),
-            })
-        }
-    }
-
-    fn unchanged(reason: PoolReason) -> Self {
-        Self::of(reason, Vec::new())
-    }
-
-    fn of(reason: PoolReason, actions: Vec<Action>) -> Self {
-        Self { lookups: Vec::new(), actions, reason, requeue_after: None }
-    }
+fn needs(lookup: Lookup) -> Decision {
+    let reason = match &lookup {
+        Lookup::Plan(_) | Lookup::OsImage { .. } => PoolReason::Planning,
+        Lookup::Exists { image, .. } => PoolReason::Confirming(image.to_string()),
+        Lookup::Result { build } => PoolReason::Preparing(build.to_string()),
+    };
+    Decision::looking_up(lookup, reason)
 }
 
 #[cfg(test)]

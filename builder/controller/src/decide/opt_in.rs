@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::action::{Action, Decision, NewObject, Patch};
+use super::Decision;
+use crate::action::{Action, NewObject, Patch};
 use crate::kinds::Kind;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{LabelOptIn, Snapshot};

@@ -12,8 +12,8 @@ use jiff::Timestamp;
 
 use super::component::{Component, component};
 use super::desired_build::DesiredBuild;
-use super::{DecisionBuilder, Unavailable, is_reported, pull_of, report_status};
-use crate::action::{Action, Decision, NewObject};
+use super::{Decision, DecisionBuilder, Unavailable, is_reported, needs, pull_of, report_status};
+use crate::action::{Action, NewObject};
 use crate::lookup::{ImageStatus, Lookup, Problem, Pull};
 use crate::pool_reason::PoolReason;
 use crate::snapshot::Snapshot;
@@ -135,7 +135,7 @@ impl Seed {
                         }
                         Decision::of(reason, actions)
                     }
-                    Some(Err(Unavailable::Lookup(lookup))) => Decision::needs(lookup),
+                    Some(Err(Unavailable::Lookup(lookup))) => needs(lookup),
                 }
             }
         }

@@ -16,7 +16,7 @@ use crate::status::{Event, EventReason, RENDER_DEGRADED, Regarding, render_condi
 use mosb_plan::api::{API_VERSION, Condition, condition, labels};
 
 /// What to do about a pool.
-pub type RenderDecision = Decision<RenderLookup, Action, RenderReason>;
+pub type RenderDecision = Decision<RenderLookup, RenderReason>;
 
 /// Something that metadata doesn't show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,13 +66,13 @@ impl fmt::Display for RenderReason {
 /// A paused pool is rendered too: only its machines wait.
 pub fn decide(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {
     if let Some(who) = &snapshot.other_renderer {
-        return RenderDecision::of(RenderReason::OtherRenderer(who.clone()), Vec::new());
+        return RenderDecision::unchanged(RenderReason::OtherRenderer(who.clone()));
     }
     if snapshot.pool.metadata.is_being_deleted() {
-        return RenderDecision::of(RenderReason::Deleting, Vec::new());
+        return RenderDecision::unchanged(RenderReason::Deleting);
     }
     if snapshot.pool.spec.machine_config_selector.is_none() {
-        return RenderDecision::of(RenderReason::ByHand, Vec::new());
+        return RenderDecision::unchanged(RenderReason::ByHand);
     }
     let inputs = match &snapshot.inputs {
         Ok(inputs) => inputs,
@@ -199,14 +199,4 @@ fn degraded_condition(
     let wrong = wrong.map(|problem| (&*problem.reason, &*problem.message));
     let conditions = render_conditions(&snapshot.pool.status.conditions, wrong, now)?;
     Some(Action::replace_conditions(&snapshot.pool.metadata, conditions))
-}
-
-impl RenderDecision {
-    fn of(reason: RenderReason, actions: Vec<Action>) -> Self {
-        Self { lookups: Vec::new(), actions, reason, requeue_after: None }
-    }
-
-    fn looking_up(question: RenderLookup, reason: RenderReason) -> Self {
-        Self { lookups: vec![question], ..Self::of(reason, Vec::new()) }
-    }
 }
