@@ -15,8 +15,7 @@ pub struct Finding {
     /// The path in the image that it concerns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The object that it concerns: a unit, a field of the config, an image, a file on this
-    /// machine.
+    /// The object that it concerns: a unit, a field of the config, an image, a file on this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
     /// One sentence for people.
