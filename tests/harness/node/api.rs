@@ -105,17 +105,7 @@ impl Api {
             let target = format!("{}?labelSelector={label}", self.known(namespace, kind));
             let (code, mut list) = self.ask("GET", &target, None);
             assert_eq!(code, 200, "{target}: {list:#}");
-            let (version, of) = (list["apiVersion"].clone(), list["kind"].to_string());
-            let kind = of.trim_matches('"').trim_end_matches("List");
-            let Value::Array(mut items) = list["items"].take() else {
-                panic!("{target}: no list: {list:#}");
-            };
-            // A list says it once, for all.
-            for item in &mut items {
-                item["apiVersion"] = version.clone();
-                item["kind"] = json!(kind);
-            }
-            items
+            items(&mut list).unwrap_or_else(|| panic!("{target}: no list: {list:#}"))
         };
         kinds.split(',').flat_map(of).collect()
     }
@@ -138,10 +128,7 @@ impl Api {
         mut on_event: impl FnMut(Event) -> Option<T>,
     ) -> Option<T> {
         let (_, mut list) = request(&self.address, "GET", target, None).ok()?;
-        let Value::Array(items) = list.get_mut("items")?.take() else {
-            return None;
-        };
-        if let Some(value) = on_event(Event::List(items)) {
+        if let Some(value) = on_event(Event::List(items(&mut list)?)) {
             return Some(value);
         }
         let since = list["metadata"]["resourceVersion"].as_str()?;
@@ -232,6 +219,19 @@ impl Kind {
         let is_group = group.is_none_or(|group| group == self.group);
         is_group && self.names.iter().any(|one| one == name.unwrap_or(word))
     }
+}
+
+/// What is in a list, which says version and kind once for all.
+fn items(list: &mut Value) -> Option<Vec<Value>> {
+    let (version, kind) = (list["apiVersion"].clone(), list.get("kind")?.as_str()?.to_owned());
+    let Value::Array(mut items) = list.get_mut("items")?.take() else {
+        return None;
+    };
+    for item in &mut items {
+        item["apiVersion"] = version.clone();
+        item["kind"] = json!(kind.trim_end_matches("List"));
+    }
+    Some(items)
 }
 
 /// One request to a `kubectl proxy`: code and object. What is no object says why all the same.
