@@ -42,7 +42,7 @@ image: packages ## what clusters run, named by IMAGE=registry/repository:tag, as
 .PHONY: test
 test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer); where CI is set it names only what failed
 	cargo build --quiet --bin mosb
-	cargo test --quiet --no-run
+	cargo test $(if $(CI),--quiet) --no-run
 	@run() { \
 		begun=$$(date +%s); \
 		tests/in-memory cargo test --no-fail-fast $(if $(CI),--quiet) "$$@" || failed=1; \

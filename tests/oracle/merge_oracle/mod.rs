@@ -45,7 +45,7 @@ fn the_rules_are_those_of_ignition() {
 #[test]
 fn what_the_room_pins_is_what_ignition_makes() {
     let mut oracle = Oracle::start();
-    for line in include_str!("../../testdata/ignition/merge.jsonl").lines() {
+    for line in include_str!("../../../testdata/ignition/merge.jsonl").lines() {
         let case: Value = serde_json::from_str(line).unwrap();
         let mut configs = case["configs"].as_array().unwrap().clone();
         for config in &mut configs {

@@ -13,7 +13,7 @@ use mosb_tests::Oracle;
 pub mod generated;
 
 /// Also read by the crate's own tests, which pin the problems and warnings.
-const CASES: &str = include_str!("../../testdata/ignition/cases.jsonl");
+const CASES: &str = include_str!("../../../testdata/ignition/cases.jsonl");
 
 /// The codes of problems that Ignition doesn't have; `builder/ignition/src/lib.rs` says what each means.
 pub const STRICTER: [&str; 13] = [

@@ -55,7 +55,7 @@ pub fn config(rendered: &RenderedConfig, given: &Given) -> Result<Value, Error> 
     }));
     storage.insert("files".to_owned(), json!(files));
     storage.insert("directories".to_owned(), json!([{ "path": FIRST_BOOT, "mode": 0o700 }]));
-    let unit = include_str!("machine/mosb-first-boot.service");
+    let unit = include_str!("mosb-first-boot.service");
     let mut config = json!({
         "ignition": { "version": version.unwrap_or_else(|| json!("3.5.0")) },
         "storage": storage,

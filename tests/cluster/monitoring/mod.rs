@@ -16,13 +16,12 @@ use serde_json::{Value, json};
 use crate::cluster_world::{Cluster, SOON};
 use mosb_tests::{Daemon, ask, lasting, run, wait};
 
-#[path = "monitoring/expression.rs"]
 mod expression;
 use expression::selectors;
 
-const ALERTS: &str = include_str!("../../deploy/monitoring/alerts.yaml");
-const DASHBOARD: &str = include_str!("../../deploy/monitoring/dashboard.json");
-const WHAT_FIRES: &str = include_str!("../../testdata/monitoring/alerts.yaml");
+const ALERTS: &str = include_str!("../../../deploy/monitoring/alerts.yaml");
+const DASHBOARD: &str = include_str!("../../../deploy/monitoring/dashboard.json");
+const WHAT_FIRES: &str = include_str!("../../../testdata/monitoring/alerts.yaml");
 
 /// Names of labels and their values, by name of the metric.
 type Exported = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
@@ -175,7 +174,7 @@ fn every_metric_and_label_of_the_expressions_is_exported_and_every_metric_is_use
 
 #[test]
 fn every_metric_and_every_alert_is_documented() {
-    let document = include_str!("../../docs/operations.md");
+    let document = include_str!("../../../docs/operations.md");
     let (exported, families) = read(&everything().text());
     for name in exported.keys() {
         // A histogram goes by its family's name.

@@ -101,7 +101,7 @@ fn run_lines_get_nothing_and_harm_nothing() {
     let honest = cluster.image_after("");
     let address = cluster.node.address().to_string();
     let arguments = [&*address, &address, &cluster.namespace.name, digest(&honest)];
-    cluster.opt_in(Some(&runs(include_str!("cluster_hostile/run.sh"), &arguments)));
+    cluster.opt_in(Some(&runs(include_str!("run.sh"), &arguments)));
     let image = cluster.image_after(&honest);
     let found = Found::of(&cluster, &image);
 
@@ -162,7 +162,7 @@ fn run_lines_get_nothing_and_harm_nothing() {
 
 /// It may end either way, with what is true.
 fn what_is_changed_after_the_run(cluster: &Cluster, before: &str) {
-    let text = runs(include_str!("cluster_hostile/swap.sh"), &[digest(before)]);
+    let text = runs(include_str!("swap.sh"), &[digest(before)]);
     let last = cluster.current()["metadata"]["name"].clone();
     cluster.opt_in(Some(&text));
     let another = |config: &Value| {
