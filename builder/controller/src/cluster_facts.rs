@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use kube::Client;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
 use super::observe::Facts;
@@ -52,30 +52,37 @@ impl ClusterFacts {
         }
     }
 
-    /// Probes user namespaces regularly, and when the set of nodes changes. Returns when the sender
-    /// of `nodes_changed` is dropped.
+    /// Probes user namespaces regularly, and when the set of nodes changes. `first_probe` gets a
+    /// signal after the first attempt. Returns when the sender of `nodes_changed` is dropped.
     pub async fn probe_nodes(
         self: Arc<Self>,
         client: Client,
         namespace: String,
         mut nodes_changed: watch::Receiver<()>,
+        first_probe: oneshot::Sender<()>,
         on_change: impl Fn(),
     ) {
+        let mut first_probe = Some(first_probe);
         loop {
-            match probe::user_namespaces(&client, &namespace).await {
-                Ok(support) => {
-                    let before = std::mem::replace(&mut self.lock().user_namespaces, support);
-                    if before != support {
-                        tracing::info!("user namespaces of pods: {support:?}");
-                        on_change();
-                    }
-                    tokio::select! {
+            let probed = probe::user_namespaces(&client, &namespace).await;
+            if let Ok(support) = probed {
+                let before = std::mem::replace(&mut self.lock().user_namespaces, support);
+                if before != support {
+                    tracing::info!("user namespaces of pods: {support:?}");
+                    on_change();
+                }
+            }
+            if let Some(first_probe) = first_probe.take() {
+                // Nobody waits for it any more: the probe took too long.
+                let _ = first_probe.send(());
+            }
+            match probed {
+                Ok(_) => tokio::select! {
                     changed = nodes_changed.changed() => if changed.is_err() {
                         return;
                     },
                     () = sleep(NODE_PROBE_INTERVAL) => {}
-                    }
-                }
+                },
                 Err(error) => {
                     tracing::warn!("{error}");
                     sleep(NODE_PROBE_RETRY).await;

@@ -2,7 +2,7 @@
 //!
 //! Input: watch events of the resource kinds that matter. Output: writes to the API. Nothing is
 //! remembered between events: an event only enqueues a key, for example the name of a
-//! MachineOSConfig. The [`driver`] then lets the [`reconciler`] of that key take a [`Snapshot`] of
+//! MachineOSConfig. The `driver` then lets the `reconciler` of that key take a [`Snapshot`] of
 //! the cache, [`decide`] turns it into a [`Decision`], and its actions are applied.
 //!
 //! Invariant: the same snapshot gives the same actions, and each write carries the UID and

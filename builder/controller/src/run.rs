@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -30,6 +30,8 @@ use super::render::Renderer;
 pub const LEASE: &str = "mosb-controller";
 /// Time limit of a reconcile beyond its lookups: for writes, and for what rendering fetches.
 const WRITE_ALLOWANCE: Duration = Duration::from_secs(120);
+/// How long workers wait for the first probe of the nodes.
+const FIRST_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long running reconciles may take to end after a signal.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
@@ -152,8 +154,9 @@ pub async fn run(
         let controllers = Arc::clone(&controllers);
         move || controllers.iter().for_each(|one| one.enqueue(&Trigger::All))
     };
-    let probing = facts.probe_nodes(client, namespace, nodes_changed, enqueue_all);
-    let mut work = tokio::spawn(run_workers(cache, controllers, stopped, probing));
+    let (probed, first_probe) = oneshot::channel();
+    let probing = facts.probe_nodes(client, namespace, nodes_changed, probed, enqueue_all);
+    let mut work = tokio::spawn(run_workers(cache, controllers, stopped, probing, first_probe));
     let lost = {
         let lease = lease.clone();
         // A task of its own, so that busy workers can't delay the renewal.
@@ -225,6 +228,7 @@ async fn run_workers(
     controllers: Controllers,
     stopped: watch::Receiver<bool>,
     probing: impl Future<Output = ()> + Send + 'static,
+    first_probe: oneshot::Receiver<()>,
 ) {
     let watch_health = &cache.watch_health;
     let waiting = timeout(Duration::from_secs(5), watch_health.wait_for_sync()).await;
@@ -235,6 +239,10 @@ async fn run_workers(
         watch_health.wait_for_sync().await;
     }
     let _probing = AbortOnDrop(tokio::spawn(probing));
+    // Its result is an input of every pool, and would end the lookups that have begun.
+    if timeout(FIRST_PROBE_TIMEOUT, first_probe).await.is_err() {
+        tracing::warn!("nodes were not probed within {} s", FIRST_PROBE_TIMEOUT.as_secs());
+    }
     let mut workers = JoinSet::new();
     for controller in controllers.iter() {
         Arc::clone(controller).start(&mut workers, &stopped);
