@@ -18,7 +18,6 @@ use super::{Built, BuiltLayer, Error};
 pub struct Assembled {
     /// The one new layer.
     pub layer: LayerBlob,
-    /// Manifest and config.
     pub edited: Edited,
     /// Paths that the layer adds or removes.
     pub paths: usize,

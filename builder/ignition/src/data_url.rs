@@ -23,7 +23,6 @@ pub enum DataUrlError {
     /// `#` or a backslash in the media type, which Ignition's two parsers read differently.
     #[error("has {what} in its media type at byte {at}; write `data:,` or `data:;base64,`")]
     Unusual {
-        /// Which.
         what: &'static str,
         /// Offset in the URL.
         at: usize,

@@ -42,7 +42,6 @@ pub struct Edited {
     pub manifest: Vec<u8>,
     /// Media type of the manifest: the base's.
     pub media_type: String,
-    /// Bytes of the config.
     pub config: Vec<u8>,
 }
 

@@ -46,7 +46,6 @@ pub enum PolicyError {
         "{scope}: type {kind:?} is none of insecureAcceptAnything, reject, signedBy, sigstoreSigned"
     )]
     Type {
-        /// Where.
         scope: String,
         /// What is written.
         kind: String,

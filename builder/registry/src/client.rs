@@ -30,7 +30,6 @@ use mosb_types::Finding;
 pub struct Options {
     pub credentials: CredentialSources,
     pub certs: CertDirs,
-    /// `--tls-verify`.
     pub tls_verify: bool,
     pub proxy: ProxyVariables,
     /// `registries.conf`, and whether it must exist (it was named by the user).

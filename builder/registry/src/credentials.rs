@@ -16,9 +16,7 @@ use mosb_image::RepoRef;
 pub enum Login {
     /// User and password.
     Password {
-        /// The user.
         user: Secret<String>,
-        /// The password.
         password: Secret<String>,
     },
     /// A refresh token for the token server (`identitytoken`).
@@ -38,7 +36,6 @@ pub struct DockerConfig {
 /// What a file says about a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CredentialEntry<'a> {
-    /// A login.
     Login(&'a Login),
     /// The helper `docker-credential-<name>` is to be asked.
     Helper(&'a str),

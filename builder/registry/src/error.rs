@@ -150,7 +150,6 @@ pub enum Error {
     #[diagnostic(code = "platform-missing", class = InvalidInput)]
     PlatformMissing {
         image: String,
-        /// `--platform`.
         wanted: Platform,
         has: Vec<String>,
     },

@@ -39,7 +39,6 @@ pub struct CredentialSources {
     pub config_home: Option<PathBuf>,
     /// `DOCKER_CONFIG`, a folder; `~/.docker` where it isn't set.
     pub docker_config: Option<PathBuf>,
-    /// `HOME`.
     pub home: Option<PathBuf>,
 }
 

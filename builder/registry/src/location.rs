@@ -14,7 +14,6 @@ use super::error::Error;
 /// An image that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// In a registry.
     Registry(ImageRef),
     /// In an OCI layout directory.
     Layout {

@@ -34,7 +34,6 @@ pub(super) const CONFIG_LIMIT: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlobRef {
-    /// What it is.
     pub media_type: String,
     /// Its name.
     pub digest: Digest,

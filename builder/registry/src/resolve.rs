@@ -24,11 +24,8 @@ pub struct Resolved {
     pub index: Option<Digest>,
     /// The manifest of the one image.
     pub manifest: Digest,
-    /// Its type.
     pub media_type: String,
-    /// Its bytes.
     pub manifest_bytes: Bytes,
-    /// The config's descriptor.
     pub config: BlobRef,
     /// The config's bytes.
     pub config_bytes: Bytes,

@@ -19,7 +19,6 @@ pub enum Unsupported {
     /// A specifier whose value is the machine's or the image's, not the unit's.
     #[error("{unit}: the value of %{specifier} in [Install] is not known before the image runs")]
     Specifier {
-        /// The unit.
         unit: String,
         /// The letter.
         specifier: char,
@@ -27,9 +26,7 @@ pub enum Unsupported {
     /// A line of a preset or unit file on which versions of systemd differ, or crash.
     #[error("{file}: {line:?} means different things to different versions of systemd")]
     Line {
-        /// The file.
         file: TreePath,
-        /// The line.
         line: String,
     },
     /// Versions of systemd handle this link differently.

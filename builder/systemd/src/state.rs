@@ -14,30 +14,21 @@ use super::search::{Mode, Search, Unit};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EnabledState {
-    /// `enabled`
     Enabled,
-    /// `enabled-runtime`
     EnabledRuntime,
-    /// `linked`
     Linked,
-    /// `linked-runtime`
     LinkedRuntime,
     /// `alias`: the name is a link to another unit.
     Alias,
-    /// `masked`
     Masked,
-    /// `masked-runtime`
     MaskedRuntime,
     /// `static`: nothing in `[Install]`.
     Static,
     /// `indirect`: not itself enabled, but another name or instance is, or it only names others in
     /// `Also=`.
     Indirect,
-    /// `disabled`
     Disabled,
-    /// `generated`
     Generated,
-    /// `transient`
     Transient,
     /// There is no such unit: an error, or `not-found` since systemd 254.
     NotFound,

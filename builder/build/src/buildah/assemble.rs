@@ -61,7 +61,6 @@ pub struct Assembled {
     pub manifest: Vec<u8>,
     /// Media type of the manifest.
     pub media_type: &'static str,
-    /// Bytes of the config.
     pub config: Vec<u8>,
     /// How many of the base's layers are the lowest ones of this image; they are where the base is.
     pub base_layers: usize,

@@ -26,7 +26,6 @@ pub struct DockerConfigJson(Secret<BTreeMap<String, Map<String, Value>>>);
 #[diagnostic(code = "bad-registry-secret", class = InvalidInput)]
 pub struct SecretError {
     pub name: String,
-    /// What is wrong.
     pub problem: SecretProblem,
 }
 

@@ -22,7 +22,6 @@ pub(super) const REDIRECTS: usize = 10;
 /// How a try ended.
 #[derive(Debug)]
 pub(super) enum AttemptResult {
-    /// All of it.
     Body(Bytes),
     /// Any other response.
     Status { status: u16, retry_after: Option<Duration> },

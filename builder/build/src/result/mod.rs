@@ -75,7 +75,6 @@ pub enum Outcome {
     },
     /// There is no image.
     Failed {
-        /// Where.
         step: Step,
         /// What to do about it.
         class: ErrorClass,

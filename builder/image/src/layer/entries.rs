@@ -15,7 +15,6 @@ const MOST_META_BYTES: u64 = 1 << 20;
 /// What an entry is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// A directory.
     Directory,
     /// A regular file.
     File {
@@ -35,7 +34,6 @@ pub enum What {
 pub struct TarEntry {
     /// Its path from the root, clean; whiteouts still by their names.
     pub path: Vec<u8>,
-    /// What it is.
     pub what: What,
     /// Permission bits with setuid, setgid and sticky (`07777`).
     pub mode: u32,

@@ -110,9 +110,7 @@ pub enum EntryError {
     /// Beyond a limit.
     #[error("{found} {what}, and no more than {limit} are read")]
     TooMuch {
-        /// Of what.
         what: &'static str,
-        /// The limit.
         limit: u64,
         /// What there is, as far as it was read.
         found: u64,

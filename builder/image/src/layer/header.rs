@@ -118,11 +118,8 @@ pub struct Pax {
     pub path: Option<Vec<u8>>,
     /// `linkpath`.
     pub link: Option<Vec<u8>>,
-    /// `size`.
     pub size: Option<u64>,
-    /// `uid`.
     pub uid: Option<u64>,
-    /// `gid`.
     pub gid: Option<u64>,
     /// `GNU.sparse.realsize` or `GNU.sparse.size`: the size of a file with holes.
     pub real_size: Option<u64>,

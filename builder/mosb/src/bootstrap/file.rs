@@ -10,7 +10,6 @@ use mosb_plan::api::{is_object_name, shortened, yaml};
 pub struct File {
     /// Below the output directory: plain names with `/` between.
     pub path: String,
-    /// What is in it.
     pub bytes: Vec<u8>,
     /// Whether only its owner may read it.
     pub is_private: bool,

@@ -27,7 +27,6 @@ pub struct Configs {
 /// A pool that was rendered.
 #[derive(Debug)]
 pub struct RenderedPool {
-    /// Its rendered config.
     pub rendered: Rendered,
     /// Images with a tag, and what each was found to be.
     pub pins: BTreeMap<String, String>,
@@ -47,7 +46,6 @@ pub struct Output {
 /// What was made for a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolOutput {
-    /// Its name.
     pub pool: PoolName,
     /// The rendered config that it names.
     pub rendered: String,

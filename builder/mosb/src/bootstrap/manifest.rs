@@ -26,9 +26,7 @@ pub struct Manifest<T> {
 pub struct Manifests {
     /// MachineConfigs.
     pub configs: Vec<Component>,
-    /// MachineConfigPools.
     pub pools: Vec<Manifest<MachineConfigPool>>,
-    /// ControllerConfigs.
     pub controller_configs: Vec<Manifest<ControllerConfig>>,
     /// KubeletConfigs and ContainerRuntimeConfigs.
     pub pool_settings: Vec<PoolSettings>,

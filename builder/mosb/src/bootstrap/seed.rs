@@ -7,13 +7,10 @@ use mosb_plan::api::PoolName;
 /// A MachineOSConfig with an image that exists already, checked.
 #[derive(Debug, Clone)]
 pub struct Seed {
-    /// Name of the MachineOSConfig.
     pub config: String,
     /// Where it was read.
     pub origin: String,
-    /// Its pool.
     pub pool: PoolName,
-    /// The image.
     pub image: PinnedRef,
     /// Where later images go: the repository of `spec.renderedImagePushSpec`.
     pub push: RepoRef,

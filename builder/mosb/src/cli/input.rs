@@ -14,7 +14,6 @@ use mosb_plan::payload;
 /// Where a config comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// `-`.
     Stdin,
     File(PathBuf),
 }

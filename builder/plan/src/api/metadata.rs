@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
-    /// Name of the object.
     pub name: String,
     /// Labels.
     #[serde(deserialize_with = "null_is_empty")]
@@ -47,7 +46,6 @@ pub struct OwnerReference {
     pub api_version: String,
     /// `MachineConfigPool` for a rendered config.
     pub kind: String,
-    /// Name of the owner.
     pub name: String,
     /// The very instance of it.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_empty")]

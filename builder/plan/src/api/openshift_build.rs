@@ -19,7 +19,6 @@ pub struct OpenShiftBuild {
     pub kind: String,
     /// Name, labels, owners.
     pub metadata: ObjectMeta,
-    /// What to do.
     pub spec: OpenShiftBuildSpec,
     /// What has come of it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,7 +79,6 @@ pub struct OpenShiftBuildSpec {
     pub service_account: Option<String>,
     /// What the image is made of.
     pub source: BuildSource,
-    /// How.
     pub strategy: BuildStrategy,
 }
 
@@ -88,7 +86,6 @@ pub struct OpenShiftBuildSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildOutput {
-    /// The image.
     pub to: ImageReference,
     /// The Secret it is pushed with.
     pub push_secret: LocalObjectReference,
@@ -100,7 +97,6 @@ pub struct BuildOutput {
 pub struct ImageReference {
     /// `DockerImage`.
     pub kind: String,
-    /// The pullspec.
     pub name: String,
 }
 
@@ -121,7 +117,6 @@ pub struct BuildSource {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ConfigMapBuildSource {
-    /// Which.
     pub config_map: LocalObjectReference,
     /// Folder of the context.
     pub destination_dir: String,
@@ -154,7 +149,6 @@ pub struct DockerBuildStrategy {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildVolume {
-    /// Its name.
     pub name: String,
     /// Where it is from.
     pub source: BuildVolumeSource,

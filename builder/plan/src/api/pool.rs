@@ -83,7 +83,6 @@ pub struct PoolStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct OsImageStream {
-    /// Its name.
     pub name: String,
 }
 

@@ -8,7 +8,6 @@ pub enum KernelType {
     /// Absent, empty or `default`.
     #[default]
     Default,
-    /// `realtime`.
     Realtime,
     /// `64k-pages`.
     Pages64k,
@@ -42,13 +41,9 @@ pub struct MachineSettings {
     pub os_image_url: Option<String>,
     /// `baseOSExtensionsContainerImage`, unchanged.
     pub extensions_image: Option<String>,
-    /// `kernelArguments`.
     pub kernel_arguments: Vec<String>,
-    /// `extensions`.
     pub extensions: Vec<String>,
-    /// `kernelType`.
     pub kernel_type: KernelType,
-    /// `fips`.
     pub fips: bool,
 }
 

@@ -10,7 +10,6 @@ use crate::plan::BuildPlan;
 pub struct ContextMap {
     /// The folder of the context that they belong in.
     pub folder: String,
-    /// The ConfigMap.
     pub map: ConfigMap,
 }
 

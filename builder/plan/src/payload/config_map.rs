@@ -36,7 +36,6 @@ pub struct ConfigMap {
 /// The part of `metadata` that we write.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectMeta {
-    /// Name of the object.
     pub name: String,
     /// Its namespace; the caller's own if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -24,7 +24,6 @@ pub const FOLDER: &str = "machineconfig";
 pub struct File {
     /// Its path in the folder.
     pub name: String,
-    /// What it is.
     pub what: What,
 }
 

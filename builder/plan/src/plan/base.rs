@@ -49,7 +49,6 @@ pub struct Base {
     pub image: String,
     /// The index it was found in, if any.
     pub index: Option<Digest>,
-    /// Digest of the manifest.
     pub manifest_digest: Digest,
     /// The manifest, with every field it has.
     pub manifest: Value,
@@ -60,7 +59,6 @@ pub struct Base {
 /// The config of an image, with every field it has.
 #[derive(Debug, Clone)]
 pub struct BaseConfig {
-    /// As it is.
     pub raw: Value,
     /// `os`, `architecture`, `variant`.
     pub platform: Platform,

@@ -20,7 +20,6 @@ use mosb_types::Finding;
 /// Everything that will be done, and why.
 #[derive(Debug, Clone)]
 pub struct BuildPlan {
-    /// What was asked for.
     pub request: BuildRequest,
     /// The config's Ignition part, read and checked; none if the config has none.
     pub ignition: Option<ignition::Config>,

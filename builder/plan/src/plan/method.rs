@@ -78,7 +78,6 @@ pub enum Reason {
     HardLinkToBase(String),
     /// What enabling or disabling a unit means can't be decided without running systemctl.
     Unit {
-        /// Name of the unit.
         unit: String,
         /// What is not known.
         why: String,

@@ -20,9 +20,7 @@ pub struct Mounted {
 /// What a config wants at such a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MountedAs {
-    /// A file.
     File {
-        /// All of it.
         content: Vec<u8>,
         /// Permission bits.
         mode: u32,
@@ -44,7 +42,6 @@ pub enum MountedAs {
     "{path}: a build container has its own file there, so {problem} in a Containerfile build; give the file whole, with contents, owned by root"
 )]
 pub struct MountedError {
-    /// The path.
     pub path: String,
     /// What isn't possible.
     pub problem: &'static str,

@@ -22,7 +22,6 @@ pub(super) struct Settings {
     pub extensions: Vec<Of<String>>,
     /// Only those that want another kernel.
     pub kernel_types: Vec<Of<KernelType>>,
-    /// Those that want it.
     pub fips: Vec<usize>,
 }
 

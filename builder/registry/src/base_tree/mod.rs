@@ -30,14 +30,12 @@ const LAYERS_AHEAD: usize = 4;
 pub enum TreeSource {
     /// A cache: on disk, or an image.
     Cache,
-    /// The layers.
     Computed,
 }
 
 /// The tree of a base, and where it came from.
 #[derive(Debug, Clone)]
 pub struct Obtained {
-    /// The tree.
     pub tree: BaseTree,
     /// From where.
     pub source: TreeSource,

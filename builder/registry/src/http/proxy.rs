@@ -14,7 +14,6 @@ pub struct ProxyVariables {
     pub http: Option<Secret<String>>,
     /// `HTTPS_PROXY`.
     pub https: Option<Secret<String>>,
-    /// `NO_PROXY`.
     pub no_proxy: Option<String>,
 }
 

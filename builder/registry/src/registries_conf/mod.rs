@@ -76,9 +76,7 @@ pub struct PullSource {
 /// How a reference is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// By tag.
     Tag,
-    /// By digest.
     Digest,
 }
 

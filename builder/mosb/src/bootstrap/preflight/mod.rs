@@ -25,11 +25,9 @@ pub use run::check;
 pub struct ImageToCheck {
     /// The object that names it, such as `MachineOSConfig worker`; empty by hand.
     pub what: String,
-    /// The image.
     pub image: ImageRef,
     /// With the logins that machines pull with.
     pub pull: Client,
-    /// Where later images go.
     pub push: Option<Push>,
     /// What the machines are, where that is known.
     pub platform: Option<Platform>,

@@ -20,7 +20,6 @@ pub struct Report {
 pub struct ImageReport {
     /// The object that names it; empty by hand.
     pub what: String,
-    /// The image.
     pub image: String,
     /// Each check, in the order of [`Kind`].
     pub checks: Vec<Check>,

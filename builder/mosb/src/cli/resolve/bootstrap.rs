@@ -13,7 +13,6 @@ pub struct Bootstrap {
     /// Files, directories, stdin.
     pub manifests: Vec<Input>,
     pub output: PathBuf,
-    /// `--for`.
     pub cluster: Option<Cluster>,
     pub pull_secret: Option<PathBuf>,
     pub check_registry: bool,

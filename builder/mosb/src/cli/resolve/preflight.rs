@@ -14,7 +14,6 @@ use mosb_registry::{self as registry, Destination, Target};
 /// What to check.
 #[derive(Debug)]
 pub struct Preflight {
-    /// Which images.
     pub of: ValidatedInstall,
     pub platform: Option<Platform>,
 }
@@ -32,7 +31,6 @@ pub enum ValidatedInstall {
     /// In an installation's manifests.
     Installation {
         manifests: Vec<Input>,
-        /// `--for`.
         cluster: Option<Cluster>,
         pull_secret: Option<PathBuf>,
     },

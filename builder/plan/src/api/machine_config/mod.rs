@@ -82,9 +82,7 @@ pub enum RenderedConfigError {
     /// A field of the spec.
     #[error("{name}: spec.{field}: {problem}")]
     Field {
-        /// Name of the config.
         name: String,
-        /// The field.
         field: &'static str,
         /// The problem and the remedy.
         problem: String,
@@ -94,7 +92,6 @@ pub enum RenderedConfigError {
         "{name}: {size} bytes of JSON; a rendered MachineConfig has at most {RENDERED_LIMIT}: move large files out of the config"
     )]
     TooLarge {
-        /// Name of the config.
         name: String,
         /// Bytes.
         size: usize,

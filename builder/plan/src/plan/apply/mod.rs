@@ -62,7 +62,6 @@ pub enum ApplyError {
     NotADirectory {
         /// The path of the config.
         path: String,
-        /// The parent.
         parent: TreePath,
     },
     /// A parent is a link that leads nowhere.
@@ -70,7 +69,6 @@ pub enum ApplyError {
     DanglingLink {
         /// The path of the config.
         path: String,
-        /// The link.
         link: TreePath,
     },
     /// Links lead in a circle.
@@ -106,7 +104,6 @@ pub enum ApplyError {
         what: &'static str,
         /// `passwd` or `group`.
         file: &'static str,
-        /// The name.
         name: String,
     },
     /// The target of a hard link.
@@ -116,7 +113,6 @@ pub enum ApplyError {
         path: String,
         /// The target as it is written.
         target: String,
-        /// Why that can't be.
         problem: &'static str,
     },
     /// A part is appended to something that is no file.
