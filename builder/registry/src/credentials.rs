@@ -15,10 +15,7 @@ use mosb_image::RepoRef;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Login {
     /// User and password.
-    Password {
-        user: Secret<String>,
-        password: Secret<String>,
-    },
+    Password { user: Secret<String>, password: Secret<String> },
     /// A refresh token for the token server (`identitytoken`).
     Identity(Secret<String>),
     /// A token for the registry itself (`registrytoken`).

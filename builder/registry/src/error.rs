@@ -148,11 +148,7 @@ pub enum Error {
     /// No image for the platform that was asked for.
     #[error("{image}: no image for {wanted}; it has {}", list(has))]
     #[diagnostic(code = "platform-missing", class = InvalidInput)]
-    PlatformMissing {
-        image: String,
-        wanted: Platform,
-        has: Vec<String>,
-    },
+    PlatformMissing { image: String, wanted: Platform, has: Vec<String> },
     /// Several platforms, or several images of one, and none was chosen.
     #[error("{image}: an index of several images ({}); choose one with --platform", list(has))]
     #[diagnostic(code = "platform-ambiguous", class = InvalidInput)]

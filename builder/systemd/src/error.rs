@@ -25,10 +25,7 @@ pub enum Unsupported {
     },
     /// A line of a preset or unit file on which versions of systemd differ, or crash.
     #[error("{file}: {line:?} means different things to different versions of systemd")]
-    Line {
-        file: TreePath,
-        line: String,
-    },
+    Line { file: TreePath, line: String },
     /// Versions of systemd handle this link differently.
     #[error("{0}: versions of systemd differ on where this link leads afterwards")]
     Link(TreePath),

@@ -24,7 +24,10 @@ pub(super) const REDIRECTS: usize = 10;
 pub(super) enum AttemptResult {
     Body(Bytes),
     /// Any other response.
-    Status { status: u16, retry_after: Option<Duration> },
+    Status {
+        status: u16,
+        retry_after: Option<Duration>,
+    },
     /// More than [`MAX_RESPONSE_SIZE`].
     TooLarge,
     /// More than [`REDIRECTS`].

@@ -29,11 +29,7 @@ pub enum ValidatedInstall {
         base: Option<ImageRef>,
     },
     /// In an installation's manifests.
-    Installation {
-        manifests: Vec<Input>,
-        cluster: Option<Cluster>,
-        pull_secret: Option<PathBuf>,
-    },
+    Installation { manifests: Vec<Input>, cluster: Option<Cluster>, pull_secret: Option<PathBuf> },
 }
 
 pub(super) fn preflight(typed: args::Preflight) -> Result<Preflight> {
