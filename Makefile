@@ -40,10 +40,11 @@ image: packages ## what clusters run, named by IMAGE=registry/repository:tag, as
 	containerfiles/sbom $(TARGET)/image/root $(TARGET)/image/mosb.cdx.json
 
 .PHONY: test
+test: FUZZ = --fuzz
 test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer); where CI is set it names only what failed
 	cargo build --quiet --bin mosb
 	cargo test $(if $(CI),--quiet) --no-run
-	@run() { \
+	@failed=; times=; run() { \
 		begun=$$(date +%s); \
 		tests/in-memory cargo test --no-fail-fast $(if $(CI),--quiet) "$$@" || failed=1; \
 		times="$$times$$(($$(date +%s) - begun)) s: $$1 $$2\n"; \
@@ -64,12 +65,13 @@ unit: ## what needs nothing, in seconds
 .PHONY: msrv
 msrv: ## compiles everything with the oldest Rust that is supported, `rust-version` in Cargo.toml
 	rustc --version | grep -F ' $(MINIMUM_RUST).' || { \
-		rustup toolchain install --profile minimal $(MINIMUM_RUST) && cargo +$(MINIMUM_RUST) check --all-targets; }
+		rustup toolchain install --profile minimal $(MINIMUM_RUST) && cargo +$(MINIMUM_RUST) check --all-targets --features mosb/demo; }
 
 .PHONY: check
 check: msrv ## format, lints, documentation, generated files, licences
 	cargo fmt --all --check
 	cargo clippy --all-targets --features mosb/demo -- -D warnings
+	cargo clippy --package mosb --bins -- -D warnings
 	cargo clippy --package mosb --no-default-features --features demo --bins -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps
 	cargo test --quiet --test cli -- dependencies:: documentation::
@@ -111,7 +113,7 @@ packages: ## installs the Debian packages that the tests use and the machine lac
 
 .PHONY: parts
 parts: ## builds the Go and Rust programs that the tests use, outside the checkout (12 minutes, once)
-	cargo run --quiet --package mosb-tests --bin parts -- --fuzz
+	cargo run --quiet --package mosb-tests --bin parts -- $(FUZZ)
 
 .PHONY: clean
 clean: ## removes what was built here; the parts stay

@@ -175,8 +175,8 @@ impl Resolver {
             let pull = self.pull_secret(own, &settings).await?;
             secret.credentials = secret.credentials.over(&pull.credentials);
         }
-        let door = self.registries.open(&secret, &settings, proxy.as_ref())?;
-        Ok(door.client().confirm(image).await?)
+        let registry_client = self.registries.open(&secret, &settings, proxy.as_ref())?;
+        Ok(registry_client.client().confirm(image).await?)
     }
 
     /// Reads the ConfigMap of a build's result from the API server.
@@ -193,8 +193,8 @@ impl Resolver {
         let settings = self.settings()?;
         let proxy = self.proxy(&settings).await?;
         let pull = self.pull_secret(None, &settings).await?;
-        let door = self.registries.open(&pull, &settings, proxy.as_ref())?;
-        let digest = door.client().digest_of(image).await?;
+        let registry_client = self.registries.open(&pull, &settings, proxy.as_ref())?;
+        let digest = registry_client.client().digest_of(image).await?;
         digest.ok_or_else(|| {
             let message = format!("{image}: the registry has no such tag; check the name");
             invalid_input("not-found", message)

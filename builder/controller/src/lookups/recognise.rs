@@ -51,8 +51,8 @@ pub(super) async fn recognised(
         name: with.push.name.clone(),
         credentials: with.push.credentials.over(&with.pull.credentials),
     };
-    let door = resolver.registries.open(&logins, with.settings, with.proxy)?;
-    let client = door.client();
+    let registry_client = resolver.registries.open(&logins, with.settings, with.proxy)?;
+    let client = registry_client.client();
     let source = Source::Registry(image.clone().into());
     let there = match client.resolve(&source, lookup.platform.as_ref()).await {
         Ok(there) => there,

@@ -27,7 +27,7 @@ struct PooledClient {
     secret: NamedSecret,
     settings: ClusterSettings,
     proxy: Option<Proxy>,
-    door: Arc<RegistryClient>,
+    registry_client: Arc<RegistryClient>,
 }
 
 impl RegistryClientPool {
@@ -48,12 +48,13 @@ impl RegistryClientPool {
                 && opened.proxy.as_ref() == proxy
         });
         if let Some(same) = same {
-            return Ok(Arc::clone(&same.door));
+            return Ok(Arc::clone(&same.registry_client));
         }
         let origin = format!("secret {}", secret.name);
         let base = client_options();
-        let door = RegistryClient::new(&origin, &secret.credentials, settings, proxy, base)?;
-        let door = Arc::new(door);
+        let registry_client =
+            RegistryClient::new(&origin, &secret.credentials, settings, proxy, base)?;
+        let registry_client = Arc::new(registry_client);
         if opened.len() == MAX_CLIENTS {
             opened.remove(0);
         }
@@ -61,19 +62,19 @@ impl RegistryClientPool {
             secret: secret.clone(),
             settings: settings.clone(),
             proxy: proxy.cloned(),
-            door: Arc::clone(&door),
+            registry_client: Arc::clone(&registry_client),
         });
-        let (all, shared) = (Arc::downgrade(self), Arc::downgrade(&door));
+        let (all, shared) = (Arc::downgrade(self), Arc::downgrade(&registry_client));
         tokio::spawn(async move {
             tokio::time::sleep(CLIENT_TTL).await;
             if let Some(all) = all.upgrade() {
                 let old = |opened: &PooledClient| {
-                    std::ptr::eq(Arc::as_ptr(&opened.door), shared.as_ptr())
+                    std::ptr::eq(Arc::as_ptr(&opened.registry_client), shared.as_ptr())
                 };
                 all.lock().retain(|opened| !old(opened));
             }
         });
-        Ok(door)
+        Ok(registry_client)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<PooledClient>> {

@@ -113,12 +113,12 @@ pub(super) async fn plan(
     let settings = with_policy_of(settings, &config)?;
     let parts = os_fields(&config);
     let os_changed = os_changed(resolver, lookup, parts);
-    let door = resolver.registries.open(&pull, &settings, proxy.as_ref())?;
+    let registry_client = resolver.registries.open(&pull, &settings, proxy.as_ref())?;
     // The config is large, so it is moved.
     let build_request = build_request(lookup, config, &settings)?;
     let _permit = resolver.limits.hosts(permit, hosts(&build_request, lookup)).await?;
     let context = PlanContext {
-        client: door.client(),
+        client: registry_client.client(),
         trees: None,
         on_step: &|next| {
             tracing::debug!("{next}");
