@@ -73,7 +73,7 @@ impl ClusterFacts {
                 }
             }
             if let Some(first_probe) = first_probe.take() {
-                // Nobody waits for it any more: the probe took too long.
+                // The receiver is gone if the probe took too long.
                 let _ = first_probe.send(());
             }
             match probed {

@@ -157,7 +157,7 @@ impl Reconciler for ConfigReconciler {
         snapshot.seen_versions()
     }
 
-    fn inputs_digest(&self, snapshot: &Snapshot) -> Digest {
+    fn inputs_digest(snapshot: &Snapshot) -> Digest {
         inputs_digest(snapshot)
     }
 

@@ -134,7 +134,7 @@ impl<R: Reconciler> Driver<R> {
             // The watch event of the write enqueues the key.
             return Requeue::CacheStale(OWN_WRITE_TIMEOUT);
         }
-        let inputs = || self.reconciler.inputs_digest(&snapshot);
+        let inputs = || R::inputs_digest(&snapshot);
         if let Some(problem) = self.key_states.earlier_problem(key, inputs) {
             if is_paused {
                 return Requeue::Paused;
@@ -185,7 +185,7 @@ impl<R: Reconciler> Driver<R> {
             if decision.lookups.is_empty() {
                 break;
             }
-            let inputs = *inputs.get_or_insert_with(|| self.reconciler.inputs_digest(snapshot));
+            let inputs = *inputs.get_or_insert_with(|| R::inputs_digest(snapshot));
             tokio::select! {
                 looked_up = self.reconciler.look_up(&decision.lookups, snapshot, pass) => looked_up?,
                 () = self.until_inputs_change(key, inputs) => {
@@ -206,7 +206,7 @@ impl<R: Reconciler> Driver<R> {
         loop {
             tokio::time::sleep(INPUT_CHECK_INTERVAL).await;
             let now = self.reconciler.observe(key);
-            if now.is_none_or(|now| self.reconciler.inputs_digest(&now) != inputs) {
+            if now.is_none_or(|now| R::inputs_digest(&now) != inputs) {
                 return;
             }
         }
@@ -237,7 +237,7 @@ impl<R: Reconciler> Driver<R> {
     }
 
     fn set_problem(&self, key: &str, snapshot: &R::Snapshot, problem: Option<&Problem>) {
-        let found = problem.map(|problem| (self.reconciler.inputs_digest(snapshot), problem));
+        let found = problem.map(|problem| (R::inputs_digest(snapshot), problem));
         self.key_states.set_problem(key, found);
     }
 }
@@ -322,7 +322,7 @@ mod tests {
             [("uid", "1")].into_iter()
         }
 
-        fn inputs_digest(&self, snapshot: &FakeSnapshot) -> Digest {
+        fn inputs_digest(snapshot: &FakeSnapshot) -> Digest {
             Digest::of(snapshot.inputs.as_bytes())
         }
 

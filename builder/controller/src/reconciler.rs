@@ -66,8 +66,8 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     fn seen_versions(snapshot: &Self::Snapshot) -> impl Iterator<Item = (&str, &str)>;
 
     /// Digest of everything that the result of a reconcile depends on, without what mosb itself
-    /// writes and without lookup results.
-    fn inputs_digest(&self, snapshot: &Self::Snapshot) -> Digest;
+    /// writes and without lookup results. It is not read from the cache, which may be newer.
+    fn inputs_digest(snapshot: &Self::Snapshot) -> Digest;
 
     /// Sets the problem that was reported before with the same inputs.
     fn set_earlier_problem(snapshot: &mut Self::Snapshot, problem: EarlierProblem);
@@ -91,8 +91,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
         Span::none()
     }
 
-    /// Reports an error of [`apply`](Self::apply) in a status. Returns the problem if only a change
-    /// of the inputs can end it.
+    /// Reports an error that ended a pass in a status. Returns the problem if it pauses the key.
     fn report_error(
         &self,
         _error: &ApplyError,

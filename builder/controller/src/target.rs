@@ -12,7 +12,8 @@ use mosb_plan::api::Metadata;
 pub struct Target {
     pub kind: Kind,
     pub name: String,
-    /// The API server rejects the write if another object has the name by now.
+    /// Sent with deletes and whole statuses, which the API server rejects if another object has the
+    /// name by now. The other writes rely on the version.
     pub uid: String,
     /// The resourceVersion, for a write that must not follow another one. If an earlier action of
     /// the same decision wrote the object, the executor uses the version that this write returned.

@@ -4,7 +4,6 @@ use crate::lookup::Problem;
 use crate::{Error, error};
 use mosb_types::{Diagnostic as _, ErrorClass};
 
-/// Why an action was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// Another client changed the object, or our view was outdated.

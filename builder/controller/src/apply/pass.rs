@@ -1,4 +1,4 @@
-//! State that the actions of one decision share.
+//! What one pass over a key remembers between its actions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::target::Target;
 /// State that the actions of one decision share.
 #[derive(Debug, Default)]
 pub struct ReconcilePass {
-    /// The name of the MachineOSConfig.
+    /// The name of the MachineOSConfig; empty for other keys.
     pub config: String,
     /// The plan of this decision, if there is one.
     pub plan: Option<Arc<CachedPlan>>,

@@ -9,8 +9,8 @@ use kube::core::{DynamicObject, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt as _};
 
 use super::projection::{
-    ManagedObject, deployment, existence, job, managed_object, meta, node, owning_config, pod,
-    read, typed,
+    ManagedObject, deployment, existence, job, managed_object, meta, node, non_empty_annotation,
+    owning_config, pod, read, typed,
 };
 use super::trigger::Trigger;
 use super::visitor::ResourceVisitor;
@@ -52,7 +52,8 @@ impl ClusterCache {
             ..WatchedResource::new(kind.plural, api)
         };
         visitor.visit(machine_configs, &self.machine_configs, meta, |meta| {
-            Trigger::MachineConfig(meta.name.clone().unwrap_or_default())
+            let claim = non_empty_annotation(meta, labels::SERVES);
+            Trigger::MachineConfig(meta.name.clone().unwrap_or_default(), claim)
         });
         // Metadata is enough: the kubelet reports architecture and operating system in labels.
         let nodes: Api<PartialObjectMeta<Node>> = Api::all(client.clone());

@@ -8,7 +8,8 @@ pub enum Trigger {
     /// An object that belongs to the MachineOSConfig of this name.
     ManagedObject(String),
     Pool(String),
-    MachineConfig(String),
+    /// The MachineConfig of this name, and the MachineOSConfig that claimed it.
+    MachineConfig(String, Option<String>),
     Secret(String),
     /// Something that every pool depends on.
     All,

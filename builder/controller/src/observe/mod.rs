@@ -10,7 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 
-use super::cluster_cache::{ClusterCache, Trigger, non_empty_annotation};
+use super::cluster_cache::{ClusterCache, Trigger};
 use super::cluster_names::{BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, DAEMON, OPERATOR};
 use super::indexed_store::IndexKey;
 use super::inputs;
@@ -107,15 +107,13 @@ pub fn affected_keys(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> 
             }
             names
         }
-        Trigger::MachineConfig(name) => {
+        Trigger::MachineConfig(name, claim) => {
             let pools = cache.pools.by_index([IndexKey::Rendered(name.clone())]);
             let names = pools.iter().map(|pool| of_pool(&pool.metadata.name));
             let mut names: BTreeSet<String> = names.flatten().collect();
             if let Some(pool) = component_pool(name) {
                 names.extend(of_pool(pool.as_str()));
-                let component = cache.machine_configs.get(name);
-                names
-                    .extend(component.and_then(|meta| non_empty_annotation(&meta, labels::SERVES)));
+                names.extend(claim.clone());
             }
             names
         }

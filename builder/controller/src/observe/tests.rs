@@ -63,10 +63,10 @@ fn a_change_wakes_those_whom_it_concerns() {
         ("a pool without a config", Trigger::Pool(text("edge")), &["edge"]),
         (
             "the rendered config of a pool",
-            Trigger::MachineConfig(text("rendered-infra")),
+            Trigger::MachineConfig(text("rendered-infra"), None),
             &["infra"],
         ),
-        ("another MachineConfig", Trigger::MachineConfig(text("99-x")), &[]),
+        ("another MachineConfig", Trigger::MachineConfig(text("99-x"), None), &[]),
         ("a push secret", Trigger::Secret(text("push-infra")), &["infra"]),
         (
             "everybody's pull secret",
@@ -106,8 +106,9 @@ fn a_component_belongs_to_its_pool_and_to_who_claimed_it() {
     for key in ["infra", "edge"] {
         assert_eq!(seen(key), std::slice::from_ref(&of_edge), "{key}");
     }
-    for (name, want) in [(worker, &["old", "worker"][..]), (edge, &["infra"])] {
-        let woken = affected_keys(&cache, &Trigger::MachineConfig(name.to_owned()));
+    let claim = Some("infra".to_owned());
+    for (name, claim, want) in [(worker, None, &["old", "worker"][..]), (edge, claim, &["infra"])] {
+        let woken = affected_keys(&cache, &Trigger::MachineConfig(name.to_owned(), claim));
         assert_eq!(woken.into_iter().collect::<Vec<_>>(), want, "{name}");
     }
     components(&cache, &[(worker, "old")]);

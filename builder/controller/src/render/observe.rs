@@ -1,6 +1,7 @@
 //! Takes the snapshot of a pool from the cache. Pure: it sends no requests.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
@@ -21,9 +22,13 @@ use mosb_types::ErrorClass;
 pub fn observe(cache: &ClusterCache, name: &str) -> Option<RenderSnapshot> {
     let pool = cache.pools.get(name)?;
     let rendered = rendered(cache, &pool);
+    let inputs =
+        settings(cache).map(|settings| Inputs { members: members(cache, &pool), settings });
+    let other_renderer = cache.other_renderer();
     Some(RenderSnapshot {
-        other_renderer: cache.other_renderer(),
-        inputs: settings(cache).map(|settings| Inputs { members: members(cache, &pool), settings }),
+        inputs_digest: inputs_digest(cache, &pool, (&other_renderer, &inputs, &rendered)),
+        other_renderer,
+        inputs,
         named: named(cache, &rendered),
         rendered,
         pool: (*pool).clone(),
@@ -34,17 +39,15 @@ pub fn observe(cache: &ClusterCache, name: &str) -> Option<RenderSnapshot> {
 
 /// Digest of everything that the result of rendering a pool depends on. What mosb itself writes to
 /// the pool's status is left out.
-pub(super) fn inputs_digest(cache: &ClusterCache, snapshot: &RenderSnapshot) -> Digest {
-    let metadata = &snapshot.pool.metadata;
+fn inputs_digest(cache: &ClusterCache, pool: &MachineConfigPool, observed: impl Debug) -> Digest {
+    let metadata = &pool.metadata;
     let text = format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         metadata.labels,
         metadata.annotations,
         metadata.deletion_timestamp,
-        snapshot.pool.spec,
-        snapshot.other_renderer,
-        snapshot.inputs,
-        snapshot.rendered,
+        pool.spec,
+        observed,
         cache.daemon_sets.is_empty(),
         pool_settings(cache),
         inputs::shared_versions(cache),
@@ -65,7 +68,7 @@ pub(super) fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<
     };
     match cause {
         Trigger::Pool(name) => [name.clone()].into(),
-        Trigger::MachineConfig(name) => {
+        Trigger::MachineConfig(name, _) => {
             let meta = cache.machine_configs.get(name);
             names(cache.pools.filter_list(|pool| {
                 let configuration = &pool.spec.configuration;

@@ -10,7 +10,7 @@ use tracing::Span;
 use super::contents::Contents;
 use super::decide::{RenderDecision, RenderLookup, RenderReason, decide};
 use super::lookups::{self, RenderError};
-use super::observe::{affected_pools, inputs_digest, observe};
+use super::observe::{affected_pools, observe};
 use super::snapshot::RenderSnapshot;
 use crate::action::Action;
 use crate::apply::{ApplyError, Executor, ReconcilePass};
@@ -74,7 +74,7 @@ impl Reconciler for Renderer {
 
     fn affected_keys(&self, trigger: &Trigger) -> BTreeSet<String> {
         let mut pools = affected_pools(&self.resolver.cache, trigger);
-        if let Trigger::MachineConfig(name) = trigger {
+        if let Trigger::MachineConfig(name, _) = trigger {
             let used = self.used();
             let used = used.iter().filter(|(_, used)| used.contains(name));
             pools.extend(used.map(|(pool, _)| pool.clone()));
@@ -114,8 +114,8 @@ impl Reconciler for Renderer {
         _snapshot: &RenderSnapshot,
         pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
-        self.executor.apply_all(actions, pass).await?;
         for action in actions {
+            self.executor.apply_all(std::slice::from_ref(action), pass).await?;
             if let Action::Delete(config) = action {
                 tracing::info!("deleted {}, which is not used any more", config.name);
             }
@@ -128,8 +128,8 @@ impl Reconciler for Renderer {
         [(metadata.uid(), metadata.resource_version())].into_iter()
     }
 
-    fn inputs_digest(&self, snapshot: &RenderSnapshot) -> Digest {
-        inputs_digest(&self.resolver.cache, snapshot)
+    fn inputs_digest(snapshot: &RenderSnapshot) -> Digest {
+        snapshot.inputs_digest
     }
 
     fn set_earlier_problem(snapshot: &mut RenderSnapshot, problem: EarlierProblem) {

@@ -29,6 +29,8 @@ pub struct RenderSnapshot {
     /// Rendered configs of this pool, whoever created them.
     pub rendered: Vec<SeenRendered>,
     pub named: BTreeSet<String>,
+    /// Of everything that the result of rendering depends on, also of what only lookups read.
+    pub inputs_digest: Digest,
     pub answers: RenderResults,
     /// The problem that the last pass reported, if nothing that it depends on has changed.
     pub earlier_problem: Option<EarlierProblem>,

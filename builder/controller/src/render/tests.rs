@@ -12,6 +12,7 @@ use crate::cluster_cache::{ClusterCache, Trigger};
 use crate::lookup::Problem;
 use crate::snapshot::EarlierProblem;
 use crate::status::EventReason;
+use mosb_image::Digest;
 use mosb_plan::api::labels;
 use mosb_types::ErrorClass;
 
@@ -65,6 +66,7 @@ fn settled() -> RenderSnapshot {
         inputs: Ok(inputs()),
         rendered: vec![rendered(OLD, 1)],
         named: [OLD.to_owned()].into(),
+        inputs_digest: Digest::of(b"inputs"),
         answers: RenderResults::default(),
         earlier_problem: None,
     }
@@ -506,7 +508,7 @@ fn a_pool_is_seen_with_what_it_selects_and_its_rendered_configs() {
 #[test]
 fn a_change_concerns_the_pools_that_have_or_select_it() {
     let cache = cache();
-    let config = |name: &str| Trigger::MachineConfig(name.to_owned());
+    let config = |name: &str| Trigger::MachineConfig(name.to_owned(), None);
     for (what, cause, want) in [
         ("everybody's", config("00-worker"), &["infra", "worker"][..]),
         ("one's own", config("50-infra"), &["infra"]),
