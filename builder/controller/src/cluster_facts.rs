@@ -1,5 +1,4 @@
-//! What is known about the cluster beside what is watched: the results of [`probe`], and when to
-//! probe again.
+//! Facts about the cluster that no watch shows: the results of [`probe`], and when to probe again.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -20,10 +19,10 @@ const NODE_PROBE_INTERVAL: Duration = Duration::from_secs(1800);
 const NODE_PROBE_RETRY: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
-pub(crate) struct ClusterFacts(Mutex<Known>);
+pub(crate) struct ClusterFacts(Mutex<ProbeResults>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct ProbeResults {
     user_namespaces: Support,
     /// Whether the CRDs reject digests in nested repositories, once that is known.
     nested_digests_refused: Option<bool>,
@@ -32,10 +31,10 @@ struct Known {
 impl ClusterFacts {
     /// The facts that matter for this MachineOSConfig.
     pub fn of(&self, config: Option<&MachineOsConfig>) -> Facts {
-        let known = self.lock();
+        let results = self.lock();
         Facts {
-            user_namespaces: known.user_namespaces,
-            nested_digests_refused: known.nested_digests_refused == Some(true)
+            user_namespaces: results.user_namespaces,
+            nested_digests_refused: results.nested_digests_refused == Some(true)
                 && config.is_some_and(has_nested_image),
         }
     }
@@ -73,7 +72,7 @@ impl ClusterFacts {
                 }
             }
             if let Some(first_probe) = first_probe.take() {
-                // The receiver is gone if the probe took too long.
+                // The receiver is dropped if the probe took too long.
                 let _ = first_probe.send(());
             }
             match probed {
@@ -91,7 +90,7 @@ impl ClusterFacts {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, ProbeResults> {
         self.0.lock().expect("nobody panics while holding it")
     }
 }

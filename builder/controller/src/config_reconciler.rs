@@ -39,8 +39,14 @@ pub(crate) struct ConfigReconciler {
 #[derive(Debug)]
 struct BusyHosts {
     hosts: BTreeSet<String>,
-    /// The generation of the MachineOSConfig and the rendered config: others may need other hosts.
-    of: (Option<i64>, String),
+    scope: LookupScope,
+}
+
+/// The inputs that decide which hosts a lookup needs.
+#[derive(Debug, PartialEq, Eq)]
+struct LookupScope {
+    config_generation: Option<i64>,
+    rendered_config: String,
 }
 
 impl ConfigReconciler {
@@ -56,21 +62,23 @@ impl ConfigReconciler {
 
     /// The hosts that had no free slot last time, if the lookup still needs them.
     fn busy_hosts(&self, key: &str) -> BTreeSet<String> {
-        let of = self.lookup_scope(key);
+        let scope = self.lookup_scope(key);
         let busy = self.busy();
-        let busy = busy.get(key).filter(|busy| busy.of == of);
+        let busy = busy.get(key).filter(|busy| busy.scope == scope);
         busy.map(|busy| busy.hosts.clone()).unwrap_or_default()
     }
 
-    fn lookup_scope(&self, key: &str) -> (Option<i64>, String) {
+    fn lookup_scope(&self, key: &str) -> LookupScope {
         let cache = &self.executor.cache;
         let config = cache.configs.get(key);
         let pool = config
             .as_ref()
             .and_then(|config| cache.pools.get(&config.spec.machine_config_pool.name));
         let rendered = pool.map(|pool| pool.spec.configuration.name.clone());
-        let generation = config.and_then(|config| config.metadata.generation);
-        (generation, rendered.unwrap_or_default())
+        LookupScope {
+            config_generation: config.and_then(|config| config.metadata.generation),
+            rendered_config: rendered.unwrap_or_default(),
+        }
     }
 
     fn busy(&self) -> MutexGuard<'_, BTreeMap<String, BusyHosts>> {
@@ -129,8 +137,8 @@ impl Reconciler for ConfigReconciler {
                 Ok(())
             }
             Err(hosts) => {
-                let of = self.lookup_scope(&key);
-                self.busy().insert(key, BusyHosts { hosts, of });
+                let scope = self.lookup_scope(&key);
+                self.busy().insert(key, BusyHosts { hosts, scope });
                 Err(NoDecision::Busy)
             }
         }
@@ -165,7 +173,7 @@ impl Reconciler for ConfigReconciler {
         snapshot.earlier_problem = Some(problem);
     }
 
-    /// A problem that may pass by itself goes first.
+    /// A transient problem is returned first.
     fn problem(snapshot: &Snapshot, decision: &Decision) -> Option<Problem> {
         let lookup_results = &snapshot.lookup_results;
         let plan = lookup_results.plan.as_ref().and_then(|plan| plan.as_ref().err());

@@ -30,7 +30,7 @@ pub async fn connect(
     context: Option<String>,
 ) -> Result<(Client, String), Error> {
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
-    let none = |said: String| Error::NoCluster { said };
+    let none = |cause: String| Error::NoCluster { cause };
     let config = match kubeconfig {
         Some(file) => {
             let wrong = |error: kube::config::KubeconfigError| {

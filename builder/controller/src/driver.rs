@@ -77,8 +77,19 @@ impl<R: Reconciler> Controller for Driver<R> {
 
 type DecisionOf<R> = Decision<<R as Reconciler>::Lookup, <R as Reconciler>::Reason>;
 
-/// When a key runs again, and the code of its error.
-type Ended = (Requeue, Option<String>);
+/// How a pass ended.
+#[derive(Debug)]
+struct PassResult {
+    requeue: Requeue,
+    /// The code of the error, if there was one.
+    error: Option<String>,
+}
+
+impl From<Requeue> for PassResult {
+    fn from(requeue: Requeue) -> Self {
+        Self { requeue, error: None }
+    }
+}
 
 impl<R: Reconciler> Driver<R> {
     pub fn new(
@@ -142,17 +153,17 @@ impl<R: Reconciler> Driver<R> {
             R::set_earlier_problem(&mut snapshot, problem);
         }
         let span = self.reconciler.start_pass(key, &snapshot);
-        let (requeue, error) = self.run_pass(key, &mut snapshot).instrument(span).await;
-        self.reconciler.record_pass(began.elapsed(), error.as_deref());
-        requeue
+        let result = self.run_pass(key, &mut snapshot).instrument(span).await;
+        self.reconciler.record_pass(began.elapsed(), result.error.as_deref());
+        result.requeue
     }
 
-    async fn run_pass(&self, key: &str, snapshot: &mut R::Snapshot) -> Ended {
+    async fn run_pass(&self, key: &str, snapshot: &mut R::Snapshot) -> PassResult {
         let mut pass = ReconcilePass::default();
         let decision = match self.decide(key, snapshot, &mut pass).await {
             Ok(decision) => decision,
-            Err(NoDecision::Busy) => return (Requeue::CacheStale(busy_pause()), None),
-            Err(NoDecision::InputsChanged) => return (Requeue::CacheStale(Duration::ZERO), None),
+            Err(NoDecision::Busy) => return Requeue::CacheStale(busy_pause()).into(),
+            Err(NoDecision::InputsChanged) => return Requeue::CacheStale(Duration::ZERO).into(),
             Err(NoDecision::Failed(error)) => {
                 return self.fail(key, snapshot, &mut pass, &error).await;
             }
@@ -164,11 +175,14 @@ impl<R: Reconciler> Driver<R> {
         self.set_problem(key, snapshot, problem.as_ref());
         match (problem, decision.requeue_after) {
             (Some(problem), _) => {
-                let passes = problem.class == ErrorClass::Transient;
-                (Requeue::Error(problem.class), passes.then_some(problem.reason))
+                let is_transient = problem.class == ErrorClass::Transient;
+                PassResult {
+                    requeue: Requeue::Error(problem.class),
+                    error: is_transient.then_some(problem.reason),
+                }
             }
-            (None, Some(again)) => (Requeue::After(again), None),
-            (None, None) => (Requeue::Never, None),
+            (None, Some(again)) => Requeue::After(again).into(),
+            (None, None) => Requeue::Never.into(),
         }
     }
 
@@ -219,7 +233,7 @@ impl<R: Reconciler> Driver<R> {
         snapshot: &R::Snapshot,
         pass: &mut ReconcilePass,
         error: &ApplyError,
-    ) -> Ended {
+    ) -> PassResult {
         let (prefix, reason) = (R::LOG_PREFIX, error.code());
         let requeue = match error.class() {
             None => {
@@ -233,7 +247,7 @@ impl<R: Reconciler> Driver<R> {
                 Requeue::Error(class)
             }
         };
-        (requeue, Some(reason.to_owned()))
+        PassResult { requeue, error: Some(reason.to_owned()) }
     }
 
     fn set_problem(&self, key: &str, snapshot: &R::Snapshot, problem: Option<&Problem>) {

@@ -11,9 +11,9 @@ use mosb_types::{Diagnostic, ErrorClass};
 #[non_exhaustive]
 pub enum Error {
     /// No kubeconfig, and not in a pod.
-    #[error("no cluster: {said}; give --kubeconfig FILE, set KUBECONFIG, or run in a pod")]
+    #[error("no cluster: {cause}; give --kubeconfig FILE, set KUBECONFIG, or run in a pod")]
     #[diagnostic(code = "no-cluster", class = InvalidInput)]
-    NoCluster { said: String },
+    NoCluster { cause: String },
     /// The API server rejected a request, or did not answer.
     #[error("{object}: {verb}: {}", describe(source))]
     #[diagnostic(code = api_code(source), class = api_class(source))]
@@ -113,7 +113,7 @@ pub fn is_conflict(error: &kube::Error) -> bool {
 /// The message of the API server and a remedy. The client's own wording is for programmers.
 pub fn describe(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) => said_by_server(status),
+        kube::Error::Api(status) => describe_status(status),
         other => {
             let mut cause: &dyn std::error::Error = other;
             while let Some(deeper) = cause.source() {
@@ -124,19 +124,21 @@ pub fn describe(error: &kube::Error) -> String {
     }
 }
 
-fn said_by_server(status: &Status) -> String {
-    let said = match status.message.as_str() {
+fn describe_status(status: &Status) -> String {
+    let message = match status.message.as_str() {
         "" => &status.reason,
         message => message,
     };
     let remedy = match status.code {
         401 => "; the credentials are invalid or have expired",
-        403 if said.contains("cannot ") => "; grant this permission to the user or ServiceAccount",
+        403 if message.contains("cannot ") => {
+            "; grant this permission to the user or ServiceAccount"
+        }
         // A quota, an admission policy, pod security: their messages say what they forbid.
         403 => "; change the policy that forbids it, or the request",
         _ => "",
     };
-    format!("the API server answers {}: {said}{remedy}", status.code)
+    format!("the API server answers {}: {message}{remedy}", status.code)
 }
 
 #[cfg(test)]
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_right_is_to_be_granted_where_one_is_missing_only() {
-        for (said, is_right) in [
+        for (message, is_right) in [
             ("jobs.batch is forbidden: User \"x\" cannot create resource \"jobs\"", true),
             (
                 "pods \"x\" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on",
@@ -160,9 +162,9 @@ mod tests {
                 false,
             ),
         ] {
-            let status = Status::failure(said, "Forbidden").with_code(403).boxed();
+            let status = Status::failure(message, "Forbidden").with_code(403).boxed();
             let text = describe(&kube::Error::Api(status));
-            assert!(text.contains(said), "{text}");
+            assert!(text.contains(message), "{text}");
             let remedy = if is_right {
                 "; grant this permission to the user or ServiceAccount"
             } else {

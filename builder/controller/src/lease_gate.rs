@@ -58,7 +58,7 @@ mod tests {
 
     /// A client of a fake API server that answers after a time or never, its Lease, and the
     /// requests that the server got.
-    fn world(takes: Option<Duration>) -> (Client, Lease, Arc<Mutex<Vec<Method>>>) {
+    fn fake_cluster(takes: Option<Duration>) -> (Client, Lease, Arc<Mutex<Vec<Method>>>) {
         let sent: Arc<Mutex<Vec<Method>>> = Arc::default();
         let server = {
             let sent = Arc::clone(&sent);
@@ -85,7 +85,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_written_without_the_lease_and_everything_can_be_read() {
-        let (client, lease, sent) = world(Some(Duration::ZERO));
+        let (client, lease, sent) = fake_cluster(Some(Duration::ZERO));
         let maps = maps(&client);
         let new = ConfigMap::default();
         let change = Patch::Merge(json!({}));
@@ -110,21 +110,21 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_write_under_way_is_broken_off_when_the_lease_ends() {
-        let (client, lease, sent) = world(None);
+        let (client, lease, sent) = fake_cluster(None);
         lease.hold_for_test();
         let began = Instant::now();
         let error =
             maps(&client).create(&PostParams::default(), &ConfigMap::default()).await.unwrap_err();
         assert_eq!(began.elapsed().as_secs(), LeaseTimes::default().deadline.as_secs());
         assert_eq!(*sent.lock().unwrap(), [Method::POST]);
-        let said = crate::error::describe(&error);
-        assert!(said.contains("lease mosb-system/x: lost"), "{said}");
+        let message = crate::error::describe(&error);
+        assert!(message.contains("lease mosb-system/x: lost"), "{message}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_that_is_given_back_waits_for_the_writes_under_way() {
         let takes = Duration::from_secs(3);
-        let (client, lease, _) = world(Some(takes));
+        let (client, lease, _) = fake_cluster(Some(takes));
         lease.hold_for_test();
         let writing = tokio::spawn({
             let maps = maps(&client);

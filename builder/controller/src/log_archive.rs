@@ -66,9 +66,9 @@ impl ArchiveLogs {
             return None;
         }
         // A container may report the result before its kubelet reports the start.
-        let told =
-            containers.iter().position(|name| step.is_some_and(|told| told.as_str() == name));
-        begun.extend(containers.iter().take(told.map_or(0, |at| at + 1)).cloned());
+        let reported =
+            containers.iter().position(|name| step.is_some_and(|step| step.as_str() == name));
+        begun.extend(containers.iter().take(reported.map_or(0, |at| at + 1)).cloned());
         let label = |key: &str, value: &str| (key.to_owned(), label_value(value));
         let mut labels = meta.labels.clone();
         labels.extend([
@@ -228,8 +228,8 @@ mod tests {
         let keep = ArchiveLogs::of(&build(), 3, &pod(), None).unwrap();
         let begun = |keep: &ArchiveLogs| keep.begun.iter().cloned().collect::<Vec<_>>();
         assert_eq!(begun(&keep), ["image-build", "wait-for-done"]);
-        let told = ArchiveLogs::of(&build(), 3, &pod(), Some(Container::ImagePush)).unwrap();
-        assert_eq!(begun(&told), ["image-build", "image-push", "wait-for-done"]);
+        let archive = ArchiveLogs::of(&build(), 3, &pod(), Some(Container::ImagePush)).unwrap();
+        assert_eq!(begun(&archive), ["image-build", "image-push", "wait-for-done"]);
         assert_eq!(keep.containers, ["image-build", "image-push", "wait-for-done"]);
         assert_eq!(keep.secrets, ["etc-pki-entitlement", "final-x", "proxy-x"]);
         let mut tail = LogTail::default();

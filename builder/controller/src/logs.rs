@@ -86,8 +86,8 @@ pub async fn archived_logs(
     let found = found.and_then(|secret| read_secret(&secret, uid));
     Ok(found.map(|(attempt, logs)| {
         let lines = logs.into_iter().flat_map(|(container, text)| {
-            let said: Vec<Line> = text.lines().map(|line| Line::Text(line.to_owned())).collect();
-            [Line::Container(container)].into_iter().chain(said)
+            let lines: Vec<Line> = text.lines().map(|line| Line::Text(line.to_owned())).collect();
+            [Line::Container(container)].into_iter().chain(lines)
         });
         (attempt, lines.collect())
     }))

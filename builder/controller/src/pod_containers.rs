@@ -46,7 +46,7 @@ mod tests {
             ("waiting", json!({ "waiting": {} }), Some(false)),
             ("running", json!({ "running": {} }), Some(true)),
             ("ended", json!({ "terminated": { "exitCode": 0 } }), Some(true)),
-            ("not told", json!(null), None),
+            ("not reported", json!(null), None),
         ] {
             let pod: Pod = serde_json::from_value(json!({ "status": { "containerStatuses": [
                 { "name": "image-push", "state": state_of, "image": "", "imageID": "", "ready": false, "restartCount": 0 }] } }))

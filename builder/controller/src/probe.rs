@@ -29,8 +29,8 @@ pub async fn user_namespaces(client: &Client, namespace: &str) -> Result<Support
     let dry = PostParams { dry_run: true, field_manager: Some(FIELD_MANAGER.to_owned()) };
     let object = format!("pod {namespace}/mosb-probe (dry run)");
     let answer = pods.create(&dry, &pod).await;
-    let kept = answer.map_err(Error::api(object, "create"))?;
-    if kept.spec.and_then(|spec| spec.host_users) != Some(false) {
+    let created = answer.map_err(Error::api(object, "create"))?;
+    if created.spec.and_then(|spec| spec.host_users) != Some(false) {
         // A server without the feature drops the field.
         return Ok(Support::No);
     }

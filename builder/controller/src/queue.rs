@@ -302,7 +302,7 @@ mod tests {
         queue.done(&"begun", Requeue::Never);
         assert_eq!(queue.next().await, "new", "its time was before");
         assert_eq!(queue.next().await, "begun");
-        assert_eq!(queue.next().await, "later", "no sooner than it said");
+        assert_eq!(queue.next().await, "later", "not before its time");
     }
 
     #[tokio::test(start_paused = true)]

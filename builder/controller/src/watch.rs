@@ -411,8 +411,8 @@ mod tests {
             assert_eq!(watch_health.not_synced(), Vec::<String>::new(), "it may pass");
             sleep(RECOVERED_AFTER * 2).await;
             let not_synced = watch_health.not_synced().join("");
-            let said = not_synced.starts_with("configmaps: nothing new for ");
-            assert!(said && not_synced.ends_with("away"), "{not_synced}");
+            let is_reported = not_synced.starts_with("configmaps: nothing new for ");
+            assert!(is_reported && not_synced.ends_with("away"), "{not_synced}");
             *does.lock().unwrap() = Server::Quiet;
             let learnt = timeout(
                 RECOVERED_AFTER + RETRY_WAIT.1 + SYNC_POLL_INTERVAL,

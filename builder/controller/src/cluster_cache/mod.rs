@@ -5,7 +5,7 @@
 //! | `resources` | which kinds are watched, and what their changes trigger |
 //! | `visitor` | watches them, or lists each once |
 //! | `projection` | object → what is cached of it |
-//! | `queries`, `settings` | what several objects say together |
+//! | `queries`, `settings` | values computed from several stores |
 //! | `own_writes` | our writes that the stores may not show yet |
 
 mod own_writes;

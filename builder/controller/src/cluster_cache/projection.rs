@@ -225,8 +225,8 @@ mod tests {
             },
             ..PartialObjectMeta::default()
         };
-        let (_, kept) = meta(object).unwrap();
-        let kept: Vec<String> = kept.annotations.unwrap().into_keys().collect();
-        assert_eq!(kept, [labels::MACHINE_OS_BUILD, labels::ATTEMPT]);
+        let (_, cached) = meta(object).unwrap();
+        let cached: Vec<String> = cached.annotations.unwrap().into_keys().collect();
+        assert_eq!(cached, [labels::MACHINE_OS_BUILD, labels::ATTEMPT]);
     }
 }

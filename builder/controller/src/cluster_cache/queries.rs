@@ -1,4 +1,4 @@
-//! What several objects of the cache say together.
+//! Values computed from several stores.
 
 use std::sync::Arc;
 

@@ -180,9 +180,9 @@ fn push_state(snapshot: &Snapshot, build: &MachineOsBuild) -> Option<&'static st
             _ => None,
         };
     }
-    let told = snapshot.results.get(&build.metadata.name);
-    let told = told.filter(|result| result.job_uid == seen.workload.uid());
-    match told.map(|result| &result.outcome) {
+    let result = snapshot.results.get(&build.metadata.name);
+    let result = result.filter(|result| result.job_uid == seen.workload.uid());
+    match result.map(|result| &result.outcome) {
         Some(Outcome::Succeeded { .. }) => Some("succeeded"),
         Some(Outcome::Failed { push, .. }) => push.map(|_| "failed"),
         Some(Outcome::NeedsContainerfile { .. }) => None,
@@ -361,13 +361,13 @@ mod tests {
             json!({ "initContainerStatuses": [container("wait-for-done", "running")],
                 "containerStatuses": [container("image-build", state), container("istio-proxy", "running")] })
         };
-        for (what, status, told, want) in [
+        for (what, status, outcome, want) in [
             ("RUN lines run", by_containerfile("running", "waiting"), None, None),
             ("buildah is done", by_containerfile("terminated", "waiting"), None, None),
             ("it pushes", by_containerfile("terminated", "running"), None, Some("pushing")),
             ("direct, not begun", direct("waiting"), None, None),
             ("direct", direct("running"), None, Some("pushing")),
-            ("told", direct("running"), Some(succeeded()), Some("succeeded")),
+            ("reported", direct("running"), Some(succeeded()), Some("succeeded")),
             (
                 "a RUN line failed",
                 by_containerfile("running", "waiting"),
@@ -396,8 +396,8 @@ mod tests {
                     .unwrap();
             seen.workloads =
                 vec![SeenWorkload { workload: job.into(), pods: vec![pod], quiet: Duration::MAX }];
-            let told = told.map(|told| ("worker-b".to_owned(), result(told)));
-            seen.results.extend(told);
+            let result = outcome.map(|outcome| ("worker-b".to_owned(), result(outcome)));
+            seen.results.extend(result);
             let metrics = Metrics::default();
             metrics.observe(&seen);
             let text = metrics.text();

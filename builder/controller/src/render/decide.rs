@@ -81,7 +81,7 @@ pub fn decide(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {
     if is_settled(snapshot, inputs) {
         return settled(snapshot, now);
     }
-    match &snapshot.answers.made {
+    match &snapshot.lookup_results.made {
         None => RenderDecision::looking_up(RenderLookup::Render, RenderReason::Rendering),
         Some(Err(problem)) => degraded(snapshot, problem, now),
         Some(Ok(made)) => set_configuration(snapshot, inputs, made, now),
@@ -114,7 +114,7 @@ fn settled(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {
     if !actions.is_empty() || unused_configs.is_empty() {
         return RenderDecision::of(reason, actions);
     }
-    match &snapshot.answers.configs_on_nodes {
+    match &snapshot.lookup_results.configs_on_nodes {
         None => RenderDecision::looking_up(RenderLookup::Nodes, reason),
         Some(configs_on_nodes) => {
             let unused =

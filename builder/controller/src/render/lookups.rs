@@ -109,12 +109,12 @@ pub(crate) async fn without_components(
     resolver: &Resolver,
     pool: &str,
 ) -> Result<RenderedConfig, Problem> {
-    let gone = || Problem {
+    let deleted = || Problem {
         class: ErrorClass::Transient,
         reason: "no-pool".to_owned(),
         message: format!("machineconfigpool {pool}: it was deleted"),
     };
-    let snapshot = observe(&resolver.cache, pool).ok_or_else(gone)?;
+    let snapshot = observe(&resolver.cache, pool).ok_or_else(deleted)?;
     let mut inputs = snapshot.inputs.clone()?;
     inputs.members.retain(|one| !is_component_name(&one.name));
     let contents = Contents::default();
@@ -273,18 +273,18 @@ async fn find_refusal(
 
 fn refusal(old: &RenderedConfig, new: &RenderedConfig, update: Update) -> Option<Problem> {
     let found = render::unreconcilable(old, new, update).ok()?;
-    let told = found.iter().map(|finding| {
+    let problems = found.iter().map(|finding| {
         let place = finding.object.as_deref().unwrap_or_default();
         format!("{place}: {}", finding.message)
     });
-    let told: Vec<String> = told.collect();
+    let problems: Vec<String> = problems.collect();
     (!found.is_empty()).then(|| Problem {
         class: ErrorClass::InvalidInput,
         reason: "needs-reinstall".to_owned(),
         message: format!(
             "machines that have {} can't apply the pool's MachineConfigs without a reinstallation: {}; revert the change, or empty the pool's spec.configuration.name if all of its machines are reinstalled",
             old.name(),
-            told.join("; ")
+            problems.join("; ")
         ),
 })
 }

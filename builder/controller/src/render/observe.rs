@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::snapshot::{Inputs, Member, RenderResults, RenderSnapshot, SeenRendered};
+use super::snapshot::{Inputs, Member, RenderLookupResults, RenderSnapshot, SeenRendered};
 use crate::cluster_cache::{ClusterCache, Trigger};
 use crate::cluster_names::{OS_IMAGE_URL, RENDERER};
 use crate::inputs;
@@ -32,7 +32,7 @@ pub fn observe(cache: &ClusterCache, name: &str) -> Option<RenderSnapshot> {
         named: named(cache, &rendered),
         rendered,
         pool: (*pool).clone(),
-        answers: RenderResults::default(),
+        lookup_results: RenderLookupResults::default(),
         earlier_problem: None,
     })
 }

@@ -50,7 +50,7 @@ impl Renderer {
         if let Ok(made) = &made {
             self.used().entry(pool).or_default().insert(made.name.clone());
         }
-        snapshot.answers.made = Some(made);
+        snapshot.lookup_results.made = Some(made);
         Ok(())
     }
 
@@ -101,7 +101,7 @@ impl Reconciler for Renderer {
                 RenderLookup::Render => self.render(snapshot).await?,
                 RenderLookup::Nodes => {
                     let named = lookups::configs_on_nodes(&self.resolver).await?;
-                    snapshot.answers.configs_on_nodes = Some(named);
+                    snapshot.lookup_results.configs_on_nodes = Some(named);
                 }
             }
         }

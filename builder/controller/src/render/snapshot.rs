@@ -31,7 +31,7 @@ pub struct RenderSnapshot {
     pub named: BTreeSet<String>,
     /// Of everything that the result of rendering depends on, also of what only lookups read.
     pub inputs_digest: Digest,
-    pub answers: RenderResults,
+    pub lookup_results: RenderLookupResults,
     /// The problem that the last pass reported, if nothing that it depends on has changed.
     pub earlier_problem: Option<EarlierProblem>,
 }
@@ -103,7 +103,7 @@ impl From<&SeenRendered> for Target {
 
 /// Results of the lookups of this pass.
 #[derive(Debug, Clone, Default)]
-pub struct RenderResults {
+pub struct RenderLookupResults {
     /// The result of rendering.
     pub made: Option<Result<Made, Problem>>,
     /// Rendered configs that nodes have or are about to get.

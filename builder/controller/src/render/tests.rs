@@ -67,7 +67,7 @@ fn settled() -> RenderSnapshot {
         rendered: vec![rendered(OLD, 1)],
         named: [OLD.to_owned()].into(),
         inputs_digest: Digest::of(b"inputs"),
-        answers: RenderResults::default(),
+        lookup_results: RenderLookupResults::default(),
         earlier_problem: None,
     }
 }
@@ -140,7 +140,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             &[],
         ),
         (
-            "nobody said what it selects",
+            "no selector",
             &|snapshot| {
                 change(snapshot);
                 snapshot.pool.spec.machine_config_selector = None;
@@ -199,7 +199,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             "a new rendered config",
             &|snapshot| {
                 change(snapshot);
-                snapshot.answers.made = made(None);
+                snapshot.lookup_results.made = made(None);
             },
             &["RenderedConfigGenerated", create, go],
         ),
@@ -207,7 +207,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             "with an administrator's base",
             &|snapshot| {
                 change(snapshot);
-                snapshot.answers.made = made(Some("registry.example.com/own@sha256:1"));
+                snapshot.lookup_results.made = made(Some("registry.example.com/own@sha256:1"));
             },
             &["RenderedConfigGenerated", "OSImageURLOverridden", create, go],
         ),
@@ -216,7 +216,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             &|snapshot| {
                 change(snapshot);
                 snapshot.rendered.push(rendered(NEW, 2));
-                snapshot.answers.made = made(None);
+                snapshot.lookup_results.made = made(None);
             },
             &[go],
         ),
@@ -226,7 +226,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
                 change(snapshot);
                 snapshot.rendered.push(rendered(NEW, 2));
                 snapshot.rendered[1].deleting = true;
-                snapshot.answers.made = made(None);
+                snapshot.lookup_results.made = made(None);
             },
             &["RenderedConfigGenerated", create, go],
         ),
@@ -234,7 +234,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             "the same content of other inputs",
             &|snapshot| {
                 change(snapshot);
-                snapshot.answers.made = Some(Ok(Made {
+                snapshot.lookup_results.made = Some(Ok(Made {
                     name: OLD.to_owned(),
                     object: object(OLD),
                     overriding: None,
@@ -247,7 +247,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             "what can't be rendered",
             &|snapshot| {
                 change(snapshot);
-                snapshot.answers.made = Some(Err(problem(ErrorClass::InvalidInput)));
+                snapshot.lookup_results.made = Some(Err(problem(ErrorClass::InvalidInput)));
             },
             &["say True"],
         ),
@@ -266,7 +266,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             &|snapshot| {
                 change(snapshot);
                 snapshot.pool.status.conditions[1].status = "True".to_owned();
-                snapshot.answers.made = made(None);
+                snapshot.lookup_results.made = made(None);
             },
             &["RenderedConfigGenerated", create, go, "say False"],
         ),
@@ -282,7 +282,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
 fn what_a_pool_gets_is_written_whole() {
     let mut snapshot = settled();
     snapshot.inputs.as_mut().unwrap().members[1].generation = 3;
-    snapshot.answers.made = Some(Ok(Made {
+    snapshot.lookup_results.made = Some(Ok(Made {
         name: NEW.to_owned(),
         object: object(NEW),
         overriding: None,
@@ -321,7 +321,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
     let mut snapshot = settled();
     snapshot.inputs.as_mut().unwrap().members.clear();
     let wrong = problem(ErrorClass::Transient);
-    snapshot.answers.made = Some(Err(wrong.clone()));
+    snapshot.lookup_results.made = Some(Err(wrong.clone()));
     let decision = decide(&snapshot, now());
     assert_eq!(decision.reason, RenderReason::Degraded(wrong.clone()));
     let Action::ReplaceStatus(_, NewStatus::Conditions(conditions)) = &decision.actions[0] else {
@@ -341,7 +341,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
     ] {
         snapshot.earlier_problem = earlier
             .map(|earlier| EarlierProblem { cause: earlier.cause(), lasted: Duration::ZERO });
-        snapshot.answers.made = Some(Err(now_wrong.clone()));
+        snapshot.lookup_results.made = Some(Err(now_wrong.clone()));
         let actions = decide(&snapshot, now()).actions;
         assert_eq!(!actions.is_empty(), is_written, "{what}: {actions:?}");
     }
@@ -367,19 +367,19 @@ fn what_nobody_names_goes_but_for_the_newest() {
         ),
         (
             "three stay",
-            &|snapshot| snapshot.answers.configs_on_nodes = all.clone(),
+            &|snapshot| snapshot.lookup_results.configs_on_nodes = all.clone(),
             vec![delete(2), delete(1)],
         ),
         (
             "a node has one",
-            &|snapshot| snapshot.answers.configs_on_nodes = configs_on_nodes(&[name(1)]),
+            &|snapshot| snapshot.lookup_results.configs_on_nodes = configs_on_nodes(&[name(1)]),
             vec![delete(2)],
         ),
         (
             "a build or another pool names one",
             &|snapshot| {
                 snapshot.named.insert(name(2));
-                snapshot.answers.configs_on_nodes = all.clone();
+                snapshot.lookup_results.configs_on_nodes = all.clone();
             },
             vec![delete(1)],
         ),

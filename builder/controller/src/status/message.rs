@@ -4,7 +4,7 @@
 const LIMIT: usize = 32_768;
 
 /// What failed, where, and the last log lines. The beginning of the message and the end of the
-/// lines are kept.
+/// lines are lines.
 pub fn failed_message(
     place: &str,
     message: &str,
@@ -17,17 +17,17 @@ pub fn failed_message(
         return head;
     }
     let head = format!("{head}\nIts last lines:");
-    let mut room = LIMIT - head.chars().count();
-    let mut kept: Vec<&str> = Vec::new();
+    let mut chars_left = LIMIT - head.chars().count();
+    let mut lines: Vec<&str> = Vec::new();
     for line in last_lines.iter().rev() {
         let size = line.chars().count() + 1;
-        if size > room {
+        if size > chars_left {
             break;
         }
-        room -= size;
-        kept.push(line);
+        chars_left -= size;
+        lines.push(line);
     }
-    let lines = kept.iter().rev().map(|line| format!("\n{line}"));
+    let lines = lines.iter().rev().map(|line| format!("\n{line}"));
     lines.fold(head, |text, line| text + &line)
 }
 

@@ -107,7 +107,7 @@ mod tests {
         for part in ["pool worker", "MachineOSBuild: worker-0", "no such package"] {
             assert!(ours.message.contains(part), "{}", ours.message);
         }
-        assert_eq!(pool_conditions("worker", &list, failed, now(6)), None, "said already");
+        assert_eq!(pool_conditions("worker", &list, failed, now(6)), None, "unchanged");
         // After a failure is fixed (row 34 of docs/reference/behaviours.md).
         let building = pool_conditions("worker", &list, PoolBuild::Building, now(7)).unwrap();
         assert!(building[2].says(

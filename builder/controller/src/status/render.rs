@@ -60,7 +60,7 @@ mod tests {
         let old = render_conditions(std::slice::from_ref(&other), None, now(1)).unwrap();
         assert_eq!(old[0], other);
         assert!(old[1].says("False", "", ""));
-        assert_eq!(render_conditions(&old, None, now(2)), None, "said already");
+        assert_eq!(render_conditions(&old, None, now(2)), None, "unchanged");
 
         let wrong = Some(("invalid-machine-configs", "50-a: spec.kernelType"));
         let list = render_conditions(&old, wrong, now(3)).unwrap();

@@ -44,7 +44,7 @@ fn before_a_job_goes_and_before_a_build_is_told_to_have_failed() {
         end(&mut fake);
         // Wherever the controller is killed, logs are archived in time.
         let keeps = |action: &Action| matches!(action, Action::ArchiveLogs(_));
-        let kept = place(&mut fake, keeps).expect(what);
+        let archived_at = place(&mut fake, keeps).expect(what);
         let matters = |action: &Action| match action {
             Action::Delete(target) => target.kind == Kind::Job,
             Action::Patch(target, _) => target.kind == Kind::MachineOsBuild,
@@ -53,12 +53,12 @@ fn before_a_job_goes_and_before_a_build_is_told_to_have_failed() {
             }
             _ => false,
         };
-        assert!(place(&mut fake, matters).is_some_and(|at| kept < at), "{what}");
-        fake.round(kept + 1);
+        assert!(place(&mut fake, matters).is_some_and(|at| archived_at < at), "{what}");
+        fake.round(archived_at + 1);
         fake.settle();
         // Once, or again if the later actions were not applied.
         assert!(!fake.logs.is_empty() && fake.logs.len() <= 2, "{what}");
-        assert!(fake.logs.iter().all(|kept| *kept == (uid.clone(), 1)), "{what}");
+        assert!(fake.logs.iter().all(|archived| *archived == (uid.clone(), 1)), "{what}");
         let count = fake.logs.len();
         fake.settle();
         assert_eq!(fake.logs.len(), count, "{what}");

@@ -62,8 +62,8 @@ fn a_success_that_no_watch_has_shown_is_no_loss() {
         fake.run();
         fake.settle();
         fake.succeed();
-        let told = fake.snapshot.results.pop_first().map(|(_, result)| result);
-        fake.unseen = told;
+        let result = fake.snapshot.results.pop_first().map(|(_, result)| result);
+        fake.unseen = result;
         fake.fail_workload(reason, json!({}));
         fake.api_problem = Some(problem(ErrorClass::Transient, "the API server did not answer"));
         let decision = fake.settle();
@@ -107,12 +107,12 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
 
     // The inputs changed, so the reconciler does not compare.
     fake.snapshot.earlier_problem = None;
-    let told = events(&mut fake);
-    assert_eq!((told.len(), &told), (1, &first), "named by the cause");
+    let found = events(&mut fake);
+    assert_eq!((found.len(), &found), (1, &first), "named by the cause");
     fake.problem = refused("correlation 3");
-    assert_eq!(events(&mut fake), told, "in any words");
+    assert_eq!(events(&mut fake), found, "in any words");
     fake.problem = Some(problem(ErrorClass::Rejected, "registry.test/other:1: refused"));
-    assert_ne!(events(&mut fake), told, "another object");
+    assert_ne!(events(&mut fake), found, "another object");
     fake.settle();
     assert_eq!(message(&fake), "registry.test/other:1: refused");
 }
@@ -196,9 +196,9 @@ fn rows_33_34_a_wrong_containerfile_fails_without_a_job() {
     assert_eq!(fake.blocked_by_degraded_pool(), blocked_by_degraded_pool("True", "BuildFailed"));
     let name = fake.current().metadata.name.clone();
     let pool = fake.snapshot.pool.as_ref().unwrap();
-    let told = &condition(&pool.status.conditions, "ImageBuildDegraded").unwrap().message;
+    let message = &condition(&pool.status.conditions, "ImageBuildDegraded").unwrap().message;
     for part in ["pool worker", &name, "line 1: FRO is no instruction"] {
-        assert!(told.contains(part), "{told}");
+        assert!(message.contains(part), "{message}");
     }
     is_idle(&mut fake);
     fake.bad_containerfile = false;
@@ -230,8 +230,8 @@ fn rows_35_36_what_is_taken_away_is_made_again() {
         ),
     ];
     let by_each = ImageBuilderType::ALL.map(|builder| takes.each_ref().map(|row| (builder, row)));
-    for (builder, (what, take, told)) in by_each.into_iter().flatten() {
-        let (what, told) = (format!("{builder}: {what}"), *told);
+    for (builder, (what, take, reason)) in by_each.into_iter().flatten() {
+        let (what, reason) = (format!("{builder}: {what}"), *reason);
         let mut fake = FakeCluster::built_by(builder);
         fake.settle();
         let uid = fake.current().metadata.uid.clone();
@@ -242,7 +242,7 @@ fn rows_35_36_what_is_taken_away_is_made_again() {
             let decision = fake.settle();
             assert_eq!(decision.reason.code(), "waiting", "{what}");
             assert_eq!(fake.state(), Some(Building), "{what}");
-            assert_eq!(fake.event_count(told), n, "{what}");
+            assert_eq!(fake.event_count(reason), n, "{what}");
             assert!(fake.snapshot.workloads.is_empty(), "{what}");
             let pause = decision.requeue_after.expect("it is tried again").as_secs();
             assert!(pause <= 300, "{what}: {pause}");
@@ -277,17 +277,17 @@ fn a_fault_is_tried_again_as_its_class_says() {
     let oom = json!({ "containerStatuses": [{ "name": "image-build", "image": "", "imageID": "", "ready": false, "restartCount": 0,
         "state": { "terminated": { "exitCode": 137, "reason": "OOMKilled" } } }] });
     type Fail = Box<dyn Fn(&mut FakeCluster)>;
-    let told =
+    let failure =
         |class| -> Fail { Box::new(move |fake: &mut FakeCluster| fake.report(failed(class))) };
     let lost = |reason: &'static str, pod: serde_json::Value| -> Fail {
         Box::new(move |fake: &mut FakeCluster| fake.fail_workload(reason, pod.clone()))
     };
     // The number of attempts. Our own pods report a cause; OpenShift Builds rarely do.
     let rows = [
-        ("a user's error", told(ErrorClass::InvalidInput), [1, 1]),
-        ("the build itself", told(ErrorClass::Rejected), [1, 1]),
-        ("our error", told(ErrorClass::Internal), [2, 3]),
-        ("a registry that is away", told(ErrorClass::Transient), [20, 3]),
+        ("a user's error", failure(ErrorClass::InvalidInput), [1, 1]),
+        ("the build itself", failure(ErrorClass::Rejected), [1, 1]),
+        ("our error", failure(ErrorClass::Internal), [2, 3]),
+        ("a registry that is away", failure(ErrorClass::Transient), [20, 3]),
         ("a hung build", lost("DeadlineExceeded", json!({})), [1, 1]),
         ("out of memory", lost("BackoffLimitExceeded", oom), [2, 2]),
         ("silent", lost("BackoffLimitExceeded", json!({ "phase": "Failed" })), [3, 3]),
@@ -434,7 +434,7 @@ fn what_runs_goes_on_where_only_nodes_went_or_came() {
 }
 
 #[test]
-fn a_wrong_wish_ends_what_runs_for_an_older_one() {
+fn an_invalid_target_ends_what_runs_for_an_older_one() {
     let mut fake = FakeCluster::opted_in();
     fake.settle();
     fake.problem = Some(problem(ErrorClass::InvalidInput, "no such extension"));

@@ -50,8 +50,8 @@ fn an_earlier_config_gets_the_image_that_it_had() {
     // If the registry is unavailable, nothing is built either.
     fake.registry_problem = Some(problem(ErrorClass::Transient, "the registry does not answer"));
     fake.render(2);
-    let told = fake.settle().reason.to_string();
-    assert_eq!(told, "the registry does not answer");
+    let reason = fake.settle().reason.to_string();
+    assert_eq!(reason, "the registry does not answer");
     assert_eq!(fake.snapshot.builds.len(), 2);
     fake.registry_problem = None;
     // Its image is missing, so it is built in the new format.

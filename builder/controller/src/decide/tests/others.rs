@@ -233,7 +233,7 @@ fn what_a_plan_warns_of_stands_on_the_config_that_it_is_for() {
     fake.build();
     assert_eq!(update(&mut fake).unwrap().0, "False");
     let mut fake = FakeCluster::built();
-    assert_eq!(update(&mut fake), None, "nothing to say, nothing said");
+    assert_eq!(update(&mut fake), None, "nothing to report");
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn row_12_a_build_its_job_and_what_that_needs_appear() {
 }
 
 #[test]
-fn rows_13_14_19_another_wish_ends_a_running_build() {
+fn rows_13_14_19_another_target_ends_a_running_build() {
     type Change = fn(&mut FakeCluster);
     let changes: [(&str, Change); 3] = [
         ("row 13", |fake| fake.containerfile("RUN true")),
@@ -247,9 +247,10 @@ fn a_base_tree_is_recorded_only_for_the_builds_own_base_that_it_read() {
         fake.succeed();
         let build = fake.current().metadata.name.clone();
         let result = fake.snapshot.results.get_mut(&build).unwrap();
-        if let Outcome::Succeeded { method: told, base_tree: Some(tree), .. } = &mut result.outcome
+        if let Outcome::Succeeded { method: reported, base_tree: Some(tree), .. } =
+            &mut result.outcome
         {
-            *told = method;
+            *reported = method;
             tree.base = base;
         }
         fake.settle();

@@ -93,7 +93,7 @@ fn row_58_what_has_a_build_is_not_seeded() {
     fake.annotate(labels::PRE_BUILT_IMAGE, SEED);
     assert_eq!(fake.settle().reason.code(), "up-to-date");
     assert_eq!((fake.image(), fake.annotation(labels::PRE_BUILT_IMAGE)), (&*image, None));
-    assert_eq!(fake.event_count(EventReason::ConfigReconcileFailed), 1, "it is told");
+    assert_eq!(fake.event_count(EventReason::ConfigReconcileFailed), 1, "it is reported");
     assert!(fake.snapshot.components.is_empty());
     is_idle(&mut fake);
     // Named but not in service yet: it is built, and the annotation stays until then.
@@ -156,7 +156,7 @@ fn the_next_change_is_built_on_the_releases_own_image() {
             Lookup::Exists { .. } | Lookup::OsImage { .. } | Lookup::Result { .. } => false,
         };
         assert!(fake.asked.iter().any(on_stock), "{what}");
-        assert_eq!(fake.snapshot.components.len(), 1, "{what}: kept");
+        assert_eq!(fake.snapshot.components.len(), 1, "{what}: retained");
         assert!(seeded_condition(&mut fake).unwrap().is_true(), "{what}");
         is_idle(&mut fake);
     }
@@ -227,7 +227,7 @@ fn nothing_is_planned_or_built_before_it_is_seeded() {
         trouble(&mut fake);
         let passes =
             fake.registry_problem.as_ref().is_some_and(|one| one.class == ErrorClass::Transient);
-        let told = !passes && code != "seed-not-rendered";
+        let is_reported = !passes && code != "seed-not-rendered";
         for change in [0, 1, 2] {
             match change {
                 0 => {}
@@ -240,7 +240,7 @@ fn nothing_is_planned_or_built_before_it_is_seeded() {
             }
             assert_eq!(decision.reason.code(), code, "{what}");
             assert_eq!(decision.actions, [], "{what}");
-            assert_eq!(fake.blocked().is_some(), told, "{what}");
+            assert_eq!(fake.blocked().is_some(), is_reported, "{what}");
             assert!(fake.snapshot.builds.is_empty() && fake.made.is_empty(), "{what}");
         }
         let pointed = code == "seed-not-rendered";

@@ -36,7 +36,7 @@ fn lookup() -> PlanLookup {
 fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
     let digest = format!("sha256:{}", "1".repeat(64));
     let pinned: PinnedRef = format!("quay.io/os@{digest}").parse().unwrap();
-    let instead = super::super::super::lookup::BaseInstead {
+    let instead = crate::lookup::BaseInstead {
         of: ["quay.io/prebuilt:1".to_owned()].into(),
         stock: Some("quay.io/stock:1".to_owned()),
     };

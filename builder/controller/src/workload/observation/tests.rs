@@ -265,21 +265,21 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
         ),
         ("another Job's pod", job(free.clone(), None), vec![stranger], None, pending(None)),
         (
-            "told while it runs",
+            "reported while it runs",
             job(free.clone(), None),
             vec![],
             Some(good(UID)),
             Observation::Finished(good(UID)),
         ),
         (
-            "told by another Job",
+            "reported by another Job",
             job(free.clone(), None),
             vec![],
             Some(good("job-0")),
             pending(None),
         ),
         (
-            "told in the last words",
+            "in the termination message",
             job(json!({}), Some(("Complete", "", LONG_AGO))),
             vec![pod(
                 json!({ "containerStatuses": [ends("image-push", 0, "Completed", &reported)] }),
@@ -482,15 +482,15 @@ fn a_pod_alone_is_what_it_says_itself() {
             None,
             Observation::Running,
         ),
-        ("told", pod(json!({})), Some(good(UID)), Observation::Finished(good(UID))),
+        ("reported", pod(json!({})), Some(good(UID)), Observation::Finished(good(UID))),
         (
-            "told by another",
+            "reported by another",
             pod(json!({})),
             Some(good("job-0")),
             Observation::Pending { why: None },
         ),
         (
-            "told in the last words",
+            "in the termination message",
             pod(
                 json!({ "phase": "Succeeded", "containerStatuses": [ends("image-push", 0, "Completed", &reported)] }),
             ),
@@ -526,7 +526,7 @@ fn a_pod_alone_is_what_it_says_itself() {
             Observation::NoResult(NoResultCause::Evicted("low on memory".to_owned())),
         ),
         (
-            "going away, and may still tell",
+            "being deleted, and may still report",
             {
                 let mut pod =
                     pod(json!({ "phase": "Running", "containerStatuses": [runs("image-push")] }));
