@@ -30,9 +30,9 @@ const PIECE: usize = 64 << 10;
 /// Bytes before a piece that it may refer to: the maximum of the format.
 const WINDOW: usize = 32 << 10;
 /// Pieces in memory for each thread.
-const AHEAD: usize = 8;
-/// More threads would wait for the bytes.
-const MOST_THREADS: usize = 16;
+const PIECES_PER_THREAD: usize = 8;
+/// More threads would wait for input.
+const MAX_THREADS: usize = 16;
 
 /// Digests and sizes of compressed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Compressed {
 /// Those of `reader` and `writer`.
 pub fn compress(reader: impl Read, writer: impl Write) -> io::Result<Compressed> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
-    compress_on(threads.min(MOST_THREADS), reader, writer)
+    compress_on(threads.min(MAX_THREADS), reader, writer)
 }
 
 fn compress_on(
@@ -62,7 +62,7 @@ fn compress_on(
     let mut written = HashedWriter { inner: writer, hash: Sha256::new(), count: 0 };
     written.write_all(&HEADER)?;
     let (mut sum, mut hash, mut unpacked_size) = (Crc::new(), Sha256::new(), 0);
-    let limit = threads * AHEAD * PIECE;
+    let limit = threads * PIECES_PER_THREAD * PIECE;
     // The window of the bytes before, then the bytes that are compressed next.
     let mut bytes = Vec::with_capacity(WINDOW + limit);
     loop {
@@ -187,13 +187,20 @@ mod tests {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 24) as u8
         };
-        let noise: Vec<u8> = (0..3 * AHEAD * PIECE).map(|_| byte()).collect();
+        let noise: Vec<u8> = (0..3 * PIECES_PER_THREAD * PIECE).map(|_| byte()).collect();
         let words: Vec<u8> =
             noise.iter().map(|b| b"etc/crio=conf\n# "[usize::from(b % 16)]).collect();
         for bytes in [&noise, &words] {
-            for length in
-                [0, 1, PIECE - 1, PIECE, PIECE + 1, AHEAD * PIECE, AHEAD * PIECE + 1, bytes.len()]
-            {
+            for length in [
+                0,
+                1,
+                PIECE - 1,
+                PIECE,
+                PIECE + 1,
+                PIECES_PER_THREAD * PIECE,
+                PIECES_PER_THREAD * PIECE + 1,
+                bytes.len(),
+            ] {
                 let (bytes, mut packed) = (&bytes[..length], Vec::new());
                 let compressed = compress_on(1, bytes, &mut packed).unwrap();
                 // With three times as much in memory at once.

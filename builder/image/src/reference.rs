@@ -163,7 +163,7 @@ impl ImageRef {
         self.digest
     }
 
-    /// What a registry is asked for: the digest, else the tag, else `latest`.
+    /// The reference to request from a registry: the digest, else the tag, else `latest`.
     pub fn manifest_reference(&self) -> String {
         match (self.digest, &self.tag) {
             (Some(digest), _) => digest.to_string(),

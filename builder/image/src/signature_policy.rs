@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// What a policy says about images in registries (transport `docker`).
+/// The requirements of a policy for images in registries (transport `docker`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignaturePolicy {
     default: Requirement,
@@ -15,10 +15,10 @@ pub struct SignaturePolicy {
     scopes: BTreeMap<String, Requirement>,
 }
 
-/// What is asked of an image.
+/// The requirement for an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requirement {
-    /// Nothing.
+    /// No signature is required.
     Accept,
     /// It must not be read.
     Reject,
@@ -26,12 +26,11 @@ pub enum Requirement {
     Signature(&'static str),
 }
 
-/// The scope that applies to an image, and what it asks for.
+/// The scope that applies to an image, and its requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// As it is written; `default` where none is.
     pub scope: String,
-    /// What it asks for.
     pub requirement: Requirement,
 }
 
@@ -82,7 +81,7 @@ impl SignaturePolicy {
     /// Reads a `policy.json`.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is not a valid policy.
     pub fn parse(text: &[u8]) -> Result<Self, PolicyError> {
         let raw: RawPolicy =
             serde_json::from_slice(text).map_err(|error| PolicyError::Json(error.to_string()))?;
@@ -99,13 +98,13 @@ impl SignaturePolicy {
         Ok(Self { default: requirement(DEFAULT, &raw.default)?, scopes })
     }
 
-    /// Whether it asks for nothing of any image.
+    /// Whether it accepts all images.
     pub fn accepts_all(&self) -> bool {
         let all = self.scopes.values().chain([&self.default]);
         all.into_iter().all(|one| *one == Requirement::Accept)
     }
 
-    /// What is asked of `host/repository`, with a tag, a digest, or without.
+    /// The requirement for `host/repository`, with a tag, a digest, or without.
     pub fn verdict(&self, image: &str) -> Verdict {
         let found =
             scopes_of(image).into_iter().find_map(|scope| Some((*self.scopes.get(&scope)?, scope)));
@@ -115,7 +114,7 @@ impl SignaturePolicy {
         }
     }
 
-    /// This policy, which moreover rejects all but what is in one of these scopes.
+    /// A copy of this policy that also rejects all images outside of these scopes.
     #[must_use]
     pub fn only(&self, allowed: &[String]) -> Self {
         let allows = Self {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use mosb_image::layer::MOST_LAYERS;
+use mosb_image::layer::MAX_LAYERS;
 use mosb_image::{Digest, Platform};
 
 use super::error::Error;
@@ -143,9 +143,9 @@ pub(super) fn read(image: &str, bytes: &[u8], media_type: &str) -> Result<Docume
                 });
             }
             let found = manifest.layers.len();
-            if found > MOST_LAYERS {
+            if found > MAX_LAYERS {
                 let cause =
-                    format!("it has {found} layers, and no more than {MOST_LAYERS} are read");
+                    format!("it has {found} layers, and no more than {MAX_LAYERS} are read");
                 return Err(invalid(image, cause));
             }
             Ok(Document::Image(manifest))
@@ -227,7 +227,7 @@ mod tests {
             let digest = Digest::of(b"");
             json!({ "mediaType": media_type, "digest": digest, "size": 0 })
         };
-        for (layers, fine) in [(MOST_LAYERS, true), (MOST_LAYERS + 1, false)] {
+        for (layers, fine) in [(MAX_LAYERS, true), (MAX_LAYERS + 1, false)] {
             let layer = blob("application/vnd.oci.image.layer.v1.tar+gzip");
             let manifest = json!({
                 "config": blob("application/vnd.oci.image.config.v1+json"),

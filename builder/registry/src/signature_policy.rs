@@ -32,10 +32,7 @@ impl LoadedPolicy {
     }
 
     pub fn check_push(&self, repo: &str) -> Result<(), Error> {
-        match self.holds_for_pushes {
-            true => self.check_pull(repo),
-            false => Ok(()),
-        }
+        if self.holds_for_pushes { self.check_pull(repo) } else { Ok(()) }
     }
 
     /// What is not checked of an image that is read.

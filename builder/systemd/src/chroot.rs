@@ -11,8 +11,8 @@ use mosb_image::tree::Kind;
 
 use super::error::Unsupported;
 
-/// The kernel's limit for one path.
-const MOST_LINKS: usize = 40;
+/// The kernel's limit for links in one path.
+const MAX_LINKS: usize = 40;
 
 /// Whether the last component is followed if it is a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub(super) fn resolve_path(
         match found.kind {
             Kind::Symlink if !(ends_here && last == FinalComponent::NoFollow) => {
                 links += 1;
-                if links > MOST_LINKS {
+                if links > MAX_LINKS {
                     return Ok(PathResolution::Loop);
                 }
                 let target = found.target.ok_or(Unsupported::Path(child))?;

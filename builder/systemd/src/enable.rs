@@ -1,4 +1,4 @@
-//! Enabling: the links that `[Install]` asks for, of a unit and of those that it names in `Also=`.
+//! Enabling: the links of `[Install]`, for a unit and for the units in its `Also=`.
 
 use std::collections::VecDeque;
 
@@ -126,8 +126,7 @@ impl Enabling<'_, '_> {
         self.linked(unit)
     }
 
-    /// The word with its specifiers replaced; `None` if it has one that isn't allowed, which is
-    /// said.
+    /// Replaces the specifiers of the word; `None` if one is not allowed, which is reported.
     fn expand(&mut self, unit: &Unit, word: &str) -> Result<Option<String>, Unsupported> {
         let expanded = expand(word, &unit.install.effective_name(&unit.name))?;
         if expanded.is_err() {

@@ -12,8 +12,8 @@ use super::error::{EmulationError, Failure};
 use super::install::{Install, Reader};
 use super::name::{NameKind, UnitName};
 
-/// As in systemd; more than any chain of aliases that makes sense.
-const MOST_ALIASES: usize = 64;
+/// As in systemd; far more than a real chain of aliases.
+const MAX_ALIASES: usize = 64;
 
 /// A unit as `systemctl` finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Search<'_> {
     pub(super) fn unit(&self, name: &UnitName, mode: Mode) -> Result<Unit, EmulationError> {
         let mut name = name.clone();
         let mut file = self.file(&name)?;
-        for _ in 0..MOST_ALIASES {
+        for _ in 0..MAX_ALIASES {
             match file {
                 File::Masked(path) => {
                     return Ok(Unit { name, path, masked: true, install: Install::default() });
@@ -104,8 +104,8 @@ impl Search<'_> {
                         _ => target.clone(),
                     };
                     file = match leads_to.parent() {
-                        // An instance that is a link to its own template: the link has told which
-                        // file it is.
+                        // An instance that is a link to its own template: the link's target is the
+                        // file.
                         Some(directory) if next == name => self.candidate(&directory, &target),
                         _ => self.file(&next),
                     }

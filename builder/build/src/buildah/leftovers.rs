@@ -211,9 +211,9 @@ mod tests {
         let vast = record(EntryType::GNULongName, 1 << 40);
         assert_eq!(find(vast.chain(io::repeat(b'x'))).unwrap(), BTreeSet::new());
         let mut sized = record(EntryType::XHeader, 512);
-        let mut said = b"20 size=99999999999\n".to_vec();
-        said.resize(512, 0);
-        sized.extend(said);
+        let mut record = b"20 size=99999999999\n".to_vec();
+        record.resize(512, 0);
+        sized.extend(record);
         sized.extend(layer(&[("etc/hosts", 0o755, b"")]));
         assert_eq!(find(&sized[..]).unwrap(), BTreeSet::new());
     }

@@ -72,7 +72,7 @@ pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembl
     }
     let base = &plan.request.base;
     let diff_ids = diff_ids(&config)?;
-    let kept = shared(base, &diff_ids);
+    let base_layers = shared(base, &diff_ids);
     let descriptors =
         manifest.get("layers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if descriptors.len() != diff_ids.len() {
@@ -82,16 +82,16 @@ pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembl
             diff_ids.len()
         )));
     }
-    if diff_ids.len() - kept > NEW_LAYERS {
+    if diff_ids.len() - base_layers > NEW_LAYERS {
         return Err(output(format!(
             "{} layers above the base's; no image needs more than {NEW_LAYERS}",
-            diff_ids.len() - kept
+            diff_ids.len() - base_layers
         )));
     }
     make_dir(blobs)?;
     let mut layers = Vec::new();
     let mut left = LAYERS_LIMIT;
-    for (descriptor, diff_id) in descriptors.iter().zip(&diff_ids).skip(kept) {
+    for (descriptor, diff_id) in descriptors.iter().zip(&diff_ids).skip(base_layers) {
         let digest = digest_of(descriptor)?;
         let (file, _) =
             below.file(&digest.hex()).map_err(odd)?.ok_or_else(|| missing(digest.to_string()))?;

@@ -128,13 +128,13 @@ impl Left {
                 (Some(files), 1..) => files,
                 _ => return Err(too_large(&from)),
             };
-            match there.is_dir() {
-                true => self.folder(&from, &to, depth - 1)?,
-                false if there.is_file() => self.file(&from, &to, there.permissions().mode())?,
-                false => {
-                    let other = io::Error::other("it is neither a file nor a folder");
-                    return Err(unusable(&from)(other));
-                }
+            if there.is_dir() {
+                self.folder(&from, &to, depth - 1)?;
+            } else if there.is_file() {
+                self.file(&from, &to, there.permissions().mode())?;
+            } else {
+                let other = io::Error::other("it is neither a file nor a folder");
+                return Err(unusable(&from)(other));
             }
         }
         Ok(())

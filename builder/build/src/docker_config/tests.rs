@@ -42,9 +42,9 @@ fn an_auth_that_no_registry_would_be_given_is_told_without_what_it_is() {
         let found = DockerConfigJson::from_secret(&secret(kind, &[(key, &config)]));
         assert_eq!(found.is_ok(), good, "{what}");
         if let Err(error) = found {
-            let told = error.to_string();
-            assert!(told.starts_with("secret s: ") && told.contains("quay.io"));
-            assert!(!told.contains(auth), "{told}");
+            let message = error.to_string();
+            assert!(message.starts_with("secret s: ") && message.contains("quay.io"));
+            assert!(!message.contains(auth), "{message}");
         }
     }
 }

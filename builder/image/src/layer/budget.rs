@@ -11,17 +11,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::super::tree::retained;
 use super::{EntryError, Error, Layer};
 
-/// Layers of an image; Linux's overlayfs takes 500 (`OVL_MAX_STACK`).
-pub const MOST_LAYERS: usize = 512;
-/// Entries of all layers.
-pub(crate) const MOST_ENTRIES: u64 = 1 << 20;
-/// Bytes of the paths and link targets of all layers.
-pub(crate) const MOST_PATH_BYTES: u64 = 128 << 20;
-/// Bytes of all layers unpacked, tables of contents included.
-pub(crate) const MOST_UNPACKED: u64 = 64 << 30;
-/// Bytes of contents that are held in memory before it is known which are retained. Further
+/// Maximum number of layers; Linux's overlayfs supports 500 (`OVL_MAX_STACK`).
+pub const MAX_LAYERS: usize = 512;
+/// Maximum number of entries in all layers.
+pub(crate) const MAX_ENTRIES: u64 = 1 << 20;
+/// Maximum size of the paths and link targets of all layers.
+pub(crate) const MAX_PATH_BYTES: u64 = 128 << 20;
+/// Maximum size of all unpacked layers, with tables of contents.
+pub(crate) const MAX_UNPACKED_SIZE: u64 = 64 << 30;
+/// Maximum size of contents that are in memory before it is known which are retained. Other
 /// contents are read again.
-const MOST_CONTENT: u64 = 4 * retained::MAX_TOTAL_SIZE;
+const MAX_CONTENT_IN_MEMORY: u64 = 4 * retained::MAX_TOTAL_SIZE;
 
 /// The resources that the layers of an image used so far; clones share the counters.
 #[derive(Debug, Clone, Default)]
@@ -42,8 +42,8 @@ impl Budget {
     /// If there are too many layers, or too many bytes.
     pub fn of(layers: &[Layer]) -> Result<Self, Error> {
         let found = layers.len() as u64;
-        let limit = MOST_LAYERS as u64;
-        let more = layers.get(MOST_LAYERS).map(|layer| Error::Limit {
+        let limit = MAX_LAYERS as u64;
+        let more = layers.get(MAX_LAYERS).map(|layer| Error::Limit {
             layer: layer.digest,
             cause: EntryError::TooMuch { what: "layers", limit, found },
         });
@@ -53,10 +53,10 @@ impl Budget {
         let mut found = 0_u64;
         for layer in layers {
             found = found.saturating_add(layer.size);
-            if found > MOST_UNPACKED {
+            if found > MAX_UNPACKED_SIZE {
                 let cause = EntryError::TooMuch {
                     what: "bytes in its layers",
-                    limit: MOST_UNPACKED,
+                    limit: MAX_UNPACKED_SIZE,
                     found,
                 };
                 return Err(Error::Limit { layer: layer.digest, cause });
@@ -68,22 +68,22 @@ impl Budget {
     /// Counts an entry with this many bytes of path and link target.
     pub(super) fn add_entry(&self, path_bytes: usize) -> Result<(), EntryError> {
         let spent = &self.0;
-        add(&spent.entries, 1, "entries in all layers", MOST_ENTRIES)?;
+        add(&spent.entries, 1, "entries in all layers", MAX_ENTRIES)?;
         let what = "bytes of paths in all layers";
-        add(&spent.path_bytes, path_bytes as u64, what, MOST_PATH_BYTES)
+        add(&spent.path_bytes, path_bytes as u64, what, MAX_PATH_BYTES)
     }
 
     /// Counts unpacked bytes.
     pub(super) fn add_unpacked(&self, bytes: u64) -> Result<(), EntryError> {
         let what = "unpacked bytes in all layers";
-        add(&self.0.unpacked, bytes, what, MOST_UNPACKED)
+        add(&self.0.unpacked, bytes, what, MAX_UNPACKED_SIZE)
     }
 
     /// Whether this many bytes of content may be held; if so, they are counted.
     pub(super) fn take_content(&self, bytes: u64) -> bool {
         let fits = |spent: u64| {
             let all = spent.checked_add(bytes)?;
-            (all <= MOST_CONTENT).then_some(all)
+            (all <= MAX_CONTENT_IN_MEMORY).then_some(all)
         };
         let spent = &self.0.content;
         let taken = spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
@@ -138,17 +138,17 @@ mod tests {
     fn what_all_layers_have_counts_together() {
         let (budget, other) = (Budget::default(), Budget::default());
         let layer = budget.clone();
-        assert_eq!(budget.add_unpacked(MOST_UNPACKED), Ok(()));
+        assert_eq!(budget.add_unpacked(MAX_UNPACKED_SIZE), Ok(()));
         let too_much = |what, limit, found| Err(EntryError::TooMuch { what, limit, found });
-        let (what, limit) = ("unpacked bytes in all layers", MOST_UNPACKED);
+        let (what, limit) = ("unpacked bytes in all layers", MAX_UNPACKED_SIZE);
         assert_eq!(layer.add_unpacked(1), too_much(what, limit, limit + 1));
         assert_eq!(other.add_unpacked(1), Ok(()), "another image");
-        let (what, limit) = ("bytes of paths in all layers", MOST_PATH_BYTES);
+        let (what, limit) = ("bytes of paths in all layers", MAX_PATH_BYTES);
         let half = usize::try_from(limit / 2).unwrap();
         assert_eq!(budget.add_entry(half), Ok(()));
         assert_eq!(layer.add_entry(half), Ok(()));
         assert_eq!(layer.add_entry(1), too_much(what, limit, limit + 1));
-        let (what, limit) = ("entries in all layers", MOST_ENTRIES);
+        let (what, limit) = ("entries in all layers", MAX_ENTRIES);
         assert!((1..limit).all(|_| other.add_entry(0) == Ok(())));
         assert_eq!(other.add_entry(0), Ok(()));
         assert_eq!(other.add_entry(0), too_much(what, limit, limit + 1));
@@ -157,15 +157,15 @@ mod tests {
     #[test]
     fn content_beyond_its_limit_is_left_for_a_second_reading() {
         let budget = Budget::default();
-        assert!(!budget.take_content(MOST_CONTENT + 1));
-        assert!(budget.take_content(MOST_CONTENT));
+        assert!(!budget.take_content(MAX_CONTENT_IN_MEMORY + 1));
+        assert!(budget.take_content(MAX_CONTENT_IN_MEMORY));
         assert!(!budget.take_content(1));
     }
 
     #[test]
     fn the_limit_that_ended_a_reading_is_known() {
         let budget = Budget::default();
-        budget.add_unpacked(MOST_UNPACKED - 3).unwrap();
+        budget.add_unpacked(MAX_UNPACKED_SIZE - 3).unwrap();
         let mut counted = Counted::new(&b"four"[..], &budget);
         let error = counted.read(&mut [0; 8]).unwrap_err();
         let found = limit_of(&error).map(|cause| cause.to_string());

@@ -9,8 +9,8 @@ use std::io::{self, BufRead, Read};
 use super::header::{BLOCK, Header, Pax, clean, parse, parse_pax, until_nul};
 use super::{Budget, EntryError};
 
-/// Bytes of a PAX header or a long name, as Go's `archive/tar` has it.
-const MOST_META_BYTES: u64 = 1 << 20;
+/// Maximum size of a PAX header or a long name, as in Go's `archive/tar`.
+const MAX_HEADER_SIZE: u64 = 1 << 20;
 
 /// What an entry is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl<R: BufRead> Entries<R> {
         Self { reader, left: 0, padding: 0, budget: budget.clone() }
     }
 
-    /// The next entry; what was not read of the one before is skipped.
+    /// The next entry; the unread rest of the entry before is skipped.
     pub(super) fn next(&mut self) -> Result<Option<TarEntry>, ReadError> {
         let (mut pax, mut long_path, mut long_link) = (Pax::default(), None, None);
         loop {
@@ -185,9 +185,9 @@ impl<R: BufRead> Entries<R> {
     }
 
     fn meta(&mut self, header: &Header) -> Result<Vec<u8>, ReadError> {
-        if header.size > MOST_META_BYTES {
+        if header.size > MAX_HEADER_SIZE {
             let what = "bytes of PAX header or long name";
-            let cause = too_much(what, MOST_META_BYTES, header.size);
+            let cause = too_much(what, MAX_HEADER_SIZE, header.size);
             return Err(stop(&header.path)(cause));
         }
         self.content()
@@ -201,16 +201,16 @@ impl<R: BufRead> Entries<R> {
     }
 
     fn skip_sparse_map(&mut self, path: &[u8]) -> Result<(), ReadError> {
-        // A block holds 21 pieces and says at byte 504 whether another block follows.
-        for _ in 0..MOST_META_BYTES / BLOCK as u64 {
+        // A block has 21 pieces, and byte 504 shows whether another block follows.
+        for _ in 0..MAX_HEADER_SIZE / BLOCK as u64 {
             match self.block()? {
                 Some(block) if block[504] == 1 => {}
                 Some(_) => return Ok(()),
                 None => return Err(stop(path)(EntryError::Truncated)),
             }
         }
-        let found = MOST_META_BYTES + 1;
-        let cause = too_much("bytes of sparse map", MOST_META_BYTES, found);
+        let found = MAX_HEADER_SIZE + 1;
+        let cause = too_much("bytes of sparse map", MAX_HEADER_SIZE, found);
         Err(stop(path)(cause))
     }
 
@@ -225,14 +225,14 @@ impl<R: BufRead> Entries<R> {
         Ok(content)
     }
 
-    /// What of the present entry's content is at hand, without taking it.
+    /// The buffered part of the current entry's content, without consuming it.
     pub(super) fn peek(&mut self) -> Result<&[u8], ReadError> {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         let buffer = self.reader.fill_buf()?;
         Ok(&buffer[..buffer.len().min(left)])
     }
 
-    /// Reads what is behind the end of the tar, which counts for its digest.
+    /// Reads the bytes after the end of the tar, which are part of its digest.
     pub(super) fn drain(&mut self) -> Result<(), ReadError> {
         loop {
             match self.reader.fill_buf()?.len() {

@@ -5,7 +5,7 @@ use std::io;
 use super::super::{DiffId, Digest, TreePath};
 use mosb_types::Diagnostic;
 
-/// A layer of a base that can't be taken as it is, or one of ours that can't be written.
+/// A layer of a base that can't be used, or a layer of ours that can't be written.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,14 +15,14 @@ pub enum Error {
     )]
     #[diagnostic(code = "layer-media-type", class = InvalidInput)]
     MediaType { layer: Digest, media_type: String },
-    /// The blob is longer or shorter than its descriptor says.
+    /// The blob's size differs from its descriptor.
     #[error(
         "layer {layer}: {found} bytes where the manifest says {want}; copy the base to this place again"
     )]
     #[diagnostic(code = "layer-size", class = InvalidInput)]
     Size {
         layer: Digest,
-        /// Bytes as the manifest says.
+        /// The size in the manifest.
         want: u64,
         /// Bytes that came; one more than wanted if there were too many.
         found: u64,
@@ -31,7 +31,7 @@ pub enum Error {
     #[error("layer {layer}: its bytes are those of {found}; copy the base to this place again")]
     #[diagnostic(code = "layer-digest", class = InvalidInput)]
     Digest { layer: Digest, found: Digest },
-    /// The unpacked layer is something else than the config of the image says.
+    /// The unpacked layer differs from the diffID in the image's config.
     #[error(
         "layer {layer}: unpacks to {found} where the image config says {want}; the base is broken, build it again"
     )]
@@ -49,7 +49,7 @@ pub enum Error {
     #[diagnostic(code = "layer-entry", class = InvalidInput)]
     Entry {
         layer: Digest,
-        /// The path as the layer writes it, or what is known of it.
+        /// The path in the layer, as far as it is known.
         entry: String,
         /// What is wrong with it.
         cause: EntryError,
@@ -65,7 +65,7 @@ pub enum Error {
         /// What there is too much of.
         cause: EntryError,
     },
-    /// The table of contents of a zstd:chunked layer isn't what the manifest says.
+    /// The table of contents of a zstd:chunked layer does not match the manifest.
     #[error("layer {layer}: zstd:chunked table of contents: {cause}; push the base again")]
     #[diagnostic(code = "layer-toc", class = InvalidInput)]
     Toc {
@@ -107,7 +107,7 @@ pub enum EntryError {
     /// A whiteout of nothing.
     #[error("a whiteout that names nothing")]
     Whiteout,
-    /// Beyond a limit.
+    /// A limit is exceeded.
     #[error("{found} {what}, and no more than {limit} are read")]
     TooMuch {
         what: &'static str,
@@ -118,7 +118,7 @@ pub enum EntryError {
     /// Too many links on the way.
     #[error("its path goes through a loop of symbolic links")]
     LinkLoop,
-    /// A file stands where a directory must be.
+    /// A file is in the place of a directory.
     #[error("its path goes through a file of the same layer")]
     NotADirectory,
     /// A hard link to nothing in this or any other layer.

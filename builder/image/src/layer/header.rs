@@ -14,13 +14,12 @@ pub struct Header {
     pub flag: u8,
     /// Name, with the prefix where the format has one.
     pub path: Vec<u8>,
-    /// Link name.
     pub link: Vec<u8>,
     /// Permission bits (`07777`).
     pub mode: u32,
     pub uid: u64,
     pub gid: u64,
-    /// Bytes that follow.
+    /// Size of the content.
     pub size: u64,
     /// Of an old GNU sparse file: its real size, and whether more of its map follows.
     pub sparse: Option<(u64, bool)>,

@@ -344,14 +344,14 @@ fn what_an_image_has_too_much_of_is_told_with_limit_and_value() {
     let layer = layer_of("tar", &tar, &tar);
     let read = |budget: &Budget| read_delta(&layer, &*tar, budget).unwrap_err();
     let before = Budget::default();
-    before.add_entry(MOST_PATH_BYTES as usize - 10).unwrap();
+    before.add_entry(MAX_PATH_BYTES as usize - 10).unwrap();
     let error = read(&before);
     let found = (error.code(), error.to_string());
     let want = "134217729 bytes of paths in all layers, and no more than 134217728 are read";
     assert_eq!(found.0, "layer-entry", "{}", found.1);
     assert!(found.1.contains(want) && found.1.contains("etc/b"), "{}", found.1);
     let before = Budget::default();
-    before.add_unpacked(MOST_UNPACKED - 1).unwrap();
+    before.add_unpacked(MAX_UNPACKED_SIZE - 1).unwrap();
     let error = read(&before);
     let found = (error.code(), error.to_string());
     let want = "unpacked bytes in all layers, and no more than 68719476736 are read";

@@ -26,10 +26,11 @@ const CHECKSUM: &str = "io.github.containers.zstd-chunked.manifest-checksum";
 /// The only type and version.
 const TYPE: &str = "1";
 const VERSION: u64 = 1;
-/// Bytes of a table, unpacked; a layer of 100 000 paths has some 40 MB.
-const MOST_UNPACKED: u64 = 256 << 20;
-/// Compressed bytes of a content; no zstd makes one of [`retained::MAX_FILE_SIZE`] bytes longer.
-const MOST_STORED: u64 = 2 * retained::MAX_FILE_SIZE;
+/// Maximum size of an unpacked table; a layer of 100 000 paths has about 40 MB.
+const MAX_TABLE_SIZE: u64 = 256 << 20;
+/// Maximum size of a compressed file; zstd never makes one of [`retained::MAX_FILE_SIZE`] bytes
+/// longer.
+const MAX_COMPRESSED_FILE_SIZE: u64 = 2 * retained::MAX_FILE_SIZE;
 /// A shorter gap between two contents is read, not skipped by another request.
 const GAP: u64 = 64 << 10;
 
@@ -107,7 +108,7 @@ pub fn read_toc(
     let mut compressed = Vec::new();
     let length = toc.range.end - toc.range.start;
     // The compressed bytes are few, and verified before they are unpacked.
-    if length > MOST_UNPACKED / 8 {
+    if length > MAX_TABLE_SIZE / 8 {
         return Ok(None);
     }
     bytes
@@ -119,7 +120,7 @@ pub fn read_toc(
         return Err(broken(layer, format!("its bytes are those of {found}")));
     }
     let unpacked = zstd::Decoder::with_buffer(&*compressed).map_err(|e| broken(layer, e))?;
-    let counted = Counted::new(unpacked.take(MOST_UNPACKED), budget);
+    let counted = Counted::new(unpacked.take(MAX_TABLE_SIZE), budget);
     let reader = BufReader::new(ShortStrings::new(counted));
     let mut table =
         Table { delta: Delta::new(layer), pieces: Vec::new(), complete: true, wrong: None, budget };
@@ -146,7 +147,7 @@ pub fn ranges(pieces: &[Piece], entries: &[u32], size: u64) -> Vec<(Range<u64>, 
         let at = pieces.binary_search_by_key(entry, |piece: &Piece| piece.entry);
         let piece = &pieces[at.ok()?];
         let stored = piece.range.end - piece.range.start;
-        (piece.range.end <= size && stored <= MOST_STORED).then(|| piece.clone())
+        (piece.range.end <= size && stored <= MAX_COMPRESSED_FILE_SIZE).then(|| piece.clone())
     };
     let mut found: Vec<Piece> = entries.iter().filter_map(find).collect();
     found.sort_by_key(|piece| piece.range.start);

@@ -30,7 +30,7 @@ const MEDIA_TYPES: [&str; 10] = [
     "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
 ];
 
-/// A reader that counts and hashes what passes, up to a limit.
+/// A reader that counts and hashes its bytes, up to a limit.
 #[derive(Debug)]
 struct Hashed<R> {
     inner: R,
@@ -147,8 +147,8 @@ pub(super) fn unpack<R: Read, T>(
     Ok(value)
 }
 
-/// A blob that isn't what was asked for explains every other error, so the rest of it is read even
-/// after one.
+/// A blob with a wrong digest explains every other error, so the rest of it is read even after an
+/// error.
 fn check_blob<R: Read>(layer: &Layer, mut blob: Blob<R>) -> Result<(), Error> {
     let rest = io::copy(&mut blob, &mut io::sink());
     if blob.count != layer.size {

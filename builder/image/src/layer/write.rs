@@ -24,9 +24,9 @@ const LARGEST_SIZE: u64 = 0o77_777_777_777;
 pub struct LayerBlob {
     /// The gzipped tar.
     pub bytes: Bytes,
-    /// Of `bytes`.
+    /// Digest of `bytes`.
     pub digest: Digest,
-    /// Of the tar.
+    /// Digest of the tar.
     pub diff_id: DiffId,
     /// Length of `bytes`.
     pub size: u64,

@@ -1,4 +1,4 @@
-//! A base with the changes of a build: what is at a path now, and the layer with the changes.
+//! A base with the changes of a build: the node at each path, and the layer with the changes.
 
 mod layer;
 
@@ -40,7 +40,7 @@ pub struct Meta {
     pub gid: u32,
 }
 
-/// What is at a path, base and changes together.
+/// The node at a path, of base and changes together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub kind: Kind,
@@ -55,7 +55,7 @@ pub struct Found {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     Known(Bytes),
-    /// A file of the base whose content isn't kept in the [`BaseTree`].
+    /// A file of the base whose content is not in the [`BaseTree`].
     NotRetained,
     /// There is no regular file.
     NoFile,
@@ -102,7 +102,7 @@ impl<'a> Overlay<'a> {
         Self { base, changes: BTreeMap::new(), has_links: false }
     }
 
-    /// What is at exactly this path; links are not followed, and nothing is below a link or file.
+    /// The node at exactly this path; links are not followed, and nothing is below a link or file.
     pub fn get(&self, path: &TreePath) -> Option<Found> {
         match self.changes.get(path) {
             Some(change) => self.found(change.node()?),
@@ -132,7 +132,7 @@ impl<'a> Overlay<'a> {
         Some(Found { kind, meta, target, ours: true })
     }
 
-    /// Whether a change above the path hides what the base has there.
+    /// Whether a change above the path hides the base's node.
     fn is_hidden(&self, path: &TreePath) -> bool {
         let mut above = std::iter::successors(path.parent(), TreePath::parent);
         // Upwards, because most new paths are in a new directory.
@@ -223,7 +223,7 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    /// Removes what is at a path, and everything below it.
+    /// Removes a path and everything below it.
     pub fn remove(&mut self, path: &TreePath) {
         self.move_to_other_name(path);
         self.drop_below(path);

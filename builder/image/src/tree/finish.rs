@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::builder::{Builder, State};
 use super::frozen::{Value, Writer};
 use super::node_id::{InodeId, NodeId, ROOT};
-use super::symlink::{MOST_LINKS, lossy, split};
+use super::symlink::{MAX_LINKS, lossy, split};
 use super::{BaseTree, Kind, retained};
 use crate::Digest;
 use crate::layer::{EntryError, Error};
@@ -67,8 +67,8 @@ impl Builder {
         self.write(None, None).expect("entries without layers have no dangling hard link")
     }
 
-    /// Writes everything except what is below `without`, with the contents of these nodes, or of
-    /// all nodes.
+    /// Writes all nodes except those below `without`, with the contents of these nodes, or of all
+    /// nodes.
     fn write(
         &self,
         contents: Option<&HashSet<NodeId>>,
@@ -130,7 +130,7 @@ impl Builder {
                 }
             }
         }
-        // The root itself.
+        // The root.
         Vec::new()
     }
 
@@ -176,7 +176,7 @@ impl Builder {
     /// The regular file at a path, or at the end of the links there.
     fn file_at(&self, path: &[u8]) -> Option<NodeId> {
         let mut path = path.to_vec();
-        for _ in 0..MOST_LINKS {
+        for _ in 0..MAX_LINKS {
             let node = self.find(&path, None)?;
             match self.state(node) {
                 State::Here(Kind::File) => return Some(node),

@@ -2,10 +2,10 @@
 
 use super::node_id::{NodeId, ROOT};
 
-/// Bytes of one component (NAME_MAX of every Linux file system).
-pub(super) const LONGEST_NAME: usize = 255;
-/// Symbolic links followed for one path, as in Linux (path_resolution(7)).
-pub(super) const MOST_LINKS: usize = 40;
+/// Maximum length of a component (NAME_MAX of every Linux file system).
+pub(super) const MAX_NAME_LEN: usize = 255;
+/// Maximum number of symbolic links in one path, as in Linux (path_resolution(7)).
+pub(super) const MAX_LINKS: usize = 40;
 
 /// The state of a walk: the directories entered, and the remaining components.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl PathWalker {
             self.stack.truncate(1);
         }
         self.push(target);
-        (self.links <= MOST_LINKS).then_some(())
+        (self.links <= MAX_LINKS).then_some(())
     }
 }
 

@@ -95,9 +95,10 @@ impl Upload {
             return Ok(());
         };
         if self.left == 0 {
-            return match since.elapsed() > idle {
-                true => Err(RequestError::new(AttemptOutcome::TimedOut, "no answer to an upload")),
-                false => Ok(()),
+            return if since.elapsed() > idle {
+                Err(RequestError::new(AttemptOutcome::TimedOut, "no answer to an upload"))
+            } else {
+                Ok(())
             };
         }
         self.waiting = Some(Instant::now());

@@ -130,10 +130,7 @@ impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let host = name.as_str().to_owned();
         // The user names proxies, or the author of a config does.
-        let url_source = match self.proxies.are_at(&host) {
-            true => UrlSource::User,
-            false => self.url_source,
-        };
+        let url_source = if self.proxies.are_at(&host) { UrlSource::User } else { self.url_source };
         let resolving = self.lookup.resolve(name);
         Box::pin(async move {
             let all = resolving.await?;

@@ -28,14 +28,15 @@ use super::node_id::{InodeId, NodeId, ROOT};
 use super::symlink::{self, split};
 use super::{Kind, OwnedEntry};
 use crate::Digest;
-use crate::layer::{Delta, EntryError, Error, Event, MOST_ENTRIES, MOST_LAYERS, Put};
+use crate::layer::{Delta, EntryError, Error, Event, MAX_ENTRIES, MAX_LAYERS, Put};
 
-/// The most paths of an image, with directories that have no entry.
-const MOST_PATHS: u64 = MOST_ENTRIES;
-/// The most components of paths and link targets that are looked up for an image. The largest base
+/// Maximum number of paths of an image, with directories that have no entry.
+const MAX_PATHS: u64 = MAX_ENTRIES;
+/// Maximum number of components of paths and link targets that are looked up for an image. The
+/// largest base
 /// of `docs/performance.md` needs less than a million, and paths without links need at most half of
 /// their bytes.
-pub(super) const MOST_STEPS: u64 = 64 << 20;
+pub(super) const MAX_PATH_STEPS: u64 = 64 << 20;
 
 /// The tree of the layers so far.
 #[derive(Debug)]
@@ -150,10 +151,10 @@ impl Builder {
         self.layers.push(layer);
         let count = self.layers.len();
         let at = u16::try_from(count).ok();
-        let at = at.filter(|_| count <= MOST_LAYERS).ok_or_else(|| {
+        let at = at.filter(|_| count <= MAX_LAYERS).ok_or_else(|| {
             limit(EntryError::TooMuch {
                 what: "layers",
-                limit: MOST_LAYERS as u64,
+                limit: MAX_LAYERS as u64,
                 found: count as u64,
             })
         })?;
@@ -173,10 +174,10 @@ impl Builder {
     /// Whether there were too many; then nothing more is looked up.
     pub(super) fn check_steps(&self) -> Result<(), EntryError> {
         let found = self.steps.get();
-        if found > MOST_STEPS {
+        if found > MAX_PATH_STEPS {
             return Err(EntryError::TooMuch {
                 what: "components of paths and links to look up",
-                limit: MOST_STEPS,
+                limit: MAX_PATH_STEPS,
                 found,
             });
         }
@@ -191,10 +192,10 @@ impl Builder {
         event: Event<'_>,
     ) -> Result<(), EntryError> {
         let found = self.nodes.len().max(self.inodes.len()) as u64;
-        if found > MOST_PATHS {
+        if found > MAX_PATHS {
             return Err(EntryError::TooMuch {
                 what: "paths in all layers",
-                limit: MOST_PATHS,
+                limit: MAX_PATHS,
                 found,
             });
         }
@@ -369,7 +370,7 @@ impl Builder {
         }
     }
 
-    /// Removes what lower layers have below a node.
+    /// Removes the nodes of lower layers below a node.
     fn hide_below(&mut self, layer: u16, node: NodeId) {
         let mut todo = vec![node];
         while let Some(node) = todo.pop() {
@@ -410,7 +411,7 @@ impl Builder {
             self.inodes[ROOT as usize] = inode;
             return;
         };
-        if path.iter().any(|name| name.len() > symlink::LONGEST_NAME) {
+        if path.iter().any(|name| name.len() > symlink::MAX_NAME_LEN) {
             return;
         }
         let mut here = ROOT;

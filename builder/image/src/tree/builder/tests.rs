@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::super::BaseTree;
 use super::super::retained;
 use super::*;
-use crate::layer::{MOST_PATH_BYTES, MOST_UNPACKED};
+use crate::layer::{MAX_PATH_BYTES, MAX_UNPACKED_SIZE};
 use mosb_types::Diagnostic as _;
 
 fn delta(lines: &[impl AsRef<str>]) -> Delta {
@@ -165,7 +165,7 @@ fn what_no_unpacker_takes_is_an_error_with_layer_and_entry() {
     }
 }
 
-/// A link whose target goes up and down as long as a path may be, and then to a directory.
+/// A link target of maximum length that goes up and down before `to`.
 fn long_way(to: &str) -> String {
     format!("/{}{to}", "d/../".repeat((4000 - to.len()) / 5))
 }
@@ -177,8 +177,7 @@ fn a_path_is_resolved_once_a_directory_and_not_once_an_entry() {
     layer.extend((0..1000).flat_map(|n| [format!("f way/a{n}"), format!("h b{n} way/a{n}")]));
     let mut builder = Builder::default();
     builder.apply(&delta(&layer)).unwrap();
-    // The way there once for entries and once for what hard links name, and a few steps for each
-    // other path.
+    // Steps for the entries and the targets of hard links, and a few for each other path.
     let once = (first.split('/').count() + last.split('/').count()) as u64;
     let steps = builder.steps.get();
     assert!((2 * once..2 * once + 5000).contains(&steps), "{steps} for {once}");
@@ -191,7 +190,7 @@ fn paths_that_lead_through_links_without_end_are_an_error() {
     // Each of them another directory, some 50 000 steps away.
     layer.extend((0..10).map(|n| format!("f a38/{n}/x")));
     let mut builder = Builder::default();
-    builder.steps.set(MOST_STEPS - 200_000);
+    builder.steps.set(MAX_PATH_STEPS - 200_000);
     let error = builder.apply(&delta(&layer)).unwrap_err();
     let text = error.to_string();
     assert_eq!(error.code(), "layer-entry", "{text}");
@@ -206,7 +205,7 @@ fn links_that_units_are_looked_up_through_are_counted_too() {
     layer.extend((0..10).map(|n| format!("l {unit}/{n}.service /a38/{n}")));
     let mut builder = Builder::default();
     builder.apply(&delta(&layer)).unwrap();
-    builder.steps.set(MOST_STEPS - 200_000);
+    builder.steps.set(MAX_PATH_STEPS - 200_000);
     assert_eq!(builder.missing_contents(), []);
     let error = builder.finish().unwrap_err();
     assert_eq!(error.code(), "layer-limit", "{error}");
@@ -244,12 +243,12 @@ fn each_limit_is_four_times_what_the_largest_base_of_the_benchmark_has() {
         builder.apply(&delta(&lines)).unwrap();
     }
     for (what, found, limit) in [
-        ("layers", 40, MOST_LAYERS as u64),
-        ("entries", entries, MOST_ENTRIES),
-        ("nodes", builder.nodes.len() as u64, MOST_PATHS),
-        ("path bytes", path_bytes, MOST_PATH_BYTES),
-        ("unpacked", 4_270_000_000 + 1024 * entries, MOST_UNPACKED),
-        ("steps", builder.steps.get(), MOST_STEPS),
+        ("layers", 40, MAX_LAYERS as u64),
+        ("entries", entries, MAX_ENTRIES),
+        ("nodes", builder.nodes.len() as u64, MAX_PATHS),
+        ("path bytes", path_bytes, MAX_PATH_BYTES),
+        ("unpacked", 4_270_000_000 + 1024 * entries, MAX_UNPACKED_SIZE),
+        ("steps", builder.steps.get(), MAX_PATH_STEPS),
     ] {
         assert!(found > 0 && 4 * found <= limit, "{what}: {found} of {limit}");
     }

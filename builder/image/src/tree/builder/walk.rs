@@ -64,7 +64,7 @@ impl Builder {
                     continue;
                 }
                 Some(_) if own => return Err(EntryError::NotADirectory),
-                Some(_) | None if name.len() > symlink::LONGEST_NAME => {
+                Some(_) | None if name.len() > symlink::MAX_NAME_LEN => {
                     return Err(EntryError::Path);
                 }
                 Some(_) | None => {

@@ -164,12 +164,12 @@ impl BaseTree {
         builder.with_all_contents()
     }
 
-    /// What stands at exactly this path; links are not followed.
+    /// The node at exactly this path; links are not followed.
     pub fn get(&self, path: &str) -> Option<Entry<'_>> {
         self.entry(self.node(self.find(path)?)?)
     }
 
-    /// The names in a directory with what stands there, sorted by name; empty if it is none.
+    /// The names and nodes of a directory, sorted by name; empty if it is not a directory.
     pub fn children<'a>(&'a self, path: &str) -> Vec<(&'a [u8], Entry<'a>)> {
         let directory = self.find(path).and_then(|at| self.node(at));
         let Some((low, high)) = directory.and_then(|node| self.range(node)) else {

@@ -72,7 +72,7 @@ fn damaged_and_hostile_bytes_are_refused_or_harmless() {
         bad[at] ^= 0x80;
         assert!(BaseTree::from_bytes(bad.clone()).is_err(), "byte {at} flipped");
         assert!(BaseTree::from_bytes(good[..at].to_vec()).is_err(), "cut at {at}");
-        // Somebody who knows the format makes the sum fit.
+        // An attacker can make the checksum match.
         for value in [0, 1, 0x7f, 0xff] {
             bad[at] = value;
             let body = bad.len() - TRAILER;

@@ -28,8 +28,8 @@ pub(in crate::tree) enum Value<'a> {
     Other,
 }
 
-/// The biggest number of an owner and mode, which has 24 bits.
-const MOST_METAS: u32 = (1 << 24) - 1;
+/// The maximum index of an owner and mode, which has 24 bits.
+const MAX_META_INDEX: u32 = (1 << 24) - 1;
 
 fn too_much(what: &'static str, limit: u32, found: usize) -> EntryError {
     EntryError::TooMuch { what, limit: u64::from(limit), found: found as u64 }
@@ -70,9 +70,9 @@ impl Writer {
         };
         let next = number(self.known_metas.len())?;
         let meta = *self.known_metas.entry((kind, mode, uid, gid)).or_insert(next);
-        if meta > MOST_METAS {
+        if meta > MAX_META_INDEX {
             let what = "kinds of owner and mode";
-            return Err(too_much(what, MOST_METAS, meta as usize));
+            return Err(too_much(what, MAX_META_INDEX, meta as usize));
         }
         if meta == next {
             self.metas.extend_from_slice(&[kind as u8, 0]);
