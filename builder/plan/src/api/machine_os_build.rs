@@ -1,4 +1,4 @@
-//! The MachineOSBuild: one image of one rendered config, from its wish to its digest.
+//! The MachineOSBuild: one image of one rendered config, from the request to the digest.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};

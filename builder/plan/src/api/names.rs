@@ -214,13 +214,14 @@ mod tests {
             ("A", false),
         ] {
             let name = format!("rendered-{pool}-{HEX}");
-            match good {
-                true => assert_eq!(name.parse::<RenderedName>().unwrap().pool().as_str(), pool),
-                false => assert_eq!(
+            if good {
+                assert_eq!(name.parse::<RenderedName>().unwrap().pool().as_str(), pool)
+            } else {
+                assert_eq!(
                     name.parse::<RenderedName>(),
                     Err(NameError::Rendered(name.clone())),
                     "{pool:?}"
-                ),
+                )
             }
         }
         for bad in [

@@ -24,9 +24,10 @@ fn base(ostree: bool, layout: bool) -> Base {
         .to_string();
     let digest = Digest::of(manifest.as_bytes());
     let repo: RepoRef = "quay.io/acme/coreos".parse().unwrap();
-    let (name, image) = match layout {
-        true => (BaseName::from_layout(digest), format!("oci:/a b/$x@{digest}")),
-        false => (BaseName::from_registry(&repo, digest), repo.pinned(digest).to_string()),
+    let (name, image) = if layout {
+        (BaseName::from_layout(digest), format!("oci:/a b/$x@{digest}"))
+    } else {
+        (BaseName::from_registry(&repo, digest), repo.pinned(digest).to_string())
     };
     Base::new(name, image, None, manifest.as_bytes(), config.as_bytes()).unwrap()
 }

@@ -1,5 +1,5 @@
-//! What a reader should know: what is left to the machine, what is secret, what a node makes of the
-//! paths.
+//! Notices of a plan: settings that the machine applies, possible secrets, and paths that nodes
+//! treat differently.
 
 use super::apply::CURRENT_CONFIG;
 use super::build_request::BuildRequest;
@@ -8,11 +8,11 @@ use mosb_image::overlay::{LayerEntry, Node};
 use mosb_image::tree::{BaseTree, Kind};
 use mosb_types::Finding;
 
-/// The top-level directories that the importer on the nodes takes; of `/var` only the first
-/// content.
+/// The top-level directories that the importer on the nodes accepts; of `/var` it uses only the
+/// initial content.
 const IMPORTED: [&str; 3] = ["etc", "usr", "var"];
 
-/// The parts of a config that the machine applies, by the program that does it.
+/// The parts of a config that the machine applies, by program.
 pub(super) fn left_to_machine(
     request: &BuildRequest,
     ignition: Option<&ignition::Config>,
@@ -31,7 +31,7 @@ pub(super) fn left_to_machine(
     left
 }
 
-/// What to think of before the image is used.
+/// Notices about the image.
 pub(super) fn warnings(
     request: &BuildRequest,
     ignition: Option<&ignition::Config>,
@@ -57,8 +57,8 @@ pub(super) fn warnings(
     warnings
 }
 
-/// The kind of secret that a file seems to be, by its name and first bytes; the content itself goes
-/// nowhere.
+/// The kind of secret that a file probably contains, by its name and first bytes; the content is
+/// not reported.
 fn looks_secret(file: &ignition::File) -> Option<&'static str> {
     let path = file.path.to_ascii_lowercase();
     let name = path.rsplit('/').next().unwrap_or_default();
@@ -71,7 +71,7 @@ fn looks_secret(file: &ignition::File) -> Option<&'static str> {
     {
         return Some("a private key or a kubeconfig");
     }
-    // Only as much as a key's first line needs.
+    // Enough for the first line of a key.
     let content = file.contents.as_ref()?.bytes(1024 * 1024).ok()?;
     let text = String::from_utf8_lossy(&content);
     if text.contains("PRIVATE KEY-----") {
@@ -80,8 +80,8 @@ fn looks_secret(file: &ignition::File) -> Option<&'static str> {
     (text.contains("\"auths\"") && text.contains("\"auth\"")).then_some("registry credentials")
 }
 
-/// The directories whose mode or owner the config changes and a node doesn't: its importer leaves
-/// those that the base has.
+/// The directories whose mode or owner the config changes on the image but not on a node, because
+/// the importer keeps directories of the base.
 pub(super) fn directories_that_stay(
     request: &BuildRequest,
     tree: &BaseTree,
@@ -105,14 +105,14 @@ pub(super) fn directories_that_stay(
     layer.iter().filter(|_| bootable).filter_map(changed).collect()
 }
 
-/// What a node will make of the image.
+/// Notices about paths that a node treats differently.
 pub(super) fn notes(
     request: &BuildRequest,
     ignition: Option<&ignition::Config>,
     layer: &[LayerEntry],
 ) -> Vec<Finding> {
-    // A Containerfile's tree isn't known before it is built: then the config's own paths have to
-    // do.
+    // The tree of a Containerfile build is unknown before the build, so the config's own paths are
+    // checked.
     let paths: Vec<String> = if layer.is_empty() {
         let storage = ignition.map(|config| &config.storage);
         let files = storage

@@ -1,5 +1,5 @@
-//! The image that the annotation `pre-built-image` names, checked: what the API's status fields
-//! take, and nothing else.
+//! Validates the image of the annotation `pre-built-image`: only references that the API's status
+//! fields accept.
 
 use serde_json::json;
 
@@ -8,35 +8,35 @@ use crate::api::{PoolName, RenderedName, is_digest_format};
 use mosb_image::{ImageRef, PinnedRef, ReferenceError};
 use mosb_types::{Diagnostic, Finding};
 
-/// The API's 447 characters, and a tag.
+/// The API's limit of 447 characters, and a tag.
 const LONGEST: usize = 447 + 129;
 
-/// Why a text names no pre-built image.
+/// An invalid pre-built image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
 #[diagnostic(class = InvalidInput)]
 #[non_exhaustive]
 pub enum PreBuiltError {
-    /// Nothing.
+    /// The text is empty.
     #[error("the image is missing; write host/repository@sha256:…")]
     #[diagnostic(code = "pre-built-image-missing")]
     Missing,
-    /// It is no reference with a digest.
+    /// It is not a reference with a digest.
     #[error(transparent)]
     #[diagnostic(code = "pre-built-image-reference")]
     Reference(#[from] ReferenceError),
-    /// Far longer than any image's name.
+    /// It is too long for an image.
     #[error(
         "an image of {0} characters: an image's name with its digest has at most 447; write host/repository@sha256:…"
     )]
     #[diagnostic(code = "pre-built-image-format")]
     TooLong(usize),
-    /// The API's own rule refuses it.
+    /// The rule of the API rejects it.
     #[error(
         "{0}: the status of a MachineOSConfig can't hold it (a host with a dot or an address, no dot in a path component but the last, at most 447 characters); copy the image to another repository"
     )]
     #[diagnostic(code = "pre-built-image-format")]
     Format(PinnedRef),
-    /// The CRDs of this cluster refuse it.
+    /// The CRDs of this cluster reject it.
     #[error(
         "{0}: this cluster's MachineOSBuilds take at most one path component before an image's name; copy the image to a flatter repository"
     )]
@@ -48,12 +48,12 @@ pub enum PreBuiltError {
 /// digest is left out, with a notice (code `pre-built-image-tag`), because a status field can't
 /// hold it.
 ///
-/// `nested`: whether more than one path component before the name passes, as in mosb's own CRDs; an
-/// OpenShift cluster's refuse it.
+/// `nested`: whether more than one path component before the name is valid, as in mosb's own CRDs;
+/// those of an OpenShift cluster reject it.
 ///
 /// # Errors
-/// No image, no digest, another algorithm, or a form that the status of a MachineOSConfig can't
-/// hold.
+/// The text is empty, has no digest or another algorithm, or the status of a MachineOSConfig can't
+/// contain it.
 pub fn pre_built_image(
     text: &str,
     nested: bool,
@@ -61,7 +61,7 @@ pub fn pre_built_image(
     if text.is_empty() {
         return Err(PreBuiltError::Missing);
     }
-    // Every other error quotes it.
+    // Every other error quotes the text.
     let length = text.chars().count();
     if length > LONGEST {
         return Err(PreBuiltError::TooLong(length));
@@ -87,8 +87,8 @@ pub fn pre_built_image(
     Ok((image, notice))
 }
 
-/// The inputs of the build that stands for a pre-built image: what it is, and of which config. No
-/// registry need be asked. Nothing is written, so the format of images is no part of them.
+/// The inputs of the build that represents a pre-built image: the image and its config. They need
+/// no request to a registry. Nothing is written, so the image format is not included.
 pub fn pre_built_inputs(pool: &PoolName, rendered: &RenderedName, image: &PinnedRef) -> Inputs {
     Inputs::of(&json!({
         "format": 1, "preBuiltImage": image, "renderedName": rendered, "pool": pool,

@@ -1,5 +1,5 @@
-//! The Ignition configs of the MachineConfigs: read, resolved, merged, and everything remote
-//! embedded.
+//! The Ignition configs of the MachineConfigs: parses, resolves and merges them, and embeds remote
+//! resources.
 
 use serde_json::Value;
 
@@ -11,19 +11,18 @@ use mosb_ignition::{self as ignition, Document, Merger, Provenance, ReadDocument
 use mosb_types::Finding;
 use mosb_types::canonical_json;
 
-/// What was merged.
+/// The merged config.
 #[derive(Debug)]
 pub(super) struct Merged {
     /// `spec.config` of the rendered config.
     pub config: Value,
-    /// Of what the merged config says, by the numbers of the MachineConfigs; empty unless it was
-    /// asked for.
+    /// The origins of the fields, by the numbers of the MachineConfigs; empty unless requested.
     pub provenance: Vec<Provenance>,
     /// Of configs that were referred to.
     pub warnings: Vec<Finding>,
 }
 
-/// What the configs come to so far.
+/// The result of the configs merged so far.
 #[derive(Debug, Default)]
 pub(super) struct Read {
     merger: Merger,
@@ -33,10 +32,8 @@ pub(super) struct Read {
     warnings: Vec<Finding>,
 }
 
-/// Reads the configs, and merges them in their order as long as nothing is wrong.
-///
-/// One after the other: most of what many say is overridden, and not kept a second time until all
-/// are read.
+/// Parses all configs, and merges them in order until one is invalid. Each is merged before the
+/// next is parsed, so that overridden parts are not in memory twice.
 pub(super) fn read(
     chosen: &[&Component],
     contents: &Contents,
@@ -85,7 +82,7 @@ impl Read {
     }
 }
 
-/// The config that all of them make.
+/// The merged config of all MachineConfigs.
 pub(super) fn merge(
     pool: &PoolName,
     chosen: &[&Component],
@@ -115,7 +112,7 @@ pub(super) fn merge(
         let problems = findings(error).into_iter();
         problems.map(|it| attributed.finding(it)).collect()
     };
-    // What can't be embedded is wrong in whichever MachineConfig refers to it.
+    // A reference that can't be embedded is a problem of each MachineConfig that contains it.
     let unusable = |error: ignition::Error| Error::Invalid {
         pool: pool.to_string(),
         problems: problems(error),
@@ -137,7 +134,7 @@ pub(super) fn merge(
     Ok(Resolution::Done(Merged { config, provenance, warnings: read.warnings }))
 }
 
-/// What was merged without an account of who said what, merged with one. It worked before.
+/// Merges again with origins, after a merge without them succeeded.
 fn provenance_of(chosen: &[&Component], contents: &Contents) -> Vec<Provenance> {
     let read = read(chosen, contents, true, &mut Vec::new(), &mut Vec::new());
     read.merger.finish().provenance
@@ -155,7 +152,7 @@ fn component_findings(one: &Component, error: ignition::Error) -> Vec<Finding> {
     problems.map(|it| within(one, it)).collect()
 }
 
-/// The same finding, of this MachineConfig.
+/// Attributes a finding to this MachineConfig.
 fn within(one: &Component, mut finding: Finding) -> Finding {
     let field = match finding.object.as_deref() {
         None | Some("the config") => "spec.config".to_owned(),
@@ -165,7 +162,7 @@ fn within(one: &Component, mut finding: Finding) -> Finding {
     finding
 }
 
-/// Name and size of the largest MachineConfig.
+/// The name and size of the largest MachineConfig.
 pub(super) fn largest(chosen: &[&Component]) -> String {
     let size = |one: &&&Component| canonical_json(&one.config.spec).len();
     let largest = chosen.iter().max_by_key(size);

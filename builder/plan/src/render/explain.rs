@@ -1,4 +1,4 @@
-//! Where everything in a rendered config comes from.
+//! The origin of each field of a rendered config.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -60,7 +60,7 @@ pub(super) fn explain(
             overrides: before.iter().map(|origin| name(origin.from)).collect(),
         });
     }
-    // Whoever wants it first is enough; the others change nothing.
+    // The first MachineConfig that sets it is the origin; the others change nothing.
     fields.extend(settings.fips.first().map(|first| origin("spec.fips", name(*first))));
     let mut list = |field: &str, items: &[Of<String>]| {
         fields.extend(items.iter().map(|item| {

@@ -1,4 +1,4 @@
-//! What a cluster must be through with, before its objects can be rendered.
+//! Checks that a cluster has finished its updates before its objects are rendered.
 
 use super::{Component, Request};
 use crate::api::{PoolSettings, Selector, labels};
@@ -18,8 +18,8 @@ pub(super) fn check(request: &Request, problems: &mut Vec<Finding>) {
     };
     let of_pool = |settings: &&PoolSettings| {
         let wire = settings.spec.machine_config_pool_selector.as_ref();
-        // The cluster takes no selector and an invalid one for nobody's, and an empty one for
-        // everybody's.
+        // The cluster treats a missing or invalid selector as matching no pool, and an empty one as
+        // matching every pool.
         wire.is_some_and(|wire| {
             let empty = wire.match_labels.is_empty() && wire.match_expressions.is_empty();
             empty || Selector::new(wire).is_ok_and(|it| it.matches(&pool.metadata.labels))
@@ -33,7 +33,7 @@ pub(super) fn check(request: &Request, problems: &mut Vec<Finding>) {
     }
 }
 
-/// Warns of MachineConfigs that different versions of a controller have made.
+/// Warns about MachineConfigs of different controller versions.
 pub(super) fn same_version(chosen: &[&Component], warnings: &mut Vec<Finding>) {
     let generated = chosen.iter().filter_map(|one| {
         let annotations = &one.config.metadata.annotations;

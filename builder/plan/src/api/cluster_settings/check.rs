@@ -53,8 +53,8 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
     job(settings)
 }
 
-/// A mirror that is away as long as so many tries take is no passing failure.
-const MOST_RUN_RETRIES: u32 = 10;
+/// A mirror that is unavailable for so many tries has no transient failure.
+const MAX_RUN_RETRIES: u32 = 10;
 const PLACE: &str = "want host[:port][/path], or *.domain as a source, without a tag";
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 
@@ -158,7 +158,7 @@ fn job(settings: &ClusterSettings) -> Checked {
             return Err(wrong(field, "want at least 1 second"));
         }
     }
-    if job.run_retries > MOST_RUN_RETRIES {
+    if job.run_retries > MAX_RUN_RETRIES {
         return Err(wrong("job.runRetries".to_owned(), "want at most 10"));
     }
     let of_control_plane = job.control_plane.tolerations.as_deref().unwrap_or_default();

@@ -88,13 +88,13 @@ fn what_is_wrong_is_told_with_its_path() {
         ("proxy: {secret: ''}", "proxy.secret", "no name"),
     ] {
         let error = ClusterSettings::parse(text).unwrap_err();
-        let told = error.to_string();
+        let message = error.to_string();
         let ClusterSettingsError::Field { field: got, problem: why } = error else {
-            panic!("{told}")
+            panic!("{message}")
         };
         assert_eq!(got, field, "{text}");
         assert!(why.contains(problem), "{text}: {why}");
-        assert!(!told.contains("hunter2"), "{told}");
+        assert!(!message.contains("hunter2"), "{message}");
     }
     assert!(matches!(ClusterSettings::parse("a: [1"), Err(ClusterSettingsError::Yaml(_))));
 }
@@ -161,8 +161,8 @@ fn mirror_sets_are_read_whatever_their_order() {
         ours.clone().merged(&cluster)
     };
     let (merged, findings) = read(&[tag.clone(), old.clone(), digest.clone()]);
-    let told: Vec<_> = findings.iter().map(|f| (&*f.code, f.object.as_deref().unwrap())).collect();
-    assert_eq!(told, [("odd-cluster-object", "ImageDigestMirrorSet/a")]);
+    let codes: Vec<_> = findings.iter().map(|f| (&*f.code, f.object.as_deref().unwrap())).collect();
+    assert_eq!(codes, [("odd-cluster-object", "ImageDigestMirrorSet/a")]);
     let got: Vec<_> = merged
         .mirrors
         .iter()

@@ -185,12 +185,12 @@ impl RenderedConfig {
 
 /// The spec, which is most of it, is moved.
 fn as_current_config(object: MachineConfig) -> Value {
-    let kept = [labels::GENERATED_BY_CONTROLLER_VERSION, labels::RELEASE_IMAGE_VERSION];
+    let copied = [labels::GENERATED_BY_CONTROLLER_VERSION, labels::RELEASE_IMAGE_VERSION];
     let annotations: BTreeMap<_, _> = object
         .metadata
         .annotations
         .iter()
-        .filter(|(key, _)| kept.contains(&key.as_str()))
+        .filter(|(key, _)| copied.contains(&key.as_str()))
         .collect();
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), json!(object.metadata.name));

@@ -6,8 +6,8 @@ use mosb_image::overlay::{Node, Overlay};
 use mosb_image::path::TreePath;
 use mosb_image::tree::Kind;
 
-/// The kernel's own limit of links on one path.
-const MOST_LINKS: usize = 40;
+/// The kernel's limit of links in one path.
+const MAX_LINKS: usize = 40;
 
 /// Why a path can't be walked.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(super) fn real(tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, P
         match (found.kind, found.target) {
             (Kind::Symlink, Some(target)) => {
                 links += 1;
-                if links > MOST_LINKS {
+                if links > MAX_LINKS {
                     return Err(PathError::Loop);
                 }
                 if target.starts_with('/') {

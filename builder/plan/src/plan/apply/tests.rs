@@ -1,5 +1,5 @@
-//! A table of configs on one small base. The real Ignition is the judge in `tests/`; here stands
-//! what it was seen to do.
+//! A table of configs on a small base. The tests in `tests/` compare with the real Ignition; this
+//! table contains its observed results.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn applied(base: &BaseTree, storage: Value, units: Value) -> Result<Applied<'_>,
     apply(base, Some(&config), Bytes::from_static(b"{}"), true)
 }
 
-/// The layer without the config's own file, a line an entry.
+/// The layer without the config's own file, one entry a line.
 fn lines(applied: &Applied<'_>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for entry in applied.tree.layer() {
@@ -190,7 +190,7 @@ fn a_commit_takes_what_the_base_has_there_too() {
         "- /var/tmp/old",
     ];
     assert_eq!(lines(&applied), want);
-    let told: Vec<_> = applied.left_out.iter().map(|left| left.message.as_str()).collect();
+    let messages: Vec<_> = applied.left_out.iter().map(|left| left.message.as_str()).collect();
     let want = [
         "/var/tmp/old is not in the image: /tmp is",
         "/var/tmp/old of the base is not in the image: /tmp is",
@@ -199,7 +199,7 @@ fn a_commit_takes_what_the_base_has_there_too() {
         "/var/cache/link of the base is not in the image: /var/cache is",
     ];
     let want = want.map(|text| format!("{text} emptied when the image is committed"));
-    assert_eq!(told, want);
+    assert_eq!(messages, want);
 }
 
 #[test]
@@ -333,9 +333,10 @@ fn an_alias_takes_nothing_away() {
         let contents = format!("[Service]\nExecStart=/bin/true\n[Install]\nAlias={alias}\n");
         let units = json!([{ "name": "a.service", "enabled": true, "contents": contents }]);
         let applied = applied(&base, json!({}), units);
-        match fine {
-            true => assert!(applied.is_ok(), "{alias}"),
-            false => assert!(matches!(applied, Err(ApplyError::Whiteout { .. })), "{alias}"),
+        if fine {
+            assert!(applied.is_ok(), "{alias}")
+        } else {
+            assert!(matches!(applied, Err(ApplyError::Whiteout { .. })), "{alias}")
         }
     }
 }

@@ -1,6 +1,7 @@
-//! What changes from one rendered config to another: paths, units, settings, base.
+//! The differences of two rendered configs: paths, units, settings, base.
 //!
-//! Secrets stay where they are: of contents only size and digest are told, of what mosb does not know only that it changed.
+//! Contents are reported only by size and digest, and fields that mosb does not know only by name,
+//! so that no secret is shown.
 
 mod side;
 
@@ -161,9 +162,9 @@ impl ContentState {
     }
 }
 
-/// What a side says of a thing.
+/// The properties of an entry on one side.
 trait State: Clone + PartialEq {
-    /// The properties in which the sides are not the same.
+    /// The properties that differ.
     fn differences(&self, other: &Self) -> Vec<&'static str>;
 }
 
@@ -197,7 +198,7 @@ impl Diff {
     /// Compares two sides.
     ///
     /// # Errors
-    /// Contents that can't be unpacked or are not what the config says.
+    /// Contents can't be unpacked or don't match the config.
     pub fn between(from: &Side<'_>, to: &Side<'_>) -> Result<Self, Error> {
         let mut settings = Vec::new();
         if let (Some(before), Some(after)) = (&from.base, &to.base)
@@ -221,7 +222,8 @@ impl Diff {
         let units =
             changed(&from.units(), &to.units(), |name, changed| UnitChange { name, changed });
         let mut diff = Self { settings, paths, units };
-        // The same meaning in other words, such as base64 for percent signs: the image keeps the words.
+        // Equal content may have another encoding, such as base64 for percent signs. The image
+        // contains the encoded text, so it changes.
         if diff.is_same() && from.config.current_config() != to.config.current_config() {
             diff.settings.push(SettingChange {
                 field: "spec (other words, same meaning)".to_owned(),
@@ -254,7 +256,7 @@ impl SettingChange {
     }
 }
 
-/// The keys whose values are not the same, in their order.
+/// The keys with different values, sorted.
 fn changes<'a, K: Ord, V: PartialEq>(
     from: &'a BTreeMap<K, V>,
     to: &'a BTreeMap<K, V>,
@@ -267,11 +269,11 @@ fn changes<'a, K: Ord, V: PartialEq>(
     })
 }
 
-/// The things that are not the same, told by their names.
+/// The entries that differ, sorted by name.
 fn changed<S: State, T>(
     from: &BTreeMap<&str, S>,
     to: &BTreeMap<&str, S>,
-    tell: impl Fn(String, Changed<S>) -> T,
+    to_change: impl Fn(String, Changed<S>) -> T,
 ) -> Vec<T> {
     let changed = changes(from, to).map(|(name, change)| {
         let (before, after) = (from.get(name), to.get(name));
@@ -282,7 +284,7 @@ fn changed<S: State, T>(
             from: before.cloned(),
             to: after.cloned(),
         };
-        tell((*name).to_owned(), changed)
+        to_change((*name).to_owned(), changed)
     });
     changed.collect()
 }

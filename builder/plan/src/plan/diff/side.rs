@@ -1,4 +1,4 @@
-//! One side of a comparison: the things in a config, by name.
+//! One side of a comparison: the entries of a config, by name.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::plan::Error;
 use mosb_ignition::{self as ignition, ContentError, Owner, Resource};
 use mosb_image::Digest;
 
-/// One side: a config, and the base that an image of it has or would have.
+/// One side: a config, and the actual or planned base of its image.
 #[derive(Debug)]
 pub struct Side<'a> {
     pub(super) config: &'a RenderedConfig,
@@ -19,7 +19,7 @@ pub struct Side<'a> {
     ignition: Option<ignition::Config>,
 }
 
-/// A base as a label or `spec.osImageURL` has it, and its digest where one is known.
+/// A base as in a label or `spec.osImageURL`, and its digest if it is known.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BaseText {
     pub(super) name: String,
@@ -27,7 +27,7 @@ pub(super) struct BaseText {
 }
 
 impl<'a> Side<'a> {
-    /// A config by itself: its base is `spec.osImageURL`.
+    /// A config without an image: its base is `spec.osImageURL`.
     ///
     /// # Errors
     /// A broken Ignition config.
@@ -36,7 +36,7 @@ impl<'a> Side<'a> {
         Self::new(config, base)
     }
 
-    /// A config on a base: the one that an image's labels name, or that it would be built on.
+    /// A config with the base of its image, or with the base of a build.
     ///
     /// # Errors
     /// A broken Ignition config.
@@ -156,14 +156,14 @@ impl<'a> Side<'a> {
         let mut rest = BTreeMap::new();
         let object = self.config.as_value();
         let fields = |pointer: &str| object.pointer(pointer).and_then(Value::as_object);
-        let mut add = |prefix: &str, fields: Option<&'a Map<String, Value>>, told: &[&str]| {
+        let mut add = |prefix: &str, fields: Option<&'a Map<String, Value>>, known: &[&str]| {
             let fields = fields.into_iter().flatten();
-            let others =
-                fields.filter(|(field, value)| !told.contains(&field.as_str()) && !is_empty(value));
+            let others = fields
+                .filter(|(field, value)| !known.contains(&field.as_str()) && !is_empty(value));
             rest.extend(others.map(|(field, value)| (format!("{prefix}.{field}"), value)));
         };
         add("metadata", fields("/metadata"), &["name", "annotations"]);
-        add("spec", fields("/spec"), &TOLD);
+        add("spec", fields("/spec"), &SHOWN_FIELDS);
         add("spec.config", fields("/spec/config"), &["storage", "systemd"]);
         let storage = fields("/spec/config/storage");
         add("spec.config.storage", storage, &["files", "directories", "links"]);
@@ -173,7 +173,7 @@ impl<'a> Side<'a> {
 }
 
 /// The fields of the spec that [`Side::settings`] and the Ignition config cover.
-const TOLD: [&str; 7] = [
+const SHOWN_FIELDS: [&str; 7] = [
     "osImageURL",
     "baseOSExtensionsContainerImage",
     "kernelArguments",
@@ -182,7 +182,7 @@ const TOLD: [&str; 7] = [
     "fips",
     "config",
 ];
-/// The bytes that one file may have once unpacked, as for a build.
+/// The maximum size of an unpacked file, as for a build.
 const CONTENT_LIMIT: u64 = 64 * 1024 * 1024;
 
 impl BaseText {
@@ -215,7 +215,7 @@ fn owner(owner: &Owner) -> Option<String> {
     }
 }
 
-/// Absent, null and empty mean the same.
+/// Absent, null and empty are equal.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

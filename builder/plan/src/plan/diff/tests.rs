@@ -1,4 +1,4 @@
-//! Each change by itself, and that no secret is told.
+//! Tests each change separately, and that no secret is shown.
 
 use super::*;
 use crate::api::RenderedConfig;
@@ -27,7 +27,7 @@ fn config(change: impl Fn(&mut Value)) -> RenderedConfig {
 }
 
 /// One line for each change.
-fn told(diff: &Diff) -> Vec<String> {
+fn changes(diff: &Diff) -> Vec<String> {
     let settings =
         diff.settings.iter().map(|s| format!("{:?} {} {:?} {:?}", s.change, s.field, s.from, s.to));
     let paths = diff
@@ -122,7 +122,7 @@ fn each_change_is_told_and_no_secret() {
         ("unit gone", |o| o["spec"]["config"]["systemd"] = json!({}), &["Removed x.service []"]),
     ] {
         let diff = diff(&before, &config(edit));
-        assert_eq!(told(&diff), want, "{what}");
+        assert_eq!(changes(&diff), want, "{what}");
         assert_eq!(diff.is_same(), want.is_empty(), "{what}");
         let text = serde_json::to_string(&diff).unwrap();
         assert!(!text.contains("secret"), "{what}: {text}");

@@ -1,4 +1,4 @@
-//! Rendering as a whole: whose word counts, what is refused, and what the name depends on.
+//! Tests of rendering: precedence, rejected inputs, and the inputs of the name.
 
 use super::*;
 use mosb_types::Diagnostic as _;
@@ -19,7 +19,7 @@ fn config(name: &str, role: &str, spec: Value) -> Component {
     Component { origin: format!("{name}.yaml"), config: serde_json::from_value(object).unwrap() }
 }
 
-/// A MachineConfig with one file, whose content is what is asked for.
+/// A MachineConfig with one file of the given content.
 fn file(name: &str, role: &str, path: &str, content: &str) -> Component {
     let file = json!({ "path": path, "contents": { "source": format!("data:,{content}") } });
     let spec = json!({ "ignition": { "version": "3.2.0" }, "storage": { "files": [file] } });
@@ -49,7 +49,7 @@ fn rendered(request: &Request) -> Rendered {
     }
 }
 
-/// Code and object of all that is wrong.
+/// Code and object of each problem.
 #[track_caller]
 fn problems(request: &Request) -> Vec<(String, String)> {
     let error = render(request, &Contents::new()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Where everything comes from: other servers, other MachineConfigs.
+//! Origins of fields: other servers, other MachineConfigs.
 
 use super::*;
 
@@ -66,15 +66,15 @@ fn it_can_be_explained() {
     let explanation = rendered(&request).explanation.unwrap();
     let names: Vec<_> = explanation.machine_configs.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c"]);
-    let told = |field: &str| {
+    let origin = |field: &str| {
         let origin = explanation.fields.iter().find(|origin| origin.field == field);
         let origin = origin.unwrap_or_else(|| panic!("{field} in {:#?}", explanation.fields));
         (origin.from.as_str(), origin.overrides.join(","))
     };
     let of = |from, overrides: &str| (from, overrides.to_owned());
-    assert_eq!(told("spec.config.storage.files[/etc/x].contents"), of("b", "a"));
-    assert_eq!(told("spec.config.storage.files[/etc/x].mode"), of("b", ""));
-    assert_eq!(told("spec.osImageURL"), of("c", "the image that was given"));
-    assert_eq!(told("spec.kernelArguments[quiet]"), of("c", ""));
-    assert_eq!(told("spec.fips"), of("c", ""));
+    assert_eq!(origin("spec.config.storage.files[/etc/x].contents"), of("b", "a"));
+    assert_eq!(origin("spec.config.storage.files[/etc/x].mode"), of("b", ""));
+    assert_eq!(origin("spec.osImageURL"), of("c", "the image that was given"));
+    assert_eq!(origin("spec.kernelArguments[quiet]"), of("c", ""));
+    assert_eq!(origin("spec.fips"), of("c", ""));
 }

@@ -1,4 +1,4 @@
-//! What is refused, and how it is told.
+//! Rejected inputs and their messages.
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! What the name depends on, and what it does not.
+//! The inputs that change the name, and those that don't.
 
 use super::*;
 use proptest::prelude::*;
 
-/// A few MachineConfigs that touch each other.
+/// MachineConfigs that override each other.
 fn some_configs() -> impl Strategy<Value = Vec<Component>> {
     let one =
         (0..4_u8, "[ab]", prop::sample::select(vec!["worker", "infra"]), 0..3_u8, any::<bool>());
@@ -44,7 +44,7 @@ proptest! {
     fn any_change_of_meaning_is_another_name(configs in some_configs(), which in 0..6_usize, change in 0..5_usize) {
         let first = rendered(&request("infra", configs.clone()));
         let mut other = configs;
-        // The last one's word counts, whatever it says.
+        // The last MachineConfig takes precedence.
         let number = other.len();
         let (path, content) = (format!("/etc/new-{which}"), "c".to_owned());
         let mut last = file("zzz", "infra", &path, &content);
@@ -71,7 +71,7 @@ proptest! {
     }
 }
 
-/// A spec that says a bit of everything, as it is rendered.
+/// A rendered spec with most fields.
 fn everything() -> Value {
     let source = |text: &str| json!({ "source": format!("data:,{text}"), "compression": "" });
     let ignition = json!({
@@ -106,8 +106,7 @@ fn everything() -> Value {
     rendered(&request("infra", vec![config("a", "infra", spec)])).object["spec"].take()
 }
 
-/// The value with each of its scalars made another one, and with each entry of its lists left out;
-/// by where that was.
+/// Variants of the value, by path: each scalar changed, and each list entry removed.
 fn changes(value: &Value) -> Vec<(String, Value)> {
     let within = |key: String, inner: &Value, put: &dyn Fn(Value) -> Value| {
         let changes = changes(inner).into_iter();

@@ -1,4 +1,4 @@
-//! Which MachineConfigs are the pool's, and whose word counts.
+//! The MachineConfigs that a pool selects, and their precedence.
 
 use super::*;
 
@@ -95,13 +95,14 @@ fn rendered_ones_are_skipped_and_guards_hold() {
             pool_settings: vec![settings(status)],
             ..request("worker", vec![one.clone()])
         };
-        match good {
-            true => drop(rendered(&request)),
-            false => assert_eq!(
+        if good {
+            drop(rendered(&request))
+        } else {
+            assert_eq!(
                 problems(&request),
                 [("not-completed".to_owned(), "KubeletConfig k".to_owned())],
                 "{what}"
-            ),
+            )
         }
     }
 }

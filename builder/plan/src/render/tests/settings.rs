@@ -1,4 +1,4 @@
-//! What stands beside the Ignition config, and the images.
+//! The fields beside the Ignition config, and the images.
 
 use super::*;
 use crate::api::KernelType;
@@ -78,8 +78,8 @@ fn the_last_administrator_names_the_images() {
             "{what}"
         );
         assert_eq!(annotations[labels::RELEASE_IMAGE_VERSION], "4.20.0");
-        let told = rendered.warnings.iter().any(|it| it.code == "os-image-overridden");
-        assert_eq!(told, overridden, "{what}");
+        let is_reported = rendered.warnings.iter().any(|it| it.code == "os-image-overridden");
+        assert_eq!(is_reported, overridden, "{what}");
     }
     let component = rendered(&with(vec![names("10-prebuiltimage-osimageurl-worker", &mine)]));
     assert_eq!(component.object["spec"]["osImageURL"], json!(mine));
