@@ -1,4 +1,4 @@
-//! The program: the command line, what it does without a controller, and its logs.
+//! The program: the command line, the commands that need no controller, and logging.
 
 pub mod bootstrap;
 pub mod cli;

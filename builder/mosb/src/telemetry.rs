@@ -15,7 +15,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// How much is told.
+/// Log level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verbosity {
     /// Errors only.
@@ -26,12 +26,12 @@ pub enum Verbosity {
     Verbose,
 }
 
-/// How it is written.
+/// Log format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// A line for people.
     Text,
-    /// The same behind its time, for logs that are kept.
+    /// The same after a timestamp, for archived logs.
     Timed,
     /// One JSON object a line.
     Json,

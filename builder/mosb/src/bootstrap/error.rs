@@ -1,4 +1,4 @@
-//! Why nothing is written.
+//! Errors of an installation.
 
 use mosb_ignition as ignition;
 use mosb_types::{Diagnostic, Finding};
@@ -7,18 +7,14 @@ use mosb_types::{Diagnostic, Finding};
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
-    /// What is wrong with the manifests, all of it.
+    /// At least one manifest is invalid.
     #[error("the manifests of the installation: {}; mend what is named, nothing was written", listed(.problems.len()))]
     #[diagnostic(code = "invalid-manifests", class = InvalidInput, findings = problems.clone())]
     Invalid { problems: Vec<Finding> },
-    /// An Ignition config of ours that Ignition would refuse.
+    /// mosb made an Ignition config that Ignition would reject.
     #[error("pool {pool}: the Ignition config of its new machines is not valid")]
     #[diagnostic(code = "bad-first-boot-config", class = Internal)]
-    Machine {
-        pool: String,
-        /// What is wrong with it.
-        source: ignition::Error,
-    },
+    Machine { pool: String, source: ignition::Error },
 }
 
 fn listed(problems: usize) -> String {

@@ -1,11 +1,11 @@
-//! A file to be written.
+//! Output files.
 
 use serde_json::{Map, Value};
 
 use mosb_image::Digest;
 use mosb_plan::api::{is_object_name, shortened, yaml};
 
-/// A file of the output.
+/// A file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
     /// Below the output directory: plain names with `/` between.
@@ -15,10 +15,10 @@ pub struct File {
     pub is_private: bool,
 }
 
-/// The most that a name leaves room for in a file's name, with kind and extension.
-const NAME: usize = 200;
-/// What an API server gives an object; to apply them again somewhere else is an error or does nothing.
-const GIVEN: [&str; 8] = [
+/// Longest object name in a file name, so that kind and extension fit too.
+const MAX_NAME_LEN: usize = 200;
+/// Metadata that the API server sets. It can't be applied to another cluster.
+const SERVER_FIELDS: [&str; 8] = [
     "uid",
     "resourceVersion",
     "generation",
@@ -29,19 +29,20 @@ const GIVEN: [&str; 8] = [
     "ownerReferences",
 ];
 /// Annotation of `kubectl apply`: what was applied before.
-const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// A field of a ControllerConfig that holds logins.
-const LOGINS: &str = "internalRegistryPullSecret";
+const LOGINS_FIELD: &str = "internalRegistryPullSecret";
 
 impl File {
-    /// An object to be applied, in a file that is named by it.
+    /// A file with one object, named after the kind and name of the object.
     pub(super) fn of_object(object: &Value) -> Self {
         let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
         let (kind, name) = (text("/kind").to_lowercase(), text("/metadata/name"));
-        // A name that no API server takes may be a path.
-        let name = match is_object_name(name) {
-            true => shortened(name, NAME),
-            false => Digest::of(name.as_bytes()).hex(),
+        // An invalid object name may contain a path.
+        let name = if is_object_name(name) {
+            shortened(name, MAX_NAME_LEN)
+        } else {
+            Digest::of(name.as_bytes()).hex()
         };
         Self {
             path: format!("{kind}-{name}.yaml"),
@@ -51,7 +52,7 @@ impl File {
     }
 }
 
-/// An object as one would write it by hand: without what an API server adds, and without the logins that a cluster puts into its
+/// Removes the fields that an API server adds, and the logins that a cluster adds to its
 /// ControllerConfig.
 pub(super) fn by_hand(raw: &Value) -> Value {
     let mut object = raw.clone();
@@ -59,16 +60,16 @@ pub(super) fn by_hand(raw: &Value) -> Value {
         fields.remove("status");
     }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        for field in GIVEN {
+        for field in SERVER_FIELDS {
             metadata.remove(field);
         }
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-            annotations.remove(APPLIED);
+            annotations.remove(LAST_APPLIED);
         }
         metadata.retain(|_, value| !is_nothing(value));
     }
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
-        spec.remove(LOGINS);
+        spec.remove(LOGINS_FIELD);
     }
     object
 }
@@ -88,7 +89,7 @@ mod tests {
             "kind": "ControllerConfig",
             "metadata": {
                 "name": "c", "uid": "u", "resourceVersion": "1", "generation": 2, "managedFields": [], "labels": {},
-                "ownerReferences": [{ "uid": "u" }], "annotations": { APPLIED: "{}", "a": "b" },
+                "ownerReferences": [{ "uid": "u" }], "annotations": { LAST_APPLIED: "{}", "a": "b" },
             },
             "spec": { "a": 1, "internalRegistryPullSecret": "aHVudGVyMg==" },
             "status": { "observedGeneration": 2 },

@@ -1,4 +1,5 @@
-//! What a cluster that is not OpenShift's begins with: all that an OpenShift installation would have made, and its machines' configs.
+//! The objects of a Kubernetes cluster without OpenShift: everything that an OpenShift installation
+//! would have made, and the Ignition configs of the machines.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +16,12 @@ use mosb_plan::api::{self, API_VERSION, MachineConfigPool, PoolName, Selector, l
 use mosb_plan::render::{Component, Rendered, Request, is_rendered_one};
 use mosb_types::Finding;
 
-/// The MachineConfigs that there will be, components among them, by name.
+/// The MachineConfigs of the cluster, with component MachineConfigs, sorted by name.
 #[derive(Debug)]
 pub struct Configs {
-    /// None of them rendered.
+    /// Without rendered ones.
     pub all: Vec<Component>,
-    /// Which of the given ones are not among them, and why.
+    /// The input MachineConfigs that are left out, with the reason.
     pub notices: Vec<Finding>,
 }
 
@@ -28,34 +29,35 @@ pub struct Configs {
 #[derive(Debug)]
 pub struct RenderedPool {
     pub rendered: Rendered,
-    /// Images with a tag, and what each was found to be.
+    /// The digest of each image with a tag.
     pub pins: BTreeMap<String, String>,
 }
 
-/// What is written, and what is told of it.
+/// The output files, and what is reported about them.
 #[derive(Debug)]
 pub struct Output {
-    /// By path.
+    /// Sorted by path.
     pub files: Vec<File>,
-    /// The pools, by name.
+    /// Sorted by name.
     pub pools: Vec<PoolOutput>,
-    /// What an administrator may want to know.
+    /// Notices for the administrator.
     pub notices: Vec<Finding>,
 }
 
-/// What was made for a pool.
+/// The output for a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolOutput {
     pub pool: PoolName,
-    /// The rendered config that it names.
+    /// The name of its rendered config.
     pub rendered: String,
-    /// The path of its machines' Ignition config; none for a pool without an image to begin with.
+    /// The path of the Ignition config of its machines; `None` for a pool without a pre-built
+    /// image.
     pub ignition: Option<String>,
-    /// Whether logins are in that.
+    /// Whether the Ignition config contains logins.
     pub has_logins: bool,
 }
 
-/// The given MachineConfigs, and those that bring the pools their images.
+/// The input MachineConfigs, and the component MachineConfigs that set the pools' images.
 pub fn configs(manifests: &Manifests, checked: &ValidatedInstall) -> Configs {
     let (mut all, mut notices) = (Vec::new(), Vec::new());
     let mut rendered: Vec<&Component> = Vec::new();
@@ -107,10 +109,11 @@ fn is_rendered(one: &Component) -> bool {
     )
 }
 
-/// What each pool is to be rendered from, by the pools' names: the same as the controller does it once all is applied.
+/// The render request of each pool, sorted by pool: the same as the controller's once everything is
+/// applied.
 ///
 /// # Errors
-/// A pool's name that can't be one.
+/// A pool has an invalid name.
 pub fn requests(
     manifests: &Manifests,
     checked: &ValidatedInstall,
@@ -119,7 +122,7 @@ pub fn requests(
     let controller_config = manifests.controller_config();
     let controller_config = controller_config.map(|config| config.object.clone());
     let settings = &checked.settings;
-    // The controller takes the settings' images only where there is no ControllerConfig.
+    // The controller uses the images of the settings only without a ControllerConfig.
     let (os_image, extensions_image) = match &controller_config {
         Some(_) => (None, None),
         None => (
@@ -150,16 +153,13 @@ pub fn requests(
         }
     }
     requests.sort_by(|a, b| a.pool.cmp(&b.pool));
-    match problems.is_empty() {
-        true => Ok(requests),
-        false => Err(Error::Invalid { problems }),
-    }
+    if problems.is_empty() { Ok(requests) } else { Err(Error::Invalid { problems }) }
 }
 
-/// All files, of what the pools were rendered to.
+/// The output files for the rendered pools.
 ///
 /// # Errors
-/// A pool whose image another MachineConfig decides, or a machine's config that is not valid.
+/// Another MachineConfig overrides a pool's image, or an Ignition config is invalid.
 pub fn output(
     manifests: &Manifests,
     checked: &ValidatedInstall,
@@ -220,7 +220,7 @@ pub fn output(
     Ok(Output { files, pools, notices })
 }
 
-/// The pool as it was given, with the rendered config that it names.
+/// The input pool, with the name of its rendered config.
 fn pool_file(
     raw: &Value,
     pool: &MachineConfigPool,
@@ -247,7 +247,7 @@ fn pool_file(
     File::of_object(&object)
 }
 
-/// A later MachineConfig that names an image takes the pre-built one away.
+/// Reports a later MachineConfig that sets another image than the pre-built one.
 fn overridden(seed: &Seed, rendered: &Rendered) -> Option<Finding> {
     let image = rendered.config.os_image_url.as_deref().unwrap_or_default();
     if image == seed.image.to_string() {

@@ -1,4 +1,4 @@
-//! The objects that an installation begins with, as they were read.
+//! The manifests of an installation.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,31 +10,29 @@ use mosb_plan::api::{ControllerConfig, MachineConfigPool, MachineOsConfig, PoolS
 use mosb_plan::render::Component;
 use mosb_registry::http::{Secret, Wipe};
 
-/// An object, where it was read, and all that was written of it.
+/// An object with its origin and its original JSON.
 #[derive(Debug, Clone)]
 pub struct Manifest<T> {
     /// As `dir/a.yaml (document 2)`.
     pub origin: String,
-    /// What is understood of it.
+    /// The fields that mosb knows.
     pub object: T,
-    /// What was written, also fields that nobody here knows.
+    /// The original JSON, with unknown fields.
     pub raw: Value,
 }
 
-/// What was read, as far as it means something to an installation.
+/// The manifests that matter for an installation.
 #[derive(Debug, Default)]
 pub struct Manifests {
-    /// MachineConfigs.
     pub configs: Vec<Component>,
     pub pools: Vec<Manifest<MachineConfigPool>>,
     pub controller_configs: Vec<Manifest<ControllerConfig>>,
     /// KubeletConfigs and ContainerRuntimeConfigs.
     pub pool_settings: Vec<PoolSettings>,
-    /// MachineOSConfigs.
     pub os_configs: Vec<Manifest<MachineOsConfig>>,
     /// ConfigMaps `mosb-config`.
     pub settings: Vec<Manifest<v1::ConfigMap>>,
-    /// Secrets. Nothing of them is ever printed.
+    /// Never printed.
     pub secrets: Vec<(String, Secret<SecretObject>)>,
     /// ImageDigestMirrorSets, ImageTagMirrorSets, ImageContentSourcePolicies.
     pub mirror_sets: Vec<Value>,
@@ -65,7 +63,7 @@ impl Wipe for SecretObject {
 const CONTROLLER_CONFIG: &str = "machine-config-controller";
 
 impl Manifests {
-    /// All ControllerConfigs that the controller would take; there may be one.
+    /// All ControllerConfigs with the name that the controller uses; a cluster has at most one.
     pub(super) fn named_controller_configs(
         &self,
     ) -> impl Iterator<Item = &Manifest<ControllerConfig>> {
@@ -73,14 +71,14 @@ impl Manifests {
         all.filter(|config| config.object.metadata.name == CONTROLLER_CONFIG)
     }
 
-    /// The ControllerConfig that the controller will find.
+    /// The ControllerConfig that the controller will use.
     pub(super) fn controller_config(&self) -> Option<&Manifest<ControllerConfig>> {
         self.named_controller_configs().next()
     }
 }
 
 impl<T> Manifest<T> {
-    /// How a message names a field of the object, or all of it.
+    /// The text by which messages refer to a field of the object, or to the object.
     pub(super) fn place(&self, kind: &str, name: &str, field: &str) -> String {
         let colon = if field.is_empty() { "" } else { ": " };
         format!("{}: {kind} {name}{colon}{field}", self.origin)

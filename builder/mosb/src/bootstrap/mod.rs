@@ -1,12 +1,16 @@
-//! An installation with images that exist already: what it begins with is checked, and what a cluster and its machines need is made.
+//! An installation with pre-built images: checks its manifests, and makes the objects and Ignition
+//! configs that the cluster and its machines need.
 //!
-//! In come manifests ([`Manifests`]); out come files ([`File`]). [`check`] judges all of them and tells everything that is wrong at once;
-//! [`openshift`] writes MachineOSConfigs for a cluster that renders and names by itself, [`kubernetes`] all that an OpenShift
-//! installation would have made: component MachineConfigs, rendered configs, pools that name them, and for each pool the Ignition config
-//! of new machines ([`machine`]). Room [`preflight`] asks registries whether the images can be used.
+//! Input: manifests ([`Manifests`]). Output: files ([`File`]). [`check`] validates all manifests
+//! and reports all problems at once. [`openshift`] writes MachineOSConfigs for a cluster that
+//! renders pools itself. [`kubernetes`] writes everything that an OpenShift installation would have
+//! made: component MachineConfigs, rendered configs, pools that name them, and for each pool the
+//! Ignition config of new machines ([`machine`]). [`preflight`] asks registries whether the images
+//! can be used.
 //!
-//! The invariants: the same manifests give the same bytes; a rendered config has the name that `mosb controller --render` gives it once the
-//! output is applied; of the Secrets nothing is in the output but in machines' Ignition configs; no path in these is one of the image.
+//! Invariants: the same manifests give the same bytes; a rendered config has the name that `mosb
+//! controller --render` gives it once the output is applied; content of Secrets is only in the
+//! machines' Ignition configs; no path in these is also a path of the image.
 
 mod check;
 mod cluster;

@@ -1,4 +1,5 @@
-//! What an OpenShift installation takes: MachineOSConfigs, checked. Its own bootstrap makes the rest, and renders and names by itself.
+//! The output for OpenShift: validated MachineOSConfigs. OpenShift's own bootstrap renders the
+//! pools and creates the other objects.
 
 use serde_json::json;
 
@@ -7,14 +8,14 @@ use super::file::{File, by_hand};
 use super::manifest::Manifests;
 use mosb_plan::api::labels;
 
-/// The MachineOSConfigs, for the installer's directory of manifests.
+/// The MachineOSConfigs, for the manifest directory of the installer.
 pub fn files(manifests: &Manifests, checked: &ValidatedInstall) -> Vec<File> {
     let mut files: Vec<File> = os_configs(manifests, checked).collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files
 }
 
-/// The MachineOSConfigs with their images in the one form that a status can hold.
+/// The MachineOSConfigs, with image references in the only form that a status can hold.
 pub(super) fn os_configs<'a>(
     manifests: &'a Manifests,
     checked: &'a ValidatedInstall,
@@ -27,7 +28,7 @@ pub(super) fn os_configs<'a>(
                 object["metadata"]["annotations"][labels::PRE_BUILT_IMAGE] =
                     json!(seed.image.to_string());
             }
-            // What is in service is in the status, too.
+            // The status contains the image in service too.
             None => {
                 if let Some(status) = config.raw.get("status") {
                     object["status"] = status.clone();

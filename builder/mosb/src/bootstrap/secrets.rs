@@ -10,7 +10,7 @@ use mosb_build::DockerConfigJson;
 use mosb_build::NamedSecret;
 use mosb_types::{Diagnostic as _, Finding};
 
-/// Where OpenShift has what builds pull and push with.
+/// Namespace of the Secrets that OpenShift builds pull and push with.
 const OPENSHIFT: &str = "openshift-machine-config-operator";
 /// OpenShift's own pull secret: namespace and name.
 const PULL_SECRET: (&str, &str) = ("openshift-config", "pull-secret");
@@ -19,7 +19,7 @@ const PULL_SECRET: (&str, &str) = ("openshift-config", "pull-secret");
 #[derive(Debug)]
 pub(super) struct Secrets<'a> {
     manifests: &'a Manifests,
-    /// Where the controller looks for them; none if the manifests don't tell.
+    /// The namespace that the controller reads; `None` if no manifest sets it.
     namespace: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Secrets<'a> {
         Self { manifests, namespace }
     }
 
-    /// One that is named at `place`, and is not there. `why` follows in the sentence.
+    /// Reports a Secret that `place` refers to and that is missing. `why` continues the sentence.
     pub fn missing(&self, name: &str, why: &str, place: &str) -> Finding {
         let namespace = match &self.namespace {
             Some(namespace) => format!(" (namespace {namespace})"),
@@ -43,7 +43,7 @@ impl<'a> Secrets<'a> {
         Finding::new("missing-secret", message).object(place)
     }
 
-    /// The one of this name that the controller would find.
+    /// The Secret of this name that the controller would use.
     pub fn find(&self, name: &str, problems: &mut Vec<Finding>) -> Option<&'a v1::Secret> {
         let fits = |found: &str| match &self.namespace {
             Some(wanted) => found.is_empty() || found == wanted,
@@ -52,7 +52,7 @@ impl<'a> Secrets<'a> {
         self.only(name, fits, problems)
     }
 
-    /// The one that has this name. Of two, nobody knows which the cluster will have.
+    /// The only Secret of this name. Two are an error: either could end up in the cluster.
     fn only(
         &self,
         name: &str,
@@ -85,17 +85,17 @@ impl<'a> Secrets<'a> {
     }
 }
 
-/// No logins at all.
+/// A `NamedSecret` without logins.
 pub(super) fn none() -> NamedSecret {
     NamedSecret { name: String::new(), credentials: DockerConfigJson::empty() }
 }
 
-/// A Secret by the name that messages use beside files.
+/// Names a Secret as messages refer to it.
 pub(super) fn called(secret: NamedSecret) -> NamedSecret {
     NamedSecret { name: format!("secret {}", secret.name), ..secret }
 }
 
-/// These logins, and those of `global` for registries that these don't name.
+/// Merges logins: those of `global` apply to registries that `own` does not contain.
 pub(super) fn over(own: &NamedSecret, global: &NamedSecret) -> NamedSecret {
     let names = [&own.name, &global.name].into_iter();
     let names: Vec<&str> = names.map(String::as_str).filter(|it| !it.is_empty()).collect();
@@ -105,7 +105,7 @@ pub(super) fn over(own: &NamedSecret, global: &NamedSecret) -> NamedSecret {
     }
 }
 
-/// The logins of a Secret, or what is wrong with it.
+/// The logins of a Secret; reports an invalid Secret as a problem.
 pub(super) fn logins(secret: &v1::Secret, problems: &mut Vec<Finding>) -> Option<NamedSecret> {
     let mut secret = secret.clone();
     secret.data = Some(data(&secret));
@@ -126,7 +126,7 @@ pub(super) fn logins(secret: &v1::Secret, problems: &mut Vec<Finding>) -> Option
     }
 }
 
-/// What a Secret holds once it is applied: `stringData` over `data`.
+/// The data of a Secret after it is applied: `stringData` over `data`.
 pub(super) fn data(secret: &v1::Secret) -> BTreeMap<String, k8s_openapi::ByteString> {
     let mut data = secret.data.clone().unwrap_or_default();
     let texts = secret.string_data.clone().unwrap_or_default();

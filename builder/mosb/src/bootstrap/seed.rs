@@ -1,22 +1,22 @@
-//! A pool whose image exists already.
+//! A pool with a pre-built image.
 
 use mosb_build::NamedSecret;
 use mosb_image::{PinnedRef, RepoRef};
 use mosb_plan::api::PoolName;
 
-/// A MachineOSConfig with an image that exists already, checked.
+/// A validated MachineOSConfig with a pre-built image.
 #[derive(Debug, Clone)]
 pub struct Seed {
     pub config: String,
-    /// Where it was read.
+    /// The file that contains it.
     pub origin: String,
     pub pool: PoolName,
     pub image: PinnedRef,
-    /// Where later images go: the repository of `spec.renderedImagePushSpec`.
+    /// The repository of later images: that of `spec.renderedImagePushSpec`.
     pub push: RepoRef,
-    /// The logins that push later images; none if their Secret is not among the manifests.
+    /// The logins that push later images; `None` if their Secret is not among the manifests.
     pub push_secret: Option<NamedSecret>,
-    /// The logins that pull the image: the MachineOSConfig's own over the cluster's. Its name is how messages call them all, as
-    /// `secret a and secret b`; empty where there are none.
+    /// The logins that pull the image: the MachineOSConfig's own over the cluster's. Its name lists
+    /// both for messages, as `secret a and secret b`; it is empty without logins.
     pub pull: NamedSecret,
 }

@@ -1,5 +1,4 @@
-//! What commands use outside of the process: registries, layouts, the cache; created once from the
-//! settings.
+//! Access to registries, layouts and the cache, created once from the settings.
 
 use std::path::PathBuf;
 
@@ -31,7 +30,7 @@ impl CliContext {
     /// Reads the files that the settings name; connects to nothing yet.
     ///
     /// # Errors
-    /// A file of logins, registries.conf or proxy variable that can't be used.
+    /// Invalid logins, registries.conf or proxy variable.
     pub fn new(settings: &Settings, progress: Progress) -> Result<Self> {
         let pull = Client::new(&options(settings, settings.authfile.clone()))?;
         let push = if settings.push_authfile == settings.authfile {
@@ -104,10 +103,10 @@ pub fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
     }
 }
 
-/// The `policy.json` for other tools, without signatures; `None` if it accepts everything.
+/// The `policy.json` for other tools, without signatures; `None` if it accepts all images.
 ///
 /// # Errors
-/// It can't be read.
+/// The file can't be read.
 pub fn policy_for_tools(settings: &Settings) -> Result<Option<String>, mosb_registry::Error> {
     let options = options(settings, None);
     let Some((file, _)) = options.signature_policy else {
@@ -117,10 +116,10 @@ pub fn policy_for_tools(settings: &Settings) -> Result<Option<String>, mosb_regi
     Ok((!policy.accepts_all()).then(|| policy.without_signatures()))
 }
 
-/// A manifest or config of an image that was resolved.
+/// Parses a manifest or config of a resolved image.
 ///
 /// # Errors
-/// It isn't JSON.
+/// The text is not JSON.
 pub fn json(image: &Resolved, what: &'static str, bytes: &[u8]) -> Result<Value, Error> {
     serde_json::from_slice(bytes).map_err(|source| Error::ImageJson {
         image: image.pinned_text(),

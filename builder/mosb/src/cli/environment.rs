@@ -1,4 +1,4 @@
-//! The environment variables; read only here.
+//! The environment variables; no other module reads them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,9 +22,9 @@ pub struct Environment {
     pub registries_conf: Option<PathBuf>,
     /// `CONTAINERS_POLICY_JSON`.
     pub signature_policy: Option<PathBuf>,
-    /// `MOSB_BUILDER_IMAGE`: what build pods run.
+    /// `MOSB_BUILDER_IMAGE`: the image of build pods.
     pub builder_image: Option<String>,
-    /// `POD_NAME`: the pod that this process runs in.
+    /// `POD_NAME`: the pod of this process.
     pub pod_name: Option<String>,
     /// `http_proxy`, else `HTTP_PROXY`. It may hold a password.
     pub http_proxy: Option<Secret<String>>,
@@ -35,12 +35,12 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Of this process.
+    /// Reads the variables of this process.
     pub fn read() -> Self {
         Self::of(|name| std::env::var_os(name))
     }
 
-    /// Of a lookup.
+    /// Reads the variables with `lookup`.
     pub fn of(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let path = |name: &str| set(name).map(PathBuf::from);

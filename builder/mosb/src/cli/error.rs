@@ -1,4 +1,4 @@
-//! What goes wrong in the command line itself: files, operands, what was typed.
+//! Errors of the command line itself: files, operands, arguments.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use mosb_types::{Diagnostic, ErrorClass};
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
-    /// What was typed can't be meant.
+    /// Invalid arguments.
     #[error("{0}")]
     #[diagnostic(code = "wrong-use", class = InvalidInput)]
     Usage(String),
@@ -24,17 +24,17 @@ pub enum Error {
         file: String,
         source: io::Error,
     },
-    /// A file larger than such a file ever is.
+    /// The file is too large.
     #[error("{file}: more than {limit} bytes; no {what} is that large, give another file")]
     #[diagnostic(code = "file-too-large", class = InvalidInput)]
     TooLarge {
         /// The file, or `stdin`.
         file: String,
         what: &'static str,
-        /// The most that is read.
+        /// The limit.
         limit: usize,
     },
-    /// A file that is no text.
+    /// A file that is not text.
     #[error("{file}: it is no text in UTF-8; give a {what}")]
     #[diagnostic(code = "bad-file", class = InvalidInput)]
     NotText { file: String, what: &'static str },
@@ -58,7 +58,7 @@ pub enum Error {
     #[error("{place}: {image}: the registry has no such tag; check the name")]
     #[diagnostic(code = "not-found", class = InvalidInput)]
     NoTag { place: String, image: String },
-    /// No rendered config.
+    /// The input is not a rendered config.
     #[error("{file}: {source}")]
     #[diagnostic(code = "bad-config", class = InvalidInput)]
     Config {
@@ -79,10 +79,10 @@ pub enum Error {
         image: String,
         /// `manifest` or `config`.
         what: &'static str,
-        /// Where it ends to be.
+        /// The position of the error.
         source: serde_json::Error,
     },
-    /// An image whose labels and layers don't go together.
+    /// The image's labels and layers contradict each other.
     #[error(
         "{image}: its labels name a rendered config, but no layer holds one; it was changed after it was built"
     )]
@@ -108,19 +108,19 @@ pub enum Error {
         file: String,
         source: io::Error,
     },
-    /// A folder with something that we did not make.
+    /// The folder contains files that mosb did not write.
     #[error(
         "{folder}: it holds {file}, which no earlier run wrote; choose a new or empty directory"
     )]
     #[diagnostic(code = "foreign-directory", class = InvalidInput)]
     ForeignFolder { folder: String, file: String },
-    /// What is mounted is another build than the Job's.
+    /// The mounted inputs belong to another build than the Job's.
     #[error(
         "what is mounted is build {planned}, and this Job is for {wanted}; if builderImage of ConfigMap mosb-config is of an older version than the controller, name the controller's own there; else the Job's inputs were changed"
     )]
     #[diagnostic(code = "other-build", class = Internal)]
     OtherBuild {
-        /// The build that was planned here.
+        /// The build of the mounted inputs.
         planned: String,
         /// `--build-name`.
         wanted: String,
@@ -137,7 +137,7 @@ pub enum Error {
     )]
     #[diagnostic(code = "no-pool", class = InvalidInput)]
     NoPool { pool: String },
-    /// A pool that nobody asks images for.
+    /// A pool without a MachineOSConfig.
     #[error("{pool}: it has no MachineOSConfig; create one to have images built")]
     #[diagnostic(code = "not-opted-in", class = InvalidInput)]
     NotOptedIn { pool: String },
@@ -156,16 +156,16 @@ pub enum Error {
     #[diagnostic(code = "not-done", class = Transient)]
     TimedOut {
         pool: String,
-        /// How long it was waited for.
+        /// The time that `wait` waited.
         seconds: u64,
-        /// What could not be seen.
+        /// Objects that could not be read.
         missing: Vec<String>,
     },
     /// Blocking work that panicked.
     #[error("{what} stopped")]
     #[diagnostic(code = "internal", class = Internal)]
     Stopped { what: &'static str, source: JoinError },
-    /// Signal handlers and `/proc`, which every kernel has.
+    /// Errors of signal handlers and `/proc`, which every kernel has.
     #[error(transparent)]
     #[diagnostic(code = "internal", class = Internal)]
     System(io::Error),

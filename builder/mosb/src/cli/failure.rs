@@ -1,4 +1,4 @@
-//! How a command fails: the error of any crate, as one code, one class and one sentence.
+//! The failure of a command: the error of any crate, with a code, a class and a sentence.
 //!
 //! An error becomes a `Failure` by `?`, which it can if it declares its code and class
 //! ([`Diagnostic`]). The class gives the exit code.
@@ -12,7 +12,7 @@ use mosb_types::{Diagnostic, ErrorClass, Finding, error_text, escape_control};
 #[derive(Debug)]
 pub struct Failure(Box<dyn Diagnostic + Send + Sync>);
 
-/// What a part of the command line returns.
+/// The result of a part of the command line.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl<E: Diagnostic + Send + Sync + 'static> From<E> for Failure {
@@ -28,7 +28,7 @@ impl Failure {
         error.downcast_ref()
     }
 
-    /// What the caller should do.
+    /// Decides the exit code.
     pub fn class(&self) -> ErrorClass {
         self.0.class()
     }
@@ -38,7 +38,7 @@ impl Failure {
         self.0.code()
     }
 
-    /// Each problem by itself, if there are several.
+    /// Each problem, if there are several.
     pub fn findings(&self) -> Vec<Finding> {
         self.0.findings()
     }
@@ -71,7 +71,7 @@ impl Failure {
         }
     }
 
-    /// What is printed on stderr, without `error: `.
+    /// The text for stderr, without `error: `.
     pub fn text(&self) -> String {
         let message = self.message();
         let mut text = message.clone();
@@ -86,7 +86,7 @@ impl Failure {
         lines.join("\n")
     }
 
-    /// What is printed on stdout with `-o json`.
+    /// The object for stdout with `-o json`.
     pub fn object(&self, exit_code: u8) -> objects::Error {
         objects::Error {
             code: self.code().to_owned(),
@@ -144,7 +144,7 @@ mod tests {
             failure.text(),
             "worker.yaml: not readable: no such file; check the name and that this user may read it"
         );
-        // A source that the message has already is not told again.
+        // A source that the message contains already is not repeated.
         let source =
             ignition::parse(&serde_json::json!({"ignition": {"version": "2.2.0"}})).unwrap_err();
         let cause = source.to_string();

@@ -1,4 +1,4 @@
-//! Files that the user names, read whole and bounded.
+//! Files given by the user, which are read whole, up to a limit.
 
 use std::fmt;
 use std::fs::File;
@@ -99,7 +99,7 @@ pub fn containerfile(path: &Path) -> Result<String, Error> {
         .map_err(|_| Error::NotText { file: input.to_string(), what: "Containerfile" })
 }
 
-/// Reads the file of `--http-headers-file`. What is wrong with its text is not repeated: it holds
+/// Reads the file of `--http-headers-file`. Errors do not repeat its text, which contains
 /// credentials.
 pub fn headers(path: &Path) -> Result<serde_json::Value, Error> {
     let input = Input::File(path.to_owned());

@@ -15,7 +15,7 @@ pub enum Interrupt {
 }
 
 impl Interrupt {
-    /// 128 and the signal's number, as a shell has it.
+    /// 128 plus the signal's number, as in shells.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Interrupted => 130,
@@ -34,7 +34,7 @@ impl Interrupt {
 /// Runs work to its end, or to the first signal.
 ///
 /// # Errors
-/// The system gives no signals.
+/// Signal handlers can't be installed.
 pub async fn until_signal<T>(work: impl Future<Output = T>) -> io::Result<Result<T, Interrupt>> {
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;

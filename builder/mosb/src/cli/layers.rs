@@ -1,5 +1,5 @@
-//! The layers of an image, and what is in one: read through an unnamed temporary file, so that
-//! memory stays flat and a blob is used only after all of it was checked.
+//! The layers of an image and their content. Blobs are read through an unnamed temporary file, so
+//! that memory use is constant and a blob is used only after its digest was checked.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -20,7 +20,7 @@ use mosb_registry::{Blobs as _, Resolved};
 /// The layers as manifest and config describe them, the lowest first.
 ///
 /// # Errors
-/// Manifest and config don't go together.
+/// Manifest and config contradict each other.
 pub fn of_image(image: &Resolved) -> Result<Vec<Layer>> {
     let name = BaseName::from_layout(image.manifest);
     let base = Base::new(
@@ -34,7 +34,7 @@ pub fn of_image(image: &Resolved) -> Result<Vec<Layer>> {
     Ok(layers(&base, image))
 }
 
-/// The bytes of a layer as they are stored, on disk without a name.
+/// Copies the stored bytes of a layer to an unnamed file.
 async fn fetch(image: &Resolved, layer: &Layer) -> Result<File> {
     let temporary = |source| Error::Write { file: "a temporary file".to_owned(), source };
     let mut file = tempfile::tempfile().map_err(temporary)?;
@@ -50,8 +50,8 @@ async fn fetch(image: &Resolved, layer: &Layer) -> Result<File> {
     Ok(file)
 }
 
-/// The layers that a build put onto its base: from the topmost down to the one that holds the
-/// rendered config, which is the lowest that a build adds; here the lowest first, with their paths.
+/// The layers that a build added to its base, the lowest first, with their paths. The lowest layer
+/// of a build contains the rendered config.
 ///
 /// # Errors
 /// No layer holds a rendered config; a layer that can't be read.

@@ -43,7 +43,7 @@ use resolve::{Invocation, Job, Settings};
 
 use crate::bootstrap::preflight::Outcome;
 
-/// How a run ended: the exit code of the program.
+/// The exit code of the program.
 pub type ExitCode = u8;
 
 /// A command that is ready to run.
@@ -56,7 +56,7 @@ pub struct Ready {
 /// Parses and validates the command line, and starts tracing.
 ///
 /// # Errors
-/// The exit code if everything is printed already: help, the version, or wrong use.
+/// The exit code, after help, the version or a usage error was printed.
 pub fn understand(typed: impl IntoIterator<Item = OsString>) -> Result<Ready, ExitCode> {
     let typed: Vec<OsString> = typed.into_iter().collect();
     let cli = plugin::parse(&typed).map_err(|error| not_parsed(&error, &typed))?;
@@ -68,8 +68,8 @@ pub fn understand(typed: impl IntoIterator<Item = OsString>) -> Result<Ready, Ex
     Ok(Ready { invocation, progress })
 }
 
-/// Prints help and version on stdout, wrong use on stderr; also as an object, if `-o json` is among
-/// the words.
+/// Prints help and version on stdout, and usage errors on stderr, or as an object if the arguments
+/// contain `-o json`.
 fn not_parsed(error: &clap::Error, typed: &[OsString]) -> ExitCode {
     let printed = error.print();
     if printed.is_err() {
@@ -81,11 +81,11 @@ fn not_parsed(error: &clap::Error, typed: &[OsString]) -> ExitCode {
     }
     if let Some(format) = wanted_format(typed) {
         let rendered = error.to_string();
-        let told = rendered.lines().take_while(|line| !line.is_empty());
-        let message = told.map(str::trim).collect::<Vec<_>>().join(" ");
+        let lines = rendered.lines().take_while(|line| !line.is_empty());
+        let message = lines.map(str::trim).collect::<Vec<_>>().join(" ");
         let message = message.strip_prefix("error: ").unwrap_or(&message);
         let failure = Failure::from(Error::Usage(message.to_owned()));
-        // It is on stderr already.
+        // stderr has the text already.
         let _ = output::print(format, &failure.object(2));
     }
     2
@@ -126,7 +126,7 @@ pub async fn run(ready: Ready) -> ExitCode {
     if let Job::InCluster(job) = &job
         && let ClusterJob::Controller(wanted) = &job.what
     {
-        // It finishes its running work, and releases its Lease.
+        // The controller finishes running work and releases its Lease.
         return match commands::control(job, wanted).await {
             Ok(code) => code,
             Err(error) => failed(error, settings.format, of_diff),

@@ -7,7 +7,7 @@ use super::error::Error;
 use super::objects::{Object, Typed};
 use mosb_plan::api::yaml;
 
-/// Prints an object in the format that was asked for.
+/// Prints an object in the selected format.
 ///
 /// # Errors
 /// Stdout can't be written. A closed pipe is not an error.
@@ -38,7 +38,7 @@ fn shown<T: Object>(format: Format, object: &T) -> String {
             json.expect("our objects have text keys only") + "\n"
         }
         Format::Yaml => yaml::to_text(&typed),
-        // What else there is was printed by `plan` and `render` themselves.
+        // `plan` and `render` print the other formats themselves.
         Format::Text | Format::Containerfile | Format::Configmap | Format::Name => object.text(),
     }
 }

@@ -1,7 +1,7 @@
-//! A folder that is written whole or not at all.
+//! A folder that is written atomically.
 //!
-//! Everything is written beside it, and replaces it in one step. An existing folder is only
-//! replaced if an earlier run wrote all of it.
+//! A temporary folder is written beside it, and replaces it in one step. An existing folder is only
+//! replaced if an earlier run wrote all of its files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,11 +18,11 @@ use crate::bootstrap::File;
 /// Lists the files that we made. Without an extension, so that `kubectl apply -f` leaves it alone.
 const MARK: &str = ".mosb-bootstrap";
 
-/// Whether the folder may be written: it isn't there, is empty, or holds what an earlier run made
-/// and nothing else.
+/// Checks that the folder may be replaced: it does not exist, is empty, or contains only the files
+/// of an earlier run.
 ///
 /// # Errors
-/// It holds something else, or can't be read.
+/// The folder contains other files, or can't be read.
 pub fn check(folder: &Path) -> Result<(), Error> {
     let folder = &*meant(folder)?;
     let mut found = BTreeSet::new();
@@ -45,10 +45,10 @@ pub fn check(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// Writes all files, in place of what an earlier run made.
+/// Writes all files and replaces those of an earlier run.
 ///
 /// # Errors
-/// As [`check`], and what can't be written; then the folder is as it was.
+/// As [`check`]; a failed write, which leaves the folder unchanged.
 pub fn write(folder: &Path, files: &[File]) -> Result<(), Error> {
     let folder = &*meant(folder)?;
     check(folder)?;

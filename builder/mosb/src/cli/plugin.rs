@@ -1,5 +1,5 @@
-//! `kubectl mosb`: the program under the name by which kubectl and oc find a plug-in,
-//! `kubectl-mosb` or `oc-mosb`. Its help then says what its reader types.
+//! `kubectl mosb`: the program as a plug-in of kubectl or oc, with the file name `kubectl-mosb` or
+//! `oc-mosb`. Its help then contains the plug-in's command.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,10 +9,10 @@ use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
 use super::args::Cli;
 
-/// Parses a command line, under the name that its first word has.
+/// Parses a command line, with the command name of its first word.
 ///
 /// # Errors
-/// Wrong use, help or version.
+/// A usage error, help or version.
 pub fn parse(typed: &[OsString]) -> Result<Cli, clap::Error> {
     let mut command = command(typed);
     let matches = command.try_get_matches_from_mut(typed)?;
@@ -31,7 +31,7 @@ fn command(typed: &[OsString]) -> Command {
     }
 }
 
-/// The words that call a plug-in.
+/// The words that run the plug-in.
 fn called(program: &OsString) -> Option<&'static str> {
     match Path::new(program).file_name()?.to_str()? {
         "kubectl-mosb" => Some("kubectl mosb"),
@@ -40,7 +40,7 @@ fn called(program: &OsString) -> Option<&'static str> {
     }
 }
 
-/// A command whose texts, and those of everything below it, went through a function.
+/// Applies a function to all texts of a command and its subcommands.
 fn renamed(command: Command, through: &impl Fn(&str) -> String) -> Command {
     let new = |old: &StyledStr| StyledStr::from(through(&old.to_string()));
     let [about, long, after, after_long] = [
@@ -63,7 +63,7 @@ fn renamed(command: Command, through: &impl Fn(&str) -> String) -> Command {
         .mut_subcommands(|one| renamed(one, through))
 }
 
-/// `mosb` and the name of a command, wherever they stand together, with another name.
+/// Replaces `mosb` before the name of a command.
 fn in_its_place(text: &str, name: &str, commands: &[String]) -> String {
     let mut new = String::new();
     let mut rest = text;
@@ -107,7 +107,7 @@ mod tests {
         assert!(plugin.len() == plain.len() && plain.len() > 40);
         for (plain, plugin) in plain.iter().zip(&plugin) {
             assert!(plugin.contains("Usage: kubectl mosb "), "{plugin}");
-            // Wrapped nowhere else, and nothing else is another word.
+            // Lines wrap at the same words, and no other word differs.
             assert_eq!(&plugin.replace("kubectl mosb ", "mosb "), plain);
         }
         let wrong = plugin.iter().flat_map(|help| help.lines()).filter(|line| {

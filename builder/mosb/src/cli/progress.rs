@@ -15,7 +15,7 @@ use mosb_registry::Client;
 /// The progress of a command.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
-    /// On a terminal.
+    /// The bar on a terminal.
     bar: Option<ProgressBar>,
 }
 
@@ -23,7 +23,7 @@ pub struct Progress {
 const TICK: Duration = Duration::from_millis(120);
 
 impl Progress {
-    /// As the settings and the terminal allow.
+    /// Depends on the settings and the terminal.
     pub fn new(settings: &Settings) -> Self {
         let people = !settings.quiet && settings.log_format == LogFormat::Text;
         let bar = (people && io::stderr().is_terminal()).then(|| {
@@ -49,7 +49,7 @@ impl Progress {
         crate::telemetry::start(verbosity, style, self.clone());
     }
 
-    /// Shows the bytes that this client moves.
+    /// Shows the transferred bytes of this client.
     pub fn watch(&self, client: &Client) {
         if let Some(bar) = &self.bar {
             let client = client.clone();
@@ -77,7 +77,7 @@ impl Progress {
         }
     }
 
-    /// All steps are done or given up: clears the bar.
+    /// Clears the bar, after all steps or a failure.
     pub fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -97,7 +97,7 @@ fn style(
         .with_key("moved", write)
 }
 
-/// Stderr, with the bar out of the way for each line.
+/// Writes to stderr, and hides the bar for each line.
 #[derive(Debug)]
 pub struct AboveBar<'a>(Option<&'a ProgressBar>);
 

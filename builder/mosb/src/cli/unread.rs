@@ -11,7 +11,7 @@ use mosb_build::resolve::{Unresolved, UnresolvedBase};
 use mosb_image::ImageRef;
 use mosb_plan::plan::{BuildRequest, Stage};
 
-/// Files are named by their paths, and images as for [`Unresolved`].
+/// Contains paths of files, and images as in [`Unresolved`].
 #[derive(Debug, Clone)]
 pub struct Unread;
 
@@ -23,7 +23,7 @@ impl Stage for Unread {
     type ExtensionsImage = ImageRef;
 }
 
-/// Where the rendered config is.
+/// The source of the rendered config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigFile {
     Input(Input),
@@ -35,7 +35,7 @@ pub enum ConfigFile {
 /// Reads the files of a request. Reading stdin may never end, so it must not delay a signal.
 ///
 /// # Errors
-/// A file that can't be read, or isn't what it should be.
+/// A file can't be read or is invalid.
 pub async fn read(request: &BuildRequest<Unread>) -> Result<BuildRequest<Unresolved>> {
     let request = request.clone();
     let reading = spawn_blocking(move || {

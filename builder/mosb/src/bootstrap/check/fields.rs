@@ -1,15 +1,13 @@
-//! What the API server, or the controller later, would refuse of a MachineOSConfig.
+//! Fields of a MachineOSConfig that the API server or the controller would reject.
 
 use mosb_plan::api::{MachineOsConfig, NameError, PoolName, is_object_name};
 use mosb_plan::containerfile;
 use mosb_plan::plan;
 
-/// The most characters of a Containerfile.
-const CONTENT: usize = 4096;
-/// The most Containerfiles.
-const FILES: usize = 4;
+const MAX_CONTENT_CHARS: usize = 4096;
+const MAX_FILES: usize = 4;
 
-/// The fields that are wrong, and what would be right. `nested`: as of `plan::pre_built_image`.
+/// Returns the invalid fields, each with the valid values. `nested`: as of `plan::pre_built_image`.
 pub fn invalid_fields(config: &MachineOsConfig, nested: bool) -> Vec<(&'static str, String)> {
     let spec = &config.spec;
     let mut wrong = Vec::new();
@@ -43,15 +41,15 @@ pub fn invalid_fields(config: &MachineOsConfig, nested: bool) -> Vec<(&'static s
         wrong.push(("spec.renderedImagePushSpec", error.to_string()));
     }
     let files = &spec.container_file;
-    if files.len() > FILES {
-        let message = format!("it has {} entries, and the API takes {FILES}", files.len());
+    if files.len() > MAX_FILES {
+        let message = format!("it has {} entries, and the API takes {MAX_FILES}", files.len());
         wrong.push(("spec.containerFile", message));
     }
     for file in files {
         let length = file.content.chars().count();
-        if length > CONTENT {
+        if length > MAX_CONTENT_CHARS {
             let message = format!(
-                "a Containerfile of {length} characters, and the API takes {CONTENT}; shorten it"
+                "a Containerfile of {length} characters, and the API takes {MAX_CONTENT_CHARS}; shorten it"
             );
             wrong.push(("spec.containerFile", message));
         } else if let Err(error) = containerfile::check(&file.content) {

@@ -42,14 +42,14 @@ pub struct ValidatedInstall {
     pub notices: Vec<Finding>,
 }
 
-/// Pools that an OpenShift release brings itself, so that an installer's directory needn't have them.
+/// Pools that an OpenShift release creates itself, so they may be missing in the manifests.
 const OF_RELEASE: [&str; 2] = ["master", "worker"];
 const KIND: &str = "MachineOSConfig";
 
-/// Validates all manifests.
+/// Validates the manifests without contacting a registry.
 ///
 /// # Errors
-/// All that is wrong with them.
+/// All problems of the manifests.
 pub fn check(
     manifests: &Manifests,
     options: &ValidationOptions,
@@ -145,7 +145,7 @@ impl<'a> Pools<'a> {
     fn of(manifests: &'a Manifests, cluster: Cluster) -> Self {
         let pools = manifests.pools.iter();
         let mut names: BTreeSet<&str> = pools.map(|pool| &*pool.object.metadata.name).collect();
-        // With a ControllerConfig, these are all manifests that the cluster begins with.
+        // With a ControllerConfig, the manifests are complete.
         if cluster == Cluster::Openshift && manifests.controller_configs.is_empty() {
             names.extend(OF_RELEASE);
         }
@@ -241,7 +241,8 @@ impl<'a> Validator<'a> {
         }
     }
 
-    /// The logins that machines pull with. OpenShift's have the cluster's own alone; a MachineOSConfig's are for builds there.
+    /// The logins that machines pull with. OpenShift machines use the cluster's logins only; a
+    /// MachineOSConfig's own are for builds there.
     fn pull(&self, own: Option<NamedSecret>) -> NamedSecret {
         let machines_have_it =
             self.options.cluster == Cluster::Kubernetes || self.global.credentials.is_empty();
@@ -307,22 +308,23 @@ impl<'a> Validator<'a> {
             return secrets::logins(secret, &mut self.problems);
         }
         let place = config.place(KIND, &config.object.metadata.name, field);
-        let (list, why) = match self.options.registries {
-            true => (
+        let (list, why) = if self.options.registries {
+            (
                 &mut self.problems,
                 ", so what it may do can't be checked; add it, or --check-registry=false and create it in the cluster yourself",
-            ),
-            false => (
+            )
+        } else {
+            (
                 &mut self.notices,
                 ", so create it in the cluster yourself; without it the image is not taken over",
-            ),
+            )
         };
         list.push(self.secrets.missing(name, why, &place));
         None
     }
 }
 
-/// Why the MachineOSConfig needs no pre-built image, if so: it has an image already.
+/// The reason why the MachineOSConfig needs no pre-built image: it has an image already.
 fn in_service(config: &MachineOsConfig) -> Option<String> {
     let mut conditions = config.status.conditions.iter();
     if conditions.any(|condition| condition.kind == "Seeded" && condition.is_true()) {

@@ -7,7 +7,7 @@ use mosb_plan::api::cluster_settings::CONFIG_KEY;
 use mosb_plan::api::{ClusterObjects, ClusterSettings, labels};
 use mosb_types::Finding;
 
-/// What holds for all pools: ConfigMap `mosb-config`, and over it what the cluster's own objects say.
+/// The settings for all pools: ConfigMap `mosb-config`, merged over the cluster's own objects.
 pub(super) fn read(
     manifests: &Manifests,
     secrets: &Secrets<'_>,

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::listed;
 use mosb_plan::api::RenderedConfig;
 
-/// Those of the Ignition config, then those of the MachineConfigs, each once; none if there are none.
+/// The arguments of the Ignition config, then those of the MachineConfigs, without duplicates;
+/// `None` if there are none.
 pub(super) fn of(rendered: &RenderedConfig, ignition: &Value) -> Option<Value> {
     let texts = |field: &str| {
         let list = listed(ignition, &["kernelArguments", field]);
@@ -27,7 +28,8 @@ pub(super) fn of(rendered: &RenderedConfig, ignition: &Value) -> Option<Value> {
     (arguments != json!({})).then_some(arguments)
 }
 
-/// The arguments in one entry of `spec.kernelArguments`: at blanks, but not between double quotes, as the kernel reads them.
+/// Splits an entry of `spec.kernelArguments` at blanks outside of double quotes, as the kernel
+/// does.
 fn split(text: &str) -> Vec<String> {
     let mut quoted = false;
     let blank = |c: char| {

@@ -1,4 +1,4 @@
-//! What a new machine is given so that it can pull its image.
+//! Files and settings that a new machine needs to pull its image.
 
 use std::fmt::Write as _;
 
@@ -12,13 +12,13 @@ use mosb_registry::registries_conf::By;
 
 use super::super::seed::Seed;
 
-/// What a new machine is given so that it can pull its image, and nothing else.
+/// Files and settings that a new machine needs to pull its image, and nothing else.
 #[derive(Debug)]
 pub struct Given {
     image: PinnedRef,
     logins: DockerConfigJson,
     registries_conf: Option<String>,
-    /// By `host` or `host:port`.
+    /// PEM certificates of CAs, each with its `host` or `host:port`.
     authorities: Vec<(String, String)>,
     environment: Secret<String>,
 }
@@ -31,11 +31,11 @@ pub(super) struct GivenFile {
     pub bytes: Vec<u8>,
 }
 
-/// Where skopeo finds what lies below its `HOME`.
+/// `HOME` of skopeo, for the files below it.
 const HOME: &str = "/run/mosb";
 
 impl Given {
-    /// What the machines of a pool need.
+    /// Collects the files and settings for the machines of a pool.
     pub fn new(seed: &Seed, settings: &ClusterSettings) -> Self {
         let conf = registries_conf(settings);
         let repos = pull_repositories(seed.image.repo(), conf.as_deref(), &[By::Digest]);
@@ -59,7 +59,7 @@ impl Given {
         }
     }
 
-    /// Whether there are credentials in it.
+    /// Whether it contains credentials.
     pub fn has_logins(&self) -> bool {
         !self.logins.is_empty()
     }
@@ -73,7 +73,7 @@ impl Given {
         if self.has_logins() {
             files.push(one("auth.json", 0o600, self.logins.to_bytes().expose()));
         }
-        // The user without rights that skopeo runs as must read the rest.
+        // skopeo runs as an unprivileged user, which must be able to read the other files.
         if let Some(conf) = &self.registries_conf {
             files.push(one("containers/registries.conf", 0o644, conf.as_bytes()));
         }

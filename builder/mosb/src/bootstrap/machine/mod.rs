@@ -1,8 +1,10 @@
-//! The Ignition config of a pool's new machines: what no image can hold, and how they get to their image before their kubelet starts.
+//! The Ignition config of a pool's new machines: the settings that no image can contain, and the
+//! unit that rebases to the image before the kubelet starts.
 //!
-//! A file that Ignition writes at a machine's first boot is that machine's from then on, and would hide that of every later image. So
-//! nothing of the rendered config that is in the image is written, and what is written lies where no image has anything: the
-//! encapsulated config, and below [`FIRST_BOOT`] what a unit hands to `bootc` or `rpm-ostree`. `docs/first-boot.md` has what these read.
+//! A file that Ignition writes at first boot belongs to the machine and would hide the same file of
+//! every later image. Therefore this config never contains a path that the image has, but only the
+//! encapsulated config, and below [`FIRST_BOOT`] the input of a unit that runs `bootc` or
+//! `rpm-ostree`. `docs/first-boot.md` describes these files.
 
 mod arguments;
 mod given;
@@ -18,25 +20,26 @@ use mosb_types::Finding;
 
 pub use given::Given;
 
-/// Where Ignition leaves what the unit hands over. Not below `/run`: what Ignition writes there is gone when the machine leaves
-/// its initial file system.
+/// Folder of the unit's input. Not below `/run`, which is emptied when the machine leaves the
+/// initial file system.
 pub const FIRST_BOOT: &str = "/var/lib/mosb/first-boot";
 /// Where node daemons look for the config that a machine was installed with.
 const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
-/// The unit that rebases.
+/// The unit that rebases to the image.
 const UNIT: &str = "mosb-first-boot.service";
-/// A file of its own, because images have the one that Ignition writes for units that a config enables.
+/// Not the preset file that Ignition writes for enabled units, because images contain that one.
 const PRESET: &str = "/etc/systemd/system-preset/10-mosb-first-boot.preset";
-/// Sections of `storage` that are made when a machine is installed.
+/// Sections of `storage` that apply only when a machine is installed.
 const DISKS: [&str; 4] = ["disks", "raid", "luks", "filesystems"];
-/// Where a system with images keeps what is the machine's own; the last ones are links into the first.
+/// Folders of an image-based system that belong to the machine; the last ones are links into the
+/// first.
 const OF_MACHINE: [&str; 7] =
     ["/var/", "/home/", "/root/", "/opt/", "/srv/", "/mnt/", "/usr/local/"];
 
 /// The config of a pool's new machines.
 ///
 /// # Errors
-/// It would not be valid, which is our fault.
+/// The config is invalid, which is a bug of mosb.
 pub fn config(rendered: &RenderedConfig, given: &Given) -> Result<Value, Error> {
     let nothing = json!({});
     let from = rendered.ignition().unwrap_or(&nothing);
@@ -79,7 +82,7 @@ pub fn config(rendered: &RenderedConfig, given: &Given) -> Result<Value, Error> 
     }
 }
 
-/// A list of a config, if there is anything in it.
+/// A list of a config, unless it is empty.
 fn listed(config: &Value, path: &[&str]) -> Option<Value> {
     let list = config.pointer(&format!("/{}", path.join("/")))?.as_array()?;
     (!list.is_empty()).then(|| json!(list))
@@ -90,7 +93,8 @@ fn file(path: &str, mode: u32, bytes: &[u8]) -> Value {
     json!({ "path": path, "mode": mode, "overwrite": true, "contents": { "source": source } })
 }
 
-/// What of a rendered config reaches neither the image of a machine that rebases nor its Ignition config.
+/// Reports the parts of a rendered config that reach neither the image of a rebased machine nor its
+/// Ignition config.
 pub fn left_out(rendered: &RenderedConfig) -> Vec<Finding> {
     let mut findings = Vec::new();
     let of = |section: &str| {

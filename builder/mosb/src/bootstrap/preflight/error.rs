@@ -1,8 +1,8 @@
-//! Why an installation stops before it begins.
+//! Errors of preflight checks.
 
 use mosb_types::{Diagnostic, Finding};
 
-/// What did not pass.
+/// The checks did not pass.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,14 +12,14 @@ pub enum Error {
     )]
     #[diagnostic(code = "preflight-failed", class = Rejected, findings = findings.clone())]
     Failed {
-        /// What failed, and what could not be explain.
+        /// Checks that failed or could not be made.
         findings: Vec<Finding>,
     },
-    /// None failed, and at least one could not be made.
+    /// No check failed, but at least one could not be made.
     #[error("the images of the installation can't be checked now; try again, nothing was written")]
     #[diagnostic(code = "preflight-unknown", class = Transient, findings = findings.clone())]
     Unknown {
-        /// What could not be explain.
+        /// Checks that could not be made.
         findings: Vec<Finding>,
     },
 }

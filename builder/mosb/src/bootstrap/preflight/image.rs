@@ -1,4 +1,4 @@
-//! May an image be pulled, and does it go with the machines?
+//! Checks that an image can be pulled and is compatible with the machines.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,10 +13,11 @@ use mosb_plan::plan::Base;
 use mosb_plan::plan::BaseName;
 use mosb_registry::{Client, Error, PullRepository, Resolved, Source};
 
-/// The cluster's own OS image, read once for all images; or why it can't be.
+/// The cluster's own OS image, which is read once for all images, or the reason why it can't be
+/// read.
 pub(super) type Stock = Shared<BoxFuture<'static, Arc<Result<Base, String>>>>;
 
-/// Reads what the cluster's own OS image says, with whichever logins may.
+/// Reads the labels of the cluster's own OS image, with the first logins that have the right.
 pub(super) async fn stock(
     clients: Vec<Client>,
     base: Option<ImageRef>,
@@ -31,12 +32,13 @@ pub(super) async fn stock(
     let mut read = Err("nobody asks for it".to_owned());
     for client in clients {
         let resolved = match client.resolve(&source, platform.as_ref()).await {
-            // One image by itself is validator at all the same.
+            // A single image, no index, is checked anyway.
             Err(Error::PlatformMissing { .. }) => client.resolve(&source, None).await,
             other => other,
         };
         match resolved {
-            // Other logins may have more rights. A registry may also say that there is none.
+            // Other logins may have more rights. A registry may also report a missing right as not
+            // found.
             Err(error @ (Error::Denied { .. } | Error::NotFound { .. })) => {
                 refused.get_or_insert(error.to_string());
             }
@@ -55,7 +57,7 @@ pub(super) async fn stock(
     Arc::new(read.map_err(|why| format!("the cluster's OS image can't be read: {why}")))
 }
 
-/// Manifest and config of an image.
+/// Parses manifest and config of an image.
 fn parse_base(image: &Resolved) -> Result<Base, String> {
     let text = image.pinned_text();
     let name = BaseName::from_layout(image.manifest);
@@ -63,15 +65,15 @@ fn parse_base(image: &Resolved) -> Result<Base, String> {
     Base::new(name, text, image.index, manifest, config).map_err(|error| error.to_string())
 }
 
-/// What a registry or mirror answers to a request for the image.
+/// The answer of a registry or mirror to a request for the image.
 enum Answer {
-    /// The image that is meant.
+    /// The requested image.
     Image(Box<Resolved>),
-    /// An index without an image for these machines, or without one that is surely meant.
+    /// An index without an image for these machines, or with several candidates.
     NotThis(Error),
 }
 
-/// All checks of an image but that of its pushing, each handed over as it ends.
+/// Makes all checks of an image except the push, and reports each when it ends.
 pub(super) async fn checks(
     wanted: &ImageToCheck,
     remedies: Remedies,
@@ -167,7 +169,7 @@ impl Clock {
     }
 }
 
-/// Asks a place for the image that is for these machines.
+/// Requests the image for these machines from a registry or mirror.
 async fn ask(
     place: &PullRepository,
     wanted: &ImageToCheck,
@@ -175,12 +177,12 @@ async fn ask(
 ) -> Result<Answer, Error> {
     let image = &wanted.image;
     let resolved = match place.resolve(image, wanted.platform.as_ref()).await {
-        // What the cluster's own image is for, its machines are.
+        // The machines have the platform of the cluster's own image.
         Err(Error::PlatformAmbiguous { image: text, has }) => match &*stock.clone().await {
             Ok(stock) => place.resolve(image, Some(&stock.config.platform)).await,
             Err(_) => Err(Error::PlatformAmbiguous { image: text, has }),
         },
-        // One image by itself is validator at all the same.
+        // A single image, no index, is checked anyway.
         Err(missing @ Error::PlatformMissing { .. }) => match place.resolve(image, None).await {
             Ok(resolved) => Ok(resolved),
             Err(_) => Err(missing),
@@ -196,12 +198,9 @@ async fn ask(
     }
 }
 
-/// One place answers; what is before it does not.
+/// A registry or mirror answers, and the earlier ones don't.
 fn answers(place: &PullRepository, silent: &[(&PullRepository, Error)]) -> Check {
-    let what = match place.is_mirror() {
-        true => "mirror ",
-        false => "",
-    };
+    let what = if place.is_mirror() { "mirror " } else { "" };
     let mut message = format!("{what}{} answers", place.repo().host());
     for (mirror, error) in silent {
         message.push_str(&format!("; mirror {} does not: {error}", mirror.repo()));
@@ -209,7 +208,8 @@ fn answers(place: &PullRepository, silent: &[(&PullRepository, Error)]) -> Check
     Check::passed(Kind::Registry, message)
 }
 
-/// Each place failed: one sentence. What stands counts before what may pass, as another time it would be the same.
+/// Merges the errors of all registries and mirrors. A permanent error has priority over a transient
+/// one, because a retry would return it again.
 fn nowhere(kind: Kind, failures: &[(&PullRepository, Error)], remedies: Remedies) -> Check {
     let explain = |(place, error): &(&PullRepository, Error)| {
         explain(kind, error, place.repo().host(), remedies)
@@ -229,7 +229,7 @@ fn nowhere(kind: Kind, failures: &[(&PullRepository, Error)], remedies: Remedies
     Check { message, ..check }
 }
 
-/// Whether what the manifest names is there, and one layer really comes.
+/// Checks that all blobs of the manifest exist, and reads the beginning of a layer.
 async fn blobs(place: &PullRepository, image: &Resolved, remedies: Remedies) -> Check {
     let text = image.pinned_text();
     let layer = image.layers.last();
@@ -241,21 +241,21 @@ async fn blobs(place: &PullRepository, image: &Resolved, remedies: Remedies) -> 
     };
     let (missing, read) = futures_util::join!(place.missing(&image.layers), read);
     let host = place.repo().host();
-    let gone = match (&missing, &read) {
+    let missing_layers = match (&missing, &read) {
         (Ok(missing), _) if !missing.is_empty() => missing.clone(),
         (_, Err(Error::NotFound { .. })) => layer.map(|layer| layer.digest).into_iter().collect(),
         (Err(error), _) | (_, Err(error)) => return explain(Kind::Pull, error, host, remedies),
         (Ok(_), Ok(_)) => Vec::new(),
     };
     let all = image.layers.len();
-    match gone.first() {
+    match missing_layers.first() {
         Some(first) => Check::not_passed(
             Kind::Pull,
             Outcome::Failed,
             "blob-missing",
             format!(
                 "{text}: its manifest is there, but {} of its {all} layers are not, such as {first}",
-                gone.len()
+                missing_layers.len()
             ),
             format!("push the image to {} again", place.repo()),
         ),

@@ -1,7 +1,9 @@
-//! The checks before an installation: may these images really be pulled and replaced, and will machines boot them?
+//! Preflight checks of an installation: its images can be pulled and replaced, and machines boot
+//! them.
 //!
-//! In come images with the logins that the cluster will have ([`ImageToCheck`]); out goes a [`Report`], a [`Check`] each. The invariant:
-//! no upload is left open in a registry, no message holds a credential, and it ends within a fixed time, whatever the other side does.
+//! Input: images with the logins that the cluster will have ([`ImageToCheck`]). Output: a
+//! [`Report`] with a [`Check`] for each question. Invariants: no upload is left open in a registry,
+//! no message contains a credential, and the checks end within a fixed time.
 
 mod compatibility;
 mod error;
@@ -20,31 +22,30 @@ pub use error::Error;
 pub use report::{Check, ImageReport, Kind, Outcome, Report};
 pub use run::check;
 
-/// An image to be checked.
 #[derive(Debug, Clone)]
 pub struct ImageToCheck {
-    /// The object that names it, such as `MachineOSConfig worker`; empty by hand.
+    /// The object that refers to the image, such as `MachineOSConfig worker`; empty for a
+    /// command-line argument.
     pub what: String,
     pub image: ImageRef,
-    /// With the logins that machines pull with.
+    /// A client with the logins that machines pull with.
     pub pull: Client,
     pub push: Option<Push>,
-    /// What the machines are, where that is known.
+    /// The platform of the machines, if it is known.
     pub platform: Option<Platform>,
-    /// What the image must go with.
+    /// The cluster that the image must be compatible with.
     pub cluster: Cluster,
 }
 
 /// A repository that images are pushed to.
 #[derive(Debug, Clone)]
 pub struct Push {
-    /// The repository.
     pub repo: RepoRef,
-    /// With the logins that builds push with.
+    /// A client with the logins that builds push with.
     pub client: Client,
 }
 
-/// What a cluster says of its own OS.
+/// The OS image and release of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cluster {
     /// Its own OS image (`baseOSContainerImage`).
@@ -53,7 +54,7 @@ pub struct Cluster {
     pub release: Option<String>,
 }
 
-/// Where a remedy tells to put something.
+/// The kind of input that a remedy suggests to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedies {
     /// Flags of the command line.
@@ -62,8 +63,8 @@ pub enum Remedies {
     Manifests,
 }
 
-/// What clients for these checks are made of: an installation waits, so they are given up sooner than a build is. Whatever else
-/// there is to say, such as logins, is for the caller.
+/// Client options for preflight checks, with shorter timeouts than for a build because an
+/// installation waits. The caller sets the other options, such as logins.
 pub fn options() -> Options {
     Options {
         timeouts: Timeouts {

@@ -1,4 +1,4 @@
-//! May later images be pushed?
+//! Checks that later images can be pushed.
 
 use tokio::sync::watch;
 
@@ -6,7 +6,7 @@ use super::explain::explain;
 use super::report::{Check, Kind};
 use super::{Push, Remedies};
 
-/// Begins an upload and cancels it. Nothing where it is to stop before the registry has answered.
+/// Begins an upload and cancels it. Returns `None` if it must stop before the registry answers.
 pub(super) async fn push(
     push: &Push,
     remedies: Remedies,
@@ -19,9 +19,10 @@ pub(super) async fn push(
     let repo = &push.repo;
     Some(match begun {
         Ok(upload) => {
-            let left = match upload.cancel().await {
-                true => "was begun and cancelled",
-                false => "was begun; the registry did not cancel it, and will drop it by itself",
+            let left = if upload.cancel().await {
+                "was begun and cancelled"
+            } else {
+                "was begun; the registry did not cancel it, and will drop it by itself"
             };
             Check::passed(Kind::Push, format!("an upload to {repo} {left}"))
         }

@@ -1,4 +1,4 @@
-//! What was found.
+//! The results of preflight checks.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,78 +6,71 @@ use std::time::Duration;
 use super::error::Error;
 use mosb_types::Finding;
 
-/// All that was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// Each image, in the order in which they were given.
+    /// In the order of the input.
     pub images: Vec<ImageReport>,
     /// How long it took.
     pub took: Duration,
 }
 
-/// What was checked of an image.
+/// The checks of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageReport {
-    /// The object that names it; empty by hand.
+    /// The object that refers to the image; empty for a command-line argument.
     pub what: String,
     pub image: String,
-    /// Each check, in the order of [`Kind`].
+    /// In the order of [`Kind`].
     pub checks: Vec<Check>,
 }
 
-/// One check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What was options.
     pub kind: Kind,
-    /// The answer.
     pub outcome: Outcome,
-    /// The word for scripts; none where it passed.
+    /// The code for scripts; `None` if the check passed.
     pub code: Option<&'static str>,
-    /// One sentence: what was seen, or why it could not be.
+    /// One sentence: the result, or why there is none.
     pub message: String,
-    /// What to do; none where there is nothing to be done.
+    /// `None` if nothing needs to change.
     pub remedy: Option<String>,
     /// How long it took.
     pub took: Duration,
 }
 
-/// What is options.
+/// The property that is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Does the registry answer?
+    /// The registry answers.
     Registry,
-    /// May the image be pulled: its manifest, and what it names?
+    /// The manifest and its blobs can be pulled.
     Pull,
-    /// Is it an image that machines boot?
+    /// It is a bootable image.
     Bootable,
-    /// Is it for the machines' architecture?
+    /// It is for the machines' architecture.
     Architecture,
-    /// Is it of the cluster's release?
+    /// It is of the cluster's release.
     Release,
-    /// May later images be pushed?
+    /// Later images can be pushed.
     Push,
 }
 
-/// The answer to a check.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Yes.
     Passed,
-    /// It was not asked: nothing says what would be right, or another check has to pass first.
+    /// Not checked: the expected value is unknown, or another check has to pass first.
     Skipped,
-    /// Nobody can tell now; another time may be better.
+    /// A transient error; a retry may succeed.
     Unknown,
-    /// No.
     Failed,
 }
 
 impl Kind {
-    /// All, in their order, without that which only some images have.
+    /// All kinds in order, except those that only some images have.
     pub const OF_IMAGE: [Self; 5] =
         [Self::Registry, Self::Pull, Self::Bootable, Self::Architecture, Self::Release];
 
-    /// As it is printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Registry => "registry",
@@ -97,7 +90,6 @@ impl fmt::Display for Kind {
 }
 
 impl Outcome {
-    /// As it is printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -115,17 +107,16 @@ impl fmt::Display for Outcome {
 }
 
 impl Check {
-    /// One that passed.
     pub fn passed(kind: Kind, message: impl Into<String>) -> Self {
         Self::new(kind, Outcome::Passed, None, message.into(), None)
     }
 
-    /// One that was not made.
+    /// A check that was not made.
     pub fn skipped(kind: Kind, message: impl Into<String>) -> Self {
         Self::new(kind, Outcome::Skipped, None, message.into(), None)
     }
 
-    /// One that did not pass.
+    /// A check with another outcome than `Passed`.
     pub fn not_passed(
         kind: Kind,
         outcome: Outcome,
@@ -147,12 +138,12 @@ impl Check {
         Self { kind, outcome, code, message, remedy, took: Duration::ZERO }
     }
 
-    /// Whether somebody must do something.
+    /// Whether it failed or could not be made.
     pub fn is_bad(&self) -> bool {
         matches!(self.outcome, Outcome::Failed | Outcome::Unknown)
     }
 
-    /// What was seen, and what to do.
+    /// Message and remedy.
     pub fn sentence(&self) -> String {
         match &self.remedy {
             Some(remedy) => format!("{}; {remedy}", self.message),
@@ -162,7 +153,7 @@ impl Check {
 }
 
 impl Report {
-    /// `Failed` if any check failed, else `Unknown` if any could not be explain, else `Passed`.
+    /// `Failed` if any check failed, else `Unknown` if any could not be made, else `Passed`.
     pub fn outcome(&self) -> Outcome {
         let all = self.images.iter().flat_map(|image| &image.checks);
         let seen = |outcome| all.clone().any(|check| check.outcome == outcome);
@@ -173,10 +164,10 @@ impl Report {
         }
     }
 
-    /// Whether an installation may go on.
+    /// Returns an error if the installation can't continue.
     ///
     /// # Errors
-    /// A check failed, or could not be made.
+    /// A check failed or could not be made.
     pub fn verdict(&self) -> Result<(), Error> {
         let findings = self.findings();
         match self.outcome() {
@@ -186,13 +177,12 @@ impl Report {
         }
     }
 
-    /// What failed and what could not be explain, on the object that names the image; each once.
+    /// The checks that failed or could not be made, on the object that refers to the image, without
+    /// duplicates.
     pub fn findings(&self) -> Vec<Finding> {
         let of_image = |image: &ImageReport| {
-            let object = match image.what.is_empty() {
-                true => image.image.clone(),
-                false => image.what.clone(),
-            };
+            let object =
+                if image.what.is_empty() { image.image.clone() } else { image.what.clone() };
             let bad = image.checks.iter().filter(|check| check.is_bad());
             bad.map(|check| {
                 let code = check.code.unwrap_or("internal");
@@ -202,7 +192,7 @@ impl Report {
         };
         let mut findings: Vec<Finding> = Vec::new();
         for finding in self.images.iter().flat_map(of_image) {
-            // A registry that does not answer hinders pulling and pushing alike.
+            // A registry that does not answer fails several checks alike.
             if !findings.contains(&finding) {
                 findings.push(finding);
             }

@@ -1,4 +1,4 @@
-//! All images at once, within a fixed time.
+//! Checks all images in parallel, within a fixed time.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,21 +14,22 @@ use super::report::{Check, ImageReport, Kind, Outcome, Report};
 use super::{ImageToCheck, Remedies};
 use mosb_registry::Client;
 
-/// No check is waited for any longer.
-const LIMIT: Duration = Duration::from_secs(30);
-/// Once one has failed, how long the others may still take: all that is wrong is explain together, but nobody waits for it.
-const GRACE: Duration = Duration::from_secs(3);
-/// Images that are checked at once.
-const PARALLEL: usize = 16;
+/// Timeout of all checks.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of the other checks after one failed, so that all failures are reported together.
+const TIMEOUT_AFTER_FAILURE: Duration = Duration::from_secs(3);
+/// Images that are checked in parallel.
+const MAX_PARALLEL_IMAGES: usize = 16;
 
-/// Makes all checks, and tells of each as it ends. Nothing that a registry does makes this fail or last.
+/// Makes all checks and logs each when it ends. A registry can make neither the function fail nor
+/// last longer than the timeout.
 pub async fn check(wanted: Vec<ImageToCheck>, remedies: Remedies) -> Report {
     let began = Instant::now();
     let mut images: Vec<ImageReport> = wanted.iter().map(empty).collect();
     let kinds: Vec<Vec<Kind>> = wanted.iter().map(kinds).collect();
     let (send, mut ended) = mpsc::unbounded_channel();
     let (stop, stopped) = watch::channel(false);
-    let room = std::sync::Arc::new(tokio::sync::Semaphore::new(PARALLEL));
+    let slots = std::sync::Arc::new(tokio::sync::Semaphore::new(MAX_PARALLEL_IMAGES));
     let key = |wanted: &ImageToCheck| (wanted.cluster.base.clone(), wanted.platform.clone());
     let mut clients: HashMap<_, Vec<Client>> = HashMap::new();
     for wanted in &wanted {
@@ -47,17 +48,17 @@ pub async fn check(wanted: Vec<ImageToCheck>, remedies: Remedies) -> Report {
     let mut tasks = JoinSet::new();
     for (number, wanted) in wanted.into_iter().enumerate() {
         let stock = stocks[&key(&wanted)].clone();
-        let (send, room) = (send.clone(), std::sync::Arc::clone(&room));
+        let (send, slots) = (send.clone(), std::sync::Arc::clone(&slots));
         let (mut image_stopped, mut push_stopped) = (stopped.clone(), stopped.clone());
         tasks.spawn(async move {
-            let tell = |check: Check| {
-                // Nobody listens once the time is over.
+            let report = |check: Check| {
+                // The receiver is dropped after the timeout.
                 let _ = send.send((number, check));
             };
             let of_image = async {
                 let checks = async {
-                    let _place = room.acquire().await;
-                    image::checks(&wanted, remedies, stock, &tell).await;
+                    let _slot = slots.acquire().await;
+                    image::checks(&wanted, remedies, stock, &report).await;
                 };
                 tokio::select! {
                     () = checks => {}
@@ -70,25 +71,25 @@ pub async fn check(wanted: Vec<ImageToCheck>, remedies: Remedies) -> Report {
                 };
                 let began = Instant::now();
                 if let Some(check) = push(wanted, remedies, &mut push_stopped).await {
-                    tell(Check { took: began.elapsed(), ..check });
+                    report(Check { took: began.elapsed(), ..check });
                 }
             };
             futures_util::join!(of_image, of_push);
         });
     }
     drop(send);
-    let mut deadline = began + LIMIT;
+    let mut deadline = began + CHECK_TIMEOUT;
     let mut failed = false;
     while let Ok(Some((number, check))) = tokio::time::timeout_at(deadline, ended.recv()).await {
         if check.outcome == Outcome::Failed {
             failed = true;
-            deadline = deadline.min(Instant::now() + GRACE);
+            deadline = deadline.min(Instant::now() + TIMEOUT_AFTER_FAILURE);
         }
         let image: &mut ImageReport = &mut images[number];
         log(image, &check);
         image.checks.push(check);
     }
-    // An upload that was begun is still cancelled.
+    // Uploads are still cancelled.
     stop.send_replace(true);
     while tasks.join_next().await.is_some() {}
     while let Ok((number, check)) = ended.try_recv() {
@@ -117,7 +118,7 @@ fn kinds(wanted: &ImageToCheck) -> Vec<Kind> {
     Kind::OF_IMAGE.into_iter().chain(push).collect()
 }
 
-/// A check that was not waited for.
+/// A check that did not end in time.
 fn unended(kind: Kind, failed: bool) -> Check {
     if failed {
         return Check::skipped(kind, "not waited for, as another check has failed");
@@ -126,17 +127,18 @@ fn unended(kind: Kind, failed: bool) -> Check {
         kind,
         Outcome::Unknown,
         "timed-out",
-        format!("no answer within {} s", LIMIT.as_secs()),
+        format!("no answer within {} s", CHECK_TIMEOUT.as_secs()),
         "check the network and the registry, and run it again",
     )
 }
 
-/// A line for each check: what was seen, and what to do.
+/// Logs a check: result and remedy.
 fn log(image: &ImageReport, check: &Check) {
     let (kind, outcome, text) = (check.kind, check.outcome, check.sentence());
-    let object = match image.what.is_empty() {
-        true => image.image.clone(),
-        false => format!("{} ({})", image.what, image.image),
+    let object = if image.what.is_empty() {
+        image.image.clone()
+    } else {
+        format!("{} ({})", image.what, image.image)
     };
     let took = check.took.as_millis();
     match outcome {
@@ -169,7 +171,7 @@ mod tests {
         }
     }
 
-    /// The clock goes on by itself where everybody only waits.
+    /// Paused time advances when all tasks wait.
     #[tokio::test(start_paused = true)]
     async fn registries_that_hang_are_given_up_in_time() {
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -186,7 +188,7 @@ mod tests {
             let mut all = vec![wanted(&client, host)];
             all[0].push = (host == silent).then(|| all[0].push.clone()).flatten();
             let report = check(all, Remedies::Manifests).await;
-            assert!(began.elapsed() <= LIMIT + Duration::from_secs(5), "{what}");
+            assert!(began.elapsed() <= CHECK_TIMEOUT + Duration::from_secs(5), "{what}");
             assert_eq!(report.outcome(), Outcome::Unknown, "{what}: {report:?}");
             let registry = &report.images[0].checks[0];
             assert_eq!(

@@ -191,8 +191,8 @@ fn several_objects_are_judged_together() {
             Ok(checked) => {
                 let pools: Vec<_> = checked.seeds.iter().map(|seed| seed.pool.as_str()).collect();
                 assert_eq!(pools, ["infra"], "{what}");
-                let told = checked.notices.iter().any(|it| it.code == "already-seeded");
-                assert!(told, "{what}");
+                let is_reported = checked.notices.iter().any(|it| it.code == "already-seeded");
+                assert!(is_reported, "{what}");
                 Vec::new()
             }
             Err(error) => codes(error),
@@ -299,7 +299,7 @@ fn of_two_secrets_nobody_knows_which_there_will_be() {
             false,
         ),
     ] {
-        // Named twice, told once.
+        // Named twice, reported once.
         let own = json!({ "name": "push" });
         let config = with(os_config("worker"), "/spec/baseImagePullSecret", own);
         let all = manifests(&[vec![pool("worker"), config], secrets.to_vec()].concat());

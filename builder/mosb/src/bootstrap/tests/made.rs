@@ -21,8 +21,8 @@ fn golden_three_pools_of_kubernetes() {
     same_files(&folder.join("kubernetes"), &output.files);
     let paths: Vec<&str> = output.files.iter().map(|file| &*file.path).collect();
     let notices = output.notices.iter().map(|it| format!("{}: {}", it.code, it.message));
-    let told: Vec<String> = notices.collect();
-    let list = [paths.join("\n"), told.join("\n")].join("\n\n") + "\n";
+    let reported: Vec<String> = notices.collect();
+    let list = [paths.join("\n"), reported.join("\n")].join("\n\n") + "\n";
     expect_test::expect_file![folder.join("kubernetes.list")].assert_eq(&list);
     // Logins are nowhere but in machines' configs, and there only those that the machines need.
     for file in &output.files {
@@ -96,8 +96,8 @@ fn its_own_output_comes_to_the_same() {
     let first = kubernetes(&manifests(&objects)).unwrap();
     let written = first.files.iter().filter(|file| file.path.ends_with(".yaml"));
     let mut again: Vec<Value> = written.map(|file| yaml::parse_one(&file.bytes).unwrap()).collect();
-    let kept = |it: &&Value| it["kind"] == "Secret" || it["kind"] == "ImageDigestMirrorSet";
-    again.extend(objects.iter().filter(kept).cloned());
+    let is_unchanged = |it: &&Value| it["kind"] == "Secret" || it["kind"] == "ImageDigestMirrorSet";
+    again.extend(objects.iter().filter(is_unchanged).cloned());
     let second = kubernetes(&manifests(&again)).unwrap();
     assert_eq!(first.files, second.files);
 }

@@ -21,11 +21,11 @@ use mosb_build::resolve::{self, RenderFailure};
 use mosb_plan::render::{self, Request};
 use mosb_types::{Diagnostic as _, Finding};
 
-/// Checks what an installation begins with, and writes what its cluster and its machines need, or
-/// nothing.
+/// Validates the manifests of an installation, and writes what its cluster and its machines need,
+/// or nothing.
 ///
 /// # Errors
-/// All problems of the manifests; what can't be looked up or written.
+/// All problems of the manifests; a failed lookup or write.
 pub async fn bootstrap(
     wanted: &Bootstrap,
     settings: &Settings,
@@ -78,7 +78,7 @@ pub async fn bootstrap(
     Ok(result(&wanted.output, &installation, &files, made.pools, made.notices))
 }
 
-/// What is written and reported.
+/// Makes the output files and the report.
 struct Made {
     files: Vec<File>,
     pools: Vec<kubernetes::PoolOutput>,
@@ -166,7 +166,7 @@ async fn pin(request: &mut Request, checked: &ValidatedInstall, settings: &Setti
     Ok(())
 }
 
-/// The fetcher for what MachineConfigs refer to.
+/// The fetcher for remote resources of MachineConfigs.
 fn fetcher(checked: &ValidatedInstall) -> Result<Fetcher> {
     let bundle = checked.settings.additional_trust_bundle.clone();
     let proxy = checked.settings.proxy.as_ref();

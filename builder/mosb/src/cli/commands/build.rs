@@ -22,7 +22,7 @@ use mosb_types::Finding;
 /// Builds, pushes, and writes the digest file.
 ///
 /// # Errors
-/// Why the image is not in the target.
+/// The image was not pushed.
 pub async fn build(
     context: &CliContext,
     build: &Build,
@@ -87,7 +87,7 @@ pub async fn build(
     })
 }
 
-/// A warning if the tag that should not move did.
+/// Warns if the tag with the build's name pointed to another image before.
 pub(super) fn tag_moved(pushed: &Pushed, build_name: &str) -> Option<Finding> {
     let (tag, before) = pushed.moved_tags.iter().find(|(tag, _)| tag == build_name)?;
     let message =
@@ -115,8 +115,8 @@ fn digest_folder(file: &Path) -> Result<&Path, Error> {
     }
 }
 
-/// Writes the digest whole or not at all; no newline, as buildah's `--digestfile` has none. It is
-/// no secret: its mode is what the umask leaves, so that another user's step can read it.
+/// Writes the digest atomically, without a newline, like buildah's `--digestfile`. It is not
+/// secret: its mode follows the umask, so that another user's step can read it.
 fn write_digest(file: &Path, digest: &str) -> Result<(), Error> {
     let wrong = |source| Error::Write { file: file.display().to_string(), source };
     let mut temporary = tempfile::Builder::new()

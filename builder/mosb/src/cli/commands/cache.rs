@@ -9,7 +9,7 @@ use crate::cli::objects::{BuildahStore, CacheList, CachePrune, CachedTree, Prune
 use mosb_build::buildah;
 use mosb_registry::cache::TreeCache;
 
-/// The cached base trees, and buildah's storage.
+/// Lists the cached base trees and buildah's storage.
 ///
 /// # Errors
 /// The folder can't be read.
@@ -38,7 +38,7 @@ pub async fn list(cache: &TreeCache, cache_dir: &Path) -> Result<CacheList> {
 /// Removes all base trees, and buildah's storage unless a build is using it.
 ///
 /// # Errors
-/// One can't be removed.
+/// A tree can't be removed.
 pub async fn prune(cache: &TreeCache, cache_dir: &Path) -> Result<CachePrune> {
     let pruned = cache.prune(0);
     if let Some(warning) = pruned.warnings.into_iter().next() {

@@ -14,13 +14,13 @@ use mosb_plan::containerfile;
 use mosb_plan::plan::BuildPlan;
 use mosb_registry::Resolved;
 
-/// A build that runs longer hangs: packages of a kernel take minutes on slow machines.
+/// Timeout of a build: packages of a kernel take minutes on slow machines.
 const LIMIT: Duration = Duration::from_secs(3 * 3600);
 
 /// Builds the Containerfile of a plan and pushes the image.
 ///
 /// # Errors
-/// No buildah, or it fails; errors of the target.
+/// buildah is missing or fails; errors of the target.
 pub async fn build(
     context: &CliContext,
     plan: &BuildPlan,
@@ -58,7 +58,7 @@ pub fn check_space(
     wanted: &Buildah,
     settings: &Settings,
 ) -> Result<(), mosb_build::Error> {
-    // Without a place for the store a build fails anyway, and a plan is for another machine.
+    // Without a storage folder the build fails anyway, and a plan is for another machine.
     let Some(cache_dir) = &settings.cache_dir else {
         return Ok(());
     };
@@ -67,10 +67,10 @@ pub fn check_space(
     Ok(buildah::check_space(plan, driver, &free)?)
 }
 
-/// The command lines that a build would run.
+/// Returns the command lines that a build would run.
 ///
 /// # Errors
-/// No buildah.
+/// buildah is missing.
 pub async fn command_lines(
     plan: &BuildPlan,
     base: &Resolved,

@@ -13,10 +13,10 @@ use mosb_image::Platform;
 use mosb_plan::api::{RenderedConfig, yaml};
 use mosb_plan::plan::diff;
 
-/// Compares two sides.
+/// Compares two configs or images.
 ///
 /// # Errors
-/// A side or a base that can't be read.
+/// A side or a base can't be read.
 pub async fn diff(context: Option<&CliContext>, wanted: &resolve::Diff) -> Result<Diff> {
     let platform = wanted.platform.as_ref();
     let from = read(context, &wanted.from, platform).await?;
@@ -43,12 +43,12 @@ pub async fn diff(context: Option<&CliContext>, wanted: &resolve::Diff) -> Resul
 struct Read {
     operand: String,
     config: RenderedConfig,
-    /// What is known of the image that the config was read from.
+    /// The image that contains the config.
     image: Option<ImageInfo>,
 }
 
 impl Read {
-    /// On the base of its image, or on the one that was given, or on its own.
+    /// Plans the config on the base of its image, on the given base, or on the config's own.
     fn side(&self, given: Option<&BaseInfo>) -> Result<diff::Side<'_>, mosb_plan::plan::Error> {
         let base = match (&self.image, given) {
             (Some(image), _) => image.base.as_ref(),

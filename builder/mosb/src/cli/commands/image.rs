@@ -9,10 +9,10 @@ use crate::cli::objects::{FileLayer, FileList, ImageInfo};
 use mosb_image::Platform;
 use mosb_registry::{Resolved, Source};
 
-/// What mosb knows of an image.
+/// Describes an image.
 ///
 /// # Errors
-/// An image that can't be found or read.
+/// The image can't be found or read.
 pub async fn inspect(
     context: &CliContext,
     image: &Source,
@@ -30,10 +30,10 @@ pub(super) fn info(image: &Resolved) -> Result<ImageInfo, Error> {
     Ok(ImageInfo::new(image.pinned_text(), image.manifest.to_string(), index, &manifest, &config))
 }
 
-/// The paths that a build added.
+/// Lists the paths that a build added.
 ///
 /// # Errors
-/// An image that mosb did not build.
+/// mosb did not build the image.
 pub async fn files(
     context: &CliContext,
     image: &Source,
@@ -47,7 +47,7 @@ pub async fn files(
     }
     context.progress.step("reading the layers of the build");
     let layers = layers::of_build(&resolved).await?;
-    // The lowest is the one with the config.
+    // The lowest layer contains the config.
     let shown = match only {
         Some(LayerChoice::Config) => 1,
         None => layers.len(),

@@ -13,10 +13,10 @@ use mosb_build::DockerConfigJson;
 use mosb_build::NamedSecret;
 use mosb_types::{Diagnostic as _, Finding};
 
-/// Valid manifests.
+/// The manifests of an installation, after validation.
 #[derive(Debug)]
 pub struct Installation {
-    /// By kind.
+    /// Sorted by kind.
     pub objects: bootstrap::Manifests,
     pub checked: ValidatedInstall,
     pub cluster: Cluster,
@@ -48,7 +48,7 @@ pub fn read(
         Ok(checked) if problems.is_empty() => checked,
         Ok(_) => return Err(bootstrap::Error::Invalid { problems }.into()),
         Err(error) => {
-            // A missing object may be among the skipped ones.
+            // A missing object may be one of the skipped ones.
             for notice in &notices {
                 let object = notice.object.as_deref().unwrap_or_default();
                 tracing::info!("{object}: {}", notice.message);
@@ -69,7 +69,7 @@ pub fn read(
     Ok(Installation { objects: read.objects, checked, cluster })
 }
 
-/// The logins of a file as podman, docker and installers have it.
+/// Reads logins from a file in the format of podman, docker and installers.
 fn logins(file: &Path) -> Result<NamedSecret, Finding> {
     let input = Input::File(file.to_owned());
     let wrong = |code: &str, message: String| {

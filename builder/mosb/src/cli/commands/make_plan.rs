@@ -15,11 +15,11 @@ use mosb_registry::base_tree;
 use mosb_registry::{Resolved, Target};
 use mosb_types::Finding;
 
-/// A plan, and what it was made with.
+/// A plan and its inputs.
 #[derive(Debug)]
 pub struct PlannedBuild {
     pub plan: BuildPlan,
-    /// The base, to build on.
+    /// The base image.
     pub base: Resolved,
     /// The base's tree, if it was needed.
     pub tree: Option<BaseTreeUse>,
@@ -27,10 +27,10 @@ pub struct PlannedBuild {
     pub buildah: Option<buildah::Version>,
 }
 
-/// Reads, resolves and decides.
+/// Reads and resolves all inputs, and plans.
 ///
 /// # Errors
-/// Input that is missing or wrong, a base that can't be read, a plan that can't be made.
+/// An input is missing or invalid, the base can't be read, or the plan can't be made.
 pub async fn make_plan(
     context: &CliContext,
     request: &BuildRequest<Unread>,

@@ -1,4 +1,4 @@
-//! What each command does: calls into the other crates, and an object to print.
+//! The implementations of the commands: they call the other crates and return an object to print.
 
 mod bootstrap;
 mod build;

@@ -17,7 +17,7 @@ use mosb_plan::plan::Method;
 /// Makes a plan and prints it.
 ///
 /// # Errors
-/// As for a build, up to the point where something would be written.
+/// As for a build, without the writes.
 pub async fn plan(
     context: &CliContext,
     planned: &resolve::Plan,

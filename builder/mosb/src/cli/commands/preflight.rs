@@ -14,11 +14,10 @@ use mosb_build::registry_client::RegistryClient;
 use mosb_image::{ImageRef, Platform, RepoRef};
 use mosb_registry::{Client, Options};
 
-/// Checks images that are named by hand or by the manifests of an installation.
+/// Checks images given as arguments or by the manifests of an installation.
 ///
 /// # Errors
-/// Manifests, logins, certificates or a registries.conf that can't be used. What a check finds is
-/// not an error.
+/// Invalid manifests, logins, certificates or registries.conf. A failed check is not an error.
 pub async fn preflight(job: &Preflight, settings: &Settings) -> Result<Report> {
     let platform = job.platform.as_ref();
     match &job.of {
@@ -28,7 +27,7 @@ pub async fn preflight(job: &Preflight, settings: &Settings) -> Result<Report> {
         }
         resolve::ValidatedInstall::Installation { manifests, cluster, pull_secret } => {
             let (manifests, cluster) = (manifests.clone(), *cluster);
-            // Here the logins of the command line are those of the machines.
+            // Machines use the logins of the command line here.
             let pull_secret = pull_secret.clone().or_else(|| settings.authfile.clone());
             // Reading stdin may never end, so it must not delay a signal.
             let read = spawn_blocking(move || {
@@ -81,7 +80,7 @@ fn by_hand(
 /// manifests have.
 ///
 /// # Errors
-/// Logins, certificates or mirrors that can't be used. What a check finds is not an error.
+/// Invalid logins, certificates or mirrors. A failed check is not an error.
 pub async fn of_installation(
     checked: &ValidatedInstall,
     platform: Option<&Platform>,

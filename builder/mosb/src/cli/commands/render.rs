@@ -124,7 +124,7 @@ async fn read(wanted: &Render) -> Result<Inputs> {
     read.await.map_err(Error::stopped("reading"))?
 }
 
-/// All problems: files that can't be read, and those of the objects that can.
+/// All problems of files and objects.
 fn all_wrong(request: &Request, mut problems: Vec<Finding>) -> render::Error {
     if let Err(render::Error::Invalid { problems: more, .. }) =
         render::render(request, &Contents::new())
@@ -146,10 +146,12 @@ fn pool_object(
     let pools = std::mem::take(&mut manifests.objects.pools);
     let named = file.is_some();
     for Manifest { origin, object: pool, .. } in pools {
-        match pool.metadata.name == name && !named {
-            true if found.is_some() => twice(manifests, "MachineConfigPool", origin),
-            true => found = Some(pool),
-            false => manifests.skip("MachineConfigPool", origin),
+        if named || pool.metadata.name != name {
+            manifests.skip("MachineConfigPool", origin);
+        } else if found.is_some() {
+            twice(manifests, "MachineConfigPool", origin);
+        } else {
+            found = Some(pool);
         }
     }
     let Some(file) = file else {
@@ -198,7 +200,7 @@ fn twice(manifests: &mut Manifests, kind: &str, origin: String) {
     manifests.problems.push(problem);
 }
 
-/// Asks registries which digests the tags have.
+/// Resolves tags to digests.
 async fn pin(request: &mut Request, settings: &Settings, progress: &Progress) -> Result<()> {
     let images = render::unpinned(request);
     // Without a tag, no credentials are read.
@@ -218,7 +220,7 @@ async fn pin(request: &mut Request, settings: &Settings, progress: &Progress) ->
     Ok(())
 }
 
-/// What rendering fails with.
+/// The error of a failed rendering.
 pub(super) fn render_error(error: RenderFailure<Failure>) -> Failure {
     match error {
         RenderFailure::Invalid(error) => error.into(),
@@ -226,7 +228,7 @@ pub(super) fn render_error(error: RenderFailure<Failure>) -> Failure {
     }
 }
 
-/// The fetcher with the options that were given.
+/// The fetcher with the given options.
 async fn fetcher(wanted: &Render, settings: &Settings) -> Result<Fetcher> {
     let (headers, ca) = (wanted.http_headers_file.clone(), wanted.ca.clone());
     let read = spawn_blocking(move || {

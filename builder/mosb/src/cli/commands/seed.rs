@@ -9,10 +9,10 @@ use crate::cli::{Result, input, output};
 use mosb_plan::api::{API_VERSION, MachineOsConfig, is_digest_format, labels, yaml};
 use mosb_plan::plan;
 
-/// Prints a MachineOSConfig, ready to be put among an installation's manifests or to be applied.
+/// Prints a MachineOSConfig to apply, or to add to an installation's manifests.
 ///
 /// # Errors
-/// What was typed can't be such an object's.
+/// The arguments are invalid for a MachineOSConfig.
 pub fn new(typed: &SeedNew, format: Format) -> Result<()> {
     let object = object(typed)?;
     let text = match format {
@@ -60,8 +60,8 @@ fn object(typed: &SeedNew) -> Result<Value> {
     if wrong.is_empty() {
         Ok(object)
     } else {
-        let told: Vec<String> =
+        let problems: Vec<String> =
             wrong.iter().map(|(field, what)| format!("{field}: {what}")).collect();
-        Err(Error::Usage(format!("seed new: {}", told.join("; "))).into())
+        Err(Error::Usage(format!("seed new: {}", problems.join("; "))).into())
     }
 }

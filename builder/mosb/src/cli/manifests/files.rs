@@ -10,11 +10,11 @@ use crate::cli::input::Input;
 use mosb_plan::api::yaml::{self, Limits};
 use mosb_types::{Diagnostic as _, Finding};
 
-/// One file.
+/// A file of manifests.
 #[derive(Debug)]
 pub(super) struct File(Input);
 
-/// Bytes that may still be read.
+/// The number of bytes that may still be read.
 #[derive(Debug)]
 pub(super) struct RemainingBytes(usize);
 
@@ -24,7 +24,7 @@ impl Default for RemainingBytes {
     }
 }
 
-/// The files that an operand means: itself, or those of a directory by name.
+/// The files of an operand: the file itself, or the sorted files of a directory.
 pub(super) fn of(operand: &Input, problems: &mut Vec<Finding>) -> Vec<File> {
     let Input::File(directory) = operand else {
         return vec![File(operand.clone())];

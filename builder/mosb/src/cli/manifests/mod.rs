@@ -19,10 +19,10 @@ use mosb_plan::render::Component;
 use mosb_registry::http::Secret;
 use mosb_types::Finding;
 
-/// Most objects that are read: far more than any cluster has of these.
+/// The maximum number of objects, far more than a cluster has.
 const MOST: usize = 50_000;
 
-/// The kinds of our group that mean something here.
+/// The kinds of our API group that are read.
 const KINDS: [&str; 6] = [
     "MachineConfig",
     "MachineConfigPool",
@@ -32,36 +32,36 @@ const KINDS: [&str; 6] = [
     "ContainerRuntimeConfig",
 ];
 
-/// What the objects are read for.
+/// The purpose of reading the objects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Purpose {
-    /// A rendered config: MachineConfigs and what decides about them.
+    /// Rendering: MachineConfigs and the objects that decide about them.
     #[default]
     Rendering,
-    /// An installation: these, and what says which images are in service and how they are reached.
+    /// Installation: also the objects that set pre-built images and the access to them.
     Installing,
 }
 
-/// What was read.
+/// The manifests that were read.
 #[derive(Debug, Default)]
 pub struct Manifests {
-    /// By kind.
+    /// Sorted by kind.
     pub objects: bootstrap::Manifests,
-    /// What can't be read.
+    /// Errors of files and objects.
     pub problems: Vec<Finding>,
-    /// Objects of other kinds: how many, and the first.
+    /// The number of objects of each skipped kind, and the first of them.
     skipped: BTreeMap<String, (usize, String)>,
     purpose: Purpose,
     count: usize,
 }
 
 impl Manifests {
-    /// Reads what a config is rendered from; skips everything else.
+    /// Reads the inputs of rendering; skips everything else.
     pub fn read(operands: &[Input]) -> Self {
         Self::read_for(operands, Purpose::Rendering)
     }
 
-    /// Reads what an installation begins with; skips everything else.
+    /// Reads the manifests of an installation; skips everything else.
     pub fn of_installation(operands: &[Input]) -> Self {
         Self::read_for(operands, Purpose::Installing)
     }
@@ -92,8 +92,8 @@ impl Manifests {
         }
     }
 
-    /// An object, or a list of such. `kind` is what the entries of a typed list are, if they don't
-    /// say so.
+    /// Adds an object or a list of objects. `kind` is the kind of the entries of a typed list that
+    /// omit it.
     fn object(&mut self, file: &str, place: Vec<String>, mut object: Value, kind: &str) {
         let origin = if place.is_empty() {
             file.to_owned()
@@ -177,8 +177,7 @@ impl Manifests {
         }
     }
 
-    /// Of our group, and none that means something here: a kind that is spelt otherwise would be
-    /// missed.
+    /// Reports a kind of our API group that is not read, because a misspelt kind would be missed.
     fn unknown(&mut self, kind: &str, origin: String) {
         let is_meant = |known: &&&str| known.eq_ignore_ascii_case(kind) && **known != kind;
         match KINDS.iter().find(is_meant) {
@@ -248,9 +247,9 @@ impl Manifests {
         }
     }
 
-    /// An object that means nothing here.
+    /// Counts an object that is not read.
     pub fn skip(&mut self, kind: &str, origin: String) {
-        // A hostile input could hold any number of kinds.
+        // The number of kinds is limited, because the input may be hostile.
         let kind = if self.skipped.len() < 100 || self.skipped.contains_key(kind) {
             kind.chars().take(100).collect()
         } else {
@@ -259,7 +258,7 @@ impl Manifests {
         self.skipped.entry(kind).or_insert((0, origin)).0 += 1;
     }
 
-    /// A notice for each kind of object that means nothing here.
+    /// A notice for each kind that is not read.
     pub fn notices(&self) -> Vec<Finding> {
         let notices = self.skipped.iter().map(|(kind, (count, first))| {
             let message = match count {
@@ -272,7 +271,7 @@ impl Manifests {
     }
 }
 
-/// The entries of a list; null or none is an empty one.
+/// The entries of a list; null or a missing list is empty.
 fn items(object: &mut Value, kind: &str) -> Option<Vec<Value>> {
     if !kind.ends_with("List") {
         return None;

@@ -138,15 +138,15 @@ fn a_kind_that_is_spelt_otherwise_is_told_where_it_is_wanted() {
         std::fs::write(&file, text).unwrap();
         let operands = [Input::File(file.clone())];
         let spelt = |read: Manifests| {
-            let told = read.problems.iter();
-            told.filter(|it| it.message.starts_with("its kind is ")).count()
+            let problems = read.problems.iter();
+            problems.filter(|it| it.message.starts_with("its kind is ")).count()
         };
         assert_eq!(spelt(Manifests::of_installation(&operands)), installing, "{kind}");
         assert_eq!(spelt(Manifests::read(&operands)), rendering, "{kind}");
     }
 }
 
-/// What these files are together, read in the order in which they stand here.
+/// The manifests of these files, in this order.
 fn rendered(texts: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let files = texts.iter().enumerate().map(|(number, text)| {

@@ -1,4 +1,4 @@
-//! What the arguments of `mosb bootstrap` mean, and those that `mosb preflight` shares with it.
+//! The validated arguments of `mosb bootstrap`, and those that it shares with `mosb preflight`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use crate::cli::Result;
 use crate::cli::args::{self, ClusterKind, Common};
 use crate::cli::input::Input;
 
-/// What an installation begins with, and where the result goes.
+/// The manifests of an installation, and the output folder.
 #[derive(Debug)]
 pub struct Bootstrap {
     /// Files, directories, stdin.
@@ -35,8 +35,8 @@ pub(super) fn cluster(typed: ClusterKind) -> Cluster {
     }
 }
 
-/// Rejects options that the machines of an installation will not have: checks with them would prove
-/// nothing.
+/// Rejects options that machines of an installation will not have, because the checks would then be
+/// meaningless.
 pub(super) fn machines_own(common: &Common, with_logins: bool) -> Result<()> {
     let mirrors =
         "put mirrors into ConfigMap mosb-config, or an ImageDigestMirrorSet among the manifests";

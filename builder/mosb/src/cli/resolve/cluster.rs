@@ -1,4 +1,4 @@
-//! What the arguments of commands for a cluster mean.
+//! The validated arguments of commands for a cluster.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::error::Error;
 
-/// A command for a cluster, and how the cluster is reached.
+/// A command for a cluster, and the connection options.
 #[derive(Debug)]
 pub struct InCluster {
     pub what: ClusterJob,
@@ -47,7 +47,7 @@ pub struct Controller {
     pub listen: Vec<SocketAddr>,
     /// `--builder-image`, else the variable.
     pub builder_image: Option<String>,
-    /// The pod that it runs in, if it does.
+    /// The pod of this process, in a cluster.
     pub pod: Option<String>,
     pub lookup_timeout: Duration,
 }
@@ -93,7 +93,7 @@ pub fn wait(typed: args::Wait) -> Result<InCluster> {
     Ok(of(what, typed.cluster))
 }
 
-/// More would block a worker for many hours: a reconcile may look up several things.
+/// A longer time would block a worker for hours: a reconcile may look up several things.
 const LONGEST_LOOKUP: Duration = Duration::from_secs(3600);
 
 fn lookup_timeout(text: &str) -> Result<Duration, Error> {

@@ -1,4 +1,4 @@
-//! What the arguments of `mosb job` mean.
+//! The validated arguments of `mosb job`.
 
 use std::path::PathBuf;
 
@@ -27,24 +27,24 @@ pub enum InPod {
     WaitForDone(SidecarConfig),
 }
 
-/// What a pod builds, and for which Job.
+/// The build of a pod, and its Job.
 #[derive(Debug)]
 pub struct PodInputs {
     pub request: BuildRequest<Unread>,
     pub build: BuildName,
-    /// Where the request pushes to.
+    /// The push target.
     pub push: RepoRef,
-    /// The image with the base's tree, if there is one.
+    /// The image with the base's tree, if it exists.
     pub base_tree: Option<PinnedRef>,
     pub job_uid: String,
     pub termination_log: PathBuf,
 }
 
-/// Where the sidecar waits for the result: `--result`.
+/// The folder that the sidecar watches: `--result`.
 #[derive(Debug)]
 pub struct ResultDirArg(pub PathBuf);
 
-/// How buildah is run, and where it leaves the image.
+/// Options of buildah, and the output folder of the image.
 #[derive(Debug)]
 pub struct LeftImage {
     pub image: PathBuf,

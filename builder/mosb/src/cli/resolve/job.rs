@@ -44,7 +44,7 @@ pub enum Job {
     Completion(Shell),
 }
 
-/// What to build, and where to put it.
+/// Arguments of a build.
 #[derive(Debug)]
 pub struct Build {
     pub request: BuildRequest<Unread>,
@@ -53,25 +53,25 @@ pub struct Build {
     pub digestfile: Option<PathBuf>,
 }
 
-/// What to plan.
+/// Arguments of a plan.
 #[derive(Debug)]
 pub struct Plan {
     pub request: BuildRequest<Unread>,
     pub buildah: Buildah,
-    /// Where the image would go.
+    /// The push target of a build.
     pub target: Option<Target>,
-    /// `build --dry-run`: with the command lines that a build would run.
+    /// `build --dry-run`: prints the command lines of a build too.
     pub dry_run: bool,
 }
 
-/// What to compare.
+/// Arguments of a comparison.
 #[derive(Debug)]
 pub struct Diff {
     /// The side before.
     pub from: Operand,
     /// The side after.
     pub to: Operand,
-    /// `--base`: what the configs among them would be built on.
+    /// `--base`: the base of sides that are configs.
     pub base: Option<Source>,
     pub platform: Option<Platform>,
 }
@@ -84,7 +84,7 @@ impl Diff {
     }
 }
 
-/// How buildah is run.
+/// Options of buildah.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Buildah {
     pub volumes: Vec<Volume>,
@@ -93,7 +93,7 @@ pub struct Buildah {
 }
 
 impl Buildah {
-    /// The options that were given.
+    /// The options that were set.
     pub fn given(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             (!self.volumes.is_empty(), "--volume"),

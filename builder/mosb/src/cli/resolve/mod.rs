@@ -54,9 +54,9 @@ pub struct Settings {
     pub push_authfile: Option<PathBuf>,
     pub cert_dir: Option<PathBuf>,
     pub tls_verify: bool,
-    /// Where registries.conf may be, in order, and whether it must exist.
+    /// Candidate paths of registries.conf, in order, and whether the file must exist.
     pub registries_confs: Vec<(PathBuf, bool)>,
-    /// Where policy.json may be, in order, and whether it must exist.
+    /// Candidate paths of policy.json, in order, and whether the file must exist.
     pub signature_policies: Vec<(PathBuf, bool)>,
     /// The cache of base trees; `None` without a home directory.
     pub cache_dir: Option<PathBuf>,

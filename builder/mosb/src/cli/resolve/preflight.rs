@@ -1,4 +1,4 @@
-//! What the arguments of `mosb preflight` mean.
+//! The validated arguments of `mosb preflight`.
 
 use std::path::PathBuf;
 
@@ -11,24 +11,24 @@ use crate::cli::input::Input;
 use mosb_image::{ImageRef, Platform, RepoRef};
 use mosb_registry::{self as registry, Destination, Target};
 
-/// What to check.
+/// Arguments of the checks.
 #[derive(Debug)]
 pub struct Preflight {
     pub of: ValidatedInstall,
     pub platform: Option<Platform>,
 }
 
-/// Where the images are named.
+/// The source of the images.
 #[derive(Debug)]
 pub enum ValidatedInstall {
-    /// By hand.
+    /// Command-line arguments.
     Images {
-        /// Each once.
+        /// Without duplicates.
         images: Vec<ImageRef>,
         push: Option<RepoRef>,
         base: Option<ImageRef>,
     },
-    /// In an installation's manifests.
+    /// The manifests of an installation.
     Installation { manifests: Vec<Input>, cluster: Option<Cluster>, pull_secret: Option<PathBuf> },
 }
 

@@ -1,4 +1,4 @@
-//! What the arguments of `mosb render` mean.
+//! The validated arguments of `mosb render`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::cli::error::Error;
 use crate::cli::input::Input;
 use mosb_plan::api::PoolName;
 
-/// What to render.
+/// Arguments of rendering.
 #[derive(Debug)]
 pub struct Render {
     /// Files, directories, stdin.
@@ -56,7 +56,7 @@ pub(super) fn render(typed: args::Render, format: Format) -> Result<Render> {
     Ok(render)
 }
 
-/// A number with its unit, as `500ms`, `30s`, `2m` or `1h`.
+/// Parses a duration, such as `500ms`, `30s`, `2m` or `1h`.
 fn duration(text: &str) -> Result<Duration, Error> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

@@ -1,4 +1,4 @@
-//! The cache.
+//! The cached base trees.
 
 use super::page::{Align, Page, count, size};
 use crate::cli::objects::{CacheList, CachePrune, Object};

@@ -1,4 +1,4 @@
-//! What changes.
+//! The differences of two configs or images.
 
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ fn path_lines(page: &mut Page, PathChange { path, changed }: &PathChange) {
     }
 }
 
-/// All that matters of a path that comes or goes.
+/// The properties of an added or removed path.
 fn whole(state: &PathState) -> String {
     let mut attributes = vec![state.kind.to_owned()];
     attributes.extend(state.mode.clone());
@@ -136,7 +136,7 @@ fn dropin_lines(page: &mut Page, from: &UnitState, to: &UnitState) {
     }
 }
 
-/// Size and the first digits of the digest: enough to see whether two are the same.
+/// Size and the first digits of the digest, which are enough to compare two files.
 fn content(state: Option<&ContentState>) -> String {
     let Some(state) = state else {
         return "none".to_owned();

@@ -1,4 +1,4 @@
-//! What is known of an image.
+//! A description of an image.
 
 use super::page::{Align, Page, size};
 use crate::cli::objects::{ImageInfo, Object};

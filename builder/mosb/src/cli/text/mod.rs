@@ -1,5 +1,5 @@
-//! The objects as people read them: sections with a headline, columns that line up, sizes in units,
-//! digests whole where one copies them.
+//! Text output: sections with a headline, aligned columns, sizes with units, and full digests where
+//! users copy them.
 
 mod bootstrap_result;
 mod build_result;

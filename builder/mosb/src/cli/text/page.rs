@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use mosb_types::{Finding, escape_control};
 
-/// A text that grows.
+/// A text to which sections and tables are appended.
 #[derive(Debug, Default)]
 pub struct Page(String);
 
-/// How a column of a table is set.
+/// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
+    /// Left-aligned words.
     Left,
-    /// Numbers.
+    /// Right-aligned numbers.
     Right,
 }
 
 impl Page {
-    /// A line at the margin.
+    /// A line without indentation.
     pub fn line(&mut self, text: &str) {
         self.0.push_str(&escape_control(text));
         self.0.push('\n');
@@ -32,7 +32,7 @@ impl Page {
         self.line(headline);
     }
 
-    /// Names and values, the values beneath each other. A value that isn't there has no line.
+    /// Names and values in two columns. A missing value has no line.
     pub fn pairs(&mut self, pairs: &[(&str, Option<&str>)]) {
         let rows = pairs
             .iter()
@@ -47,7 +47,7 @@ impl Page {
         self.pairs(&pairs.collect::<Vec<_>>());
     }
 
-    /// Rows whose columns line up; columns without an alignment are words.
+    /// Rows with aligned columns; columns without an alignment are words.
     pub fn table(&mut self, aligns: &[Align], rows: &[Vec<String>]) {
         let rows: Vec<Vec<String>> =
             rows.iter().map(|row| row.iter().map(|cell| escape_control(cell)).collect()).collect();
@@ -72,7 +72,7 @@ impl Page {
         }
     }
 
-    /// Findings, a line each, with the word for scripts at the end.
+    /// Findings, one a line, with the code at the end.
     pub fn findings(&mut self, findings: &[Finding]) {
         for finding in findings {
             let place = finding.object.as_deref().or(finding.path.as_deref());
@@ -83,13 +83,13 @@ impl Page {
         }
     }
 
-    /// All of it.
+    /// Returns the text.
     pub fn into_text(self) -> String {
         self.0
     }
 }
 
-/// Bytes in the unit that people use for so many.
+/// Formats bytes with a suitable unit.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {
@@ -104,7 +104,7 @@ pub fn size(bytes: u64) -> String {
     format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
 }
 
-/// A number of things.
+/// Formats a number with a noun.
 pub fn count(number: usize, thing: &str) -> String {
     match number {
         1 => format!("1 {thing}"),

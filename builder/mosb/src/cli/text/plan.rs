@@ -1,4 +1,4 @@
-//! A plan, explained.
+//! The text of a plan.
 
 use super::page::{Align, Page, count, size};
 use crate::cli::objects::{Object, PathEntry, PathType, Plan, PlanLayer, TreeSource};

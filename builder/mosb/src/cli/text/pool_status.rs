@@ -1,4 +1,4 @@
-//! Pools.
+//! The status of pools.
 
 use super::page::Page;
 use crate::cli::objects::{ClusterStatus, Object, PoolStatus, RebuildRequest};

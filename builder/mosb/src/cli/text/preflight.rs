@@ -1,4 +1,4 @@
-//! What the checks before an installation found.
+//! The results of preflight checks.
 
 use super::page::{Align, Page};
 use crate::cli::objects::{CheckedImage, Object, Preflight};

@@ -1,4 +1,4 @@
-//! Where everything in a rendered config comes from.
+//! The origin of each field of a rendered config.
 
 use super::page::Page;
 use crate::cli::objects::{Object, RenderExplanation};
@@ -37,13 +37,12 @@ impl Object for RenderExplanation {
     }
 }
 
-/// A line for each file, unit or setting; one for each of its fields only if they come from
-/// several.
+/// One line for each file, unit or setting, or one for each of its fields if their origins differ.
 fn rows_of(fields: &[FieldOrigin]) -> Vec<Vec<String>> {
     let groups = fields.chunk_by(|a, b| thing(&a.field) == thing(&b.field));
     let rows = groups.flat_map(|group| {
         let thing = thing(&group[0].field);
-        // The thing itself says no more than its fields do.
+        // The object itself adds nothing to its fields.
         let leaves = match group {
             [first, rest @ ..] if first.field == thing && !rest.is_empty() => rest,
             all => all,
@@ -59,8 +58,7 @@ fn rows_of(fields: &[FieldOrigin]) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-/// The file, unit or setting that a field belongs to: the place up to the end of its first
-/// brackets.
+/// The file, unit or setting of a field: the path up to the end of its first brackets.
 fn thing(field: &str) -> &str {
     match field.find("].") {
         Some(end) => &field[..=end],

@@ -1,4 +1,4 @@
-//! Whether an image goes with the machines that shall run it, judged by what it says of itself. Pure.
+//! Whether an image is compatible with the machines of a cluster, according to its labels. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,19 @@ use mosb_image::{Digest, ImageRef, Platform};
 use mosb_plan::api::labels;
 use mosb_plan::plan::Base;
 
-/// What the on-cluster builder of older releases wrote into its images.
+/// Label that the on-cluster builder of older releases set.
 const RELEASE_VERSION: &str = "releaseversion";
-/// Where images carry their OS version, the best first: OpenShift's build system, then CoreOS's own labels.
+/// Labels with the OS version, the most reliable first: of OpenShift's build system, then of
+/// CoreOS.
 const VERSIONS: [&str; 3] =
     ["io.openshift.build.versions", "org.opencontainers.image.version", "version"];
 
-/// Do machines boot it?
+/// Checks that the image has a label of bootable images.
 pub(super) fn bootable(image: &Base) -> Check {
-    match image.is_bootable() {
-        true => Check::passed(Kind::Bootable, "it is labelled as an image that machines boot"),
-        false => Check::not_passed(
+    if image.is_bootable() {
+        Check::passed(Kind::Bootable, "it is labelled as an image that machines boot")
+    } else {
+        Check::not_passed(
             Kind::Bootable,
             Outcome::Failed,
             "not-bootable",
@@ -27,11 +29,12 @@ pub(super) fn bootable(image: &Base) -> Check {
                 image.image
             ),
             "build it on the cluster's OS image, or on another bootable one",
-        ),
+        )
     }
 }
 
-/// Is it for the machines' architecture? `wanted` comes with who says so, or is why nobody does.
+/// Checks the architecture. `wanted` is the machines' platform with its source, or the reason why
+/// it is unknown.
 pub(super) fn architecture(image: &Base, wanted: Result<(&Platform, &str), &str>) -> Check {
     let is = &image.config.platform;
     let (wanted, who) = match wanted {
@@ -41,20 +44,21 @@ pub(super) fn architecture(image: &Base, wanted: Result<(&Platform, &str), &str>
             return Check::skipped(Kind::Architecture, message);
         }
     };
-    // Many configs leave out the variant.
-    match wanted.os() == is.os() && wanted.architecture() == is.architecture() {
-        true => Check::passed(Kind::Architecture, format!("it is for {is}, as {who}")),
-        false => Check::not_passed(
+    // The variant is not compared, because many configs omit it.
+    if wanted.os() == is.os() && wanted.architecture() == is.architecture() {
+        Check::passed(Kind::Architecture, format!("it is for {is}, as {who}"))
+    } else {
+        Check::not_passed(
             Kind::Architecture,
             Outcome::Failed,
             "platform-missing",
             format!("{} is for {is}, not for {wanted} as {who}", image.image),
             format!("build it for {wanted}"),
-        ),
+        )
     }
 }
 
-/// Is it of the cluster's release? `stock` is the cluster's own OS image, or why it can't be read.
+/// Checks the release. `stock` is the cluster's own OS image, or the reason why it can't be read.
 pub(super) fn release(image: &Base, cluster: &Cluster, stock: &Result<Base, String>) -> Check {
     let image_labels = &image.config.labels;
     if let Some(base) = &cluster.base
@@ -101,7 +105,7 @@ fn compare(image: &str, is: (&str, String), wanted: (&str, String), cluster: &Cl
     )
 }
 
-/// The digest of the image that it was built on, as its builder says.
+/// The digest of the image's base, if its builder recorded it.
 fn built_on(image: &Base) -> Option<Digest> {
     let annotation = image.manifest["annotations"][labels::OCI_BASE_DIGEST].as_str();
     let label = image.config.labels.get(labels::IMAGE_BASE);
@@ -109,7 +113,7 @@ fn built_on(image: &Base) -> Option<Digest> {
     of_label.or_else(|| annotation?.parse().ok())
 }
 
-/// The OS version in labels, and what of it must be the same.
+/// The OS version in the labels, and the part of it that must match.
 fn version(labels: &BTreeMap<String, String>) -> Option<(&str, String)> {
     let explain = VERSIONS.iter().filter_map(|key| labels.get(*key));
     explain
@@ -122,8 +126,8 @@ fn version(labels: &BTreeMap<String, String>) -> Option<(&str, String)> {
         .next()
 }
 
-/// What stands before the date in a version of CoreOS: `418.94` of `418.94.202501221327-0`, `41` of `41.20250105.3.0`. A
-/// version without a date is somebody's own.
+/// The part of a CoreOS version before the date: `418.94` of `418.94.202501221327-0`, `41` of
+/// `41.20250105.3.0`. A version without a date is a custom one and has none.
 fn stream(version: &str) -> Option<String> {
     let is_date = |part: &&str| part.bytes().take_while(u8::is_ascii_digit).count() >= 8;
     let parts: Vec<&str> = version.split('.').collect();

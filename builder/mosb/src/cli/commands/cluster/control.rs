@@ -11,10 +11,10 @@ use crate::cli::error::Error;
 use crate::cli::resolve::{Controller, InCluster};
 use mosb_controller::{self as controller, Namespaces, Options};
 
-/// Runs until a signal; a second one ends it at once.
+/// Runs until a signal; a second signal ends it immediately.
 ///
 /// # Errors
-/// No cluster, no Lease, no address to listen on.
+/// The cluster, the Lease or the address to listen on is not available.
 pub async fn control(job: &InCluster, wanted: &Controller) -> Result<ExitCode> {
     let (client, own) = found(job).await?;
     let namespace = job.namespace.clone().unwrap_or(own);
@@ -52,13 +52,13 @@ fn no_signals(error: std::io::Error) -> Error {
     Error::Usage(format!("signals: {error}"))
 }
 
-/// A pod's name is one process's at a time, so that a container that is started again goes on;
-/// elsewhere, never the same twice.
+/// The identity for the Lease. In a pod, it is the pod's name, so that a restarted container
+/// continues with its Lease; elsewhere it is unique.
 fn identity(pod: Option<&str>) -> String {
     match pod {
         Some(pod) => pod.to_owned(),
         None => {
-            // The standard library's own seed.
+            // The standard library seeds it randomly.
             let random = std::hash::RandomState::new().build_hasher().finish();
             format!("mosb-{}-{random:016x}", std::process::id())
         }

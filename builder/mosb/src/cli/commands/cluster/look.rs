@@ -54,7 +54,7 @@ fn to_pool_status(view: &PoolView) -> PoolStatus {
     }
 }
 
-/// The one pool that is meant, and that has a MachineOSConfig.
+/// The selected pool, which must have a MachineOSConfig.
 fn opted_in(cache: &ClusterCache, pool: &str) -> Result<(PoolView, String), Error> {
     let mut pool_views = controller::pool_views(cache, Some(pool));
     let view = pool_views.pop().ok_or_else(|| no_pool(pool))?;
@@ -90,7 +90,7 @@ pub async fn logs(
     };
     let name: BuildName =
         build.metadata.name.parse().map_err(|error| Error::Usage(format!("{error}")))?;
-    let tell = |line| match line {
+    let print = |line| match line {
         LogLine::Container(container) => tracing::info!("{container}:"),
         LogLine::Text(text) => {
             if !print_line(&text) {
@@ -98,15 +98,16 @@ pub async fn logs(
             }
         }
     };
-    let live = controller::logs(client, namespace, &name, run_watch, tell).await;
-    if matches!(live, Ok(Some(told)) if told > 0) {
+    let live = controller::logs(client, namespace, &name, run_watch, print).await;
+    if matches!(live, Ok(Some(lines)) if lines > 0) {
         return Ok(());
     }
-    let kept = controller::archived_logs(client, namespace, &name, build.metadata.uid()).await?;
-    let (why, (attempt, lines)) = match (live, kept) {
-        (Err(error), Some(kept)) => (error.to_string(), kept),
-        (Ok(None), Some(kept)) => (format!("{name} has no pod any more"), kept),
-        (Ok(Some(_)), Some(kept)) => ("its pod has said nothing yet".to_owned(), kept),
+    let archived =
+        controller::archived_logs(client, namespace, &name, build.metadata.uid()).await?;
+    let (why, (attempt, lines)) = match (live, archived) {
+        (Err(error), Some(archived)) => (error.to_string(), archived),
+        (Ok(None), Some(archived)) => (format!("{name} has no pod any more"), archived),
+        (Ok(Some(_)), Some(archived)) => ("its pod has said nothing yet".to_owned(), archived),
         (Err(error), None) => return Err(error.into()),
         (Ok(Some(_)), None) => return Ok(()),
         (Ok(None), None) => {
@@ -115,11 +116,11 @@ pub async fn logs(
         }
     };
     tracing::info!("{why}; this is what was kept of attempt {attempt}");
-    lines.into_iter().for_each(tell);
+    lines.into_iter().for_each(print);
     Ok(())
 }
 
-/// Until the pool is done, stuck, or the time is over.
+/// Waits until the pool is done or blocked, or the timeout is reached.
 pub async fn wait(
     client: &Client,
     namespaces: &Namespaces,

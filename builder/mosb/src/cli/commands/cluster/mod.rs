@@ -1,4 +1,4 @@
-//! The commands that speak to a cluster.
+//! The commands that use the API of a cluster.
 
 mod control;
 mod look;
@@ -16,10 +16,10 @@ use mosb_controller::{self as controller, Namespaces};
 
 pub use control::control;
 
-/// Does it.
+/// Runs a command.
 ///
 /// # Errors
-/// No cluster, or what it refuses.
+/// The cluster can't be reached or rejects a request.
 pub async fn in_cluster(job: &InCluster, settings: &Settings) -> Result<ExitCode> {
     let (client, namespace) = found(job).await?;
     let namespace = match &job.namespace {
@@ -61,7 +61,7 @@ fn print<T: Object>(settings: &Settings, object: &T) -> Result<ExitCode> {
     Ok(0)
 }
 
-/// A line of a log, as it comes; whether somebody still reads.
+/// Prints a log line; returns whether stdout is still open.
 fn print_line(line: &str) -> bool {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()

@@ -1,5 +1,5 @@
-//! `mosb job build --image`: lets buildah build, and leaves the image for the container that
-//! pushes.
+//! `mosb job build --image`: builds with buildah, and writes the image to a folder for the
+//! container that pushes.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use mosb_plan::containerfile;
 /// Builds into the folder.
 ///
 /// # Errors
-/// A user namespace that was planned and isn't there; as [`buildah::leave`].
+/// The planned user namespace is missing; as [`buildah::leave`].
 pub async fn build(
     context: &CliContext,
     inputs: &PodInputs,
@@ -35,10 +35,10 @@ pub async fn build(
         let driver = buildah::usable_driver(&options.cache_dir).await;
         options.storage_driver = Some(driver.map_err(mosb_build::Error::from)?.to_owned());
     }
-    // Every container of a node with a subscription has it, also one that was given no entitlement.
+    // Every container on a node with a subscription has it, even without entitlements.
     options.volumes.extend(buildah::of_the_node(Path::new("/")));
     context.progress.step("building with buildah");
-    // What it says is what `mosb logs` shows.
+    // `mosb logs` shows these lines.
     let on_line = |_, line: &str| tracing::info!("{}", secrets.redact(line));
     let (plan, base) = (&planned.plan, BaseSource::of(&planned.base));
     let left = buildah::leave(plan, &text, &base, &options, &left.image, on_line).await;

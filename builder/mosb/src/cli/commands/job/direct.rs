@@ -19,10 +19,10 @@ use mosb_registry::base_tree::TreeSource;
 use mosb_registry::{Target, tree_image};
 use mosb_types::Finding;
 
-/// Builds and pushes, unless the base's tree shows that something must be run.
+/// Builds and pushes, unless the base's tree shows that a program must be run.
 ///
 /// # Errors
-/// Whatever keeps the image from being in the registry.
+/// The image was not pushed.
 pub async fn build(
     context: &CliContext,
     inputs: &PodInputs,
@@ -84,7 +84,7 @@ fn needs_containerfile(reasons: &[Reason]) -> Outcome {
     Outcome::NeedsContainerfile { reasons: reasons.iter().map(Reason::finding).collect() }
 }
 
-/// Keeps a tree that was read from the base's layers for the builds to come.
+/// Caches a tree that was read from the base's layers for later builds.
 async fn push_tree(
     context: &CliContext,
     inputs: &PodInputs,

@@ -18,10 +18,10 @@ use mosb_plan::api::BuildName;
 use mosb_plan::plan::Format;
 use report::{deliver, new_reporter, report_failure};
 
-/// One of the parts that build or push, and its exit code.
+/// Runs a part that builds or pushes, and returns its exit code.
 ///
 /// # Errors
-/// What went wrong, after it was reported as the result.
+/// An error that was already reported as the result.
 pub async fn in_pod(context: &CliContext, part: &InPod, settings: &Settings) -> Result<ExitCode> {
     match part {
         InPod::Direct(inputs, result) => {
@@ -47,7 +47,7 @@ pub async fn in_pod(context: &CliContext, part: &InPod, settings: &Settings) -> 
 /// Waits for a result and reports it, until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// It could not be reported.
+/// The result can't be reported.
 pub async fn wait_for_done(config: &SidecarConfig) -> Result<()> {
     let mut terminated = signal(SignalKind::terminate()).map_err(Error::System)?;
     let mut interrupted = signal(SignalKind::interrupt()).map_err(Error::System)?;
@@ -60,8 +60,8 @@ pub async fn wait_for_done(config: &SidecarConfig) -> Result<()> {
     Ok(sidecar::run(sidecar::client().await?, config, stop).await?)
 }
 
-/// The Job's own build, in the format that its name is made with: a Job of an earlier version ends
-/// as it would have with that. Refuses to go on with another build.
+/// Uses the format of the Job's build name, so that a Job of an earlier version ends as that
+/// version would end it. Rejects another build.
 fn of_build(mut resolved_draft: ResolvedDraft, build: &BuildName) -> Result<ResolvedDraft, Error> {
     let draft = resolved_draft.draft;
     let format = Format::all().find(|format| draft.names_in(*format).1 == *build);
@@ -73,7 +73,7 @@ fn of_build(mut resolved_draft: ResolvedDraft, build: &BuildName) -> Result<Reso
     Ok(resolved_draft)
 }
 
-/// The plan of a build that runs something, which needs no tree of the base.
+/// Plans a build that runs programs, which needs no tree of the base.
 async fn plan_to_run(context: &CliContext, inputs: &PodInputs) -> Result<resolve::ResolvedPlan> {
     let request = unread::read(&inputs.request).await?;
     let on_step = |step: &str| context.progress.step(step);

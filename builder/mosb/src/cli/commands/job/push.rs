@@ -1,4 +1,4 @@
-//! `mosb job push`: pushes what buildah left.
+//! `mosb job push`: pushes the image that buildah built.
 
 use std::path::Path;
 use std::time::Instant;
@@ -13,10 +13,10 @@ use mosb_build::result::{Outcome, Phases, millis};
 use mosb_build::{JobMethod, ResultReporter};
 use mosb_registry::Target;
 
-/// Takes the image from the folder and pushes it.
+/// Pushes the image in the folder.
 ///
 /// # Errors
-/// As [`buildah::take`], and whatever the registry answers.
+/// As [`buildah::take`]; errors of the registry.
 pub async fn push(
     context: &CliContext,
     inputs: &PodInputs,

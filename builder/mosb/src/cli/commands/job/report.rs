@@ -1,4 +1,4 @@
-//! How a part of a build ends: with its result for the controller, and an exit code.
+//! Reports the end of a part of a build: a result for the controller, and an exit code.
 
 use std::path::Path;
 
@@ -22,10 +22,10 @@ pub fn new_reporter(inputs: &PodInputs, settings: &Settings, step: Step) -> Resu
     )
 }
 
-/// Reports how it ended, and waits until the sidecar has delivered that.
+/// Reports the result, and waits until the sidecar has delivered it.
 ///
 /// # Errors
-/// What went wrong; a success that could not be delivered.
+/// The error of the part; a success that could not be delivered.
 pub async fn deliver(
     reporter: &ResultReporter,
     folder: &Path,
@@ -46,11 +46,11 @@ pub async fn deliver(
     }
 }
 
-/// Reports a failure in a folder of which nothing else is trusted. The sidecar acknowledges nothing
-/// there.
+/// Reports a failure in a folder whose other content is not trusted. The sidecar acknowledges
+/// nothing there.
 ///
 /// # Errors
-/// What went wrong.
+/// The error of the part.
 pub fn report_failure(
     reporter: &ResultReporter,
     folder: &Path,
@@ -72,7 +72,7 @@ fn step_failure(failure: &Failure) -> StepFailure<'_> {
     }
 }
 
-/// The program that failed, if one did.
+/// The failed program, if a program failed.
 fn program(failure: &Failure) -> Option<&exec::Error> {
     match failure.downcast_ref()? {
         mosb_build::Error::Buildah(error) => error.program(),
@@ -80,7 +80,7 @@ fn program(failure: &Failure) -> Option<&exec::Error> {
     }
 }
 
-/// A line for the container's log.
+/// Logs a failure.
 fn summary(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Succeeded { digest, .. } => format!("{digest}\n"),

@@ -1,4 +1,4 @@
-//! The texts as people see them, whole, in `testdata/cli/`.
+//! Compares complete texts with `testdata/cli/`.
 
 mod preflight;
 
@@ -19,7 +19,7 @@ fn digest(of: &str) -> String {
     format!("sha256:{}", hex(of))
 }
 
-/// `make golden` writes them anew.
+/// `make golden` updates them.
 fn looks_like<T: Object>(file: &str, object: &T) {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("testdata/cli");
     expect_test::expect_file![folder.join(format!("{file}.txt"))].assert_eq(&object.text());
