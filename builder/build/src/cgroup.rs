@@ -1,4 +1,4 @@
-//! What the kernel counts of our own container.
+//! The kernel's counters for our own container.
 
 use std::fs;
 use std::path::Path;

@@ -84,11 +84,11 @@ pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPl
     }
 }
 
-/// What is new in an image: its layer and its config.
+/// The new parts of an image: its layer and its config.
 const NEW_BLOBS: usize = 2;
 
-/// Makes the image of a plan and pushes it. While the layer is written, the target is asked what it
-/// has, and the uploads begin.
+/// Makes the image of a plan and pushes it. While the layer is written, the missing blobs of the
+/// target are looked up, and the uploads start.
 ///
 /// # Errors
 /// As [`assemble`]; errors of the target.

@@ -1,10 +1,10 @@
-//! What a pod of a build is made for.
+//! The build method of a pod.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a Job's pod is made for.
+/// The build method of a Job's pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobMethod {

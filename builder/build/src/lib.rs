@@ -81,14 +81,14 @@ pub enum Error {
     Layer {
         /// Name of the rendered config.
         config: String,
-        /// What is wrong with an entry.
+        /// The problem of the entry.
         source: mosb_image::layer::Error,
     },
     /// The base can't be read, or the image not be pushed.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Registry(#[from] mosb_registry::Error),
-    /// buildah, or what it made.
+    /// buildah failed, or its output is invalid.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Buildah(#[from] buildah::Error),

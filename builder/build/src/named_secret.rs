@@ -1,12 +1,11 @@
-//! A Secret with registry logins, and what is in it.
+//! A Secret with registry logins, and its parsed content.
 
 use super::DockerConfigJson;
 
 /// Credentials, and which Secret they are from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedSecret {
-    /// The Secret's name.
     pub name: String,
-    /// What it says, in the canonical form.
+    /// The logins in the canonical form.
     pub credentials: DockerConfigJson,
 }

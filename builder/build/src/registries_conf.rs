@@ -33,7 +33,7 @@ pub fn registries_conf(settings: &ClusterSettings) -> Option<String> {
     }
     let mut text = String::new();
     for (source, what) in &sources {
-        // A wildcard has no location of its own: what it covers stays where it is.
+        // A wildcard has no location of its own: the matching images stay where they are.
         let key = if source.starts_with("*.") { "prefix" } else { "location" };
         write!(text, "[[registry]]\n{key} = \"{source}\"\n").expect("a String takes it");
         if what.blocked || is_blocked(source) {

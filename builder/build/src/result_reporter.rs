@@ -22,7 +22,7 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(300);
 /// when it ends.
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What all results of a container have in common.
+/// The common fields of all results of a container.
 #[derive(Debug)]
 pub struct ResultReporter {
     build: BuildName,
@@ -53,7 +53,7 @@ impl ResultReporter {
         Self { build, job_uid, termination_log, step, push: OnceLock::new(), redactor }
     }
 
-    /// What no result and no log line repeats.
+    /// Credentials, which no result and no log line repeats.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
     }

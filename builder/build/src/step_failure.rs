@@ -1,5 +1,5 @@
-//! How the failure of a container becomes a result: what the controller should do about it, and
-//! what people read.
+//! Converts the failure of a container to a result: the error class for the controller, and the
+//! message for users.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::exec;
 use crate::redactor::Redactor;
 use crate::result::{Outcome, Step, millis};
 
-/// What a program lacked.
+/// A resource that a program exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shortage {
     Memory,

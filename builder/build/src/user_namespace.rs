@@ -3,13 +3,13 @@
 use std::io;
 use std::path::Path;
 
-/// What maps this process's users to the machine's.
+/// The file that maps this process's users to the machine's.
 const UID_MAP: &str = "/proc/self/uid_map";
 
 /// Whether root here is another user on the machine.
 ///
 /// # Errors
-/// The kernel doesn't say.
+/// The map can't be read.
 pub fn is_own() -> io::Result<bool> {
     std::fs::read_to_string(Path::new(UID_MAP)).map(|map| !is_identity(&map))
 }

@@ -153,7 +153,7 @@ pub fn assemble(
     })
 }
 
-/// Keeps what the base has and buildah doesn't know.
+/// Copies the base's fields that buildah does not know.
 fn carry_over(base: &Value, built: &mut Value, known: &[&str]) {
     let (Some(base), Some(built)) = (base.as_object(), built.as_object_mut()) else {
         return;

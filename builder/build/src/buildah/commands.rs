@@ -127,7 +127,7 @@ pub(super) fn pull(
         BaseSource::Dir(_) => format!("dir:{VIEW}"),
     };
     let command = buildah(store, at).arg("pull").arg("--quiet").option("--policy", "missing");
-    // As our own client does: plain HTTP on loopback where there are no certificates.
+    // Like mosb's own client: plain HTTP on loopback without certificates.
     let plain = match base {
         BaseSource::Registry(image) => {
             options.cert_dir.is_none() && is_loopback(image.repo().host())
@@ -143,7 +143,7 @@ fn is_loopback(host: &str) -> bool {
     name == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Builds.
+/// The command that builds.
 pub(super) fn bud(
     plan: &BuildPlan,
     version: Version,
@@ -191,7 +191,7 @@ pub(super) fn bud(
     pulling(command, plan, options, at, false).limit(options.limit).user_words([at.join(CONTEXT)])
 }
 
-/// Writes what was built into a layout.
+/// Writes the built image into a layout.
 ///
 /// Every transport of buildah compresses (`oci:` also with `--disable-compression`), or writes the
 /// base's layers too (`dir:`). Of 104 MB of a layer zstd at level 1 makes 37 MB in 1.4 s, the
@@ -214,7 +214,7 @@ pub(super) fn push(
         .user_words([image.to_string(), format!("oci:{LAYOUT}")])
 }
 
-/// Prints what the store is, which fails if it can't be used.
+/// Prints the state of the store; fails if the store can't be used.
 pub(super) fn info(store: &Store) -> Command {
     buildah(store, &store.folder).arg("info")
 }
@@ -233,7 +233,7 @@ pub(super) fn remove_files(paths: &[PathBuf], at: &Path) -> Command {
         .user_words(words.into_iter().chain(paths.iter().cloned()))
 }
 
-/// Removes what interrupted builds left running or mounted.
+/// Removes processes and mounts of interrupted builds.
 pub(super) fn remove_containers(store: &Store) -> Command {
     buildah(store, &store.folder).arg("rm").arg("--all")
 }

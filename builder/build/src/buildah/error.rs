@@ -1,4 +1,4 @@
-//! What can go wrong with a build by buildah.
+//! Errors of builds with buildah.
 
 use std::io;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub enum Error {
         what: &'static str,
         source: exec::Error,
     },
-    /// What the build is made of.
+    /// The inputs of the build.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Payload(#[from] payload::Error),
@@ -38,7 +38,7 @@ pub enum Error {
     #[error("{}: can't be read or written; check that the cache directory is yours and has space", path.display())]
     #[diagnostic(code = "unusable-file", class = InvalidInput)]
     Io { path: PathBuf, source: io::Error },
-    /// What can't be removed.
+    /// The path that can't be removed.
     #[error("{}: is still mounted, as an interrupted build left it; unmount it and try again", path.display())]
     #[diagnostic(code = "unusable-file", class = InvalidInput)]
     Mounted { path: PathBuf },
@@ -46,7 +46,7 @@ pub enum Error {
     #[error("buildah --version says {0:?}, which names no version; install buildah 1.28 or newer")]
     #[diagnostic(code = "buildah-version", class = InvalidInput)]
     Version(String),
-    /// Too old for what the Containerfile holds.
+    /// buildah is too old for the Containerfile.
     #[error(
         "the Containerfile has a here-document, which buildah {found} doesn't know; install buildah {} or newer, or write RUN lines",
         super::version::HEREDOC
@@ -64,7 +64,7 @@ pub enum Error {
         needed: u64,
         driver: String,
     },
-    /// What buildah left is not what it should be.
+    /// The output of buildah is invalid.
     #[error("buildah's result can't be used: {0}")]
     #[diagnostic(code = "bad-build-output", class = Rejected)]
     Output(String),
@@ -77,7 +77,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// How buildah ended, if that is what went wrong.
+    /// The exit status of buildah, if that is the cause.
     pub fn program(&self) -> Option<&exec::Error> {
         match self {
             Self::Exec(error) | Self::Own { source: error, .. } => Some(error),

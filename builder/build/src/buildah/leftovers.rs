@@ -71,7 +71,7 @@ pub(super) fn find(layer: impl Read) -> io::Result<BTreeSet<Vec<u8>>> {
     Ok(found)
 }
 
-/// Whether an entry is a record too large for a header, or says that the next entry is.
+/// Whether an entry is a record too large for a header, or announces that the next entry is.
 fn is_vast(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<bool> {
     if !is_record(entry.header().entry_type()) {
         return Ok(false);
@@ -199,7 +199,7 @@ mod tests {
             many.iter().map(|path| (&**path, 0o755, &b""[..])).collect();
         files.push(("etc/hosts", 0o755, b""));
         assert_eq!(find(&layer(&files)[..]).unwrap(), BTreeSet::new());
-        // A name of a terabyte is not read, and neither is what PAX says of a size.
+        // Neither a name of a terabyte nor a size in PAX is read.
         let record = |kind: EntryType, size: u64| {
             let mut header = Header::new_gnu();
             header.set_entry_type(kind);

@@ -165,7 +165,7 @@ pub fn push_plan(plan: &BuildPlan, made: &Made, base: &Resolved) -> PushPlan {
     }
 }
 
-/// What a build made, to be pushed.
+/// A built image, ready to push.
 #[derive(Debug)]
 pub struct Made {
     /// Manifest, config, and which layers must be sent.
@@ -399,7 +399,7 @@ mod tests {
         }
     }
 
-    /// The template prints what is parsed here.
+    /// The template prints the text that is parsed here.
     #[test]
     fn the_step_writes_that_line() {
         let template = include_str!("../../../../containerfiles/40-preset");

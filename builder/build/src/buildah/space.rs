@@ -11,10 +11,10 @@ use mosb_plan::plan::BuildPlan;
 const MIB: u64 = 1024 * 1024;
 /// An OS tree unpacked is about three times its compressed layers.
 const UNPACKED: u64 = 3;
-/// What a build adds: packages, a kernel and its initramfs.
+/// The size that a build adds: packages, a kernel and its initramfs.
 const BUILD: u64 = 512 * MIB;
 
-/// How a store keeps layers.
+/// How a store saves layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
     /// Each layer once.
@@ -24,7 +24,7 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// From `--storage-driver`; everything but `vfs` shares what it can.
+    /// From `--storage-driver`; every driver but `vfs` shares layers.
     pub fn new(name: Option<&str>) -> Self {
         match name {
             Some("vfs") => Self::Vfs,

@@ -70,7 +70,7 @@ pub async fn remove(cache_dir: &Path) -> Result<Option<RemovedStorage>, Error> {
             }
         }
     }
-    // Never into what is mounted there: it may be a folder of the user's.
+    // Mounts are skipped: they may be a folder of the user.
     let mounts = Path::new("/proc/self/mountinfo");
     let mounts = fs::read(mounts).map_err(failed(mounts))?;
     if let Some(path) = mounted_below(&mounts, &folder) {

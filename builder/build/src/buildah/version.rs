@@ -1,4 +1,4 @@
-//! The version of buildah, and what it can't read.
+//! The version of buildah, and the syntax that it can't read.
 
 use std::fmt;
 use std::str::FromStr;

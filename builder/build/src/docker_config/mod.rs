@@ -20,7 +20,7 @@ pub const DOCKER_CONFIG_KEY: &str = ".dockerconfigjson";
 #[derive(Debug, Clone, PartialEq)]
 pub struct DockerConfigJson(Secret<BTreeMap<String, Map<String, Value>>>);
 
-/// A registry Secret that can't be used. Never quotes what is in it.
+/// An invalid registry Secret. Messages never quote its content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
 #[error("secret {name}: {problem}")]
 #[diagnostic(code = "bad-registry-secret", class = InvalidInput)]
@@ -29,7 +29,7 @@ pub struct SecretError {
     pub problem: SecretProblem,
 }
 
-/// What is wrong with a registry Secret, and what would be right.
+/// The problem of a registry Secret, and the valid form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretProblem {
@@ -70,7 +70,7 @@ pub enum SecretProblem {
         key: &'static str,
         /// Where in the JSON.
         place: String,
-        /// What would be right.
+        /// The valid form.
         want: &'static str,
     },
     /// `auth` of a login.
@@ -96,7 +96,7 @@ pub enum SecretProblem {
 const NEW_TYPE: &str = "kubernetes.io/dockerconfigjson";
 const OLD_TYPE: &str = "kubernetes.io/dockercfg";
 const OLD_KEY: &str = ".dockercfg";
-/// What a login may have.
+/// The fields of a login.
 const FIELDS: [&str; 4] = ["username", "password", "email", "auth"];
 /// Beside `auths`; these name programs on the machine that wrote the file, which pods haven't.
 const IGNORED: [&str; 2] = ["credHelpers", "credsStore"];
@@ -107,10 +107,10 @@ impl DockerConfigJson {
         Self(Secret::new(BTreeMap::new()))
     }
 
-    /// What a Secret of type `kubernetes.io/dockerconfigjson` or `kubernetes.io/dockercfg` says.
+    /// Parses a Secret of type `kubernetes.io/dockerconfigjson` or `kubernetes.io/dockercfg`.
     ///
     /// # Errors
-    /// All that the Machine Config Operator refuses, and a login that no registry would be given.
+    /// Everything that the Machine Config Operator rejects, and a login that matches no registry.
     pub fn from_secret(secret: &v1::Secret) -> Result<Self, SecretError> {
         parse(secret).map(|logins| Self(Secret::new(logins))).map_err(|problem| SecretError {
             name: secret.metadata.name.clone().unwrap_or_default(),
@@ -186,7 +186,7 @@ fn parse(secret: &v1::Secret) -> Result<BTreeMap<String, Map<String, Value>>, Se
     if bytes.is_empty() {
         return Err(SecretProblem::EmptyKey(key));
     }
-    // serde's own message may quote what it didn't like.
+    // serde's own message may quote the input.
     let mut config: Map<String, Value> = serde_json::from_slice(bytes)
         .map_err(|e| SecretProblem::Json { key, line: e.line(), column: e.column() })?;
     let is_new = config.keys().any(|field| field == "auths" || IGNORED.contains(&&**field));

@@ -1,4 +1,4 @@
-//! Which registry Secrets are taken, and what pods get.
+//! Valid and invalid registry Secrets, and the logins of pods.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;

@@ -1,4 +1,4 @@
-//! Why a program did not do what it should.
+//! Errors of programs.
 
 use std::io;
 use std::process::ExitStatus;
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use mosb_types::Diagnostic;
 
-/// Why a program did not do what it should.
+/// The error of a program.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
-    /// It isn't there.
+    /// The program is not installed.
     #[error("{program} is not installed; install {install}")]
     #[diagnostic(code = "program-missing", class = InvalidInput)]
     Missing { program: String, install: &'static str },
@@ -38,7 +38,7 @@ pub enum Error {
         /// The end of its output.
         last: String,
     },
-    /// Its pipes broke.
+    /// Reading or writing its pipes failed.
     #[error("{program}: its output can't be read")]
     #[diagnostic(code = "program-pipe", class = Transient)]
     Pipe { program: String, source: io::Error },

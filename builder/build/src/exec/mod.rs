@@ -28,8 +28,8 @@ const STDOUT_LIMIT: usize = 1024 * 1024;
 /// A longer line reaches the reader in pieces, so that memory stays bounded.
 const LINE_LIMIT: usize = 64 * 1024;
 
-/// What a child inherits of our environment. Everything else would let the caller's shell change
-/// what is built.
+/// The environment variables that a child inherits. Others would let the caller's shell change the
+/// build.
 const INHERITED: [&str; 20] = [
     "PATH",
     "HOME",
@@ -121,7 +121,7 @@ impl Command {
         self
     }
 
-    /// Where it runs.
+    /// The working directory.
     #[must_use]
     pub fn cwd(mut self, directory: &Path) -> Self {
         self.cwd = Some(directory.to_owned());
@@ -135,7 +135,7 @@ impl Command {
         self
     }
 
-    /// What it does: the first word that is no option, else the first.
+    /// The subcommand: the first word that is not an option, else the first word.
     fn action(&self) -> String {
         let words = || self.args.iter().map(|word| word.to_string_lossy());
         let action = words().find(|word| !word.starts_with('-'));

@@ -1,4 +1,4 @@
-//! What can go wrong when a reference is fetched: one sentence each.
+//! Errors of fetching a reference, one sentence each.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use mosb_ignition::Reference;
 use mosb_registry::http::BadProxy;
 use mosb_types::{Diagnostic, ErrorClass, Finding};
 
-/// What was asked for. Printed as `field: URL`, without credentials.
+/// The requested resource. Printed as `field: URL`, without credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// The field of the config, and the config, if it was said.
+    /// The field of the config, and the config if it is known.
     pub place: String,
     /// The URL of the field.
     pub url: String,
@@ -107,7 +107,7 @@ pub enum Error {
     )]
     #[diagnostic(code = "too-large", class = InvalidInput)]
     TotalTooLarge {
-        /// What was asked for last.
+        /// The last requested URL.
         asked: Asked,
         limit: u64,
     },
@@ -142,7 +142,7 @@ pub enum Error {
     )]
     #[diagnostic(code = "offline", class = InvalidInput)]
     Offline {
-        /// What would be asked for.
+        /// The URL that would be requested.
         asked: Asked,
     },
     /// A proxy variable that is no URL.
@@ -157,7 +157,7 @@ pub enum Error {
     #[error("--http-headers-file: {cause}; write `host: {{Name: value}}` for each host")]
     #[diagnostic(code = "bad-headers-file", class = InvalidInput)]
     HeadersFile {
-        /// What is wrong; no value.
+        /// The problem, without the value.
         cause: String,
     },
     /// Several at once.
@@ -188,7 +188,7 @@ impl Error {
     }
 }
 
-/// The error that says what to do about several: one that must be corrected, else the first.
+/// The most useful of several errors: one that must be corrected, else the first.
 /// There is a first, as [`Error::all`] makes `Several` of at least two.
 fn foremost(errors: &[Error]) -> &Error {
     let must_be_corrected = |error: &&Error| error.class() == ErrorClass::InvalidInput;

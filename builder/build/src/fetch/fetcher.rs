@@ -95,7 +95,7 @@ impl Fetcher {
 
     /// Fetches all of these, several at once, and adds them to the contents.
     ///
-    /// Dropping the future ends all fetches. What was complete by then is in the contents.
+    /// Dropping the future ends all fetches. Complete ones remain in the contents.
     ///
     /// # Errors
     /// All that could not be fetched; the others are in the contents.

@@ -1,4 +1,4 @@
-//! Fetches what a config refers to, as Ignition 2.24 fetches it on a node.
+//! Fetches the references of a config, as Ignition 2.24 fetches them on a node.
 //!
 //! Input: [`Reference`](mosb_ignition::Reference)s. Output: bytes, as the server sent them; nothing
 //! is decoded, unpacked or verified here. As in Ignition (`internal/resource/http.go`, `url.go`),

@@ -33,7 +33,7 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Registry(#[from] registry::Error),
-    /// A layer of the base, which doesn't say of which image it is.
+    /// A layer of the base. The error does not contain the image.
     #[error("{image}: {source}")]
     #[diagnostic(transparent)]
     Layer {

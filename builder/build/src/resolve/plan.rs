@@ -33,7 +33,7 @@ pub struct ResolvedPlan {
 /// Makes the whole plan: [`draft`], then [`finish`].
 ///
 /// # Errors
-/// As [`draft`]; a base whose layers can't be read, and what the real Ignition would fail on.
+/// As [`draft`]; a base with unreadable layers, and errors that the real Ignition would return too.
 pub async fn plan(
     context: PlanContext<'_>,
     request: BuildRequest<Unresolved>,
@@ -45,7 +45,7 @@ pub async fn plan(
 /// Finishes a plan, reading the base's tree if it is needed.
 ///
 /// # Errors
-/// A base whose layers can't be read, and what the real Ignition would fail on.
+/// A base with unreadable layers, and errors that the real Ignition would return too.
 pub async fn finish(
     context: PlanContext<'_>,
     resolved_draft: ResolvedDraft,
@@ -64,7 +64,7 @@ pub async fn finish(
 /// Finishes a plan with a tree that the caller has: no layer of the base is read.
 ///
 /// # Errors
-/// What the real Ignition would fail on.
+/// Errors that the real Ignition would return too.
 pub async fn finish_with_tree(
     context: PlanContext<'_>,
     resolved_draft: ResolvedDraft,

@@ -1,4 +1,4 @@
-//! Images of a Containerfile whose signatures nobody checks.
+//! Images of a Containerfile whose signatures are not checked.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) fn unchecked_images(
     let images = match containerfile::images(text, build_args, platform) {
         Ok(images) => images,
         Err(error) => {
-            // On the command line buildah reports what is wrong; in a cluster the planner does.
+            // On the command line buildah reports such errors; in a cluster the planner does.
             tracing::debug!(%error, "can't list the images whose signatures are not checked");
             return Vec::new();
         }

@@ -20,7 +20,7 @@ pub const DIGEST_KEY: &str = "digest";
 pub const RESULT_KEY: &str = "result.json";
 /// The most that is written or read of a result, in bytes.
 pub const RESULT_LIMIT: usize = 64 * 1024;
-/// What Kubernetes keeps of a container's termination message, in bytes.
+/// Kubernetes' limit for a container's termination message, in bytes.
 pub const TERMINATION_LIMIT: usize = 4096;
 
 /// The last lines of a failed build: so many, and so many bytes of each.
@@ -70,19 +70,19 @@ pub enum Outcome {
     /// The base's tree showed that something must be run, so a direct build can't make it. Nothing
     /// was pushed.
     NeedsContainerfile {
-        /// What must be run.
+        /// The reason why a program must be run.
         reasons: Vec<Finding>,
     },
     /// There is no image.
     Failed {
         step: Step,
-        /// What to do about it.
+        /// The remedy.
         class: ErrorClass,
         /// The word for conditions and metrics.
         reason: String,
         /// One sentence.
         message: String,
-        /// The end of what the failed program wrote.
+        /// The end of the failed program's output.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         last_lines: Vec<String>,
         /// If the push failed: milliseconds from its start.
@@ -165,10 +165,10 @@ pub enum Error {
     /// More than any result has.
     #[error("the build's result has {0} bytes, and none has more than {RESULT_LIMIT}")]
     TooLarge(usize),
-    /// It isn't JSON, or lacks what a result has.
+    /// It is not JSON, or a field of a result is missing.
     #[error("the build's result can't be read ({0}); was something else written in its place?")]
     Malformed(String),
-    /// Digest and result say different things.
+    /// Digest and result contradict each other.
     #[error("the build's result says digest {result}, and key {DIGEST_KEY} says {key:?}")]
     TwoDigests { result: Digest, key: String },
 }
@@ -233,7 +233,7 @@ impl JobResult {
         self.clone().within(TERMINATION_LIMIT)
     }
 
-    /// As JSON within a limit: what is least missed is left out first.
+    /// Serializes as JSON within a limit; the least important parts are omitted first.
     fn within(self, limit: usize) -> String {
         let mut result = self.bounded();
         loop {
@@ -244,7 +244,7 @@ impl JobResult {
         }
     }
 
-    /// With every text and list cut to what a result may have.
+    /// Truncates every text and list to its limit.
     fn bounded(mut self) -> Self {
         match &mut self.outcome {
             Outcome::Succeeded { warnings: findings, .. }
@@ -269,7 +269,7 @@ impl JobResult {
         self
     }
 
-    /// Leaves out one thing; false if there is nothing left to leave out.
+    /// Omits one part; returns false if none is left to omit.
     fn shrink(&mut self) -> bool {
         match &mut self.outcome {
             Outcome::Succeeded { warnings: findings, .. }

@@ -1,4 +1,4 @@
-//! What is written is read, and nothing else.
+//! A written result is read back unchanged, and nothing else is accepted.
 
 use super::*;
 use serde_json::json;
