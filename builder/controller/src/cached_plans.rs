@@ -1,4 +1,5 @@
-//! Plans that are cached between the passes that create a workload, each with what its pod is given.
+//! Plans that are cached between the passes that create a workload, each with the inputs of its
+//! pod.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

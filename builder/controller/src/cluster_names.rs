@@ -18,7 +18,7 @@ pub(crate) const IMAGE_CONFIG: &str = "cluster";
 pub(crate) const OPERATOR_IMAGES: &str = "machine-config-operator-images";
 /// ConfigMap of mosb: the base trees that build pods pushed, by the digest of the base's manifest.
 pub(crate) const BASE_TREES: &str = "mosb-base-trees";
-/// ConfigMap that says how images of pools with the label `layering-enabled` are built.
+/// ConfigMap with the build settings of pools with the label `layering-enabled`.
 pub(crate) const BUILD_CONFIG: &str = "on-cluster-build-config";
 /// ConfigMap with the base image of those pools.
 pub(crate) const OS_IMAGE_URL: &str = "machine-config-osimageurl";

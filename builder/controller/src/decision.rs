@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::action::Action;
 
-/// What to do about a snapshot.
+/// The decision about a snapshot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision<L, R> {
     /// Facts that the snapshot lacks. If this is not empty, there are no actions: resolve all

@@ -23,7 +23,7 @@ pub enum Error {
         verb: &'static str,
         source: Box<kube::Error>,
     },
-    /// An object of the name that mosb needs, created by somebody else.
+    /// An object with the name that mosb needs, but another creator.
     #[error("{object}: exists and is not ours; delete it or give it another name")]
     #[diagnostic(code = "not-ours", class = InvalidInput)]
     NotOurs { object: String },
@@ -35,7 +35,7 @@ pub enum Error {
     #[error("lease {name}: lost, {why}; mosb stops writing, exits and is restarted")]
     #[diagnostic(code = "lost-lease", class = Transient)]
     LostLease { name: String, why: String },
-    /// The cluster's data is older than what was seen before.
+    /// The cluster's data is older than previously observed data.
     #[error(
         "lease {name}: its resourceVersion went from {before} back to {now}: the cluster's data was restored from a backup; mosb exits and is restarted, so that everything is read again"
     )]
@@ -134,7 +134,7 @@ fn describe_status(status: &Status) -> String {
         403 if message.contains("cannot ") => {
             "; grant this permission to the user or ServiceAccount"
         }
-        // A quota, an admission policy, pod security: their messages say what they forbid.
+        // A quota, an admission policy, pod security: their messages explain the restriction.
         403 => "; change the policy that forbids it, or the request",
         _ => "",
     };

@@ -1,4 +1,4 @@
-//! What the driver remembers of each key between reconciles. All of it may be lost.
+//! The state that the driver remembers of each key between reconciles. All of it may be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};

@@ -172,7 +172,7 @@ impl Lease {
         }
     }
 
-    /// Waits until the Lease differs from what was seen.
+    /// Waits until the Lease differs from the observed one.
     async fn until_changed(&self, seen: &Option<(LeaseSpec, Instant)>) {
         let mut stream = pin!(watch_object(self.api.clone(), &self.name));
         while let Some(event) = stream.next().await {
@@ -247,7 +247,7 @@ impl Lease {
 
     /// Renews it until it is lost.
     pub async fn renew_until_lost(&self) -> Error {
-        // The object of the last renewal: nobody else writes it while it is ours.
+        // The object of the last renewal: only this controller writes it while it holds the Lease.
         let mut seen = None;
         loop {
             // If the last renewal was slow, the next one comes sooner.
@@ -264,7 +264,7 @@ impl Lease {
                         break;
                     }
                     Ok(Ok(Some(holder))) => {
-                        // No writes from now on, whoever notices first.
+                        // No writes from now on.
                         *self.renewed() = None;
                         return self.lost_error(format!("{holder} holds it"));
                     }
@@ -279,7 +279,7 @@ impl Lease {
         }
     }
 
-    /// The error of whoever finds that it is no longer held.
+    /// The error if it is no longer held.
     pub fn lost(&self) -> Error {
         self.lost_error(format!("not renewed for {} s", self.times.deadline.as_secs()))
     }

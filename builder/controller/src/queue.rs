@@ -117,7 +117,7 @@ impl<K: Ord + Clone + Hash> Queue<K> {
                         entry.running = true;
                         drop(state);
                         if more {
-                            // One notification may stand for several keys.
+                            // One notification may cover several keys.
                             self.changed.notify_one();
                         }
                         return key;
@@ -135,7 +135,7 @@ impl<K: Ord + Clone + Hash> Queue<K> {
         }
     }
 
-    /// Sets whether a key goes before others from the next time on.
+    /// Sets whether a key has priority over others from the next time on.
     pub fn set_priority(&self, key: &K, is_prioritized: bool) {
         let mut state = self.lock();
         if is_prioritized {

@@ -104,12 +104,12 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     /// Called after each pass with its duration and the code of its error.
     fn record_pass(&self, _took: Duration, _error: Option<&str>) {}
 
-    /// Whether a key goes before others.
+    /// Whether a key has priority over others.
     fn is_prioritized(&self, _key: &str) -> bool {
         false
     }
 
-    /// Removes what is remembered of a key that can't be observed any more.
+    /// Removes the state of a key that can't be observed any more.
     fn forget(&self, _key: &str) {}
 }
 

@@ -29,7 +29,7 @@ pub struct Snapshot {
     pub pool: Option<MachineConfigPool>,
     /// The ConfigMaps for the pool's label `layering-enabled`; `None` without the label.
     pub label: Option<LabelOptIn>,
-    /// All MachineOSBuilds that name the MachineOSConfig, whoever made them.
+    /// All MachineOSBuilds of the MachineOSConfig, regardless of their creator.
     pub builds: Vec<MachineOsBuild>,
     /// All workloads with the label of the MachineOSConfig or owned by one of the builds.
     pub workloads: Vec<SeenWorkload>,

@@ -1,4 +1,4 @@
-//! What a decision changes.
+//! The changes that a decision makes.
 //!
 //! Most actions are a write to one object: create, patch, replace the status, delete. What is
 //! written is complete here, so that a test sees it; the executor only sends it.
@@ -50,7 +50,7 @@ pub enum Action {
     Event(Event),
 }
 
-/// What replaces a status, or a part of it that only we write.
+/// The new status, or the part of it that only we write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NewStatus {
     MachineOsConfig(Box<MachineOsConfigStatus>),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Changes of an object; what it does not name stays.
+/// Changes of an object; other fields stay.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Patch {
     /// Annotations to set, or with `None` to remove.

@@ -1,4 +1,4 @@
-//! What it means that an object exists already under the name of a new one. Pure.
+//! Handles an existing object with the name of a new one. Pure.
 
 use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
@@ -62,7 +62,8 @@ fn is_controlled_by(meta: &ObjectMeta, uid: &str) -> bool {
     !uid.is_empty() && owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
 }
 
-/// The same for a rendered MachineConfig, which is the same if its content is, whoever created it.
+/// The same for a rendered MachineConfig, which is equal if its content is, regardless of its
+/// creator.
 pub(crate) fn compare_rendered(there: &DynamicObject, wanted: &Value) -> Result<(), ApplyError> {
     let object = format!("machineconfig {}", there.name_any());
     if there.metadata.deletion_timestamp.is_some() {

@@ -77,7 +77,7 @@ impl Executor {
             }
             match tail {
                 Ok(tail) => logs.push((container.clone(), tail)),
-                // The node or container may be gone. The other logs are still archived.
+                // The node or container may not exist any more. The other logs are still archived.
                 Err(why) => tracing::debug!("container {container} of pod {}: {why}", archive.pod),
             }
         }

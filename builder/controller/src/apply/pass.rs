@@ -1,4 +1,4 @@
-//! What one pass over a key remembers between its actions.
+//! The state of one pass over a key, shared by its actions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use crate::kinds::GROUP;
 use crate::workload::is_workload_owner;
 use mosb_plan::api::{component_pool, labels};
 
-/// What the cache keeps of a node.
+/// The cached fields of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenNode {
     /// Changes when the node is registered again.

@@ -1,4 +1,4 @@
-//! Which kinds are watched, in which store each is, and what its changes trigger.
+//! The watched kinds, the store of each, and the triggers of its changes.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::batch::v1::Job;

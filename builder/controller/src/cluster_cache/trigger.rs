@@ -1,4 +1,4 @@
-//! What a change in the cluster is about.
+//! The subject of a change in the cluster.
 
 /// Decides which keys a change enqueues.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -26,7 +26,7 @@ pub(super) trait WatchedKind:
 
 impl<K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static> WatchedKind for K {}
 
-/// Turns an object into its name and what is cached of it.
+/// Converts an object to its name and its cached fields.
 pub(super) type Read<K, T> = fn(K) -> Option<(String, T)>;
 
 /// Called once for each kind that is watched.

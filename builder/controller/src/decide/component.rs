@@ -87,7 +87,7 @@ impl DecisionBuilder<'_> {
         self.snapshot.components.iter().filter(of_pool)
     }
 
-    /// Whether the MachineConfig that brought the pool's first image is gone.
+    /// Whether the MachineConfig that brought the pool's first image was deleted.
     pub(super) fn is_component_missing(&self) -> bool {
         self.components().next().is_none()
     }

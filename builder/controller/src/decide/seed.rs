@@ -62,7 +62,7 @@ impl Seed {
             let mut builds = snapshot.builds.iter();
             builds.find(|build| build.metadata.name == name)
         };
-        // A deleted build says nothing, and a named one may be another builder's.
+        // A deleted build has no information, and a referenced one may be another builder's.
         let in_use = [
             metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD),
             in_service(config).filter(|name| find(name).is_some()),

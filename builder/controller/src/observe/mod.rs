@@ -24,7 +24,7 @@ use mosb_plan::api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
 
 pub use nodes::machine_role;
 
-/// What is known about a cluster beside what is watched.
+/// Facts about a cluster that no watch shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Whether pods can have user namespaces.
@@ -142,7 +142,7 @@ pub fn affected_keys(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> 
 
 fn cluster(cache: &ClusterCache, facts: Facts) -> Cluster {
     let runs = |name: &str| cache.deployments.get(name).is_some_and(|wanted| *wanted > 0);
-    // Planning reports what is wrong with the settings.
+    // Planning reports invalid settings.
     let settings = cache.settings().ok().map(|(settings, _)| settings);
     let never = settings
         .as_ref()

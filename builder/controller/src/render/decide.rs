@@ -164,13 +164,13 @@ fn set_configuration(
     RenderDecision::of(RenderReason::Rendered(name.clone()), actions)
 }
 
-/// Sets `spec.configuration` of the pool, and the annotations with what it was made of.
+/// Sets `spec.configuration` of the pool, and the annotations with its inputs.
 fn configuration(inputs: &Inputs, made: &Made) -> Patch {
     let reference =
         |name: &str| json!({ "apiVersion": API_VERSION, "kind": "MachineConfig", "name": name });
     let mut configuration = reference(&made.name);
     configuration["source"] = inputs.sources().map(reference).collect();
-    // The old reference may have more fields, which would be kept.
+    // The old reference may have more fields, which a merge would retain.
     for field in ["fieldPath", "namespace", "resourceVersion", "uid"] {
         configuration[field] = Value::Null;
     }

@@ -24,9 +24,9 @@ pub struct RenderSnapshot {
     pub pool: MachineConfigPool,
     /// Another controller that renders pools: then mosb renders none.
     pub other_renderer: Option<String>,
-    /// What it is rendered from, or why that is not known.
+    /// The inputs of rendering, or the reason why they are unknown.
     pub inputs: Result<Inputs, Problem>,
-    /// Rendered configs of this pool, whoever created them.
+    /// Rendered configs of this pool, regardless of their creator.
     pub rendered: Vec<SeenRendered>,
     pub named: BTreeSet<String>,
     /// Of everything that the result of rendering depends on, also of what only lookups read.

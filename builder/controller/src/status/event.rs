@@ -82,7 +82,7 @@ pub enum EventReason {
     PoolConfigChanged,
     /// An image that was built elsewhere is in service.
     PreBuiltImageSeeded,
-    /// The MachineConfig that brought it is gone.
+    /// The MachineConfig that brought it was deleted.
     PreBuiltImageMissing,
     /// A rendered config is made.
     RenderedConfigGenerated,

@@ -1,4 +1,4 @@
-//! Workloads: the objects that run a build in the cluster, and what is observed of them.
+//! Workloads: the objects that run a build in the cluster, and their observed state.
 //!
 //! Input: a [`JobRequest`]. Output: the [`Workload`] (a [`job()`], a [`pod()`] or an OpenShift Build)
 //! and its [`inputs()`], from `job-templates/`, filled field by field. Invariant: credentials are

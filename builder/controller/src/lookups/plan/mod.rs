@@ -277,7 +277,7 @@ impl CachedPlan {
     /// Whether planning again would give the same result: the base is pinned, and no input has
     /// changed.
     pub(super) fn still_valid_for(&self, lookup: &PlanLookup, cache: &ClusterCache) -> bool {
-        // These fields don't change what is read.
+        // These fields don't change the inputs that are read.
         let pinned = |lookup: &PlanLookup| PlanLookup {
             base: Some(self.planned.base.clone()),
             method: None,

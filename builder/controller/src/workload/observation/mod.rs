@@ -41,9 +41,9 @@ pub enum Observation {
 /// Why a workload ended without a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoResultCause {
-    /// The pod was evicted; who or why.
+    /// The pod was evicted, with the reason.
     Evicted(String),
-    /// The pod's node is gone.
+    /// The pod's node was deleted.
     NodeLost(String),
     /// Somebody deleted it or its pod.
     Deleted,
@@ -51,9 +51,9 @@ pub enum NoResultCause {
     DeadlineExceeded,
     /// A container needed more memory than it may have.
     OutOfMemory(String),
-    /// The pod used more disk than it may have: what the kubelet said.
+    /// The pod exceeded its disk limit, with the kubelet's message.
     OutOfDisk(String),
-    /// A container ended with an error: which one, and what it said.
+    /// A container ended with an error: its name and message.
     Failed(String),
 }
 

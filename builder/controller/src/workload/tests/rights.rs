@@ -136,7 +136,7 @@ fn no_other_way_in() {
     }
 }
 
-/// What the hostile half writes, nobody trusts: the sidecar and the push read it.
+/// Files of the untrusted container are not trusted: the sidecar and the push read them.
 #[test]
 fn what_run_lines_can_write() {
     let pod = pod(&everything());
