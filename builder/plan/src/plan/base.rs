@@ -68,7 +68,7 @@ pub struct BaseConfig {
     pub diff_ids: Vec<DiffId>,
 }
 
-/// What is wrong with a base.
+/// An invalid base.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
 #[diagnostic(class = InvalidInput)]
 pub enum BaseError {

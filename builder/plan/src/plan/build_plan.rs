@@ -23,9 +23,9 @@ pub struct BuildPlan {
     pub request: BuildRequest,
     /// The config's Ignition part, read and checked; none if the config has none.
     pub ignition: Option<ignition::Config>,
-    /// How it is built.
+    /// The build method.
     pub method: Method,
-    /// What the image depends on.
+    /// The inputs that the image depends on.
     pub inputs: Inputs,
     /// Name of the build, and second tag.
     pub build_name: BuildName,
@@ -42,7 +42,7 @@ pub struct BuildPlan {
     pub preset_units: Vec<String>,
     /// The parts of the config that are not in the image, and the program that applies them.
     pub left_out: Vec<Finding>,
-    /// What the reader should know before using the image.
+    /// Notices about the image.
     pub warnings: Vec<Finding>,
     /// What a node will make of it.
     pub notes: Vec<Finding>,
@@ -111,7 +111,7 @@ impl Draft {
         self
     }
 
-    /// What it was made of.
+    /// The inputs of the plan.
     pub fn request(&self) -> &BuildRequest {
         &self.request
     }

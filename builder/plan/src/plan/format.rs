@@ -15,7 +15,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What this version writes.
+    /// The format that this version writes.
     pub const CURRENT: Self = Self::V2;
     /// What earlier versions wrote, newest first.
     pub const OLDER: [Self; 1] = [Self::V1];

@@ -32,7 +32,7 @@ impl Method {
     }
 }
 
-/// What the user asked for with `--method`.
+/// The value of `--method`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MethodChoice {
     /// Direct if it can be, else the Containerfile.
@@ -79,7 +79,7 @@ pub enum Reason {
     /// What enabling or disabling a unit means can't be decided without running systemctl.
     Unit {
         unit: String,
-        /// What is not known.
+        /// The reason.
         why: String,
     },
 }

@@ -55,7 +55,7 @@ pub enum Error {
     Apply {
         /// Name of the rendered config.
         config: String,
-        /// What the real Ignition would fail on.
+        /// Errors that the real Ignition would return too.
         source: ApplyError,
     },
     /// Extensions or kernel.

@@ -15,7 +15,7 @@ const PACKAGES: [(&str, &[&str]); EXTENSIONS.len()] = [
     ("sysstat", &["sysstat"]),
 ];
 
-/// What can't be installed.
+/// Packages that can't be installed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -48,7 +48,7 @@ pub enum Error {
     NoImage {
         /// Name of the rendered config.
         config: String,
-        /// What asks for packages.
+        /// The setting that needs packages.
         field: &'static str,
     },
 }

@@ -1,5 +1,4 @@
-//! The MachineConfigs of a pool become one rendered MachineConfig, static and named by what it
-//! says.
+//! Renders the MachineConfigs of a pool to one static MachineConfig, which is named by its content.
 //!
 //! In come the objects ([`Request`]) and the contents that were fetched for them so far; out comes
 //! the rendered config, or the references to fetch first ([`Outcome`]). All problems of the inputs
@@ -60,7 +59,7 @@ pub use select::is_rendered_one;
 /// the same image.
 pub const RENDERER: &str = "mosb";
 
-/// What is to be rendered.
+/// The inputs of rendering.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The pool's name.

@@ -35,7 +35,7 @@ pub enum Update {
 const CORE: &str = "core";
 /// What of that user may change.
 const OF_CORE: [&str; 2] = ["sshAuthorizedKeys", "passwordHash"];
-/// The file by which an administrator tells a node's daemon to apply a config whatever it finds.
+/// The file with which an administrator makes a node's daemon apply a config without checks.
 const FORCE: &str = "/run/machine-config-daemon-force";
 
 /// What nodes of config `old` can't take of `new` without being installed anew: `object` is the

@@ -1,4 +1,4 @@
-//! What the real tools would write onto the base, decided without running them
+//! Computes what the real tools would write onto the base, without running them
 //! (`docs/direct-build.md`, What is in the image).
 //!
 //! In come the base's tree and the checked config; out come the [`Overlay`] with every change, and
@@ -27,7 +27,7 @@ use mosb_types::{Diagnostic, Finding, escape_control};
 pub use units::instance_of;
 pub(super) use units::preset_units;
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 pub(super) struct Applied<'a> {
     /// The base with every change on it.
