@@ -69,7 +69,7 @@ fn several(manifests: &Manifests, problems: &mut Vec<Finding>) {
     }
 }
 
-/// The release, if a ControllerConfig says which it is.
+/// The release in the ControllerConfig.
 pub(super) fn release(manifests: &Manifests) -> Option<String> {
     let metadata = &manifests.controller_config()?.object.metadata;
     let release = metadata.annotation(labels::RELEASE_IMAGE_VERSION)?;

@@ -1,4 +1,4 @@
-//! What new machines get, and what they don't.
+//! Ignition configs of new machines: included and omitted parts.
 
 use serde_json::{Value, json};
 

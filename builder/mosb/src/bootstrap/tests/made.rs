@@ -1,4 +1,4 @@
-//! What is made of whole installations.
+//! The output for complete installations.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ fn golden_three_pools_of_openshift() {
     same_files(&folder.join("openshift"), &openshift::files(&all, &checked));
 }
 
-/// What the controller sees once the output is applied, it renders to the very same configs, and takes them for its own.
+/// The controller renders the applied output to the same configs, and adopts them.
 #[test]
 fn what_is_applied_is_not_rendered_to_something_else() {
     let (_, objects) = golden();
@@ -89,7 +89,7 @@ fn what_is_applied_is_not_rendered_to_something_else() {
     }
 }
 
-/// The command reads what it wrote, and writes it again.
+/// The command accepts its own output as input, and writes it again.
 #[test]
 fn its_own_output_comes_to_the_same() {
     let (_, objects) = golden();

@@ -18,7 +18,7 @@ use mosb_types::Diagnostic as _;
 
 const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 
-/// Objects as they are written, by what they are.
+/// The objects as parsed manifests.
 pub(super) fn manifests(objects: &[Value]) -> Manifests {
     sorted(objects).unwrap()
 }

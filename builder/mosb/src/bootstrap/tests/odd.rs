@@ -19,7 +19,8 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
 proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config { cases: 60, failure_persistence: None, ..Default::default() })]
 
-    /// Whatever one value of an installation is instead: it is told or it is fine, and no login gets out.
+    /// Replaces one value of an installation by any other: it is reported or accepted, and no login
+    /// is in the output.
     #[test]
     fn no_value_is_too_odd(which in 0..10_000usize, instead in 0..8usize) {
         let (_, mut objects) = golden();

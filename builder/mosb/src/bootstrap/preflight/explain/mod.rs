@@ -1,5 +1,5 @@
-//! Explains the errors of registries for preflight checks: one sentence, and where to add what is
-//! missing.
+//! Explains the errors of registries for preflight checks: one sentence, and where to add the
+//! missing setting.
 
 use super::Remedies;
 use super::report::{Check, Kind, Outcome};
