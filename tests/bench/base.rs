@@ -1,4 +1,4 @@
-//! Base images the size of real ones, the same bytes every time: made once, kept beside the built parts.
+//! Base images the size of real ones, the same bytes every time: made once, stored beside the built parts.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

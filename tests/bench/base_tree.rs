@@ -1,29 +1,29 @@
-//! The tree of a base that nobody has read before: against reading the same blobs by other programs.
+//! The tree of a base that was never read before: against reading the same blobs by other programs.
 
 use std::process::Command;
 use std::time::Duration;
 
+use crate::fixture::{Base, Fixture};
 use crate::race::{Contender, race, run, run_watched};
 use crate::report::{Report, Table, megabytes};
-use crate::world::{Base, World};
 use mosb_tests::parts::CRANE;
 
-pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
+pub fn measure(fixture: &Fixture, base: &Base, rounds: usize, report: &mut Report) {
     let mut peaks = Vec::new();
     let times = race(vec![
         Contender::new("crane blob … \\| zcat, one after the other", rounds, || {
-            crane_and_zcat(world, base, 1)
+            crane_and_zcat(fixture, base, 1)
         }),
         Contender::new("crane blob … \\| zcat, two at once", rounds, || {
-            crane_and_zcat(world, base, 2)
+            crane_and_zcat(fixture, base, 2)
         }),
         Contender::new("mosb plan, nothing cached", rounds, || {
-            let config = world.config_file(world.number());
-            let mut command = world.mosb(&world.fresh("cache"));
+            let config = fixture.config_file(fixture.number());
+            let mut command = fixture.mosb(&fixture.fresh("cache"));
             command
                 .args(["plan", "-q"])
                 .arg(config)
-                .args(["--base", &world.registry.repository(&base.image())]);
+                .args(["--base", &fixture.registry.repository(&base.image())]);
             let (took, peak) = run_watched(&mut command);
             peaks.push(peak);
             took
@@ -46,8 +46,8 @@ pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
     );
 }
 
-fn crane_and_zcat(world: &World, base: &Base, parallel: usize) -> Duration {
-    let repository = world.registry.repository(base.repository());
+fn crane_and_zcat(fixture: &Fixture, base: &Base, parallel: usize) -> Duration {
+    let repository = fixture.registry.repository(base.repository());
     let mut command = Command::new("sh");
     // The digests are the only words that the shell sees, and hexadecimal.
     let script = r#"printf '%s\n' $3 | xargs -P $4 -I {} sh -c 'set -e; "$1" blob "$2@$3" | zcat > /dev/null' sh "$1" "$2" {}"#;

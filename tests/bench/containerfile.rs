@@ -14,10 +14,10 @@ use crate::base::TAG;
 use crate::build::{self, Job};
 use crate::config;
 use crate::counted::Counted;
+use crate::fixture::{Base, Fixture};
 use crate::peers::Store;
 use crate::race::{Contender, Times, race, run, timed};
 use crate::report::{Report, Table, megabytes, seconds};
-use crate::world::{Base, World};
 
 /// What only `buildah push` of another machine has: nothing is remembered of where the base came from.
 const FORGETFUL: [&str; 5] = [
@@ -28,22 +28,22 @@ const FORGETFUL: [&str; 5] = [
     "mkdir -p /var/lib/containers/cache; mount -t tmpfs none /var/lib/containers/cache; exec \"$0\" \"$@\"",
 ];
 
-pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
-    drivers(world, base, rounds, report);
-    pushes(world, base, rounds.max(2), report);
+pub fn measure(fixture: &Fixture, base: &Base, rounds: usize, report: &mut Report) {
+    drivers(fixture, base, rounds, report);
+    pushes(fixture, base, rounds.max(2), report);
 }
 
-fn drivers(world: &World, base: &Base, rounds: usize, report: &mut Report) {
+fn drivers(fixture: &Fixture, base: &Base, rounds: usize, report: &mut Report) {
     let disk = RefCell::new([0; 2]);
     let contender = |at: usize, driver: &'static str| {
         let disk = &disk;
         Contender::new(format!("storage driver {driver}"), rounds, move || {
-            let (store, out) = (world.fresh("store"), world.fresh("image"));
+            let (store, out) = (fixture.fresh("store"), fixture.fresh("image"));
             for folder in [&store, &out] {
                 fs::create_dir_all(folder).unwrap();
             }
-            let host = world.registry.address();
-            let took = timed(|| leave(world, base, host, driver, &store, &out)).1;
+            let host = fixture.registry.address();
+            let took = timed(|| leave(fixture, base, host, driver, &store, &out)).1;
             disk.borrow_mut()[at] = used(&store);
             for folder in [&store, &out] {
                 // What is left goes with the directory of this run.
@@ -66,19 +66,19 @@ fn drivers(world: &World, base: &Base, rounds: usize, report: &mut Report) {
     report.table("drivers", table);
 }
 
-fn pushes(world: &World, base: &Base, rounds: usize, report: &mut Report) {
-    let way = Counted::to(world.registry.address());
+fn pushes(fixture: &Fixture, base: &Base, rounds: usize, report: &mut Report) {
+    let way = Counted::to(fixture.registry.address());
     let host = &way.address;
-    let store = Store::at(world, host);
+    let store = Store::at(fixture, host);
     store.pull(base);
-    let ours = world.fresh("store");
+    let ours = fixture.fresh("store");
     fs::create_dir_all(&ours).unwrap();
     let bytes = RefCell::new(vec![Vec::new(); 3]);
-    let repository = || format!("pushed-{}", world.number());
+    let repository = || format!("pushed-{}", fixture.number());
     let theirs = |at: usize, through: &'static [&'static str]| {
         let (bytes, way, store) = (&bytes, &way, &store);
         move || {
-            let (name, _) = store.build(world, base);
+            let (name, _) = store.build(fixture, base);
             way.sent();
             let took = store.push_through(through, &repository(), &name);
             bytes.borrow_mut()[at].push(way.sent());
@@ -89,11 +89,11 @@ fn pushes(world: &World, base: &Base, rounds: usize, report: &mut Report) {
         Contender::new("`buildah push`, with a record of the base's pull", rounds, theirs(0, &[])),
         Contender::new("`buildah push`, without that record", rounds, theirs(1, &FORGETFUL)),
         Contender::new("mosb: export new content, check it, push it", rounds, || {
-            let out = world.fresh("image");
+            let out = fixture.fresh("image");
             fs::create_dir_all(&out).unwrap();
-            let built = leave(world, base, host, "overlay", &ours, &out);
+            let built = leave(fixture, base, host, "overlay", &ours, &out);
             way.sent();
-            take(world, &built, &out, &repository());
+            take(fixture, &built, &out, &repository());
             let took = built.at.elapsed();
             bytes.borrow_mut()[2].push(way.sent());
             fs::remove_dir_all(out).ok();
@@ -133,7 +133,14 @@ struct Left {
 const BUILT: [&str; 2] = ["Writing manifest to image destination", "Storing signatures"];
 
 /// As the container `image-build`: into a folder.
-fn leave(world: &World, base: &Base, host: &str, driver: &str, store: &Path, out: &Path) -> Left {
+fn leave(
+    fixture: &Fixture,
+    base: &Base,
+    host: &str,
+    driver: &str,
+    store: &Path,
+    out: &Path,
+) -> Left {
     let options = Options {
         cache_dir: store.to_owned(),
         storage_driver: Some(driver.to_owned()),
@@ -147,13 +154,13 @@ fn leave(world: &World, base: &Base, host: &str, driver: &str, store: &Path, out
         limit: Duration::from_secs(1800),
     };
     let job = Job {
-        cache: TreeCache::new(world.shared("library-trees"), DEFAULT_LIMIT),
+        cache: TreeCache::new(fixture.shared("library-trees"), DEFAULT_LIMIT),
         base: Source::Registry(format!("{host}/{}:{TAG}", base.repository()).parse().unwrap()),
-        config: config::rendered(world.number()),
+        config: config::rendered(fixture.number()),
         target: format!("{host}/planned").parse().unwrap(),
     };
-    world.runtime.block_on(async {
-        let (plan, resolved) = build::containerfile_plan(&world.client(), job).await;
+    fixture.runtime.block_on(async {
+        let (plan, resolved) = build::containerfile_plan(&fixture.client(), job).await;
         let from = resolved.pinned().expect("it is in a registry");
         let mut containerfile = format!("FROM {from}\nCOPY . /usr/share/site/\n");
         for (label, value) in &plan.labels {
@@ -172,10 +179,10 @@ fn leave(world: &World, base: &Base, host: &str, driver: &str, store: &Path, out
 }
 
 /// As the container `image-push`: from the folder.
-fn take(world: &World, left: &Left, out: &Path, repository: &str) {
+fn take(fixture: &Fixture, left: &Left, out: &Path, repository: &str) {
     let target = format!("{}/{repository}", left.host).parse().unwrap();
-    let client = world.client();
-    world.runtime.block_on(async {
+    let client = fixture.client();
+    fixture.runtime.block_on(async {
         let made = buildah::take(&left.plan, out).await.unwrap();
         let push = buildah::push_plan(&left.plan, &made, &left.base);
         client.push(&target, &push).await.unwrap();

@@ -4,18 +4,18 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::base::TAG;
+use crate::fixture::{Base, Fixture, registry};
 use crate::one_config::library;
 use crate::race::{Contender, race, run, run_watched};
 use crate::report::{Report, Table, megabytes};
-use crate::world::{Base, World, registry};
 use mosb_tests::parts::CRANE;
 
 /// In another repository of the registry.
-pub fn mounts(world: &World, base: &Base, rounds: usize, report: &mut Report) {
+pub fn mounts(fixture: &Fixture, base: &Base, rounds: usize, report: &mut Report) {
     let times = race(vec![
-        Contender::new("same repository", rounds, || build(world, base, base.repository())),
+        Contender::new("same repository", rounds, || build(fixture, base, base.repository())),
         Contender::new("another repository, never pushed to", rounds, || {
-            build(world, base, &format!("mounted-{}", world.number()))
+            build(fixture, base, &format!("mounted-{}", fixture.number()))
         }),
     ]);
     report.table("mounts", Table::of_race(&times, "same repository"));
@@ -23,26 +23,26 @@ pub fn mounts(world: &World, base: &Base, rounds: usize, report: &mut Report) {
     report.at_most(what, times[1].to(&times[0]), 1.5, "×");
 }
 
-fn build(world: &World, base: &Base, repository: &str) -> Duration {
-    library(world, base, repository).1
+fn build(fixture: &Fixture, base: &Base, repository: &str) -> Duration {
+    library(fixture, base, repository).1
 }
 
 /// In another registry.
-pub fn copies(world: &World, base: &Base, small: &Base, rounds: usize, report: &mut Report) {
+pub fn copies(fixture: &Fixture, base: &Base, small: &Base, rounds: usize, report: &mut Report) {
     // So that the base's tree is there.
-    to_another_registry(world, base, &mut 0);
+    to_another_registry(fixture, base, &mut 0);
     let mut peaks = [0; 2];
     let [small_peak, peak] = &mut peaks;
     let times = race(vec![
         Contender::new("crane copy", rounds, || {
             let other = registry();
             let mut command = Command::new(CRANE.program());
-            let from = world.registry.repository(&base.image());
+            let from = fixture.registry.repository(&base.image());
             run(command.args(["copy", &from, &other.repository(&format!("copied:{TAG}"))])).1
         }),
-        Contender::new("mosb build", rounds, || to_another_registry(world, base, peak)),
+        Contender::new("mosb build", rounds, || to_another_registry(fixture, base, peak)),
     ]);
-    to_another_registry(world, small, small_peak);
+    to_another_registry(fixture, small, small_peak);
     report.table("copies", Table::of_race(&times, "crane copy"));
     let what = format!("{} into another registry vs. crane copy", megabytes(base.stored));
     report.at_most(what, times[1].to(&times[0]), 1.2, "×");
@@ -54,14 +54,14 @@ pub fn copies(world: &World, base: &Base, small: &Base, rounds: usize, report: &
     report.at_most(what, peak, 64.0, "MiB");
 }
 
-fn to_another_registry(world: &World, base: &Base, peak: &mut u64) -> Duration {
+fn to_another_registry(fixture: &Fixture, base: &Base, peak: &mut u64) -> Duration {
     let other = registry();
-    let config = world.config_file(world.number());
-    let mut command = world.mosb(&world.shared("program-trees"));
+    let config = fixture.config_file(fixture.number());
+    let mut command = fixture.mosb(&fixture.shared("program-trees"));
     command
         .arg("build")
         .arg(config)
-        .args(["--base", &world.registry.repository(&base.image())])
+        .args(["--base", &fixture.registry.repository(&base.image())])
         .args(["--output", &other.repository("copied"), "-q"]);
     let (took, most) = run_watched(&mut command);
     *peak = most.max(*peak);

@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 use mosb_build::buildah::{self, BaseSource, Options};
 
 use crate::build;
+use crate::fixture::{Base, Fixture};
 use crate::peers::Store;
 use crate::race::{Contender, race};
 use crate::report::{Report, Table};
-use crate::world::{Base, World};
 
-pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
-    let store = Store::empty(world);
+pub fn measure(fixture: &Fixture, base: &Base, rounds: usize, report: &mut Report) {
+    let store = Store::empty(fixture);
     store.pull(base);
     let times = race(vec![
         Contender::new("buildah push", rounds, || {
-            let (name, _) = store.build(world, base);
+            let (name, _) = store.build(fixture, base);
             store.push(base.repository(), &name)
         }),
-        Contender::new("mosb, from the end of buildah's build on", rounds, || ours(world, base)),
+        Contender::new("mosb, from the end of buildah's build on", rounds, || ours(fixture, base)),
     ]);
     report.table("image", Table::of_race(&times, "buildah push"));
 }
@@ -27,9 +27,9 @@ pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
 /// The last thing that buildah says of a build.
 const BUILT: [&str; 2] = ["Writing manifest to image destination", "Storing signatures"];
 
-fn ours(world: &World, base: &Base) -> Duration {
+fn ours(fixture: &Fixture, base: &Base) -> Duration {
     let options = Options {
-        cache_dir: world.shared("buildah-cache"),
+        cache_dir: fixture.shared("buildah-cache"),
         storage_driver: Some("overlay".to_owned()),
         isolation: None,
         volumes: Vec::new(),
@@ -41,10 +41,10 @@ fn ours(world: &World, base: &Base) -> Duration {
         limit: Duration::from_secs(1800),
     };
     fs::create_dir_all(&options.cache_dir).unwrap();
-    let job = world.job(base, base.repository());
+    let job = fixture.job(base, base.repository());
     let target = job.target.clone();
-    let client = world.client();
-    world.runtime.block_on(async {
+    let client = fixture.client();
+    fixture.runtime.block_on(async {
         let (plan, resolved) = build::containerfile_plan(&client, job).await;
         let from = resolved.pinned().expect("it is in a registry");
         let mut containerfile = format!("FROM {from}\nCOPY . /usr/share/site/\n");

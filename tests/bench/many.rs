@@ -9,26 +9,27 @@ use futures_util::{StreamExt as _, stream};
 use crate::bare::{self, Order};
 use crate::base::TAG;
 use crate::build::{self, Image, Job};
+use crate::fixture::{Base, Fixture};
 use crate::race::timed;
 use crate::report::{Report, Table};
-use crate::world::{Base, World};
 
 /// Builds on their way at once, and connections of the bare calls.
 const PARALLEL: usize = 8;
 
-pub fn measure(world: &World, base: &Base, images: usize, report: &mut Report) {
-    let jobs = || -> Vec<Job> { (0..images).map(|_| world.job(base, base.repository())).collect() };
-    let client = world.client();
-    let prepared = each(world, jobs(), |job| {
+pub fn measure(fixture: &Fixture, base: &Base, images: usize, report: &mut Report) {
+    let jobs =
+        || -> Vec<Job> { (0..images).map(|_| fixture.job(base, base.repository())).collect() };
+    let client = fixture.client();
+    let prepared = each(fixture, jobs(), |job| {
         let client = client.clone();
         async move { build::make(&client, job).await }
     });
-    let ((), bare) = timed(|| bare_calls(world.registry.address(), base.repository(), &prepared));
+    let ((), bare) = timed(|| bare_calls(fixture.registry.address(), base.repository(), &prepared));
     drop(prepared);
     let jobs = jobs();
-    let client = world.client();
+    let client = fixture.client();
     let (_, took) = timed(|| {
-        each(world, jobs, |job| {
+        each(fixture, jobs, |job| {
             let client = client.clone();
             async move { build::build(&client, job).await }
         })
@@ -42,7 +43,7 @@ pub fn measure(world: &World, base: &Base, images: usize, report: &mut Report) {
 }
 
 /// Does the jobs, some at once, each as a task of its own.
-fn each<F>(world: &World, jobs: Vec<Job>, run: impl Fn(Job) -> F) -> Vec<F::Output>
+fn each<F>(fixture: &Fixture, jobs: Vec<Job>, run: impl Fn(Job) -> F) -> Vec<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
 {
@@ -52,7 +53,7 @@ where
             async move { tokio::spawn(task).await.unwrap() }
         })
         .buffer_unordered(PARALLEL);
-    world.runtime.block_on(tasks.collect())
+    fixture.runtime.block_on(tasks.collect())
 }
 
 fn bare_calls(host: &str, repository: &str, images: &[Image]) {

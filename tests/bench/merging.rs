@@ -10,9 +10,9 @@ use mosb_plan::api::yaml;
 use serde_json::{Value, json};
 
 use crate::content::{Content, Random};
+use crate::fixture::Fixture;
 use crate::race::{Contender, race, run, run_watched};
 use crate::report::{Report, Table, megabytes, seconds};
-use crate::world::World;
 use mosb_tests::parts::IGNITION_ORACLE;
 
 /// Bytes of one MachineConfig's file.
@@ -24,7 +24,7 @@ const PATHS: u64 = 400;
 /// How many MachineConfigs, how often the Go program merges them, which takes it a minute in the end, and how often we do.
 const COUNTS: [(usize, usize, usize); 3] = [(50, 5, 15), (500, 5, 15), (5000, 1, 5)];
 
-pub fn measure(world: &World, report: &mut Report) {
+pub fn measure(fixture: &Fixture, report: &mut Report) {
     let mut table = Table::new([
         "",
         "total size",
@@ -37,18 +37,20 @@ pub fn measure(world: &World, report: &mut Report) {
     ]);
     let mut took = Vec::new();
     for (count, theirs, ours) in COUNTS {
-        let (directory, bytes) = machine_configs(world, count);
+        let (directory, bytes) = machine_configs(fixture, count);
         let times = race(vec![
             Contender::new(format!("Ignition's library, {count}"), theirs, || {
                 run(&mut go(&directory)).1
             }),
             Contender::new(format!("mosb render, {count}"), ours, || {
-                run(&mut own(world, &directory)).1
+                run(&mut own(fixture, &directory)).1
             }),
         ]);
         let peak = |mut command: Command| run_watched(&mut command).1;
-        let peaks =
-            [peak(go(&directory)), (0..5).map(|_| peak(own(world, &directory))).fold(0, u64::max)];
+        let peaks = [
+            peak(go(&directory)),
+            (0..5).map(|_| peak(own(fixture, &directory))).fold(0, u64::max),
+        ];
         let time = times[1].to(&times[0]);
         let memory = peaks[1] as f64 / peaks[0] as f64;
         table.row([
@@ -81,8 +83,8 @@ fn go(directory: &Path) -> Command {
     command
 }
 
-fn own(world: &World, directory: &Path) -> Command {
-    let mut command = world.mosb(&world.shared("program-trees"));
+fn own(fixture: &Fixture, directory: &Path) -> Command {
+    let mut command = fixture.mosb(&fixture.shared("program-trees"));
     command
         .args(["render", "--pool", "worker", "--offline", "-q", "-o", "name"])
         .args(["--os-image", OS_IMAGE])
@@ -93,8 +95,8 @@ fn own(world: &World, directory: &Path) -> Command {
 const OS_IMAGE: &str = "registry.example.com/os@sha256:0000000000000000000000000000000000000000000000000000000000000000";
 
 /// A directory of MachineConfigs, and how many bytes they have.
-fn machine_configs(world: &World, count: usize) -> (PathBuf, u64) {
-    let directory = world.fresh("machine-configs");
+fn machine_configs(fixture: &Fixture, count: usize) -> (PathBuf, u64) {
+    let directory = fixture.fresh("machine-configs");
     fs::create_dir(&directory).unwrap();
     let mut content = Content::new(count as u64);
     let mut random = Random::new(count as u64);

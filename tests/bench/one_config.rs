@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::bare::{self, Order};
 use crate::build::{self, TransferStats};
+use crate::fixture::{Base, Fixture};
 use crate::peers::{self, Store};
 use crate::race::{Contender, race, run, timed};
 use crate::report::{Report, Table, megabytes};
-use crate::world::{Base, World};
 
 /// What a build may move beside its layer: manifests, configs.
 const ALLOWED: u64 = 64 << 10;
@@ -23,45 +23,45 @@ pub struct Rounds {
 }
 
 pub fn measure(
-    world: &World,
+    fixture: &Fixture,
     base: &Base,
     rounds: Rounds,
     name: &'static str,
     report: &mut Report,
 ) {
-    let layout = world.fresh("layout");
-    let fetched = peers::fetch_layout(world, base, &layout);
-    let warm = Store::empty(world);
+    let layout = fixture.fresh("layout");
+    let fetched = peers::fetch_layout(fixture, base, &layout);
+    let warm = Store::empty(fixture);
     warm.pull(base);
-    let program_cache = world.shared("program-trees");
+    let program_cache = fixture.shared("program-trees");
     let mut moved = Vec::new();
     let mut contenders = vec![
         Contender::new("bare calls, at once", rounds.quick, || {
-            bare_calls(world, base, Order::AtOnce)
+            bare_calls(fixture, base, Order::AtOnce)
         }),
         Contender::new("bare calls, one after the other", rounds.quick, || {
-            bare_calls(world, base, Order::Loop)
+            bare_calls(fixture, base, Order::Loop)
         }),
         Contender::new("mosb, the library", rounds.quick, || {
-            let (once, took) = library(world, base, base.repository());
+            let (once, took) = library(fixture, base, base.repository());
             moved.push(once);
             took
         }),
         Contender::new("mosb, the program", rounds.quick, || {
-            let target = world.registry.repository(base.repository());
-            program(world, base, &target, &program_cache)
+            let target = fixture.registry.repository(base.repository());
+            program(fixture, base, &target, &program_cache)
         }),
-        Contender::new("crane append", rounds.quick, || peers::crane(world, base)),
+        Contender::new("crane append", rounds.quick, || peers::crane(fixture, base)),
         Contender::new("umoci + skopeo, base in a layout", rounds.quick, || {
-            peers::umoci_and_skopeo(world, base, &layout)
+            peers::umoci_and_skopeo(fixture, base, &layout)
         }),
         Contender::new("buildah, base in its store", rounds.warm, || {
-            peers::buildah(world, base, &warm)
+            peers::buildah(fixture, base, &warm)
         }),
     ];
     contenders.push(Contender::new("buildah, empty store", rounds.empty, || {
-        let store = Store::empty(world);
-        peers::buildah(world, base, &store)
+        let store = Store::empty(fixture);
+        peers::buildah(fixture, base, &store)
     }));
     let times = race(contenders);
     let mut table = Table::of_race(&times, "bare calls");
@@ -93,30 +93,30 @@ pub fn measure(
 }
 
 /// A build by the library, with a client that has no connection yet.
-pub fn library(world: &World, base: &Base, repository: &str) -> (TransferStats, Duration) {
-    let job = world.job(base, repository);
+pub fn library(fixture: &Fixture, base: &Base, repository: &str) -> (TransferStats, Duration) {
+    let job = fixture.job(base, repository);
     timed(|| {
-        let client = world.client();
-        world.runtime.block_on(build::build(&client, job))
+        let client = fixture.client();
+        fixture.runtime.block_on(build::build(&client, job))
     })
 }
 
-fn bare_calls(world: &World, base: &Base, order: Order) -> Duration {
-    let image = world.image(base, base.repository());
+fn bare_calls(fixture: &Fixture, base: &Base, order: Order) -> Duration {
+    let image = fixture.image(base, base.repository());
     let calls = || {
-        bare::calls(world.registry.address(), base.repository(), crate::base::TAG, &image, order)
+        bare::calls(fixture.registry.address(), base.repository(), crate::base::TAG, &image, order)
     };
     timed(calls).1
 }
 
 /// `mosb build` of the next config.
-fn program(world: &World, base: &Base, target: &str, cache: &std::path::Path) -> Duration {
-    let config = world.config_file(world.number());
-    let mut command = world.mosb(cache);
+fn program(fixture: &Fixture, base: &Base, target: &str, cache: &std::path::Path) -> Duration {
+    let config = fixture.config_file(fixture.number());
+    let mut command = fixture.mosb(cache);
     command
         .arg("build")
         .arg(config)
-        .args(["--base", &world.registry.repository(&base.image())])
+        .args(["--base", &fixture.registry.repository(&base.image())])
         .args(["--output", target, "-o", "json", "-q"]);
     let (stdout, took) = run(&mut command);
     let result: Value = serde_json::from_slice(&stdout).unwrap();

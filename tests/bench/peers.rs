@@ -9,8 +9,8 @@ use std::time::Duration;
 use flate2::read::GzDecoder;
 
 use crate::base::TAG;
+use crate::fixture::{Base, Fixture};
 use crate::race::run;
-use crate::world::{Base, World};
 use mosb_tests::parts::CRANE;
 
 /// The layer of the next config in a file: as it is stored, and as a plain tar. For each of the peers it is ready made.
@@ -20,9 +20,9 @@ struct LayerFiles {
     name: String,
 }
 
-fn layer_files(world: &World, base: &Base) -> LayerFiles {
-    let image = world.image(base, base.repository());
-    let (stored, tar) = (world.fresh("layer"), world.fresh("layer"));
+fn layer_files(fixture: &Fixture, base: &Base) -> LayerFiles {
+    let image = fixture.image(base, base.repository());
+    let (stored, tar) = (fixture.fresh("layer"), fixture.fresh("layer"));
     let (stored, tar) = (stored.with_extension("tar.gz"), tar.with_extension("tar"));
     let bytes = &image.assembled.layer.bytes;
     let mut unpacked = Vec::new();
@@ -34,16 +34,16 @@ fn layer_files(world: &World, base: &Base) -> LayerFiles {
 }
 
 /// `crane append` of the layer as it is stored.
-pub fn crane(world: &World, base: &Base) -> Duration {
-    let layer = layer_files(world, base);
+pub fn crane(fixture: &Fixture, base: &Base) -> Duration {
+    let layer = layer_files(fixture, base);
     let mut command = Command::new(CRANE.program());
     command
         .args(["append", "--base"])
-        .arg(world.registry.repository(&base.image()))
+        .arg(fixture.registry.repository(&base.image()))
         .arg("--new_layer")
         .arg(layer.stored)
         .arg("--new_tag")
-        .arg(world.registry.repository(&format!("{}:{}", base.repository(), layer.name)));
+        .arg(fixture.registry.repository(&format!("{}:{}", base.repository(), layer.name)));
     run(&mut command).1
 }
 
@@ -62,21 +62,21 @@ fn skopeo(from: &str, to: &str) -> Duration {
 }
 
 /// The base in an OCI layout, for [`umoci_and_skopeo`].
-pub fn fetch_layout(world: &World, base: &Base, layout: &Path) -> Duration {
-    let from = format!("docker://{}", world.registry.repository(&base.image()));
+pub fn fetch_layout(fixture: &Fixture, base: &Base, layout: &Path) -> Duration {
+    let from = format!("docker://{}", fixture.registry.repository(&base.image()));
     skopeo(&from, &format!("oci:{}:{TAG}", layout.display()))
 }
 
 /// `umoci raw add-layer` in a layout that has the base, then `skopeo copy`.
-pub fn umoci_and_skopeo(world: &World, base: &Base, layout: &Path) -> Duration {
-    let layer = layer_files(world, base);
+pub fn umoci_and_skopeo(fixture: &Fixture, base: &Base, layout: &Path) -> Duration {
+    let layer = layer_files(fixture, base);
     let mut command = Command::new("umoci");
     command
         .args(["raw", "add-layer", "--image"])
         .arg(format!("{}:{TAG}", layout.display()))
         .args(["--tag", &layer.name])
         .arg(layer.tar);
-    let to = world.registry.repository(&format!("{}:{}", base.repository(), layer.name));
+    let to = fixture.registry.repository(&format!("{}:{}", base.repository(), layer.name));
     let from = format!("oci:{}:{}", layout.display(), layer.name);
     run(&mut command).1 + skopeo(&from, &format!("docker://{to}"))
 }
@@ -89,13 +89,13 @@ pub struct Store {
 }
 
 impl Store {
-    pub fn empty(world: &World) -> Self {
-        Self::at(world, world.registry.address())
+    pub fn empty(fixture: &Fixture) -> Self {
+        Self::at(fixture, fixture.registry.address())
     }
 
     /// With another address for the registry.
-    pub fn at(world: &World, host: &str) -> Self {
-        let path = world.fresh("store");
+    pub fn at(fixture: &Fixture, host: &str) -> Self {
+        let path = fixture.fresh("store");
         fs::create_dir(&path).unwrap();
         let host = host.to_owned();
         Self { path, host }
@@ -135,9 +135,9 @@ impl Store {
     }
 
     /// Builds with a Containerfile that adds the layer to the base; the image's name in the store.
-    pub fn build(&self, world: &World, base: &Base) -> (String, Duration) {
-        let layer = layer_files(world, base);
-        let context = world.fresh("context");
+    pub fn build(&self, fixture: &Fixture, base: &Base) -> (String, Duration) {
+        let layer = layer_files(fixture, base);
+        let context = fixture.fresh("context");
         fs::create_dir(&context).unwrap();
         fs::rename(layer.tar, context.join("layer.tar")).unwrap();
         let from = format!("{}/{}", self.host, base.image());
@@ -163,8 +163,8 @@ impl Store {
 }
 
 /// Builds and pushes with what the store has.
-pub fn buildah(world: &World, base: &Base, store: &Store) -> Duration {
-    let (name, built) = store.build(world, base);
+pub fn buildah(fixture: &Fixture, base: &Base, store: &Store) -> Duration {
+    let (name, built) = store.build(fixture, base);
     built + store.push(base.repository(), &name)
 }
 

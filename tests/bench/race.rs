@@ -86,8 +86,8 @@ pub fn timed<T>(job: impl FnOnce() -> T) -> (T, Duration) {
 pub fn run(command: &mut Command) -> (Vec<u8>, Duration) {
     let (output, took) = timed(|| command.stdin(Stdio::null()).output());
     let output = output.unwrap_or_else(|why| panic!("{command:?}: {why}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{stderr}", output.status);
     (output.stdout, took)
 }
 

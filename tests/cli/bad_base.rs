@@ -7,30 +7,37 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use tar::EntryType;
 
-use mosb_tests::build_world::{World, assert_refused, base, config, os, with};
+use mosb_tests::build_fixture::{BuildFixture, assert_refused, base, config, os, with};
 use mosb_tests::{Compression, Image, Layout, Registry, Tree, sha256};
 
 /// Nothing that a base says is worth a gigabyte of memory.
-fn bounded(world: World) -> World {
-    world.with_memory(1 << 30)
+fn bounded(fixture: BuildFixture) -> BuildFixture {
+    fixture.with_memory(1 << 30)
 }
 
 #[track_caller]
-fn refused(world: &World, what: &str, more: &[&str], exit: i32, code: &str, words: &[&str]) {
-    let finished = world.build(config().as_bytes(), more);
+fn refused(
+    fixture: &BuildFixture,
+    what: &str,
+    more: &[&str],
+    exit: i32,
+    code: &str,
+    words: &[&str],
+) {
+    let finished = fixture.build(config().as_bytes(), more);
     assert_refused(&finished, what, exit, code, words);
-    assert!(!world.output().join("index.json").exists(), "{what}");
-    world.assert_clean(what);
+    assert!(!fixture.output().join("index.json").exists(), "{what}");
+    fixture.assert_clean(what);
 }
 
 #[test]
 fn a_base_that_is_not_there_or_not_the_one_is_named() {
-    let world = World::new();
+    let fixture = BuildFixture::new();
     let image = |architecture| base().architecture(architecture);
-    world.base.put_index("all", &[image("amd64"), image("arm64")]);
+    fixture.base.put_index("all", &[image("amd64"), image("arm64")]);
     let registry = Registry::plain();
-    let dir = world.base.directory.display().to_string();
-    let (all, nowhere) = (world.base.reference("all"), format!("oci:{dir}-not:base"));
+    let dir = fixture.base.directory.display().to_string();
+    let (all, nowhere) = (fixture.base.reference("all"), format!("oci:{dir}-not:base"));
     let missing = registry.repository("acme/base:v1");
     let cases: [(&str, &[&str], i32, &str, &[&str]); 9] = [
         (
@@ -86,16 +93,17 @@ fn a_base_that_is_not_there_or_not_the_one_is_named() {
         ),
     ];
     for (what, more, exit, code, words) in cases {
-        refused(&world, what, more, exit, code, words);
+        refused(&fixture, what, more, exit, code, words);
     }
     // Neither `--base` nor `spec.osImageURL`.
-    let target = world.target();
-    let finished =
-        world.mosb.run_with(["build", "-", "--output", &target, "-o", "json"], config().as_bytes());
+    let target = fixture.target();
+    let finished = fixture
+        .mosb
+        .run_with(["build", "-", "--output", &target, "-o", "json"], config().as_bytes());
     assert_refused(&finished, "no base", 2, "no-base", &["spec.osImageURL", "--base"]);
     let mut other: Value = serde_json::from_str(&config()).unwrap();
     other["spec"]["osImageURL"] = json!("fedora\nRUN x");
-    let finished = world
+    let finished = fixture
         .mosb
         .run_with(["build", "-", "--output", &target, "-o", "json"], other.to_string().as_bytes());
     assert_refused(
@@ -109,18 +117,18 @@ fn a_base_that_is_not_there_or_not_the_one_is_named() {
 
 #[test]
 fn a_base_built_from_a_config_is_built_upon_only_if_asked() {
-    let world = World::new();
-    world.build(config().as_bytes(), &[]).ok();
-    let built = world.target();
-    let out = format!("oci:{}", world.mosb.home().join("second").display());
-    let finished = world.build(
+    let fixture = BuildFixture::new();
+    fixture.build(config().as_bytes(), &[]).ok();
+    let built = fixture.target();
+    let out = format!("oci:{}", fixture.mosb.home().join("second").display());
+    let finished = fixture.build(
         config().as_bytes(),
-        &["--base", &format!("{built}:{}", mosb_tests::build_world::NAME), "--output", &out],
+        &["--base", &format!("{built}:{}", mosb_tests::build_fixture::NAME), "--output", &out],
     );
     assert_refused(&finished, "built", 2, "base-already-built", &["--on-top", "rendered-worker"]);
-    let on_top = format!("{built}:{}", mosb_tests::build_world::NAME);
+    let on_top = format!("{built}:{}", mosb_tests::build_fixture::NAME);
     let other = with("storage", json!({ "links": [{ "path": "/etc/other", "target": "x" }] }));
-    world.build(other.as_bytes(), &["--base", &on_top, "--output", &out, "--on-top"]).ok();
+    fixture.build(other.as_bytes(), &["--base", &on_top, "--output", &out, "--on-top"]).ok();
 }
 
 type Spoil = fn(&Layout);
@@ -326,9 +334,9 @@ fn a_base_that_lies_is_refused() {
         ),
     ];
     for (what, spoil, code, words) in spoils {
-        let world = bounded(World::new());
-        spoil(&world.base);
-        refused(&world, what, &[], 2, code, words);
+        let fixture = bounded(BuildFixture::new());
+        spoil(&fixture.base);
+        refused(&fixture, what, &[], 2, code, words);
     }
 }
 
@@ -357,8 +365,8 @@ fn layers_with_hostile_names_are_refused() {
         ("a name that is too long", Tree::new().file(&long, 0o644, ""), &["x/x"]),
     ];
     for (what, tree, words) in cases {
-        let world = bounded(World::with(&base().layer(Compression::Gzip, tree.tar())));
-        refused(&world, what, &[], 2, "layer-entry", words);
+        let fixture = bounded(BuildFixture::with(&base().layer(Compression::Gzip, tree.tar())));
+        refused(&fixture, what, &[], 2, "layer-entry", words);
     }
     assert!(!PathBuf::from("/tmp/mosb-was-here").exists());
 }
@@ -372,7 +380,7 @@ fn odd_bases_are_built_upon_within_their_root() {
         .link("etc/loop", "loop2")
         .link("etc/loop2", "loop")
         .link("etc/outside", "../../../../var");
-    let world = bounded(World::with(&Image::new().layer(Compression::Zstd, tree.tar())));
+    let fixture = bounded(BuildFixture::with(&Image::new().layer(Compression::Zstd, tree.tar())));
     let file = |path: &str| {
         with("storage", json!({ "files": [{ "path": path, "contents": { "source": "data:,x" } }] }))
     };
@@ -383,12 +391,12 @@ fn odd_bases_are_built_upon_within_their_root() {
         ("/etc/null/x", None),
         ("/etc/pipe/x", None),
     ] {
-        let finished = world.build(file(path).as_bytes(), &[]);
+        let finished = fixture.build(file(path).as_bytes(), &[]);
         match landed {
             Some(_) => {
                 finished.ok();
-                let built = Layout::at(world.output());
-                let layer = built.layers(mosb_tests::build_world::NAME).pop().unwrap();
+                let built = Layout::at(fixture.output());
+                let layer = built.layers(mosb_tests::build_fixture::NAME).pop().unwrap();
                 let mut layer = tar::Archive::new(layer);
                 let paths: Vec<_> = layer
                     .entries()
@@ -405,6 +413,6 @@ fn odd_bases_are_built_upon_within_their_root() {
                 &[path.rsplit_once('/').unwrap().0],
             ),
         }
-        world.assert_clean(path);
+        fixture.assert_clean(path);
     }
 }

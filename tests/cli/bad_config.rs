@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use mosb_tests::Mosb;
-use mosb_tests::build_world::{NAME, World, assert_refused, names, rendered, with};
+use mosb_tests::build_fixture::{BuildFixture, NAME, assert_refused, names, rendered, with};
 
 /// What it is, the config, the word for scripts, words of the sentence.
 type Case = (&'static str, Vec<u8>, &'static str, &'static [&'static str]);
@@ -18,12 +18,12 @@ type Case = (&'static str, Vec<u8>, &'static str, &'static [&'static str]);
 /// Runs the cases; whatever is refused here is the user's to put right.
 fn all_refused(cases: impl IntoIterator<Item = Case>) {
     // Whoever takes a gigabyte for granted ends here.
-    let world = World::new().with_memory(1 << 30);
+    let fixture = BuildFixture::new().with_memory(1 << 30);
     for (what, config, code, words) in cases {
-        let finished = world.build(&config, &[]);
+        let finished = fixture.build(&config, &[]);
         assert_refused(&finished, what, 2, code, words);
-        assert!(!world.output().exists(), "{what}");
-        world.assert_clean(what);
+        assert!(!fixture.output().exists(), "{what}");
+        fixture.assert_clean(what);
     }
 }
 
@@ -185,7 +185,7 @@ fn what_ignition_would_not_take_is_refused() {
 }
 
 #[test]
-fn a_gigabyte_on_stdin_is_not_kept() {
+fn a_gigabyte_on_stdin_is_not_buffered() {
     let mosb = Mosb::new().within(["prlimit", "--data=268435456"]);
     let mut child = mosb
         .command(["plan", "-", "-o", "json"])

@@ -3,11 +3,11 @@
 use std::fs;
 
 use mosb_tests::Layout;
-use mosb_tests::build_world::{World, assert_refused, assert_whole, config, names};
+use mosb_tests::build_fixture::{BuildFixture, assert_refused, assert_whole, config, names};
 
 #[test]
 fn a_target_that_can_not_be_meant_is_refused() {
-    let world = World::new();
+    let fixture = BuildFixture::new();
     let cases: [(&str, &str, &str, &[&str]); 7] = [
         ("no folder", "oci:", "bad-reference", &["\"oci:\"", "write oci:DIR"]),
         ("a dir:", "dir:x", "bad-reference", &["\"dir:x\"", "write oci:DIR"]),
@@ -18,16 +18,16 @@ fn a_target_that_can_not_be_meant_is_refused() {
         ("capitals", "quay.io/A", "bad-reference", &["quay.io/A"]),
     ];
     for (what, target, code, words) in cases {
-        let finished = world.build(config().as_bytes(), &["--output", target]);
+        let finished = fixture.build(config().as_bytes(), &["--output", target]);
         assert_refused(&finished, what, 2, code, words);
-        world.assert_clean(what);
+        fixture.assert_clean(what);
     }
 }
 
 #[test]
 fn what_is_in_a_folder_stays() {
-    let world = World::new();
-    let home = world.mosb.home();
+    let fixture = BuildFixture::new();
+    let home = fixture.mosb.home();
     let target = |name: &str| format!("oci:{}", home.join(name).display());
     fs::create_dir(home.join("photos")).unwrap();
     fs::write(home.join("photos/cat.jpg"), "x").unwrap();
@@ -38,9 +38,9 @@ fn what_is_in_a_folder_stays() {
         ("below a file", "file/x", 2, "file-error", &["file/x", "check the name"]),
     ];
     for (what, name, exit, code, words) in cases {
-        let finished = world.build(config().as_bytes(), &["--output", &target(name)]);
+        let finished = fixture.build(config().as_bytes(), &["--output", &target(name)]);
         assert_refused(&finished, what, exit, code, words);
-        world.assert_clean(what);
+        fixture.assert_clean(what);
     }
     assert_eq!(names(&home.join("photos")), ["cat.jpg"]);
     assert_eq!(fs::read(home.join("file")).unwrap(), b"x");
@@ -50,37 +50,37 @@ fn what_is_in_a_folder_stays() {
         ("a folder", "photos", "it is a folder"),
     ] {
         let file = home.join(file).display().to_string();
-        let finished = world.build(config().as_bytes(), &["--digestfile", &file]);
+        let finished = fixture.build(config().as_bytes(), &["--digestfile", &file]);
         assert_refused(&finished, what, 2, "unwritable-file", &[&file, cause, "check that"]);
-        assert!(!world.output().exists(), "{what}");
+        assert!(!fixture.output().exists(), "{what}");
     }
 }
 
-/// A world whose output lies on a disk of its own, made with these mount options, and a file that lists what is left there.
-fn on_a_disk(options: &str) -> World {
-    let mut world = World::new();
-    fs::create_dir(world.output()).unwrap();
+/// A fixture whose output is on a disk of its own, made with these mount options, with a file that lists what is left there.
+fn on_a_disk(options: &str) -> BuildFixture {
+    let mut fixture = BuildFixture::new();
+    fs::create_dir(fixture.output()).unwrap();
     let script = format!(
         "mount -t tmpfs -o {options} tmpfs \"$1\"\nlisting=$2\nshift 2\ncode=0\n\"$@\" || code=$?\n\
          find {} -type f > \"$listing\"\nexit $code",
-        world.output().display()
+        fixture.output().display()
     );
-    let (output, left) = (world.output(), world.mosb.home().join("left"));
+    let (output, left) = (fixture.output(), fixture.mosb.home().join("left"));
     let launcher = ["unshare", "--mount", "--propagation=private", "sh", "-euc", &script, "sh"];
     let launcher = launcher.map(str::to_owned).into_iter();
-    world.mosb =
-        world.mosb.within(launcher.chain([output, left].map(|path| path.display().to_string())));
-    world
+    fixture.mosb =
+        fixture.mosb.within(launcher.chain([output, left].map(|path| path.display().to_string())));
+    fixture
 }
 
-fn left(world: &World) -> String {
-    fs::read_to_string(world.mosb.home().join("left")).unwrap()
+fn left(fixture: &BuildFixture) -> String {
+    fs::read_to_string(fixture.mosb.home().join("left")).unwrap()
 }
 
 #[test]
 fn a_disk_that_can_not_be_written_is_named() {
-    let world = on_a_disk("ro");
-    let finished = world.build(config().as_bytes(), &[]);
+    let fixture = on_a_disk("ro");
+    let finished = fixture.build(config().as_bytes(), &[]);
     assert_refused(
         &finished,
         "read-only",
@@ -88,7 +88,7 @@ fn a_disk_that_can_not_be_written_is_named() {
         "file-error",
         &["output", "Read-only file system", "choose a folder"],
     );
-    assert_eq!(left(&world), "");
+    assert_eq!(left(&fixture), "");
 }
 
 #[test]
@@ -97,10 +97,10 @@ fn a_full_disk_leaves_no_half_image() {
     let mut refused = 0;
     loop {
         let size = sizes.next().expect("an image that fits");
-        let world = on_a_disk(&format!("size={size}k"));
-        let finished = world.build(config().as_bytes(), &[]);
+        let fixture = on_a_disk(&format!("size={size}k"));
+        let finished = fixture.build(config().as_bytes(), &[]);
         let what = format!("{size} KiB");
-        world.assert_clean(&what);
+        fixture.assert_clean(&what);
         if finished.code() == Some(0) {
             break;
         }
@@ -112,9 +112,9 @@ fn a_full_disk_leaves_no_half_image() {
             &["output", "No space left", "make room"],
         );
         assert!(
-            !left(&world).contains("index.json") && !left(&world).contains(".mosb-tmp"),
+            !left(&fixture).contains("index.json") && !left(&fixture).contains(".mosb-tmp"),
             "{what}: {}",
-            left(&world)
+            left(&fixture)
         );
         refused += 1;
     }
@@ -123,11 +123,11 @@ fn a_full_disk_leaves_no_half_image() {
 
 #[test]
 fn a_cache_that_can_not_be_written_is_a_warning() {
-    let world = World::new();
-    fs::write(world.mosb.home().join("cache"), "a file").unwrap();
-    let result = world.build(config().as_bytes(), &[]).ok().json();
+    let fixture = BuildFixture::new();
+    fs::write(fixture.mosb.home().join("cache"), "a file").unwrap();
+    let result = fixture.build(config().as_bytes(), &[]).ok().json();
     let warnings = result["warnings"].as_array().unwrap();
-    let told = warnings.iter().any(|warning| warning["code"] == "base-tree-cache");
-    assert!(told, "{result:#}");
-    assert_whole(&Layout::at(world.output()), "built all the same");
+    let has_warning = warnings.iter().any(|warning| warning["code"] == "base-tree-cache");
+    assert!(has_warning, "{result:#}");
+    assert_whole(&Layout::at(fixture.output()), "built all the same");
 }

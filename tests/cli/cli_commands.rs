@@ -199,8 +199,8 @@ fn the_small_commands() {
     let storage = base_trees.with_file_name("buildah");
     fs::create_dir_all(storage.join("store-vfs/of-a-layer")).unwrap();
     fs::write(storage.join("store-vfs/of-a-layer/file"), "1234567").unwrap();
-    let kept = json!({ "directory": storage, "size": 7 });
-    assert_eq!(desk.object("cache list").1["buildah"], kept);
+    let cached = json!({ "directory": storage, "size": 7 });
+    assert_eq!(desk.object("cache list").1["buildah"], cached);
     let gone = json!({ "directory": storage, "size": 7, "removed": true });
     assert_eq!(desk.object("cache prune").1["buildah"], gone);
     assert!(!storage.join("store-vfs").exists());
@@ -217,7 +217,7 @@ fn the_small_commands() {
 }
 
 #[test]
-fn a_plan_says_that_there_is_no_room_for_buildah() {
+fn a_plan_reports_missing_disk_space_for_buildah() {
     let mut desk = Desk::new();
     fs::create_dir(desk.at("small")).unwrap();
     let script =
@@ -235,10 +235,10 @@ fn a_plan_says_that_there_is_no_room_for_buildah() {
         let (exit, error) = desk.object(&line);
         assert_eq!((exit, &error["code"]), (2, &json!("no-space")), "{line}");
         let message = error["message"].as_str().unwrap();
-        let told = format!(
+        let reason = format!(
             ": 1 MiB are free and the build needs about 512 MiB with storage driver {driver}"
         );
-        assert!(message.contains("/small") && message.contains(&told), "{line}: {message}");
+        assert!(message.contains("/small") && message.contains(&reason), "{line}: {message}");
     }
     // What is for another machine is not measured by this one, nor is what needs no buildah.
     for line in [

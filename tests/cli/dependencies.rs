@@ -20,10 +20,7 @@ impl Policy {
         let expression = expression.replace('/', " OR ");
         let one = |part: &str| part.trim_matches(['(', ')']).split(" OR ").any(allowed);
         let all = |part: &str| part.split(" AND ").all(one);
-        match expression.contains('(') {
-            true => all(&expression),
-            false => expression.split(" OR ").any(all),
-        }
+        if expression.contains('(') { all(&expression) } else { expression.split(" OR ").any(all) }
     }
 
     /// Why a crate is banned, if it is.
@@ -152,10 +149,10 @@ fn no_locked_crate_is_yanked() {
     if !output.status.success() {
         output = packed(&["--offline"]);
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("Packaged"), "{said}");
-    let yanked: Vec<_> = said.lines().filter(|line| line.contains("yanked")).collect();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("Packaged"), "{stderr}");
+    let yanked: Vec<_> = stderr.lines().filter(|line| line.contains("yanked")).collect();
     assert!(yanked.is_empty(), "`cargo update` takes others: {yanked:#?}");
 }
 

@@ -1,4 +1,4 @@
-//! What the documents say of the program stands in the program, and the other way round.
+//! What the documents say about the program is in the program, and the other way round.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -56,10 +56,10 @@ fn read(path: &str) -> String {
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true if path.ends_with("tests") => {}
-            true => sources(&path, found),
-            false => found.push(path),
+        if !path.is_dir() {
+            found.push(path);
+        } else if !path.ends_with("tests") {
+            sources(&path, found);
         }
     }
 }
@@ -92,10 +92,7 @@ fn is_word(text: &str) -> bool {
 
 /// The string literals of a piece of code; comments are left out.
 fn literals(code: &str) -> impl Iterator<Item = &str> {
-    let lines = code.lines().map(|line| match line.trim().starts_with("//") {
-        true => "",
-        false => line,
-    });
+    let lines = code.lines().map(|line| if line.trim().starts_with("//") { "" } else { line });
     lines.flat_map(|line| line.split('"').skip(1).step_by(2))
 }
 
@@ -184,13 +181,13 @@ fn every_flag_and_every_object_is_documented() {
         let fields = schema["properties"].as_object().unwrap().keys();
         for field in fields.filter(|field| !["apiVersion", "kind"].contains(&field.as_str())) {
             let row = row.unwrap_or_else(|| panic!("no row for {name}"));
-            let told = ["", "[]", "{}"].map(|end| format!("`{field}{end}`"));
-            assert!(told.iter().any(|told| row.contains(told)), "{name}: {field}");
+            let forms = ["", "[]", "{}"].map(|end| format!("`{field}{end}`"));
+            assert!(forms.iter().any(|form| row.contains(form)), "{name}: {field}");
         }
     }
 }
 
-/// Each headline of the troubleshooting is an error's own text; `…` stands for what differs.
+/// Each headline of the troubleshooting is an error's own text; `…` replaces what differs.
 #[test]
 fn every_headline_of_the_troubleshooting_is_a_text_of_the_program() {
     let document = read("docs/troubleshooting.md");
@@ -213,8 +210,8 @@ fn anchors(document: &str) -> BTreeSet<String> {
     });
     let anchor = |line: &str| {
         let line = line.trim_start_matches('#').trim().to_lowercase();
-        let kept = line.chars().filter(|c| c.is_alphanumeric() || "_- ".contains(*c));
-        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+        let slug = line.chars().filter(|c| c.is_alphanumeric() || "_- ".contains(*c));
+        slug.map(|c| if c == ' ' { '-' } else { c }).collect()
     };
     headlines.map(anchor).collect()
 }
@@ -246,17 +243,17 @@ fn no_link_is_dead() {
         let text = fs::read_to_string(&document).unwrap();
         let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         for link in links.filter(|link| !link.contains("://")) {
-            let told = || format!("{}: {link}", document.display());
+            let place = || format!("{}: {link}", document.display());
             let (file, headline) = link.split_once('#').unwrap_or((link, ""));
             let target = match file {
                 "" => document.clone(),
                 file => document.parent().unwrap().join(file),
             };
-            assert!(target.exists(), "{}", told());
+            assert!(target.exists(), "{}", place());
             files += 1;
             if !headline.is_empty() {
                 let target = fs::read_to_string(target).unwrap();
-                assert!(anchors(&target).contains(headline), "{}", told());
+                assert!(anchors(&target).contains(headline), "{}", place());
                 headlines += 1;
             }
         }

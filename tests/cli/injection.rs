@@ -1,8 +1,10 @@
-//! Whatever stands in a config, a base or on the command line stays data: no instruction, no shell word, no path outside.
+//! Whatever is in a config, a base or on the command line stays data: no instruction, no shell word, no path outside.
 
 use serde_json::{Value, json};
 
-use mosb_tests::build_world::{NAME, World, assert_refused, assert_valid, base, rendered, with};
+use mosb_tests::build_fixture::{
+    BuildFixture, NAME, assert_refused, assert_valid, base, rendered, with,
+};
 use mosb_tests::{Layout, Registry};
 
 /// Ends a line, a word, a quotation; expands; climbs.
@@ -49,20 +51,20 @@ fn hostile() -> String {
 }
 
 /// A base whose labels are hostile too.
-fn hostile_base() -> World {
+fn hostile_base() -> BuildFixture {
     let image = HOSTILE.iter().fold(base(), |image, text| image.label(text, text));
-    World::with(&image.label("org.opencontainers.image.version", HOSTILE[2]))
+    BuildFixture::with(&image.label("org.opencontainers.image.version", HOSTILE[2]))
 }
 
-fn containerfile(world: &World, config: &str, more: &[&str]) -> String {
-    let base = world.reference();
+fn containerfile(fixture: &BuildFixture, config: &str, more: &[&str]) -> String {
+    let base = fixture.reference();
     let arguments =
         ["plan", "-", "--base", &base, "--method", "containerfile", "-o", "containerfile"];
     let arguments: Vec<_> = arguments.iter().chain(more).collect();
-    world.mosb.run_with(arguments, config.as_bytes()).ok().text()
+    fixture.mosb.run_with(arguments, config.as_bytes()).ok().text()
 }
 
-/// What stands in front of each instruction, and the instruction; lines that go on are part of it.
+/// What is in front of each instruction, and the instruction; lines that go on are part of it.
 fn instructions(text: &str) -> Vec<&str> {
     let mut goes_on = false;
     let mut found = Vec::new();
@@ -77,13 +79,13 @@ fn instructions(text: &str) -> Vec<&str> {
 
 #[test]
 fn nothing_becomes_an_instruction_or_a_shell_word() {
-    let world = hostile_base();
+    let fixture = hostile_base();
     let tame = containerfile(
-        &world,
+        &fixture,
         &rendered(&json!({ "ignition": { "version": "3.4.0" } })).to_string(),
         &[],
     );
-    let text = containerfile(&world, &hostile(), &[]);
+    let text = containerfile(&fixture, &hostile(), &[]);
     println!("{text}");
     // The one thing that a config changes is the digest of the inputs, and whether units are there to be enabled.
     assert!(!text.contains("PWNED"), "{text}");
@@ -101,20 +103,20 @@ fn nothing_becomes_an_instruction_or_a_shell_word() {
 
 #[test]
 fn values_of_the_command_line_stay_values() {
-    let world = World::new();
+    let fixture = BuildFixture::new();
     let plain = rendered(&json!({ "ignition": { "version": "3.4.0" } })).to_string();
-    let own = world.mosb.home().join("Containerfile");
+    let own = fixture.mosb.home().join("Containerfile");
     std::fs::write(&own, "RUN true\n").unwrap();
     let own = format!("--containerfile={}", own.display());
     for text in HOSTILE {
         let argument = format!("A={text}");
-        let with = containerfile(&world, &plain, &[&own, "--build-arg", &argument]);
-        let plan = world.mosb.run_with(
+        let with = containerfile(&fixture, &plain, &[&own, "--build-arg", &argument]);
+        let plan = fixture.mosb.run_with(
             [
                 "plan",
                 "-",
                 "--base",
-                &world.reference(),
+                &fixture.reference(),
                 &own,
                 "--build-arg",
                 &argument,
@@ -135,7 +137,7 @@ fn values_of_the_command_line_stay_values() {
             ("--output", format!("quay.io/a/{text}")),
             ("--volume", format!("/a:{text}")),
         ] {
-            let (base, target) = (world.reference(), world.target());
+            let (base, target) = (fixture.reference(), fixture.target());
             let given = format!("{option}={value}");
             let mut arguments = vec!["build", "-", "-o", "json", &own, &given];
             if option != "--base" {
@@ -144,33 +146,33 @@ fn values_of_the_command_line_stay_values() {
             if option != "--output" {
                 arguments.extend(["--output", &target]);
             }
-            let finished = world.mosb.run_with(arguments, plain.as_bytes());
+            let finished = fixture.mosb.run_with(arguments, plain.as_bytes());
             let what = format!("{option} {text:?}");
             assert_eq!(finished.code(), Some(2), "{what}: {}", finished.stderr);
             assert_valid(&finished.json(), "Error");
-            let told = finished.stderr.trim_end();
-            assert!(!told.contains('\n'), "{what}: {told}");
+            let line = finished.stderr.trim_end();
+            assert!(!line.contains('\n'), "{what}: {line}");
         }
     }
     // Extensions are words of a fixed set.
     let registry = Registry::plain();
-    registry.push(&world.base, "base", "acme/extensions:v1");
+    registry.push(&fixture.base, "base", "acme/extensions:v1");
     let image = registry.repository("acme/extensions:v1");
     for text in HOSTILE {
         let mut config: Value = serde_json::from_str(&plain).unwrap();
         config["spec"]["extensions"] = json!([text]);
         config["spec"]["baseOSExtensionsContainerImage"] = json!(image);
-        let finished = world.build(config.to_string().as_bytes(), &[]);
+        let finished = fixture.build(config.to_string().as_bytes(), &[]);
         assert_refused(&finished, text, 2, "bad-extensions", &["extension"]);
     }
-    assert!(!world.mosb.home().join("work/PWNED").exists());
+    assert!(!fixture.mosb.home().join("work/PWNED").exists());
 }
 
 #[test]
 fn the_layer_stays_in_its_root() {
-    let world = hostile_base();
-    world.build(hostile().as_bytes(), &[]).ok();
-    let mut layer = tar::Archive::new(Layout::at(world.output()).layers(NAME).pop().unwrap());
+    let fixture = hostile_base();
+    fixture.build(hostile().as_bytes(), &[]).ok();
+    let mut layer = tar::Archive::new(Layout::at(fixture.output()).layers(NAME).pop().unwrap());
     let mut files = 0;
     for entry in layer.entries().unwrap() {
         let path = entry.unwrap().path_bytes().into_owned();
@@ -180,18 +182,20 @@ fn the_layer_stays_in_its_root() {
     }
     assert_eq!(files, HOSTILE.len());
     // A terminal gets no control character of it, and a line stays a line.
-    let image = format!("{}:{NAME}", world.target());
+    let image = format!("{}:{NAME}", fixture.target());
     for command in ["files", "inspect"] {
-        let told = world.mosb.run([command, &image]).ok().text();
+        let containerfile = fixture.mosb.run([command, &image]).ok().text();
         assert!(
-            !told.lines().any(|line| line.starts_with("RUN ") || line.starts_with("USER ")),
-            "{told}"
+            !containerfile
+                .lines()
+                .any(|line| line.starts_with("RUN ") || line.starts_with("USER ")),
+            "{containerfile}"
         );
-        assert!(!told.contains('\r'), "{told}");
+        assert!(!containerfile.contains('\r'), "{containerfile}");
     }
-    let plan = world
+    let plan = fixture
         .mosb
-        .run_with(["plan", "-", "--base", &world.reference()], hostile().as_bytes())
+        .run_with(["plan", "-", "--base", &fixture.reference()], hostile().as_bytes())
         .ok()
         .text();
     assert!(
@@ -199,10 +203,10 @@ fn the_layer_stays_in_its_root() {
         "{plan}"
     );
     // The ConfigMap, too, is one object.
-    let map = world
+    let map = fixture
         .mosb
         .run_with(
-            ["plan", "-", "--base", &world.reference(), "-o", "configmap"],
+            ["plan", "-", "--base", &fixture.reference(), "-o", "configmap"],
             hostile().as_bytes(),
         )
         .ok()
@@ -212,22 +216,22 @@ fn the_layer_stays_in_its_root() {
 
 #[test]
 fn a_name_is_refused_before_anything_is_made_of_it() {
-    let world = World::new();
+    let fixture = BuildFixture::new();
     for text in HOSTILE {
         let mut config = rendered(&json!({ "ignition": { "version": "3.4.0" } }));
         config["metadata"]["name"] =
             json!(format!("rendered-{text}-0123456789abcdef0123456789abcdef"));
-        let finished = world.build(config.to_string().as_bytes(), &[]);
+        let finished = fixture.build(config.to_string().as_bytes(), &[]);
         assert_refused(&finished, text, 2, "bad-config", &["metadata.name"]);
         config["metadata"]["name"] = json!(NAME);
         config["metadata"]["ownerReferences"] =
             json!([{ "kind": "MachineConfigPool", "name": text }]);
-        let finished = world.build(config.to_string().as_bytes(), &[]);
+        let finished = fixture.build(config.to_string().as_bytes(), &[]);
         assert_refused(&finished, text, 2, "bad-config", &["metadata.ownerReferences"]);
         let path = format!("/etc/passwd/{text}");
         let below = with("storage", json!({ "files": [{ "path": path }] }));
-        let finished = world.build(below.as_bytes(), &[]);
+        let finished = fixture.build(below.as_bytes(), &[]);
         assert_refused(&finished, text, 2, "conflicts-with-base", &["/etc/passwd"]);
     }
-    assert!(!world.output().exists());
+    assert!(!fixture.output().exists());
 }

@@ -9,7 +9,7 @@ mod cli_commands;
 mod cli_refusals;
 mod dependencies;
 mod documentation;
-mod fetch_world;
+mod fetch_fixture;
 mod injection;
 mod part_program;
 mod part_proxy;

@@ -10,7 +10,7 @@ use mosb_registry::{ProxyVariables, Secret};
 use mosb_types::{Diagnostic as _, ErrorClass};
 use serde_json::{Value, json};
 
-use crate::fetch_world::{LONG, embedded, fetcher, file, get, gzip, options, render};
+use crate::fetch_fixture::{LONG, embedded, fetcher, file, get, gzip, options, render};
 use mosb_tests::{Act, Head, SecureWeb, Web, reply, sha256};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -19,7 +19,7 @@ async fn what_was_served_is_embedded_byte_for_byte() {
     let sum = |bytes: &[u8]| format!("sha256-{}", sha256(bytes).trim_start_matches("sha256:"));
     let gzipped = json!({ "compression": "gzip", "verification": { "hash": sum(b"hi") } });
     let encoded = ("content-encoding", "x-gzip");
-    for (what, answer, said, want) in [
+    for (what, answer, declared, want) in [
         ("plain", reply(200, &[], b"a\0b\xff"), json!({}), Ok(&b"a\0b\xff"[..])),
         ("nothing", reply(200, &[], b""), json!({}), Ok(b"")),
         ("no content", reply(204, &[], b""), json!({}), Ok(b"")),
@@ -54,7 +54,7 @@ async fn what_was_served_is_embedded_byte_for_byte() {
         ),
     ] {
         let web = Web::always(answer);
-        let mut contents = said.clone();
+        let mut contents = declared.clone();
         contents["source"] = json!(web.url("/x"));
         let rendered = render(&file(contents), &fetcher(options(LONG))).await;
         match (rendered, want) {
@@ -62,7 +62,7 @@ async fn what_was_served_is_embedded_byte_for_byte() {
                 assert_eq!(embedded(&rendered), want, "{what}");
                 let mut left = rendered["storage"]["files"][0]["contents"].clone();
                 left.as_object_mut().unwrap().remove("source");
-                assert_eq!(left, said, "{what}");
+                assert_eq!(left, declared, "{what}");
             }
             (Err(failed), Err(code)) => {
                 assert_eq!(
@@ -113,9 +113,9 @@ async fn redirects_are_followed_without_the_configs_headers() {
     let there = missing.url("/gone?token=hunter2");
     let web = Web::start(move |_, _| vec![Act::Send(reply(302, &[("location", &there)], b""))]);
     let failed = get(&web.url("/"), &fetcher(options(LONG))).await.unwrap_err();
-    let told =
+    let want =
         format!("{} (redirected to {}?…): not found (404)", web.url("/"), missing.url("/gone"));
-    assert!(failed.message.contains(&told), "{failed:?}");
+    assert!(failed.message.contains(&want), "{failed:?}");
     assert!(!failed.message.contains("hunter2"), "{failed:?}");
 }
 
@@ -232,8 +232,8 @@ async fn tls_is_trusted_by_the_configs_authorities_and_by_the_users() {
     let to = plain.url("/");
     let answers = [("x", reply(200, &[], b"hi")), ("away", reply(302, &[("location", &to)], b""))];
     let web = SecureWeb::start(directory.path(), &answers);
-    let nobody = fetcher(options(LONG));
-    let failed = get(&web.url("x"), &nobody).await.unwrap_err();
+    let default_fetcher = fetcher(options(LONG));
+    let failed = get(&web.url("x"), &default_fetcher).await.unwrap_err();
     assert_eq!(
         (&*failed.code, failed.class),
         ("untrusted-tls", ErrorClass::Transient),
@@ -251,13 +251,13 @@ async fn tls_is_trusted_by_the_configs_authorities_and_by_the_users() {
     let mut config = file(json!({ "source": web.url("x") }));
     let authorities = json!([{ "source": keys.url("/ca") }]);
     config["ignition"]["security"] = json!({ "tls": { "certificateAuthorities": authorities } });
-    let rendered = render(&config, &nobody).await.unwrap();
+    let rendered = render(&config, &default_fetcher).await.unwrap();
     assert_eq!(embedded(&rendered), b"hi");
     let authority = &rendered["ignition"]["security"]["tls"]["certificateAuthorities"][0]["source"];
     assert_eq!(parse_data_url(authority.as_str().unwrap()).unwrap(), web.authority());
     assert_eq!(keys.seen().len(), 1);
 
-    let failed = get(&plain.url("/").replace("http", "https"), &nobody).await.unwrap_err();
+    let failed = get(&plain.url("/").replace("http", "https"), &default_fetcher).await.unwrap_err();
     assert!(failed.message.contains("answers in plain HTTP"), "{failed:?}");
     let wrong = Options { authorities: Some(Bytes::from_static(b"hello")), ..options(LONG) };
     assert_eq!(Fetcher::new(wrong).unwrap_err().code(), "bad-certificate");

@@ -9,11 +9,11 @@ use mosb_ignition::{Contents, Document, Reference, Resolution};
 use mosb_types::{Diagnostic as _, ErrorClass};
 use serde_json::json;
 
-use crate::fetch_world::{LONG, embedded, fetcher, file, get, options, render};
+use crate::fetch_fixture::{LONG, embedded, fetcher, file, get, options, render};
 use mosb_tests::{Act, Web, reply};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_stands_is_told_at_once_and_what_may_pass_is_tried_again() {
+async fn permanent_errors_fail_at_once_and_transient_errors_are_retried() {
     let late = ("retry-after", "0");
     let whole = reply(200, &[], b"hi");
     let cut = whole[..whole.len() - 1].to_vec();
@@ -43,8 +43,8 @@ async fn what_stands_is_told_at_once_and_what_may_pass_is_tried_again() {
                     (code, ErrorClass::InvalidInput),
                     "{what}"
                 );
-                let told = format!("storage.files[/etc/x].contents: {}?…", web.url("/x"));
-                assert!(failed.message.contains(&told), "{what}: {failed:?}");
+                let place = format!("storage.files[/etc/x].contents: {}?…", web.url("/x"));
+                assert!(failed.message.contains(&place), "{what}: {failed:?}");
                 assert!(!failed.message.contains("hunter2"), "{what}: {failed:?}");
             }
             (got, want) => panic!("{what}: {got:?} instead of {want:?}"),
@@ -54,7 +54,7 @@ async fn what_stands_is_told_at_once_and_what_may_pass_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_lasts_is_given_up_in_time_and_may_pass_later() {
+async fn lasting_transient_errors_fail_in_time() {
     let short = Duration::from_secs(2);
     let whole = reply(200, &[], b"hi");
     let cut = whole[..whole.len() - 1].to_vec();
@@ -164,7 +164,7 @@ async fn the_total_has_an_end_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_failures_are_told_and_offline_names_each_reference() {
+async fn all_failures_are_reported_and_offline_names_each_reference() {
     let web = Web::start(|head, _| {
         let status = if head.path() == "/late" { 500 } else { 404 };
         vec![Act::Send(reply(status, &[], b""))]
@@ -177,8 +177,8 @@ async fn all_failures_are_told_and_offline_names_each_reference() {
     assert_eq!((&*failed.code, failed.class), ("not-found", ErrorClass::InvalidInput));
     assert!(failed.message.starts_with("3 references could not be fetched:"), "{failed:?}");
     for path in ["/late", "/a", "/b"] {
-        let told = format!("\n  storage.files[{path}].contents: {}: ", web.url(path));
-        assert!(failed.message.contains(&told), "{failed:?}");
+        let place = format!("\n  storage.files[{path}].contents: {}: ", web.url(path));
+        assert!(failed.message.contains(&place), "{failed:?}");
     }
     let asked = web.seen().len();
     let document = Document::read(&config).unwrap().document;
@@ -189,9 +189,9 @@ async fn all_failures_are_told_and_offline_names_each_reference() {
         needs.into_iter().map(|one| one.of("MachineConfig 99-x: spec.config")).collect();
     let error = offline(&needs).unwrap();
     assert_eq!((error.code(), error.class()), ("offline", ErrorClass::InvalidInput));
-    let told =
+    let place =
         format!("MachineConfig 99-x: spec.config.storage.files[/a].contents: {}: ", web.url("/a"));
-    assert!(error.to_string().contains(&told), "{error}");
+    assert!(error.to_string().contains(&place), "{error}");
     assert_eq!(error.findings().len(), 3);
     assert!(offline(&[]).is_none());
     assert_eq!(web.seen().len(), asked);

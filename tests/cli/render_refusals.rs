@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::render_commands::{Desk, file, machine_config, pool};
 
 #[test]
-fn what_nodes_cannot_take_is_listed_and_told_by_the_exit_code() {
+fn unsupported_changes_are_listed_and_set_the_exit_code() {
     let desk = Desk::new();
     desk.write("a.yaml", machine_config("a", "worker", file("/etc/a", "a")));
     let before = desk.run("render --pool worker a.yaml").ok().text();
@@ -152,7 +152,7 @@ fn every_bad_input_is_refused_with_all_that_is_wrong() {
         assert_eq!(finished.code(), Some(exit), "{line}: {error:#}");
         assert_eq!(error["kind"], "Error", "{line}");
         assert!(code.is_empty() || error["code"] == code, "{line}: {error:#}");
-        let told: Vec<String> = error["findings"]
+        let reported: Vec<String> = error["findings"]
             .as_array()
             .unwrap()
             .iter()
@@ -164,9 +164,9 @@ fn every_bad_input_is_refused_with_all_that_is_wrong() {
                 )
             })
             .collect();
-        assert!(findings.is_empty() || told.len() == findings.len(), "{line}: {told:#?}");
+        assert!(findings.is_empty() || reported.len() == findings.len(), "{line}: {reported:#?}");
         for want in findings {
-            assert!(told.iter().any(|it| it.contains(want)), "{line}: {want} in {told:#?}");
+            assert!(reported.iter().any(|it| it.contains(want)), "{line}: {want} in {reported:#?}");
         }
         let all = format!("{}{error}", finished.stderr);
         assert!(!all.contains("hunter2"), "{line}: {all}");

@@ -5,22 +5,22 @@ use std::fs;
 use serde_json::{Value, json};
 
 use mosb_tests::Mosb;
-use mosb_tests::build_world::{World, config};
+use mosb_tests::build_fixture::{BuildFixture, config};
 
 /// Digest of the image that [`config`] makes on the base. Another one means that every image changes: `plan::Format`
 /// must be raised with it.
 const DIGEST: &str = "sha256:984da51f673e3f8efe176324bdd79b139d4f5ac636d91ec9d657e8c84ad01713";
 
-fn digest(mosb: &Mosb, world: &World, config: &str) -> Value {
+fn digest(mosb: &Mosb, fixture: &BuildFixture, config: &str) -> Value {
     let target = format!("oci:{}", mosb.home().join("image").display());
-    let base = world.reference();
+    let base = fixture.reference();
     let arguments = ["build", "-", "--base", &base, "--output", &target, "-o", "json"];
     mosb.run_with(arguments, config.as_bytes()).ok().json()["digest"].clone()
 }
 
 #[test]
 fn one_config_is_one_digest() {
-    let world = World::new();
+    let fixture = BuildFixture::new();
     let plain = config();
     let mut served: Value = serde_json::from_str(&plain).unwrap();
     served["metadata"]["uid"] = json!("0b1a2c3d-0000-4000-8000-000000000000");
@@ -59,24 +59,24 @@ fn one_config_is_one_digest() {
             &plain,
         ),
     ] {
-        open_to_all(&world);
+        open_to_all(&fixture);
         open_to_all_of(&mosb);
-        assert_eq!(digest(&mosb, &world, config), DIGEST, "{what}");
+        assert_eq!(digest(&mosb, &fixture, config), DIGEST, "{what}");
     }
     // The base's name is part of the image, where it lies is not.
-    let moved = World::new();
+    let moved = BuildFixture::new();
     fs::rename(&moved.base.directory, moved.mosb.home().join("other")).unwrap();
     let base = format!("oci:{}:base", moved.mosb.home().join("other").display());
     let result = moved.build(plain.as_bytes(), &["--base", &base]).ok().json();
     assert_eq!(result["digest"], DIGEST);
     // What must change it does.
-    let other = digest(&Mosb::new(), &world, &plain.replace("swappiness%3D1", "swappiness%3D2"));
+    let other = digest(&Mosb::new(), &fixture, &plain.replace("swappiness%3D1", "swappiness%3D2"));
     assert_ne!(other, DIGEST);
 }
 
 /// Homes are their owner's; here another user works in them.
-fn open_to_all(world: &World) {
-    open_to_all_of(&world.mosb);
+fn open_to_all(fixture: &BuildFixture) {
+    open_to_all_of(&fixture.mosb);
 }
 
 fn open_to_all_of(mosb: &Mosb) {

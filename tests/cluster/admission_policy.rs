@@ -23,10 +23,7 @@ fn read(path: &Path) -> Value {
 
 /// A Job's pod, or a Pod, as one to create.
 fn pod_of(object: &Value) -> Value {
-    let template = match object["kind"] == "Pod" {
-        true => object,
-        false => &object["spec"]["template"],
-    };
+    let template = if object["kind"] == "Pod" { object } else { &object["spec"]["template"] };
     let metadata = &template["metadata"];
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -85,8 +82,8 @@ fn in_force() {
     let mut privileged = probe();
     privileged["spec"]["containers"][0]["securityContext"] = json!({ "privileged": true });
     wait("the policy to be in force", SOON, || {
-        let said = create(&privileged, &[]);
-        said.stderr.contains("mosb-pods").then_some(())
+        let answer = create(&privileged, &[]);
+        answer.stderr.contains("mosb-pods").then_some(())
     });
 }
 
@@ -113,9 +110,9 @@ fn pods_of_the_namespace_are_what_mosb_makes_and_no_more() {
     let mut wrong = Vec::new();
     let mut accounts = BTreeSet::new();
     for (what, pod) in own_pods() {
-        let said = create(&pod, &[]);
-        if !said.status.success() {
-            wrong.push(format!("{what}: {}", said.stderr));
+        let answer = create(&pod, &[]);
+        if !answer.status.success() {
+            wrong.push(format!("{what}: {}", answer.stderr));
         }
         accounts.insert(pod["spec"]["serviceAccountName"].to_string());
     }
@@ -225,12 +222,12 @@ fn pods_of_the_namespace_are_what_mosb_makes_and_no_more() {
         ),
         ("a device of the node", &direct, annotations, json!("/dev/sda"), "container runtime"),
     ] {
-        let said = create(&with(pod, pointer, &value), &[]);
-        if said.status.success()
-            || !said.stderr.contains("mosb-pods")
-            || !said.stderr.contains(part)
+        let answer = create(&with(pod, pointer, &value), &[]);
+        if answer.status.success()
+            || !answer.stderr.contains("mosb-pods")
+            || !answer.stderr.contains(part)
         {
-            wrong.push(format!("{what}: {said:?}, want {part}"));
+            wrong.push(format!("{what}: {answer:?}, want {part}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -262,8 +259,8 @@ fn a_running_pod_gets_no_more_by_an_ephemeral_container() {
         (json!({ "privileged": true }), "privileged"),
         (json!({ "capabilities": { "add": ["SYS_PTRACE"] } }), "capability"),
     ] {
-        let said = debug(context);
-        assert!(!said.status.success() && said.stderr.contains(part), "{said:?}");
+        let answer = debug(context);
+        assert!(!answer.status.success() && answer.stderr.contains(part), "{answer:?}");
     }
     // It is checked what the policy's expressions can fail on, as far as types tell.
     let policy = node().get("validatingadmissionpolicy/mosb-pods");
@@ -282,7 +279,7 @@ fn may_make_pods(namespace: &Namespace, user: &str) {
 
 /// The overlay's policy, in a namespace of this test alone.
 #[test]
-fn openshifts_build_controller_is_exempt_where_the_overlay_says_so_and_nobody_else() {
+fn only_openshifts_build_controller_is_exempt_by_the_overlay() {
     let namespace = Namespace::new(node(), "policy-builds");
     for mut object in rendered("openshift-builds") {
         let kind = object["kind"].as_str().unwrap_or_default().to_owned();
@@ -301,8 +298,8 @@ fn openshifts_build_controller_is_exempt_where_the_overlay_says_so_and_nobody_el
     pod["metadata"]["namespace"] = json!(namespace.name);
     pod["spec"]["containers"][0]["securityContext"] = json!({ "privileged": true });
     wait("the policy to be in force", SOON, || {
-        let said = create(&pod, &[]);
-        said.stderr.contains(&namespace.name).then_some(())
+        let answer = create(&pod, &[]);
+        answer.stderr.contains(&namespace.name).then_some(())
     });
     for (user, is_exempt) in [
         ("system:serviceaccount:openshift-infra:build-controller", true),
@@ -311,9 +308,9 @@ fn openshifts_build_controller_is_exempt_where_the_overlay_says_so_and_nobody_el
     ] {
         may_make_pods(&namespace, user);
         let made = wait(&format!("{user} to have the right"), SOON, || {
-            let said = create(&pod, &[&format!("--as={user}")]);
-            let has_right = !said.stderr.contains("User");
-            has_right.then_some(said)
+            let answer = create(&pod, &[&format!("--as={user}")]);
+            let has_right = !answer.stderr.contains("User");
+            has_right.then_some(answer)
         });
         assert_eq!(made.status.success(), is_exempt, "{user}: {made:?}");
     }

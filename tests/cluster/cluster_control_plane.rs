@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster_world::{Cluster, SOON};
+use crate::test_cluster::{Cluster, SOON};
 use mosb_tests::Node;
 
 const ROLE: &str = "node-role.kubernetes.io/control-plane";
@@ -20,9 +20,9 @@ impl ControlPlaneNode {
         let object = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NAME, "labels": labels },
             "spec": { "unschedulable": true, "taints": taints } });
         node.apply(&object.to_string());
-        let room =
+        let capacity =
             json!({ "cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "100" });
-        let status = json!({ "status": { "allocatable": room, "capacity": room,
+        let status = json!({ "status": { "allocatable": capacity, "capacity": capacity,
             "conditions": [{ "type": "Ready", "status": "True", "reason": "Test", "message": "" }] } });
         node.kubectl(&[
             "patch",
@@ -57,7 +57,7 @@ fn images_of_control_plane_machines_are_never_built_on_workers() {
     cluster.opt_in(None);
     cluster.start();
 
-    // The worker has room, and the build waits.
+    // The worker has capacity, and the build waits.
     let what = format!("machineosconfig/{}", cluster.pool);
     let is_blocked = |config: &Value| {
         let conditions = config["status"]["conditions"].as_array();
@@ -76,7 +76,7 @@ fn images_of_control_plane_machines_are_never_built_on_workers() {
         assert_eq!(pod["spec"]["nodeName"], json!(null), "{pod:#}");
     }
 
-    // Somebody makes room.
+    // Capacity is added.
     cluster.node.kubectl(&["uncordon", NAME]).ok();
     let bound = || {
         let pods = cluster.pods();

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::cluster_world::{Cluster, FAILS, SOON, state};
+use crate::test_cluster::{Cluster, FAILS, SOON, state};
 use mosb_tests::{Finished, Node, condition, finish, limited};
 
 const RUNS: &str = "FROM configs AS final\nRUN echo ran > /etc/ran\n";
@@ -59,7 +59,7 @@ fn images_are_built_by_openshift() {
         assert_eq!(cluster.file(&second, "/etc/ran"), "ran\n");
         assert_eq!(cluster.file(&second, "/etc/story"), "one");
 
-        // Which can fail; the Build is kept.
+        // Which can fail; the Build stays.
         cluster.opt_in(Some(FAILS));
         cluster.pool_says("BuildFailed");
         let failed = cluster.current();
@@ -219,7 +219,7 @@ impl OpenShift {
     fn status(&self, build: &Value, status: Value) {
         let change = json!({ "status": status }).to_string();
         let name = text(&build["metadata"]["name"]);
-        // One that was deleted meanwhile is told nothing.
+        // One that was deleted meanwhile gets no report.
         self.kubectl(&[
             "patch",
             "build",

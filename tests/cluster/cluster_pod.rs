@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cluster_world::{Cluster, FAILS, state};
+use crate::test_cluster::{Cluster, FAILS, state};
 
 const SLOW: &str = "FROM configs AS final\nRUN sleep 6; echo ran > /etc/ran\n";
 
@@ -45,7 +45,7 @@ fn images_are_built_without_a_job() {
     assert_eq!(cluster.file(&second, "/etc/ran"), "ran\n");
     cluster.nothing_is_left_of(&build);
 
-    // Which can fail; its Pod is kept.
+    // Which can fail; its Pod stays.
     cluster.opt_in(Some(FAILS));
     cluster.pool_says("BuildFailed");
     let failed = cluster.current();

@@ -15,28 +15,28 @@ const BASE: &str = "registry.example.com/os@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 /// On a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
-struct World {
+struct RenderCluster {
     node: Node,
     controller: Option<Daemon>,
 }
 
-impl World {
+impl RenderCluster {
     fn new() -> Self {
         let node = Node::start(&programs()).unwrap();
         node.install_kinds();
         for name in [NAMESPACE, "openshift-machine-config-operator"] {
             node.make_namespace(name);
         }
-        let world = Self { node, controller: None };
-        world.settings(&json!({ "baseOSContainerImage": BASE }));
+        let cluster = Self { node, controller: None };
+        cluster.settings(&json!({ "baseOSContainerImage": BASE }));
         for (pool, roles) in [("worker", json!(["worker"])), ("infra", json!(["worker", "infra"]))]
         {
-            world.apply(json!({ "kind": "MachineConfigPool", "metadata": { "name": pool }, "spec": {
+            cluster.apply(json!({ "kind": "MachineConfigPool", "metadata": { "name": pool }, "spec": {
                 "machineConfigSelector": { "matchExpressions": [{ "key": ROLE, "operator": "In", "values": roles }] } } }));
         }
-        world.file("00-worker", "worker", "/etc/worker", "w");
-        world.file("50-infra", "infra", "/etc/infra", "1");
-        world
+        cluster.file("00-worker", "worker", "/etc/worker", "w");
+        cluster.file("50-infra", "infra", "/etc/infra", "1");
+        cluster
     }
 
     fn settings(&self, settings: &Value) {
@@ -92,13 +92,13 @@ impl World {
         wait("the controller's end", SOON, || gone().then_some(()));
     }
 
-    fn said(&self) -> String {
-        self.controller.as_ref().map(Daemon::said).unwrap()
+    fn log(&self) -> String {
+        self.controller.as_ref().map(Daemon::log).unwrap()
     }
 
     #[track_caller]
     fn until_said(&self, text: &str) {
-        wait(text, SOON, || self.said().contains(text).then_some(()));
+        wait(text, SOON, || self.log().contains(text).then_some(()));
     }
 
     fn pool(&self, name: &str) -> Value {
@@ -137,8 +137,8 @@ impl World {
         let objects = json!({ "apiVersion": "v1", "kind": "List",
             "items": self.node.list("machineconfigpools,machineconfigs") });
         let arguments = ["render", "--pool", pool, "--os-image", BASE, "-o", "name", "-"];
-        let said = Mosb::new().run_with(arguments, objects.to_string().as_bytes());
-        said.ok().text().trim().to_owned()
+        let output = Mosb::new().run_with(arguments, objects.to_string().as_bytes());
+        output.ok().text().trim().to_owned()
     }
 
     /// Names of the rendered configs of a pool.
@@ -156,29 +156,29 @@ fn condition(pool: &Value) -> Option<&Value> {
 
 #[test]
 fn pools_are_rendered_in_the_cluster() {
-    let mut world = World::new();
-    world.start();
+    let mut cluster = RenderCluster::new();
+    cluster.start();
 
     // Two roles: what `mosb render` makes of them.
-    let worker = world.other_than("worker", "");
-    let first = world.other_than("infra", "");
-    assert_eq!(worker, world.by_hand("worker"));
-    assert_eq!(first, world.by_hand("infra"));
-    assert_eq!(world.degraded("infra", "False")["reason"], "");
-    let pool = world.pool("infra");
+    let worker = cluster.other_than("worker", "");
+    let first = cluster.other_than("infra", "");
+    assert_eq!(worker, cluster.by_hand("worker"));
+    assert_eq!(first, cluster.by_hand("infra"));
+    assert_eq!(cluster.degraded("infra", "False")["reason"], "");
+    let pool = cluster.pool("infra");
     let reference =
         |name: &str| json!({ "apiVersion": API, "kind": "MachineConfig", "name": name });
     let mut configuration = reference(&first);
     configuration["source"] = json!([reference("00-worker"), reference("50-infra")]);
     assert_eq!(pool["spec"]["configuration"], configuration);
-    let object = world.node.get(&format!("machineconfig/{first}"));
+    let object = cluster.node.get(&format!("machineconfig/{first}"));
     let owner = json!([{ "apiVersion": API, "kind": "MachineConfigPool", "name": "infra", "uid": pool["metadata"]["uid"],
         "controller": true, "blockOwnerDeletion": true }]);
     assert_eq!(object["metadata"]["ownerReferences"], owner);
     let by = json!({ "machineconfiguration.openshift.io/generated-by-controller-version": "mosb" });
     assert_eq!(object["metadata"]["annotations"], by);
     assert_eq!(object["spec"]["osImageURL"], BASE);
-    let events = world.node.list("events.events.k8s.io");
+    let events = cluster.node.list("events.events.k8s.io");
     let notes: Vec<_> = events
         .iter()
         .filter(|event| event["reason"] == "RenderedConfigGenerated")
@@ -188,103 +188,103 @@ fn pools_are_rendered_in_the_cluster() {
     assert!(notes.contains(&&*format!("{first} of 2 MachineConfigs")));
 
     // One of them changes: that pool alone moves.
-    let still = world.pool("worker")["metadata"]["resourceVersion"].clone();
+    let still = cluster.pool("worker")["metadata"]["resourceVersion"].clone();
     let began = Instant::now();
-    world.file("50-infra", "infra", "/etc/infra", "2");
-    let second = world.other_than("infra", &first);
+    cluster.file("50-infra", "infra", "/etc/infra", "2");
+    let second = cluster.other_than("infra", &first);
     println!("rendered after {} ms", began.elapsed().as_millis());
-    assert_eq!(second, world.by_hand("infra"));
-    assert_eq!(world.pool("worker")["metadata"]["resourceVersion"], still);
+    assert_eq!(second, cluster.by_hand("infra"));
+    assert_eq!(cluster.pool("worker")["metadata"]["resourceVersion"], still);
 
-    // A broken one is told, and the pool stays as it is, until it is mended or gone.
-    world.machine_config("60-broken", "infra", json!({ "kernelType": "rt" }));
-    let wrong = world.degraded("infra", "True");
+    // A broken one is reported, and the pool stays as it is, until it is mended or gone.
+    cluster.machine_config("60-broken", "infra", json!({ "kernelType": "rt" }));
+    let wrong = cluster.degraded("infra", "True");
     assert_eq!(wrong["reason"], "InvalidMachineConfigs");
     let message = wrong["message"].as_str().unwrap();
     assert!(message.contains("60-broken") && message.contains("\"rt\""), "{message}");
-    assert_eq!(world.rendered("infra"), second);
-    world.machine_config("60-broken", "infra", json!({ "kernelType": "realtime" }));
-    world.degraded("infra", "False");
-    let third = world.other_than("infra", &second);
-    world.machine_config("60-broken", "infra", json!({ "kernelType": "rt" }));
-    world.degraded("infra", "True");
+    assert_eq!(cluster.rendered("infra"), second);
+    cluster.machine_config("60-broken", "infra", json!({ "kernelType": "realtime" }));
+    cluster.degraded("infra", "False");
+    let third = cluster.other_than("infra", &second);
+    cluster.machine_config("60-broken", "infra", json!({ "kernelType": "rt" }));
+    cluster.degraded("infra", "True");
     let uid =
-        |name: &str| world.node.get(&format!("machineconfig/{name}"))["metadata"]["uid"].clone();
+        |name: &str| cluster.node.get(&format!("machineconfig/{name}"))["metadata"]["uid"].clone();
     let before = uid(&second);
-    world.delete("60-broken");
-    world.degraded("infra", "False");
-    assert_eq!(world.other_than("infra", &third), second, "as it was before");
+    cluster.delete("60-broken");
+    cluster.degraded("infra", "False");
+    assert_eq!(cluster.other_than("infra", &third), second, "as it was before");
     assert_eq!(uid(&second), before, "it is not made anew");
 
     // What machines can't take without being installed anew is refused.
     let disk = json!({ "device": "/dev/sdb", "wipeTable": true });
-    world.storage("61-disk", "infra", json!({ "disks": [disk] }));
-    let wrong = world.degraded("infra", "True");
+    cluster.storage("61-disk", "infra", json!({ "disks": [disk] }));
+    let wrong = cluster.degraded("infra", "True");
     assert_eq!(wrong["reason"], "NeedsReinstall", "{wrong}");
     assert!(wrong["message"].as_str().unwrap().contains("/dev/sdb"));
-    world.delete("61-disk");
-    world.degraded("infra", "False");
+    cluster.delete("61-disk");
+    cluster.degraded("infra", "False");
 
     // Nobody says which base.
-    world.settings(&json!({}));
-    assert_eq!(world.degraded("worker", "True")["reason"], "NoBaseImage");
-    world.settings(&json!({ "baseOSContainerImage": BASE }));
-    world.degraded("worker", "False");
-    world.degraded("infra", "False");
+    cluster.settings(&json!({}));
+    assert_eq!(cluster.degraded("worker", "True")["reason"], "NoBaseImage");
+    cluster.settings(&json!({ "baseOSContainerImage": BASE }));
+    cluster.degraded("worker", "False");
+    cluster.degraded("infra", "False");
 
-    // A rendered config that somebody deleted is made again; one that was edited is told.
-    world.delete(&second);
+    // A deleted rendered config is made again; an edited one is reported.
+    cluster.delete(&second);
     let anew = format!("machineconfig/{second}");
-    world.node.wait(&anew, SOON, |config| config["metadata"]["uid"] != before);
+    cluster.node.wait(&anew, SOON, |config| config["metadata"]["uid"] != before);
     let edit = json!({ "spec": { "fips": true } }).to_string();
-    world.node.kubectl(&["patch", &anew, "--type=merge", "--patch", &edit]).ok();
-    assert_eq!(world.degraded("infra", "True")["reason"], "NotOurs");
-    world.delete(&second);
-    world.degraded("infra", "False");
+    cluster.node.kubectl(&["patch", &anew, "--type=merge", "--patch", &edit]).ok();
+    assert_eq!(cluster.degraded("infra", "True")["reason"], "NotOurs");
+    cluster.delete(&second);
+    cluster.degraded("infra", "False");
 
     // After a restart nothing is read or written.
-    world.stop();
-    let still = world.pool("infra")["metadata"]["resourceVersion"].clone();
-    world.start();
-    world.until_said(&format!("pool infra: rendered: {second}"));
-    world.until_said("pool worker: rendered: ");
-    assert_eq!(world.pool("infra")["metadata"]["resourceVersion"], still);
-    assert!(!world.said().contains("rendered in"), "{}", world.said());
+    cluster.stop();
+    let still = cluster.pool("infra")["metadata"]["resourceVersion"].clone();
+    cluster.start();
+    cluster.until_said(&format!("pool infra: rendered: {second}"));
+    cluster.until_said("pool worker: rendered: ");
+    assert_eq!(cluster.pool("infra")["metadata"]["resourceVersion"], still);
+    assert!(!cluster.log().contains("rendered in"), "{}", cluster.log());
 
-    // Where somebody else renders, nothing is done.
+    // Where another renderer is used, nothing is done.
     let other = json!({ "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": { "name": "machine-config-controller", "namespace": "openshift-machine-config-operator" },
         "spec": { "replicas": 1, "selector": { "matchLabels": { "a": "b" } }, "template": {
             "metadata": { "labels": { "a": "b" } },
             "spec": { "containers": [{ "name": "a", "image": "none.test/a", "imagePullPolicy": "Never" }] } } } });
-    world.node.apply(&other.to_string());
-    world.until_said("not rendered by mosb: Deployment openshift-machine-config-operator/machine-config-controller");
-    world.file("50-infra", "infra", "/etc/infra", "3");
+    cluster.node.apply(&other.to_string());
+    cluster.until_said("not rendered by mosb: Deployment openshift-machine-config-operator/machine-config-controller");
+    cluster.file("50-infra", "infra", "/etc/infra", "3");
     let scale = |replicas: &str| {
         let what = [
             "scale",
             "deployment/machine-config-controller",
             "--namespace=openshift-machine-config-operator",
         ];
-        world.node.kubectl(&[&what[..], &[replicas]].concat()).ok();
+        cluster.node.kubectl(&[&what[..], &[replicas]].concat()).ok();
     };
-    assert_eq!(world.rendered("infra"), second);
+    assert_eq!(cluster.rendered("infra"), second);
     scale("--replicas=0");
-    let mut now = world.other_than("infra", &second);
+    let mut now = cluster.other_than("infra", &second);
 
     // Old ones go, but for the newest and what a node has.
     let annotation = format!("machineconfiguration.openshift.io/currentConfig={first}");
-    world.node.kubectl(&["annotate", "node", "node", &annotation]).ok();
+    cluster.node.kubectl(&["annotate", "node", "node", &annotation]).ok();
     for content in ["4", "5", "6", "7"] {
-        world.file("50-infra", "infra", "/etc/infra", content);
-        now = world.other_than("infra", &now);
+        cluster.file("50-infra", "infra", "/etc/infra", content);
+        now = cluster.other_than("infra", &now);
     }
     let left = wait("the others to go", SOON, || {
-        let left = world.all_rendered("infra");
+        let left = cluster.all_rendered("infra");
         (left.len() == 5).then_some(left)
     });
     assert!(left.contains(&first) && left.contains(&now), "{left:?}");
-    assert_eq!(world.all_rendered("worker"), [worker], "another pool's");
+    assert_eq!(cluster.all_rendered("worker"), [worker], "another pool's");
 
-    println!("{}", world.said());
+    println!("{}", cluster.log());
 }

@@ -1,10 +1,10 @@
-//! The controller on a real node: what somebody does to a pool, and what becomes of it.
+//! The controller on a real node: what a user does to a pool, and what results.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::cluster_world::{Cluster, SOON, state};
+use crate::test_cluster::{Cluster, SOON, state};
 use mosb_tests::{Daemon, wait};
 
 const REBUILD: &str = "machineconfiguration.openshift.io/rebuild";
@@ -15,7 +15,7 @@ const HANGS: &str = "FROM configs AS final\nRUN sleep 600\n";
 /// Looks like a secret, and is none.
 const KEY: &str = "-----BEGIN PRIVATE KEY-----";
 
-/// From the wish for images to its end, with everything that an administrator does in between.
+/// From opting in to opting out, with everything that an administrator does in between.
 #[test]
 fn a_pool_from_opting_in_to_opting_out() {
     let mut cluster = Cluster::new("story");
@@ -41,7 +41,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     let (start, end) = (&build["status"]["buildStart"], &build["status"]["buildEnd"]);
     assert!(start.as_str() < end.as_str(), "{start} {end}");
     cluster.pool_says("BuildSuccess");
-    cluster.told(&[
+    cluster.assert_events(&[
         ("MachineOSBuild", "BuildStarted"),
         ("MachineOSBuild", "BuildPreparing"),
         ("MachineOSBuild", "JobCreated"),
@@ -62,7 +62,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     let waited = cluster.mosb(&["wait", &pool, "--timeout", "30s"]);
     assert_eq!(waited.code(), Some(0), "{waited:?}");
 
-    // The next config, directly too. What looks like a secret in it is told.
+    // The next config, directly too. What looks like a secret in it is reported.
     cluster.render(&KEY.replace(' ', "%20"));
     let second = cluster.image_after(&first);
     assert_eq!(cluster.file(&second, "/etc/story"), KEY);
@@ -73,7 +73,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     let message = warned["message"].as_str().unwrap();
     assert!(message.contains("/etc/story looks like a private key"), "{message}");
     assert!(!message.contains(KEY), "{message}");
-    cluster.told(&[("MachineConfigPool", "PoolConfigChanged")]);
+    cluster.assert_events(&[("MachineConfigPool", "PoolConfigChanged")]);
 
     // With instructions of an administrator's own.
     cluster.opt_in(Some(RUNS));
@@ -83,7 +83,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     assert_eq!(cluster.file(&third, "/etc/ran"), "ran\n");
     assert_eq!(cluster.file(&third, "/etc/ran-as"), "0\n");
     assert_eq!(cluster.file(&third, "/etc/story"), KEY);
-    cluster.told(&[("MachineOSBuild", "JobStarted"), ("MachineOSBuild", "BuildBuilding")]);
+    cluster.assert_events(&[("MachineOSBuild", "JobStarted"), ("MachineOSBuild", "BuildBuilding")]);
 
     // Which can fail.
     let password = &cluster.node.registry().password;
@@ -97,13 +97,13 @@ fn a_pool_from_opting_in_to_opting_out() {
     let message = cluster.message(&failed, "Failed");
     assert!(message.contains("what went wrong"), "{message}");
     assert!(degraded.to_string().contains(failed["metadata"]["name"].as_str().unwrap()));
-    cluster.told(&[
+    cluster.assert_events(&[
         ("MachineOSBuild", "JobFailed"),
         ("MachineOSBuild", "BuildFailed"),
         ("MachineOSConfig", "BuildDegraded"),
     ]);
-    let kept = cluster.config();
-    assert_eq!(kept["status"]["currentImagePullSpec"], third.as_str(), "still in service");
+    let config = cluster.config();
+    assert_eq!(config["status"]["currentImagePullSpec"], third.as_str(), "still in service");
     let waited = cluster.mosb(&["wait", &pool, "--timeout", "30s"]);
     assert_eq!(waited.code(), Some(1), "{waited:?}");
     let logs = cluster.mosb(&["logs", &pool]).ok().text();
@@ -116,8 +116,8 @@ fn a_pool_from_opting_in_to_opting_out() {
     assert!(logs.contains("what went wrong"), "{logs}");
     assert!(logs.contains("x[secret]"), "{logs}");
     assert!(!logs.contains(password.as_str()), "{logs}");
-    let kept = cluster.namespace.get(&format!("secret/log-{name}"));
-    assert_eq!(kept["metadata"]["ownerReferences"][0]["uid"], failed["metadata"]["uid"]);
+    let archived = cluster.namespace.get(&format!("secret/log-{name}"));
+    assert_eq!(archived["metadata"]["ownerReferences"][0]["uid"], failed["metadata"]["uid"]);
 
     // And is mended; what failed is cleared away.
     let mended = RUNS.replace("echo ran", "echo mended");
@@ -126,7 +126,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     assert_eq!(cluster.file(&fourth, "/etc/ran"), "mended\n");
     cluster.pool_says("BuildSuccess");
     cluster.is_gone(&format!("machineosbuild/{name}"));
-    cluster.told(&[("MachineOSBuild", "BuildDeleted")]);
+    cluster.assert_events(&[("MachineOSBuild", "BuildDeleted")]);
 
     // One that is under way is given up when something else is wanted; what was built before is taken again. Who follows its
     // log sees it while it runs, and that it ends.
@@ -134,23 +134,23 @@ fn a_pool_from_opting_in_to_opting_out() {
     let hanging = cluster.building();
     let follow = cluster.mosb_command(&["logs", "-f", &pool]);
     let (following, ()) = Daemon::start(follow, |line| line.contains("sleep 600").then_some(()));
-    assert!(!following.has_ended(), "{}", following.said());
+    assert!(!following.has_ended(), "{}", following.log());
     cluster.opt_in(Some(&mended));
     cluster.is_gone(&format!("machineosbuild/{hanging}"));
-    cluster.told(&[("MachineOSBuild", "BuildInterrupted")]);
+    cluster.assert_events(&[("MachineOSBuild", "BuildInterrupted")]);
     wait("the end of the log", SOON, || following.has_ended().then_some(()));
-    let said = following.said();
-    assert!(said.contains("image-build:"), "{said}");
+    let followed = following.log();
+    assert!(followed.contains("image-build:"), "{followed}");
     cluster.is_gone(&format!("job/build-{hanging}"));
     cluster.pool_says("BuildSuccess");
     assert_eq!(cluster.config()["status"]["currentImagePullSpec"], fourth.as_str());
 
-    // Again, because somebody asks.
+    // Again, on request.
     let before = cluster.current();
     cluster.mosb(&["rebuild", &pool]).ok();
     let again = cluster.node.wait(
         &format!("machineosbuild/{}", before["metadata"]["name"].as_str().unwrap()),
-        crate::cluster_world::BUILD,
+        crate::test_cluster::BUILD,
         |build| {
             build["metadata"]["uid"] != before["metadata"]["uid"] && state(build) == "Succeeded"
         },
@@ -160,7 +160,7 @@ fn a_pool_from_opting_in_to_opting_out() {
         config["metadata"]["annotations"].get(REBUILD).is_none()
             && config["metadata"]["annotations"][CURRENT] == again["metadata"]["name"]
     });
-    cluster.told(&[("MachineOSConfig", "RebuildRequested")]);
+    cluster.assert_events(&[("MachineOSConfig", "RebuildRequested")]);
 
     // Nobody wants images any more.
     cluster.node.kubectl(&["delete", "machineosconfig", &pool, "--wait=false"]).ok();
@@ -169,10 +169,10 @@ fn a_pool_from_opting_in_to_opting_out() {
     cluster.is_gone(&format!("machineosbuild/{name}"));
     cluster.nothing_is_left_of(name);
     cluster.is_gone(&format!("secret/log-{name}"));
-    cluster.told(&[("MachineConfigPool", "ConfigDeleted")]);
+    cluster.assert_events(&[("MachineConfigPool", "ConfigDeleted")]);
 }
 
-/// Whatever somebody takes away while it is built, the image comes.
+/// Whatever is deleted during a build, the image is made.
 #[test]
 fn a_build_gets_over_what_is_done_to_it() {
     let mut cluster = Cluster::new("mishaps");
@@ -280,11 +280,11 @@ fn a_label_opts_in_and_out() {
     assert_eq!(cluster.builds(), Vec::<Value>::new());
 }
 
-/// Of two controllers one acts; the other goes on at once where the first is told to end, and one that lost its Lease ends.
+/// Of two controllers one acts; the other goes on at once where the first is terminated, and one that lost its Lease ends.
 #[test]
 fn of_two_controllers_one_acts() {
     let mut cluster = Cluster::new("lease");
-    let says = |controller: &Daemon, what: &str| controller.said().contains(what).then_some(());
+    let says = |controller: &Daemon, what: &str| controller.log().contains(what).then_some(());
     cluster.start();
     let acts = "the lease is held; reconciling";
     wait("the first to act", SOON, || cluster.log().contains(acts).then_some(()));

@@ -1,13 +1,13 @@
 //! The overlay for OpenShift, with its rights: builds run in a namespace of their own, from ConfigMaps and Secrets of the Machine Config
-//! Operator's. No OpenShift runs here: the constraints are a kind that nobody serves, of which the right is handed on nevertheless.
+//! Operator's. No OpenShift runs here: the constraints are a kind that no API server serves, but the right to it is granted all the same.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::cluster_world::{Cluster, SOON};
 use crate::deploy::rendered;
+use crate::test_cluster::{Cluster, SOON};
 use mosb_tests::{Daemon, MOSB_IMAGE, Namespace, lasting};
 
 const OPERATOR: &str = "openshift-machine-config-operator";
@@ -90,7 +90,7 @@ fn what_the_operators_namespace_has_is_read_there_and_builds_run_in_ours() {
         "secret {}/push: there is none in {}, and mosb may not read this one",
         operator.name, own.name
     );
-    assert!(message.contains(&want), "{message}\n{}", controller.said());
+    assert!(message.contains(&want), "{message}\n{}", controller.log());
     let names = ["push", &entitlement]
         .map(|name| json!({ "op": "add", "path": "/rules/0/resourceNames/-", "value": name }));
     operator
@@ -111,8 +111,8 @@ fn what_the_operators_namespace_has_is_read_there_and_builds_run_in_ours() {
     let build = cluster.current();
     assert_eq!(build["status"]["builder"]["job"]["namespace"], json!(own.name), "{build:#}");
     assert_eq!(operator.list("jobs,pods"), Vec::<Value>::new(), "something ran there");
-    let said = controller.said();
+    let log = controller.log();
     let forbidden = |line: &&str| line.contains("forbidden") && !line.contains("may not read");
-    let forbidden: Vec<&str> = said.lines().filter(forbidden).collect();
+    let forbidden: Vec<&str> = log.lines().filter(forbidden).collect();
     assert_eq!(forbidden, Vec::<&str>::new());
 }

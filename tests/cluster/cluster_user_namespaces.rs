@@ -1,10 +1,10 @@
-//! Where pods get no user namespace: who asked for one is refused, and who did not is told what that means.
+//! Where pods get no user namespace: an explicit request for one is rejected, and otherwise the condition explains what that means.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::cluster_world::{Cluster, SOON};
+use crate::test_cluster::{Cluster, SOON};
 use mosb_tests::{Layout, wait};
 
 const MAP: &str = "FROM configs AS final\nRUN cat /proc/self/uid_map > /etc/uid_map\n";
@@ -34,8 +34,8 @@ fn takes_them_away(cluster: &Cluster) {
     wait("the rule to be in force", SOON, || {
         let words =
             ["create", "--dry-run=server", "--output=json", "--filename=-", "--namespace", name];
-        let kept = cluster.node.kubectl_with(&words, pod.to_string().as_bytes()).ok().json();
-        kept["spec"].get("hostUsers").is_none().then_some(())
+        let stored = cluster.node.kubectl_with(&words, pod.to_string().as_bytes()).ok().json();
+        stored["spec"].get("hostUsers").is_none().then_some(())
     });
 }
 
@@ -46,7 +46,7 @@ fn condition(config: &Value, kind: &str) -> Option<Value> {
 }
 
 /// The condition `UserNamespaces`, once there is one.
-fn told(cluster: &Cluster) -> Value {
+fn user_namespaces_condition(cluster: &Cluster) -> Value {
     let what = format!("machineosconfig/{}", cluster.pool);
     let is_there = |config: &Value| condition(config, "UserNamespaces").is_some();
     condition(&cluster.node.wait(&what, SOON, is_there), "UserNamespaces").unwrap()
@@ -68,7 +68,7 @@ fn is_the_nodes_root(cluster: &Cluster, image: &str) {
 }
 
 #[test]
-fn a_cluster_without_is_told_of_or_refused() {
+fn missing_user_namespaces_are_reported_or_rejected() {
     let mut cluster = Cluster::new("no-users");
     takes_them_away(&cluster);
     cluster.render("one");
@@ -78,8 +78,11 @@ fn a_cluster_without_is_told_of_or_refused() {
     cluster.opt_in(Some(MAP));
     let image = cluster.image_after("");
     is_the_nodes_root(&cluster, &image);
-    let said = told(&cluster);
-    assert_eq!((&said["status"], &said["reason"]), (&json!("False"), &json!("NotSupported")));
+    let reported = user_namespaces_condition(&cluster);
+    assert_eq!(
+        (&reported["status"], &reported["reason"]),
+        (&json!("False"), &json!("NotSupported"))
+    );
 
     // With them or not at all.
     cluster.settings(&json!({ "userNamespaces": "required" }));
@@ -103,7 +106,7 @@ fn a_cluster_without_is_told_of_or_refused() {
 }
 
 #[test]
-fn who_forbids_them_is_told_what_that_means() {
+fn forbidden_user_namespaces_are_explained() {
     let mut cluster = Cluster::new("forbidden");
     cluster.settings(&json!({ "userNamespaces": "never" }));
     cluster.render("one");
@@ -111,6 +114,6 @@ fn who_forbids_them_is_told_what_that_means() {
     cluster.opt_in(Some(MAP));
     let image = cluster.image_after("");
     is_the_nodes_root(&cluster, &image);
-    let said = told(&cluster);
-    assert_eq!((&said["status"], &said["reason"]), (&json!("False"), &json!("Forbidden")));
+    let reported = user_namespaces_condition(&cluster);
+    assert_eq!((&reported["status"], &reported["reason"]), (&json!("False"), &json!("Forbidden")));
 }

@@ -25,9 +25,10 @@ fn renders(container: &Value) -> bool {
 pub fn install() -> Value {
     let mut deployment = Value::Null;
     for object in rendered("crds").into_iter().chain(rendered("kubernetes")) {
-        match object["kind"] == "Deployment" {
-            true => deployment = object,
-            false => node().apply(&object.to_string()),
+        if object["kind"] == "Deployment" {
+            deployment = object
+        } else {
+            node().apply(&object.to_string())
         }
     }
     deployment
@@ -37,11 +38,8 @@ pub fn install() -> Value {
 fn may_create(namespace: &str, object: &Value) -> Result<(), String> {
     let place = format!("--namespace={namespace}");
     let arguments = [ACCOUNT, &place, "create", "--dry-run=server", "--filename=-"];
-    let said = node().kubectl_with(&arguments, object.to_string().as_bytes());
-    match said.status.success() {
-        true => Ok(()),
-        false => Err(said.stderr),
-    }
+    let answer = node().kubectl_with(&arguments, object.to_string().as_bytes());
+    if answer.status.success() { Ok(()) } else { Err(answer.stderr) }
 }
 
 #[test]
@@ -64,8 +62,8 @@ fn the_controllers_pod_is_restricted() {
     node().kubectl_with(&create, pod.to_string().as_bytes()).ok();
     // The namespace would have to tell them apart, if it did not enforce.
     pod["spec"]["containers"][0]["securityContext"] = json!({});
-    let said = node().kubectl_with(&create, pod.to_string().as_bytes());
-    assert!(said.stderr.contains("violates PodSecurity"), "{}", said.stderr);
+    let answer = node().kubectl_with(&create, pod.to_string().as_bytes());
+    assert!(answer.stderr.contains("violates PodSecurity"), "{}", answer.stderr);
 }
 
 #[test]
@@ -167,7 +165,7 @@ fn the_constraints_for_openshift_have_fields_and_values_that_there_are() {
     }
 }
 
-/// In the pod of an OpenShift Build `RUN` lines are beside the push credentials: nobody has the right to one by accident.
+/// In the pod of an OpenShift Build `RUN` lines are beside the push credentials: no account has the right to one by accident.
 #[test]
 fn the_right_to_builds_of_openshift_is_in_an_overlay_of_its_own() {
     let grants_builds = |object: &Value| object["rules"].to_string().contains("build.openshift.io");
@@ -323,14 +321,14 @@ fn the_rights_are_enough_for_what_is_made_and_for_no_more() {
     ];
     let mut wrong = Vec::new();
     for (what, namespace, object, refused) in cases {
-        let said = may_create(namespace, object);
-        let right = match (&said, refused) {
+        let answer = may_create(namespace, object);
+        let right = match (&answer, refused) {
             (Ok(()), None) => true,
             (Err(text), Some(part)) => text.contains(part),
             _ => false,
         };
         if !right {
-            wrong.push(format!("{what}: {said:?}, want {refused:?}"));
+            wrong.push(format!("{what}: {answer:?}, want {refused:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

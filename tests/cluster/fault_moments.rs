@@ -6,8 +6,8 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::fault_cluster::{FaultCluster, cluster, lease, ours, text};
 use crate::fault_stories::stage::{Calm, LIMIT, Run, Stage, calm};
-use crate::fault_world::{World, lease, ours, text, world};
 use mosb_tests::{ApiFault, Daemon, Write, run, wait};
 
 /// A restart of a machine takes longer, and a lease lasts longer.
@@ -16,10 +16,10 @@ const STORIES: &[&str] = &["first build", "superseding"];
 const ACTS: &str = "the lease is held; reconciling";
 
 /// Each kind of write that these stories have with Jobs, or with Pods, once: by turns in one and in another. As many as a
-/// controller does at once, so that none of them is given up while it stands.
-fn kinds_of_writes(world: &World, alone: bool) -> Vec<(&'static Calm, Write)> {
+/// controller does at once, so that none of them times out while it is held.
+fn kinds_of_writes(cluster: &FaultCluster, alone: bool) -> Vec<(&'static Calm, Write)> {
     let is_meant = |calm: &&Calm| calm.alone == alone && STORIES.contains(&calm.story.name);
-    let chosen = calm(world).iter().filter(is_meant);
+    let chosen = calm(cluster).iter().filter(is_meant);
     let mut kinds: Vec<(&str, Vec<(&'static Calm, Write)>)> = Vec::new();
     for (calm, at) in chosen.flat_map(|calm| calm.writes.iter().map(move |at| (calm, at))) {
         let Write::Nth(deed, _) = at else { continue };
@@ -33,20 +33,21 @@ fn kinds_of_writes(world: &World, alone: bool) -> Vec<(&'static Calm, Write)> {
     by_turns.map(|(turn, (_, mut all))| all.swap_remove(turn % all.len())).collect()
 }
 
-/// Pools that each stand at another write of their story.
+/// Pools that are each held at a different write of their story.
 #[track_caller]
-fn in_the_middle(world: &World, writes: Vec<(&'static Calm, Write)>) -> Stage {
+fn in_the_middle(cluster: &FaultCluster, writes: Vec<(&'static Calm, Write)>) -> Stage {
     let mut stage = Stage::default();
-    // What stands for too long is given up, and done again before it arrives.
+    // What is held for too long is given up, and done again before it arrives.
     stage.late = true;
     for (calm, at) in writes {
-        stage.enter(world, calm, vec![(at, ApiFault::Hold)]);
+        stage.enter(cluster, calm, vec![(at, ApiFault::Hold)]);
     }
     let pools = stage.runs.len();
     assert!(pools > 8, "{pools}");
-    let stands = |run: &Run| world.proxy.is_hit(&run.pool) || run.is_over();
-    stage.until(world, "every pool to stand at its write", |stage| stage.runs.iter().all(stands));
-    let held = world.proxy.held();
+    let is_held = |run: &Run| cluster.proxy.is_hit(&run.pool) || run.is_over();
+    stage
+        .until(cluster, "every pool to stand at its write", |stage| stage.runs.iter().all(is_held));
+    let held = cluster.proxy.held();
     println!("{held} of {pools} stand at their write");
     assert!(held * 10 > pools * 8, "{held} of {pools}");
     stage
@@ -54,35 +55,35 @@ fn in_the_middle(world: &World, writes: Vec<(&'static Calm, Write)>) -> Stage {
 
 #[test]
 fn what_it_relies_on_is_killed_and_comes_back() {
-    let world = &*world();
+    let cluster = &*cluster();
     let begun = Instant::now();
-    calm(world);
-    let controller = world.controller();
+    calm(cluster);
+    let controller = cluster.controller();
     for (component, alone) in [("api-server", false), ("etcd", true), ("registry", false)] {
-        let mut stage = in_the_middle(world, kinds_of_writes(world, alone));
-        world.node.kill(component);
-        world.proxy.release();
+        let mut stage = in_the_middle(cluster, kinds_of_writes(cluster, alone));
+        cluster.node.kill(component);
+        cluster.proxy.release();
         thread::sleep(AWAY);
-        world.node.revive(component);
-        stage.play(world, &[&controller]);
+        cluster.node.revive(component);
+        stage.play(cluster, &[&controller]);
         println!("{component} after {:?}", begun.elapsed());
     }
-    let log = controller.said();
+    let log = controller.log();
     assert!(!log.contains("panicked") && !log.contains(": lost,"), "{log}");
 }
 
 /// As after a wrong clock of a machine was set right, and the other way round.
 #[test]
 fn its_clock_is_set_forth_and_back() {
-    let world = &*world();
+    let cluster = &*cluster();
     let begun = Instant::now();
-    calm(world);
+    calm(cluster);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("offset");
     let set = |hours: u32| fs::write(&file, format!("+{}", hours * 3600)).unwrap();
     // Not before the certificates of the registry.
     set(2);
-    world.forget_lease();
+    cluster.forget_lease();
     let wrong = [
         ("LD_PRELOAD", "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"),
         ("FAKETIME_TIMESTAMP_FILE", file.to_str().unwrap()),
@@ -91,22 +92,22 @@ fn its_clock_is_set_forth_and_back() {
         ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
         ("NO_FAKE_STAT", "1"),
     ];
-    let controller = world.another_controller(&world.proxy, &wrong);
+    let controller = cluster.another_controller(&cluster.proxy, &wrong);
     wait("it to act", LIMIT, || says(&controller, ACTS));
-    let other = world.another_controller(&world.other, &[]);
+    let other = cluster.another_controller(&cluster.other, &[]);
     // Between the end of a Job and the pause before the next.
-    let mut all = calm(world).iter();
+    let mut all = calm(cluster).iter();
     let lost = all.find(|calm| calm.story.name == "a lost pod");
     let paused = (lost.unwrap(), Write::Nth("DELETE jobs".to_owned(), 1));
     for (hours, alone) in [(3, false), (1, true)] {
-        let mut writes = kinds_of_writes(world, alone);
+        let mut writes = kinds_of_writes(cluster, alone);
         writes.push(paused.clone());
-        let mut stage = in_the_middle(world, writes);
+        let mut stage = in_the_middle(cluster, writes);
         let pools: Vec<_> = stage.runs.iter().map(|run| run.pool.clone()).collect();
         set(hours);
-        world.proxy.release();
-        stage.play(world, &[&controller]);
-        for build in world.all(&ours("machineosbuilds", "")) {
+        cluster.proxy.release();
+        stage.play(cluster, &[&controller]);
+        for build in cluster.all(&ours("machineosbuilds", "")) {
             let name = text(&build["metadata"]["name"]);
             let (start, end) = (&build["status"]["buildStart"], &build["status"]["buildEnd"]);
             if pools.iter().any(|pool| name.starts_with(pool)) && end.is_string() {
@@ -116,48 +117,48 @@ fn its_clock_is_set_forth_and_back() {
         }
         println!("{hours} hours ahead after {:?}", begun.elapsed());
     }
-    // Its Lease was renewed all the time, whatever time it said.
-    assert!(says(&other, ACTS).is_none(), "{}", other.said());
+    // Its Lease was renewed all the time, whatever time it recorded.
+    assert!(says(&other, ACTS).is_none(), "{}", other.log());
     assert!(says(&controller, ": lost,").is_none());
-    let lease = world.proxy.ask("GET", &lease(), None).1;
+    let lease = cluster.proxy.ask("GET", &lease(), None).1;
     assert_eq!(lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0), 0);
 }
 
 fn says(controller: &Daemon, what: &str) -> Option<()> {
-    controller.said().contains(what).then_some(())
+    controller.log().contains(what).then_some(())
 }
 
 /// The first of two is hindered in the middle of its writes, the other takes over and ends everything; then what the first had
 /// begun to write arrives.
 fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
-    let world = &*world();
+    let cluster = &*cluster();
     let begun = Instant::now();
-    calm(world);
-    let first = world.controller();
+    calm(cluster);
+    let first = cluster.controller();
     wait("the first to act", LIMIT, || says(&first, ACTS));
-    let second = world.another_controller(&world.other, &[]);
+    let second = cluster.another_controller(&cluster.other, &[]);
     wait("the second to wait", LIMIT, || says(&second, "; waiting"));
-    let mut stage = in_the_middle(world, kinds_of_writes(world, alone));
+    let mut stage = in_the_middle(cluster, kinds_of_writes(cluster, alone));
     let stopped = hinder(first);
     wait("the second to act", LIMIT, || says(&second, ACTS));
     println!("the second acts after {:?}", begun.elapsed());
     let is_over = |stage: &Stage| stage.runs.iter().all(Run::is_over);
-    stage.until(world, "the end of every story", is_over);
-    let before = |run: &Run| (run.pool.clone(), world.proxy.written(&run.pool).len());
+    stage.until(cluster, "the end of every story", is_over);
+    let before = |run: &Run| (run.pool.clone(), cluster.proxy.written(&run.pool).len());
     let before: Vec<_> = stage.runs.iter().map(before).collect();
     if let Some(first) = &stopped {
         run("kill", ["-CONT", &first.pid.to_string()]);
     }
-    world.proxy.release();
+    cluster.proxy.release();
     if let Some(first) = &stopped {
         wait("the first to step down", LIMIT, || says(first, ": lost,"));
         let stat = || fs::read_to_string(format!("/proc/{}/stat", first.pid));
         let is_over = || stat().map_or(true, |stat| stat.contains(") Z"));
         wait("its end", LIMIT, || is_over().then_some(()));
     }
-    stage.play(world, &[&second]);
+    stage.play(cluster, &[&second]);
     for (pool, count) in before {
-        let written = world.proxy.written(&pool);
+        let written = cluster.proxy.written(&pool);
         assert!(written.len() <= count + 1, "{pool}: {:?}", &written[count..]);
     }
     println!("all after {:?}", begun.elapsed());
@@ -183,17 +184,17 @@ fn of_two_controllers_one_that_was_stopped_for_too_long_does_no_harm() {
 /// Both ways, one after the other.
 #[test]
 fn a_write_that_is_never_answered_is_given_up() {
-    let world = &*world();
+    let cluster = &*cluster();
     let begun = Instant::now();
     let mut stage = Stage::default();
-    calm(world);
-    let controller = world.controller();
-    let kinds = [false, true].map(|alone| kinds_of_writes(world, alone));
+    calm(cluster);
+    let controller = cluster.controller();
+    let kinds = [false, true].map(|alone| kinds_of_writes(cluster, alone));
     for (calm, at) in kinds.into_iter().flatten() {
         let hang = |done| (at.clone(), ApiFault::Hang { done });
-        stage.enter(world, calm, vec![hang(false), hang(true)]);
+        stage.enter(cluster, calm, vec![hang(false), hang(true)]);
     }
-    stage.play(world, &[&controller]);
+    stage.play(cluster, &[&controller]);
     assert!(stage.missed.is_empty(), "{:#?}", stage.missed);
     println!("all after {:?}", begun.elapsed());
 }

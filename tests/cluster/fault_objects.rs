@@ -5,28 +5,28 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::fault_cluster::{FaultCluster, cluster, condition, ends, in_namespace, ours, text};
 use crate::fault_stories::story::{Pool, Seen};
-use crate::fault_world::{World, condition, ends, in_namespace, ours, text, world};
 use mosb_tests::wait;
 
 const SOON: Duration = Duration::from_secs(60);
 
 pub struct Hostile<'w> {
-    pub world: &'w World,
+    pub cluster: &'w FaultCluster,
     pub ended: BTreeSet<String>,
 }
 
 impl Hostile<'_> {
     /// Asks for images of a pool that has a config with this number.
     pub fn opt_in(&self, pool: &str, number: u32, change: impl FnOnce(&mut Value)) {
-        self.world.pool(pool, number);
+        self.cluster.pool(pool, number);
         self.ask(pool, change);
     }
 
     fn ask(&self, pool: &str, change: impl FnOnce(&mut Value)) {
-        let mut config = self.world.config(pool);
+        let mut config = self.cluster.config(pool);
         change(&mut config);
-        self.world.make(&ours("machineosconfigs", ""), &config);
+        self.cluster.make(&ours("machineosconfigs", ""), &config);
     }
 
     /// Waits for what is seen of a pool; its Jobs end if they may.
@@ -41,9 +41,9 @@ impl Hostile<'_> {
         let mut last = Value::Null;
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             wait(what, SOON, || {
-                let found = Seen::of(self.world).pool(pool);
+                let found = Seen::of(self.cluster).pool(pool);
                 if ends {
-                    self.world.kubelet(&found.runners, &mut self.ended);
+                    self.cluster.kubelet(&found.runners, &mut self.ended);
                 }
                 last = found.config.clone();
                 fits(&found).then_some(found)
@@ -64,7 +64,7 @@ impl Hostile<'_> {
         self.until(config, false, &format!("{reason} {words:?}"), says)
     }
 
-    /// Waits until its image is in service, and nothing said to be in its way any more, which comes last.
+    /// Waits until its image is in service, and no condition reports a problem any more, which comes last.
     #[track_caller]
     pub fn serves(&mut self, pool: &str) -> Pool {
         let is_free = |pool: &Pool| condition(&pool.config, "Blocked").is_none();
@@ -74,23 +74,23 @@ impl Hostile<'_> {
 
     /// A Secret of another type takes the place of one.
     fn make_opaque(&self, name: &str) {
-        self.world.delete(&format!("{}/{name}", in_namespace("secrets")));
+        self.cluster.delete(&format!("{}/{name}", in_namespace("secrets")));
         let secret = json!({ "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": { "name": name }, "stringData": { "password": "x" } });
-        self.world.make(&in_namespace("secrets"), &secret);
+        self.cluster.make(&in_namespace("secrets"), &secret);
     }
 
     fn make_good(&self, name: &str) {
-        self.world.delete(&format!("{}/{name}", in_namespace("secrets")));
-        self.world.make(&in_namespace("secrets"), &self.world.secret(name));
+        self.cluster.delete(&format!("{}/{name}", in_namespace("secrets")));
+        self.cluster.make(&in_namespace("secrets"), &self.cluster.secret(name));
     }
 }
 
 #[test]
 fn each_ends_in_a_condition_and_the_others_go_on() {
-    let world = &*world();
-    let controller = world.controller();
-    let mut hostile = Hostile { world, ended: BTreeSet::new() };
+    let cluster = &*cluster();
+    let controller = cluster.controller();
+    let mut hostile = Hostile { cluster, ended: BTreeSet::new() };
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         pools_and_configs(&mut hostile);
         secrets(&mut hostile);
@@ -102,33 +102,33 @@ fn each_ends_in_a_condition_and_the_others_go_on() {
         hostile.serves("hostile-none");
     }));
     if let Err(why) = outcome {
-        println!("the controller said:\n{}", controller.said());
+        println!("the controller said:\n{}", controller.log());
         std::panic::resume_unwind(why);
     }
-    assert!(!controller.said().contains("panicked"), "{}", controller.said());
+    assert!(!controller.log().contains("panicked"), "{}", controller.log());
 }
 
 fn pools_and_configs(hostile: &mut Hostile<'_>) {
-    let world = hostile.world;
+    let cluster = hostile.cluster;
     hostile.ask("hostile-missing", |_| {});
     hostile.is_blocked("hostile-missing", "NoPool", &["hostile-missing"]);
 
     // The API server refuses a second one for a pool; one from before it did so is there all the same.
     let crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/machineosconfigs.machineconfiguration.openshift.io";
-    let (_, kept) = world.proxy.ask("GET", crd, None);
-    let mut lenient = kept["spec"]["versions"].clone();
+    let (_, strict) = cluster.proxy.ask("GET", crd, None);
+    let mut lenient = strict["spec"]["versions"].clone();
     let schema = lenient[0]["schema"]["openAPIV3Schema"].as_object_mut();
     schema.unwrap().remove("x-kubernetes-validations");
-    world.change(crd, &json!({ "spec": { "versions": lenient } }));
-    world.pool("hostile-two", ends::ONE);
-    let mut second = world.config("hostile-two");
+    cluster.change(crd, &json!({ "spec": { "versions": lenient } }));
+    cluster.pool("hostile-two", ends::ONE);
+    let mut second = cluster.config("hostile-two");
     second["metadata"]["name"] = json!("hostile-second");
     wait("the second one", SOON, || {
         let collection = ours("machineosconfigs", "");
-        let (code, _) = world.proxy.ask("POST", &collection, Some(&second));
+        let (code, _) = cluster.proxy.ask("POST", &collection, Some(&second));
         (code == 201).then_some(())
     });
-    world.change(crd, &json!({ "spec": { "versions": kept["spec"]["versions"] } }));
+    cluster.change(crd, &json!({ "spec": { "versions": strict["spec"]["versions"] } }));
     hostile.ask("hostile-two", |_| {});
     hostile.is_blocked("hostile-second", "Rivals", &["hostile-two"]);
     hostile.serves("hostile-two");
@@ -136,7 +136,7 @@ fn pools_and_configs(hostile: &mut Hostile<'_>) {
     // A pool that is deleted while it is built.
     hostile.opt_in("hostile-deleted", ends::NEVER, |_| {});
     hostile.until("hostile-deleted", false, "a Job that runs", Pool::runs);
-    world.delete(&ours("machineconfigpools", "hostile-deleted"));
+    cluster.delete(&ours("machineconfigpools", "hostile-deleted"));
     hostile.is_blocked("hostile-deleted", "NoPool", &["hostile-deleted"]);
     let is_over = |pool: &Pool| pool.builds.is_empty() && pool.runners.is_empty();
     hostile.until("hostile-deleted", false, "nothing that is built", is_over);
@@ -147,7 +147,7 @@ fn pools_and_configs(hostile: &mut Hostile<'_>) {
         config["spec"]["containerFile"] = ["ARM64", "AMD64", "PPC64LE", "S390X"].map(of).into();
     });
     hostile.until("hostile-four", false, "a Job that runs", Pool::runs);
-    let maps = world.all(&in_namespace("configmaps"));
+    let maps = cluster.all(&in_namespace("configmaps"));
     let has = |map: &Value, word: &str| {
         text(&map["metadata"]["name"]).contains("hostile-four")
             && map["data"].to_string().contains(word)
@@ -185,28 +185,28 @@ fn secrets(hostile: &mut Hostile<'_>) {
 /// A registry that refuses to say whether it has an image that a status names: that is not "gone".
 fn refused_questions(hostile: &mut Hostile<'_>) {
     const POOL: &str = "hostile-refused";
-    let world = hostile.world;
+    let cluster = hostile.cluster;
     hostile.make_good("refused");
     hostile.opt_in(POOL, ends::ONE, |config| {
         config["spec"]["renderedImagePushSecret"]["name"] = json!("refused");
     });
     hostile.serves(POOL);
-    world.renders(POOL, ends::TWO);
+    cluster.renders(POOL, ends::TWO);
     let second = hostile.until(POOL, true, "its second image", |pool| pool.serves(ends::TWO));
     let uids = |pool: &Pool| -> BTreeSet<String> {
         let builds = pool.builds.iter();
         builds.map(|build| text(&build["metadata"]["uid"]).to_owned()).collect()
     };
 
-    let mut wrong = world.secret("refused");
+    let mut wrong = cluster.secret("refused");
     let logins = text(&wrong["stringData"][".dockerconfigjson"]);
     let logins = logins.replace("\"auth\":\"", "\"auth\":\"eDp4");
     wrong["stringData"][".dockerconfigjson"] = json!(logins);
     let secret = format!("{}/refused", in_namespace("secrets"));
-    world.change(&secret, &json!({ "stringData": wrong["stringData"] }));
+    cluster.change(&secret, &json!({ "stringData": wrong["stringData"] }));
     let first = format!("rendered-{POOL}-{:032x}", ends::ONE);
     let back = json!({ "spec": { "configuration": { "name": first } } });
-    world.change(&ours("machineconfigpools", POOL), &back);
+    cluster.change(&ours("machineconfigpools", POOL), &back);
     let words = ["the registry refused it (401", "it is unknown whether the image exists"];
     let blocked = hostile.is_blocked(POOL, "Problem", &words);
     assert_eq!(uids(&blocked), uids(&second), "nothing is deleted or built");
@@ -219,22 +219,22 @@ fn refused_questions(hostile: &mut Hostile<'_>) {
 }
 
 fn rendered_configs(hostile: &mut Hostile<'_>) {
-    let world = hostile.world;
+    let cluster = hostile.cluster;
     hostile.opt_in("hostile-broken", ends::NEVER, |_| {});
     hostile.until("hostile-broken", false, "a Job that runs", Pool::runs);
     let name = "rendered-hostile-broken-00000000000000000000000000000bad";
-    world.wants("hostile-broken", name, &json!({ "ignition": { "version": "9.9.9" } }));
+    cluster.wants("hostile-broken", name, &json!({ "ignition": { "version": "9.9.9" } }));
     hostile.is_blocked("hostile-broken", "Problem", &[name, "9.9.9"]);
     let is_over = |pool: &Pool| pool.runners.is_empty();
     hostile.until("hostile-broken", false, "no Job for an older wish", is_over);
-    world.renders("hostile-broken", ends::ONE);
+    cluster.renders("hostile-broken", ends::ONE);
     hostile.serves("hostile-broken");
 
     hostile.opt_in("hostile-gone", ends::ONE, |_| {});
     hostile.serves("hostile-gone");
     let gone = "rendered-hostile-gone-0000000000000000000000000000dead";
     let wants = json!({ "spec": { "configuration": { "name": gone } } });
-    world.change(&ours("machineconfigpools", "hostile-gone"), &wants);
+    cluster.change(&ours("machineconfigpools", "hostile-gone"), &wants);
     let blocked = hostile.is_blocked("hostile-gone", "Problem", &[gone]);
     let image = text(&blocked.config["status"]["currentImagePullSpec"]);
     assert!(image.contains("sha256"), "the one before is in service");

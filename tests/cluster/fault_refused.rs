@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::fault_cluster::{FaultCluster, cluster, condition, ends, ours, text};
 use crate::fault_stories::story::{Pool, Seen};
-use crate::fault_world::{World, condition, ends, ours, text, world};
 use mosb_tests::wait;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -24,7 +24,7 @@ const REFUSED: [(&str, &str); 3] =
 const SAID: &str = "not while this test runs";
 
 /// A policy like those of a cluster's administrators.
-fn forbid(world: &World) {
+fn forbid(cluster: &FaultCluster) {
     let resources = json!([
         { "apiGroups": ["machineconfiguration.openshift.io"], "apiVersions": ["v1"],
           "operations": ["UPDATE"], "resources": ["machineconfigpools/status"] },
@@ -43,26 +43,26 @@ fn forbid(world: &World) {
     let binding = json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": { "name": "refused" }, "spec": { "policyName": "refused", "validationActions": ["Deny"] } });
     for (object, of) in [(&policy, "policies"), (&binding, "policybindings")] {
-        world.make(&format!("{ADMISSION}/validatingadmission{of}"), object);
+        cluster.make(&format!("{ADMISSION}/validatingadmission{of}"), object);
     }
-    until_it_is(world, 403);
+    until_it_is(cluster, 403);
 }
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
-fn allow(world: &World) {
+fn allow(cluster: &FaultCluster) {
     for of in ["policybindings", "policies"] {
-        world.delete(&format!("{ADMISSION}/validatingadmission{of}/refused"));
+        cluster.delete(&format!("{ADMISSION}/validatingadmission{of}/refused"));
     }
-    until_it_is(world, 200);
+    until_it_is(cluster, 200);
 }
 
 /// The API server takes a policy into account a little later.
-fn until_it_is(world: &World, code: u16) {
+fn until_it_is(cluster: &FaultCluster, code: u16) {
     let status = format!("{}/status?dryRun=All", ours("machineconfigpools", STATUS));
     let nothing = json!({ "status": { "readyMachineCount": 7 } });
     wait("what the API server answers", SOON, || {
-        let (answered, _) = world.proxy.ask("PATCH", &status, Some(&nothing));
+        let (answered, _) = cluster.proxy.ask("PATCH", &status, Some(&nothing));
         (answered == code).then_some(())
     });
 }
@@ -76,13 +76,13 @@ struct Still {
 }
 
 impl Still {
-    fn of(world: &World, pool: &str) -> Self {
+    fn of(cluster: &FaultCluster, pool: &str) -> Self {
         let events = format!("/api/v1/events?fieldSelector=involvedObject.name={pool}");
-        let (_, events) = world.proxy.ask("GET", &events, None);
+        let (_, events) = cluster.proxy.ask("GET", &events, None);
         Self {
-            config: Seen::of(world).pool(pool).config,
+            config: Seen::of(cluster).pool(pool).config,
             events: events["items"].as_array().unwrap().len(),
-            writes: world.proxy.written(pool),
+            writes: cluster.proxy.written(pool),
         }
     }
 }
@@ -94,63 +94,62 @@ fn is_told(pool: &Pool) -> bool {
 }
 
 #[test]
-fn a_write_that_is_refused_is_told_and_not_tried_without_end() {
-    let world = &*world();
+fn a_rejected_write_is_reported_and_not_retried_forever() {
+    let cluster = &*cluster();
     for (pool, _) in REFUSED {
-        world.proxy.follow(pool, &[]);
-        world.pool(pool, ends::ONE);
+        cluster.proxy.follow(pool, &[]);
+        cluster.pool(pool, ends::ONE);
     }
-    forbid(world);
-    let controller = world.controller();
+    forbid(cluster);
+    let controller = cluster.controller();
     let mut ended = BTreeSet::new();
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         for (pool, _) in REFUSED {
-            world.make(&ours("machineosconfigs", ""), &world.config(pool));
+            cluster.make(&ours("machineosconfigs", ""), &cluster.config(pool));
         }
         let mut until = |pool: &str, what: &str, fits: &dyn Fn(&Pool) -> bool| {
             wait(&format!("{pool}: {what}"), SOON, || {
-                let found = Seen::of(world).pool(pool);
-                world.kubelet(&found.runners, &mut ended);
+                let found = Seen::of(cluster).pool(pool);
+                cluster.kubelet(&found.runners, &mut ended);
                 fits(&found).then_some(())
             });
         };
         for (pool, _) in REFUSED {
             until(pool, "that it is blocked", &is_told);
         }
-        // Its image is made and in service all the same; that its pool does not say so still stands there.
+        // Its image is made and in service all the same; that its pool does not say so is still reported there.
         until(STATUS, "its image", &|pool| {
             let image = text(&pool.config["status"]["currentImagePullSpec"]);
-            image.ends_with(&world.images[0]) && pool.runners.is_empty() && is_told(pool)
+            image.ends_with(&cluster.images[0]) && pool.runners.is_empty() && is_told(pool)
         });
 
-        let before = REFUSED.map(|(pool, _)| Still::of(world, pool));
+        let before = REFUSED.map(|(pool, _)| Still::of(cluster, pool));
         sleep(STILL);
-        let after = REFUSED.map(|(pool, _)| Still::of(world, pool));
+        let after = REFUSED.map(|(pool, _)| Still::of(cluster, pool));
         for (before, after) in before.iter().zip(&after) {
             assert_eq!(before, after);
         }
-        let said = controller.said();
+        let log = controller.log();
         for (pool, _) in REFUSED {
             let begins = format!("warning: {pool}: ");
-            let tries =
-                said.lines().filter(|line| line.starts_with(&begins) && line.contains(SAID));
+            let tries = log.lines().filter(|line| line.starts_with(&begins) && line.contains(SAID));
             let tries = tries.count();
             assert!((2..=TRIES).contains(&tries), "{pool}: {tries}");
         }
 
-        allow(world);
+        allow(cluster);
         for (pool, _) in REFUSED {
             // It would be tried again within two minutes; news end the wait.
             let news = json!({ "metadata": { "annotations": { "somebody": "mended it" } } });
-            world.change(&ours("machineosconfigs", pool), &news);
+            cluster.change(&ours("machineosconfigs", pool), &news);
             until(pool, "its image", &|pool| {
                 pool.serves(ends::ONE) && condition(&pool.config, "Blocked").is_none()
             });
-            assert_eq!(Seen::of(world).pool(pool).builds.len(), 1, "{pool}");
+            assert_eq!(Seen::of(cluster).pool(pool).builds.len(), 1, "{pool}");
         }
     }));
     if let Err(why) = outcome {
-        println!("the controller said:\n{}", controller.said());
+        println!("the controller said:\n{}", controller.log());
         std::panic::resume_unwind(why);
     }
 }

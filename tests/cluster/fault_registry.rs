@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::fault_world::{API, World, condition, ends, ours, text, world};
+use crate::fault_cluster::{API, FaultCluster, cluster, condition, ends, ours, text};
 use mosb_tests::{Act, Web, ask, reply, wait};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -18,61 +18,59 @@ fn refusing() -> Web {
         let error = json!({ "errors": [{ "code": "UNAUTHORIZED", "message": format!("correlation {before}") }] });
         let challenge = ("www-authenticate", "Basic realm=\"test\"");
         let is_image = head.target.contains("/manifests/");
-        let status = match is_image && asked.fetch_add(1, Ordering::SeqCst) % 2 == 1 {
-            true => 403,
-            false => 401,
-        };
+        let status =
+            if is_image && asked.fetch_add(1, Ordering::SeqCst) % 2 == 1 { 403 } else { 401 };
         let answer = reply(status, &[challenge], error.to_string().as_bytes());
         vec![Act::Send(answer)]
     })
 }
 
-fn object(world: &World, path: &str) -> Value {
-    world.proxy.ask("GET", path, None).1
+fn object(cluster: &FaultCluster, path: &str) -> Value {
+    cluster.proxy.ask("GET", path, None).1
 }
 
 /// How often an object was reported on by Events.
-fn events(world: &World, name: &str) -> usize {
+fn events(cluster: &FaultCluster, name: &str) -> usize {
     let events = format!("/api/v1/events?fieldSelector=involvedObject.name={name}");
-    object(world, &events)["items"].as_array().unwrap().len()
+    object(cluster, &events)["items"].as_array().unwrap().len()
 }
 
 /// Writes of statuses.
-fn statuses(world: &World, pool: &str) -> usize {
-    let written = world.proxy.deeds(pool);
+fn statuses(cluster: &FaultCluster, pool: &str) -> usize {
+    let written = cluster.proxy.deeds(pool);
     written.iter().filter(|one| one.ends_with("/status")).count()
 }
 
 #[test]
 fn a_refusal_in_other_words_each_time_is_reported_once_and_then_pauses() {
-    let world = &*world();
+    let cluster = &*cluster();
     let registry = refusing();
     let (built, rendered) = ("refused-in-words", "refused-render");
     for pool in [built, rendered] {
-        world.proxy.follow(pool, &[]);
+        cluster.proxy.follow(pool, &[]);
     }
-    world.pool_on(built, ends::ONE, &format!("{}/os:1", registry.address()));
+    cluster.pool_on(built, ends::ONE, &format!("{}/os:1", registry.address()));
     let part = json!({ "apiVersion": API, "kind": "MachineConfig",
         "metadata": { "name": "50-refused", "labels": {
             "refused": "yes", "machineconfiguration.openshift.io/role": rendered } },
         "spec": { "osImageURL": format!("{}/os:2", registry.address()) } });
-    world.make(&ours("machineconfigs", ""), &part);
-    let controller = world.controller_with(&["--render"]);
+    cluster.make(&ours("machineconfigs", ""), &part);
+    let controller = cluster.controller_with(&["--render"]);
     // That, and the MachineConfigs, which have a watch of their own, are inputs too.
     wait("what is found out about nodes", SOON, || {
-        let said = controller.said();
-        said.contains("user namespaces of pods").then_some(())
+        let log = controller.log();
+        log.contains("user namespaces of pods").then_some(())
     });
-    world.make(&ours("machineosconfigs", ""), &world.config(built));
+    cluster.make(&ours("machineosconfigs", ""), &cluster.config(built));
     let pool = json!({ "apiVersion": API, "kind": "MachineConfigPool", "metadata": { "name": rendered },
         "spec": { "machineConfigSelector": { "matchLabels": { "refused": "yes" } } } });
-    world.make(&ours("machineconfigpools", ""), &pool);
+    cluster.make(&ours("machineconfigpools", ""), &pool);
 
     let blocked = ours("machineosconfigs", built);
     let degraded = ours("machineconfigpools", rendered);
     for (path, kind) in [(&blocked, "Blocked"), (&degraded, "RenderDegraded")] {
         wait(kind, SOON, || {
-            let object = object(world, path);
+            let object = object(cluster, path);
             text(&condition(&object, kind)?["message"]).contains(&registry.address()).then_some(())
         });
     }
@@ -82,22 +80,24 @@ fn a_refusal_in_other_words_each_time_is_reported_once_and_then_pauses() {
         for pool in [built, rendered] {
             let status = format!("{}/status", ours("machineconfigpools", pool));
             let change = json!({ "status": { "machineCount": count } });
-            world.change(&status, &change);
+            cluster.change(&status, &change);
         }
     }
     // Three more looks at each, as many as there are after a pause, come to less than this.
     let few = before * 4;
-    let written = [built, rendered].map(|pool| statuses(world, pool));
+    let written = [built, rendered].map(|pool| statuses(cluster, pool));
     // Only a change of the inputs ends the pause.
     let news = json!({ "metadata": { "annotations": { "somebody": "mended it" } } });
-    world.change(&blocked, &news);
+    cluster.change(&blocked, &news);
     let is_asked = || (registry.seen().len() > before).then_some(());
     wait("a look after the news", SOON, is_asked);
-    wait("the registry's new words", SOON, || (statuses(world, built) > written[0]).then_some(()));
+    wait("the registry's new words", SOON, || {
+        (statuses(cluster, built) > written[0]).then_some(())
+    });
     let asked = registry.seen().len();
     assert!(asked <= few, "{asked} requests, {before} for the first looks");
-    assert_eq!(written, [1, 1], "the old words stay: {}", controller.said());
-    assert_eq!(events(world, built), 1);
+    assert_eq!(written, [1, 1], "the old words stay: {}", controller.log());
+    assert_eq!(events(cluster, built), 1);
 }
 
 /// A registry that answers with a byte of a manifest now and then: a stand-in, as no real one does so on demand.
@@ -130,41 +130,41 @@ fn pools_on_a_registry_that_drips_are_blocked_and_hold_up_no_others() {
     // More than there are workers, and a limit in which all others must be done.
     const HANGING: usize = 20;
     const LIMIT: Duration = Duration::from_secs(8);
-    let world = &*world();
+    let cluster = &*cluster();
     let registry = dripping();
     for number in 0..HANGING {
         let pool = format!("drips-{number:02}");
         let base = format!("{}/{pool}:1", registry.address());
-        world.proxy.follow(&pool, &[]);
-        world.pool_on(&pool, ends::ONE, &base);
-        world.make(&ours("machineosconfigs", ""), &world.config(&pool));
+        cluster.proxy.follow(&pool, &[]);
+        cluster.pool_on(&pool, ends::ONE, &base);
+        cluster.make(&ours("machineosconfigs", ""), &cluster.config(&pool));
     }
     let healthy = "drips-not";
-    world.proxy.follow(healthy, &[]);
-    world.pool(healthy, ends::ONE);
+    cluster.proxy.follow(healthy, &[]);
+    cluster.pool(healthy, ends::ONE);
     let begun = Instant::now();
     let limit = format!("{}s", LIMIT.as_secs());
-    let controller = world.controller_with(&["--lookup-timeout", &limit]);
+    let controller = cluster.controller_with(&["--lookup-timeout", &limit]);
     let first = wait("lookups that hang", SOON, || {
         let looked_up = looked_up(&registry);
         (looked_up.len() >= 4).then(|| looked_up[0].clone())
     });
-    let is_built = |pool: &str| !world.proxy.created(pool, "machineosbuilds").is_empty();
+    let is_built = |pool: &str| !cluster.proxy.created(pool, "machineosbuilds").is_empty();
 
     let since = Instant::now();
-    world.make(&ours("machineosconfigs", ""), &world.config(healthy));
-    world.renders(&first, ends::TWO);
+    cluster.make(&ours("machineosconfigs", ""), &cluster.config(healthy));
+    cluster.renders(&first, ends::TWO);
     for pool in [healthy, &*first] {
         wait(pool, SOON, || is_built(pool).then_some(()));
     }
     let waited = since.elapsed();
-    assert!(waited < LIMIT, "{waited:?}: {}", controller.said());
+    assert!(waited < LIMIT, "{waited:?}: {}", controller.log());
     let rounds = 1 + (begun.elapsed().as_secs() / LIMIT.as_secs()) as usize;
     let asked = looked_up(&registry).len();
-    // The first had made room for another one.
+    // The first had released its slot for another one.
     assert!(asked <= 4 * rounds + 1, "{asked} lookups in {rounds} rounds");
 
-    let log = controller.said();
+    let log = controller.log();
     let address = log.split("listening on ").nth(1).unwrap();
     let address = address.split_whitespace().next().unwrap();
     let get = |path: &str| ask(address, &format!("GET {path} HTTP/1.0")).unwrap();
@@ -174,15 +174,15 @@ fn pools_on_a_registry_that_drips_are_blocked_and_hold_up_no_others() {
         let age = lines.find_map(|line| line.strip_prefix("mosb_oldest_reconcile_seconds "))?;
         (age.parse::<f64>().unwrap() > 1.0).then_some(())
     });
-    let said = wait("that a pool is blocked", SOON, || {
+    let message = wait("that a pool is blocked", SOON, || {
         (0..HANGING).find_map(|number| {
             let config = ours("machineosconfigs", &format!("drips-{number:02}"));
-            let blocked = object(world, &config);
+            let blocked = object(cluster, &config);
             Some(text(&condition(&blocked, "Blocked")?["message"]).to_owned())
         })
     });
-    assert!(said.contains(&registry.address()), "{said}");
-    assert!(said.contains("not answered within 8 s"), "{said}");
+    assert!(message.contains(&registry.address()), "{message}");
+    assert!(message.contains("not answered within 8 s"), "{message}");
     let health = get("/healthz");
     assert!(health.contains(" 200 "), "{health}");
 }

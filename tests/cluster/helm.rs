@@ -96,8 +96,11 @@ fn values_change_what_they_say_and_nothing_else() {
         ("what has a value of its own", json!({"container": {"image": "a"}}), "image"),
     ];
     for (what, values, part) in wrong {
-        let said = helm(&values);
-        assert!(!said.status.success() && said.stderr.contains(part), "{what}: {said:?}");
+        let finished = helm(&values);
+        assert!(
+            !finished.status.success() && finished.stderr.contains(part),
+            "{what}: {finished:?}"
+        );
     }
 }
 

@@ -9,7 +9,7 @@ use mosb_build::result_dir::ResultDir;
 use mosb_image::Digest;
 use serde_json::{Value, json};
 
-use mosb_tests::build_world::names;
+use mosb_tests::build_fixture::names;
 use mosb_tests::{ApiFault, ApiProxy, Finished, Mosb, Namespace, Write, node, run, wait};
 
 const BUILD: &str = "worker-0123456789abcdef0123456789abcdef";
@@ -127,7 +127,7 @@ impl SidecarConfig {
 
     /// The result in the ConfigMap, once there is one.
     #[track_caller]
-    fn told(&self) -> Value {
+    fn result(&self) -> Value {
         let map = self
             .namespace
             .wait(&format!("configmap/{NAME}"), WAIT, |map| map["data"]["result.json"].is_string());
@@ -173,8 +173,8 @@ fn a_result_is_delivered_acknowledged_and_ended_with_at_once() {
     std::thread::sleep(Duration::from_millis(500));
     post.allow();
     post.acknowledged(&text).unwrap();
-    let told = post.told();
-    assert_eq!((&told["jobUid"], &told["outcome"]), (&json!(post.uid), &json!("Succeeded")));
+    let result = post.result();
+    assert_eq!((&result["jobUid"], &result["outcome"]), (&json!(post.uid), &json!("Succeeded")));
     assert_eq!(post.data()["digest"], json!(Digest::of(b"image")));
     let (finished, took) = terminate(child);
     assert!(finished.ok().stderr.contains("trying again"));
@@ -203,7 +203,7 @@ fn a_result_is_delivered_acknowledged_and_ended_with_at_once() {
 }
 
 #[test]
-fn of_the_untrusted_folder_only_a_failure_is_told() {
+fn only_a_failure_is_reported_from_the_untrusted_folder() {
     let post = SidecarConfig::new("sidecar-failure");
     post.allow();
     let child = post.start();
@@ -211,9 +211,9 @@ fn of_the_untrusted_folder_only_a_failure_is_told() {
     std::thread::sleep(Duration::from_millis(800));
     assert!(post.data().is_null(), "a success from there is nobody's");
     post.put("failure", failed());
-    let told = post.told();
-    assert_eq!((&told["outcome"], &told["step"]), (&json!("Failed"), &json!("image-build")));
-    assert_eq!((&told["jobUid"], &told["message"]), (&json!(post.uid), &json!("a message")));
+    let result = post.result();
+    assert_eq!((&result["outcome"], &result["step"]), (&json!("Failed"), &json!("image-build")));
+    assert_eq!((&result["jobUid"], &result["message"]), (&json!(post.uid), &json!("a message")));
     let (finished, took) = terminate(child);
     finished.ok();
     assert!(took < Duration::from_secs(2), "{took:?}");
@@ -243,7 +243,7 @@ fn on_sigterm_it_delivers_what_is_there() {
     post.allow();
     let (finished, _) = terminate(child);
     finished.ok();
-    assert_eq!(post.told()["outcome"], "Failed");
+    assert_eq!(post.result()["outcome"], "Failed");
 
     let post = SidecarConfig::new("sidecar-nothing");
     post.allow();
@@ -256,7 +256,7 @@ fn on_sigterm_it_delivers_what_is_there() {
 }
 
 #[test]
-fn a_map_that_is_gone_or_anothers_is_told_to_who_waits() {
+fn a_deleted_or_foreign_config_map_is_reported_to_the_waiter() {
     let post = SidecarConfig::new("sidecar-other");
     post.allow();
     let other = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "other" } });
@@ -287,7 +287,7 @@ fn a_map_that_is_gone_or_anothers_is_told_to_who_waits() {
 /// Killed before the API server did what it asked, after that, and while it waits for the answer: begun again, as the kubelet
 /// does, it tells the result once.
 #[test]
-fn killed_at_its_write_it_tells_the_result_once() {
+fn killed_at_its_write_it_reports_the_result_once() {
     let proxy = ApiProxy::start(node());
     for (what, fault) in [
         ("before", ApiFault::Hang { done: false }),
@@ -306,10 +306,10 @@ fn killed_at_its_write_it_tells_the_result_once() {
         proxy.open();
         let child = post.start();
         post.acknowledged(&text).unwrap();
-        assert_eq!(post.told()["jobUid"], json!(post.uid), "{what}");
+        assert_eq!(post.result()["jobUid"], json!(post.uid), "{what}");
         assert_eq!(post.data()["digest"], json!(Digest::of(b"image")), "{what}");
-        let told = format!("PATCH configmaps/{NAME}");
-        assert_eq!(proxy.written(&place), [told], "{what}");
+        let patch = format!("PATCH configmaps/{NAME}");
+        assert_eq!(proxy.written(&place), [patch], "{what}");
         terminate(child).0.ok();
     }
 }

@@ -145,7 +145,7 @@ fn each_container_finds_what_is_its_own() {
     let uid = created["metadata"]["uid"].as_str().unwrap();
     let what = format!("job/{}", created["metadata"]["name"].as_str().unwrap());
     namespace.wait_for_condition(&what, "Complete", POD);
-    let said = |container: &str| {
+    let logs = |container: &str| {
         let log = namespace.kubectl(&["logs", &what, "--container", container]).ok().text();
         log.lines().map(str::to_owned).collect::<Vec<_>>()
     };
@@ -167,23 +167,23 @@ fn each_container_finds_what_is_its_own() {
     let lines =
         |parts: &[&[&str]]| parts.concat().into_iter().map(str::to_owned).collect::<Vec<_>>();
     let token: Vec<&str> = token.iter().map(String::as_str).collect();
-    assert_eq!(said("wait-for-done"), lines(&[&["65532", uid], &token]));
+    assert_eq!(logs("wait-for-done"), lines(&[&["65532", uid], &token]));
     let administrators = [
         "/run/mosb/etc-pki-entitlement/x",
         "/run/mosb/etc-pki-rpm-gpg/x",
         "/run/mosb/etc-yum-repos-d/x",
     ];
     assert_eq!(
-        said("image-build"),
+        logs("image-build"),
         lines(&[&["0", uid], &both, &administrators, &config, &["mounts"]])
     );
     let push = ["/run/mosb/final-image-push-creds/config.json", "/run/mosb/image/index.json"];
     let end = ["made", "/run/mosb/image/blobs", "read-only"];
-    assert_eq!(said("image-push"), lines(&[&["65532", uid], &both, &push, &config, &end]));
+    assert_eq!(logs("image-push"), lines(&[&["65532", uid], &both, &push, &config, &end]));
 }
 
 /// What the container is for: buildah with an administrator's `RUN`, with entitlements, repositories and keys of which it may change its copy,
-/// in the way that the pod has it; in a user namespace on overlays, and without one on copies. `image-push`, who is somebody else, can read what it left.
+/// in the way that the pod has it; in a user namespace on overlays, and without one on copies. `image-push`, which runs as another user, can read what it left.
 #[test]
 fn buildah_runs_in_its_container() {
     let node = node();
@@ -248,9 +248,9 @@ fn buildah_runs_in_its_container() {
         let what = format!("job/{}", created["metadata"]["name"].as_str().unwrap());
         let ended = namespace
             .wait(&what, POD, |job| condition(job, "Complete") || condition(job, "Failed"));
-        let said = |container| namespace.kubectl(&["logs", &what, "--container", container]).text();
-        assert!(condition(&ended, "Complete"), "{case}: {}", said("image-build"));
-        assert_eq!(said("image-push"), "read\n", "{case}");
+        let logs = |container| namespace.kubectl(&["logs", &what, "--container", container]).text();
+        assert!(condition(&ended, "Complete"), "{case}: {}", logs("image-build"));
+        assert_eq!(logs("image-push"), "read\n", "{case}");
     }
 }
 

@@ -34,9 +34,9 @@ fn container(script: &str) -> Value {
     })
 }
 
-/// Runs a script in a pod to its good end; what it said.
+/// Runs a script in a pod to its success; returns its output.
 #[track_caller]
-fn said(namespace: &Namespace, name: &str, script: &str, more: Value) -> String {
+fn output(namespace: &Namespace, name: &str, script: &str, more: Value) -> String {
     namespace.apply(&pod(name, script, more));
     let ended = namespace.wait(&format!("pod/{name}"), POD, |pod| {
         ["Succeeded", "Failed"].contains(&pod["status"]["phase"].as_str().unwrap())
@@ -91,13 +91,13 @@ fn a_job_with_a_native_sidecar_completes() {
 fn a_pod_may_have_a_user_namespace_and_is_confined_by_default() {
     let namespace = Namespace::new(node(), "confined");
     let map = "cat /proc/self/uid_map; grep ^Seccomp: /proc/self/status";
-    let mapped = said(&namespace, "mapped", map, json!({"hostUsers": false}));
+    let mapped = output(&namespace, "mapped", map, json!({"hostUsers": false}));
     let words: Vec<_> = mapped.split_whitespace().collect();
     assert_eq!(words[0], "0", "{mapped}");
     assert_ne!(words[1], "0", "the identity: {mapped}");
     assert_eq!(words[3..], ["Seccomp:", "2"], "a filter: {mapped}");
 
-    let plain = said(&namespace, "plain", map, json!({}));
+    let plain = output(&namespace, "plain", map, json!({}));
     let words: Vec<_> = plain.split_whitespace().collect();
     assert_eq!(words, ["0", "0", "4294967295", "Seccomp:", "2"], "{plain}");
 }
@@ -120,10 +120,10 @@ fn an_overlay_can_be_mounted_in_a_user_namespace() {
         "containers": [builder],
         "volumes": [{"name": "work", "emptyDir": {}}],
     });
-    let said = said(&namespace, "builder", "", more);
-    let lines: Vec<_> = said.lines().collect();
-    assert!(lines[1].starts_with("c---------"), "a whiteout: {said}");
-    assert_eq!(lines[2..], ["ca.crt", "namespace", "token"], "{said}");
+    let output = output(&namespace, "builder", "", more);
+    let lines: Vec<_> = output.lines().collect();
+    assert!(lines[1].starts_with("c---------"), "a whiteout: {output}");
+    assert_eq!(lines[2..], ["ca.crt", "namespace", "token"], "{output}");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn an_imported_image_is_there_without_a_registry() {
     let mut imported = container("echo imported");
     imported["image"] = json!(name);
     let more = json!({"containers": [imported]});
-    assert_eq!(said(&namespace, "imported", "", more), "imported\n");
+    assert_eq!(output(&namespace, "imported", "", more), "imported\n");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn containerd_pulls_from_the_registry_with_a_secret_and_not_without() {
     puller["imagePullPolicy"] = json!("Always");
     namespace.apply(&pod("without", "", json!({"containers": [puller.clone()]})));
     let with = json!({"containers": [puller], "imagePullSecrets": [{"name": "pull"}]});
-    assert_eq!(said(&namespace, "with", "", with), "pulled\n");
+    assert_eq!(output(&namespace, "with", "", with), "pulled\n");
     namespace.wait("pod/without", POD, |pod| {
         let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
         waiting["message"].as_str().is_some_and(|why| why.contains("401"))

@@ -47,8 +47,8 @@ fn nothing_is_left_of_a_node_whose_process_is_killed() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let said = lines.find(|line| line.starts_with('[')).expect("a second node that starts");
-    let [directory, group, interface]: [String; 3] = serde_json::from_str(&said).unwrap();
+    let line = lines.find(|line| line.starts_with('[')).expect("a second node that starts");
+    let [directory, group, interface]: [String; 3] = serde_json::from_str(&line).unwrap();
     assert!(Path::new(&directory).is_dir());
     let left = || {
         let mut left = vec![];

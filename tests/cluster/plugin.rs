@@ -43,7 +43,7 @@ fn kubectl_runs_it_and_its_help_says_so() {
     assert!(wrong.stderr.contains(usage), "{}", wrong.stderr);
     // kubectl hands on exit codes and all arguments as they are.
     let absent = folder.path().join("absent").display().to_string();
-    let said = kubectl(&["mosb", "status", "--kubeconfig", &absent]);
-    assert_eq!(said.code(), Some(2), "{}", said.stderr);
-    assert!(said.stderr.contains(&absent), "{}", said.stderr);
+    let finished = kubectl(&["mosb", "status", "--kubeconfig", &absent]);
+    assert_eq!(finished.code(), Some(2), "{}", finished.stderr);
+    assert!(finished.stderr.contains(&absent), "{}", finished.stderr);
 }

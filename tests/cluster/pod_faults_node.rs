@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster_world::{BUILD, Cluster, state};
+use crate::test_cluster::{BUILD, Cluster, state};
 use mosb_tests::wait;
 
 const SLOW: &str = "FROM configs AS final\nRUN sleep 12; echo ran > /etc/ran\n";
@@ -11,7 +11,7 @@ const SLOW: &str = "FROM configs AS final\nRUN sleep 12; echo ran > /etc/ran\n";
 const ENDLESS: &str = "FROM configs AS final\nRUN sleep 7200; echo ran > /etc/ran\n";
 /// What must be caught in a moment is tried so often.
 const TRIES: usize = 5;
-/// Grows until somebody stops it.
+/// Grows until it is stopped.
 const HUNGRY: &str = "FROM configs AS final\nRUN tail /dev/zero\n";
 const BIG: &str = "FROM configs AS final\nRUN head -c 150000000 /dev/zero > /etc/big; sleep 300\n";
 
@@ -122,10 +122,7 @@ impl Cluster {
 fn runner(pod: &Value) -> String {
     let metadata = &pod["metadata"];
     let owner = &metadata["ownerReferences"][0];
-    let runner = match owner["kind"] == "MachineOSBuild" {
-        true => &metadata["uid"],
-        false => &owner["uid"],
-    };
+    let runner = if owner["kind"] == "MachineOSBuild" { &metadata["uid"] } else { &owner["uid"] };
     runner.as_str().unwrap().to_owned()
 }
 
@@ -218,7 +215,7 @@ fn a_pod_whose_node_died_is_replaced() {
 
 /// The kernel kills what needs more memory than it may have: `mosb` itself, or a program of a `RUN` line.
 #[test]
-fn too_little_memory_is_told_and_what_to_do() {
+fn too_little_memory_is_reported_with_a_remedy() {
     let mut cluster = Cluster::new("memory");
     cluster.render("one");
     cluster.resources("direct", json!({ "memory": "8Mi" }), json!({ "memory": "8Mi" }));
@@ -255,7 +252,7 @@ fn too_little_memory_is_told_and_what_to_do() {
 
 /// The kubelet evicts a pod that writes more than it may.
 #[test]
-fn too_much_disk_is_told_and_what_to_do() {
+fn too_much_disk_is_reported_with_a_remedy() {
     let mut cluster = Cluster::new("disk");
     cluster.render("one");
     let disk = |size: &str| json!({ "ephemeral-storage": size });

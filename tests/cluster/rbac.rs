@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use mosb_tests::{Node, base_image, mosb_image, programs, wait};
 
-#[path = "../demo/cluster/world.rs"]
-mod world;
-use world::{IMAGE, NAMESPACE, change, os_config, world};
+#[path = "../demo/cluster/objects.rs"]
+mod objects;
+use objects::{IMAGE, NAMESPACE, change, objects, os_config};
 
 const ACCOUNT: &str = "system:serviceaccount:mosb-system:mosb-controller";
 const LIMIT: Duration = Duration::from_secs(180);
@@ -211,7 +211,7 @@ fn the_installed_controller_uses_its_rights_and_needs_no_more() {
     }
     let base = format!("acme/base@{}", base_image().digest("base"));
     let base = node.registry().repository(&base);
-    for object in world(&node, &base) {
+    for object in objects(&node, &base) {
         node.apply(&object.to_string());
     }
     node.apply(&os_config(&node).to_string());

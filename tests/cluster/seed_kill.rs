@@ -19,13 +19,13 @@ pub const SOON: Duration = Duration::from_secs(120);
 /// More writes than seeding has.
 const MOST: usize = 40;
 
-pub struct World {
+pub struct SeedCluster {
     pub node: Node,
     proxy: ApiProxy,
     folder: TempDir,
 }
 
-impl World {
+impl SeedCluster {
     pub fn new() -> Self {
         let node = Node::start(&programs()).unwrap();
         let crds = mosb_tests::repository().join("deploy/crds");
@@ -72,7 +72,7 @@ impl World {
         Daemon::start(command, listens).0
     }
 
-    /// A pool, and the wish that it begins with an image.
+    /// A pool, and the request that it begins with an image.
     pub fn apply(&self, pool: &str, image: &str) {
         let role = json!({ format!("{M}/role"): pool });
         for mut object in [
@@ -104,7 +104,7 @@ impl World {
                     thread::sleep(Duration::from_millis(500));
                     break;
                 }
-                let log = controller.said();
+                let log = controller.log();
                 assert!(Instant::now() < end, "after {all:#?} nothing: {log}");
                 thread::sleep(Duration::from_millis(100));
             }
@@ -157,8 +157,8 @@ impl World {
     }
 }
 
-/// How often it was told that a pool was seeded.
-fn told(node: &Node, pool: &str) -> usize {
+/// How many events report that a pool was seeded.
+fn seeded_events(node: &Node, pool: &str) -> usize {
     let events = node.list("events");
     let seeded = |event: &&Value| {
         event["reason"] == "PreBuiltImageSeeded" && event["involvedObject"]["name"] == pool
@@ -166,7 +166,7 @@ fn told(node: &Node, pool: &str) -> usize {
     events.iter().filter(seeded).count()
 }
 
-/// Times and hashes tell two worlds apart that are the same.
+/// Removes times and hashes, by which two equal clusters differ.
 fn without_chance(value: Value) -> Value {
     match value {
         Value::Array(all) => all.into_iter().map(without_chance).collect(),
@@ -188,10 +188,7 @@ fn without_chance(value: Value) -> Value {
 fn without_hash(text: &str) -> &str {
     let hash = text.rsplit('-').next().unwrap_or_default();
     let is_hash = [32, 64].contains(&hash.len()) && hash.bytes().all(|b| b.is_ascii_hexdigit());
-    match is_hash {
-        true => &text[..text.len() - hash.len()],
-        false => text,
-    }
+    if is_hash { &text[..text.len() - hash.len()] } else { text }
 }
 
 /// A file in a pool's configuration.
@@ -214,16 +211,16 @@ pub fn stock(node: &Node) -> String {
 
 #[test]
 fn killed_after_each_write_it_ends_the_same() {
-    let world = World::new();
-    let image = golden(&world.node);
-    world.apply("calm", &image);
-    let calm = world.controller();
-    wait("a calm end", SOON, || world.is_seeded("calm").then_some(()));
+    let cluster = SeedCluster::new();
+    let image = golden(&cluster.node);
+    cluster.apply("calm", &image);
+    let calm = cluster.controller();
+    wait("a calm end", SOON, || cluster.is_seeded("calm").then_some(()));
     drop(calm);
-    world.forget_lease();
+    cluster.forget_lease();
 
-    world.apply("killed", &image);
-    let written = world.kill_by_kill("killed", || world.is_seeded("killed"));
+    cluster.apply("killed", &image);
+    let written = cluster.kill_by_kill("killed", || cluster.is_seeded("killed"));
     let component = "10-prebuiltimage-osimageurl-killed";
     for write in [
         "POST machineconfigs".to_owned(),
@@ -234,30 +231,30 @@ fn killed_after_each_write_it_ends_the_same() {
     ] {
         assert!(written.contains(&write), "{write} is missing: {written:#?}");
     }
-    assert_eq!(world.end("killed"), world.end("calm"), "{written:#?}");
-    // An event that follows a write which is not answered is lost; it is never told twice.
-    assert_eq!(told(&world.node, "calm"), 1);
-    assert!(told(&world.node, "killed") <= 1);
-    assert_eq!(world.node.list("machineosbuilds").len(), 2);
-    assert_eq!(world.node.list("jobs"), Vec::<Value>::new());
+    assert_eq!(cluster.end("killed"), cluster.end("calm"), "{written:#?}");
+    // An event that follows a write which is not answered is lost; it is never reported twice.
+    assert_eq!(seeded_events(&cluster.node, "calm"), 1);
+    assert!(seeded_events(&cluster.node, "killed") <= 1);
+    assert_eq!(cluster.node.list("machineosbuilds").len(), 2);
+    assert_eq!(cluster.node.list("jobs"), Vec::<Value>::new());
 
     // And out again.
     let delete = ["delete", "machineosconfig", "killed", "--wait=false"];
-    world.node.kubectl(&delete).ok();
+    cluster.node.kubectl(&delete).ok();
     let is_out = || {
-        let pool = world.node.get("machineconfigpool/killed");
+        let pool = cluster.node.get("machineconfigpool/killed");
         let sources = pool["spec"]["configuration"]["source"].to_string();
         let annotations = &pool["metadata"]["annotations"];
         !sources.contains(component)
             && annotations[format!("{M}/newestImageEquivalentConfig")].is_null()
     };
-    let written = world.kill_by_kill("killed", is_out);
+    let written = cluster.kill_by_kill("killed", is_out);
     let delete = format!("DELETE machineconfigs/{component}");
     assert!(written.contains(&delete), "{written:#?}");
-    let found = world.node.find(&format!("machineconfig/{component}"));
+    let found = cluster.node.find(&format!("machineconfig/{component}"));
     assert!(found.is_none());
-    let pool = world.node.get("machineconfigpool/killed");
+    let pool = cluster.node.get("machineconfigpool/killed");
     let rendered = pool["spec"]["configuration"]["name"].as_str().unwrap();
-    let rendered = world.node.get(&format!("machineconfig/{rendered}"));
-    assert_eq!(rendered["spec"]["osImageURL"], stock(&world.node));
+    let rendered = cluster.node.get(&format!("machineconfig/{rendered}"));
+    assert_eq!(rendered["spec"]["osImageURL"], stock(&cluster.node));
 }

@@ -13,9 +13,9 @@ use mosb_plan::plan::Format;
 use mosb_registry::{Client, Source, Target, base_tree, tree_image};
 use serde_json::{Value, json};
 
-use crate::seed_kill::{M, NAMESPACE, SOON, World, machine_config, stock};
-use mosb_tests::buildah_world::{block_on, resolved_draft};
-use mosb_tests::registry_world::{anybody, options};
+use crate::seed_kill::{M, NAMESPACE, SOON, SeedCluster, machine_config, stock};
+use mosb_tests::buildah_fixture::{block_on, resolved_draft};
+use mosb_tests::registry_fixture::{anonymous_client, options};
 use mosb_tests::{Mosb, Node, base_image, run, wait};
 
 /// An image with the label of another one, and nothing of what that has.
@@ -63,7 +63,7 @@ fn build_of_older_format(node: &Node, mosb: &Mosb) -> String {
     let name = BaseName::from_os_image_url(&stock(node)).unwrap();
     let folder = format!("oci:{}", mosb.home().join("older").display());
     let target: Target = folder.parse().unwrap();
-    let client = anybody();
+    let client = anonymous_client();
     let context = PlanContext { client: &client, trees: None, on_step: &|_| {} };
     let base = base_image().reference("base");
     let (tag, digest) = block_on(async {
@@ -115,13 +115,13 @@ fn record_tree(node: &Node) {
 }
 
 /// Takes the pool's configs away, with all its builds.
-fn forget(world: &World) {
+fn forget(cluster: &SeedCluster) {
     let delete = ["delete", "--wait=true", "--timeout=30s"];
     for object in ["machineosconfig/known", "machineconfig/50-known"] {
-        world.node.kubectl(&[&delete[..], &[object]].concat()).ok();
+        cluster.node.kubectl(&[&delete[..], &[object]].concat()).ok();
     }
     wait("the end of all builds", SOON, || {
-        world.node.list("machineosbuilds").is_empty().then_some(())
+        cluster.node.list("machineosbuilds").is_empty().then_some(())
     });
 }
 
@@ -134,13 +134,13 @@ fn assert_is_built(next: &Value, what: &str) {
 }
 
 /// Seeds the pool with an image and changes it; the build that follows.
-fn seed_and_change(world: &World, image: &str) -> Value {
-    world.apply("known", image);
-    wait("the pool to be seeded", SOON, || world.is_seeded("known").then_some(()));
+fn seed_and_change(cluster: &SeedCluster, image: &str) -> Value {
+    cluster.apply("known", image);
+    wait("the pool to be seeded", SOON, || cluster.is_seeded("known").then_some(()));
     let change = machine_config("known", "50");
-    world.node.apply(&change.to_string());
+    cluster.node.apply(&change.to_string());
     wait("the next build", SOON, || {
-        let mut builds = world.node.list("machineosbuilds").into_iter();
+        let mut builds = cluster.node.list("machineosbuilds").into_iter();
         let label = format!("{M}/pre-built-image");
         builds.find(|build| build["metadata"]["labels"][&label].is_null())
     })
@@ -148,40 +148,40 @@ fn seed_and_change(world: &World, image: &str) -> Value {
 
 #[test]
 fn a_change_that_the_image_was_made_of_needs_no_job() {
-    let world = World::new();
+    let cluster = SeedCluster::new();
     let mosb = Mosb::new();
-    let built = build(&world.node, &mosb);
-    let _controller = world.controller();
+    let built = build(&cluster.node, &mosb);
+    let _controller = cluster.controller();
 
     let image = built["image"].as_str().unwrap();
-    let next = seed_and_change(&world, image);
+    let next = seed_and_change(&cluster, image);
     assert_is_built(&next, "no tree is recorded, and the controller reads no base");
-    forget(&world);
-    record_tree(&world.node);
+    forget(&cluster);
+    record_tree(&cluster.node);
 
-    let liar = liar(&world.node, &mosb, built["inputs"].as_str().unwrap());
-    let next = seed_and_change(&world, &liar);
+    let liar = liar(&cluster.node, &mosb, built["inputs"].as_str().unwrap());
+    let next = seed_and_change(&cluster, &liar);
     assert_is_built(&next, "it only says so");
 
-    let older = build_of_older_format(&world.node, &mosb);
+    let older = build_of_older_format(&cluster.node, &mosb);
     for image in [&older, image] {
-        forget(&world);
-        is_recognised(&world, image);
+        forget(&cluster);
+        is_recognised(&cluster, image);
     }
 }
 
 /// The change makes a build without a Job, which has the image.
-fn is_recognised(world: &World, image: &str) {
-    let next = seed_and_change(world, image);
+fn is_recognised(cluster: &SeedCluster, image: &str) {
+    let next = seed_and_change(cluster, image);
     let annotations = &next["metadata"]["annotations"];
     assert_eq!(annotations["mosb.dev/recognised"], "true");
     assert!(annotations["mosb.dev/adopted-from"].is_string());
     let config = "machineosconfig/known";
-    world.node.wait(config, SOON, |config| {
+    cluster.node.wait(config, SOON, |config| {
         let named = &config["metadata"]["annotations"][format!("{M}/current-machine-os-build")];
         *named == next["metadata"]["name"] && config["status"]["currentImagePullSpec"] == image
     });
     let build = format!("machineosbuild/{}", next["metadata"]["name"].as_str().unwrap());
-    world.node.wait(&build, SOON, |build| build["status"]["digestedImagePushSpec"] == image);
-    assert_eq!(world.node.list("jobs"), Vec::<Value>::new());
+    cluster.node.wait(&build, SOON, |build| build["status"]["digestedImagePushSpec"] == image);
+    assert_eq!(cluster.node.list("jobs"), Vec::<Value>::new());
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cluster_world::state;
+use crate::test_cluster::state;
 use mosb_tests::{
     Compression, Daemon, Finished, Image, Layout, MOSB_IMAGE, Mosb, Node, Tree, lasting,
     mosb_image, programs, wait,
@@ -22,7 +22,7 @@ const NAMESPACE: &str = "mosb-system";
 /// A build on a busy machine.
 const BUILD: Duration = Duration::from_secs(240);
 
-struct World {
+struct SeedStoryCluster {
     node: Node,
     desk: Mosb,
     /// The release's own base image.
@@ -30,23 +30,23 @@ struct World {
     controller: Option<Daemon>,
 }
 
-impl World {
+impl SeedStoryCluster {
     fn new() -> Self {
         let node = Node::start(&programs()).unwrap();
         node.install_kinds();
         node.make_namespace(NAMESPACE);
         node.import(&format!("oci-archive:{}", mosb_image().display()), MOSB_IMAGE);
-        let mut world = Self { node, desk: Mosb::new(), base: String::new(), controller: None };
-        let layout = Layout::create(&world.at("base"));
+        let mut cluster = Self { node, desk: Mosb::new(), base: String::new(), controller: None };
+        let layout = Layout::create(&cluster.at("base"));
         let tree = Tree::new().directory("etc", 0o755).file("etc/os-release", 0o644, "ID=test\n");
         let image =
             Image::new().layer(Compression::Gzip, tree.tar()).label("containers.bootc", "1");
         let digest = layout.put("base", &image);
-        let registry = world.node.registry();
+        let registry = cluster.node.registry();
         registry.push(&layout.reference("base"), "os/base:1");
-        world.base = format!("{}@{digest}", registry.repository("os/base"));
-        world.manifests();
-        world
+        cluster.base = format!("{}@{digest}", registry.repository("os/base"));
+        cluster.manifests();
+        cluster
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -234,30 +234,30 @@ fn condition(object: &Value, kind: &str) -> Option<Value> {
 
 #[test]
 fn an_installation_begins_with_images_and_goes_on_from_them() {
-    let mut world = World::new();
-    let (worker, infra) = (world.pre_built("worker"), world.pre_built("infra"));
+    let mut cluster = SeedStoryCluster::new();
+    let (worker, infra) = (cluster.pre_built("worker"), cluster.pre_built("infra"));
     let seeds = [("worker", &worker), ("infra", &infra)];
     for (pool, image) in seeds {
         let name = format!("machineosconfig-{pool}.yaml");
-        fs::write(world.at("manifests").join(name), world.seed(pool, image)).unwrap();
+        fs::write(cluster.at("manifests").join(name), cluster.seed(pool, image)).unwrap();
     }
-    world.run(&["bootstrap", "--manifests", "manifests", "--output", "out"]);
+    cluster.run(&["bootstrap", "--manifests", "manifests", "--output", "out"]);
 
     // Into a cluster whose controller is at work already.
-    world.start();
-    let secrets = world.at("manifests/secrets.yaml");
-    let out = world.at("out");
+    cluster.start();
+    let secrets = cluster.at("manifests/secrets.yaml");
+    let out = cluster.at("out");
     let apply = ["apply", "-f", secrets.to_str().unwrap(), "-f", out.to_str().unwrap()];
-    world.node.kubectl(&apply).ok();
+    cluster.node.kubectl(&apply).ok();
     for (pool, image) in seeds {
-        let config = world.serves(pool, image);
+        let config = cluster.serves(pool, image);
         let seeded = condition(&config, "Seeded").unwrap();
         assert_eq!(
             (&seeded["status"], &seeded["reason"]),
             (&json!("True"), &json!("PreBuiltImageSeeded"))
         );
         assert_eq!(config["status"]["observedGeneration"], config["metadata"]["generation"]);
-        let build = world.build_of(&config);
+        let build = cluster.build_of(&config);
         assert_eq!(state(&build), "Succeeded");
         for one in build["status"]["conditions"].as_array().unwrap() {
             assert_eq!(one["reason"], "PreBuiltImageSeeded", "{one}");
@@ -265,42 +265,42 @@ fn an_installation_begins_with_images_and_goes_on_from_them() {
         assert_eq!(build["status"]["conditions"].as_array().map(Vec::len), Some(5));
         assert_eq!(build["metadata"]["labels"][PRE_BUILT], "true");
         assert_eq!(build["status"]["digestedImagePushSpec"], image.as_str());
-        assert_eq!(build["spec"]["machineConfig"]["name"], world.rendered(pool));
+        assert_eq!(build["spec"]["machineConfig"]["name"], cluster.rendered(pool));
         let (start, end) = (&build["status"]["buildStart"], &build["status"]["buildEnd"]);
         assert!(start.as_str() < end.as_str(), "{start} {end}");
         assert!(build["status"].get("builder").is_none_or(|builder| builder.get("job").is_none()));
         let what = format!("machineconfigpool/{pool}");
-        world.node.wait(&what, BUILD, |pool| {
+        cluster.node.wait(&what, BUILD, |pool| {
             pool["metadata"]["annotations"][NEWEST] == image.as_str()
                 && condition(pool, "ImageBuildDegraded")
                     .is_some_and(|one| one["reason"] == "BuildSuccess")
         });
-        let told =
-            || (world.events("MachineOSConfig", pool, "PreBuiltImageSeeded") == 1).then_some(());
-        wait("one event PreBuiltImageSeeded", BUILD, told);
+        let one_event =
+            || (cluster.events("MachineOSConfig", pool, "PreBuiltImageSeeded") == 1).then_some(());
+        wait("one event PreBuiltImageSeeded", BUILD, one_event);
         // What was rendered at the desk is what the cluster renders.
-        let all = world.node.list("machineconfigs");
+        let all = cluster.node.list("machineconfigs");
         let names = all.iter().map(|one| one["metadata"]["name"].as_str().unwrap());
         let rendered: Vec<_> =
             names.filter(|name| name.starts_with(&format!("rendered-{pool}-"))).collect();
-        assert_eq!(rendered, [world.rendered(pool)]);
+        assert_eq!(rendered, [cluster.rendered(pool)]);
         assert!(out.join(format!("machineconfig-{}.yaml", rendered[0])).is_file());
     }
-    assert_eq!(world.jobs(), Vec::<Value>::new(), "nothing is built");
-    assert_eq!(world.node.list("machineosbuilds").len(), 2);
+    assert_eq!(cluster.jobs(), Vec::<Value>::new(), "nothing is built");
+    assert_eq!(cluster.node.list("machineosbuilds").len(), 2);
 
     // A change is built by a Job: on the release's base, and not on what the pool began with.
-    world.node.apply(&machine_config("60", "worker").to_string());
-    let base = Layout::at(world.at("base"));
+    cluster.node.apply(&machine_config("60", "worker").to_string());
+    let base = Layout::at(cluster.at("base"));
     let base = layers(&base.json(&base.digest("base")));
     for (pool, image) in seeds {
-        let next = world.builds_another(pool, image);
-        let (layers, on) = world.image(&next);
-        assert_eq!(on, world.base, "{pool}");
+        let next = cluster.builds_another(pool, image);
+        let (layers, on) = cluster.image(&next);
+        assert_eq!(on, cluster.base, "{pool}");
         assert_eq!((layers.len(), &layers[0]), (base.len() + 1, &base[0]));
-        let config = world.config(pool);
+        let config = cluster.config(pool);
         assert_eq!(condition(&config, "Seeded").unwrap()["status"], "True");
-        let build = world.build_of(&config);
+        let build = cluster.build_of(&config);
         assert_eq!(state(&build), "Succeeded");
         assert!(build["metadata"]["labels"].get(PRE_BUILT).is_none());
         assert_eq!(build["status"]["builder"]["imageBuilderType"], "Job");
@@ -308,46 +308,47 @@ fn an_installation_begins_with_images_and_goes_on_from_them() {
 
     // Nobody wants images of `worker` any more: the pool is on the stock image, and `infra` stays as it is.
     let component = "10-prebuiltimage-osimageurl-worker";
-    assert!(world.node.find(&format!("machineconfig/{component}")).is_some());
-    world.node.kubectl(&["delete", "machineosconfig", "worker"]).ok();
+    assert!(cluster.node.find(&format!("machineconfig/{component}")).is_some());
+    cluster.node.kubectl(&["delete", "machineosconfig", "worker"]).ok();
     wait("the end of the component", BUILD, || {
-        let gone = world.node.find(&format!("machineconfig/{component}")).is_none();
+        let gone = cluster.node.find(&format!("machineconfig/{component}")).is_none();
         gone.then_some(())
     });
     let stock = || {
-        let rendered = world.node.find(&format!("machineconfig/{}", world.rendered("worker")))?;
-        (rendered["spec"]["osImageURL"] == world.base.as_str()).then_some(())
+        let rendered =
+            cluster.node.find(&format!("machineconfig/{}", cluster.rendered("worker")))?;
+        (rendered["spec"]["osImageURL"] == cluster.base.as_str()).then_some(())
     };
     wait("the stock image in the pool's config", BUILD, stock);
-    let infras = world.node.get("machineconfig/10-prebuiltimage-osimageurl-infra");
+    let infras = cluster.node.get("machineconfig/10-prebuiltimage-osimageurl-infra");
     assert_eq!(infras["spec"]["osImageURL"], infra.as_str());
 
     // Another one takes its place, once the registry has it: it was there when the manifest was checked.
     let configs = ["50", "70"].map(|number| machine_config(number, "worker"));
-    world.write("configs.yaml", &configs);
-    let second = world.pre_built("worker");
+    cluster.write("configs.yaml", &configs);
+    let second = cluster.pre_built("worker");
     assert_ne!(second, worker);
-    let copy = Layout::create(&world.at("copy"));
-    let name = second.strip_prefix(&world.node.registry().repository("")).unwrap().to_owned();
-    world.node.registry().pull(&name, &copy.reference("second"));
-    world.node.registry().delete(&name);
-    let jobs = world.jobs().len();
-    world.node.apply(&world.seed("worker", &second));
-    let blocked = world.node.wait("machineosconfig/worker", BUILD, |config| {
+    let copy = Layout::create(&cluster.at("copy"));
+    let name = second.strip_prefix(&cluster.node.registry().repository("")).unwrap().to_owned();
+    cluster.node.registry().pull(&name, &copy.reference("second"));
+    cluster.node.registry().delete(&name);
+    let jobs = cluster.jobs().len();
+    cluster.node.apply(&cluster.seed("worker", &second));
+    let blocked = cluster.node.wait("machineosconfig/worker", BUILD, |config| {
         condition(config, "Blocked").is_some_and(|one| one["status"] == "True")
     });
     let message = condition(&blocked, "Blocked").unwrap()["message"].to_string();
     assert!(message.contains(&second) && message.contains("no such image"), "{message}");
     assert!(
-        world.node.find(&format!("machineconfig/{component}")).is_none(),
+        cluster.node.find(&format!("machineconfig/{component}")).is_none(),
         "no pool is pointed at it"
     );
-    world.node.registry().push(&copy.reference("second"), "os/worker:again");
-    // So that nobody waits until it is asked for again.
-    world.node.kubectl(&["annotate", "machineosconfig", "worker", "test=again"]).ok();
-    let config = world.serves("worker", &second);
-    assert_eq!(state(&world.build_of(&config)), "Succeeded");
-    assert_eq!(world.jobs().len(), jobs, "nothing is built");
-    let made = world.node.get(&format!("machineconfig/{component}"));
+    cluster.node.registry().push(&copy.reference("second"), "os/worker:again");
+    // So that the controller looks for it again at once.
+    cluster.node.kubectl(&["annotate", "machineosconfig", "worker", "test=again"]).ok();
+    let config = cluster.serves("worker", &second);
+    assert_eq!(state(&cluster.build_of(&config)), "Succeeded");
+    assert_eq!(cluster.jobs().len(), jobs, "nothing is built");
+    let made = cluster.node.get(&format!("machineconfig/{component}"));
     assert_eq!(made["spec"]["osImageURL"], second.as_str());
 }

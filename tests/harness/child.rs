@@ -12,7 +12,7 @@ const LIMIT: &str = "1800";
 /// How long a server may take until it says that it serves.
 const READY: Duration = Duration::from_secs(60);
 
-/// What a program said and how it ended.
+/// The output of a program and how it ended.
 #[derive(Debug)]
 pub struct Finished {
     pub what: String,
@@ -27,7 +27,7 @@ impl Finished {
         self.status.code()
     }
 
-    /// Itself, if the program ended well; otherwise the test ends here, with what the program said.
+    /// Itself, if the program ended well; otherwise the test ends here, with the output of the program.
     #[track_caller]
     pub fn ok(self) -> Self {
         assert!(
@@ -95,7 +95,7 @@ pub struct Daemon {
     pub pid: u32,
     stop: Option<mpsc::Sender<()>>,
     keeper: Option<JoinHandle<()>>,
-    said: Arc<Mutex<String>>,
+    log: Arc<Mutex<String>>,
 }
 
 /// A command for a [`Daemon`]: the kernel kills it when the thread that started it ends.
@@ -110,20 +110,20 @@ impl Daemon {
     #[track_caller]
     pub fn start<T>(mut command: Command, ready: impl Fn(&str) -> Option<T>) -> (Self, T) {
         let what = format!("{command:?}");
-        let said = Arc::new(Mutex::new(String::new()));
+        let log = Arc::new(Mutex::new(String::new()));
         let (stop, stopped) = mpsc::channel::<()>();
         let (started, pid) = mpsc::channel();
         let (line, lines) = mpsc::channel();
         // The kernel's watch is on the thread that starts the child, so that thread stays as long as the child.
-        let log = Arc::clone(&said);
+        let lines_to = Arc::clone(&log);
         let keeper = thread::spawn(move || {
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = match command.spawn() {
                 Ok(child) => child,
                 Err(why) => return started.send(Err(why)).unwrap(),
             };
-            read_lines(child.stdout.take().unwrap(), Arc::clone(&log), line.clone());
-            read_lines(child.stderr.take().unwrap(), log, line);
+            read_lines(child.stdout.take().unwrap(), Arc::clone(&lines_to), line.clone());
+            read_lines(child.stderr.take().unwrap(), lines_to, line);
             started.send(Ok(child.id())).unwrap();
             // Ends when the sender is dropped.
             stopped.recv().unwrap_err();
@@ -132,7 +132,7 @@ impl Daemon {
             child.wait().unwrap();
         });
         let pid = pid.recv().unwrap().unwrap_or_else(|why| panic!("{what}: {why}"));
-        let daemon = Self { pid, stop: Some(stop), keeper: Some(keeper), said: Arc::clone(&said) };
+        let daemon = Self { pid, stop: Some(stop), keeper: Some(keeper), log: Arc::clone(&log) };
         let end = Instant::now() + READY;
         loop {
             match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -141,22 +141,22 @@ impl Daemon {
                         return (daemon, found);
                     }
                 }
-                Err(why) => panic!("{what}: not ready: {why}\n{}", said.lock().unwrap()),
+                Err(why) => panic!("{what}: not ready: {why}\n{}", log.lock().unwrap()),
             }
         }
     }
 }
 
 impl Daemon {
-    /// Whether it has ended by itself. As long as nobody asks for its exit code, something of it stays.
+    /// Whether it has ended by itself. It stays a zombie until its exit code is read.
     pub fn has_ended(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid));
         stat.map_or(true, |stat| stat.contains(") Z"))
     }
 
-    /// All that it said so far.
-    pub fn said(&self) -> String {
-        self.said.lock().unwrap().clone()
+    /// All of its output so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
     }
 }
 

@@ -18,7 +18,7 @@ const COVERAGE: [&str; 6] = [
 ];
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds every target; the directory of the programs comes back. The results are kept with the parts, outside the checkout:
+/// Builds every target; the directory of the programs comes back. The results are stored with the parts, outside the checkout:
 /// every dependency is built with coverage, too.
 pub fn fuzz_targets() -> PathBuf {
     let results = cache().join("fuzz");

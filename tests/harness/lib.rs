@@ -9,8 +9,8 @@
 #![expect(clippy::unwrap_used, reason = "a part that cannot go on stops the test")]
 
 mod api_proxy;
-pub mod build_world;
-pub mod buildah_world;
+pub mod build_fixture;
+pub mod buildah_fixture;
 mod child;
 mod few;
 mod fuzz;
@@ -27,7 +27,7 @@ pub mod parts;
 mod program;
 mod proxy;
 mod registry;
-pub mod registry_world;
+pub mod registry_fixture;
 mod repository;
 mod root;
 mod sandbox;

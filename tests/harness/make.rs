@@ -22,7 +22,7 @@ pub enum Make {
     GoTools {
         module: &'static str,
         tags: &'static str,
-        /// `-X package.name=value` for the linker: what a release is told about itself.
+        /// `-X package.name=value` for the linker: what a release knows about itself.
         variable: Option<&'static str>,
     },
     /// `cargo build` of a small package under `tests/`, whose program has the part's name.

@@ -215,7 +215,7 @@ pub fn source(path: &str) -> PathBuf {
     crate::repository().join("tests").join(path)
 }
 
-/// Where parts are kept.
+/// Where parts are stored.
 pub fn cache() -> PathBuf {
     let base = env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)

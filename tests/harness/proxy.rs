@@ -202,7 +202,7 @@ fn copy(from: &mut impl Read, mut to: &TcpStream, count: &AtomicU64) -> io::Resu
     }
 }
 
-/// Ends both connections, and with them whoever still reads from one.
+/// Ends both connections, and with them every reader of one.
 fn close(one: &TcpStream, other: &TcpStream) {
     // Either side may have closed first.
     one.shutdown(Shutdown::Both).ok();

@@ -47,7 +47,7 @@ pub enum Access {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     Http,
-    /// With a certificate of an authority that nobody else knows; see [`Registry::certificates`].
+    /// With a certificate of an authority that nothing else trusts; see [`Registry::certificates`].
     Https,
     /// The same, and it wants a certificate of the client too, which lies beside the authority's.
     MutualTls,
@@ -238,10 +238,7 @@ impl Registry {
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
-                match path.is_dir() {
-                    true => folders.push(path),
-                    false => files.push(path),
-                }
+                if path.is_dir() { folders.push(path) } else { files.push(path) }
             }
         }
         files.sort();

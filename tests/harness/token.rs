@@ -83,7 +83,7 @@ enum Who {
     User,
 }
 
-/// The part of a scope that is granted: all to the user, pulling to the reader, pulling what is public to anybody.
+/// The part of a scope that is granted: all to the user, pulling to the reader, pulling what is public to anonymous users.
 fn grant(scope: &str, who: Who) -> Option<Value> {
     let (kind, rest) = scope.split_once(':')?;
     let (name, actions) = rest.rsplit_once(':')?;

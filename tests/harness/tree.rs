@@ -45,7 +45,7 @@ impl Tree {
         self.add(kind, path, 0o644, None, b"")
     }
 
-    /// Gives the entry added last to somebody else than root.
+    /// Gives the entry added last to an owner other than root.
     pub fn owned(mut self, uid: u64, gid: u64) -> Self {
         let header = &mut self.0.last_mut().expect("an entry to own").header;
         header.set_uid(uid);

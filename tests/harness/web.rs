@@ -34,10 +34,10 @@ pub fn reply(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Answers a request, of which it is told how many came before.
+/// Answers a request, given how many came before.
 type Rule = Box<dyn Fn(&Head, usize) -> Vec<Act> + Send + Sync>;
 
-/// A running server of plain HTTP; to a client that is told so it is a proxy.
+/// A running server of plain HTTP; it is a proxy to a client configured so.
 #[derive(Debug)]
 pub struct Web {
     listener: Listener,
@@ -98,7 +98,7 @@ fn serve(stream: TcpStream, rule: &Rule, all: &Mutex<Vec<Head>>) -> io::Result<(
     Ok(())
 }
 
-/// OpenSSL's own server, with a certificate of an authority that nobody else knows.
+/// OpenSSL's own server, with a certificate of an authority that nothing else trusts.
 #[derive(Debug)]
 pub struct SecureWeb {
     address: String,

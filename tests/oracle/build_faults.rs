@@ -3,24 +3,24 @@
 use std::thread;
 use std::time::Duration;
 
-use mosb_tests::build_world::{NAME, World, assert_refused, config};
+use mosb_tests::build_fixture::{BuildFixture, NAME, assert_refused, config};
 use mosb_tests::{Access, Fault, FaultProxy, Layout, Mosb, Registry, Seen, Server, Transport};
 
 /// A registry with the base, and a proxy before it.
 struct Network {
     registry: Registry,
-    world: World,
+    fixture: BuildFixture,
 }
 
 impl Network {
     fn new(access: Access) -> Self {
         let registry = Registry::start(Server::Distribution, access, Transport::Http);
-        let world = World::new();
-        registry.push(&world.base, "base", "acme/base:v1");
-        Self { registry, world }
+        let fixture = BuildFixture::new();
+        registry.push(&fixture.base, "base", "acme/base:v1");
+        Self { registry, fixture }
     }
 
-    /// Builds by way of a proxy, as somebody who never did before.
+    /// Builds by way of a proxy, as a user who never built before.
     fn build(&self, proxy: &FaultProxy, name: &str) -> (Mosb, mosb_tests::Finished) {
         let mosb = Mosb::new();
         let authfile = mosb.home().join("auth.json");
@@ -66,7 +66,7 @@ fn at_each_request(network: &Network, what: &str, fault: &Fault, first: usize) {
         let what = format!("{what} at request {number}");
         assert_eq!(finished.code(), Some(0), "{what}: {}", finished.stderr);
         assert_eq!(finished.json()["digest"], want, "{what}");
-        assert_eq!(mosb_tests::build_world::names(&mosb.tmp()), [""; 0], "{what}");
+        assert_eq!(mosb_tests::build_fixture::names(&mosb.tmp()), [""; 0], "{what}");
         if proxy.seen().len() < number {
             break;
         }
@@ -95,7 +95,7 @@ fn one_fault_at_any_request_changes_nothing() {
         scope.spawn(|| at_each_request(&guarded, "denied", &Fault::status(401), 2));
     });
     // What the last of them built is there, whole.
-    let to = open.world.mosb.home().join("pulled");
+    let to = open.fixture.mosb.home().join("pulled");
     open.registry.pull(&format!("acme/broken/0:{NAME}"), &format!("oci:{}:x", to.display()));
     assert_eq!(Layout::at(to).layers("x").len(), 3);
 }
@@ -155,7 +155,7 @@ fn a_lasting_fault_is_one_sentence_and_no_image() {
                 let (mosb, finished) = network.build(&proxy, &name);
                 assert_refused(&finished, what, exit, code, words);
                 assert!(finished.text().contains(&proxy.address()), "{what}: which registry?");
-                assert_eq!(mosb_tests::build_world::names(&mosb.tmp()), [""; 0], "{what}");
+                assert_eq!(mosb_tests::build_fixture::names(&mosb.tmp()), [""; 0], "{what}");
                 let image = network
                     .registry
                     .inspect(&format!("acme/{name}:{NAME}"), &network.registry.authfile());

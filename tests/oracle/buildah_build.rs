@@ -9,9 +9,9 @@ use mosb_build::buildah;
 use mosb_image::signature_policy::SignaturePolicy;
 use mosb_plan::containerfile;
 use mosb_registry::Target;
-use mosb_tests::buildah_world::{NAME, World, block_on, plan};
+use mosb_tests::buildah_fixture::{BuildahFixture, NAME, block_on, plan};
 
-use mosb_tests::registry_world;
+use mosb_tests::registry_fixture;
 use mosb_tests::{
     Access, Kind, Layout, Mosb, Registry, Sandbox, Server, Snapshot, Transport, base_image, run,
     wait,
@@ -72,41 +72,41 @@ fn sorted_preset() -> &'static str {
 
 #[test]
 fn the_tree_is_what_ignition_and_systemctl_make() {
-    let world = World::new();
-    let base = world.base();
-    let image = world.build(&plan(&config(), None, &base), &base, "image").unwrap();
+    let fixture = BuildahFixture::new();
+    let base = fixture.base();
+    let image = fixture.build(&plan(&config(), None, &base), &base, "image").unwrap();
     let want = real(&config(), sorted_preset(), &["z.service", "a.service"]);
     want.assert_same(&without_current_config(image.tree.clone()), "the tree");
     assert!(matches!(image.tree.0["etc/link"].kind, Kind::Link { .. }));
     assert!(image.tree.0.contains_key("etc/systemd/system/multi-user.target.wants/a.service"));
 
-    let again = World::new();
+    let again = BuildahFixture::new();
     let same = again.build(&plan(&config(), None, &base), &base, "image").unwrap();
     assert_eq!(same.digest(), image.digest(), "another store, another time");
-    let left: Vec<_> = fs::read_dir(world.cache().join("buildah/work")).unwrap().collect();
+    let left: Vec<_> = fs::read_dir(fixture.cache().join("buildah/work")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
 /// Whole copies of layers instead of mounts, and a base in a `dir:` folder as well as in a layout.
 #[test]
 fn storage_without_mounts_and_a_base_in_a_folder_make_the_same_tree() {
-    let world = World::new();
-    let layout = world.base();
-    let want = world.build(&plan(&config(), None, &layout), &layout, "image").unwrap();
-    let mut world = World::new();
-    world.options.storage_driver = Some("vfs".to_owned());
-    let folder = format!("dir:{}", world.directory.path().join("base").display());
+    let fixture = BuildahFixture::new();
+    let layout = fixture.base();
+    let want = fixture.build(&plan(&config(), None, &layout), &layout, "image").unwrap();
+    let mut fixture = BuildahFixture::new();
+    fixture.options.storage_driver = Some("vfs".to_owned());
+    let folder = format!("dir:{}", fixture.directory.path().join("base").display());
     let copied = run("skopeo", ["copy", "--quiet", &layout.source.to_string(), &folder]);
     copied.ok();
-    for (output, base) in [("layout", layout), ("folder", world.resolve(&folder))] {
-        let image = world.build(&plan(&config(), None, &base), &base, output).unwrap();
+    for (output, base) in [("layout", layout), ("folder", fixture.resolve(&folder))] {
+        let image = fixture.build(&plan(&config(), None, &base), &base, output).unwrap();
         want.tree.assert_same(&image.tree, output);
         let layers = image.layout.layers(NAME).len();
         assert_eq!(layers, base.layers.len() + 1, "{output}");
         assert_eq!(image.built.layers.len(), 1, "{output}: the base's are its own");
     }
-    assert_eq!(world.containers(), "");
-    assert!(world.cache().join("buildah/store-vfs/vfs").is_dir());
+    assert_eq!(fixture.containers(), "");
+    assert!(fixture.cache().join("buildah/store-vfs/vfs").is_dir());
 }
 
 /// Becomes `nobody`, who has user IDs of others only by way of newuidmap, with a copy of the program in a home of its own.
@@ -158,9 +158,9 @@ fn enabled_instances_get_their_lines_and_links() {
     let units = config["systemd"]["units"].as_array_mut().unwrap();
     units.push(json!({ "name": "getty@tty8.service", "enabled": true }));
     units.push(json!({ "name": "getty@tty9.service", "enabled": true }));
-    let world = World::new();
-    let base = world.base();
-    let image = world.build(&plan(&config, None, &base), &base, "image").unwrap();
+    let fixture = BuildahFixture::new();
+    let base = fixture.base();
+    let image = fixture.build(&plan(&config, None, &base), &base, "image").unwrap();
     let line = "cd /etc/systemd/system-preset && sed -i '1i enable getty@.service tty8 tty9' 20-ignition.preset";
     let want = real(&plain, line, &["m.service", "getty@tty8.service", "getty@tty9.service"]);
     want.assert_same(&without_current_config(image.tree), "the tree");
@@ -177,10 +177,10 @@ fn files_that_buildah_mounts_over_are_the_configs() {
         "links": [{ "path": "/etc/resolv.conf", "target": "../run/systemd/resolve/stub-resolv.conf", "overwrite": true }],
     } });
     let want = real(&config, "true", &[]);
-    let world = World::new();
-    let base = world.base();
+    let fixture = BuildahFixture::new();
+    let base = fixture.base();
     for (output, own) in [("alone", None), ("with steps", Some("RUN true\n"))] {
-        let image = world.build(&plan(&config, own, &base), &base, output).unwrap();
+        let image = fixture.build(&plan(&config, own, &base), &base, output).unwrap();
         want.assert_same(&without_current_config(image.tree), output);
     }
 }
@@ -198,13 +198,13 @@ fn policy(registry: &str, kind: &str) -> SignaturePolicy {
 fn what_a_policy_rejects_buildah_does_not_pull() {
     let registry = Registry::plain();
     registry.push(&base_image(), "base", "os/base:v1");
-    let mut world = World::new();
-    world.client = registry_world::client(&registry);
-    let base = world.resolve(&registry.repository("os/base:v1"));
+    let mut fixture = BuildahFixture::new();
+    fixture.client = registry_fixture::client(&registry);
+    let base = fixture.resolve(&registry.repository("os/base:v1"));
     let plan = plan(&json!({ "ignition": { "version": "3.5.0" } }), Some("RUN true\n"), &base);
-    world.options.signature_policy =
+    fixture.options.signature_policy =
         Some(policy(registry.address(), "reject").without_signatures());
-    let error = world.build(&plan, &base, "image").unwrap_err();
+    let error = fixture.build(&plan, &base, "image").unwrap_err();
     assert_eq!(error.code(), "program-failed", "{error}");
     assert!(error.to_string().contains("is rejected by policy"), "{error}");
 }
@@ -216,14 +216,14 @@ fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
     {
         let registry = Registry::start(Server::Debian, access, transport);
         registry.push(&base_image(), "base", "os/base:v1");
-        let mut world = World::new();
-        let secret = world.directory.path().join("entitlement");
+        let mut fixture = BuildahFixture::new();
+        let secret = fixture.directory.path().join("entitlement");
         fs::create_dir(&secret).unwrap();
         fs::write(secret.join("key"), "hush").unwrap();
-        world.client = registry_world::client(&registry);
-        world.options.authfile = Some(registry.authfile());
-        world.options.cert_dir = (transport == Transport::Https).then(|| registry.certificates());
-        let repositories = world.directory.path().join("repositories");
+        fixture.client = registry_fixture::client(&registry);
+        fixture.options.authfile = Some(registry.authfile());
+        fixture.options.cert_dir = (transport == Transport::Https).then(|| registry.certificates());
+        let repositories = fixture.directory.path().join("repositories");
         fs::create_dir(&repositories).unwrap();
         fs::write(repositories.join("site.repo"), "site").unwrap();
         let volumes = [
@@ -231,11 +231,11 @@ fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
             format!("{}:/etc/yum.repos.d:copy", repositories.display()),
             format!("{}:/run/secrets/rhsm:copy", secret.display()),
         ];
-        world.options.volumes = volumes.map(|volume| volume.parse().unwrap()).into();
+        fixture.options.volumes = volumes.map(|volume| volume.parse().unwrap()).into();
         // Of OpenShift's shape. Debian 12's buildah would refuse all that is to be signed with sigstore.
         let policy = policy(registry.address(), "sigstoreSigned");
-        world.options.signature_policy = Some(policy.without_signatures());
-        let base = world.resolve(&registry.repository("os/base:v1"));
+        fixture.options.signature_policy = Some(policy.without_signatures());
+        let base = fixture.resolve(&registry.repository("os/base:v1"));
         // As our own step with extensions, and as a package that brings a repository.
         let own = "RUN test \"$(cat /etc/pki/entitlement/key)\" = hush && test -r /run/secrets/rhsm/key\n\
             RUN cd /etc/yum.repos.d && test \"$(cat site.repo)\" = site && echo own > own.repo && chmod 644 own.repo && echo more >> site.repo\n\
@@ -245,21 +245,21 @@ fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
         let target: Target = registry.repository("os/out").parse().unwrap();
         let text = containerfile::render(&plan).unwrap();
         let building = buildah::build(
-            &world.client,
+            &fixture.client,
             &plan,
             &text,
             &base,
             &target,
-            &world.options,
+            &fixture.options,
             |_, line| println!("{line}"),
         );
         let built = block_on(building).unwrap();
         let layers: u64 = built.layers.iter().map(|layer| layer.size).sum();
         assert!(layers < 64 << 10, "{layers}");
-        let made = world.resolve(&built.pushed.image.unwrap().value().to_string());
+        let made = fixture.resolve(&built.pushed.image.unwrap().value().to_string());
         assert_eq!(made.layers[..base.layers.len()], base.layers[..]);
         assert_eq!(made.layers.len(), base.layers.len() + 1);
-        let pulled = world.directory.path().join("pulled");
+        let pulled = fixture.directory.path().join("pulled");
         let name = format!("os/out:{NAME}");
         registry.pull(&name, &format!("oci:{}:x", pulled.display()));
         let mut tree = Snapshot::default();
@@ -271,17 +271,17 @@ fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
             assert!(!tree.0.contains_key(path), "{path}");
         }
         assert!(tree.0.contains_key("usr/local/bin/tool"));
-        let kept = fs::read(repositories.join("site.repo")).unwrap();
-        assert_eq!(kept, b"site", "the steps had a copy");
+        let repository = fs::read(repositories.join("site.repo")).unwrap();
+        assert_eq!(repository, b"site", "the steps had a copy");
     }
 }
 
 #[test]
 fn the_administrators_containerfile_is_last_and_sees_the_config() {
     let text = "FROM configs AS final\nRUN test -x /usr/local/bin/tool && echo made > /usr/share/made\nENV A=b\n";
-    let world = World::new();
-    let base = world.base();
-    let image = world.build(&plan(&config(), Some(text), &base), &base, "image").unwrap();
+    let fixture = BuildahFixture::new();
+    let base = fixture.base();
+    let image = fixture.build(&plan(&config(), Some(text), &base), &base, "image").unwrap();
     assert!(matches!(&image.tree.0["usr/share/made"].kind, Kind::File { size: 5, .. }));
     for mounted in ["etc/hosts", "etc/hostname", "etc/resolv.conf", "run/mosb"] {
         let base = Sandbox::new().snapshot();
@@ -297,8 +297,8 @@ fn the_administrators_containerfile_is_last_and_sees_the_config() {
 
 #[test]
 fn what_fails_says_how() {
-    let world = World::new();
-    let base = world.base();
+    let fixture = BuildahFixture::new();
+    let base = fixture.base();
     for (what, text, reason, words) in [
         ("a step", "RUN echo the cause >&2; exit 7\n", "program-failed", "the cause"),
         ("another base", "FROM scratch\nLABEL a=b\n", "not-from-configs", "FROM configs"),
@@ -310,31 +310,31 @@ fn what_fails_says_how() {
             continue;
         }
         let plan = plan(&json!({ "ignition": { "version": "3.5.0" } }), Some(text), &base);
-        let error = world.build(&plan, &base, "image").unwrap_err();
+        let error = fixture.build(&plan, &base, "image").unwrap_err();
         assert_eq!(error.code(), reason, "{what}: {error}");
         assert!(error.to_string().contains(words), "{what}: {error}");
-        assert!(!world.directory.path().join("image").exists(), "{what}");
+        assert!(!fixture.directory.path().join("image").exists(), "{what}");
     }
 }
 
 #[test]
 fn a_build_that_was_killed_leaves_nothing_for_the_next() {
-    let world = World::new();
-    let base = world.base();
+    let fixture = BuildahFixture::new();
+    let base = fixture.base();
     // The quotes keep the line that tells of the step from being taken for the step's own.
     let slow = plan(&config(), Some("RUN echo be''gan; sleep 300\n"), &base);
-    world.interrupt(&slow, &base, "began");
-    assert_ne!(world.containers(), "", "the killed build left a container");
-    let left = || fs::read_dir(world.cache().join("buildah/work")).unwrap().count();
+    fixture.interrupt(&slow, &base, "began");
+    assert_ne!(fixture.containers(), "", "the killed build left a container");
+    let left = || fs::read_dir(fixture.cache().join("buildah/work")).unwrap().count();
     // The build that first gets the store's lock for itself cleans up. buildah inherits the lock, and so does what other
     // tests of this process start at the same moment, until that ends.
     wait("a clean store", CLEAN, || {
-        world.build(&plan(&config(), None, &base), &base, "image").unwrap();
+        fixture.build(&plan(&config(), None, &base), &base, "image").unwrap();
         (left() == 0).then_some(())
     });
-    assert_eq!(world.containers(), "");
+    assert_eq!(fixture.containers(), "");
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let cache = world.cache().to_str().unwrap();
+    let cache = fixture.cache().to_str().unwrap();
     let merged: Vec<_> =
         mounts.lines().filter(|line| line.contains(cache) && line.contains("/merged")).collect();
     assert!(merged.is_empty(), "{merged:?}");

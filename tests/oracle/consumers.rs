@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use mosb_tests::build_world::{NAME, World, assert_refused, assert_valid, config, os};
+use mosb_tests::build_fixture::{BuildFixture, NAME, assert_refused, assert_valid, config, os};
 use mosb_tests::parts::CRANE;
 use mosb_tests::{
     Access, Compression, Finished, Image, Layout, Mosb, Registry, Server, Snapshot, Transport,
@@ -95,37 +95,37 @@ fn check_image(config: &Value, manifest: &Value, result: &Value, base: &str) {
 /// A registry with the base in it, and a user.
 struct Place {
     registry: Registry,
-    world: World,
+    fixture: BuildFixture,
 }
 
 impl Place {
     fn new(server: Server, access: Access, transport: Transport) -> Self {
         let registry = Registry::start(server, access, transport);
-        let world = World::with(&base());
-        registry.push(&world.base, "base", "acme/base:v1");
-        Self { registry, world }
+        let fixture = BuildFixture::with(&base());
+        registry.push(&fixture.base, "base", "acme/base:v1");
+        Self { registry, fixture }
     }
 
-    /// Builds, checks what is told, and lets skopeo and umoci read the image.
+    /// Builds, checks the messages, and lets skopeo and umoci read the image.
     fn build_and_read(&self) -> Value {
-        let (registry, world) = (&self.registry, &self.world);
-        let digestfile = world.mosb.home().join("digest");
+        let (registry, fixture) = (&self.registry, &self.fixture);
+        let digestfile = fixture.mosb.home().join("digest");
         let mut more = login(registry);
         more.extend(["--digestfile".to_owned(), digestfile.display().to_string()]);
         let target = registry.repository("acme/os");
         let finished = build(
-            &world.mosb,
+            &fixture.mosb,
             &registry.repository("acme/base:v1"),
             &format!("{target}:mine"),
             &more,
         )
         .ok();
         let result = finished.json();
-        check_result(&result, &target, &json!(world.base.digest("base")));
+        check_result(&result, &target, &json!(fixture.base.digest("base")));
         let notice = &result["warnings"][0];
         assert_eq!(notice["code"], "target-tag-ignored", "{result:#}");
-        let told = notice["message"].as_str().unwrap();
-        assert!(told.contains("\"mine\" is ignored"), "{told}");
+        let message = notice["message"].as_str().unwrap();
+        assert!(message.contains("\"mine\" is ignored"), "{message}");
         assert_eq!(
             std::fs::read_to_string(digestfile).unwrap(),
             result["digest"].as_str().unwrap()
@@ -142,11 +142,11 @@ impl Place {
             assert_eq!(inspected["Labels"]["mosb.dev/inputs"], result["inputs"]);
         }
         assert_ne!(registry.inspect("acme/os:mine", &registry.authfile()).code(), Some(0));
-        let copy = Layout::at(world.mosb.home().join("copy"));
+        let copy = Layout::at(fixture.mosb.home().join("copy"));
         registry.pull(&format!("acme/os:{NAME}"), &copy.reference("copy"));
         let manifest = copy.json(&copy.digest("copy"));
         let config = copy.json(manifest["config"]["digest"].as_str().unwrap());
-        let base = registry.repository(&format!("acme/base@{}", world.base.digest("base")));
+        let base = registry.repository(&format!("acme/base@{}", fixture.base.digest("base")));
         check_image(&config, &manifest, &result, &base);
         unpacks_to(&copy, "copy", &tree(&copy, "copy"));
         result
@@ -154,12 +154,12 @@ impl Place {
 
     /// A wrong password, and none: one sentence, exit code 1.
     fn refuses_strangers(&self) {
-        let (registry, world) = (&self.registry, &self.world);
+        let (registry, fixture) = (&self.registry, &self.fixture);
         let wrong = registry.wrong_authfile().display().to_string();
         let mut strangers = login(registry);
         strangers[1] = wrong.clone();
         let (base, target) = (registry.repository("acme/base:v1"), registry.repository("acme/os"));
-        let finished = build(&world.mosb, &base, &target, &strangers);
+        let finished = build(&fixture.mosb, &base, &target, &strangers);
         assert_refused(
             &finished,
             "wrong password",
@@ -167,7 +167,7 @@ impl Place {
             "denied",
             &["acme/base", "401", &wrong, "--authfile"],
         );
-        let finished = build(&world.mosb, &base, &target, &strangers[2..]);
+        let finished = build(&fixture.mosb, &base, &target, &strangers[2..]);
         assert_refused(
             &finished,
             "no password",
@@ -177,7 +177,7 @@ impl Place {
         );
         strangers.extend(["--push-authfile".to_owned(), wrong.clone()]);
         strangers[1] = registry.authfile().display().to_string();
-        let finished = build(&world.mosb, &base, &target, &strangers);
+        let finished = build(&fixture.mosb, &base, &target, &strangers);
         assert_refused(
             &finished,
             "wrong password to push",
@@ -199,7 +199,7 @@ fn debian_registry_with_basic_auth_and_tls() {
     let mut strange = login(&place.registry);
     strange[3] = other.certificates().display().to_string();
     let base = place.registry.repository("acme/base:v1");
-    let finished = build(&place.world.mosb, &base, &place.world.target(), &strange);
+    let finished = build(&place.fixture.mosb, &base, &place.fixture.target(), &strange);
     assert_refused(
         &finished,
         "unknown CA",
@@ -230,11 +230,11 @@ fn crane_and_buildah_read_it() {
     crane(&["validate", "--remote", &image]);
     let config = crane(&["config", &image]).json();
     assert_eq!(config["config"]["Labels"]["mosb.dev/inputs"], result["inputs"]);
-    let tarball = place.world.mosb.home().join("crane.tar");
+    let tarball = place.fixture.mosb.home().join("crane.tar");
     crane(&["pull", &image, tarball.to_str().unwrap()]);
     crane(&["validate", "--tarball", tarball.to_str().unwrap()]);
 
-    let copy = Layout::at(place.world.mosb.home().join("copy"));
+    let copy = Layout::at(place.fixture.mosb.home().join("copy"));
     let want = tree(&copy, "copy");
     let from = format!("docker://{image}");
     let mounted = Buildah::new().tree(&["--tls-verify=false", &from]);
@@ -269,12 +269,12 @@ impl Buildah {
 
 #[test]
 fn a_layout_is_read_by_all() {
-    let world = World::with(&base());
+    let fixture = BuildFixture::with(&base());
     let finished =
-        build(&world.mosb, &world.reference(), &format!("{}:mine", world.target()), &[]).ok();
+        build(&fixture.mosb, &fixture.reference(), &format!("{}:mine", fixture.target()), &[]).ok();
     let result = finished.json();
-    check_result(&result, &world.target(), &json!(world.base.digest("base")));
-    let layout = Layout::at(world.output());
+    check_result(&result, &fixture.target(), &json!(fixture.base.digest("base")));
+    let layout = Layout::at(fixture.output());
     let tags: Vec<_> = layout
         .index()
         .iter()
@@ -283,7 +283,7 @@ fn a_layout_is_read_by_all() {
     assert_eq!(json!(tags), result["tags"]);
     let manifest = layout.json(&layout.digest(NAME));
     let config = layout.json(manifest["config"]["digest"].as_str().unwrap());
-    check_image(&config, &manifest, &result, &world.base.digest("base"));
+    check_image(&config, &manifest, &result, &fixture.base.digest("base"));
     let want = tree(&layout, NAME);
     unpacks_to(&layout, NAME, &want);
     let inspected = run("skopeo", ["inspect", &layout.reference(NAME)]).json();
@@ -295,20 +295,20 @@ fn a_layout_is_read_by_all() {
             "copy",
             "--quiet",
             &layout.reference(NAME),
-            &format!("dir:{}", world.mosb.home().join("dir").display()),
+            &format!("dir:{}", fixture.mosb.home().join("dir").display()),
         ],
     );
     // Buildah makes a name of the folder's, and takes no capitals in it.
     let name = format!("mosb-consumers-{}", std::process::id());
     let small = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir().unwrap();
     let copied = small.path().join("output");
-    run("cp", ["-r".as_ref(), world.output().as_os_str(), copied.as_os_str()]);
+    run("cp", ["-r".as_ref(), fixture.output().as_os_str(), copied.as_os_str()]);
     let image = Layout::at(copied).reference(NAME);
     Buildah::new().tree(&[&image]).assert_same(&want, "buildah from, mount");
     // And by mosb itself.
-    let info = world
+    let info = fixture
         .mosb
-        .run(["inspect", &format!("{}:{NAME}", world.target()), "-o", "json"])
+        .run(["inspect", &format!("{}:{NAME}", fixture.target()), "-o", "json"])
         .ok()
         .json();
     assert_valid(&info, "ImageInfo");
@@ -318,8 +318,8 @@ fn a_layout_is_read_by_all() {
 fn bases_of_docker_and_of_other_places() {
     let place = Place::new(Server::Debian, Access::Anyone, Transport::Http);
     let elsewhere = Registry::plain();
-    elsewhere.push_docker(&place.world.base, "base", "other/docker:v1");
-    place.registry.push_docker(&place.world.base, "base", "acme/docker:v1");
+    elsewhere.push_docker(&place.fixture.base, "base", "other/docker:v1");
+    place.registry.push_docker(&place.fixture.base, "base", "acme/docker:v1");
     let os = place.registry.repository("acme/os");
     let docker = "application/vnd.docker.distribution.manifest.v2+json";
     for (what, base, most) in [
@@ -341,13 +341,13 @@ fn bases_of_docker_and_of_other_places() {
 
 #[test]
 fn an_index_is_built_upon_by_platform() {
-    let world = World::with(&base());
-    let index = world.base.put_index("all", &[base().architecture("arm64"), base()]);
+    let fixture = BuildFixture::with(&base());
+    let index = fixture.base.put_index("all", &[base().architecture("arm64"), base()]);
     let registry = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
-    registry.push(&world.base, "all", "acme/all:v1");
+    registry.push(&fixture.base, "all", "acme/all:v1");
     let all = registry.repository("acme/all:v1");
     let more = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let refused = build(&world.mosb, &all, &world.target(), &[]);
+    let refused = build(&fixture.mosb, &all, &fixture.target(), &[]);
     assert_refused(
         &refused,
         "no platform",
@@ -356,10 +356,10 @@ fn an_index_is_built_upon_by_platform() {
         &["linux/amd64", "linux/arm64", "--platform"],
     );
     let result =
-        build(&world.mosb, &all, &world.target(), &more("--platform linux/arm64")).ok().json();
+        build(&fixture.mosb, &all, &fixture.target(), &more("--platform linux/arm64")).ok().json();
     assert_eq!(result["base"]["index"], index);
     assert_ne!(result["base"]["manifest"], index);
-    let output: &Path = &world.output();
+    let output: &Path = &fixture.output();
     let copied = Command::new("skopeo")
         .args(["inspect", "--config"])
         .arg(format!("oci:{}:{NAME}", output.display()))

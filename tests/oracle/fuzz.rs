@@ -36,16 +36,16 @@ fn no_target_finds_anything() {
             .args(["-timeout=10", "-rss_limit_mb=1024", "-verbosity=0"])
             .args([&corpus, &seeds]);
         let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(
             output.status.success(),
-            "{target:?}: {}\n{said}\nkept: {}",
+            "{target:?}: {}\n{stderr}\nkept: {}",
             output.status,
             found.keep().display()
         );
         // Built without coverage it is no less green, and looks nowhere new.
         let new = fs::read_dir(corpus).unwrap().count();
-        assert!(new > 0, "{target:?} came to nothing beside its seeds\n{said}");
+        assert!(new > 0, "{target:?} came to nothing beside its seeds\n{stderr}");
     }
 }
 

@@ -107,16 +107,16 @@ fn arrives(tag: &str, method: &str) {
         if !stays {
             want.0.insert(on_a_node(path), entry.clone());
         }
-        // What is new in `/var` is kept beside it, with the directories above as the layer repeats them.
+        // What is new in `/var` is stored beside it, with the directories above as the layer repeats them.
         for (at, _) in path.match_indices('/').filter(|_| path.starts_with("var/")) {
             let above = &path[..at];
             want.0.insert(on_a_node(above), after.0[above].clone());
         }
     }
-    let told = plan_notes(&mosb, &base.reference(tag))
+    let has_note = plan_notes(&mosb, &base.reference(tag))
         .iter()
         .any(|note| note["code"] == "directory-stays" && note["path"] == "/etc/security");
-    assert!(told, "the plan says what the importer leaves");
+    assert!(has_note, "the plan says what the importer leaves");
     let got = import(&built, NAME);
     let factory = |snapshot: &Snapshot| {
         let mut rest = snapshot.clone();

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mosb_tests::build_world::{NAME, World, assert_refused, assert_whole, config, names};
+use mosb_tests::build_fixture::{BuildFixture, NAME, assert_refused, assert_whole, config, names};
 use mosb_tests::{
     Access, Compression, Fault, FaultProxy, Finished, Layout, Mosb, Registry, Server, Transport,
     Tree, run,
@@ -43,19 +43,19 @@ fn ended(child: Child) -> Finished {
 }
 
 /// A base that takes a while to copy, for the layouts.
-fn large_base() -> World {
+fn large_base() -> BuildFixture {
     let noise: Vec<u8> = (0..1_u64 << 20)
         .flat_map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes())
         .collect();
     let tar = Tree::new().file("usr/lib/noise", 0o644, noise).tar();
-    World::with(&mosb_tests::build_world::base().layer(Compression::Plain, tar))
+    BuildFixture::with(&mosb_tests::build_fixture::base().layer(Compression::Plain, tar))
 }
 
 #[test]
 fn killed_at_each_request_it_ends_the_same() {
     let registry = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
-    let world = World::new();
-    registry.push(&world.base, "base", "acme/base:v1");
+    let fixture = BuildFixture::new();
+    registry.push(&fixture.base, "base", "acme/base:v1");
     let proxy = FaultProxy::start(registry.address());
     let base = format!("{}/acme/base:v1", proxy.address());
     let target = |name: &str| format!("{}/acme/{name}", proxy.address());
@@ -119,30 +119,30 @@ fn wait_for(mut condition: impl FnMut() -> bool) {
 
 #[test]
 fn a_layout_is_whole_whenever_its_writer_was_killed() {
-    let world = large_base();
+    let fixture = large_base();
     let whole = Instant::now();
-    let (base, target) = (world.reference(), world.target());
-    let want = ended(start(&world.mosb, &base, &target)).ok().json()["digest"].clone();
+    let (base, target) = (fixture.reference(), fixture.target());
+    let want = ended(start(&fixture.mosb, &base, &target)).ok().json()["digest"].clone();
     let took = whole.elapsed();
-    let want_layout = listing(&world.output());
+    let want_layout = listing(&fixture.output());
     let steps = 24;
     for step in 0..steps {
         for how in ["-KILL", "-INT"] {
-            std::fs::remove_dir_all(world.output()).unwrap();
+            std::fs::remove_dir_all(fixture.output()).unwrap();
             // Every other time the cache is there already, so that more of the time is spent with the layout.
             if step % 2 == 0 {
-                std::fs::remove_dir_all(world.mosb.home().join("cache")).unwrap();
+                std::fs::remove_dir_all(fixture.mosb.home().join("cache")).unwrap();
             }
             let what = format!("{how} at step {step} of {steps} of {took:?}");
-            let child = start(&world.mosb, &base, &target);
+            let child = start(&fixture.mosb, &base, &target);
             thread::sleep(took * step / steps);
             signal(&child, how);
             let finished = ended(child);
-            let layout = Layout::at(world.output());
+            let layout = Layout::at(fixture.output());
             match (how, finished.code()) {
                 ("-INT", Some(130)) => {
-                    world.assert_clean(&what);
-                    let left = names(&world.output());
+                    fixture.assert_clean(&what);
+                    let left = names(&fixture.output());
                     assert!(
                         !left.iter().any(|name| name.starts_with(".mosb-tmp")),
                         "{what}: {left:?}"
@@ -151,15 +151,15 @@ fn a_layout_is_whole_whenever_its_writer_was_killed() {
                 (_, Some(0) | None) => {}
                 (_, other) => panic!("{what}: {other:?}: {}", finished.stderr),
             }
-            if world.output().join("index.json").exists() {
+            if fixture.output().join("index.json").exists() {
                 let index = layout.index();
                 assert!(index.is_empty() || index[0]["digest"] == want, "{what}: {index:?}");
             }
-            let again = ended(start(&world.mosb, &base, &target)).ok().json();
+            let again = ended(start(&fixture.mosb, &base, &target)).ok().json();
             assert_eq!(again["digest"], want, "{what}");
             assert_whole(&layout, &what);
-            assert_eq!(listing(&world.output()), want_layout, "{what}");
-            world.assert_clean(&what);
+            assert_eq!(listing(&fixture.output()), want_layout, "{what}");
+            fixture.assert_clean(&what);
         }
     }
 }
@@ -177,14 +177,14 @@ fn listing(directory: &Path) -> String {
 
 #[test]
 fn two_builds_into_one_layout_are_both_there() {
-    let world = large_base();
-    let (base, target) = (world.reference(), world.target());
+    let fixture = large_base();
+    let (base, target) = (fixture.reference(), fixture.target());
     let other = config().replace(NAME, "rendered-infra-fedcba9876543210fedcba9876543210");
     let results: Vec<_> = thread::scope(|scope| {
         let build = |config: String| {
-            let (world, base, target) = (&world, &base, &target);
+            let (fixture, base, target) = (&fixture, &base, &target);
             scope.spawn(move || {
-                world
+                fixture
                     .mosb
                     .run_with(
                         ["build", "-", "--base", base, "--output", target, "-o", "json"],
@@ -197,7 +197,7 @@ fn two_builds_into_one_layout_are_both_there() {
         let both: Vec<_> = [config(), other].into_iter().map(build).collect();
         both.into_iter().map(|one| one.join().unwrap()).collect()
     });
-    let layout = Layout::at(world.output());
+    let layout = Layout::at(fixture.output());
     assert_whole(&layout, "both");
     for result in results {
         for tag in result["tags"].as_array().unwrap() {
@@ -219,7 +219,7 @@ fn a_killed_containerfile_build_leaves_nothing_for_the_next() {
         file
     };
     let ignition = serde_json::json!({ "ignition": { "version": "3.4.0" } });
-    let config = file("config.json", &mosb_tests::build_world::rendered(&ignition).to_string());
+    let config = file("config.json", &mosb_tests::build_fixture::rendered(&ignition).to_string());
     let began = format!("{home}/began");
     std::fs::create_dir(&began).unwrap();
     // Its own number tells its child from all others on this machine. A shell that stays would only hide whether it ended.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::job_world::{Pod, ended, manifest};
-use mosb_tests::build_world::{names, with};
+use crate::job_pod::{Pod, ended, manifest};
+use mosb_tests::build_fixture::{names, with};
 use mosb_tests::{Access, Layout, Mosb, Registry, Server, Snapshot, Transport, base_image, run};
 
 fn config() -> String {
@@ -134,18 +134,18 @@ fn a_failure_of_buildahs_own_is_tried_three_times_and_a_run_lines_is_not() {
     let finished = build(3);
     assert_eq!(finished.code(), Some(3), "{}", finished.stderr);
     assert_eq!(tries(), "try\n".repeat(3));
-    let told = failure(&pod, "failure");
-    assert_eq!((&told["class"], &told["reason"]), (&json!("retry"), &json!("buildah-failed")));
-    let message = told["message"].as_str().unwrap();
+    let failed = failure(&pod, "failure");
+    assert_eq!((&failed["class"], &failed["reason"]), (&json!("retry"), &json!("buildah-failed")));
+    let message = failed["message"].as_str().unwrap();
     assert!(
         message.starts_with(
             "buildah failed 3 times, and not by what the Containerfile runs (Close_Fd"
         ),
-        "{told:#}"
+        "{failed:#}"
     );
     // Of two pipes, so that which line comes last is not known.
-    let last = told["lastLines"].as_array().unwrap();
-    assert!(last.iter().any(|line| line.as_str().unwrap().contains("exit status 1")), "{told:#}");
+    let last = failed["lastLines"].as_array().unwrap();
+    assert!(last.iter().any(|line| line.as_str().unwrap().contains("exit status 1")), "{failed:#}");
 
     fs::remove_dir_all(pod.volume("failure")).unwrap();
     fs::create_dir(pod.volume("failure")).unwrap();
@@ -157,35 +157,38 @@ fn a_failure_of_buildahs_own_is_tried_three_times_and_a_run_lines_is_not() {
 }
 
 #[test]
-fn a_failing_step_is_told_with_its_last_lines_and_without_credentials() {
+fn a_failing_step_is_reported_with_its_last_lines_without_credentials() {
     let registry = debian_registry();
     let text = "FROM configs\nRUN echo one; echo hello not-a-secret; echo two >&2; exit 7\n";
     let pod = pod(&registry, &config(), text);
     let finished = ended(pod.containerfile(&[]));
     assert_eq!(finished.code(), Some(1), "{}", finished.stderr);
     assert!(!finished.stderr.contains("this is try"), "{}", finished.stderr);
-    let told = failure(&pod, "failure");
+    let failed = failure(&pod, "failure");
     assert_eq!(
-        (&told["step"], &told["class"], &told["reason"]),
+        (&failed["step"], &failed["class"], &failed["reason"]),
         (&json!("image-build"), &json!("refused"), &json!("program-failed"))
     );
     let lines: Vec<&str> =
-        told["lastLines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+        failed["lastLines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     assert!(
         lines.contains(&"two") && lines.iter().any(|line| line.contains("exit status 7")),
         "{lines:?}"
     );
-    assert!(told["message"].as_str().unwrap().starts_with("buildah bud ended with"), "{told:#}");
+    assert!(
+        failed["message"].as_str().unwrap().starts_with("buildah bud ended with"),
+        "{failed:#}"
+    );
     // The RUN line holds the registry's password by chance; neither result nor log repeats it.
-    assert!(!told.to_string().contains("not-a-secret"), "{told:#}");
+    assert!(!failed.to_string().contains("not-a-secret"), "{failed:#}");
     let message = format!("{:?}", pod.termination_message());
     assert!(message.contains("two") && !message.contains("not-a-secret"), "{message}");
-    // There is nothing to push, and that is said.
+    // There is nothing to push, and that is reported.
     let finished = pod.run(pod.push(&[]));
     assert!(!finished.status.success());
-    let told = failure(&pod, "result");
-    assert_eq!(told["step"], "image-push");
-    assert!(told["push"].is_null(), "no push began: {told:#}");
+    let failed = failure(&pod, "result");
+    assert_eq!(failed["step"], "image-push");
+    assert!(failed["push"].is_null(), "no push began: {failed:#}");
     assert!(manifest(&registry, "acme/os", &pod.build).is_none());
 }
 
@@ -197,13 +200,13 @@ fn a_base_that_does_not_come_is_tried_again_and_bad_text_is_the_users() {
         fs::remove_file(registry.blob_path(&layer)).unwrap();
     }
     ended(broken.containerfile(&[]));
-    let told = failure(&broken, "failure");
+    let failed = failure(&broken, "failure");
     assert_eq!(
-        (&told["class"], &told["reason"]),
+        (&failed["class"], &failed["reason"]),
         (&json!("retry"), &json!("program-failed")),
-        "{told:#}"
+        "{failed:#}"
     );
-    assert!(told["message"].as_str().unwrap().starts_with("buildah pull"), "{told:#}");
+    assert!(failed["message"].as_str().unwrap().starts_with("buildah pull"), "{failed:#}");
 
     let mut pod = broken;
     fs::write(pod.volume("Containerfile"), "RUN\n").unwrap();
@@ -226,9 +229,9 @@ fn without_the_planned_user_namespace_nothing_is_built() {
     let refused = pod(&registry, &config(), "FROM configs\nRUN true\n");
     let finished = ended(refused.containerfile(&["--require-user-namespace"]));
     assert_eq!(finished.code(), Some(2));
-    let told = failure(&refused, "failure");
+    let failed = failure(&refused, "failure");
     assert_eq!(
-        (&told["class"], &told["reason"]),
+        (&failed["class"], &failed["reason"]),
         (&json!("user-input"), &json!("no-user-namespace"))
     );
     assert_eq!(names(&refused.volume("image")), [""; 0]);

@@ -10,12 +10,12 @@ use mosb_build::result::{Outcome, Step};
 use mosb_types::ErrorClass;
 use serde_json::{Value, json};
 
-use crate::job_world::{Pod, Sidecar, ended, manifest, registry};
-use mosb_tests::build_world::{self, config, names, with};
+use crate::job_pod::{Pod, Sidecar, ended, manifest, registry};
+use mosb_tests::build_fixture::{self, config, names, with};
 use mosb_tests::{Access, Fault, FaultProxy, Mosb, Registry, Server, Transport, run};
 
 #[test]
-fn the_image_is_the_one_of_mosb_build_and_its_digest_is_told_twice() {
+fn the_image_equals_mosb_build_and_its_digest_is_reported_twice() {
     let registry = registry();
     let pod = Pod::new(registry.address(), &config(), None);
     let finished = pod.run(pod.direct(&[])).ok();
@@ -26,7 +26,7 @@ fn the_image_is_the_one_of_mosb_build_and_its_digest_is_told_twice() {
     assert!(result["bytesPushed"].as_u64().unwrap() > 0);
     assert!(manifest(&registry, "acme/os", &pod.build).is_some());
     match pod.termination_message().outcome {
-        Outcome::Succeeded { digest: told, .. } => assert_eq!(told.to_string(), digest),
+        Outcome::Succeeded { digest: reported, .. } => assert_eq!(reported.to_string(), digest),
         other => panic!("{other:?}"),
     }
     let base = registry.repository("acme/base:v1");
@@ -86,7 +86,7 @@ fn codes(findings: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_must_be_run_is_an_answer_and_no_failure() {
+fn a_config_that_needs_a_containerfile_is_no_failure() {
     let registry = registry();
     let append = with(
         "storage",
@@ -133,7 +133,7 @@ fn a_config_in_several_parts_is_put_together() {
 fn every_failure_has_a_class_for_the_controller() {
     let open = registry();
     let guarded = Registry::start(Server::Debian, Access::Basic, Transport::Http);
-    guarded.push(&build_world::World::new().base, "base", "acme/base:v1");
+    guarded.push(&build_fixture::BuildFixture::new().base, "base", "acme/base:v1");
     let authfile = guarded.authfile().display().to_string();
     let wrong = guarded.wrong_authfile().display().to_string();
     let proxy = FaultProxy::start(open.address());
@@ -218,10 +218,10 @@ fn every_failure_has_a_class_for_the_controller() {
         assert!(result["message"].as_str().unwrap().contains(word), "{what}: {result:#}");
         let pushed = result["push"].is_u64();
         assert_eq!(pushed, what == "push credentials", "{what}: {result:#}");
-        let told = pod.termination_message().outcome;
-        assert!(matches!(told, Outcome::Failed { step: Step::ImageBuild, .. }), "{what}");
-        let said = format!("{}{result}", finished.stderr);
-        assert!(!said.contains("not-a-secret"), "{what}: {said}");
+        let reported = pod.termination_message().outcome;
+        assert!(matches!(reported, Outcome::Failed { step: Step::ImageBuild, .. }), "{what}");
+        let visible = format!("{}{result}", finished.stderr);
+        assert!(!visible.contains("not-a-secret"), "{what}: {visible}");
     }
 }
 

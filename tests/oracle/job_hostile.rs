@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::job_containerfile::{base_layers, debian_registry, pod};
-use crate::job_world::{Pod, ended, manifest};
-use mosb_tests::build_world::{names, with};
+use crate::job_pod::{Pod, ended, manifest};
+use mosb_tests::build_fixture::{names, with};
 use mosb_tests::{Finished, Registry, run, sha256};
 
 const TEXT: &str = "FROM configs\nRUN echo mine > /etc/mine\n";
@@ -114,22 +114,23 @@ impl Left {
             replaced.next();
             words.push(other.display().to_string());
         }
-        let _sidecar = crate::job_world::Sidecar::start(&result);
+        let _sidecar = crate::job_pod::Sidecar::start(&result);
         let tmp = tempfile::tempdir().unwrap();
         let mut command = honest.pod.mosb.command(words);
         command.env("TMPDIR", tmp.path());
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         let finished = ended(command);
         assert_eq!(names(tmp.path()), [""; 0], "{volume}: TMPDIR");
-        let told = honest.pod.result(volume).unwrap_or_else(|| panic!("{}", finished.stderr));
-        (finished, told)
+        let reported = honest.pod.result(volume).unwrap_or_else(|| panic!("{}", finished.stderr));
+        (finished, reported)
     }
 }
 
 fn replace(path: &Path, with: impl Fn(&Path)) {
-    match path.is_dir() {
-        true => fs::remove_dir_all(path).unwrap(),
-        false => fs::remove_file(path).unwrap(),
+    if path.is_dir() {
+        fs::remove_dir_all(path).unwrap()
+    } else {
+        fs::remove_file(path).unwrap()
     }
     with(path);
 }
@@ -152,7 +153,7 @@ fn secret(path: &Path) {
 }
 
 #[test]
-fn whatever_lies_in_its_place_is_refused_and_nothing_is_read() {
+fn a_bad_build_output_is_rejected_unread() {
     type Change = fn(&Left);
     let cases: Vec<(&str, Change, &str)> = vec![
         ("no digest", |l| fs::remove_file(l.path("digest")).unwrap(), "bad-build-output"),
@@ -305,22 +306,22 @@ fn whatever_lies_in_its_place_is_refused_and_nothing_is_read() {
         let left = Left::new();
         change(&left);
         let begun = Instant::now();
-        let (finished, told) = left.push(&format!("result-{number}"));
-        println!("{what}: {}", told["message"]);
+        let (finished, reported) = left.push(&format!("result-{number}"));
+        println!("{what}: {}", reported["message"]);
         assert!(!finished.status.success(), "{what}");
         assert_eq!(
-            (&told["outcome"], &told["step"]),
+            (&reported["outcome"], &reported["step"]),
             (&json!("Failed"), &json!("image-push")),
             "{what}"
         );
         assert_eq!(
-            (&told["class"], &told["reason"]),
+            (&reported["class"], &reported["reason"]),
             (&json!("refused"), &json!(reason)),
-            "{what}: {told:#}"
+            "{what}: {reported:#}"
         );
         assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        let said = format!("{told}{}{}", finished.stderr, finished.text());
-        assert!(!said.contains(password) && !said.contains(&auth), "{what}: {said}");
+        let visible = format!("{reported}{}{}", finished.stderr, finished.text());
+        assert!(!visible.contains(password) && !visible.contains(&auth), "{what}: {visible}");
     }
     assert!(
         manifest(&honest.registry, "acme/os", &honest.pod.build).is_none(),
@@ -339,7 +340,7 @@ fn rename_layer(left: &Left, bytes: &[u8]) {
 }
 
 #[test]
-fn what_lies_beside_it_is_not_looked_at_and_base_layers_are_not_taken_from_it() {
+fn files_beside_the_layout_are_ignored_and_base_layers_come_from_the_registry() {
     let left = Left::new();
     secret(&left.path("layout/blobs/sha256/evil"));
     symlink("/", left.path("layout/blobs/sha256/root")).unwrap();
@@ -347,15 +348,15 @@ fn what_lies_beside_it_is_not_looked_at_and_base_layers_are_not_taken_from_it() 
     (0..20_000).for_each(|n| drop(File::create(left.path(&format!("many/{n}"))).unwrap()));
     fs::remove_file(left.path("layout/index.json")).unwrap();
     fifo(&left.path("layout/index.json"));
-    // What stands for the base's layers there is ours, and empty; a forged one is not even opened.
+    // The placeholders of the base's layers there are ours, and empty; a forged one is not even opened.
     let manifest = left.manifest();
     let layers = manifest["layers"].as_array().unwrap();
     for layer in &layers[..base_layers().len()] {
         fs::write(left.blob(layer["digest"].as_str().unwrap()), "forged").unwrap();
     }
-    let (finished, told) = left.push("result-beside");
+    let (finished, reported) = left.push("result-beside");
     finished.ok();
-    let digest = told["digest"].as_str().unwrap();
+    let digest = reported["digest"].as_str().unwrap();
     let out = tempfile::tempdir().unwrap();
     // The registry has all of it, as it should be: skopeo checks every digest.
     let image = format!("acme/os@{digest}");

@@ -15,7 +15,7 @@ mod interrupted;
 mod job_containerfile;
 mod job_direct;
 mod job_hostile;
-mod job_world;
+mod job_pod;
 mod merge_oracle;
 mod older_format;
 mod part_image;

@@ -7,24 +7,24 @@ use mosb_build::resolve::{self, PlanContext};
 use mosb_plan::plan::Format;
 use serde_json::{Value, json};
 
-use crate::job_world::{Pod, manifest, registry};
+use crate::job_pod::{Pod, manifest, registry};
 use mosb_tests::Registry;
-use mosb_tests::build_world::{World, config};
-use mosb_tests::buildah_world::{block_on, resolved_draft};
-use mosb_tests::registry_world::anybody;
+use mosb_tests::build_fixture::{BuildFixture, config};
+use mosb_tests::buildah_fixture::{block_on, resolved_draft};
+use mosb_tests::registry_fixture::anonymous_client;
 
 /// Digest of the image of [`config`] as version 0.1.0 made it.
 const V1: &str = "sha256:7a682bacf5d279d2f27e4786b8316ae3ca684d99da564825d85155eb337dd5bc";
 
 #[test]
 fn an_image_of_an_older_format_has_the_digest_that_it_had() {
-    let world = World::new();
-    let client = anybody();
+    let fixture = BuildFixture::new();
+    let client = anonymous_client();
     let context = PlanContext { client: &client, trees: None, on_step: &|_| {} };
     let digest = block_on(async {
         let config = serde_json::from_str(&config()).unwrap();
         let mut resolved_draft =
-            resolved_draft(context, config, &world.reference(), None, None).await;
+            resolved_draft(context, config, &fixture.reference(), None, None).await;
         resolved_draft.draft = resolved_draft.draft.in_format(Format::V1);
         let plan = resolve::finish(context, resolved_draft).await.unwrap().plan;
         direct::assemble(&plan).unwrap().edited.digest()
@@ -55,7 +55,7 @@ fn a_job_makes_the_image_in_the_format_that_its_build_is_named_for() {
     let annotations = json!({ named: labels[named], based: labels[based] });
     assert_eq!(manifest["annotations"], annotations);
 
-    let client = anybody();
+    let client = anonymous_client();
     let context = PlanContext { client: &client, trees: None, on_step: &|_| {} };
     let config = serde_json::from_str(&config()).unwrap();
     let draft = block_on(resolved_draft(context, config, &base, None, Some(&push))).draft;

@@ -24,7 +24,7 @@ fn an_archive_with_both_names_and_no_history_of_this_machine() {
 }
 
 #[test]
-fn the_program_runs_in_it_as_anybody_and_buildah_as_root() {
+fn the_program_runs_as_any_user_and_buildah_as_root() {
     let folder = tempfile::tempdir().unwrap();
     let layout = folder.path().join("layout");
     let reference = format!("oci:{}:i", layout.display());
@@ -115,14 +115,14 @@ fn the_bill_of_materials_has_every_package_and_every_crate() {
     let listed =
         run("dpkg-query", [&*database, "--show", "--showformat=${Package}\\t${Version}\\n"]);
     let packages = of("pkg:deb/debian/");
-    let told: BTreeSet<String> = packages
+    let documented: BTreeSet<String> = packages
         .iter()
         .map(|one| {
             format!("{}\t{}", one["name"].as_str().unwrap(), one["version"].as_str().unwrap())
         })
         .collect();
-    assert_eq!(told, listed.text().lines().map(str::to_owned).collect());
-    assert!(names(&packages).contains("buildah"), "{told:?}");
+    assert_eq!(documented, listed.text().lines().map(str::to_owned).collect());
+    assert!(names(&packages).contains("buildah"), "{documented:?}");
 
     let crates = of("pkg:cargo/");
     for one in &crates {

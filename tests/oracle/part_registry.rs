@@ -1,4 +1,4 @@
-//! Each registry lets in whom it should, and nobody else.
+//! Each registry accepts the right users, and no others.
 
 use mosb_tests::{Access, Compression, Image, Layout, Registry, Server, Transport, Tree};
 
@@ -38,15 +38,15 @@ fn an_image_comes_back_as_it_was_put() {
 }
 
 #[test]
-fn tokens_for_anybody_pull_only_what_is_public() {
+fn anonymous_tokens_pull_only_public_repositories() {
     let directory = tempfile::tempdir().unwrap();
     let layout = some_image(directory.path());
-    let nobody = directory.path().join("nobody.json");
-    std::fs::write(&nobody, "{}").unwrap();
+    let no_login = directory.path().join("nobody.json");
+    std::fs::write(&no_login, "{}").unwrap();
     let registry = Registry::start(Server::Distribution, Access::Token, Transport::Http);
     for (name, want) in [("public/image:v1", true), ("private/image:v1", false)] {
         registry.push(&layout, "v1", name);
-        let found = registry.inspect(name, &nobody);
+        let found = registry.inspect(name, &no_login);
         assert_eq!(found.status.success(), want, "{name}: {}", found.stderr);
     }
 }

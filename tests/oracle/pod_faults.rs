@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::job_world::{Pod, Sidecar, ended, manifest};
-use mosb_tests::build_world::{names, with};
+use crate::job_pod::{Pod, Sidecar, ended, manifest};
+use mosb_tests::build_fixture::{names, with};
 use mosb_tests::{Fault, FaultProxy, Mosb, Registry, Seen, base_image, wait};
 
 const SOON: Duration = Duration::from_secs(120);
@@ -19,7 +19,7 @@ fn config(path: &str) -> String {
     with("storage", json!({ "files": [file] }))
 }
 
-/// An open registry with the Debian root as base, and what stands before it.
+/// An open registry with the Debian root as base, and the proxy before it.
 fn debian() -> (Registry, FaultProxy) {
     let registry = Registry::plain();
     registry.push(&base_image(), "base", "acme/base:v1");
@@ -91,14 +91,14 @@ fn a_build_that_is_killed_at_each_step_ends_the_same() {
     let pod = Pod::with(contained(), &proxy.address(), &config("/etc/mine"), Some(RUNS), &[]);
     let lines = |mut command: Command, most: usize| {
         let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-        let mut said = Vec::new();
+        let mut read = Vec::new();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        while said.len() < most
+        while read.len() < most
             && let Some(line) = lines.next()
         {
-            said.push(line.unwrap());
+            read.push(line.unwrap());
         }
-        (child, said)
+        (child, read)
     };
     let (mut child, all) = lines(pod.containerfile(&[]), usize::MAX);
     assert!(child.wait().unwrap().success(), "{all:#?}");
@@ -114,7 +114,7 @@ fn a_build_that_is_killed_at_each_step_ends_the_same() {
     pod.run(pod.push(&[])).ok();
     let digest = pod.result("result").unwrap()["digest"].clone();
     assert!(manifest(&registry, "acme/os", digest.as_str().unwrap()).is_some());
-    // As one that nobody disturbed.
+    // As in an undisturbed build.
     let calm = Pod::with(contained(), &proxy.address(), &config("/etc/mine"), Some(RUNS), &[]);
     ended(calm.containerfile(&[])).ok();
     calm.run(calm.push(&[])).ok();
@@ -164,9 +164,12 @@ fn a_registry_that_goes_before_the_manifest_gets_the_same_image_later() {
                 assert!(child.wait().unwrap().success(), "{what:?}");
             } else {
                 assert!(!child.wait().unwrap().success(), "{what:?}");
-                let told = pod.result("result").unwrap();
-                assert_eq!((&told["outcome"], &told["class"]), (&json!("Failed"), &json!("retry")));
-                let message = told["message"].as_str().unwrap();
+                let reported = pod.result("result").unwrap();
+                assert_eq!(
+                    (&reported["outcome"], &reported["class"]),
+                    (&json!("Failed"), &json!("retry"))
+                );
+                let message = reported["message"].as_str().unwrap();
                 println!("{message}");
                 assert!(message.contains(&proxy.address()), "{message}");
                 registry.start_again();
@@ -182,7 +185,7 @@ fn a_registry_that_goes_before_the_manifest_gets_the_same_image_later() {
 
 /// Volumes that are full: each says which, and that it is full.
 #[test]
-fn a_full_disk_is_told_with_its_place() {
+fn a_full_disk_is_reported_with_its_path() {
     let (_registry, proxy) = debian();
     let begun = Instant::now();
     // A folder of it on a disk of this size.
@@ -194,7 +197,7 @@ fn a_full_disk_is_told_with_its_place() {
         pod.mosb = std::mem::replace(&mut pod.mosb, Mosb::new()).within(words);
         pod
     };
-    let told = |pod: &Pod, volume: &str| {
+    let reported = |pod: &Pod, volume: &str| {
         let result = pod.result(volume).unwrap_or_default();
         println!("{:?} {result:#}", begun.elapsed());
         let text = |name: &str| result[name].as_str().unwrap_or_default().to_owned();
@@ -209,7 +212,7 @@ fn a_full_disk_is_told_with_its_place() {
     let big = "FROM configs\nRUN head -c 5000000 /dev/urandom > /etc/big\n";
     let pod = full(pod_of(big), "image", "1m");
     assert!(!ended(pod.containerfile(&[])).status.success());
-    let (class, _, message, lines) = told(&pod, "failure");
+    let (class, _, message, lines) = reported(&pod, "failure");
     assert!(format!("{message}{lines}").contains("no space left on device"), "{message} {lines}");
     assert!(
         message.contains("ephemeral-storage under job.resources in ConfigMap mosb-config"),
@@ -220,7 +223,7 @@ fn a_full_disk_is_told_with_its_place() {
     // Where buildah builds.
     let pod = full(pod_of(RUNS), "cache", "20m");
     assert!(!ended(pod.containerfile(&[])).status.success());
-    let (_, reason, message, _) = told(&pod, "failure");
+    let (_, reason, message, _) = reported(&pod, "failure");
     assert_eq!(reason, "no-space");
     assert!(message.contains("MiB are free"), "{message}");
 
@@ -229,7 +232,7 @@ fn a_full_disk_is_told_with_its_place() {
     ended(pod.containerfile(&[])).ok();
     let pod = full(pod, "tmp", "4k");
     assert!(!pod.run(pod.push(&[])).status.success());
-    let (class, _, message, _) = told(&pod, "result");
+    let (class, _, message, _) = reported(&pod, "result");
     assert_eq!(class, "retry");
     assert!(message.to_lowercase().contains("no space"), "{message}");
 }

@@ -158,11 +158,11 @@ fn outcomes(finished: &Finished) -> Vec<String> {
 
 #[track_caller]
 fn assert_outcomes(what: &str, finished: &Finished, code: i32, want: &str) {
-    let said = format!("{what}: {}\n{}", finished.text(), finished.stderr);
-    assert_eq!(outcomes(finished), [want; 3], "{said}");
-    assert_eq!(finished.code(), Some(code), "{said}");
+    let report = format!("{what}: {}\n{}", finished.text(), finished.stderr);
+    assert_eq!(outcomes(finished), [want; 3], "{report}");
+    assert_eq!(finished.code(), Some(code), "{report}");
     for canary in ["not-a-secret", "YnVpbGRlcjpub3QtYS1zZWNyZXQ", "Bearer", "eyJ"] {
-        assert!(!said.contains(canary), "{canary}: {said}");
+        assert!(!report.contains(canary), "{canary}: {report}");
     }
     for line in finished.stderr.lines() {
         let (time, _) = line.split_once(' ').unwrap();
@@ -202,17 +202,17 @@ fn three_pools_pass_with_the_logins_and_the_ca_of_the_manifests() {
 }
 
 #[test]
-fn what_fails_is_told_with_its_object_and_nothing_is_written() {
+fn failures_name_their_objects_and_nothing_is_written() {
     let all = Installation::new(Access::Token, Transport::Https);
     all.secret("push", &all.registry.reader_authfile());
     let read_only = PASSED.replace("push=passed", "push=failed:denied");
     let finished = all.check(&[]);
     assert_outcomes("read-only push secret", &finished, 1, &read_only);
-    for told in [
+    for line in [
         "with the credentials of secret push",
         "the Secret that spec.renderedImagePushSecret names",
     ] {
-        assert!(finished.text().contains(told), "{}", finished.text());
+        assert!(finished.text().contains(line), "{}", finished.text());
     }
     let finished = all.bootstrap(&[]);
     assert_eq!(finished.code(), Some(1), "{}", finished.stderr);
@@ -255,7 +255,7 @@ fn what_fails_is_told_with_its_object_and_nothing_is_written() {
     assert_outcomes("other machines", &finished, 1, &others);
     all.settings(&json!({"baseOSContainerImage": all.image("arm")}));
     assert_outcomes("another base", &all.check(&[]), 1, &others);
-    // The image vanishes between its check and the installation: whoever looks again is told.
+    // The image vanishes between its check and the installation: a second check reports it.
     all.settings(&json!({}));
     fs::remove_file(all.registry.blob_path(&all.layout.digest("worker"))).unwrap();
     let finished = all.check(&[]);
@@ -320,6 +320,6 @@ fn a_disconnected_installation_is_checked_at_its_mirrors() {
     fs::remove_file(all.registry.blob_path(&all.layout.digest("master"))).unwrap();
     let finished = all.check(&[]);
     assert_eq!(finished.code(), Some(1), "{}", finished.text());
-    let told = format!("at {}: ", all.registry.repository("os/master"));
-    assert!(finished.text().contains(&told), "{}", finished.text());
+    let place = format!("at {}: ", all.registry.repository("os/master"));
+    assert!(finished.text().contains(&place), "{}", finished.text());
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use mosb_image::Digest;
 use mosb_registry::{Client, Error, Options, ProxyVariables, Secret};
 
-use mosb_tests::registry_world::{anybody, base, options, options_for, plan_on, source, target};
+use mosb_tests::registry_fixture::{
+    anonymous_client, base, options, options_for, plan_on, source, target,
+};
 use mosb_tests::{Access, Fault, FaultProxy, Registry, Server, Transport};
 use mosb_types::Diagnostic as _;
 
@@ -41,7 +43,7 @@ async fn at_each_request(base: &str, registry: &str, fault: Fault) {
     loop {
         number += 1;
         proxy.fail(number, fault.clone());
-        let client = anybody();
+        let client = anonymous_client();
         let what = format!("{fault:?} at {number}");
         // From a layout into a repository of its own: every kind of request is made.
         let resolved = client.resolve(&source(base), None).await.unwrap();
@@ -71,7 +73,7 @@ async fn a_401_in_the_middle_renews_the_token() {
     let authfile = directory.path().join("auth.json");
     let logins = std::fs::read_to_string(registry.authfile()).unwrap();
     std::fs::write(&authfile, logins.replace(registry.address(), &proxy.address())).unwrap();
-    // From the second on, so that the registry has said how one logs in.
+    // From the second on, so that the registry has announced its authentication.
     for number in 2..20 {
         proxy.fail(number, Fault::status(401));
         let client = Client::new(&options_for(&registry, &authfile)).unwrap();
@@ -103,12 +105,13 @@ async fn a_cut_download_and_a_cut_upload_go_on() {
             seen.head.method == "PATCH" && !cut.swap(true, std::sync::atomic::Ordering::SeqCst);
         first.then_some(Fault::CutUpload(15 << 20))
     });
-    let client = anybody();
+    let client = anonymous_client();
     let resolved =
         client.resolve(&source(&format!("{}/acme/base:v1", pulled.address())), None).await.unwrap();
     let plan = plan_on(&resolved, "cut", &["new"]);
     client.push(&target(&format!("{}/acme/os", pushed.address())), &plan).await.unwrap();
-    let back = anybody().resolve(&source(&to.repository("acme/os:new")), None).await.unwrap();
+    let back =
+        anonymous_client().resolve(&source(&to.repository("acme/os:new")), None).await.unwrap();
     assert_eq!(back.manifest, Digest::of(&plan.manifest));
     let ranges: Vec<_> = pulled
         .seen()
@@ -146,7 +149,7 @@ async fn an_upload_that_is_cut_more_often_than_it_is_tried_goes_on_as_long_as_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_lasts_is_one_clear_sentence() {
+async fn a_lasting_fault_is_one_clear_message() {
     let registry = Registry::plain();
     let proxy = FaultProxy::start(registry.address());
     let image = format!("{}/acme/os:v1", proxy.address());
@@ -193,7 +196,7 @@ async fn what_lasts_is_one_clear_sentence() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_is_verified_unless_told_otherwise() {
+async fn tls_is_verified_unless_disabled() {
     let directory = tempfile::tempdir().unwrap();
     let layout = base(directory.path(), 1 << 10);
     let secure = Registry::start(Server::Debian, Access::Anyone, Transport::Https);

@@ -3,7 +3,9 @@
 use mosb_image::Digest;
 use mosb_registry::{Destination, Error};
 
-use mosb_tests::registry_world::{anybody, base, client, options_for, plan_on, source, target};
+use mosb_tests::registry_fixture::{
+    anonymous_client, base, client, options_for, plan_on, source, target,
+};
 use mosb_tests::{Access, FaultProxy, Registry, Server, Transport, run};
 use mosb_types::Diagnostic as _;
 
@@ -59,8 +61,8 @@ async fn an_image_is_built_upon_in_every_registry() {
             assert_eq!(again.transfer_stats().pushed(), 0, "{what} {to}: pushed again");
             let other = plan_on(&resolved, &format!("{to}, changed"), &["moves", "new"]);
             let other = again.push(&place, &other).await.unwrap();
-            let told = [("moves".to_owned(), digest)];
-            assert_eq!(other.moved_tags, told, "{what} {to}");
+            let moved = [("moves".to_owned(), digest)];
+            assert_eq!(other.moved_tags, moved, "{what} {to}");
         }
         if access != Access::Anyone {
             let options = options_for(&registry, &registry.wrong_authfile());
@@ -80,7 +82,7 @@ async fn an_image_is_copied_between_registries_and_layouts() {
     let from = Registry::plain();
     let to = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
     from.push(&layout, "v1", "acme/base:v1");
-    let client = anybody();
+    let client = anonymous_client();
     let resolved = client.resolve(&source(&from.repository("acme/base:v1")), None).await.unwrap();
     let plan = plan_on(&resolved, "x", &["new"]);
     client.push(&target(&to.repository("acme/os")), &plan).await.unwrap();
@@ -135,7 +137,7 @@ async fn a_push_onto_the_base_makes_few_requests() {
     registry.push(&layout, "v1", "acme/other:v1");
     let proxy = FaultProxy::start(registry.address());
     proxy.rule(|_| None);
-    let client = anybody();
+    let client = anonymous_client();
     let from = format!("{}/acme/base:v1", proxy.address());
     let resolved = client.resolve(&source(&from), None).await.unwrap();
     let plan = plan_on(&resolved, "few", &["moves", "stays"]);
@@ -175,7 +177,7 @@ async fn a_push_that_begins_early_asks_nothing_twice_and_leaves_no_upload() {
     let layout = base(directory.path(), 1 << 20);
     registry.push(&layout, "v1", "acme/base:v1");
     let proxy = FaultProxy::start(registry.address());
-    let client = anybody();
+    let client = anonymous_client();
     let from = format!("{}/acme/base:v1", proxy.address());
     let resolved = client.resolve(&source(&from), None).await.unwrap();
     let mut plan = plan_on(&resolved, "early", &["moves", "stays"]);
@@ -218,7 +220,7 @@ async fn a_base_blob_that_went_away_is_sent_again() {
     let registry = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
     let layout = base(directory.path(), 1 << 20);
     registry.push(&layout, "v1", "acme/base:v1");
-    let client = anybody();
+    let client = anonymous_client();
     let here = client.resolve(&source(&registry.repository("acme/base:v1")), None).await.unwrap();
     let elsewhere = client.resolve(&source(&layout.reference("v1")), None).await.unwrap();
     let mut plan = plan_on(&here, "gone", &["new"]);

@@ -89,11 +89,11 @@ fn the_output_is_the_same_each_time_and_for_its_owner() {
     valid(&first);
     assert_eq!(first["for"], "kubernetes");
     let written = files(&desk.at("out"));
-    let told = first["files"].as_array().unwrap().iter();
-    let told: Vec<&str> = told.map(|it| it.as_str().unwrap()).collect();
+    let listed = first["files"].as_array().unwrap().iter();
+    let listed: Vec<&str> = listed.map(|it| it.as_str().unwrap()).collect();
     for (name, (mode, text)) in &written {
         if name == ".mosb-bootstrap" {
-            assert_eq!(text.lines().collect::<Vec<_>>(), told);
+            assert_eq!(text.lines().collect::<Vec<_>>(), listed);
             continue;
         }
         assert_eq!(text, &golden(&format!("kubernetes/{name}")), "{name}");
@@ -101,7 +101,7 @@ fn the_output_is_the_same_each_time_and_for_its_owner() {
         assert_eq!(*mode, if private { 0o600 } else { 0o644 }, "{name}");
         assert!(!text.contains("hunter2"), "{name}");
     }
-    assert_eq!(written.len(), told.len() + 1);
+    assert_eq!(written.len(), listed.len() + 1);
     // Other files, another order, a list, stdin.
     let parts = golden("manifests.yaml");
     let parts: Vec<&str> = parts.split("\n---\n").collect();
@@ -120,7 +120,7 @@ fn the_output_is_the_same_each_time_and_for_its_owner() {
 }
 
 #[test]
-fn all_problems_of_all_files_are_told_and_nothing_is_written() {
+fn all_problems_of_all_files_are_reported_and_nothing_is_written() {
     let desk = Desk::new();
     let os_config = |name: &str, image: &str| {
         json!({ "apiVersion": API, "kind": "MachineOSConfig",
@@ -133,7 +133,7 @@ fn all_problems_of_all_files_are_told_and_nothing_is_written() {
     let mut codes = desk.refused("--manifests manifests --output out");
     codes.sort();
     assert_eq!(codes, ["pre-built-image-missing", "pre-built-image-reference", "unknown-pool"]);
-    // What is wrong with a MachineConfig is told too, once, though two pools have it.
+    // What is wrong with a MachineConfig is reported too, once, though two pools have it.
     fs::remove_file(desk.at("manifests/b.yaml")).unwrap();
     fs::remove_file(desk.at("manifests/c.yaml")).unwrap();
     let bad = json!({ "apiVersion": API, "kind": "MachineConfig",
@@ -141,7 +141,7 @@ fn all_problems_of_all_files_are_told_and_nothing_is_written() {
                       "spec": { "kernelType": "none" } });
     desk.write("manifests/d.json", &bad.to_string());
     assert_eq!(desk.refused("--manifests manifests --output out"), ["bad-setting"]);
-    // A folder of somebody's is left alone.
+    // A folder that mosb did not write is left alone.
     fs::remove_file(desk.at("manifests/d.json")).unwrap();
     let finished = desk.bootstrap("--manifests manifests --output manifests");
     assert_eq!(
@@ -179,9 +179,9 @@ fn hostile_manifests_are_refused_soon_and_without_their_values() {
         // On a busy machine, and not for ever.
         assert!(began.elapsed() < Duration::from_secs(120), "{what}");
         assert_eq!(finished.code(), Some(2), "{what}: {finished:?}");
-        let told = finished.text() + &finished.stderr;
-        assert!(told.contains(&format!("\"{want}\"")), "{what}: {told}");
-        assert!(!told.contains("hunter2"), "{what}: {told}");
+        let report = finished.text() + &finished.stderr;
+        assert!(report.contains(&format!("\"{want}\"")), "{what}: {report}");
+        assert!(!report.contains("hunter2"), "{what}: {report}");
         assert!(!desk.at("out").exists(), "{what}");
     }
     // More bytes than are ever read.
@@ -256,7 +256,7 @@ fn killed_anywhere_it_leaves_one_output_or_the_other() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Every command of the tutorial that needs no cluster, as it stands there.
+/// Every command of the tutorial that needs no cluster, as it is written there.
 #[test]
 fn the_tutorial_can_be_followed() {
     let registry = Registry::plain();

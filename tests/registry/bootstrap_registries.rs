@@ -83,10 +83,10 @@ fn registries_are_asked_and_when_one_refuses_nothing_is_written() {
         assert_eq!(finished.code(), Some(code), "{what}: {finished:?}");
         valid(&finished.json());
         assert!(!desk.at("out").exists(), "{what}");
-        let told = finished.text() + &finished.stderr;
+        let report = finished.text() + &finished.stderr;
         assert!(
-            !told.contains("not-a-secret") && told.contains("MachineOSConfig worker"),
-            "{what}: {told}"
+            !report.contains("not-a-secret") && report.contains("MachineOSConfig worker"),
+            "{what}: {report}"
         );
     }
     // All is well, and the tag of the stock image is what the controller takes it for.

@@ -11,7 +11,7 @@ use mosb_registry::{
     Blobs as _, Client, Error, LeastSpeed, Options, ProxyVariables, RetryPolicy, Secret, Timeouts,
 };
 
-use mosb_tests::registry_world::{base, options, options_for, plan_on, source, target};
+use mosb_tests::registry_fixture::{base, options, options_for, plan_on, source, target};
 use mosb_tests::{Access, Act, Fault, FaultProxy, Registry, Server, Transport, Web, reply};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,10 +116,10 @@ async fn nothing_link_local_or_on_loopback_is_asked_because_a_stand_in_for_a_reg
             } else {
                 let image = source("registry.invalid/acme/os:v1");
                 let error = client.resolve(&image, None).await.unwrap_err();
-                let told = error.to_string();
+                let message = error.to_string();
                 let cause = "names and servers must not lead to it";
                 let loopback = "is on loopback, but the server that named it is not";
-                assert!(told.contains(cause) || told.contains(loopback), "{what}: {told}");
+                assert!(message.contains(cause) || message.contains(loopback), "{what}: {message}");
             }
             let seen = proxy.seen();
             let asked: Vec<_> = seen.iter().map(|head| head.target.as_str()).collect();
@@ -198,9 +198,9 @@ async fn a_stand_in_for_a_registry_that_drips_is_given_up_whatever_it_drips() {
             let image = source(&format!("{}/acme/os:v1", web.address()));
             let began = Instant::now();
             let error = client.resolve(&image, None).await.unwrap_err();
-            let told = "too slow: less than 10240 bytes/s over 1 s";
+            let too_slow = "too slow: less than 10240 bytes/s over 1 s";
             assert!(matches!(error, Error::TooSlow { .. }), "{what}: {error}");
-            assert!(error.to_string().contains(told), "{what}: {error}");
+            assert!(error.to_string().contains(too_slow), "{what}: {error}");
             assert!(began.elapsed() < Duration::from_secs(15), "{what}: {:?}", began.elapsed());
         }
     });

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use mosb_image::Digest;
 
-use mosb_tests::registry_world::{anybody, base, plan_on, source, target};
+use mosb_tests::registry_fixture::{anonymous_client, base, plan_on, source, target};
 use mosb_tests::{Compression, Image, Layout, Tree};
 use mosb_types::Diagnostic as _;
 
@@ -51,7 +51,7 @@ async fn a_hostile_layout_is_refused() {
         let layout = base(directory.path(), 1 << 10);
         let image = source(&layout.reference("v1"));
         spoil(&layout, outside.path());
-        let error = anybody().resolve(&image, None).await.unwrap_err();
+        let error = anonymous_client().resolve(&image, None).await.unwrap_err();
         assert_eq!(error.code(), want, "{what}: {error}");
     }
     let layers: [(&str, Spoil, &str); 3] = [
@@ -77,11 +77,13 @@ async fn a_hostile_layout_is_refused() {
     for (what, spoil, want) in layers {
         let directory = tempfile::tempdir().unwrap();
         let layout = base(&directory.path().join("base"), 1 << 10);
-        let resolved = anybody().resolve(&source(&layout.reference("v1")), None).await.unwrap();
+        let resolved =
+            anonymous_client().resolve(&source(&layout.reference("v1")), None).await.unwrap();
         spoil(&layout, &layer(&layout));
         let out = directory.path().join("out");
         let place = target(&format!("oci:{}", out.display()));
-        let error = anybody().push(&place, &plan_on(&resolved, "x", &["new"])).await.unwrap_err();
+        let error =
+            anonymous_client().push(&place, &plan_on(&resolved, "x", &["new"])).await.unwrap_err();
         assert_eq!(error.code(), want, "{what}: {error}");
         assert!(!out.join("index.json").exists(), "{what}");
     }
@@ -96,7 +98,7 @@ async fn many_writers_of_one_layout_keep_each_others_tags() {
     let writers = (0..16).map(|n| {
         let (place, from) = (place.clone(), layout.reference("v1"));
         tokio::spawn(async move {
-            let client = anybody();
+            let client = anonymous_client();
             let resolved = client.resolve(&source(&from), None).await.unwrap();
             let plan = plan_on(&resolved, &n.to_string(), &["moves", &format!("stays-{n}")]);
             client.push(&target(&place), &plan).await.unwrap();
@@ -109,12 +111,12 @@ async fn many_writers_of_one_layout_keep_each_others_tags() {
     }
     for (n, want) in digests.iter().enumerate() {
         let image = source(&format!("{place}:stays-{n}"));
-        let found = anybody().resolve(&image, None).await.unwrap();
+        let found = anonymous_client().resolve(&image, None).await.unwrap();
         assert_eq!(found.manifest, *want, "{n}");
     }
-    let moved = anybody().resolve(&source(&format!("{place}:moves")), None).await.unwrap();
+    let moved = anonymous_client().resolve(&source(&format!("{place}:moves")), None).await.unwrap();
     assert!(digests.contains(&moved.manifest));
-    let error = anybody().resolve(&source(&place), None).await.unwrap_err();
+    let error = anonymous_client().resolve(&source(&place), None).await.unwrap_err();
     assert_eq!(error.code(), "layout-ambiguous", "{error}");
 }
 
@@ -128,7 +130,7 @@ async fn an_index_asks_for_a_platform() {
     };
     layout.put_index("all", &[image("amd64"), image("arm64")]);
     layout.put("one", &image("s390x"));
-    let client = anybody();
+    let client = anonymous_client();
     for (tag, platform, want) in [
         ("all", None, Err("platform-ambiguous")),
         ("all", Some("linux/arm64"), Ok("linux/arm64")),

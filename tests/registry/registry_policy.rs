@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mosb_registry::{Client, Error, Options};
 use serde_json::json;
 
-use mosb_tests::registry_world::{base, options, plan_on, source, target};
+use mosb_tests::registry_fixture::{base, options, plan_on, source, target};
 use mosb_tests::{Mosb, Registry};
 
 /// Of OpenShift's shape: everything is rejected but some registries, and some of these ask for signatures.

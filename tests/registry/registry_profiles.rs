@@ -6,7 +6,7 @@ use std::path::Path;
 use mosb_image::{Digest, PinnedRef};
 use mosb_registry::{Client, CredentialSources, Error, Options, PushPlan};
 
-use mosb_tests::registry_world::{base, options, plan_on, source, target};
+use mosb_tests::registry_fixture::{base, options, plan_on, source, target};
 use mosb_tests::{Layout, Location, Login, PLAIN, Profile, Refusal, StandIn};
 use mosb_types::Diagnostic as _;
 
@@ -146,13 +146,12 @@ async fn the_first_push_into_a_new_repository_of_each_stand_in_succeeds() {
             for content in ["first", "second"] {
                 let plan = plan_on(base, content, &["moves", content]);
                 let place = target(&registry.repository(name));
-                let pushed = match early {
-                    true => {
-                        let push = client.begin_push(&place, &plan.tags, 2).await;
-                        let push = push.unwrap_or_else(|error| panic!("{what}: {error}"));
-                        push.finish(&plan).await
-                    }
-                    false => client.push(&place, &plan).await,
+                let pushed = if early {
+                    let push = client.begin_push(&place, &plan.tags, 2).await;
+                    let push = push.unwrap_or_else(|error| panic!("{what}: {error}"));
+                    push.finish(&plan).await
+                } else {
+                    client.push(&place, &plan).await
                 };
                 let pushed = pushed.unwrap_or_else(|error| panic!("{what}, {content}: {error}"));
                 assert_eq!(*pushed.digest.value(), Digest::of(&plan.manifest), "{what}");
@@ -190,9 +189,10 @@ async fn a_push_that_a_stand_in_refuses_is_reported_with_the_question_before_it(
             let what = format!("{what}, {why}, early: {early}");
             let place = target(&registry.repository(name));
             registry.seen();
-            let error = match early {
-                true => client.begin_push(&place, &plan.tags, 2).await.unwrap_err(),
-                false => client.push(&place, &plan).await.unwrap_err(),
+            let error = if early {
+                client.begin_push(&place, &plan.tags, 2).await.unwrap_err()
+            } else {
+                client.push(&place, &plan).await.unwrap_err()
             };
             assert_eq!(error.code(), "denied", "{what}: {error}");
             let text = error.to_string();
@@ -202,7 +202,7 @@ async fn a_push_that_a_stand_in_refuses_is_reported_with_the_question_before_it(
             let seen = registry.seen();
             assert!(seen.len() < 60, "{what}: {seen:#?}");
         }
-        // Preflight begins an upload: it is told the same as a push would be.
+        // Preflight begins an upload: it gets the same answer as a push.
         let repo = |name: &str| registry.repository(name).parse().unwrap();
         let denied = right.open_upload(&repo("foreign/os")).await.unwrap_err();
         assert_eq!(denied.code(), "denied", "{what}: {denied}");

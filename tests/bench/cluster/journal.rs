@@ -67,9 +67,10 @@ impl Journal {
         for (group, version, kind) in KINDS {
             let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
             let client = client.clone();
-            let api: Api<DynamicObject> = match group == MACHINE {
-                true => Api::all_with(client, &resource),
-                false => Api::namespaced_with(client, namespace, &resource),
+            let api: Api<DynamicObject> = if group == MACHINE {
+                Api::all_with(client, &resource)
+            } else {
+                Api::namespaced_with(client, namespace, &resource)
             };
             runtime.spawn(watch(kind, api, Arc::clone(&shared)));
         }
@@ -187,7 +188,7 @@ impl Drop for Containers {
     fn drop(&mut self) {
         fs::write(self.log.with_extension("stop"), "").unwrap();
         if let Some(follower) = self.follower.take() {
-            // Whatever it said last is of no use.
+            // Its last output is of no use.
             follower.join().ok();
         }
     }

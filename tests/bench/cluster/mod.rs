@@ -10,11 +10,11 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
-use crate::cluster_world::Cluster;
 use crate::config;
+use crate::fixture::Fixture;
 use crate::race::{Contender, Times, race, run};
 use crate::report::{Report, Table, seconds};
-use crate::world::World;
+use crate::test_cluster::Cluster;
 use journal::Journal;
 pub use journal::client;
 use mosb_tests::{BUSYBOX_IMAGE, condition};
@@ -23,14 +23,14 @@ use phases::{POINTS, Phases};
 /// An instruction that needs no program in the image.
 const CONTAINERFILE: &str = "FROM configs AS final\nLABEL site=bench\n";
 
-pub fn measure(world: &World, rounds: usize, slow: usize, report: &mut Report) {
+pub fn measure(fixture: &Fixture, rounds: usize, slow: usize, report: &mut Report) {
     let mut cluster = Cluster::new("bench");
     let node = cluster.node;
     let site = Site {
         journal: Journal::begin(node, &cluster.namespace.name),
         // Debian with Ignition: what a Containerfile build runs.
         base: node.registry().repository("story-base:12"),
-        world,
+        fixture,
     };
     site.render(&cluster);
     cluster.start();
@@ -39,7 +39,7 @@ pub fn measure(world: &World, rounds: usize, slow: usize, report: &mut Report) {
     cluster.image_after("");
     cluster.pool_says("BuildSuccess");
 
-    let cache = world.shared("cluster-trees");
+    let cache = fixture.shared("cluster-trees");
     let built = RefCell::new(Vec::new());
     let started = RefCell::new(Vec::new());
     let times = race(vec![
@@ -129,7 +129,7 @@ fn median(times: impl Iterator<Item = Duration>) -> Duration {
 }
 
 struct Site<'w> {
-    world: &'w World,
+    fixture: &'w Fixture,
     journal: Journal,
     base: String,
 }
@@ -137,7 +137,7 @@ struct Site<'w> {
 impl Site<'_> {
     /// The next rendered config, not yet the pool's.
     fn config(&self, cluster: &Cluster) -> String {
-        let number = self.world.number();
+        let number = self.fixture.number();
         let mut object = config::object(number);
         let name = format!("rendered-{}-{number:032x}", cluster.pool);
         object["metadata"]["name"] = json!(name);
@@ -167,8 +167,8 @@ impl Site<'_> {
     /// The same by a person, from outside of the cluster.
     fn by_hand(&self, cluster: &Cluster, cache: &std::path::Path) -> Duration {
         let registry = cluster.node.registry();
-        let config = self.world.config_file(self.world.number());
-        let mut command: Command = self.world.mosb(cache);
+        let config = self.fixture.config_file(self.fixture.number());
+        let mut command: Command = self.fixture.mosb(cache);
         command.arg("build").arg(config);
         command.args(["--base", &self.base, "--output", &cluster.push, "-o", "json", "-q"]);
         command.arg("--authfile").arg(registry.authfile());
@@ -178,7 +178,7 @@ impl Site<'_> {
 
     /// What Kubernetes itself takes: until the end of a pod that does nothing is seen, and until its process runs.
     fn bare_job(&self, cluster: &Cluster) -> (Duration, Duration) {
-        let name = format!("bare-{}", self.world.number());
+        let name = format!("bare-{}", self.fixture.number());
         let job = json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": name },
             "spec": { "backoffLimit": 0, "template": { "spec": { "restartPolicy": "Never",
                 "containers": [{ "name": "true", "image": BUSYBOX_IMAGE, "command": ["/bin/true"] }] } } } });

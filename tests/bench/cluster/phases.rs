@@ -13,7 +13,7 @@ use super::journal::{Journal, Seen};
 pub struct Phases {
     /// When each of [`POINTS`] was reached.
     points: [Timestamp; POINTS.len()],
-    /// What the pod told of itself.
+    /// What the pod reported about itself.
     pub build: mosb_build::result::Phases,
     /// From the image in the status to the Job's end.
     pub cleared: Duration,
@@ -77,18 +77,18 @@ impl Phases {
         });
         let inputs = inputs.last().expect("a pod needs something").at;
         let pod = at("its pod", &|seen| seen.kind == "Pod" && of_build(seen));
-        let told = at("its result", &|seen| {
+        let result_map = at("its result", &|seen| {
             seen.kind == "ConfigMap"
                 && of_build(seen)
                 && seen.object["data"][RESULT_KEY].is_string()
         });
-        let result = text(&told.object["data"][RESULT_KEY]);
+        let result = text(&result_map.object["data"][RESULT_KEY]);
         let result = JobResult::from_json(result.as_bytes()).unwrap();
         let Outcome::Succeeded { phases, .. } = result.outcome else {
             panic!("{result:?}");
         };
         // The sandbox is the first, then the containers in their order.
-        let begun = journal.starts(pod.at, told.at, 3);
+        let begun = journal.starts(pod.at, result_map.at, 3);
         let points = [
             changed.at,
             made.at,
@@ -98,7 +98,7 @@ impl Phases {
             pod.at,
             begun[1],
             begun[2],
-            told.at,
+            result_map.at,
             succeeded.at,
             status.at,
         ];

@@ -28,7 +28,7 @@ pub struct Request {
     pub answered: Timestamp,
     #[serde(default)]
     response_status: Status,
-    /// What it sent, if that is kept.
+    /// What it sent, if that is recorded.
     #[serde(default, rename = "requestObject")]
     pub sent: Value,
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
+use crate::fixture::Fixture;
 use crate::report::{Report, Table, seconds};
-use crate::world::World;
 use asked::Asked;
 use mosb_tests::{COUNTED, RECORDED};
 use process::Controller;
@@ -46,8 +46,8 @@ impl Stage {
     }
 }
 
-pub fn measure(world: &World, counts: [usize; 3], minute: Duration, report: &mut Report) {
-    let site = Site::new(world);
+pub fn measure(fixture: &Fixture, counts: [usize; 3], minute: Duration, report: &mut Report) {
+    let site = Site::new(fixture);
     let mut asked = Asked::of(&site.node);
     let recorded = record(&site, &mut asked);
     eprintln!("a pool's {} writes: {}", recorded.len(), recorded.kinds());
@@ -164,7 +164,7 @@ fn changed(site: &Site, asked: &mut Asked, controller: &Controller, names: &[Str
         stage.reads,
         stage.processor,
         controller.resident(),
-        controller.said("WARN"),
+        controller.count_in_log("WARN"),
     );
     stage
 }

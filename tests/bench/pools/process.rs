@@ -33,7 +33,7 @@ impl Controller {
 
     fn file(&self, name: &str) -> String {
         let file = format!("/proc/{}/{name}", self.daemon.pid);
-        fs::read_to_string(file).unwrap_or_else(|why| panic!("{why}\n{}", self.daemon.said()))
+        fs::read_to_string(file).unwrap_or_else(|why| panic!("{why}\n{}", self.daemon.log()))
     }
 
     fn memory(&self, field: &str) -> f64 {
@@ -64,8 +64,8 @@ impl Controller {
         (ticks() + ticks()) / TICKS
     }
 
-    /// How often it said this.
-    pub fn said(&self, word: &str) -> usize {
-        self.daemon.said().matches(word).count()
+    /// How often its log has this word.
+    pub fn count_in_log(&self, word: &str) -> usize {
+        self.daemon.log().matches(word).count()
     }
 }

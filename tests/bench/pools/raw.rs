@@ -1,4 +1,4 @@
-//! The controller's own writes, made by a bare client: those of one pool as the audit log kept them, for any other pool.
+//! The controller's own writes, made by a bare client: those of one pool as the audit log recorded them, for any other pool.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::asked::Request;
 use super::site::{AT_ONCE, Left, NAMESPACE, RAW_NAMESPACE, Site, change, send};
 
-/// What a Job needs is made at once, and events are told at once.
+/// What a Job needs is made at once, and events are sent at once.
 const AT_ONCE_KINDS: [&str; 6] =
     ["configmaps", "secrets", "serviceaccounts", "roles", "rolebindings", "events"];
 
@@ -65,7 +65,7 @@ impl Recorded {
 
     /// Changes these pools and makes the writes of each, as many pools at once as the controller.
     pub fn play(&self, site: &Site, names: &[String], number: u32) -> Duration {
-        // Who is in the way: nobody collects garbage, and these builds are to go.
+        // What is in the way: no garbage collector runs, and these builds must be deleted.
         let prepared: Vec<_> = names.iter().map(|name| (name, self.of(name))).collect();
         let begun = Instant::now();
         let all = stream::iter(prepared.into_iter().map(|(name, writes)| async move {
@@ -165,7 +165,7 @@ fn write(request: &Request) -> Write {
         _ => path.trim_end_matches("/status").to_owned(),
     };
     if method == "POST" && request.kind() == "machineosbuilds" {
-        // It is deleted afterwards, and nobody takes the finalizer away.
+        // It is deleted afterwards, and nothing removes the finalizer.
         sent["metadata"]["finalizers"] = Value::Null;
         sent["metadata"]["labels"]["bench"] = json!("raw");
     }

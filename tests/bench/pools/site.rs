@@ -1,5 +1,5 @@
 //! A control plane with as many pools as one likes: etcd, API server and registry, and what a Job controller and a kubelet
-//! would do of a Job, for nobody else does it.
+//! would do of a Job, as nothing else does it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 
 use crate::cluster;
 use crate::config;
-use crate::world::World;
+use crate::fixture::Fixture;
 use mosb_tests::{Image, Layout, Node, programs};
 
 pub const NAMESPACE: &str = "pools";
@@ -74,13 +74,13 @@ pub async fn send(
 }
 
 impl Site {
-    pub fn new(world: &World) -> Self {
+    pub fn new(fixture: &Fixture) -> Self {
         let node = Node::control_plane(&programs()).unwrap();
         let crds = mosb_tests::repository().join("deploy/crds");
         node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
         let established = ["wait", "--for=condition=Established", "crd", "--all"];
         node.kubectl(&established).ok();
-        let layout = Layout::create(&world.fresh("pools-images"));
+        let layout = Layout::create(&fixture.fresh("pools-images"));
         let registry = node.registry();
         let image = layout.put("os", &Image::new().label("image", "os"));
         registry.push(&layout.reference("os"), "pools/os:1");
@@ -190,7 +190,7 @@ impl Site {
         self.runtime.block_on(all);
     }
 
-    /// Deletes the pools with a mark and who asks for their images, and all builds, which nobody else would let go.
+    /// Deletes the pools with a mark and who asks for their images, and all builds, which nothing else would delete.
     pub fn clear(&self, mark: &str) {
         let builds = Kind::MachineOsBuild.resource();
         let api: Api<PartialObjectMeta<DynamicObject>> =

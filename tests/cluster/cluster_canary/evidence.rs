@@ -10,7 +10,7 @@ use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::cluster_world::Cluster;
+use crate::test_cluster::Cluster;
 use mosb_tests::{finish, limited, run};
 
 /// Secrets that are there to hold it; builds' copies begin with `final-`.

@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde_json::{Value, json};
 
-use crate::cluster_world::{BUILD, Cluster};
+use crate::test_cluster::{BUILD, Cluster};
 use evidence::Evidence;
 use mosb_tests::MOSB_IMAGE;
 use watcher::{Watcher, entries};
@@ -101,13 +101,13 @@ fn the_push_password_is_nowhere_but_in_its_secrets() {
     ] {
         assert!(processes.contains(program), "{program} was not seen");
     }
-    let kept: Vec<_> =
+    let files: Vec<_> =
         entries(&evidence.path("pods")).iter().map(|path| path.display().to_string()).collect();
     for container in ["wait-for-done", "image-build", "image-push", "!build!"] {
         for part in ["log!pods", "lib!kubelet"] {
             assert!(
-                kept.iter().any(|file| file.contains(part) && file.contains(container)),
-                "{part} {container}: {kept:#?}"
+                files.iter().any(|file| file.contains(part) && file.contains(container)),
+                "{part} {container}: {files:#?}"
             );
         }
     }

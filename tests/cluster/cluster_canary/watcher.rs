@@ -42,7 +42,7 @@ impl Watcher<'_> {
 
     fn keep(&self, file: &Path) {
         let name = file.strip_prefix(self.node).unwrap().to_str().unwrap().replace('/', "!");
-        // It is kept already, or gone by now; that enough was kept is asked at the end.
+        // It is stored already, or gone by now; the end checks that enough was stored.
         fs::hard_link(file, self.to.join(name)).ok();
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use crate::cluster_world::Cluster;
+use crate::test_cluster::Cluster;
 use mosb_tests::Layout;
 
 /// What the topmost layer of an image has in `/usr/share/found`.

@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzEncoder;
 use serde_json::{Value, json};
 
-use crate::cluster_world::{BUILD, Cluster, SOON, state};
 use crate::part_node::pod;
+use crate::test_cluster::{BUILD, Cluster, SOON, state};
 use found::Found;
 use mosb_tests::{BUSYBOX_IMAGE, Compression, Layout, Node, base_image, run};
 

@@ -56,7 +56,7 @@ impl Api {
 
     fn post(&self, object: &Value, how: &PostParams) -> Result<Value, String> {
         let typed = serde_json::from_value(object.clone()).unwrap();
-        said(self.runtime.block_on(self.of(object).create(how, &typed)))
+        message_of_error(self.runtime.block_on(self.of(object).create(how, &typed)))
     }
 
     /// What the API server would make of a new object.
@@ -73,7 +73,7 @@ impl Api {
     fn put(&self, object: &Value, how: &PostParams) -> Result<Value, String> {
         let typed: DynamicObject = serde_json::from_value(object.clone()).unwrap();
         let (api, name) = (self.of(object), name(object));
-        said(self.runtime.block_on(api.replace(name, how, &typed)))
+        message_of_error(self.runtime.block_on(api.replace(name, how, &typed)))
     }
 
     /// What it would make of a change.
@@ -89,7 +89,7 @@ impl Api {
     fn put_status(&self, object: &Value, how: &PostParams) -> Result<Value, String> {
         let typed: DynamicObject = serde_json::from_value(object.clone()).unwrap();
         let (api, name) = (self.of(object), name(object));
-        said(self.runtime.block_on(api.replace_status(name, how, &typed)))
+        message_of_error(self.runtime.block_on(api.replace_status(name, how, &typed)))
     }
 
     /// What it would make of a status.
@@ -106,7 +106,7 @@ impl Api {
     pub fn apply(&self, owner: &str, object: &Value) -> Result<Value, String> {
         let (api, name) = (self.of(object), name(object));
         let how = PatchParams::apply(owner).force();
-        said(self.runtime.block_on(api.patch(name, &how, &Patch::Apply(object))))
+        message_of_error(self.runtime.block_on(api.patch(name, &how, &Patch::Apply(object))))
     }
 }
 
@@ -115,7 +115,7 @@ fn name(object: &Value) -> &str {
 }
 
 /// The object as the API server has it, or why it refuses it.
-fn said(result: kube::Result<DynamicObject>) -> Result<Value, String> {
+fn message_of_error(result: kube::Result<DynamicObject>) -> Result<Value, String> {
     match result {
         Ok(object) => Ok(serde_json::to_value(object).unwrap()),
         Err(kube::Error::Api(status)) => Err(status.message.clone()),

@@ -38,14 +38,14 @@ fn hold(
 ) {
     let mut wrong = Vec::new();
     for (what, edits, want) in cases {
-        let said = ask(&edited(good, edits));
-        let right = match (&said, want) {
+        let answer = ask(&edited(good, edits));
+        let right = match (&answer, want) {
             (Ok(_), Taken) => true,
             (Err(text), Refused(part)) => text.contains(part),
             _ => false,
         };
         if !right {
-            wrong.push(format!("{what}: {want:?}, but {said:?}"));
+            wrong.push(format!("{what}: {want:?}, but {answer:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -61,14 +61,14 @@ fn hold_status(api: &Api, object: &Value, cases: &[(&str, &[Edit], &[Edit], Want
         let there = api
             .write_status(&edited(&there, old))
             .unwrap_or_else(|why| panic!("{what}: what was to be there already: {why}"));
-        let said = api.try_status(&edited(&there, new));
-        let right = match (&said, want) {
+        let answer = api.try_status(&edited(&there, new));
+        let right = match (&answer, want) {
             (Ok(_), Taken) => true,
             (Err(text), Refused(part)) => text.contains(part),
             _ => false,
         };
         if !right {
-            wrong.push(format!("{what}: {want:?}, but {said:?}"));
+            wrong.push(format!("{what}: {want:?}, but {answer:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

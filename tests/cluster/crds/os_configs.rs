@@ -250,6 +250,6 @@ fn a_stored_name_that_is_not_the_pools_may_stay() {
     let right = [Edit::set("/spec/machineConfigPool/name", "first")];
     let there = api.update(&edited(&there, &right)).unwrap();
     let back = [Edit::set("/spec/machineConfigPool/name", "second")];
-    let said = api.try_update(&edited(&there, &back)).unwrap_err();
-    assert!(said.contains("must be the name of the pool"), "{said}");
+    let answer = api.try_update(&edited(&there, &back)).unwrap_err();
+    assert!(answer.contains("must be the name of the pool"), "{answer}");
 }

@@ -111,13 +111,14 @@ fn names_of_image_sets_and_streams_are_as_the_real_ones() {
             ("/status/osImageStream", json!({ "name": name }), stream),
         ] {
             let object = edited(&there, &[Edit::set(pointer, value.clone())]);
-            let said = match pointer.starts_with("/status") {
-                true => api.try_status(&object),
-                false => api.try_update(&object),
+            let answer = if pointer.starts_with("/status") {
+                api.try_status(&object)
+            } else {
+                api.try_update(&object)
             };
-            let is = said.as_ref().is_ok_and(|read| read.pointer(pointer) == Some(&value));
-            if is != want || said.is_ok() != want {
-                wrong.push(format!("{pointer} {name:?}: want {want}, but {said:?}"));
+            let is = answer.as_ref().is_ok_and(|read| read.pointer(pointer) == Some(&value));
+            if is != want || answer.is_ok() != want {
+                wrong.push(format!("{pointer} {name:?}: want {want}, but {answer:?}"));
             }
         }
     }

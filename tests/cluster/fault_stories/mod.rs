@@ -9,14 +9,14 @@ pub mod story;
 
 use std::time::Instant;
 
-use crate::fault_world::{World, world};
+use crate::fault_cluster::{FaultCluster, cluster};
 use mosb_tests::{ApiFault, Write};
 use stage::{Calm, Stage, calm};
 
 /// Every write of every story.
-fn each(world: &World) -> impl Iterator<Item = (&'static Calm, Write)> {
+fn each(cluster: &FaultCluster) -> impl Iterator<Item = (&'static Calm, Write)> {
     let of = |calm| move |at: &Write| (calm, at.clone());
-    let all = calm(world).iter();
+    let all = calm(cluster).iter();
     all.flat_map(move |calm| calm.writes.iter().map(of(calm)))
 }
 
@@ -30,15 +30,15 @@ fn nearly_all_were_hit(stage: &Stage, pools: usize) {
 
 #[test]
 fn killed_after_every_write_a_story_ends_the_same() {
-    let world = &*world();
+    let cluster = &*cluster();
     let begun = Instant::now();
     let mut stage = Stage::default();
-    let each = each(world);
-    let mut controller = world.controller();
-    each.for_each(|(calm, at)| stage.enter(world, calm, vec![(at, ApiFault::Die)]));
+    let each = each(cluster);
+    let mut controller = cluster.controller();
+    each.for_each(|(calm, at)| stage.enter(cluster, calm, vec![(at, ApiFault::Die)]));
     let writes = stage.runs.len();
     println!("{writes} writes after {:?}", begun.elapsed());
-    stage.play(world, &[&controller]);
+    stage.play(cluster, &[&controller]);
     println!("{} to die after {:?}", stage.runs.len(), begun.elapsed());
     nearly_all_were_hit(&stage, writes);
     assert_eq!(stage.runs.len() + stage.missed.len(), writes);
@@ -46,19 +46,19 @@ fn killed_after_every_write_a_story_ends_the_same() {
     for run in &mut stage.runs {
         run.died = true;
     }
-    world.proxy.open();
-    controller = world.controller();
-    stage.play(world, &[&controller]);
+    cluster.proxy.open();
+    controller = cluster.controller();
+    stage.play(cluster, &[&controller]);
     println!("all after {:?}", begun.elapsed());
 }
 
 #[test]
 fn disturbed_at_every_write_a_story_ends_the_same() {
-    let world = &*world();
+    let cluster = &*cluster();
     let begun = Instant::now();
     let mut stage = Stage::default();
-    let each = each(world);
-    let controller = world.controller();
+    let each = each(cluster);
+    let controller = cluster.controller();
     for (calm, at) in each {
         let faults = [
             ApiFault::Refuse(409),
@@ -67,12 +67,12 @@ fn disturbed_at_every_write_a_story_ends_the_same() {
             ApiFault::LoseAnswer,
         ];
         let faults = faults.map(|fault| (at.clone(), fault));
-        stage.enter(world, calm, faults.into());
+        stage.enter(cluster, calm, faults.into());
     }
     let writes = stage.runs.len();
-    stage.play(world, &[&controller]);
+    stage.play(cluster, &[&controller]);
     nearly_all_were_hit(&stage, writes);
     // As of a real 410.
-    assert!(controller.said().contains("the watch restarts"));
+    assert!(controller.log().contains("the watch restarts"));
     println!("all after {:?}", begun.elapsed());
 }

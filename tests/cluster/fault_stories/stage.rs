@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::story::{self, STORIES, Seen, Story};
-use crate::fault_world::{ALONE, World, text};
+use crate::fault_cluster::{ALONE, FaultCluster, text};
 use mosb_tests::{ApiFault, Daemon, Write, wait};
 
 /// For all pools of a round, on a busy machine.
@@ -18,7 +18,7 @@ pub const LIMIT: Duration = Duration::from_secs(1200);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Comparing costs more than looking.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
-/// Whether two changes are seen one by one or at once is chance: a pool whose story had no such write makes room for another.
+/// Whether two changes are seen one by one or at once is chance: a pool whose story had no such write is replaced by another.
 const TRIES: usize = 12;
 
 /// What happens to a pool.
@@ -64,18 +64,24 @@ pub struct Stage {
 }
 
 impl Stage {
-    pub fn enter(&mut self, world: &World, calm: &'static Calm, faults: Faults) {
-        self.try_to_enter(world, calm, faults, 1);
+    pub fn enter(&mut self, cluster: &FaultCluster, calm: &'static Calm, faults: Faults) {
+        self.try_to_enter(cluster, calm, faults, 1);
     }
 
-    fn try_to_enter(&mut self, world: &World, calm: &'static Calm, faults: Faults, tries: usize) {
+    fn try_to_enter(
+        &mut self,
+        cluster: &FaultCluster,
+        calm: &'static Calm,
+        faults: Faults,
+        tries: usize,
+    ) {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let kind = if calm.alone { ALONE } else { "pool" };
         let pool = format!("{kind}-{number:04}");
-        world.proxy.follow(&pool, &faults);
-        world.other.follow(&pool, &[]);
-        (calm.story.stages[0].act)(world, &pool);
+        cluster.proxy.follow(&pool, &faults);
+        cluster.other.follow(&pool, &[]);
+        (calm.story.stages[0].act)(cluster, &pool);
         self.runs.push(Run {
             pool,
             calm,
@@ -89,12 +95,12 @@ impl Stage {
     }
 
     /// What users and the kubelet do next.
-    pub fn turn(&mut self, world: &World) {
-        let mut seen = Seen::of(world);
-        world.kubelet(&seen.runners, &mut self.ended);
+    pub fn turn(&mut self, cluster: &FaultCluster) {
+        let mut seen = Seen::of(cluster);
+        cluster.kubelet(&seen.runners, &mut self.ended);
         for run in &mut self.runs {
             let dies = matches!(*run.faults, [(_, ApiFault::Die)]);
-            run.waits = dies && !run.died && world.proxy.is_hit(&run.pool);
+            run.waits = dies && !run.died && cluster.proxy.is_hit(&run.pool);
             let pool = seen.pool(&run.pool);
             let story = run.calm.story;
             if run.is_over() || !(story.stages[run.stage - 1].done)(&pool) {
@@ -102,9 +108,9 @@ impl Stage {
             }
             if let Some(next) = story.stages.get(run.stage) {
                 if run.stage == story.own {
-                    run.before = world.proxy.written(&run.pool).len();
+                    run.before = cluster.proxy.written(&run.pool).len();
                 }
-                (next.act)(world, &run.pool);
+                (next.act)(cluster, &run.pool);
             }
             run.stage += 1;
         }
@@ -112,12 +118,12 @@ impl Stage {
 
     /// Until every pool is where it was undisturbed, and so forgotten, or waits for its controller's death.
     #[track_caller]
-    pub fn play(&mut self, world: &World, controllers: &[&Daemon]) {
+    pub fn play(&mut self, cluster: &FaultCluster, controllers: &[&Daemon]) {
         let limit = Instant::now() + LIMIT;
         let mut looked = Instant::now();
         loop {
             let turn = Instant::now();
-            self.turn(world);
+            self.turn(cluster);
             // Looking at many pools must not take their time.
             let pause = PAUSE.max(turn.elapsed() * 3);
             if self.runs.iter().all(|run| run.waits) {
@@ -126,40 +132,41 @@ impl Stage {
             thread::sleep(pause);
             let is_over = |run: &Run| !run.waits && run.is_over();
             if !self.runs.iter().any(is_over) || looked.elapsed() < BETWEEN_LOOKS {
-                assert!(Instant::now() < limit, "{}", self.late(world, controllers));
+                assert!(Instant::now() < limit, "{}", self.late(cluster, controllers));
                 continue;
             }
             looked = Instant::now();
-            let all = story::all(world);
+            let all = story::all(cluster);
             let (over, going) = self.runs.drain(..).partition(is_over);
             self.runs = going;
-            let is_there = |run: &Run| story::end(world, &all, &run.pool) == run.calm.end;
+            let is_there = |run: &Run| story::end(cluster, &all, &run.pool) == run.calm.end;
             let (there, wait): (Vec<_>, Vec<_>) = Vec::into_iter(over).partition(is_there);
             self.runs.extend(wait);
             for run in there {
-                once(world, &run, self.late);
-                self.again_unless_hit(world, run);
+                once(cluster, &run, self.late);
+                self.again_unless_hit(cluster, run);
             }
-            assert!(Instant::now() < limit, "{}", self.late(world, controllers));
+            assert!(Instant::now() < limit, "{}", self.late(cluster, controllers));
         }
     }
 
-    fn again_unless_hit(&mut self, world: &World, run: Run) {
-        if world.proxy.is_hit(&run.pool) {
+    fn again_unless_hit(&mut self, cluster: &FaultCluster, run: Run) {
+        if cluster.proxy.is_hit(&run.pool) {
             return;
         }
-        match run.tries < TRIES {
-            true => self.try_to_enter(world, run.calm, run.faults, run.tries + 1),
-            false => self.missed.push((run.calm.story.name, run.faults)),
+        if run.tries < TRIES {
+            self.try_to_enter(cluster, run.calm, run.faults, run.tries + 1)
+        } else {
+            self.missed.push((run.calm.story.name, run.faults))
         }
     }
 
     /// What the first of those that are not there has come to.
-    fn late(&self, world: &World, controllers: &[&Daemon]) -> String {
+    fn late(&self, cluster: &FaultCluster, controllers: &[&Daemon]) -> String {
         let Some(run) = self.runs.iter().find(|run| !run.waits) else {
             return String::new();
         };
-        let said = controllers.iter().map(|one| lines_of(&one.said(), &run.pool));
+        let logs = controllers.iter().map(|one| lines_of(&one.log(), &run.pool));
         format!(
             "{} of {} are late; {} ({}, {:?}) in stage {} after {:#?}\nfound:\n{}\nwanted:\n{}\n{}",
             self.runs.iter().filter(|run| !run.waits).count(),
@@ -168,18 +175,18 @@ impl Stage {
             run.calm.story.name,
             run.faults,
             run.stage,
-            world.proxy.written(&run.pool),
-            story::end(world, &story::all(world), &run.pool),
+            cluster.proxy.written(&run.pool),
+            story::end(cluster, &story::all(cluster), &run.pool),
             run.calm.end,
-            said.collect::<Vec<_>>().join("\n---\n"),
+            logs.collect::<Vec<_>>().join("\n---\n"),
         )
     }
 
     /// Waits until this is so, while the kubelet and users go on.
     #[track_caller]
-    pub fn until(&mut self, world: &World, what: &str, is_so: impl Fn(&Self) -> bool) {
+    pub fn until(&mut self, cluster: &FaultCluster, what: &str, is_so: impl Fn(&Self) -> bool) {
         wait(what, LIMIT, || {
-            self.turn(world);
+            self.turn(cluster);
             is_so(self).then_some(())
         });
     }
@@ -199,9 +206,9 @@ fn lines_of(log: &str, pool: &str) -> String {
 
 /// No attempt of a build ran twice, and there were as many builds and runners as undisturbed. One that was made too late never begins.
 #[track_caller]
-fn once(world: &World, run: &Run, late: bool) {
+fn once(cluster: &FaultCluster, run: &Run, late: bool) {
     let kind = if run.calm.alone { "pods" } else { "jobs" };
-    let runners = world.created(&run.pool, kind);
+    let runners = cluster.created(&run.pool, kind);
     let attempt = |runner: &Value| {
         let metadata = &runner["metadata"];
         let owner = text(&metadata["ownerReferences"][0]["uid"]).to_owned();
@@ -209,13 +216,13 @@ fn once(world: &World, run: &Run, late: bool) {
     };
     let attempts: BTreeSet<_> = runners.iter().map(attempt).collect();
     let story = run.calm.story;
-    let deeds = [&world.proxy, &world.other].map(|proxy| proxy.deeds(&run.pool));
+    let deeds = [&cluster.proxy, &cluster.other].map(|proxy| proxy.deeds(&run.pool));
     let what = format!("{} {} {:?} {deeds:#?}", run.pool, story.name, run.faults);
     let begins = format!("PATCH {kind}");
     let begun = deeds.iter().flatten().filter(|deed| **deed == begins);
     assert_eq!(begun.count(), story.runners, "{what}");
     assert_eq!(attempts.len(), story.runners, "{what}");
-    let builds = world.created(&run.pool, "machineosbuilds");
+    let builds = cluster.created(&run.pool, "machineosbuilds");
     if !late {
         assert_eq!(runners.len(), story.runners, "{what}");
         assert_eq!(builds.len(), story.builds, "{what}");
@@ -223,31 +230,31 @@ fn once(world: &World, run: &Run, late: bool) {
 }
 
 /// Every story without a fault, with Jobs and then with Pods, played once for all tests.
-pub fn calm(world: &World) -> &'static [Calm] {
+pub fn calm(cluster: &FaultCluster) -> &'static [Calm] {
     static CALM: OnceLock<Vec<Calm>> = OnceLock::new();
-    CALM.get_or_init(|| undisturbed(world))
+    CALM.get_or_init(|| undisturbed(cluster))
 }
 
-fn undisturbed(world: &World) -> Vec<Calm> {
-    let controller = world.controller();
+fn undisturbed(cluster: &FaultCluster) -> Vec<Calm> {
+    let controller = cluster.controller();
     let mut stage = Stage::default();
     let each = [false, true].map(|alone| STORIES.iter().map(move |story| (story, alone)));
     for (story, alone) in each.into_iter().flatten() {
         let unknown = Calm { story, alone, writes: Vec::new(), end: String::new() };
         // A few for the whole run.
-        stage.enter(world, Box::leak(Box::new(unknown)), Vec::new());
+        stage.enter(cluster, Box::leak(Box::new(unknown)), Vec::new());
     }
-    stage.until(world, "the end of every story", |stage| stage.runs.iter().all(Run::is_over));
+    stage.until(cluster, "the end of every story", |stage| stage.runs.iter().all(Run::is_over));
     // Nothing comes after it.
     thread::sleep(Duration::from_secs(2));
-    let all = story::all(world);
+    let all = story::all(cluster);
     let ended = stage.runs.iter().map(|run| {
-        once(world, run, false);
+        once(cluster, run, false);
         Calm {
             story: run.calm.story,
             alone: run.calm.alone,
-            writes: disturbed(&world.proxy.deeds(&run.pool), run.before),
-            end: story::end(world, &all, &run.pool),
+            writes: disturbed(&cluster.proxy.deeds(&run.pool), run.before),
+            end: story::end(cluster, &all, &run.pool),
         }
     });
     let ended = ended.collect();

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::cluster_world::state;
-use crate::fault_world::{M, World, ends, in_namespace, kubelet, ours, text};
+use crate::fault_cluster::{FaultCluster, M, ends, in_namespace, kubelet, ours, text};
+use crate::test_cluster::state;
 
 /// A pool's story.
 pub struct Story {
@@ -19,9 +19,9 @@ pub struct Story {
     pub runners: usize,
 }
 
-/// What somebody does, and how it is known that it was answered.
+/// What a user does, and how it is known that the controller has reacted.
 pub struct Stage {
-    pub act: fn(&World, &str),
+    pub act: fn(&FaultCluster, &str),
     pub done: fn(&Pool) -> bool,
 }
 
@@ -38,7 +38,7 @@ pub const STORIES: &[Story] = &[
     Story {
         name: "first build",
         stages: &[Stage {
-            act: |world, pool| begins(world, pool, ends::ONE),
+            act: |cluster, pool| begins(cluster, pool, ends::ONE),
             done: |pool| pool.serves(ends::ONE),
         }],
         own: 0,
@@ -48,9 +48,12 @@ pub const STORIES: &[Story] = &[
     Story {
         name: "superseding",
         stages: &[
-            Stage { act: |world, pool| begins(world, pool, ends::NEVER), done: |pool| pool.runs() },
             Stage {
-                act: |world, pool| world.renders(pool, ends::TWO),
+                act: |cluster, pool| begins(cluster, pool, ends::NEVER),
+                done: |pool| pool.runs(),
+            },
+            Stage {
+                act: |cluster, pool| cluster.renders(pool, ends::TWO),
                 done: |pool| pool.serves(ends::TWO),
             },
         ],
@@ -62,11 +65,11 @@ pub const STORIES: &[Story] = &[
         name: "failure and fix",
         stages: &[
             Stage {
-                act: |world, pool| begins(world, pool, ends::FAILS),
+                act: |cluster, pool| begins(cluster, pool, ends::FAILS),
                 done: |pool| pool.says("BuildFailed"),
             },
             Stage {
-                act: |world, pool| world.renders(pool, ends::ONE),
+                act: |cluster, pool| cluster.renders(pool, ends::ONE),
                 done: |pool| pool.serves(ends::ONE),
             },
         ],
@@ -78,11 +81,11 @@ pub const STORIES: &[Story] = &[
         name: "rebuild",
         stages: &[
             Stage {
-                act: |world, pool| begins(world, pool, ends::ONE),
+                act: |cluster, pool| begins(cluster, pool, ends::ONE),
                 done: |pool| pool.serves(ends::ONE),
             },
             Stage {
-                act: |world, pool| annotate(world, pool, &format!("{M}/rebuild"), ""),
+                act: |cluster, pool| annotate(cluster, pool, &format!("{M}/rebuild"), ""),
                 done: |pool| {
                     let annotations = &pool.config["metadata"]["annotations"];
                     annotations[format!("{M}/rebuild")].is_null()
@@ -99,12 +102,15 @@ pub const STORIES: &[Story] = &[
         name: "opting out while building",
         stages: &[
             Stage {
-                act: |world, pool| begins(world, pool, ends::ONE),
+                act: |cluster, pool| begins(cluster, pool, ends::ONE),
                 done: |pool| pool.serves(ends::ONE),
             },
-            Stage { act: |world, pool| world.renders(pool, ends::NEVER), done: |pool| pool.runs() },
             Stage {
-                act: |world, pool| world.delete(&ours("machineosconfigs", pool)),
+                act: |cluster, pool| cluster.renders(pool, ends::NEVER),
+                done: |pool| pool.runs(),
+            },
+            Stage {
+                act: |cluster, pool| cluster.delete(&ours("machineosconfigs", pool)),
                 done: |pool| {
                     pool.config.is_null() && pool.builds.is_empty() && pool.runners.is_empty()
                 },
@@ -118,14 +124,14 @@ pub const STORIES: &[Story] = &[
         name: "adoption",
         stages: &[
             Stage {
-                act: |world, pool| {
-                    begins(world, pool, ends::ONE);
-                    annotate(world, pool, "mosb.dev/build-on", "os-change");
+                act: |cluster, pool| {
+                    begins(cluster, pool, ends::ONE);
+                    annotate(cluster, pool, "mosb.dev/build-on", "os-change");
                 },
                 done: |pool| pool.serves(ends::ONE),
             },
             Stage {
-                act: |world, pool| world.renders(pool, ends::TWO),
+                act: |cluster, pool| cluster.renders(pool, ends::TWO),
                 done: |pool| pool.serves(ends::TWO),
             },
         ],
@@ -136,7 +142,7 @@ pub const STORIES: &[Story] = &[
     Story {
         name: "a lost pod",
         stages: &[Stage {
-            act: |world, pool| begins(world, pool, ends::LOST),
+            act: |cluster, pool| begins(cluster, pool, ends::LOST),
             done: |pool| pool.serves(ends::LOST),
         }],
         own: 0,
@@ -145,14 +151,14 @@ pub const STORIES: &[Story] = &[
     },
 ];
 
-fn begins(world: &World, pool: &str, number: u32) {
-    world.pool(pool, number);
-    world.make(&ours("machineosconfigs", ""), &world.config(pool));
+fn begins(cluster: &FaultCluster, pool: &str, number: u32) {
+    cluster.pool(pool, number);
+    cluster.make(&ours("machineosconfigs", ""), &cluster.config(pool));
 }
 
-fn annotate(world: &World, pool: &str, key: &str, value: &str) {
+fn annotate(cluster: &FaultCluster, pool: &str, key: &str, value: &str) {
     let change = json!({ "metadata": { "annotations": { key: value } } });
-    world.change(&ours("machineosconfigs", pool), &change);
+    cluster.change(&ours("machineosconfigs", pool), &change);
 }
 
 impl Pool {
@@ -193,22 +199,22 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn of(world: &World) -> Self {
+    pub fn of(cluster: &FaultCluster) -> Self {
         let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
         let name = |object: &Value| text(&object["metadata"]["name"]).to_owned();
-        for pool in world.all(&ours("machineconfigpools", "")) {
+        for pool in cluster.all(&ours("machineconfigpools", "")) {
             let key = name(&pool);
             pools.entry(key).or_default().pool = pool;
         }
-        for config in world.all(&ours("machineosconfigs", "")) {
+        for config in cluster.all(&ours("machineosconfigs", "")) {
             let key = name(&config);
             pools.entry(key).or_default().config = config;
         }
-        for build in world.all(&ours("machineosbuilds", "")) {
+        for build in cluster.all(&ours("machineosbuilds", "")) {
             let key = text(&build["spec"]["machineOSConfig"]["name"]).to_owned();
             pools.entry(key).or_default().builds.push(build);
         }
-        let runners = kubelet::runners(world);
+        let runners = kubelet::runners(cluster);
         for runner in &runners {
             // Labels may have it cut.
             let annotations = &runner["metadata"]["annotations"];
@@ -230,9 +236,9 @@ pub const SERVING: [&str; 7] =
     ["jobs", "pods", "configmaps", "secrets", "serviceaccounts", "roles", "rolebindings"];
 
 /// Everything that there is, with its kind.
-pub fn all(world: &World) -> Vec<(&'static str, Value)> {
+pub fn all(cluster: &FaultCluster) -> Vec<(&'static str, Value)> {
     let of = |kind, collection: &str| {
-        let all = world.all(collection).into_iter();
+        let all = cluster.all(collection).into_iter();
         all.map(move |object| (kind, object)).collect::<Vec<_>>()
     };
     let own = KINDS.into_iter().flat_map(|kind| of(kind, &ours(kind, "")));
@@ -241,7 +247,7 @@ pub fn all(world: &World) -> Vec<(&'static str, Value)> {
 }
 
 /// All that there is of a pool, without what differs from one to the other.
-pub fn end(world: &World, all: &[(&'static str, Value)], pool: &str) -> String {
+pub fn end(cluster: &FaultCluster, all: &[(&'static str, Value)], pool: &str) -> String {
     let mut found = Vec::new();
     for (kind, object) in all {
         let metadata = &object["metadata"];
@@ -250,26 +256,26 @@ pub fn end(world: &World, all: &[(&'static str, Value)], pool: &str) -> String {
         }
         let owners = metadata["ownerReferences"].as_array();
         let owners = owners.into_iter().flatten().map(|owner| &owner["name"]);
-        let mut kept = json!({ "kind": kind, "name": metadata["name"], "labels": metadata["labels"],
+        let mut compared = json!({ "kind": kind, "name": metadata["name"], "labels": metadata["labels"],
             "annotations": metadata["annotations"], "finalizers": metadata["finalizers"],
             "owners": owners.collect::<Vec<_>>(), "deleted": metadata["deletionTimestamp"].is_string() });
         if KINDS.contains(kind) {
-            kept["spec"] = object["spec"].clone();
-            kept["status"] = object["status"].clone();
+            compared["spec"] = object["spec"].clone();
+            compared["status"] = object["status"].clone();
         }
-        let kept = serde_json::to_string_pretty(&without_chance(kept)).unwrap();
-        let registry = &world.node.registry().host_port;
-        let mut kept = kept.replace(pool, "POOL").replace(registry, "REGISTRY");
-        for (number, image) in world.images.iter().enumerate() {
-            kept = kept.replace(image, &format!("IMAGE {number}"));
+        let compared = serde_json::to_string_pretty(&without_chance(compared)).unwrap();
+        let registry = &cluster.node.registry().host_port;
+        let mut compared = compared.replace(pool, "POOL").replace(registry, "REGISTRY");
+        for (number, image) in cluster.images.iter().enumerate() {
+            compared = compared.replace(image, &format!("IMAGE {number}"));
         }
-        found.push(without_hashes(&kept));
+        found.push(without_hashes(&compared));
     }
     found.sort();
     found.join("\n")
 }
 
-/// Times and UIDs tell two worlds apart that are the same.
+/// Removes times and UIDs, by which two equal clusters differ.
 fn without_chance(value: Value) -> Value {
     const CHANCE: [&str; 6] = [
         "lastTransitionTime",
@@ -301,9 +307,10 @@ fn without_hashes(text: &str) -> String {
     for word in text.split_inclusive(|c: char| !c.is_ascii_hexdigit()) {
         let hash = word.trim_end_matches(|c: char| !c.is_ascii_hexdigit());
         let is_hash = [32, 64].contains(&hash.len()) && !hash.starts_with("00000000");
-        match is_hash {
-            true => out.push_str(&format!("HASH{}", &word[hash.len()..])),
-            false => out.push_str(word),
+        if is_hash {
+            out.push_str(&format!("HASH{}", &word[hash.len()..]))
+        } else {
+            out.push_str(word)
         }
     }
     out

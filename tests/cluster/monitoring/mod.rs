@@ -13,7 +13,7 @@ use mosb_controller::{Action, Attempt, NewObject, NewStatus, Snapshot, Target};
 use mosb_plan::api::MachineOsBuild;
 use serde_json::{Value, json};
 
-use crate::cluster_world::{Cluster, SOON};
+use crate::test_cluster::{Cluster, SOON};
 use mosb_tests::{Daemon, ask, lasting, run, wait};
 
 mod expression;
@@ -45,7 +45,7 @@ fn read(text: &str) -> (Exported, BTreeSet<String>) {
     (exported, families)
 }
 
-/// A world in which everything is counted.
+/// A cluster in which everything is counted.
 fn everything() -> Metrics {
     let metadata =
         json!({"name": "worker-b", "uid": "b", "creationTimestamp": "2026-01-01T00:00:00Z"});
@@ -60,7 +60,7 @@ fn everything() -> Metrics {
         "build": format!("worker-{:032x}", 1), "outcome": "Succeeded", "digest": format!("sha256:{:064x}", 1), "method": "direct",
     });
     let pool = json!({"metadata": {"name": "worker"}});
-    let mut world = Snapshot {
+    let mut cluster = Snapshot {
         name: "worker".to_owned(),
         config: serde_json::from_value(pool.clone()).unwrap(),
         pool: serde_json::from_value(pool).unwrap(),
@@ -83,9 +83,9 @@ fn everything() -> Metrics {
             NewStatus::MachineOsBuild(Box::new(ended.status.clone())),
         ),
     ];
-    metrics.record_actions(&world, &steps);
-    world.builds = vec![ended];
-    metrics.observe(&world);
+    metrics.record_actions(&cluster, &steps);
+    cluster.builds = vec![ended];
+    metrics.observe(&cluster);
     metrics.reconciled(Duration::from_secs(1), Some("denied"));
     metrics
 }
@@ -140,14 +140,14 @@ fn every_metric_and_label_of_the_expressions_is_exported_and_every_metric_is_use
     for (what, expression, legend) in all.chain(panels()) {
         let found = selectors(&expression);
         assert!(!found.is_empty(), "{what}: {expression}");
-        let mut told = BTreeSet::new();
+        let mut exported_labels = BTreeSet::new();
         for one in &found {
             let Some(labels) = exported.get(&one.metric) else {
                 wrong.push(format!("{what}: there is no {}", one.metric));
                 continue;
             };
             used.insert(one.metric.clone());
-            told.extend(labels.keys().cloned());
+            exported_labels.extend(labels.keys().cloned());
             for (label, operator, value) in &one.matchers {
                 let known = labels.get(label);
                 if known.is_none() || operator == "=" && !known.unwrap().contains(value) {
@@ -156,7 +156,7 @@ fn every_metric_and_label_of_the_expressions_is_exported_and_every_metric_is_use
             }
         }
         let grouped = expression::grouping(&expression);
-        let strange = |label: &&String| !told.contains(*label);
+        let strange = |label: &&String| !exported_labels.contains(*label);
         wrong.extend(
             grouped.iter().filter(strange).map(|label| format!("{what}: no metric has {label}")),
         );
@@ -204,9 +204,9 @@ fn alerts_fire_when_they_should() {
     assert!(untested.is_empty(), "{untested:?}");
 }
 
-/// As long as nobody counts a pool's machines, both gauges are 0: that is no answer to how many wait.
+/// As long as a pool's machines are not counted, both gauges are 0, which does not say how many wait.
 #[test]
-fn machines_that_wait_are_shown_only_where_somebody_counts_them() {
+fn waiting_machines_are_shown_only_where_they_are_counted() {
     let panels = panels();
     let (_, expression, _) =
         panels.iter().find(|(title, ..)| title == "Machines that wait for their image").unwrap();
@@ -318,7 +318,7 @@ fn a_real_prometheus_reads_a_real_controller() {
     });
     for (title, expression, _) in panels() {
         let found = prometheus.query(&expression);
-        // Nothing went wrong, a Job that succeeded is gone, and nobody counts machines.
+        // Nothing went wrong, a Job that succeeded is gone, and machines are not counted.
         let quiet =
             ["retries", "errors", "job_state", "push_state", "total_nodes{pool=~\".*\"}) > 0"];
         let quiet = quiet.iter().any(|part| expression.contains(part));

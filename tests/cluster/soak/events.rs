@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::desired_pool::DesiredPool;
 use super::left;
-use super::wish::Wish;
-use crate::fault_world::{ALONE, M, World, in_namespace, ours, text};
+use crate::fault_cluster::{ALONE, FaultCluster, M, in_namespace, ours, text};
 use mosb_tests::ApiFault;
 
 /// SplitMix64.
@@ -91,7 +91,7 @@ impl Events {
     }
 
     /// Something happens, if it can happen now.
-    pub fn one(&mut self, world: &World, wishes: &mut [Wish]) {
+    pub fn one(&mut self, cluster: &FaultCluster, desired_pools: &mut [DesiredPool]) {
         let all = WHAT.iter().map(|(weight, _)| weight).sum();
         let mut at = self.random.below(all);
         let what = WHAT.iter().find(|(weight, _)| {
@@ -101,34 +101,34 @@ impl Events {
         });
         let what = what.unwrap().1;
         *self.counts.entry(what).or_default() += 1;
-        let number = self.random.below(wishes.len());
-        let wish = &mut wishes[number];
+        let number = self.random.below(desired_pools.len());
+        let desired = &mut desired_pools[number];
         let random = &mut self.random;
         match what {
-            "another rendered config" => wish.renders(world, random),
-            "another Containerfile" => wish.containerfile(world, random),
-            "a MachineOSConfig made or deleted" => wish.toggle(world),
+            "another rendered config" => desired.renders(cluster, random),
+            "another Containerfile" => desired.containerfile(cluster, random),
+            "a MachineOSConfig made or deleted" => desired.toggle(cluster),
             "a build deleted" => {
-                drop(delete(world, &ours("machineosbuilds", ""), &wish.pool, random))
+                drop(delete(cluster, &ours("machineosbuilds", ""), &desired.pool, random))
             }
             "a rebuild asked for" => {
                 let change =
                     json!({ "metadata": { "annotations": { format!("{M}/rebuild"): "" } } });
-                try_change(world, &ours("machineosconfigs", &wish.pool), &change);
+                try_change(cluster, &ours("machineosconfigs", &desired.pool), &change);
             }
             "a Job, or a Pod without one, deleted" => {
-                let kind = if wish.pool.starts_with(ALONE) { "pods" } else { "jobs" };
-                let runner = delete(world, &in_namespace(kind), &wish.pool, random);
+                let kind = if desired.pool.starts_with(ALONE) { "pods" } else { "jobs" };
+                let runner = delete(cluster, &in_namespace(kind), &desired.pool, random);
                 self.deleted.extend(runner.as_ref().map(left::attempt));
             }
-            "a Job's pod deleted" if wish.pool.starts_with(ALONE) => {}
+            "a Job's pod deleted" if desired.pool.starts_with(ALONE) => {}
             "a Job's pod deleted" => {
-                drop(delete(world, &in_namespace("pods"), &wish.pool, random));
+                drop(delete(cluster, &in_namespace("pods"), &desired.pool, random));
             }
-            "a secret rotated" => rotate(world, random),
+            "a secret rotated" => rotate(cluster, random),
             "settings changed" => {
                 let number = random.below(1000).to_string();
-                world.settings(&json!({ "annotations": { "number": number } }));
+                cluster.settings(&json!({ "annotations": { "number": number } }));
             }
             "a write disturbed" => {
                 let faults = [
@@ -137,22 +137,27 @@ impl Events {
                     ApiFault::LoseAnswer,
                     ApiFault::EndWatch,
                 ];
-                world.proxy.disturb(&wish.pool, *random.one_of(&faults));
+                cluster.proxy.disturb(&desired.pool, *random.one_of(&faults));
             }
             _ => {}
         }
     }
 }
 
-/// Of an object that may be gone by now, or is changed by somebody else at this moment.
-pub fn try_change(world: &World, object: &str, change: &Value) {
-    let (code, answer) = world.proxy.ask("PATCH", object, Some(change));
+/// Of an object that may be gone by now, or is being changed by another client.
+pub fn try_change(cluster: &FaultCluster, object: &str, change: &Value) {
+    let (code, answer) = cluster.proxy.ask("PATCH", object, Some(change));
     assert!([200, 404, 409].contains(&code), "{object} {change:#} {answer:#}");
 }
 
 /// One of a pool's, in the way in which a person or the cluster does it.
-fn delete(world: &World, collection: &str, pool: &str, random: &mut Random) -> Option<Value> {
-    let mut all = world.all(collection);
+fn delete(
+    cluster: &FaultCluster,
+    collection: &str,
+    pool: &str,
+    random: &mut Random,
+) -> Option<Value> {
+    let mut all = cluster.all(collection);
     all.retain(|object| text(&object["metadata"]["name"]).contains(pool));
     if all.is_empty() {
         return None;
@@ -160,16 +165,16 @@ fn delete(world: &World, collection: &str, pool: &str, random: &mut Random) -> O
     let policy = random.one_of(&["Background", "Foreground"]);
     let object = random.one_of(&all);
     let name = text(&object["metadata"]["name"]);
-    world.delete(&format!("{collection}/{name}?propagationPolicy={policy}"));
+    cluster.delete(&format!("{collection}/{name}?propagationPolicy={policy}"));
     Some(object.clone())
 }
 
-/// The same logins, and one more that nobody needs.
-fn rotate(world: &World, random: &mut Random) {
+/// The same logins, and one more that is not needed.
+fn rotate(cluster: &FaultCluster, random: &mut Random) {
     let name = random.one_of(&["push", "global-pull-secret-copy"]);
-    let mut logins = world.node.registry().docker_config();
+    let mut logins = cluster.node.registry().docker_config();
     let number = random.below(1_000_000);
     logins["auths"][format!("rotated-{number}.example")] = json!({ "auth": "bm9ib2R5Om5v" });
     let change = json!({ "stringData": { ".dockerconfigjson": logins.to_string() } });
-    world.change(&format!("{}/{name}", in_namespace("secrets")), &change);
+    cluster.change(&format!("{}/{name}", in_namespace("secrets")), &change);
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::desired_pool::{CRASHES, image};
 use super::events::Random;
-use super::wish::{CRASHES, image};
-use crate::fault_world::kubelet::{Begun, End, begun};
-use crate::fault_world::{World, ends, text};
+use crate::fault_cluster::kubelet::{Begun, End, begun};
+use crate::fault_cluster::{FaultCluster, ends, text};
 
 pub struct Kubelet {
     random: Random,
@@ -21,19 +21,19 @@ impl Kubelet {
     }
 
     /// One look at all; each that has begun ends now or at another look.
-    pub fn turn(&mut self, world: &World, runners: &[Value]) {
+    pub fn turn(&mut self, cluster: &FaultCluster, runners: &[Value]) {
         let now = |uid: &str| !self.ended.contains(uid) && self.random.below(3) == 0;
-        for begun in begun(world, runners, now) {
+        for begun in begun(cluster, runners, now) {
             let end = match begun.number & 0xff {
                 ends::NEVER => continue,
                 ends::LOST if begun.is_first => Some(End::Evicted),
                 CRASHES if begun.is_first => Some(End::Crashed),
                 ends::FAILS => Some(End::Failed),
                 number => {
-                    containerfile(&begun, world).map(|text| End::Made(image(number, Some(&text))))
+                    containerfile(&begun, cluster).map(|text| End::Made(image(number, Some(&text))))
                 }
             };
-            if end.is_some_and(|end| begun.ends(world, end)) {
+            if end.is_some_and(|end| begun.ends(cluster, end)) {
                 self.ended.insert(begun.uid().to_owned());
             }
         }
@@ -41,10 +41,10 @@ impl Kubelet {
 }
 
 /// The Containerfile that its pod is given; empty without one, none if it is gone.
-fn containerfile(begun: &Begun<'_>, world: &World) -> Option<String> {
+fn containerfile(begun: &Begun<'_>, cluster: &FaultCluster) -> Option<String> {
     let Some(map) = begun.needs("containerfile-") else {
         return Some(String::new());
     };
-    let (code, map) = world.proxy.ask("GET", &map, None);
+    let (code, map) = cluster.proxy.ask("GET", &map, None);
     (code == 200).then(|| text(&map["data"]["Containerfile"]).to_owned())
 }

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::fault_cluster::kubelet::{is_alone, runners};
+use crate::fault_cluster::{FaultCluster, in_namespace, ours, text};
 use crate::fault_stories::story::SERVING;
-use crate::fault_world::kubelet::{is_alone, runners};
-use crate::fault_world::{World, in_namespace, ours, text};
 
 /// What has lost its owner, Jobs and Pods of builds that have their image, and what is going away and does not go.
-pub fn over(world: &World) -> Vec<String> {
-    let configs = world.all(&ours("machineosconfigs", ""));
-    let builds = world.all(&ours("machineosbuilds", ""));
-    let runners = runners(world);
+pub fn over(cluster: &FaultCluster) -> Vec<String> {
+    let configs = cluster.all(&ours("machineosconfigs", ""));
+    let builds = cluster.all(&ours("machineosbuilds", ""));
+    let runners = runners(cluster);
     let done = builds.iter().filter(|build| build["status"]["digestedImagePushSpec"].is_string());
     let done: BTreeSet<&str> = done.map(uid).collect();
     let mut over = without_owner("machineosbuild", &builds, &configs);
@@ -25,7 +25,7 @@ pub fn over(world: &World) -> Vec<String> {
             .map(|runner| format!("{} of a build that is done", name(runner))),
     );
     for kind in SERVING.into_iter().filter(|kind| *kind != "jobs") {
-        let mut all = world.all(&in_namespace(kind));
+        let mut all = cluster.all(&in_namespace(kind));
         all.retain(|object| {
             let label = "machineconfiguration.openshift.io/ephemeral-build-object";
             !object["metadata"]["labels"][label].is_null() && !is_alone(object)
@@ -67,15 +67,15 @@ pub fn attempt(runner: &Value) -> (String, String) {
     (build.to_owned(), text(attempt).to_owned())
 }
 
-/// But for one that somebody deleted before its build knew of it.
+/// Except for one that was deleted before its build knew of it.
 #[track_caller]
 pub fn no_attempt_ran_twice(
-    world: &World,
+    cluster: &FaultCluster,
     pool: &str,
     deleted: &BTreeSet<(String, String)>,
 ) -> usize {
     let mut attempts = BTreeSet::new();
-    let runners = ["jobs", "pods"].map(|kind| world.proxy.created(pool, kind));
+    let runners = ["jobs", "pods"].map(|kind| cluster.proxy.created(pool, kind));
     let runners = runners.concat();
     for runner in &runners {
         let attempt = attempt(runner);
@@ -84,7 +84,7 @@ pub fn no_attempt_ran_twice(
             attempts.insert(attempt) || is_known,
             "{pool}: a second one: {:#}\n{:#?}",
             runner["metadata"],
-            world.proxy.written(pool)
+            cluster.proxy.written(pool)
         );
     }
     runners.len()

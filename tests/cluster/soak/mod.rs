@@ -4,23 +4,23 @@
 //!
 //! `make soak` is the same for longer. The seed makes the same events in the same order; how they meet is chance.
 
+mod desired_pool;
 mod events;
 mod kubelet;
 mod left;
 mod memory;
-mod wish;
 
 use std::env;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::fault_cluster::{FaultCluster, cluster};
 use crate::fault_stories::story::Seen;
-use crate::fault_world::{World, world};
+use desired_pool::DesiredPool;
 use events::{Events, Random};
 use kubelet::Kubelet;
 use memory::Memory;
 use mosb_tests::Daemon;
-use wish::Wish;
 
 const POOLS: usize = 12;
 /// Without `MOSB_SOAK_SECONDS` and `MOSB_SOAK_SEED`, as one test among the others.
@@ -33,27 +33,27 @@ const PAUSE: Duration = Duration::from_millis(150);
 const STILL: Duration = Duration::from_secs(3);
 
 struct Soak<'w> {
-    world: &'w World,
+    cluster: &'w FaultCluster,
     /// None for a moment: between two lives.
     controller: Option<Daemon>,
-    wishes: Vec<Wish>,
+    desired_pools: Vec<DesiredPool>,
     kubelet: Kubelet,
     memory: Memory,
 }
 
 #[test]
-fn whatever_happens_every_pool_comes_to_what_is_wanted() {
+fn every_pool_reaches_its_desired_state() {
     let number = |name: &str, otherwise| match env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|why| panic!("{name}={text}: {why}")),
         Err(_) => otherwise,
     };
     let (seconds, seed) = (number("MOSB_SOAK_SECONDS", SECONDS), number("MOSB_SOAK_SEED", SEED));
     println!("{seconds} s with MOSB_SOAK_SEED={seed}");
-    let world = &*world();
+    let cluster = &*cluster();
     let mut soak = Soak {
-        world,
-        controller: Some(world.controller()),
-        wishes: (0..POOLS).map(|number| Wish::begin(world, number)).collect(),
+        cluster,
+        controller: Some(cluster.controller()),
+        desired_pools: (0..POOLS).map(|number| DesiredPool::begin(cluster, number)).collect(),
         kubelet: Kubelet::new(Random::new(seed + 1)),
         memory: Memory::default(),
     };
@@ -77,15 +77,15 @@ impl Soak<'_> {
                 if begun.elapsed() < time * 3 / 5 && events.kills() {
                     self.kill();
                 }
-                events.one(self.world, &mut self.wishes);
+                events.one(self.cluster, &mut self.desired_pools);
             }
             thread::sleep(PAUSE);
         }
     }
 
     fn turn(&mut self) -> Seen {
-        let seen = Seen::of(self.world);
-        self.kubelet.turn(self.world, &seen.runners);
+        let seen = Seen::of(self.cluster);
+        self.kubelet.turn(self.cluster, &seen.runners);
         if let Some(controller) = &self.controller {
             self.memory.look(controller.pid);
         }
@@ -93,18 +93,18 @@ impl Soak<'_> {
     }
 
     fn kill(&mut self) {
-        self.said();
+        self.log();
         // That kills it.
         drop(self.controller.take());
-        self.controller = Some(self.world.controller());
+        self.controller = Some(self.cluster.controller());
         self.memory = Memory::default();
     }
 
     /// It never says that it broke.
-    fn said(&self) -> String {
-        let said = self.controller.as_ref().map(Daemon::said).unwrap_or_default();
-        assert!(!said.contains("panicked"), "{said}");
-        said
+    fn log(&self) -> String {
+        let log = self.controller.as_ref().map(Daemon::log).unwrap_or_default();
+        assert!(!log.contains("panicked"), "{log}");
+        log
     }
 
     /// Until all is as it was wanted, and stays so.
@@ -114,13 +114,17 @@ impl Soak<'_> {
         let mut writes = 0;
         while since.elapsed() < STILL {
             let mut seen = self.turn();
-            let of =
-                |wish: &Wish, seen: &mut Seen| wish.missing(self.world, &seen.pool(&wish.pool));
+            let of = |desired: &DesiredPool, seen: &mut Seen| {
+                desired.missing(self.cluster, &seen.pool(&desired.pool))
+            };
             let mut missing: Vec<String> =
-                self.wishes.iter().filter_map(|wish| of(wish, &mut seen)).collect();
-            missing.extend(left::over(self.world));
-            let now =
-                self.wishes.iter().map(|wish| self.world.proxy.written(&wish.pool).len()).sum();
+                self.desired_pools.iter().filter_map(|desired| of(desired, &mut seen)).collect();
+            missing.extend(left::over(self.cluster));
+            let now = self
+                .desired_pools
+                .iter()
+                .map(|desired| self.cluster.proxy.written(&desired.pool).len())
+                .sum();
             if !missing.is_empty() || now != writes {
                 since = Instant::now();
                 writes = now;
@@ -134,14 +138,15 @@ impl Soak<'_> {
 
     /// What is known of the first pool that is late.
     fn late(&self, missing: &[String]) -> String {
-        let is_late = |wish: &&Wish| missing.iter().any(|line| line.contains(&wish.pool));
-        let Some(wish) = self.wishes.iter().find(is_late) else {
-            return format!("it writes on and on\n{}", self.said());
+        let is_late =
+            |desired: &&DesiredPool| missing.iter().any(|line| line.contains(&desired.pool));
+        let Some(desired) = self.desired_pools.iter().find(is_late) else {
+            return format!("it writes on and on\n{}", self.log());
         };
-        let said = self.said();
-        let lines: Vec<_> = said.lines().filter(|line| line.contains(&wish.pool)).collect();
-        let pool = Seen::of(self.world).pool(&wish.pool);
-        let written = self.world.proxy.written(&wish.pool);
+        let log = self.log();
+        let lines: Vec<_> = log.lines().filter(|line| line.contains(&desired.pool)).collect();
+        let pool = Seen::of(self.cluster).pool(&desired.pool);
+        let written = self.cluster.proxy.written(&desired.pool);
         format!(
             "{pool:#?}\n{:#?}\n{}",
             &written[written.len().saturating_sub(40)..],
@@ -150,15 +155,15 @@ impl Soak<'_> {
     }
 
     fn end(mut self, events: &Events) {
-        let pools = self.wishes.iter().map(|wish| &wish.pool);
+        let pools = self.desired_pools.iter().map(|desired| &desired.pool);
         let runners =
-            pools.map(|pool| left::no_attempt_ran_twice(self.world, pool, &events.deleted));
+            pools.map(|pool| left::no_attempt_ran_twice(self.cluster, pool, &events.deleted));
         println!("{} Jobs and Pods", runners.sum::<usize>());
-        self.said();
+        self.log();
         println!("{}", self.memory);
         self.memory.is_flat();
-        // The pools are in nobody's way.
+        // The pools don't disturb other tests.
         drop(self.controller.take());
-        self.wishes.iter().for_each(|wish| wish.end(self.world));
+        self.desired_pools.iter().for_each(|desired| desired.end(self.cluster));
     }
 }

@@ -5,7 +5,7 @@
 
 mod record;
 mod recorded;
-mod world;
+mod upgrade_cluster;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::cluster_world::state;
+use crate::test_cluster::state;
 use mosb_tests::wait;
 use recorded::Recorded;
-use world::{LONG, M, POOLS, World, text};
+use upgrade_cluster::{LONG, M, POOLS, UpgradeCluster, text};
 
 /// All recorded versions.
 fn folder() -> PathBuf {
@@ -76,54 +76,53 @@ fn what_an_earlier_version_left_is_taken_over() {
 
 fn taken_over(version: &Path) {
     let recorded = Recorded::read(version);
-    let mut world = World::new(&recorded.images());
-    recorded.load(&world);
-    let builds = world.all("machineosbuilds");
-    let jobs = world.all("jobs");
-    let configs = world.all("machineosconfigs");
-    let pools = world.all("machineconfigpools");
+    let mut cluster = UpgradeCluster::new(&recorded.images());
+    recorded.load(&cluster);
+    let builds = cluster.all("machineosbuilds");
+    let jobs = cluster.all("jobs");
+    let configs = cluster.all("machineosconfigs");
+    let pools = cluster.all("machineconfigpools");
     assert_eq!((builds.len(), jobs.len()), (POOLS.len(), 2));
 
-    world.start();
-    world.until_all_are("building");
+    cluster.start();
+    cluster.until_all_are("building");
     // The one whose Job runs ends as it would have ended.
-    let [running] = &world.running()[..] else {
+    let [running] = &cluster.running()[..] else {
         panic!("{jobs:#?}");
     };
     let (job, pod) = running;
-    world.succeed(job, pod);
+    cluster.succeed(job, pod);
     wait("the end of what was running", LONG, || {
-        let config = world.get("machineosconfig", "building");
+        let config = cluster.get("machineosconfig", "building");
         let image = text(&config["status"]["currentImagePullSpec"]);
-        image.ends_with(&world.image).then_some(())
+        image.ends_with(&cluster.image).then_some(())
     });
-    world.until_all_are("up-to-date");
+    cluster.until_all_are("up-to-date");
 
     // Nothing else has changed.
-    let after = world.all("machineosbuilds");
-    assert_eq!(uids(&after), uids(&builds), "{}", world.said());
+    let after = cluster.all("machineosbuilds");
+    assert_eq!(uids(&after), uids(&builds), "{}", cluster.log());
     let is_job_of = |job: &Value, uid: &Value| job["metadata"]["ownerReferences"][0]["uid"] == *uid;
     for (was, is) in builds.iter().zip(&after) {
-        match name(was).starts_with("building-") {
-            true => {
-                assert_eq!(state(is), "Succeeded");
-                let attempt = &is["metadata"]["annotations"]["mosb.dev/attempt"];
-                assert_eq!(attempt, "1");
-            }
-            false => assert_eq!(stays(is), stays(was), "{}", name(was)),
+        if name(was).starts_with("building-") {
+            assert_eq!(state(is), "Succeeded");
+            let attempt = &is["metadata"]["annotations"]["mosb.dev/attempt"];
+            assert_eq!(attempt, "1");
+        } else {
+            assert_eq!(stays(is), stays(was), "{}", name(was));
         }
     }
-    let mut left = uids(&world.all("jobs"));
+    let mut left = uids(&cluster.all("jobs"));
     left.retain(|uid| *uid != text(&job["metadata"]["uid"]));
     let failed = builds.iter().find(|build| state(build) == "Failed");
-    let kept: Vec<Value> = jobs
+    let remaining: Vec<Value> = jobs
         .iter()
         .filter(|job| is_job_of(job, &failed.unwrap()["metadata"]["uid"]))
         .cloned()
         .collect();
-    assert_eq!(left, uids(&kept), "{}", world.said());
+    assert_eq!(left, uids(&remaining), "{}", cluster.log());
     for (kind, before) in [("machineosconfigs", configs), ("machineconfigpools", pools)] {
-        for (was, is) in before.iter().zip(&world.all(kind)) {
+        for (was, is) in before.iter().zip(&cluster.all(kind)) {
             if name(was) != "building" {
                 assert_eq!(stays(is), stays(was), "{kind} {}", name(was));
             }
@@ -137,25 +136,25 @@ fn taken_over(version: &Path) {
         (names.next().unwrap().to_owned(), names.count())
     };
     let (first, _) = of_direct(&builds);
-    world.renders("direct", 0xa2, None, &[]);
-    world.pod_of("direct");
-    world.renders("direct", 0xa1, None, &[]);
+    cluster.renders("direct", 0xa2, None, &[]);
+    cluster.pod_of("direct");
+    cluster.renders("direct", 0xa1, None, &[]);
     wait("the image that the pool had", LONG, || {
-        let config = world.get("machineosconfig", "direct");
+        let config = cluster.get("machineosconfig", "direct");
         let named = &config["metadata"]["annotations"][format!("{M}/current-machine-os-build")];
-        let is_alone = of_direct(&world.all("machineosbuilds")) == (first.clone(), 0);
+        let is_alone = of_direct(&cluster.all("machineosbuilds")) == (first.clone(), 0);
         (*named == *first && is_alone).then_some(())
     });
-    world.until_all_are("up-to-date");
+    cluster.until_all_are("up-to-date");
 
-    // What it is told is still understood: the one that failed is built again where somebody asks.
+    // Requests are still understood: the failed one is built again on request.
     let uid = failed.unwrap()["metadata"]["uid"].clone();
-    world.annotate("machineosconfig", "failed", &format!("{M}/rebuild"), "");
+    cluster.annotate("machineosconfig", "failed", &format!("{M}/rebuild"), "");
     wait("another build of the pool that failed", LONG, || {
-        let builds = world.all("machineosbuilds");
+        let builds = cluster.all("machineosbuilds");
         let mut builds = builds.iter();
         let again = builds.find(|build| name(build).starts_with("failed-"))?;
         (again["metadata"]["uid"] != uid).then_some(())
     });
-    world.stop();
+    cluster.stop();
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::recorded::{IMAGES, KINDS};
-use super::world::{LONG, M, NOT_RECORDED, POOLS, World, text};
+use super::upgrade_cluster::{LONG, M, NOT_RECORDED, POOLS, UpgradeCluster, text};
 use mosb_plan::api::yaml;
 use mosb_tests::{Image, Layout, wait};
 
@@ -16,14 +16,14 @@ pub fn record(folder: &Path) {
     images.put("base", &Image::new().label("containers.bootc", "1"));
     let image = Image::new().label("containers.bootc", "1").label("image", "1");
     let digest = images.put("image", &image);
-    let mut world = World::new(&images);
-    let pre_built = format!("{}@{digest}", world.push());
-    world.start();
+    let mut cluster = UpgradeCluster::new(&images);
+    let pre_built = format!("{}@{digest}", cluster.push());
+    cluster.start();
     for (pool, _) in POOLS {
         let mut config = json!({ "kind": "MachineOSConfig", "metadata": { "name": pool },
             "spec": { "machineConfigPool": { "name": pool }, "imageBuilder": { "imageBuilderType": "Job" },
                 "renderedImagePushSecret": { "name": "push" },
-                "renderedImagePushSpec": format!("{}:latest", world.push()) } });
+                "renderedImagePushSpec": format!("{}:latest", cluster.push()) } });
         match pool {
             "containerfile" => {
                 let file = json!({ "containerfileArch": "NoArch", "content": "FROM configs AS final\nRUN true\n" });
@@ -35,31 +35,31 @@ pub fn record(folder: &Path) {
             }
             _ => {}
         }
-        world.renders(pool, 0xa1, None, &[]);
-        world.apply(&config);
+        cluster.renders(pool, 0xa1, None, &[]);
+        cluster.apply(&config);
     }
     for pool in ["direct", "containerfile"] {
-        let (job, pod) = world.pod_of(pool);
-        world.run(&pod);
-        world.succeed(&job, &pod);
+        let (job, pod) = cluster.pod_of(pool);
+        cluster.run(&pod);
+        cluster.succeed(&job, &pod);
     }
-    let (job, pod) = world.pod_of("failed");
-    world.run(&pod);
-    world.fail(&job, &pod);
-    let (_, pod) = world.pod_of("building");
-    world.run(&pod);
+    let (job, pod) = cluster.pod_of("failed");
+    cluster.run(&pod);
+    cluster.fail(&job, &pod);
+    let (_, pod) = cluster.pod_of("building");
+    cluster.run(&pod);
     let component = wait("what brings the pre-built image", LONG, || {
-        let all = world.all("machineconfigs");
+        let all = cluster.all("machineconfigs");
         let mut names = all.iter().map(|config| text(&config["metadata"]["name"]));
         let found = names.find(|name| name.ends_with("-seeded") && !name.starts_with("rendered-"));
         found.map(str::to_owned)
     });
-    world.renders("seeded", 0xa2, Some(&pre_built), &[&component]);
-    world.until_all_are("building");
-    wait("the end of all other Jobs", LONG, || (world.all("jobs").len() == 2).then_some(()));
-    world.stop();
+    cluster.renders("seeded", 0xa2, Some(&pre_built), &[&component]);
+    cluster.until_all_are("building");
+    wait("the end of all other Jobs", LONG, || (cluster.all("jobs").len() == 2).then_some(()));
+    cluster.stop();
     for kind in KINDS {
-        let objects = world.all(kind).into_iter();
+        let objects = cluster.all(kind).into_iter();
         let objects = objects.filter(|one| !NOT_RECORDED.contains(&text(&one["metadata"]["name"])));
         let texts = objects.map(|object| format!("---\n{}", yaml::to_text(&bare(object))));
         fs::write(folder.join(format!("{kind}.yaml")), texts.collect::<String>()).unwrap();

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::world::{LONG, NAMESPACE, World, text};
-use crate::cluster_world::state;
+use super::upgrade_cluster::{LONG, NAMESPACE, UpgradeCluster, text};
+use crate::test_cluster::state;
 use mosb_plan::api::yaml::{self, Limits};
 use mosb_tests::{Layout, wait};
 
@@ -46,19 +46,19 @@ impl Recorded {
     }
 
     /// Makes all objects, with the UIDs that this cluster gives, and their statuses; Jobs come to where they were.
-    pub fn load(&self, world: &World) {
+    pub fn load(&self, cluster: &UpgradeCluster) {
         let mut uids: BTreeMap<String, String> = BTreeMap::new();
         for recorded in &self.objects {
             let mut object = mapped(recorded, &uids);
             let old = object["metadata"].as_object_mut().unwrap().remove("uid");
             let status = object.as_object_mut().unwrap().remove("status");
             let arguments = ["create", "--output=json", "--filename=-"];
-            let made = world.node.kubectl_with(&arguments, object.to_string().as_bytes());
+            let made = cluster.node.kubectl_with(&arguments, object.to_string().as_bytes());
             let made = made.ok().json();
             let new = text(&made["metadata"]["uid"]).to_owned();
             uids.insert(text(&old.unwrap()).to_owned(), new);
             if let Some(status) = status {
-                self.patch(world, recorded, true, &json!({ "status": status }));
+                self.patch(cluster, recorded, true, &json!({ "status": status }));
             }
         }
         // A build names its Job, which was made after it.
@@ -67,19 +67,16 @@ impl Recorded {
             let named = mapped(annotations, &uids);
             if named != *annotations {
                 let change = json!({ "metadata": { "annotations": named } });
-                self.patch(world, recorded, false, &change);
+                self.patch(cluster, recorded, false, &change);
             }
         }
         let failed: Vec<&str> = self.builds("Failed");
         wait("the pods of all Jobs", LONG, || {
-            (world.running().len() == world.all("jobs").len()).then_some(())
+            (cluster.running().len() == cluster.all("jobs").len()).then_some(())
         });
-        for (job, pod) in world.running() {
+        for (job, pod) in cluster.running() {
             let of = text(&job["metadata"]["ownerReferences"][0]["name"]);
-            match failed.contains(&of) {
-                true => world.end_badly(&job, &pod),
-                false => world.run(&pod),
-            }
+            if failed.contains(&of) { cluster.end_badly(&job, &pod) } else { cluster.run(&pod) }
         }
     }
 
@@ -92,13 +89,13 @@ impl Recorded {
             .collect()
     }
 
-    fn patch(&self, world: &World, object: &Value, status: bool, change: &Value) {
+    fn patch(&self, cluster: &UpgradeCluster, object: &Value, status: bool, change: &Value) {
         assert!(
             object["metadata"]["namespace"].is_null()
                 || object["metadata"]["namespace"] == NAMESPACE
         );
         let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
-        world.patch(kind, name, status, change).ok();
+        cluster.patch(kind, name, status, change).ok();
     }
 }
 

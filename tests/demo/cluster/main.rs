@@ -22,15 +22,15 @@ mod child;
 #[expect(dead_code, unused_imports, reason = "tests use more of it")]
 #[path = "../../harness/node/mod.rs"]
 mod node;
+mod objects;
 mod story;
 #[expect(dead_code, reason = "tests use more of it")]
 #[path = "../../harness/tls.rs"]
 mod tls;
-mod world;
 
 use node::{Node, Programs};
+use objects::{IMAGE, NAMESPACE, change, objects, os_config};
 use story::{Story, say};
-use world::{IMAGE, NAMESPACE, change, os_config, world};
 
 /// The top level of the repository.
 fn repository() -> &'static Path {
@@ -89,7 +89,7 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     let index: Value = serde_json::from_slice(&fs::read(layout.join("index.json"))?)?;
     let digest = index["manifests"][0]["digest"].as_str().unwrap();
     let base = node.registry().repository(&format!("acme/base@{digest}"));
-    for object in world(&node, &base) {
+    for object in objects(&node, &base) {
         node.apply(&object.to_string());
     }
     story.until("mosb rendered the pool", || {
@@ -164,8 +164,5 @@ fn programs(parts: &Path) -> Result<Programs, Box<dyn Error>> {
 fn run(mosb: &Path, shown: &[&str], others: &[&Path]) -> Result<(), Box<dyn Error>> {
     println!("$ mosb {}", shown.join(" "));
     let status = Command::new(mosb).args(shown).args(others).status()?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!("mosb {}: {status}", shown[0]).into()),
-    }
+    if status.success() { Ok(()) } else { Err(format!("mosb {}: {status}", shown[0]).into()) }
 }

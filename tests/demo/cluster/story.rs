@@ -7,21 +7,21 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::Node;
-use super::world::NAMESPACE;
+use super::objects::NAMESPACE;
 
 /// How long anything may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 const KINDS: &str = "machineconfigpools,machineosconfigs,machineosbuilds,jobs,pods";
 
-/// The node, and what was told already.
+/// The node, and what was printed already.
 pub struct Story<'n> {
     node: &'n Node,
-    told: RefCell<BTreeSet<String>>,
+    printed: RefCell<BTreeSet<String>>,
 }
 
 impl<'n> Story<'n> {
     pub fn new(node: &'n Node) -> Self {
-        Self { node, told: RefCell::default() }
+        Self { node, printed: RefCell::default() }
     }
 
     /// The moment from which times count.
@@ -46,11 +46,11 @@ impl<'n> Story<'n> {
         Ok(())
     }
 
-    /// Waits for an image in the status that is another than the one before; tells what appears meanwhile.
+    /// Waits for an image in the status that is another than the one before; prints what appears meanwhile.
     pub fn image(&self, begun: Instant, before: Option<&str>) -> Result<String, Box<dyn Error>> {
         let image = RefCell::new(None);
-        let tell = |what: String| {
-            if self.told.borrow_mut().insert(what.clone()) {
+        let print = |what: String| {
+            if self.printed.borrow_mut().insert(what.clone()) {
                 println!("{:6.1} s  {what}", begun.elapsed().as_secs_f64());
             }
         };
@@ -61,29 +61,29 @@ impl<'n> Story<'n> {
                 match object["kind"].as_str() {
                     Some("MachineConfigPool") => {
                         if let Some(config) = object["spec"]["configuration"]["name"].as_str() {
-                            tell(format!("pool {name} wants {config}"));
+                            print(format!("pool {name} wants {config}"));
                         }
                     }
                     Some("MachineOSConfig") => {
                         let found = status["currentImagePullSpec"].as_str();
                         if let Some(found) = found.filter(|found| Some(*found) != before) {
-                            tell(format!("machineosconfig {name} has {found}"));
+                            print(format!("machineosconfig {name} has {found}"));
                             *image.borrow_mut() = Some(found.to_owned());
                         }
                     }
                     Some("MachineOSBuild") => {
-                        tell(format!("machineosbuild {name}"));
+                        print(format!("machineosbuild {name}"));
                         for condition in status["conditions"].as_array().into_iter().flatten() {
                             if condition["status"] == "True" {
                                 let kind = condition["type"].as_str().unwrap_or_default();
-                                tell(format!("machineosbuild {name} is {kind}"));
+                                print(format!("machineosbuild {name} is {kind}"));
                             }
                         }
                     }
-                    Some("Job") => tell(format!("job {name}")),
+                    Some("Job") => print(format!("job {name}")),
                     Some("Pod") if name.starts_with("build-") => {
                         let phase = status["phase"].as_str().unwrap_or_default();
-                        tell(format!("pod {name} is {phase}"));
+                        print(format!("pod {name} is {phase}"));
                     }
                     _ => {}
                 }
@@ -103,17 +103,17 @@ impl<'n> Story<'n> {
         println!("$ kubectl get {}", what.join(" "));
         let mut arguments = vec!["get"];
         arguments.extend(what);
-        let said = self.node.kubectl(&arguments);
-        print!("{}{}", said.text(), said.stderr);
+        let output = self.node.kubectl(&arguments);
+        print!("{}{}", output.text(), output.stderr);
     }
 
     pub fn events(&self) {
         println!("$ kubectl get events");
         let columns =
             "--output=custom-columns=ON:.involvedObject.kind,REASON:.reason,MESSAGE:.message";
-        let said =
+        let output =
             self.node.kubectl(&["get", "events", columns, "--sort-by=.metadata.creationTimestamp"]);
-        print!("{}", said.text());
+        print!("{}", output.text());
     }
 
     /// No build, no Job, and nothing of one.

@@ -2,7 +2,7 @@
 //! watch that would tell of it, holds it until something else has happened, or does nothing any more after it, so that the
 //! client can be killed between a write and the next.
 //!
-//! Writes are told apart by keys, words that occur in path or body, as names of pools do: many clients' stories go on at
+//! Writes are distinguished by keys, words that occur in path or body, as names of pools do: many clients' stories go on at
 //! once, each with a disturbance of its own. Leases, events and dry-runs are no writes. Plain HTTP, one request a connection.
 
 mod watches;
@@ -45,7 +45,7 @@ pub enum ApiFault {
     Hold,
 }
 
-/// The kinds of which is kept what was created.
+/// The kinds whose created objects are recorded.
 const KEPT: [&str; 3] = ["machineosbuilds", "jobs", "pods"];
 
 /// What is known of a key.
@@ -175,7 +175,7 @@ impl ApiProxy {
         }
     }
 
-    /// A request of a test's own, which nobody disturbs: code and object.
+    /// A request of a test's own, which is never disturbed: code and object.
     pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> (u16, Value) {
         self.api.ask(method, target, body)
     }
@@ -248,7 +248,7 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
     if fault.is_some() {
         entry.faults.pop_front();
     }
-    entry.written.push(told(&head));
+    entry.written.push(method_and_resource(&head));
     entry.deeds.push(deed);
     if head.method == "POST" && KEPT.contains(&&*kind_of(&head)) {
         let object = serde_json::from_slice(&body)?;
@@ -309,7 +309,7 @@ fn kind_of(head: &Head) -> String {
     kind.unwrap_or_default().to_owned()
 }
 
-fn told(head: &Head) -> String {
+fn method_and_resource(head: &Head) -> String {
     format!("{} {}", head.method, resource(head))
 }
 

@@ -95,9 +95,9 @@ pub fn end(watches: &Watches, kind: &str) {
         let open = locked(watches).clone();
         for stream in open.iter().filter(|stream| stream.kind == kind) {
             if let Some(mut client) = locked(&stream.client).take().filter(is_open) {
-                let told =
+                let sent =
                     chunk(&mut client, event.as_bytes()).and_then(|()| chunk(&mut client, b""));
-                ended += usize::from(told.is_ok());
+                ended += usize::from(sent.is_ok());
                 // It may go away at this very moment.
                 client.shutdown(Shutdown::Both).ok();
             }

@@ -1,6 +1,6 @@
 //! Requests to the API server from this process: what is asked again and again costs no program to start.
 //!
-//! In: what kubectl calls things (`pod`, `jobs`, `machineosbuild`). Out: the API's objects, as JSON. `kubectl proxy` stands
+//! In: what kubectl calls things (`pod`, `jobs`, `machineosbuild`). Out: the API's objects, as JSON. `kubectl proxy` is
 //! between, which brings the credentials; it may run before the API server does and while that is away.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::super::child::{Daemon, lasting};
 use super::wait::wait;
+use crate::child::{Daemon, lasting};
 
 /// How long the API server may be away.
 const AWAY: Duration = Duration::from_secs(120);

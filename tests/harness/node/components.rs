@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-use super::super::child::run;
 use super::place::{Place, create};
 use super::programs::Programs;
 use super::settings::{NODE, Settings};
 use super::{Problem, problem};
+use crate::child::run;
 
 /// The kubelet sets the whole machine's kernel up as it likes it. Here it finds what it wants and changes nothing.
 const KUBELET: &str = r#"

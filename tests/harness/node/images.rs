@@ -7,10 +7,10 @@ use std::process::Command;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::super::child::limited;
 use super::place::{Place, checked, write};
 use super::programs::{BUSYBOX, Programs};
 use super::{Problem, problem};
+use crate::child::limited;
 
 /// Debian's busybox with all its names in `/bin`. It also holds the namespaces of each pod.
 pub const PAUSE: &str = "mosb.test/busybox:1";

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::super::child::{Finished, finish, limited};
 use super::wait::PAUSE;
 use super::{ADMINISTRATOR, Event, Node};
+use crate::child::{Finished, finish, limited};
 
 impl Node {
     /// A kubeconfig of a cluster administrator.

@@ -3,7 +3,7 @@
 //!
 //! In: the programs ([`Programs`]). Out: a [`Node`] that is ready, which this process, the pods and containerd reach under
 //! one address. Pods reach the API server by the service `kubernetes`, without a proxy; there is no DNS, no other service, no
-//! way beyond this machine, and no network policy is enforced. It is refused with a text that says what failed and what the parts said last.
+//! way beyond this machine, and no network policy is enforced. It is refused with a text that says what failed and the last output of the parts.
 //!
 //! Invariant: nothing here touches what is outside, but for one interface and one route on this side and one control group,
 //! and nothing stays when the value is dropped or this process ends, however it ends; see [`place`]. Any number of nodes
@@ -42,7 +42,7 @@ pub use registry::NodeRegistry;
 pub use settings::{COUNTED, RECORDED};
 pub use wait::wait;
 
-/// Why there is no node: object, cause, what the programs said.
+/// Why there is no node: object, cause, output of the programs.
 pub type Problem = String;
 
 /// The kubeconfig of a cluster administrator.
@@ -77,7 +77,7 @@ impl Node {
         node.until("the registry", || node.registry.listens())?;
         ready("registry");
         let version = || node.place.command(node.programs.ctr()).arg("version").output();
-        node.until("containerd", || version().is_ok_and(|said| said.status.success()))?;
+        node.until("containerd", || version().is_ok_and(|output| output.status.success()))?;
         images::import_pause(&node.place, programs)?;
         ready("containerd, with an image");
         node.until_api_server()?;
@@ -100,8 +100,8 @@ impl Node {
         Ok(node)
     }
 
-    /// Brings up etcd, the API server and the registry alone: what is written stays as it was written, nobody makes a pod of a
-    /// Job, and nobody clears away what lost its owner.
+    /// Brings up etcd, the API server and the registry alone: what is written stays as it was written, no controller makes a pod of a
+    /// Job, and none deletes objects whose owner is gone.
     pub fn control_plane(programs: &Programs) -> Result<Self, Problem> {
         let (node, settings) = Self::prepare(programs)?;
         node.run_control_plane(&settings)?;
@@ -160,11 +160,11 @@ impl Node {
             }
             if Instant::now() > end {
                 let components = self.components();
-                let said: Vec<_> = components.iter().map(Component::last_words).collect();
+                let logs: Vec<_> = components.iter().map(Component::last_words).collect();
                 return Err(format!(
                     "the node did not get ready: {what} is still missing after {} s\n{}",
                     LIMIT.as_secs(),
-                    said.join("\n")
+                    logs.join("\n")
                 ));
             }
             thread::sleep(Duration::from_millis(100));
@@ -187,7 +187,7 @@ impl Node {
         &self.api
     }
 
-    /// The same for somebody else.
+    /// The same for another user.
     pub fn another_api(&self) -> Api {
         Api::start(&self.programs.kubectl(), &self.kubeconfig())
     }
@@ -265,7 +265,7 @@ impl Node {
         ended.collect::<Vec<_>>().join("\n")
     }
 
-    /// What a component said: `etcd`, `api-server`, `controller-manager`, `scheduler`, `kubelet`, `containerd`, `registry`.
+    /// The output of a component: `etcd`, `api-server`, `controller-manager`, `scheduler`, `kubelet`, `containerd`, `registry`.
     pub fn logs(&self, component: &str) -> String {
         let text = fs::read(components::log(&self.place.directory, component)).unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()

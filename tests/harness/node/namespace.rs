@@ -111,7 +111,7 @@ impl<'n> Namespace<'n> {
 
 impl Drop for Namespace<'_> {
     fn drop(&mut self) {
-        // The end of the node ends it too; nobody waits, and a second panic would hide the test's own.
+        // The end of the node ends it too; no wait, and a second panic would hide the test's own.
         let delete = ["delete", "namespace", &self.name, "--wait=false"];
         self.node.kubectl(&delete);
     }

@@ -11,8 +11,8 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use super::super::child::{Finished, finish, limited};
 use super::{Problem, problem};
+use crate::child::{Finished, finish, limited};
 
 /// `$1` the node's directory, `$2` the name of its control groups, `$3` what the first process does.
 const GUARD: &str = r#"
@@ -139,8 +139,8 @@ impl Place {
                 .map_err(|why| problem("the node's first process", &why))?;
         }
         let Ok(pid) = line.trim().parse() else {
-            let said = fs::read_to_string(&log).unwrap_or_default();
-            return Err(format!("no namespaces for a node; this needs root\n{said}"));
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            return Err(format!("no namespaces for a node; this needs root\n{text}"));
         };
         let mut place =
             Self { directory, subnet: Subnet(0), cgroup: format!("/{name}"), pid, pipe, guard };
@@ -148,7 +148,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Takes the first subnet that nobody on this machine has; the interface's name is the lock.
+    /// Takes the first subnet that is unused on this machine; the interface's name is the lock.
     fn connect(&mut self) -> Result<(), Problem> {
         let pid = self.pid.to_string();
         let first = std::process::id() % u32::from(Subnet::COUNT);
@@ -225,7 +225,7 @@ ip route add default via "$1"
 ip address add "$3/32" dev lo
 "#;
 
-/// Runs a command to its end; what it said is the problem if that is a bad one.
+/// Runs a command to its end; its output is the problem if it fails.
 pub fn checked(command: &mut Command) -> Result<Finished, Problem> {
     let finished = finish(command, &[]);
     if finished.status.success() {

@@ -8,11 +8,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::super::child::{finish, limited};
-use super::super::tls::Certificate;
 use super::place::{Place, make_directory, write};
 use super::settings::random;
 use super::{Problem, problem};
+use crate::child::{finish, limited};
+use crate::tls::Certificate;
 
 const PORT: u16 = 5000;
 /// The user who pushes.
@@ -25,7 +25,7 @@ const PULLER: &str = "puller";
 pub struct NodeRegistry {
     /// `ADDRESS:5000`, the same for everybody.
     pub host_port: String,
-    /// The certificate of the registry's own authority, which nobody else knows.
+    /// The certificate of the registry's own authority, which nothing else trusts.
     pub ca_pem: String,
     pub user: &'static str,
     /// Made for this run alone, 32 hex digits: where else it turns up, a secret has got out.
@@ -36,7 +36,7 @@ pub struct NodeRegistry {
 }
 
 impl NodeRegistry {
-    /// Writes what the program is told by, and what containerd must know.
+    /// Writes the configuration of the program, and what containerd must know.
     pub fn write(place: &Place) -> Result<Self, Problem> {
         let directory = place.path("registry");
         let certificates = directory.join("certificates");
@@ -158,7 +158,7 @@ impl NodeRegistry {
         finish(&mut skopeo, &[]).ok();
     }
 
-    /// Whether anybody listens there.
+    /// Whether a server listens there.
     pub fn listens(&self) -> bool {
         TcpStream::connect(&self.host_port).is_ok()
     }

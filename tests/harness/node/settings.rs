@@ -1,21 +1,21 @@
-//! The files that the components of a node are told by.
+//! The configuration files of the components of a node.
 
 use std::fs;
 use std::io::Read;
 
 use serde_json::{Value, json};
 
-use super::super::tls::Certificate;
 use super::Problem;
 use super::images::PAUSE;
 use super::place::{Place, make_directory, write};
 use super::problem;
 use super::programs::{CNI, Programs};
+use crate::tls::Certificate;
 
 /// The node's name.
 pub const NODE: &str = "node";
 
-/// Another administrator, whose requests are told apart from those of the rest.
+/// Another administrator, whose requests differ from those of the rest.
 pub const COUNTED: &str = "counted";
 /// One of whose requests the audit log keeps what they sent.
 pub const RECORDED: &str = "recorded";
@@ -112,7 +112,7 @@ impl Settings {
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": place.cgroup,
-            // Nobody answers there, and is said to at once; without it each pod has a warning among its events.
+            // Nothing answers there, and the request fails at once; without it each pod has a warning among its events.
             "clusterDNS": [place.subnet.node()],
             "clusterDomain": "cluster.local",
             "resolvConf": place.path("config/resolv.conf"),
@@ -125,7 +125,7 @@ impl Settings {
             "eventRecordQPS": 0,
             "kubeAPIQPS": 200,
             "kubeAPIBurst": 400,
-            // What a machine that is also somebody's desk, or a small virtual one, would otherwise be refused for.
+            // What a machine that is also a desktop, or a small virtual one, would otherwise be refused for.
             "failSwapOn": false,
             "failCgroupV1": false,
             "oomScoreAdj": 0,
@@ -200,7 +200,7 @@ fn containerd(place: &Place, programs: &Programs) -> String {
     )
 }
 
-/// 32 hex digits that nobody can guess.
+/// 32 hex digits that cannot be guessed.
 pub fn random() -> Result<String, Problem> {
     let mut bytes = [0; 16];
     fs::File::open("/dev/urandom")

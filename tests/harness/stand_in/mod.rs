@@ -23,7 +23,7 @@ use crate::snapshot::sha256;
 
 pub use profile::{Location, Login, PLAIN, Profile, Refusal};
 
-/// Repositories of somebody else.
+/// Repositories of another owner.
 pub const FOREIGN: &str = "foreign/";
 
 /// A running stand-in.

@@ -1,4 +1,4 @@
-//! Configs that nobody thought of: entries and units drawn from few paths and names, so that they meet each other and the base.
+//! Generated configs: entries and units drawn from few paths and names, so that they meet each other and the base.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -130,8 +130,8 @@ fn preset_units(config: &str) -> Vec<String> {
     let config: Value = serde_json::from_str(config).unwrap();
     let units =
         config.pointer("/systemd/units").and_then(Value::as_array).cloned().unwrap_or_default();
-    let said = units.iter().filter(|unit| unit.get("enabled").is_some_and(Value::is_boolean));
-    said.map(|unit| unit["name"].as_str().unwrap().to_owned()).collect()
+    let declared = units.iter().filter(|unit| unit.get("enabled").is_some_and(Value::is_boolean));
+    declared.map(|unit| unit["name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// A layout of its own.

@@ -1,5 +1,5 @@
 //! Our parser against the real Ignition: the same verdict on every config, but for a list of things that it
-//! accepts and then can't apply, or applies in a way that nobody meant.
+//! accepts and then can't apply, or applies in a way that is not meant.
 
 use std::collections::BTreeSet;
 
@@ -107,7 +107,7 @@ fn is_ours(message: &Value) -> bool {
 
 /// Compares the verdicts; returns the codes for which we are stricter.
 fn agree(config: &Value, real: &Verdict) -> Result<Vec<String>, String> {
-    let told = |findings: &[Finding]| -> BTreeSet<String> {
+    let places = |findings: &[Finding]| -> BTreeSet<String> {
         let place = |f: &Finding| {
             f.object.as_deref().unwrap_or_default().replace('[', ".").replace(']', "")
         };
@@ -121,7 +121,9 @@ fn agree(config: &Value, real: &Verdict) -> Result<Vec<String>, String> {
         Ok(parsed) if !real.accepted => {
             return Err(format!("we accept it: {parsed:?}\nIgnition: {}", real.text));
         }
-        Ok(parsed) if !same_warnings(&parsed.warnings, &told(&parsed.warnings), &real.warnings) => {
+        Ok(parsed)
+            if !same_warnings(&parsed.warnings, &places(&parsed.warnings), &real.warnings) =>
+        {
             return Err(format!("we warn: {:?}\nIgnition: {}", parsed.warnings, real.text));
         }
         Ok(_) => return Ok(Vec::new()),

@@ -43,7 +43,7 @@ fn the_rules_are_those_of_ignition() {
 
 /// The table of the crate's own tests, which pin what comes out.
 #[test]
-fn what_the_room_pins_is_what_ignition_makes() {
+fn pinned_merge_results_match_ignition() {
     let mut oracle = Oracle::start();
     for line in include_str!("../../../testdata/ignition/merge.jsonl").lines() {
         let case: Value = serde_json::from_str(line).unwrap();

@@ -307,9 +307,12 @@ fn only(value: &Value, place: &str) -> Value {
     match value {
         Value::Object(members) => members
             .iter()
-            .filter_map(|(own, member)| match own == name {
-                true => Some((own.clone(), only(member, &rest))),
-                false => KEYS.contains(&own.as_str()).then(|| (own.clone(), member.clone())),
+            .filter_map(|(own, member)| {
+                if own == name {
+                    Some((own.clone(), only(member, &rest)))
+                } else {
+                    KEYS.contains(&own.as_str()).then(|| (own.clone(), member.clone()))
+                }
             })
             .collect(),
         Value::Array(items) => {

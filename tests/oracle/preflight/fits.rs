@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_image_that_does_not_go_with_the_machines_is_told() {
+fn an_incompatible_image_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let layout = images(directory.path());
     let registry = Registry::plain();
@@ -36,7 +36,7 @@ fn an_image_that_does_not_go_with_the_machines_is_told() {
 }
 
 #[test]
-fn a_blob_that_vanished_is_told() {
+fn a_missing_blob_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let layout = images(directory.path());
     for server in [Server::Debian, Server::Distribution] {
@@ -53,13 +53,13 @@ fn a_blob_that_vanished_is_told() {
             ("the config", config, failed("not-found", NOT_PULLED)),
         ] {
             let blob = registry.blob_path(&digest);
-            let kept = fs::read(&blob).unwrap();
+            let original = fs::read(&blob).unwrap();
             fs::remove_file(&blob).unwrap();
             let finished = check(&Mosb::new(), [&*image]);
             assert_outcomes(&format!("{server:?}: {what}"), &finished, 1, &want);
             assert!(remedy(&finished, "pull").contains(&digest), "{what}");
             // Cut short: fewer bytes than the manifest says.
-            fs::write(&blob, &kept[..kept.len() / 2]).unwrap();
+            fs::write(&blob, &original[..original.len() / 2]).unwrap();
             let finished = check(&Mosb::new(), [&*image]);
             let lowest = what == "the lowest layer";
             assert_eq!(
@@ -68,7 +68,7 @@ fn a_blob_that_vanished_is_told() {
                 "{what}: {}",
                 finished.text()
             );
-            fs::write(&blob, kept).unwrap();
+            fs::write(&blob, original).unwrap();
         }
         let finished = check(&Mosb::new(), [&*image]);
         assert_eq!(finished.code(), Some(0), "{}", finished.text());

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_may_pass_is_tried_again_and_nobody_waits_for_what_hangs() {
+fn transient_errors_are_retried_and_hanging_registries_time_out() {
     let directory = tempfile::tempdir().unwrap();
     let layout = images(directory.path());
     let registry = Registry::plain();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use mosb_tests::PLAIN;
-use mosb_tests::build_world::assert_valid;
+use mosb_tests::build_fixture::assert_valid;
 use mosb_tests::{
     Access, Compression, Fault, FaultProxy, Finished, Image, Layout, Location, Login, Mosb,
     Profile, Refusal, Registry, Server, StandIn, Transport, Tree,
@@ -69,14 +69,14 @@ fn outcomes(finished: &Finished) -> String {
 
 #[track_caller]
 fn assert_outcomes(what: &str, finished: &Finished, code: i32, want: &str) {
-    let said = format!("{what}: {}\n{}", finished.text(), finished.stderr);
-    assert_eq!(outcomes(finished), want, "{said}");
-    assert_eq!(finished.code(), Some(code), "{said}");
+    let report = format!("{what}: {}\n{}", finished.text(), finished.stderr);
+    assert_eq!(outcomes(finished), want, "{report}");
+    assert_eq!(finished.code(), Some(code), "{report}");
 }
 
 /// What a registry keeps. Both write the state of an upload's checksum once more after they have deleted the upload (`Close` after
 /// `Cancel`), which is none any more without its other files.
-fn kept(registry: &Registry) -> Vec<PathBuf> {
+fn stored_files(registry: &Registry) -> Vec<PathBuf> {
     let mut files = registry.files();
     files.retain(|file| !file.components().any(|part| part.as_os_str() == "hashstates"));
     files
@@ -110,7 +110,7 @@ fn all_is_well_and_nothing_is_left_behind() {
         let registry = Registry::start(server, access, transport);
         let image = pushed(&registry, &layout, "good");
         let base = pushed(&registry, &layout, "base");
-        let before = kept(&registry);
+        let before = stored_files(&registry);
         let mosb = Mosb::new();
         let (authfile, certificates) = (path(&registry.authfile()), path(&registry.certificates()));
         let mut arguments = vec![&*image, "--base", &base, "--authfile", &authfile, "-v"];
@@ -123,9 +123,9 @@ fn all_is_well_and_nothing_is_left_behind() {
             let all = arguments.iter().copied().chain(["--push", repository]);
             let finished = check(&mosb, all);
             assert_outcomes(&what, &finished, 0, PASSED);
-            let told = finished.text();
-            assert!(told.contains("was begun and cancelled"), "{what}: {told}");
-            assert_eq!(kept(&registry), before, "{what}: something is left behind");
+            let text = finished.text();
+            assert!(text.contains("was begun and cancelled"), "{what}: {text}");
+            assert_eq!(stored_files(&registry), before, "{what}: something is left behind");
             log_is_for_a_bundle(&finished);
         }
     }
@@ -151,11 +151,11 @@ fn log_is_for_a_bundle(finished: &Finished) {
 }
 
 #[test]
-fn a_login_that_may_not_is_told_with_its_file() {
+fn a_login_without_permission_is_reported_with_its_file() {
     let directory = tempfile::tempdir().unwrap();
     let layout = images(directory.path());
-    let nobody = path(&directory.path().join("nobody.json"));
-    fs::write(&nobody, "{}").unwrap();
+    let no_login = path(&directory.path().join("nobody.json"));
+    fs::write(&no_login, "{}").unwrap();
     let basic = Registry::start(Server::Debian, Access::Basic, Transport::Http);
     let token = Registry::start(Server::Distribution, Access::Token, Transport::Http);
     let refused = format!("registry=passed pull=failed:denied {NOT_PULLED} push=failed:denied");
@@ -163,23 +163,23 @@ fn a_login_that_may_not_is_told_with_its_file() {
     let writes = reads.replace("push=failed:denied", "push=passed");
     for (what, registry, authfile, code, want) in [
         ("basic, wrong", &basic, path(&basic.wrong_authfile()), 1, &*refused),
-        ("basic, none", &basic, nobody.clone(), 1, &refused),
+        ("basic, none", &basic, no_login.clone(), 1, &refused),
         ("token, wrong", &token, path(&token.wrong_authfile()), 1, &refused),
-        ("token, none", &token, nobody, 1, &refused),
+        ("token, none", &token, no_login, 1, &refused),
         ("token, read-only", &token, path(&token.reader_authfile()), 1, reads),
         ("token, all", &token, path(&token.authfile()), 0, &writes),
     ] {
         let image = pushed(registry, &layout, "good");
-        let before = kept(registry);
+        let before = stored_files(registry);
         let repository = registry.repository("acme/good");
         let arguments = [&*image, "--authfile", &authfile, "--push", &repository, "-v"];
         let finished = check(&Mosb::new(), arguments);
         assert_outcomes(what, &finished, code, want);
-        assert_eq!(kept(registry), before, "{what}");
+        assert_eq!(stored_files(registry), before, "{what}");
         log_is_for_a_bundle(&finished);
         if want.contains("push=failed") {
-            let told = remedy(&finished, "push");
-            assert!(told.contains("--push-authfile"), "{what}: {told}");
+            let hint = remedy(&finished, "push");
+            assert!(hint.contains("--push-authfile"), "{what}: {hint}");
         }
     }
     // The logins to push with may be others than those to pull with.
@@ -189,15 +189,15 @@ fn a_login_that_may_not_is_told_with_its_file() {
     let arguments =
         [&*image, "--authfile", &reader, "--push-authfile", &user, "--push", &repository];
     assert_outcomes("two files", &check(&Mosb::new(), arguments), 0, &writes);
-    let told = remedy(
+    let hint = remedy(
         &check(&Mosb::new(), [&*image, "--authfile", &reader, "--push", &repository]),
         "push",
     );
-    assert!(told.contains(&reader), "{told}");
+    assert!(hint.contains(&reader), "{hint}");
 }
 
 #[test]
-fn a_registry_that_takes_no_uploads_is_told() {
+fn a_registry_without_uploads_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let layout = images(directory.path());
     let registry = Registry::plain();
@@ -218,7 +218,7 @@ fn a_registry_that_takes_no_uploads_is_told() {
 }
 
 #[test]
-fn the_push_check_is_told_what_a_first_push_into_a_stand_in_would_be() {
+fn the_push_check_gets_the_same_answer_as_a_first_push() {
     let directory = tempfile::tempdir().unwrap();
     let layout = images(directory.path());
     let read = "registry=passed pull=passed bootable=passed architecture=skipped release=skipped";
@@ -253,7 +253,7 @@ fn the_push_check_is_told_what_a_first_push_into_a_stand_in_would_be() {
 }
 
 #[test]
-fn a_registry_that_does_not_answer_or_is_not_trusted_is_told() {
+fn an_unreachable_or_untrusted_registry_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let layout = images(directory.path());
     let secure = Registry::start(Server::Debian, Access::Anyone, Transport::Https);
@@ -266,7 +266,7 @@ fn a_registry_that_does_not_answer_or_is_not_trusted_is_told() {
     let digest = layout.digest("good");
     let (nowhere, closed) =
         (format!("nothing.invalid/acme/os@{digest}"), format!("127.0.0.1:1/acme/os@{digest}"));
-    for (what, arguments, code, want, told) in [
+    for (what, arguments, code, want, part) in [
         (
             "another's CA",
             vec![&*image, "--cert-dir", &of_other],
@@ -300,7 +300,7 @@ fn a_registry_that_does_not_answer_or_is_not_trusted_is_told() {
         let finished = check(&Mosb::new(), arguments);
         assert_outcomes(what, &finished, code, &unread(want));
         let sentence = remedy(&finished, "registry");
-        assert!(sentence.contains(told), "{what}: {sentence}");
+        assert!(sentence.contains(part), "{what}: {sentence}");
     }
     let insecure = [&*image, "--tls-verify=false"];
     let passed = "registry=passed pull=passed bootable=passed architecture=skipped release=skipped";
@@ -344,8 +344,8 @@ fn mirrors_are_asked_as_machines_ask_them() {
         let finished = check(&Mosb::new(), [&*image, "--registries-conf", &conf]);
         assert_outcomes(what, &finished, code, want);
         if mirrors == [empty.address()] {
-            let told = remedy(&finished, "pull");
-            assert!(told.contains(&empty.repository("acme/good")), "{told}");
+            let hint = remedy(&finished, "pull");
+            assert!(hint.contains(&empty.repository("acme/good")), "{hint}");
         }
     }
 }

@@ -15,7 +15,7 @@ mod cases;
 
 /// Files by path; a content that begins with `->` is a link.
 type Files = BTreeMap<String, String>;
-/// What stands at a path: mode of a directory, target of a link, nothing of a file.
+/// What is at a path: mode of a directory, target of a link, nothing of a file.
 type Tree = BTreeMap<String, String>;
 
 /// The systemd of this machine.
@@ -151,19 +151,20 @@ fn compare(dialect: &Dialect, files: &Files, run: &[(&str, &str)]) -> Result<(),
     let root = Root::new(files);
     let mut overlay = Overlay::new(&root.base);
     for (verb, unit) in run {
-        let told = |what: String| {
+        let describe = |what: String| {
             let files: String =
                 files.iter().map(|(path, content)| format!("\n  {path}: {content:?}")).collect();
             format!("{verb} {unit}: {what}\nfiles:{files}")
         };
-        let ours =
-            dialect.is_enabled(&overlay, unit).map_err(|undecided| told(undecided.to_string()))?;
+        let ours = dialect
+            .is_enabled(&overlay, unit)
+            .map_err(|undecided| describe(undecided.to_string()))?;
         if matches!(*verb, "is-enabled" | "disable") {
             let real = root.systemctl("is-enabled", unit);
             let word = String::from_utf8_lossy(&real.stdout).trim().to_owned();
             let word = (!word.is_empty() && word != "not-found").then_some(word);
             if real.status.success() != ours.is_success() || word.as_deref() != ours.word() {
-                return Err(told(format!("real {word:?} ({}), ours {ours:?}", real.status)));
+                return Err(describe(format!("real {word:?} ({}), ours {ours:?}", real.status)));
             }
         }
         let output = match *verb {
@@ -171,22 +172,22 @@ fn compare(dialect: &Dialect, files: &Files, run: &[(&str, &str)]) -> Result<(),
             "disable" if ours.is_success() => {
                 dialect
                     .disable(&mut overlay, unit)
-                    .map_err(|undecided| told(undecided.to_string()))?;
+                    .map_err(|undecided| describe(undecided.to_string()))?;
                 root.systemctl("disable", unit)
             }
             "preset" => {
                 let unit = [(*unit).to_owned()];
                 dialect
                     .preset(&mut overlay, &unit)
-                    .map_err(|undecided| told(undecided.to_string()))?;
+                    .map_err(|undecided| describe(undecided.to_string()))?;
                 root.systemctl("preset", &unit[0])
             }
             _ => continue,
         };
         let (real, ours) = (root.on_disk(), emulated(&overlay));
         if real != ours {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(told(format!("{}\n{said}", difference(&real, &ours))));
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(describe(format!("{}\n{stderr}", difference(&real, &ours))));
         }
     }
     Ok(())

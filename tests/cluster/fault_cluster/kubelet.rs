@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{M, World, in_namespace, text};
+use super::{FaultCluster, M, in_namespace, text};
 use mosb_tests::base_image;
 
 /// How one ends.
@@ -16,7 +16,7 @@ pub enum End {
     Crashed,
     /// It says that the build failed.
     Failed,
-    /// It made one of the world's images.
+    /// It made one of the cluster's images.
     Made(usize),
     /// The same, and pushed the tree of the base.
     MadeWithTree(usize),
@@ -32,30 +32,31 @@ pub struct Begun<'a> {
     pub is_first: bool,
 }
 
-/// A Pod that stands for a Job.
+/// A Pod in place of a Job.
 pub fn is_alone(pod: &Value) -> bool {
     pod["metadata"]["ownerReferences"][0]["kind"] == "MachineOSBuild"
 }
 
 /// Whether a Job has its pod, or a Pod may be scheduled.
 pub fn has_begun(runner: &Value) -> bool {
-    match runner["spec"]["containers"].is_array() {
-        true => runner["spec"]["schedulingGates"].is_null(),
-        false => runner["status"]["active"] == 1,
+    if runner["spec"]["containers"].is_array() {
+        runner["spec"]["schedulingGates"].is_null()
+    } else {
+        runner["status"]["active"] == 1
     }
 }
 
 /// All runners.
-pub fn runners(world: &World) -> Vec<Value> {
-    let mut all = world.all(&in_namespace("jobs"));
-    let pods = world.all(&in_namespace("pods")).into_iter();
+pub fn runners(cluster: &FaultCluster) -> Vec<Value> {
+    let mut all = cluster.all(&in_namespace("jobs"));
+    let pods = cluster.all(&in_namespace("pods")).into_iter();
     all.extend(pods.filter(is_alone));
     all
 }
 
 /// Those whose end may come, of which this says so by their UID.
 pub fn begun<'a>(
-    world: &World,
+    cluster: &FaultCluster,
     runners: &'a [Value],
     mut may_end: impl FnMut(&str) -> bool,
 ) -> Vec<Begun<'a>> {
@@ -69,7 +70,7 @@ pub fn begun<'a>(
     if due.is_empty() {
         return Vec::new();
     }
-    let pods = world.all(&in_namespace("pods"));
+    let pods = cluster.all(&in_namespace("pods"));
     let begun = |runner: &'a Value| {
         let uid = &runner["metadata"]["uid"];
         let is_its = |pod: &&Value| {
@@ -97,7 +98,7 @@ impl Begun<'_> {
     }
 
     /// False if what it needs to tell is not there yet, or no more.
-    pub fn ends(&self, world: &World, end: End) -> bool {
+    pub fn ends(&self, cluster: &FaultCluster, end: End) -> bool {
         let (phase, result) = match end {
             End::Evicted | End::Crashed => ("Failed", None),
             End::Failed => {
@@ -107,33 +108,33 @@ impl Begun<'_> {
             }
             End::Made(image) | End::MadeWithTree(image) => {
                 let method = &self.runner["metadata"]["annotations"]["mosb.dev/method"];
-                let mut made = json!({ "outcome": "Succeeded", "digest": world.images[image], "method": method });
+                let mut made = json!({ "outcome": "Succeeded", "digest": cluster.images[image], "method": method });
                 if matches!(end, End::MadeWithTree(_)) {
                     made["baseTree"] =
-                        json!({ "base": base_image().digest("base"), "image": world.images[1] });
+                        json!({ "base": base_image().digest("base"), "image": cluster.images[1] });
                 }
                 ("Succeeded", Some(made))
             }
         };
-        if result.is_some_and(|result| !self.tells(world, result)) {
+        if result.is_some_and(|result| !self.tells(cluster, result)) {
             return false;
         }
         let mut status = json!({ "phase": phase });
         if matches!(end, End::Evicted) {
             status["conditions"] = json!([{ "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI" }]);
         } else {
-            // What was told may be seen after this. It has no container of this name: nobody asks for a log of it.
+            // The result may be seen after this. It has no container of this name, so its log is not read.
             let end = json!({ "exitCode": 0, "finishedAt": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string() });
             status["containerStatuses"] = json!([{ "name": "played", "image": "", "imageID": "", "ready": false,
                 "restartCount": 0, "state": { "terminated": end } }]);
         }
-        // Runner and pod may be gone by now, since the result is told.
+        // Runner and pod may be gone by now, since the result is reported.
         let pod = format!("{}/{}/status", in_namespace("pods"), self.pod);
-        world.proxy.ask("PATCH", &pod, Some(&json!({ "status": status })));
+        cluster.proxy.ask("PATCH", &pod, Some(&json!({ "status": status })));
         true
     }
 
-    fn tells(&self, world: &World, mut result: Value) -> bool {
+    fn tells(&self, cluster: &FaultCluster, mut result: Value) -> bool {
         let metadata = &self.runner["metadata"];
         let build = text(&metadata["annotations"][format!("{M}/machine-os-build")]);
         result["jobUid"] = metadata["uid"].clone();
@@ -144,7 +145,7 @@ impl Begun<'_> {
         }
         let map = self.needs("digest-").unwrap();
         let change = json!({ "data": data });
-        world.proxy.ask("PATCH", &map, Some(&change)).0 == 200
+        cluster.proxy.ask("PATCH", &map, Some(&change)).0 == 200
     }
 
     /// A ConfigMap that its pod needs.

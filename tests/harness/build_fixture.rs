@@ -81,12 +81,12 @@ pub fn base() -> Image {
 
 /// A user with a base in a layout, and a layout to build into.
 #[derive(Debug)]
-pub struct World {
+pub struct BuildFixture {
     pub mosb: Mosb,
     pub base: Layout,
 }
 
-impl World {
+impl BuildFixture {
     pub fn new() -> Self {
         Self::with(&base())
     }
@@ -181,11 +181,11 @@ pub fn assert_whole(layout: &Layout, what: &str) {
 /// A run that ended with this exit code and one clear sentence, on stderr and in an `Error` that its schema knows.
 #[track_caller]
 pub fn assert_refused(finished: &Finished, what: &str, exit: i32, code: &str, words: &[&str]) {
-    let told = finished.stderr.lines().last().unwrap_or_default();
+    let last_line = finished.stderr.lines().last().unwrap_or_default();
     assert_eq!(finished.code(), Some(exit), "{what}: {}", finished.stderr);
     let error = finished.json();
     assert_valid(&error, "Error");
-    println!("{what}\n    {exit} {code}: {told}");
+    println!("{what}\n    {exit} {code}: {last_line}");
     let message = error["message"].as_str().unwrap();
     assert_eq!(
         (&error["code"], &error["exitCode"]),

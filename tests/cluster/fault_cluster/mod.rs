@@ -1,6 +1,6 @@
 //! A node on which nothing runs, for stories of many pools at once whose controller is killed and disturbed.
 //!
-//! Jobs get their pods, and no node takes those: a test's [`World::kubelet`] plays the sidecar, the kubelet and the eviction,
+//! Jobs get their pods, and no node takes those: a test's [`FaultCluster::kubelet`] plays the sidecar, the kubelet and the eviction,
 //! as the rendered config's number says. Builds of pools called [`ALONE`] are Pods without Jobs. All pools push to one
 //! repository, in which the images lie that builds end with.
 
@@ -40,7 +40,7 @@ pub mod ends {
     pub const LOST: u32 = 0xe1;
 }
 
-pub struct World {
+pub struct FaultCluster {
     pub node: Node,
     pub proxy: ApiProxy,
     /// For a second controller.
@@ -54,14 +54,14 @@ pub struct World {
     pub images: [String; 2],
 }
 
-/// A world for a test to itself, as a controller looks at every pool there is. The pools of tests before are in nobody's way.
+/// A cluster for one test alone, as a controller reconciles all pools. Pools of earlier tests don't matter.
 #[track_caller]
-pub fn world() -> Lent<World> {
-    static WORLDS: Few<World> = Few::new(3, World::new);
-    WORLDS.lend()
+pub fn cluster() -> Lent<FaultCluster> {
+    static CLUSTERS: Few<FaultCluster> = Few::new(3, FaultCluster::new);
+    CLUSTERS.lend()
 }
 
-impl World {
+impl FaultCluster {
     fn new() -> Self {
         let node = Node::start(&programs()).unwrap();
         let crds = mosb_tests::repository().join("deploy/crds");
@@ -78,7 +78,7 @@ impl World {
             digest
         });
         let proxy = ApiProxy::start(&node);
-        let world = Self {
+        let cluster = Self {
             push: registry.repository("faults/os"),
             base: registry.repository("faults/base:12"),
             images,
@@ -88,8 +88,8 @@ impl World {
             objects: Objects::new(node.another_api()),
             node,
         };
-        world.settle();
-        world
+        cluster.settle();
+        cluster
     }
 
     /// What mosb needs beside pools.
@@ -191,10 +191,7 @@ impl World {
 
     /// A MachineOSConfig for a pool.
     pub fn config(&self, pool: &str) -> Value {
-        let builder = match pool.starts_with(ALONE) {
-            true => "custom-pod-builder",
-            false => "Job",
-        };
+        let builder = if pool.starts_with(ALONE) { "custom-pod-builder" } else { "Job" };
         json!({ "apiVersion": API, "kind": "MachineOSConfig",
             "metadata": { "name": pool, "annotations": { "mosb.dev/builder": builder } },
             "spec": { "machineConfigPool": { "name": pool }, "imageBuilder": { "imageBuilderType": "Job" },

@@ -32,7 +32,7 @@ impl Objects {
         Self { api: Arc::new(api), collections: Mutex::default() }
     }
 
-    /// All of a collection, which is watched from the first time that somebody asks.
+    /// All of a collection, which is watched from the first request on.
     #[track_caller]
     pub fn all(&self, collection: &str) -> Vec<Value> {
         let known = {

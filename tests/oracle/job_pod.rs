@@ -15,7 +15,7 @@ use mosb_plan::api::RenderedConfig;
 use mosb_plan::payload;
 use serde_json::Value;
 
-use mosb_tests::build_world;
+use mosb_tests::build_fixture;
 use mosb_tests::{Finished, Mosb, Registry};
 
 /// A pod without its containers: a user, volumes, and what the controller decided.
@@ -31,7 +31,7 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// For a build of a config onto `acme/base:v1` of this registry (or of what stands before it), into `acme/os` there.
+    /// For a build of a config onto `acme/base:v1` of this registry (or of the proxy before it), into `acme/os` there.
     #[track_caller]
     pub fn new(registry: &str, config: &str, containerfile: Option<&str>) -> Self {
         Self::with(Mosb::new(), registry, config, containerfile, &[])
@@ -228,7 +228,7 @@ impl Drop for Sidecar {
 #[track_caller]
 pub fn registry() -> Registry {
     let registry = Registry::plain();
-    registry.push(&build_world::World::new().base, "base", "acme/base:v1");
+    registry.push(&build_fixture::BuildFixture::new().base, "base", "acme/base:v1");
     registry
 }
 

@@ -20,7 +20,7 @@ use mosb_tests::{
 pub const BUILD: Duration = Duration::from_secs(600);
 /// Instructions that end a build.
 pub const FAILS: &str = "FROM configs AS final\nRUN echo what went wrong >&2; exit 7\n";
-/// The events that somebody should look at.
+/// The events of type Warning.
 const WARNINGS: [&str; 6] = [
     "BuildDegraded",
     "BuildFailed",
@@ -32,7 +32,7 @@ const WARNINGS: [&str; 6] = [
 /// What needs no pod.
 pub const SOON: Duration = Duration::from_secs(120);
 
-/// A pool that nobody else uses, and a namespace for everything of mosb.
+/// A pool that no other test uses, and a namespace for everything of mosb.
 pub struct Cluster {
     pub node: &'static Node,
     pub namespace: Namespace<'static>,
@@ -181,9 +181,9 @@ impl Cluster {
         wait("the controller's end", SOON, || controller.has_ended().then_some(()));
     }
 
-    /// What the controller said.
+    /// The controller's log.
     pub fn log(&self) -> String {
-        self.controller.as_ref().map(Daemon::said).unwrap_or_default()
+        self.controller.as_ref().map(Daemon::log).unwrap_or_default()
     }
 
     /// `mosb` as a person calls it.
@@ -300,10 +300,10 @@ impl Cluster {
         found.unwrap()["message"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until events of these kinds and reasons were told of objects of the pool: each as what it is, and of a build
-    /// nothing twice.
+    /// Waits until events of these kinds and reasons were reported for objects of the pool: each with its type, and for a
+    /// build none twice.
     #[track_caller]
-    pub fn told(&self, wanted: &[(&str, &str)]) {
+    pub fn assert_events(&self, wanted: &[(&str, &str)]) {
         let all = || -> Vec<Value> {
             let mut events = self.node.api().list(Some("default"), "events", "");
             let name = |event: &Value| event["involvedObject"]["name"].as_str().map(str::to_owned);
@@ -315,16 +315,13 @@ impl Cluster {
         };
         let events = wait(&format!("the events {wanted:?}"), SOON, || {
             let events = all();
-            let told = |one| events.iter().any(|event| is(event, one));
-            wanted.iter().all(told).then_some(events)
+            let is_there = |one| events.iter().any(|event| is(event, one));
+            wanted.iter().all(is_there).then_some(events)
         });
         let mut seen = BTreeSet::new();
         for event in &events {
             let reason = event["reason"].as_str().unwrap();
-            let kind = match WARNINGS.contains(&reason) {
-                true => "Warning",
-                false => "Normal",
-            };
+            let kind = if WARNINGS.contains(&reason) { "Warning" } else { "Normal" };
             assert_eq!(event["type"], kind, "{event}");
             let on = &event["involvedObject"];
             let what = (on["uid"].to_string(), reason, event["message"].to_string());
@@ -334,7 +331,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until nothing that served a build is there but its logs; a pod that is told to end has half a minute.
+    /// Waits until nothing that served a build is there but its logs; a pod that is being deleted has half a minute.
     #[track_caller]
     pub fn nothing_is_left_of(&self, build: &str) {
         let kinds = "jobs,pods,configmaps,secrets,serviceaccounts,roles,rolebindings";
@@ -349,12 +346,12 @@ impl Cluster {
     /// What `mosb logs` has of a pod that is gone.
     #[track_caller]
     pub fn kept_logs(&self, of: &str) -> String {
-        let kept = || {
+        let archived = || {
             let logs = self.mosb(&["logs", of]);
-            let kept = logs.stderr.contains("this is what was kept of attempt ");
-            kept.then(|| logs.ok().text())
+            let archived = logs.stderr.contains("this is what was kept of attempt ");
+            archived.then(|| logs.ok().text())
         };
-        wait(&format!("the logs of {of} that were kept"), BUILD, kept)
+        wait(&format!("the logs of {of} that were kept"), BUILD, archived)
     }
 
     /// Waits until the image in service is another than before; the image.

@@ -1,4 +1,4 @@
-//! What an administrator says to a cluster with mosb; the demo and a test do.
+//! The objects that an administrator creates in a cluster with mosb; the demo and a test use them.
 
 use mosb_plan::api::yaml;
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ const WORKER: &str = include_str!("../../../testdata/demo/worker.yaml");
 pub const IMAGE: &str = "mosb.local/mosb:dev";
 pub const NAMESPACE: &str = "mosb-system";
 
-/// What an administrator has to say before he opts in; the base by its digest, as a renderer wants it.
-pub fn world(node: &Node, base: &str) -> Vec<Value> {
+/// The objects needed before the opt-in; the base by its digest, as a renderer needs it.
+pub fn objects(node: &Node, base: &str) -> Vec<Value> {
     let registry = node.registry();
     let secret = |name: &str| {
         json!({

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::events::{Random, try_change};
-use crate::cluster_world::state;
+use crate::fault_cluster::{ALONE, FaultCluster, M, ends, ours, text};
 use crate::fault_stories::story::Pool;
-use crate::fault_world::{ALONE, M, World, ends, ours, text};
+use crate::test_cluster::state;
 
 /// What becomes of the Jobs and Pods of a rendered config, by the lower byte of its number.
 pub const KINDS: [u32; 6] = [ends::ONE, ends::TWO, ends::FAILS, ends::NEVER, ends::LOST, CRASHES];
@@ -22,7 +22,7 @@ const CONTAINERFILES: [Option<&str>; 3] = [
     Some("FROM configs AS final\nLABEL soak=2\n"),
 ];
 
-pub struct Wish {
+pub struct DesiredPool {
     pub pool: String,
     number: u32,
     containerfile: usize,
@@ -37,43 +37,42 @@ pub fn image(number: u32, containerfile: Option<&str>) -> usize {
     usize::from(is_two != is_odd)
 }
 
-impl Wish {
+impl DesiredPool {
     /// A pool that asks for images.
-    pub fn begin(world: &World, number: usize) -> Self {
+    pub fn begin(cluster: &FaultCluster, number: usize) -> Self {
         // Every third one's builds are Pods.
         let kind = if number % 3 == 2 { ALONE } else { "pool" };
         let pool = format!("{kind}-soak-{number:02}");
-        world.proxy.follow(&pool, &[]);
-        world.pool(&pool, ends::ONE);
-        let mut wish = Self {
+        cluster.proxy.follow(&pool, &[]);
+        cluster.pool(&pool, ends::ONE);
+        let mut desired = Self {
             pool,
             number: ends::ONE,
             containerfile: 0,
             is_opted_in: false,
             rendered: [ends::ONE].into(),
         };
-        wish.toggle(world);
-        wish
+        desired.toggle(cluster);
+        desired
     }
 
     /// Another rendered config, maybe one that there was before.
-    pub fn renders(&mut self, world: &World, random: &mut Random) {
+    pub fn renders(&mut self, cluster: &FaultCluster, random: &mut Random) {
         let variant = u32::try_from(random.below(VARIANTS)).unwrap();
         self.number = variant << 8 | random.one_of(&KINDS);
-        match self.rendered.insert(self.number) {
-            true => world.renders(&self.pool, self.number),
-            false => {
-                let rendered = format!("rendered-{}-{:032x}", self.pool, self.number);
-                let change = json!({ "spec": { "configuration": { "name": rendered } } });
-                world.change(&ours("machineconfigpools", &self.pool), &change);
-            }
+        if self.rendered.insert(self.number) {
+            cluster.renders(&self.pool, self.number);
+        } else {
+            let rendered = format!("rendered-{}-{:032x}", self.pool, self.number);
+            let change = json!({ "spec": { "configuration": { "name": rendered } } });
+            cluster.change(&ours("machineconfigpools", &self.pool), &change);
         }
     }
 
-    pub fn containerfile(&mut self, world: &World, random: &mut Random) {
+    pub fn containerfile(&mut self, cluster: &FaultCluster, random: &mut Random) {
         self.containerfile = random.below(CONTAINERFILES.len());
         let change = json!({ "spec": { "containerFile": self.containerfiles() } });
-        try_change(world, &ours("machineosconfigs", &self.pool), &change);
+        try_change(cluster, &ours("machineosconfigs", &self.pool), &change);
     }
 
     fn containerfiles(&self) -> Value {
@@ -82,14 +81,14 @@ impl Wish {
     }
 
     /// Opts in or out.
-    pub fn toggle(&mut self, world: &World) {
+    pub fn toggle(&mut self, cluster: &FaultCluster) {
         if self.is_opted_in {
-            world.delete(&ours("machineosconfigs", &self.pool));
+            cluster.delete(&ours("machineosconfigs", &self.pool));
         } else {
-            let mut config = world.config(&self.pool);
+            let mut config = cluster.config(&self.pool);
             config["spec"]["containerFile"] = self.containerfiles();
             let (code, answer) =
-                world.proxy.ask("POST", &ours("machineosconfigs", ""), Some(&config));
+                cluster.proxy.ask("POST", &ours("machineosconfigs", ""), Some(&config));
             // The one before may still be on its way out: then it is tried another time.
             if code == 409 {
                 return;
@@ -100,13 +99,13 @@ impl Wish {
     }
 
     /// What is not as it was wanted.
-    pub fn missing(&self, world: &World, found: &Pool) -> Option<String> {
+    pub fn missing(&self, cluster: &FaultCluster, found: &Pool) -> Option<String> {
         let Pool { config, builds, runners, .. } = found;
         let named = &config["metadata"]["annotations"][format!("{M}/current-machine-os-build")];
         let current = builds.iter().find(|build| build["metadata"]["name"] == *named);
         let rendered = current.map_or("", |build| text(&build["spec"]["machineConfig"]["name"]));
         let is_this = rendered.ends_with(&format!("{:032x}", self.number));
-        let image = &world.images[image(self.number, CONTAINERFILES[self.containerfile])];
+        let image = &cluster.images[image(self.number, CONTAINERFILES[self.containerfile])];
         let is_there = match (self.is_opted_in, self.number & 0xff) {
             (false, _) => config.is_null() && builds.is_empty() && runners.is_empty(),
             (true, ends::FAILS) => {
@@ -136,8 +135,8 @@ impl Wish {
     }
 
     /// Deletes what there is of it.
-    pub fn end(&self, world: &World) {
-        world.delete(&ours("machineosconfigs", &self.pool));
-        world.delete(&ours("machineconfigpools", &self.pool));
+    pub fn end(&self, cluster: &FaultCluster) {
+        cluster.delete(&ours("machineosconfigs", &self.pool));
+        cluster.delete(&ours("machineconfigpools", &self.pool));
     }
 }

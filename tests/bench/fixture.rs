@@ -16,7 +16,7 @@ use crate::build::{self, Image, Job};
 use crate::config;
 use mosb_tests::{Access, Registry, Server, Transport};
 
-pub struct World {
+pub struct Fixture {
     pub runtime: Runtime,
     pub registry: Registry,
     directory: TempDir,
@@ -38,7 +38,7 @@ pub fn registry() -> Registry {
     Registry::start(Server::Distribution, Access::Anyone, Transport::Http)
 }
 
-impl World {
+impl Fixture {
     pub fn new() -> Self {
         Self {
             runtime: Runtime::new().unwrap(),
@@ -139,8 +139,8 @@ impl Base {
         format!("{}:{TAG}", self.shape.name)
     }
 
-    pub fn source(&self, world: &World) -> Source {
-        let repo: RepoRef = world.registry.repository(self.repository()).parse().unwrap();
+    pub fn source(&self, fixture: &Fixture) -> Source {
+        let repo: RepoRef = fixture.registry.repository(self.repository()).parse().unwrap();
         let image: ImageRef = repo.tagged(TAG).unwrap();
         Source::Registry(image)
     }

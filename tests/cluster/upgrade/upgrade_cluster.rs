@@ -32,7 +32,7 @@ const IMAGES: [(&str, &str); 2] = [("base", "upgrade/base:1"), ("image", "upgrad
 pub const NOT_RECORDED: [&str; 5] =
     ["default", "global-pull-secret-copy", "kube-root-ca.crt", "mosb-config", "push"];
 
-pub struct World {
+pub struct UpgradeCluster {
     pub node: Node,
     /// The digest of the image that all builds end with.
     pub image: String,
@@ -40,7 +40,7 @@ pub struct World {
     controller: Option<Daemon>,
 }
 
-impl World {
+impl UpgradeCluster {
     pub fn new(images: &Layout) -> Self {
         let registry = Registry::at(REGISTRY);
         for (tag, name) in IMAGES {
@@ -142,8 +142,8 @@ impl World {
         wait("the controller's end", LONG, || gone().then_some(()));
     }
 
-    pub fn said(&self) -> String {
-        self.controller.as_ref().map(Daemon::said).unwrap_or_default()
+    pub fn log(&self) -> String {
+        self.controller.as_ref().map(Daemon::log).unwrap_or_default()
     }
 
     /// What `mosb status` says of each pool.
@@ -161,7 +161,7 @@ impl World {
             .collect()
     }
 
-    /// Waits until the controller has told something of each pool, and each is as its story ends; the one that is building says this.
+    /// Waits until the controller has logged something about each pool, and each is as its story ends; the one that is building says this.
     #[track_caller]
     pub fn until_all_are(&self, building: &str) {
         let want: BTreeMap<String, String> = POOLS
@@ -180,16 +180,16 @@ impl World {
                 if building == "building" && is_pending {
                     self.run(&self.pod_of("building").1);
                 }
-                let said = self.said();
+                let log = self.log();
                 let is_told = |pool: &&String| {
                     let begin = format!("{pool}: ");
-                    said.lines().any(|line| line.starts_with(&begin))
+                    log.lines().any(|line| line.starts_with(&begin))
                 };
                 (last == want && want.keys().filter(is_told).count() == want.len()).then_some(())
             });
         }));
         if done.is_err() {
-            panic!("want {want:?}, got {last:?}; the controller said:\n{}", self.said());
+            panic!("want {want:?}, got {last:?}; the controller said:\n{}", self.log());
         }
     }
 
@@ -236,7 +236,7 @@ impl World {
         let digest = &self.image;
         let result = json!({ "outcome": "Succeeded", "digest": digest, "method": "direct" });
         self.tell(job, result, json!({ "digest": digest }));
-        // Job and pod may be gone by now, since the result is told.
+        // Job and pod may be gone by now, since the result is reported.
         self.patch("pod", pod, true, &json!({ "status": { "phase": "Succeeded" } }));
     }
 

@@ -1,4 +1,4 @@
-//! What the tests of the registry room share: clients for a registry, and a plan that puts one layer on an image.
+//! What the tests of the registry crate share: clients for a registry, and a plan that puts one layer on an image.
 
 use std::path::Path;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub fn client(registry: &Registry) -> Client {
 }
 
 /// A client that knows no logins and no certificates.
-pub fn anybody() -> Client {
+pub fn anonymous_client() -> Client {
     Client::new(&options()).unwrap()
 }
 

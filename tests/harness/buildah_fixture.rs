@@ -20,7 +20,7 @@ use mosb_registry::{Client, Resolved, Source, Target};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::registry_world;
+use crate::registry_fixture;
 use crate::{Layout, Snapshot, base_image};
 
 /// The name of every config here.
@@ -28,7 +28,7 @@ pub const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
 
 /// A cache, a target, and a client without logins.
 #[derive(Debug)]
-pub struct World {
+pub struct BuildahFixture {
     pub directory: TempDir,
     pub client: Client,
     pub options: buildah::Options,
@@ -39,7 +39,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(future)
 }
 
-impl World {
+impl BuildahFixture {
     pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let options = buildah::Options {
@@ -54,7 +54,7 @@ impl World {
             signature_policy: None,
             limit: Duration::from_secs(300),
         };
-        Self { directory, client: registry_world::anybody(), options }
+        Self { directory, client: registry_fixture::anonymous_client(), options }
     }
 
     pub fn cache(&self) -> &Path {
@@ -68,7 +68,7 @@ impl World {
             let name = format!("buildah/{kind}-{}", driver.unwrap_or("default"));
             self.cache().join(name)
         };
-        let said = Command::new("buildah")
+        let output = Command::new("buildah")
             .arg("--root")
             .arg(place("store"))
             .arg("--runroot")
@@ -79,8 +79,8 @@ impl World {
             .args(["containers", "--quiet", "--all"])
             .output()
             .unwrap();
-        assert!(said.status.success(), "{said:?}");
-        String::from_utf8(said.stdout).unwrap()
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// The Debian root's image.
