@@ -1,4 +1,5 @@
-//! `make parts`: builds the programs that the tests use; with `--fuzz` the fuzz targets too, which are for x86-64.
+//! `make parts`: builds the programs that the tests use; with `--fuzz` the fuzz targets too, which
+//! are for x86-64.
 
 fn main() {
     mosb_tests::parts::make_all();

@@ -1,4 +1,5 @@
-//! Base images the size of real ones, the same bytes every time: made once, stored beside the built parts.
+//! Base images the size of real ones, the same bytes every time: made once, stored beside the built
+//! parts.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -196,14 +197,16 @@ impl<W: Write> Tar<W> {
         }
     }
 
-    /// As in CoreOS images: each file an object of the ostree repository, and a hard link to it where it is used.
+    /// As in CoreOS images: each file an object of the ostree repository, and a hard link to it
+    /// where it is used.
     fn packages(&mut self, shape: &Shape, number: usize) {
         let mut random = Random::new(number as u64);
         let files = shape.paths / shape.layers * 9 / 20;
         // Layers differ in size as packages do; the middle ones get the mean.
         let share = 0.5 + number as f64 / (shape.layers.max(2) - 1) as f64;
         let budget = shape.bytes as f64 / shape.layers as f64 * share;
-        // Logarithms are evenly spread, four times over: half of the files below 4 KiB, few very big.
+        // Logarithms are evenly spread, four times over: half of the files below 4 KiB, few very
+        // big.
         let weights: Vec<f64> = (0..files)
             .map(|_| (0..4).map(|_| random.fraction() * 6.0).sum::<f64>().exp2())
             .collect();

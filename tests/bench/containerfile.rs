@@ -1,4 +1,5 @@
-//! A Containerfile build as a pod does it, whose store is always empty: by storage driver; and its push against buildah's.
+//! A Containerfile build as a pod does it, whose store is always empty: by storage driver; and its
+//! push against buildah's.
 
 use std::cell::RefCell;
 use std::fs;
@@ -19,7 +20,8 @@ use crate::peers::Store;
 use crate::race::{Contender, Times, race, run, timed};
 use crate::report::{Report, Table, megabytes, seconds};
 
-/// What only `buildah push` of another machine has: nothing is remembered of where the base came from.
+/// What only `buildah push` of another machine has: nothing is remembered of where the base came
+/// from.
 const FORGETFUL: [&str; 5] = [
     "unshare",
     "--mount",

@@ -1,4 +1,5 @@
-//! What all measurements share: a registry with the bases in it, numbers for configs that were never built before.
+//! What all measurements share: a registry with the bases in it, numbers for configs that were
+//! never built before.
 
 use std::cell::Cell;
 use std::fs;

@@ -1,7 +1,8 @@
 //! `make bench`: how long things take, as ratios, written into `docs/performance.md`.
 //!
-//! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image] [containerfile] [merging] [cluster] [pools]`: only these,
-//! and on a small base if rehearsed; then nothing is written. `base.rs` makes the bases, `race.rs` measures, `report.rs` writes; the
+//! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image]
+//! [containerfile] [merging] [cluster] [pools]`: only these, and on a small base if rehearsed; then
+//! nothing is written. `base.rs` makes the bases, `race.rs` measures, `report.rs` writes; the
 //! others are the jobs.
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on stops where it stands")]
 

@@ -1,4 +1,5 @@
-//! Many MachineConfigs to one rendered config: against a Go program that does it with Ignition's own library.
+//! Many MachineConfigs to one rendered config: against a Go program that does it with Ignition's
+//! own library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,11 +18,13 @@ use mosb_tests::parts::IGNITION_ORACLE;
 
 /// Bytes of one MachineConfig's file.
 const SIZE: usize = 10_000;
-/// Its files, and how many paths there are for those of all: what comes out must stay smaller than an object may be.
+/// Its files, and how many paths there are for those of all: what comes out must stay smaller than
+/// an object may be.
 const FILES: usize = 4;
 const PATHS: u64 = 400;
 
-/// How many MachineConfigs, how often the Go program merges them, which takes it a minute in the end, and how often we do.
+/// How many MachineConfigs, how often the Go program merges them, which takes it a minute in the
+/// end, and how often we do.
 const COUNTS: [(usize, usize, usize); 3] = [(50, 5, 15), (500, 5, 15), (5000, 1, 5)];
 
 pub fn measure(fixture: &Fixture, report: &mut Report) {
@@ -72,7 +75,8 @@ pub fn measure(fixture: &Fixture, report: &mut Report) {
     }
     report.table("merging", table);
     let [few, some, many] = took[..] else { unreachable!("one for each count") };
-    // Each against what it would be if only the number counted; starting the program is the same for all.
+    // Each against what it would be if only the number counted; starting the program is the same
+    // for all.
     let growth = (many - few) / (some - few) * 450.0 / 4950.0;
     report.at_most("growth from 50 to 500 to 5000 MachineConfigs", growth, 1.2, "× linear");
 }

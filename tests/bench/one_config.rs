@@ -1,4 +1,5 @@
-//! One config onto a base whose tree is cached: against the bare registry calls, and against other programs.
+//! One config onto a base whose tree is cached: against the bare registry calls, and against other
+//! programs.
 
 use std::time::Duration;
 

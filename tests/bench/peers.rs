@@ -13,7 +13,8 @@ use crate::fixture::{Base, Fixture};
 use crate::race::run;
 use mosb_tests::parts::CRANE;
 
-/// The layer of the next config in a file: as it is stored, and as a plain tar. For each of the peers it is ready made.
+/// The layer of the next config in a file: as it is stored, and as a plain tar. For each of the
+/// peers it is ready made.
 struct LayerFiles {
     stored: PathBuf,
     tar: PathBuf,

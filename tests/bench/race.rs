@@ -91,7 +91,8 @@ pub fn run(command: &mut Command) -> (Vec<u8>, Duration) {
     (output.stdout, took)
 }
 
-/// How often the memory of a child is looked at. The kernel keeps the peak, so only what comes in its last moment is missed.
+/// How often the memory of a child is looked at. The kernel keeps the peak, so only what comes in
+/// its last moment is missed.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Runs a program to its end; how long it took, and the most memory that was resident.

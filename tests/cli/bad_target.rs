@@ -56,7 +56,8 @@ fn what_is_in_a_folder_stays() {
     }
 }
 
-/// A fixture whose output is on a disk of its own, made with these mount options, with a file that lists what is left there.
+/// A fixture whose output is on a disk of its own, made with these mount options, with a file that
+/// lists what is left there.
 fn on_a_disk(options: &str) -> BuildFixture {
     let mut fixture = BuildFixture::new();
     fs::create_dir(fixture.output()).unwrap();

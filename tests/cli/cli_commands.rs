@@ -1,4 +1,5 @@
-//! The program as a person or a script uses it, with OCI layouts only: results, exit codes, schemas, signals.
+//! The program as a person or a script uses it, with OCI layouts only: results, exit codes,
+//! schemas, signals.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! `deny.toml` holds for every crate that is built on this machine, none is yanked, and none that matters is there twice.
+//! `deny.toml` holds for every crate that is built on this machine, none is yanked, and none that
+//! matters is there twice.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +12,8 @@ impl Policy {
         Self(fs::read_to_string(path).unwrap().parse().unwrap())
     }
 
-    /// Whether an SPDX expression can be met by allowed licences. Parentheses occur only around alternatives.
+    /// Whether an SPDX expression can be met by allowed licences. Parentheses occur only around
+    /// alternatives.
     fn allows(&self, expression: &str) -> bool {
         let licences = self.0["licenses"]["allow"].as_array().unwrap();
         let allowed =
@@ -66,7 +68,8 @@ fn every_crate_is_allowed() {
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
-/// A crate of another registry, or of a repository, is in no index whose checksum Cargo.lock could repeat.
+/// A crate of another registry, or of a repository, is in no index whose checksum Cargo.lock could
+/// repeat.
 #[test]
 fn every_crate_comes_from_an_allowed_source_and_has_a_checksum() {
     let policy = Policy::read();
@@ -93,7 +96,8 @@ fn every_crate_comes_from_an_allowed_source_and_has_a_checksum() {
     assert!(strange.is_empty(), "{strange:#?}");
 }
 
-/// What C and TLS come from is there once: two versions would both be linked, and one of them be forgotten.
+/// What C and TLS come from is there once: two versions would both be linked, and one of them be
+/// forgotten.
 #[test]
 fn what_links_c_or_speaks_tls_is_there_once() {
     let mut crates = versions();
@@ -119,9 +123,10 @@ fn versions() -> Vec<(String, String)> {
     all
 }
 
-/// Who yanks a version says that it must not be used, often because of an advisory. cargo itself looks, when it packs: the index where it
-/// can be reached, else what it last saw of it. It packs no crate that depends on another of the workspace, so one that depends on
-/// everything else is made, with our Cargo.lock.
+/// Who yanks a version says that it must not be used, often because of an advisory. cargo itself
+/// looks, when it packs: the index where it can be reached, else what it last saw of it. It packs
+/// no crate that depends on another of the workspace, so one that depends on everything else is
+/// made, with our Cargo.lock.
 #[test]
 fn no_locked_crate_is_yanked() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Literals with a hyphen that are no codes. A new one is either of these or belongs into `docs/commands.md`.
+/// Literals with a hyphen that are no codes. A new one is either of these or belongs into
+/// `docs/commands.md`.
 const NO_CODES: [&str; 18] = [
     "base-tree",
     "base-trees",
@@ -25,8 +26,8 @@ const NO_CODES: [&str; 18] = [
     "preset-units",
     "wait-for-done",
 ];
-/// Files whose words with a hyphen are no codes: packages; builders; states of units; names of objects, volumes, containers and
-/// programs; words of a result file.
+/// Files whose words with a hyphen are no codes: packages; builders; states of units; names of
+/// objects, volumes, containers and programs; words of a result file.
 const NO_CODES_IN: [&str; 18] = [
     "build/src/registries_conf.rs",
     "controller/src/cluster_names.rs",

@@ -21,7 +21,8 @@ pub fn fetcher(options: Options) -> Fetcher {
     Fetcher::new(options).unwrap()
 }
 
-/// Why a config did not become one without references: the code, the message, and whether it may pass.
+/// Why a config did not become one without references: the code, the message, and whether it may
+/// pass.
 #[derive(Debug)]
 pub struct Failed {
     pub code: String,

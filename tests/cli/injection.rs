@@ -1,4 +1,5 @@
-//! Whatever is in a config, a base or on the command line stays data: no instruction, no shell word, no path outside.
+//! Whatever is in a config, a base or on the command line stays data: no instruction, no shell
+//! word, no path outside.
 
 use serde_json::{Value, json};
 
@@ -87,7 +88,8 @@ fn nothing_becomes_an_instruction_or_a_shell_word() {
     );
     let text = containerfile(&fixture, &hostile(), &[]);
     println!("{text}");
-    // The one thing that a config changes is the digest of the inputs, and whether units are there to be enabled.
+    // The one thing that a config changes is the digest of the inputs, and whether units are there
+    // to be enabled.
     assert!(!text.contains("PWNED"), "{text}");
     let preset = text.lines().filter(|line| !tame.contains(*line));
     for line in preset {
@@ -126,7 +128,8 @@ fn values_of_the_command_line_stay_values() {
             plain.as_bytes(),
         );
         assert_valid(&plan.ok().json(), "Plan");
-        // The value reaches buildah as an argument of its own, if the Containerfile has a use for it.
+        // The value reaches buildah as an argument of its own, if the Containerfile has a use for
+        // it.
         assert!(!with.contains("PWNED"), "{text:?}: {with}");
         for (option, value) in [
             ("--build-arg", format!("{text}=x")),

@@ -1,4 +1,5 @@
-//! The program runs in a home of its own; its output, its exit code and its end by a signal are seen.
+//! The program runs in a home of its own; its output, its exit code and its end by a signal are
+//! seen.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

@@ -1,4 +1,5 @@
-//! What a config refers to is fetched from real servers as Ignition fetches it, and embedded as it was served.
+//! What a config refers to is fetched from real servers as Ignition fetches it, and embedded as it
+//! was served.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -193,7 +194,8 @@ async fn headers_of_a_host_go_to_that_host_only() {
     assert_eq!(seen(&other), want);
 }
 
-/// A proxy is asked for what is not on this machine: that of the config, else that of the environment.
+/// A proxy is asked for what is not on this machine: that of the config, else that of the
+/// environment.
 #[tokio::test(flavor = "multi_thread")]
 async fn proxies_are_the_configs_else_the_environments() {
     let from_config = Web::always(reply(200, &[], b"config's"));

@@ -1,4 +1,5 @@
-//! Whatever a server does to one request, the contents arrive; what lasts, or never ends, is one clear sentence.
+//! Whatever a server does to one request, the contents arrive; what lasts, or never ends, is one
+//! clear sentence.
 
 use std::time::{Duration, Instant};
 
@@ -87,7 +88,8 @@ async fn lasting_transient_errors_fail_in_time() {
     assert!(broken.seen().len() > 1 && closing.seen().len() > 1);
 }
 
-/// `ignition.timeouts`: an answer that does not begin in time is asked for again; the total ends it before `--timeout`.
+/// `ignition.timeouts`: an answer that does not begin in time is asked for again; the total ends it
+/// before `--timeout`.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_configs_timeouts_count() {
     let whole = reply(200, &[], b"hi");
@@ -235,7 +237,8 @@ async fn asked(web: &Web) {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
     let victim = Web::always(reply(200, &[], b"read from inside"));
-    // Linux connects to this one through no interface: a fetcher that asked for it would send nothing.
+    // Linux connects to this one through no interface: a fetcher that asked for it would send
+    // nothing.
     let link_local = "http://[fe80::1]/latest".to_owned();
     let by_name = victim.url("/").replace("127.0.0.1", "localhost");
     for target in [victim.url("/"), by_name, link_local.clone()] {
@@ -254,7 +257,8 @@ async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
         let asked: Vec<_> = proxy.seen().into_iter().map(|head| head.target).collect();
         assert_eq!(asked, ["http://mirror.invalid/x"], "{target}");
     }
-    // A server on loopback may lead to another one there, but not to a link-local address, which no config may name.
+    // A server on loopback may lead to another one there, but not to a link-local address, which no
+    // config may name.
     let to = victim.url("/");
     let local = Web::start(move |head, _| {
         let to = if head.path() == "/ok" { &to } else { &link_local };

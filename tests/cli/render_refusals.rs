@@ -30,7 +30,8 @@ fn unsupported_changes_are_listed_and_set_the_exit_code() {
     assert_eq!((broken.code(), &broken.json()["code"]), (Some(2), &json!("bad-config")));
 }
 
-/// A line, its exit code, its code, and of each finding the code and what its object or message holds.
+/// A line, its exit code, its code, and of each finding the code and what its object or message
+/// holds.
 #[test]
 fn every_bad_input_is_refused_with_all_that_is_wrong() {
     let desk = Desk::new();

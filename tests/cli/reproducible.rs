@@ -1,4 +1,5 @@
-//! One config on one base is one digest: on other machines, for other users, in other clusters, tomorrow.
+//! One config on one base is one digest: on other machines, for other users, in other clusters,
+//! tomorrow.
 
 use std::fs;
 
@@ -7,8 +8,8 @@ use serde_json::{Value, json};
 use mosb_tests::Mosb;
 use mosb_tests::build_fixture::{BuildFixture, config};
 
-/// Digest of the image that [`config`] makes on the base. Another one means that every image changes: `plan::Format`
-/// must be raised with it.
+/// Digest of the image that [`config`] makes on the base. Another one means that every image
+/// changes: `plan::Format` must be raised with it.
 const DIGEST: &str = "sha256:984da51f673e3f8efe176324bdd79b139d4f5ac636d91ec9d657e8c84ad01713";
 
 fn digest(mosb: &Mosb, fixture: &BuildFixture, config: &str) -> Value {

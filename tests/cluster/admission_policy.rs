@@ -1,5 +1,6 @@
-//! What the ValidatingAdmissionPolicy of `deploy/base` accepts in mosb's namespace, and what it refuses, on the real API server: every pod
-//! that mosb makes, and each of them with one thing more.
+//! What the ValidatingAdmissionPolicy of `deploy/base` accepts in mosb's namespace, and what it
+//! refuses, on the real API server: every pod that mosb makes, and each of them with one thing
+//! more.
 
 use std::collections::BTreeSet;
 use std::fs;

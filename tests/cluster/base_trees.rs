@@ -1,4 +1,5 @@
-//! The ConfigMap with base trees is a cache: one that can't be written is a warning, and what no build needs goes.
+//! The ConfigMap with base trees is a cache: one that can't be written is a warning, and what no
+//! build needs goes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

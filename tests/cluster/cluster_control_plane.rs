@@ -1,4 +1,5 @@
-//! Where the images of control-plane machines are built, on a real API server and scheduler: a second node that is only an object.
+//! Where the images of control-plane machines are built, on a real API server and scheduler: a
+//! second node that is only an object.
 
 use serde_json::{Value, json};
 

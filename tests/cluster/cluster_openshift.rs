@@ -1,5 +1,6 @@
-//! Builds by OpenShift's own API. No OpenShift runs here: the API is a CRD, and its builder a thread of the test that really carries out
-//! what a Build says, with buildah, from the objects that it names.
+//! Builds by OpenShift's own API. No OpenShift runs here: the API is a CRD, and its builder a
+//! thread of the test that really carries out what a Build says, with buildah, from the objects
+//! that it names.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! `mosb controller --render` on a real API server: pools get the rendered config of their MachineConfigs.
+//! `mosb controller --render` on a real API server: pools get the rendered config of their
+//! MachineConfigs.
 //!
 //! On a node of its own, as it looks at every pool there is.
 

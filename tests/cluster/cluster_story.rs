@@ -128,8 +128,8 @@ fn a_pool_from_opting_in_to_opting_out() {
     cluster.is_gone(&format!("machineosbuild/{name}"));
     cluster.assert_events(&[("MachineOSBuild", "BuildDeleted")]);
 
-    // One that is under way is given up when something else is wanted; what was built before is taken again. Who follows its
-    // log sees it while it runs, and that it ends.
+    // One that is under way is given up when something else is wanted; what was built before is
+    // taken again. Who follows its log sees it while it runs, and that it ends.
     cluster.opt_in(Some(HANGS));
     let hanging = cluster.building();
     let follow = cluster.mosb_command(&["logs", "-f", &pool]);
@@ -229,7 +229,8 @@ fn a_build_gets_over_what_is_done_to_it() {
 
 const LAYERING: &str = "machineconfiguration.openshift.io/layering-enabled";
 
-/// Where no Machine Config Operator runs, a label and ConfigMaps ask for images; and another builder is left alone.
+/// Where no Machine Config Operator runs, a label and ConfigMaps ask for images; and another
+/// builder is left alone.
 #[test]
 fn a_label_opts_in_and_out() {
     let mut cluster = Cluster::new("label");
@@ -259,7 +260,8 @@ fn a_label_opts_in_and_out() {
     let owner = &cluster.config()["metadata"]["ownerReferences"][0];
     assert_eq!((&owner["kind"], &owner["name"]), (&json!("MachineConfigPool"), &json!(pool)));
 
-    // One Containerfile for each pool. What the administrator keeps for all builds is found, and `RUN` lines have a copy of it.
+    // One Containerfile for each pool. What the administrator keeps for all builds is found, and
+    // `RUN` lines have a copy of it.
     cluster.config_map("etc-yum-repos-d", &json!({ "site.repo": "site" }));
     for secret in [&*format!("etc-pki-entitlement-{pool}"), "etc-pki-rpm-gpg"] {
         let object = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret }, "stringData": { "key": "hush" } });
@@ -280,7 +282,8 @@ fn a_label_opts_in_and_out() {
     assert_eq!(cluster.builds(), Vec::<Value>::new());
 }
 
-/// Of two controllers one acts; the other goes on at once where the first is terminated, and one that lost its Lease ends.
+/// Of two controllers one acts; the other goes on at once where the first is terminated, and one
+/// that lost its Lease ends.
 #[test]
 fn of_two_controllers_one_acts() {
     let mut cluster = Cluster::new("lease");

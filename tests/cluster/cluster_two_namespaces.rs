@@ -1,5 +1,6 @@
-//! The overlay for OpenShift, with its rights: builds run in a namespace of their own, from ConfigMaps and Secrets of the Machine Config
-//! Operator's. No OpenShift runs here: the constraints are a kind that no API server serves, but the right to it is granted all the same.
+//! The overlay for OpenShift, with its rights: builds run in a namespace of their own, from
+//! ConfigMaps and Secrets of the Machine Config Operator's. No OpenShift runs here: the constraints
+//! are a kind that no API server serves, but the right to it is granted all the same.
 
 use std::fs;
 use std::path::Path;

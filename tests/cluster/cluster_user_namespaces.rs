@@ -1,4 +1,5 @@
-//! Where pods get no user namespace: an explicit request for one is rejected, and otherwise the condition explains what that means.
+//! Where pods get no user namespace: an explicit request for one is rejected, and otherwise the
+//! condition explains what that means.
 
 use std::fs;
 

@@ -1,5 +1,6 @@
-//! What `deploy/` installs is taken by the API server, and its rights are enough for what the controller makes, and not for
-//! more. What the rights are used for is seen where the controller runs.
+//! What `deploy/` installs is taken by the API server, and its rights are enough for what the
+//! controller makes, and not for more. What the rights are used for is seen where the controller
+//! runs.
 
 use mosb_plan::api::cluster_settings::{self, ClusterSettings};
 use serde_json::{Value, json};
@@ -128,7 +129,8 @@ fn is_only_read(object: &Value) {
     }
 }
 
-/// The API server of an OpenShift is not there to ask: the values that it takes are in a copy, with its source.
+/// The API server of an OpenShift is not there to ask: the values that it takes are in a copy, with
+/// its source.
 #[test]
 fn the_constraints_for_openshift_have_fields_and_values_that_there_are() {
     let known = include_str!("../../testdata/openshift/security-context-constraints.json");
@@ -165,7 +167,8 @@ fn the_constraints_for_openshift_have_fields_and_values_that_there_are() {
     }
 }
 
-/// In the pod of an OpenShift Build `RUN` lines are beside the push credentials: no account has the right to one by accident.
+/// In the pod of an OpenShift Build `RUN` lines are beside the push credentials: no account has the
+/// right to one by accident.
 #[test]
 fn the_right_to_builds_of_openshift_is_in_an_overlay_of_its_own() {
     let grants_builds = |object: &Value| object["rules"].to_string().contains("build.openshift.io");
@@ -190,8 +193,8 @@ fn the_right_to_builds_of_openshift_is_in_an_overlay_of_its_own() {
     }
 }
 
-/// The node's API server asks of who sets `blockOwnerDeletion` that he may change the owner's finalizers, and of who makes
-/// a Role that he has its rights.
+/// The node's API server asks of who sets `blockOwnerDeletion` that he may change the owner's
+/// finalizers, and of who makes a Role that he has its rights.
 #[test]
 fn the_rights_are_enough_for_what_is_made_and_for_no_more() {
     install();

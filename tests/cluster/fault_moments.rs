@@ -1,6 +1,6 @@
-//! What happens to everything at once, in the middle of the stories of pools that each stand at another write: what the
-//! controller relies on goes away and comes back, its clock is set, it is stopped or killed and another one takes over. The
-//! stories end as they do undisturbed.
+//! What happens to everything at once, in the middle of the stories of pools that each stand at
+//! another write: what the controller relies on goes away and comes back, its clock is set, it is
+//! stopped or killed and another one takes over. The stories end as they do undisturbed.
 
 use std::fs;
 use std::thread;
@@ -15,8 +15,8 @@ const AWAY: Duration = Duration::from_secs(5);
 const STORIES: &[&str] = &["first build", "superseding"];
 const ACTS: &str = "the lease is held; reconciling";
 
-/// Each kind of write that these stories have with Jobs, or with Pods, once: by turns in one and in another. As many as a
-/// controller does at once, so that none of them times out while it is held.
+/// Each kind of write that these stories have with Jobs, or with Pods, once: by turns in one and in
+/// another. As many as a controller does at once, so that none of them times out while it is held.
 fn kinds_of_writes(cluster: &FaultCluster, alone: bool) -> Vec<(&'static Calm, Write)> {
     let is_meant = |calm: &&Calm| calm.alone == alone && STORIES.contains(&calm.story.name);
     let chosen = calm(cluster).iter().filter(is_meant);
@@ -128,8 +128,8 @@ fn says(controller: &Daemon, what: &str) -> Option<()> {
     controller.log().contains(what).then_some(())
 }
 
-/// The first of two is hindered in the middle of its writes, the other takes over and ends everything; then what the first had
-/// begun to write arrives.
+/// The first of two is hindered in the middle of its writes, the other takes over and ends
+/// everything; then what the first had begun to write arrives.
 fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
     let cluster = &*cluster();
     let begun = Instant::now();

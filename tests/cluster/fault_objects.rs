@@ -1,4 +1,5 @@
-//! Hostile objects: each ends in a condition on that very object, with a message that says what to mend, and the others go on.
+//! Hostile objects: each ends in a condition on that very object, with a message that says what to
+//! mend, and the others go on.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -64,7 +65,8 @@ impl Hostile<'_> {
         self.until(config, false, &format!("{reason} {words:?}"), says)
     }
 
-    /// Waits until its image is in service, and no condition reports a problem any more, which comes last.
+    /// Waits until its image is in service, and no condition reports a problem any more, which
+    /// comes last.
     #[track_caller]
     pub fn serves(&mut self, pool: &str) -> Pool {
         let is_free = |pool: &Pool| condition(&pool.config, "Blocked").is_none();
@@ -113,7 +115,8 @@ fn pools_and_configs(hostile: &mut Hostile<'_>) {
     hostile.ask("hostile-missing", |_| {});
     hostile.is_blocked("hostile-missing", "NoPool", &["hostile-missing"]);
 
-    // The API server refuses a second one for a pool; one from before it did so is there all the same.
+    // The API server refuses a second one for a pool; one from before it did so is there all the
+    // same.
     let crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/machineosconfigs.machineconfiguration.openshift.io";
     let (_, strict) = cluster.proxy.ask("GET", crd, None);
     let mut lenient = strict["spec"]["versions"].clone();

@@ -1,5 +1,6 @@
-//! Writes that the cluster refuses for good, as a policy or a quota does: the MachineOSConfig says so and stays as it is, nothing
-//! is tried without end, and when they are allowed again all goes on where it was.
+//! Writes that the cluster refuses for good, as a policy or a quota does: the MachineOSConfig says
+//! so and stays as it is, nothing is tried without end, and when they are allowed again all goes on
+//! where it was.
 
 use std::collections::BTreeSet;
 use std::thread::sleep;
@@ -12,7 +13,8 @@ use crate::fault_stories::story::{Pool, Seen};
 use mosb_tests::wait;
 
 const SOON: Duration = Duration::from_secs(60);
-/// For how long nothing may happen, which is longer than the first three waits of a write that is refused.
+/// For how long nothing may happen, which is longer than the first three waits of a write that is
+/// refused.
 const STILL: Duration = Duration::from_secs(20);
 /// Those three, and as many that were woken by what was written before.
 const TRIES: usize = 10;
@@ -117,7 +119,8 @@ fn a_rejected_write_is_reported_and_not_retried_forever() {
         for (pool, _) in REFUSED {
             until(pool, "that it is blocked", &is_told);
         }
-        // Its image is made and in service all the same; that its pool does not say so is still reported there.
+        // Its image is made and in service all the same; that its pool does not say so is still
+        // reported there.
         until(STATUS, "its image", &|pool| {
             let image = text(&pool.config["status"]["currentImagePullSpec"]);
             image.ends_with(&cluster.images[0]) && pool.runners.is_empty() && is_told(pool)

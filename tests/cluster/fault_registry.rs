@@ -1,4 +1,5 @@
-//! Registries that refuse, drip or say nothing: what hangs on them waits and says so, and nothing else does.
+//! Registries that refuse, drip or say nothing: what hangs on them waits and says so, and nothing
+//! else does.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,8 +11,8 @@ use mosb_tests::{Act, Web, ask, reply, wait};
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// A registry that refuses each request in other words, as those do that number their answers, and by another status, as an
-/// answer to HEAD has no words.
+/// A registry that refuses each request in other words, as those do that number their answers, and
+/// by another status, as an answer to HEAD has no words.
 fn refusing() -> Web {
     let asked = AtomicUsize::new(0);
     Web::start(move |head, before| {
@@ -100,7 +101,8 @@ fn a_refusal_in_other_words_each_time_is_reported_once_and_then_pauses() {
     assert_eq!(events(cluster, built), 1);
 }
 
-/// A registry that answers with a byte of a manifest now and then: a stand-in, as no real one does so on demand.
+/// A registry that answers with a byte of a manifest now and then: a stand-in, as no real one does
+/// so on demand.
 fn dripping() -> Web {
     Web::start(|head, _| {
         if !head.target.contains("/manifests/") {

@@ -1,4 +1,5 @@
-//! Who may write one thing gets no more by it: a MachineOSConfig's author no other's logins, a build's sidecar no other's result.
+//! Who may write one thing gets no more by it: a MachineOSConfig's author no other's logins, a
+//! build's sidecar no other's result.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -139,7 +140,8 @@ fn a_sidecar_speaks_for_its_own_build_alone() {
             "data": forged["data"] });
         cluster.make(&in_namespace("configmaps"), &free);
 
-        // The victim's own end is what counts, and comes after: whatever was believed would have been in service before.
+        // The victim's own end is what counts, and comes after: whatever was believed would have
+        // been in service before.
         let runners = kubelet::runners(cluster);
         let is_victims = |uid: &str| job["metadata"]["uid"] == uid;
         let begun = kubelet::begun(cluster, &runners, is_victims);

@@ -1,4 +1,5 @@
-//! The chart of `deploy/helm`: what it renders is what `kubectl kustomize` makes of the same manifests.
+//! The chart of `deploy/helm`: what it renders is what `kubectl kustomize` makes of the same
+//! manifests.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! One build as a Job that a person creates, in a cluster that has nothing of mosb: the files of job-templates as they are, but for the
-//! image and the place to push to.
+//! One build as a Job that a person creates, in a cluster that has nothing of mosb: the files of
+//! job-templates as they are, but for the image and the place to push to.
 
 use std::fs;
 use std::path::Path;

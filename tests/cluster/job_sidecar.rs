@@ -284,8 +284,8 @@ fn a_deleted_or_foreign_config_map_is_reported_to_the_waiter() {
     assert!(post.data().is_null(), "nothing was written");
 }
 
-/// Killed before the API server did what it asked, after that, and while it waits for the answer: begun again, as the kubelet
-/// does, it tells the result once.
+/// Killed before the API server did what it asked, after that, and while it waits for the answer:
+/// begun again, as the kubelet does, it tells the result once.
 #[test]
 fn killed_at_its_write_it_reports_the_result_once() {
     let proxy = ApiProxy::start(node());

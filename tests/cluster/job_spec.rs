@@ -1,5 +1,5 @@
-//! Build Jobs on a real API server and kubelet. The objects are those of the golden files, which the program's own tests compare
-//! with what it makes.
+//! Build Jobs on a real API server and kubelet. The objects are those of the golden files, which
+//! the program's own tests compare with what it makes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -182,8 +182,10 @@ fn each_container_finds_what_is_its_own() {
     assert_eq!(logs("image-push"), lines(&[&["65532", uid], &both, &push, &config, &end]));
 }
 
-/// What the container is for: buildah with an administrator's `RUN`, with entitlements, repositories and keys of which it may change its copy,
-/// in the way that the pod has it; in a user namespace on overlays, and without one on copies. `image-push`, which runs as another user, can read what it left.
+/// What the container is for: buildah with an administrator's `RUN`, with entitlements,
+/// repositories and keys of which it may change its copy, in the way that the pod has it; in a user
+/// namespace on overlays, and without one on copies. `image-push`, which runs as another user, can
+/// read what it left.
 #[test]
 fn buildah_runs_in_its_container() {
     let node = node();

@@ -1,5 +1,5 @@
-//! What becomes of a build whose pod dies on a real node: its containers are killed, it has too little memory or disk. Whoever
-//! reads the build's conditions learns why, and what to do.
+//! What becomes of a build whose pod dies on a real node: its containers are killed, it has too
+//! little memory or disk. Whoever reads the build's conditions learns why, and what to do.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,8 @@ impl Cluster {
         self.pods().into_iter().filter(stays).collect()
     }
 
-    /// A container of the pool's build that runs: its status, and the UID of its Job, or of its Pod without one.
+    /// A container of the pool's build that runs: its status, and the UID of its Job, or of its Pod
+    /// without one.
     fn running(&self, container: &str) -> Option<(Value, String)> {
         self.pods_that_stay().into_iter().find_map(|pod| {
             let lists = ["initContainerStatuses", "containerStatuses"];
@@ -52,7 +53,8 @@ impl Cluster {
         wait(&what, BUILD, || self.kill(container))
     }
 
-    /// Waits until the `RUN` line of a build is reached: nothing is asked of the registry until the push.
+    /// Waits until the `RUN` line of a build is reached: nothing is asked of the registry until the
+    /// push.
     #[track_caller]
     fn runs_the_line(&self) {
         wait("the RUN line", BUILD, || {
@@ -136,8 +138,8 @@ fn whichever_container_of_a_pod_without_a_job_is_killed_the_image_comes() {
     whichever_container_is_killed_the_image_comes("killed-pods", "custom-pod-builder");
 }
 
-/// Each container of both methods, killed with all its processes: the image comes, by another Job or Pod, or by the same where
-/// only the sidecar began anew.
+/// Each container of both methods, killed with all its processes: the image comes, by another Job
+/// or Pod, or by the same where only the sidecar began anew.
 #[track_caller]
 fn whichever_container_is_killed_the_image_comes(name: &str, builder: &str) {
     let mut cluster = Cluster::new(name);
@@ -189,8 +191,8 @@ fn whichever_container_is_killed_the_image_comes(name: &str, builder: &str) {
     assert!(killed.is_some(), "a direct build that was killed");
 }
 
-/// Nobody but the kubelet ends a pod that is deleted; where it died and the node's object stays, the pod stays too, and a Job waits
-/// for it for ever.
+/// Nobody but the kubelet ends a pod that is deleted; where it died and the node's object stays,
+/// the pod stays too, and a Job waits for it for ever.
 #[test]
 fn a_pod_whose_node_died_is_replaced() {
     let mut cluster = Cluster::new("dead-node");
@@ -213,7 +215,8 @@ fn a_pod_whose_node_died_is_replaced() {
     assert_eq!(cluster.file(&image, "/etc/ran"), "ran\n");
 }
 
-/// The kernel kills what needs more memory than it may have: `mosb` itself, or a program of a `RUN` line.
+/// The kernel kills what needs more memory than it may have: `mosb` itself, or a program of a `RUN`
+/// line.
 #[test]
 fn too_little_memory_is_reported_with_a_remedy() {
     let mut cluster = Cluster::new("memory");

@@ -1,6 +1,8 @@
-//! The controller, installed as the documentation says, does its work with the rights of `deploy/`, and uses each of them.
+//! The controller, installed as the documentation says, does its work with the rights of `deploy/`,
+//! and uses each of them.
 //!
-//! On a node of its own: no other test's objects are served, and its audit log tells of this controller alone.
+//! On a node of its own: no other test's objects are served, and its audit log tells of this
+//! controller alone.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -102,7 +104,8 @@ fn asked(node: &Node) -> (BTreeSet<String>, Vec<Value>) {
         if event["annotations"]["authorization.k8s.io/decision"] != "allow"
             || event["responseStatus"]["code"] == 403
         {
-            // Whether it may see Builds of OpenShift it finds out by asking: that right is in an overlay of its own.
+            // Whether it may see Builds of OpenShift it finds out by asking: that right is in an
+            // overlay of its own.
             if object["apiGroup"] != "build.openshift.io" || event["verb"] != "list" {
                 refused.push(event);
             }
@@ -127,7 +130,8 @@ fn image(node: &Node, pool: &str, before: Option<&str>) -> String {
     })
 }
 
-/// Another pool, which opts in by its label, as clusters without MachineOSConfigs did, and builds without Jobs.
+/// Another pool, which opts in by its label, as clusters without MachineOSConfigs did, and builds
+/// without Jobs.
 fn labelled(node: &Node, base: &str) -> Vec<Value> {
     let config_map = |name: &str, data: Value| {
         json!({
@@ -164,7 +168,8 @@ fn labelled(node: &Node, base: &str) -> Vec<Value> {
     ]
 }
 
-/// A third pool, which begins with an image that is there; the MachineConfig that brings it names another one yet.
+/// A third pool, which begins with an image that is there; the MachineConfig that brings it names
+/// another one yet.
 fn seeded(node: &Node, base: &str, image: &str) -> Vec<Value> {
     let kind = |kind: &str, mut object: Value| {
         object["apiVersion"] = json!("machineconfiguration.openshift.io/v1");

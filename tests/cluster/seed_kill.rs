@@ -1,4 +1,5 @@
-//! Seeding on a real API server, by a controller that is killed after each of its writes, before it learns what became of it.
+//! Seeding on a real API server, by a controller that is killed after each of its writes, before it
+//! learns what became of it.
 //!
 //! On a node of its own, as a controller that renders looks at every pool there is.
 
@@ -90,7 +91,8 @@ impl SeedCluster {
         }
     }
 
-    /// A controller after the other, each of which makes one write to a pool, until one has nothing to write. What they wrote.
+    /// A controller after the other, each of which makes one write to a pool, until one has nothing
+    /// to write. What they wrote.
     fn kill_by_kill(&self, pool: &str, done: impl Fn() -> bool) -> Vec<String> {
         let mut all = Vec::new();
         loop {

@@ -1,5 +1,6 @@
-//! An image that was built with `mosb build`, of what a pool's MachineConfigs come to only later: the change needs no Job, also where an
-//! earlier version built it, if a build recorded the tree of the base. Without that, or if the image only says so, it does.
+//! An image that was built with `mosb build`, of what a pool's MachineConfigs come to only later:
+//! the change needs no Job, also where an earlier version built it, if a build recorded the tree of
+//! the base. Without that, or if the image only says so, it does.
 
 use std::fs;
 

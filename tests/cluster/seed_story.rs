@@ -1,5 +1,6 @@
-//! An installation with images that exist already: three pools, from manifests through `mosb bootstrap` into a cluster, and what comes
-//! after. On a node of its own, as its controller renders every pool there is.
+//! An installation with images that exist already: three pools, from manifests through `mosb
+//! bootstrap` into a cluster, and what comes after. On a node of its own, as its controller renders
+//! every pool there is.
 
 use std::fs;
 use std::path::PathBuf;
@@ -60,7 +61,8 @@ impl SeedStoryCluster {
         fs::write(file, texts.collect::<String>()).unwrap();
     }
 
-    /// What the cluster begins with: `master` has no image of its own, `infra` has all that `worker` has.
+    /// What the cluster begins with: `master` has no image of its own, `infra` has all that
+    /// `worker` has.
     fn manifests(&self) {
         let registry = self.node.registry();
         let pool = |name: &str, roles: Value| {
@@ -306,7 +308,8 @@ fn an_installation_begins_with_images_and_goes_on_from_them() {
         assert_eq!(build["status"]["builder"]["imageBuilderType"], "Job");
     }
 
-    // Nobody wants images of `worker` any more: the pool is on the stock image, and `infra` stays as it is.
+    // Nobody wants images of `worker` any more: the pool is on the stock image, and `infra` stays
+    // as it is.
     let component = "10-prebuiltimage-osimageurl-worker";
     assert!(cluster.node.find(&format!("machineconfig/{component}")).is_some());
     cluster.node.kubectl(&["delete", "machineosconfig", "worker"]).ok();
@@ -323,7 +326,8 @@ fn an_installation_begins_with_images_and_goes_on_from_them() {
     let infras = cluster.node.get("machineconfig/10-prebuiltimage-osimageurl-infra");
     assert_eq!(infras["spec"]["osImageURL"], infra.as_str());
 
-    // Another one takes its place, once the registry has it: it was there when the manifest was checked.
+    // Another one takes its place, once the registry has it: it was there when the manifest was
+    // checked.
     let configs = ["50", "70"].map(|number| machine_config(number, "worker"));
     cluster.write("configs.yaml", &configs);
     let second = cluster.pre_built("worker");

@@ -1,5 +1,5 @@
-//! What the tests of the controller share: a pool, its configs, what mosb needs beside them, and the program itself, which
-//! runs outside of the cluster with a kubeconfig.
+//! What the tests of the controller share: a pool, its configs, what mosb needs beside them, and
+//! the program itself, which runs outside of the cluster with a kubeconfig.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -300,8 +300,8 @@ impl Cluster {
         found.unwrap()["message"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until events of these kinds and reasons were reported for objects of the pool: each with its type, and for a
-    /// build none twice.
+    /// Waits until events of these kinds and reasons were reported for objects of the pool: each
+    /// with its type, and for a build none twice.
     #[track_caller]
     pub fn assert_events(&self, wanted: &[(&str, &str)]) {
         let all = || -> Vec<Value> {
@@ -331,7 +331,8 @@ impl Cluster {
         }
     }
 
-    /// Waits until nothing that served a build is there but its logs; a pod that is being deleted has half a minute.
+    /// Waits until nothing that served a build is there but its logs; a pod that is being deleted
+    /// has half a minute.
     #[track_caller]
     pub fn nothing_is_left_of(&self, build: &str) {
         let kinds = "jobs,pods,configmaps,secrets,serviceaccounts,roles,rolebindings";
@@ -436,7 +437,8 @@ impl Drop for Cluster {
 
 const API: &str = "machineconfiguration.openshift.io/v1";
 
-/// A node with what all of these tests use: the kinds, the program's image, and the base that builds by Containerfile need too.
+/// A node with what all of these tests use: the kinds, the program's image, and the base that
+/// builds by Containerfile need too.
 fn a_node() -> &'static Node {
     let node: &Node = Box::leak(Box::new(Node::start(&programs()).unwrap()));
     crds(node);

@@ -1,5 +1,6 @@
-//! A base image as small as can be that has what makes an OS difficult: links to where things really are, directories with
-//! modes of their own, owners by name, units enabled, disabled and static, presets.
+//! A base image as small as can be that has what makes an OS difficult: links to where things
+//! really are, directories with modes of their own, owners by name, units enabled, disabled and
+//! static, presets.
 
 use std::error::Error;
 use std::fs;

@@ -1,7 +1,7 @@
 //! `make demo`: the main job on real input, as a user would do it. No server, no root, no network.
 //!
-//! Makes a small base image that is shaped like an OS, builds a worker's rendered MachineConfig onto it with the real program,
-//! looks at the result, changes one file and builds again.
+//! Makes a small base image that is shaped like an OS, builds a worker's rendered MachineConfig
+//! onto it with the real program, looks at the result, changes one file and builds again.
 
 use std::error::Error;
 use std::fs;

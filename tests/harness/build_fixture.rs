@@ -1,4 +1,5 @@
-//! What the tests of `mosb build` as a whole share: a small base shaped like an OS, a config, and what every run keeps to.
+//! What the tests of `mosb build` as a whole share: a small base shaped like an OS, a config, and
+//! what every run keeps to.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -157,7 +158,8 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A layout in which every blob is what its name says, every image whole, and nothing else lies about.
+/// A layout in which every blob is what its name says, every image whole, and nothing else lies
+/// about.
 #[track_caller]
 pub fn assert_whole(layout: &Layout, what: &str) {
     let there: Vec<_> =
@@ -178,7 +180,8 @@ pub fn assert_whole(layout: &Layout, what: &str) {
     }
 }
 
-/// A run that ended with this exit code and one clear sentence, on stderr and in an `Error` that its schema knows.
+/// A run that ended with this exit code and one clear sentence, on stderr and in an `Error` that
+/// its schema knows.
 #[track_caller]
 pub fn assert_refused(finished: &Finished, what: &str, exit: i32, code: &str, words: &[&str]) {
     let last_line = finished.stderr.lines().last().unwrap_or_default();

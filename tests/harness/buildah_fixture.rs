@@ -1,4 +1,5 @@
-//! What the tests of the Containerfile build share: a plan on the Debian root, and a build of it with a store of its own.
+//! What the tests of the Containerfile build share: a plan on the Debian root, and a build of it
+//! with a store of its own.
 
 use std::future::Future;
 use std::path::Path;

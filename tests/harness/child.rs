@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long anything that runs to its end may take, in seconds: a build of a part on a busy machine.
+/// How long anything that runs to its end may take, in seconds: a build of a part on a busy
+/// machine.
 const LIMIT: &str = "1800";
 /// How long a server may take until it says that it serves.
 const READY: Duration = Duration::from_secs(60);
@@ -27,7 +28,8 @@ impl Finished {
         self.status.code()
     }
 
-    /// Itself, if the program ended well; otherwise the test ends here, with the output of the program.
+    /// Itself, if the program ended well; otherwise the test ends here, with the output of the
+    /// program.
     #[track_caller]
     pub fn ok(self) -> Self {
         assert!(
@@ -106,7 +108,8 @@ pub fn lasting(program: impl AsRef<OsStr>) -> Command {
 }
 
 impl Daemon {
-    /// Starts a [`lasting`] command and waits for the line of its output by which `ready` knows that it serves.
+    /// Starts a [`lasting`] command and waits for the line of its output by which `ready` knows
+    /// that it serves.
     #[track_caller]
     pub fn start<T>(mut command: Command, ready: impl Fn(&str) -> Option<T>) -> (Self, T) {
         let what = format!("{command:?}");
@@ -114,7 +117,8 @@ impl Daemon {
         let (stop, stopped) = mpsc::channel::<()>();
         let (started, pid) = mpsc::channel();
         let (line, lines) = mpsc::channel();
-        // The kernel's watch is on the thread that starts the child, so that thread stays as long as the child.
+        // The kernel's watch is on the thread that starts the child, so that thread stays as long
+        // as the child.
         let lines_to = Arc::clone(&log);
         let keeper = thread::spawn(move || {
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

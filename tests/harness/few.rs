@@ -18,7 +18,8 @@ struct State<T> {
     made: usize,
 }
 
-/// One of them, until it is dropped: also by a test that failed, whose remains must not disturb other tests.
+/// One of them, until it is dropped: also by a test that failed, whose remains must not disturb
+/// other tests.
 #[derive(Debug)]
 pub struct Lent<T: 'static> {
     few: &'static Few<T>,

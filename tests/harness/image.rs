@@ -1,5 +1,6 @@
-//! The image that clusters run, with the program that is tested now: Debian and buildah are a part, made once; the program is
-//! put on top for each run, in seconds. The recipe is the one of `make image`, `containerfiles/image`.
+//! The image that clusters run, with the program that is tested now: Debian and buildah are a part,
+//! made once; the program is put on top for each run, in seconds. The recipe is the one of `make
+//! image`, `containerfiles/image`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,8 +49,8 @@ pub fn mosb_root() -> PathBuf {
     MOSB_ROOT.directory().join("layout")
 }
 
-/// Makes the part: the image without the program, as an OCI layout with the tag `root`. Twice, as it must be the same each time,
-/// which is seen here rather than in each test run.
+/// Makes the part: the image without the program, as an OCI layout with the tag `root`. Twice, as
+/// it must be the same each time, which is seen here rather than in each test run.
 pub fn make(directory: &Path) {
     let [layout, again] = ["layout", "again"].map(|name| directory.join(name));
     recipe(["root".as_ref(), &layout]);

@@ -1,5 +1,5 @@
-//! Base images for tests, written as OCI layouts by the plainest means, so that no code of ours is tested by itself; and
-//! layouts read back.
+//! Base images for tests, written as OCI layouts by the plainest means, so that no code of ours is
+//! tested by itself; and layouts read back.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -103,7 +103,8 @@ impl Layout {
         self.tag(tag, index)
     }
 
-    /// Puts one more layer on top of the image under a tag; everything else stays as it is. The new digest comes back.
+    /// Puts one more layer on top of the image under a tag; everything else stays as it is. The new
+    /// digest comes back.
     pub fn append(&self, tag: &str, compression: Compression, tar: &[u8]) -> String {
         let old = self.digest(tag);
         let mut manifest = self.json(&old);

@@ -1,9 +1,10 @@
 //! The real parts, and how a test uses them.
 //!
-//! In: nothing but Debian packages (`debian-packages`, installed by `make packages`) and the sources under `tests/parts/`.
-//! Out: values that hold a running or unpacked part and take it down when dropped, also when the test process is killed.
-//! Invariant: everything of one test lies in a directory, a port or a mount namespace of its own; every wait is for a
-//! condition and has a limit; what is missing fails the test and says what to install.
+//! In: nothing but Debian packages (`debian-packages`, installed by `make packages`) and the
+//! sources under `tests/parts/`. Out: values that hold a running or unpacked part and take it down
+//! when dropped, also when the test process is killed. Invariant: everything of one test lies in a
+//! directory, a port or a mount namespace of its own; every wait is for a condition and has a
+//! limit; what is missing fails the test and says what to install.
 
 #![expect(clippy::new_without_default, reason = "a test says what it makes")]
 #![expect(clippy::unwrap_used, reason = "a part that cannot go on stops the test")]

@@ -31,11 +31,12 @@ pub enum Make {
     Function(fn(&Path)),
 }
 
-/// The parts that this process has begun to make: what failed once is not tried again for each test that wants it.
+/// The parts that this process has begun to make: what failed once is not tried again for each test
+/// that wants it.
 static TRIED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Makes a part in a directory beside its own and moves it there when it is whole. Others that want this part wait meanwhile.
-/// What is printed begins with `count`.
+/// Makes a part in a directory beside its own and moves it there when it is whole. Others that want
+/// this part wait meanwhile. What is printed begins with `count`.
 #[track_caller]
 pub fn make(how: &Make, name: &str, version: &str, directory: &Path, count: &str) {
     let cache = directory.parent().expect("a part lies in the cache");

@@ -27,7 +27,8 @@ impl Mosb {
         Self { home, environment: Vec::new(), within: Vec::new() }
     }
 
-    /// The program is started by this one, which runs the command that it is given: `prlimit`, `unshare`, a shell.
+    /// The program is started by this one, which runs the command that it is given: `prlimit`,
+    /// `unshare`, a shell.
     pub fn within<A: Into<String>>(mut self, launcher: impl IntoIterator<Item = A>) -> Self {
         self.within = launcher.into_iter().map(Into::into).collect();
         self
@@ -54,7 +55,8 @@ impl Mosb {
         self.run_with(arguments, &[])
     }
 
-    /// A MachineOSConfig as `mosb seed new` prints it; later images are pushed to a repository with the Secret `push`.
+    /// A MachineOSConfig as `mosb seed new` prints it; later images are pushed to a repository with
+    /// the Secret `push`.
     #[track_caller]
     pub fn seed_new(&self, pool: &str, image: &str, repository: &str) -> String {
         let push = format!("{repository}:latest");

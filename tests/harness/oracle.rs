@@ -40,7 +40,8 @@ impl Oracle {
         self.ask(&json!({"do": "merge", "configs": configs}))
     }
 
-    /// The same, but for what we decide otherwise: contents bring their own compression, hash and headers.
+    /// The same, but for what we decide otherwise: contents bring their own compression, hash and
+    /// headers.
     #[track_caller]
     pub fn merge_as_decided(&mut self, configs: &[Value]) -> Value {
         self.ask(&json!({"do": "merge", "configs": configs, "ownContents": true}))

@@ -1,7 +1,8 @@
 //! The parts that are built rather than installed: what they are and where they end up.
 //!
-//! A part lies in `${XDG_CACHE_HOME:-~/.cache}/mosb/parts/<name>-<version>`, outside the checkout, so that a new clone
-//! reuses it. It is made when a test first asks for it; `make parts` asks for all.
+//! A part lies in `${XDG_CACHE_HOME:-~/.cache}/mosb/parts/<name>-<version>`, outside the checkout,
+//! so that a new clone reuses it. It is made when a test first asks for it; `make parts` asks for
+//! all.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,8 @@ pub struct Part {
 enum Version {
     /// The version that its project gave it.
     Released(&'static str),
-    /// A hash over this file or directory of `tests/`, and over the versions of the parts that it is made from.
+    /// A hash over this file or directory of `tests/`, and over the versions of the parts that it
+    /// is made from.
     Sources(&'static str),
 }
 
@@ -94,7 +96,8 @@ pub static OSTREE_EXT_CLI: Part = Part {
     make: Make::Cargo("parts/ostree-ext-cli"),
 };
 
-/// etcd (called `server`), the API server, the controller manager, the scheduler, the kubelet and kubectl.
+/// etcd (called `server`), the API server, the controller manager, the scheduler, the kubelet and
+/// kubectl.
 pub static KUBERNETES: Part = Part {
     name: "kubernetes",
     version: Version::Sources("parts/kubernetes"),
@@ -134,7 +137,8 @@ pub static DEBIAN_ROOT: Part = Part {
     make: Make::Function(root::make),
 };
 
-/// That root as a base image made by ostree, and a repository that has imported it; see `ostree.rs`.
+/// That root as a base image made by ostree, and a repository that has imported it; see
+/// `ostree.rs`.
 pub static OSTREE_BASE: Part = Part {
     name: "ostree-base",
     version: Version::Sources("harness/ostree.rs"),

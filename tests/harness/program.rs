@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use crate::repository;
 
-/// `mosb`, built with the profile of the tests. cargo sets `CARGO_BIN_EXE_mosb` only for tests of the program's own package.
+/// `mosb`, built with the profile of the tests. cargo sets `CARGO_BIN_EXE_mosb` only for tests of
+/// the program's own package.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -14,7 +15,8 @@ pub fn program() -> &'static Path {
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--bin=mosb"]).current_dir(repository());
         if profile.ends_with("release") {
-            // What is measured is the program as it is released; what is tested shares its crates with the tests.
+            // What is measured is the program as it is released; what is tested shares its crates
+            // with the tests.
             build.args(["--release", "--package=mosb"]);
         }
         // Such as `--report-time` wants for the tests, and as would have many crates compiled anew.

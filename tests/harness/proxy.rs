@@ -1,7 +1,9 @@
-//! A proxy in front of a registry that does what the network and a busy registry do: cut, delay, refuse.
+//! A proxy in front of a registry that does what the network and a busy registry do: cut, delay,
+//! refuse.
 //!
-//! A client talks to it as if it were the registry: the `Host` header goes on unchanged, so the registry's `Location`s lead
-//! back here. Plain HTTP; one request a connection, so that requests can be counted and cut one by one.
+//! A client talks to it as if it were the registry: the `Host` header goes on unchanged, so the
+//! registry's `Location`s lead back here. Plain HTTP; one request a connection, so that requests
+//! can be counted and cut one by one.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -97,7 +99,8 @@ impl FaultProxy {
         self.state.received.store(0, Ordering::SeqCst);
     }
 
-    /// From now on the request with this number gets this fault, and requests are counted from 1 again.
+    /// From now on the request with this number gets this fault, and requests are counted from 1
+    /// again.
     pub fn fail(&self, number: usize, fault: Fault) {
         self.rule(move |seen| (seen.number == number).then(|| fault.clone()));
     }

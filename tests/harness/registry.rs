@@ -1,4 +1,5 @@
-//! Real registries: Debian's (distribution 2.8) and distribution 3, open or guarded, and olareg, each on a free port.
+//! Real registries: Debian's (distribution 2.8) and distribution 3, open or guarded, and olareg,
+//! each on a free port.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! What the tests of the registry crate share: clients for a registry, and a plan that puts one layer on an image.
+//! What the tests of the registry crate share: clients for a registry, and a plan that puts one
+//! layer on an image.
 
 use std::path::Path;
 use std::time::Duration;

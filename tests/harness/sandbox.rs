@@ -1,7 +1,9 @@
-//! A Debian root that a test may change: an overlay in a mount namespace of its own, of which nothing stays.
+//! A Debian root that a test may change: an overlay in a mount namespace of its own, of which
+//! nothing stays.
 //!
-//! Needs root, as CI has it. The tree is reached through `/proc/<pid>/root`, so an absolute link inside it leads astray when
-//! Rust follows it from outside; programs that run inside are in a chroot and see it right.
+//! Needs root, as CI has it. The tree is reached through `/proc/<pid>/root`, so an absolute link
+//! inside it leads astray when Rust follows it from outside; programs that run inside are in a
+//! chroot and see it right.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +17,8 @@ use super::child::{Daemon, Finished, finish, lasting, limited};
 use super::root::{IGNITION_PATH, debian_root};
 use super::snapshot::{Kind, Snapshot};
 
-/// Holds the namespace open. Nothing outside sees these mounts, and the last process takes them along.
+/// Holds the namespace open. Nothing outside sees these mounts, and the last process takes them
+/// along.
 const HOLD: &str = r#"
 mount -t tmpfs -o mode=0755 tmpfs "$1"
 mkdir "$1/changes" "$1/work" "$1/tree"
@@ -23,7 +26,8 @@ mount -t overlay -o "lowerdir=$2,upperdir=$1/changes,workdir=$1/work" overlay "$
 echo ready
 exec sleep infinity"#;
 
-/// Runs a program in the tree, with what a build container has mounted. The mounts go when the program ends.
+/// Runs a program in the tree, with what a build container has mounted. The mounts go when the
+/// program ends.
 const INSIDE: &str = r#"
 tree=$1 program=$2
 shift 2
@@ -31,7 +35,8 @@ mount --rbind /dev "$tree/dev"
 mount -t proc proc "$tree/proc"
 exec chroot "$tree" /usr/bin/env -i container=oci PATH=/usr/sbin:/usr/bin "$program" "$@""#;
 
-/// A shell script with mounts of its own. The command is that of `unshare`; its next arguments are the script's.
+/// A shell script with mounts of its own. The command is that of `unshare`; its next arguments are
+/// the script's.
 pub fn in_private_mounts(mut unshare: Command, script: &str) -> Command {
     unshare.args(["--mount", "--propagation=private", "--"]);
     unshare.args(["sh", "-euc", script, "sh"]);
@@ -72,7 +77,8 @@ impl Sandbox {
         root.join(self.directory.path().strip_prefix("/").unwrap()).join(name)
     }
 
-    /// Runs a program of the tree inside the tree, as an image build would: `container=oci`, `/dev`, `/proc`.
+    /// Runs a program of the tree inside the tree, as an image build would: `container=oci`,
+    /// `/dev`, `/proc`.
     #[track_caller]
     pub fn run(&self, program: &str, arguments: &[&str], stdin: &[u8]) -> Finished {
         let tree = self.directory.path().join("tree");

@@ -1,4 +1,5 @@
-//! A listener on a free port of this machine that gives each connection a thread, until it is dropped.
+//! A listener on a free port of this machine that gives each connection a thread, until it is
+//! dropped.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

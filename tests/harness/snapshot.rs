@@ -18,7 +18,8 @@ pub struct Snapshot(pub BTreeMap<String, Entry>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub kind: Kind,
-    /// The permission bits, with set-user, set-group and sticky; 0777 for a link, whose bits mean nothing.
+    /// The permission bits, with set-user, set-group and sticky; 0777 for a link, whose bits mean
+    /// nothing.
     pub mode: u32,
     pub uid: u32,
     pub gid: u32,
@@ -51,7 +52,8 @@ impl Snapshot {
         Self::of_with(directory, |_| None)
     }
 
-    /// Reads a directory, where `known` may answer for a regular file's content so that it is not read again.
+    /// Reads a directory, where `known` may answer for a regular file's content so that it is not
+    /// read again.
     pub fn of_with(directory: &Path, known: impl Fn(&str) -> Option<Kind>) -> Self {
         let mut snapshot = Self::default();
         let mut open = vec![String::new()];
@@ -69,8 +71,9 @@ impl Snapshot {
         snapshot
     }
 
-    /// The tree that an unpacked layer makes of this one, read strictly: a path that goes through a link or through
-    /// nothing is an error, as an unpacker would leave the tree there or invent a parent.
+    /// The tree that an unpacked layer makes of this one, read strictly: a path that goes through a
+    /// link or through nothing is an error, as an unpacker would leave the tree there or invent a
+    /// parent.
     pub fn with_layer(&self, layer: impl Read) -> Result<Self, String> {
         let mut tree = self.clone();
         let mut archive = tar::Archive::new(layer);

@@ -1,4 +1,5 @@
-//! Keys and certificates, made by the `openssl` program: of elliptic curves, as RSA keys take a while to make.
+//! Keys and certificates, made by the `openssl` program: of elliptic curves, as RSA keys take a
+//! while to make.
 
 use std::fs;
 use std::path::{Path, PathBuf};

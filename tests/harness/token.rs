@@ -1,4 +1,5 @@
-//! The server that gives out tokens for a registry, as the distribution project's token specification describes it.
+//! The server that gives out tokens for a registry, as the distribution project's token
+//! specification describes it.
 
 use std::io::{self, BufReader};
 use std::net::TcpStream;
@@ -83,7 +84,8 @@ enum Who {
     User,
 }
 
-/// The part of a scope that is granted: all to the user, pulling to the reader, pulling what is public to anonymous users.
+/// The part of a scope that is granted: all to the user, pulling to the reader, pulling what is
+/// public to anonymous users.
 fn grant(scope: &str, who: Who) -> Option<Value> {
     let (kind, rest) = scope.split_once(':')?;
     let (name, actions) = rest.rsplit_once(':')?;

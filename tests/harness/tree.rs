@@ -7,7 +7,8 @@ use tar::{Builder, EntryType, Header};
 
 use super::child::run;
 
-/// A tar archive in the making. Entries stand in the order in which they were added, and nothing is checked.
+/// A tar archive in the making. Entries stand in the order in which they were added, and nothing is
+/// checked.
 #[derive(Debug, Clone, Default)]
 pub struct Tree(Vec<Member>);
 
@@ -40,7 +41,8 @@ impl Tree {
         self.add(EntryType::Link, path, 0o644, Some(target), b"")
     }
 
-    /// An entry of a type that has neither content nor target: a device, a fifo, or nothing tar knows.
+    /// An entry of a type that has neither content nor target: a device, a fifo, or nothing tar
+    /// knows.
     pub fn special(self, path: &str, kind: EntryType) -> Self {
         self.add(kind, path, 0o644, None, b"")
     }
@@ -87,7 +89,8 @@ impl Tree {
             extension(&mut archive, b'L', &member.path);
             let mut header = member.header.clone();
             let fields = header.as_gnu_mut().expect("a GNU header");
-            // Bytes straight into the fields: the crate's own setters refuse what a hostile archive holds.
+            // Bytes straight into the fields: the crate's own setters refuse what a hostile archive
+            // holds.
             put(&mut fields.name, &member.path);
             put(&mut fields.linkname, member.target.as_deref().unwrap_or_default());
             header.set_cksum();
@@ -115,7 +118,8 @@ fn put(field: &mut [u8; 100], value: &str) {
     field[..length].copy_from_slice(&value.as_bytes()[..length]);
 }
 
-/// A directory as tar, by GNU tar: sorted, numeric owners, no times; the whole of it, or only these paths in it.
+/// A directory as tar, by GNU tar: sorted, numeric owners, no times; the whole of it, or only these
+/// paths in it.
 #[track_caller]
 pub fn archive(directory: &Path, only: &[&str]) -> Vec<u8> {
     let mut paths: Vec<String> = only.iter().map(|path| (*path).to_owned()).collect();

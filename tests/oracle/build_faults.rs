@@ -1,4 +1,5 @@
-//! A build through a network that fails at each request in turn: the same image, or one clear sentence.
+//! A build through a network that fails at each request in turn: the same image, or one clear
+//! sentence.
 
 use std::thread;
 use std::time::Duration;
@@ -47,7 +48,8 @@ impl Network {
         (mosb, finished)
     }
 
-    /// The digest, without any fault. The base is named after the proxy, so the digest is of this proxy only.
+    /// The digest, without any fault. The base is named after the proxy, so the digest is of this
+    /// proxy only.
     fn digest(&self, proxy: &FaultProxy, name: &str) -> String {
         proxy.rule(|_| None);
         let (_, finished) = self.build(proxy, name);
@@ -91,7 +93,8 @@ fn one_fault_at_any_request_changes_nothing() {
             let open = &open;
             scope.spawn(move || at_each_request(open, what, &fault, 1));
         }
-        // Nobody answers 401 without saying how one logs in, and the first request is there to hear it.
+        // Nobody answers 401 without saying how one logs in, and the first request is there to hear
+        // it.
         scope.spawn(|| at_each_request(&guarded, "denied", &Fault::status(401), 2));
     });
     // What the last of them built is there, whole.

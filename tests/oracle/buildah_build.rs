@@ -109,7 +109,8 @@ fn storage_without_mounts_and_a_base_in_a_folder_make_the_same_tree() {
     assert!(fixture.cache().join("buildah/store-vfs/vfs").is_dir());
 }
 
-/// Becomes `nobody`, who has user IDs of others only by way of newuidmap, with a copy of the program in a home of its own.
+/// Becomes `nobody`, who has user IDs of others only by way of newuidmap, with a copy of the
+/// program in a home of its own.
 const AS_NOBODY: &str = "\
 echo nobody:100000:65536 > ids
 mount --bind ids /etc/subuid
@@ -232,7 +233,8 @@ fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
             format!("{}:/run/secrets/rhsm:copy", secret.display()),
         ];
         fixture.options.volumes = volumes.map(|volume| volume.parse().unwrap()).into();
-        // Of OpenShift's shape. Debian 12's buildah would refuse all that is to be signed with sigstore.
+        // Of OpenShift's shape. Debian 12's buildah would refuse all that is to be signed with
+        // sigstore.
         let policy = policy(registry.address(), "sigstoreSigned");
         fixture.options.signature_policy = Some(policy.without_signatures());
         let base = fixture.resolve(&registry.repository("os/base:v1"));
@@ -326,8 +328,8 @@ fn a_build_that_was_killed_leaves_nothing_for_the_next() {
     fixture.interrupt(&slow, &base, "began");
     assert_ne!(fixture.containers(), "", "the killed build left a container");
     let left = || fs::read_dir(fixture.cache().join("buildah/work")).unwrap().count();
-    // The build that first gets the store's lock for itself cleans up. buildah inherits the lock, and so does what other
-    // tests of this process start at the same moment, until that ends.
+    // The build that first gets the store's lock for itself cleans up. buildah inherits the lock,
+    // and so does what other tests of this process start at the same moment, until that ends.
     wait("a clean store", CLEAN, || {
         fixture.build(&plan(&config(), None, &base), &base, "image").unwrap();
         (left() == 0).then_some(())

@@ -1,5 +1,5 @@
-//! The Ignition config of new machines: the real Ignition takes it, nothing in it is in the image, and what it starts brings a machine
-//! to its image once, whenever the power fails.
+//! The Ignition config of new machines: the real Ignition takes it, nothing in it is in the image,
+//! and what it starts brings a machine to its image once, whenever the power fails.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -97,7 +97,8 @@ fn nothing_that_ignition_writes_is_in_the_image() {
         .filter(|entry| entry["type"] != "directory")
         .map(|entry| entry["path"].as_str().unwrap().trim_start_matches('/'))
         .collect();
-    // As a proof that both look at the same: what Ignition makes of units that are enabled is in each image.
+    // As a proof that both look at the same: what Ignition makes of units that are enabled is in
+    // each image.
     assert!(image.contains("etc/systemd/system-preset/20-ignition.preset"), "{image:?}");
     let both: Vec<_> = written.iter().filter(|path| image.contains(&***path)).collect();
     assert!(both.is_empty(), "{both:?}");
@@ -110,7 +111,8 @@ fn changed(before: &Snapshot, after: &Snapshot) -> BTreeSet<String> {
     entries.map(|(path, _)| path.clone()).collect()
 }
 
-/// The tools of a machine as files that tell what they were called with; `sleep` ends, so that the script does.
+/// The tools of a machine as files that tell what they were called with; `sleep` ends, so that the
+/// script does.
 const TOOLS: &str = r#"
 cd /usr/bin
 for tool in bootc rpm-ostree systemctl sleep; do
@@ -165,7 +167,8 @@ fn a_machine_gets_to_its_image_and_forgets_the_login() {
         sandbox.shell("rm -rf /run/mosb /run/ostree/*");
         assert_eq!(boot(&sandbox, stock).0, Some(0), "{what}");
         assert!(sandbox.path("var/lib/mosb/first-boot/auth.json").exists());
-        // The machine runs the image. Wherever power fails while it forgets, the login is gone first, and the next boot goes on.
+        // The machine runs the image. Wherever power fails while it forgets, the login is gone
+        // first, and the next boot goes on.
         let image = "ostree=/ostree/boot.0/os/bb/0";
         let given = sandbox.path("var/lib/mosb/first-boot");
         sandbox.shell("rm -rf /run/mosb /run/ostree/*; cp -a /var/lib/mosb/first-boot /given; mv /usr/bin/rm /usr/bin/real-rm");
@@ -217,8 +220,9 @@ fn a_machine_that_can_not_switch_does_not_reboot() {
     }
 }
 
-/// What a machine is given for an image of this digest at a registry that only a mirror makes reachable, one that wants a login and
-/// has a CA of its own: below the directory, as Ignition would write it.
+/// What a machine is given for an image of this digest at a registry that only a mirror makes
+/// reachable, one that wants a login and has a CA of its own: below the directory, as Ignition
+/// would write it.
 fn given(registry: &Registry, digest: &str) -> TempDir {
     let mosb = Mosb::new();
     let address = registry.address();
@@ -265,7 +269,8 @@ fn given(registry: &Registry, digest: &str) -> TempDir {
     directory
 }
 
-/// A machine whose `bootc` is the importer that bootc and rpm-ostree are made of, in a namespace with a `/run` and a `/var/lib` of its own.
+/// A machine whose `bootc` is the importer that bootc and rpm-ostree are made of, in a namespace
+/// with a `/run` and a `/var/lib` of its own.
 const MACHINE: &str = r#"
 mount -t tmpfs -o mode=0755 tmpfs /run
 mount -t tmpfs -o mode=0755 tmpfs /var/lib

@@ -1,4 +1,5 @@
-//! What we build on an ostree-native base arrives on a node through the importer that runs there, and nothing else changes.
+//! What we build on an ostree-native base arrives on a node through the importer that runs there,
+//! and nothing else changes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -45,7 +46,8 @@ fn tree(layout: &Layout, tag: &str) -> Snapshot {
         .fold(Snapshot::default(), |tree, layer| tree.with_layer(layer).unwrap())
 }
 
-/// Where a path of an image is in a node's tree. libostree before 2024.3 keeps content of `/var` for new machines only.
+/// Where a path of an image is in a node's tree. libostree before 2024.3 keeps content of `/var`
+/// for new machines only.
 fn on_a_node(path: &str) -> String {
     match path.split_once('/').unwrap_or((path, "")) {
         ("etc", rest) => format!("usr/etc/{rest}"),
@@ -92,7 +94,8 @@ fn arrives(tag: &str, method: &str) {
     let mosb = Mosb::new();
     let built = build(&mosb, &base.reference(tag), method);
 
-    // What the layer changes in the image must be what changes in the tree of a node, and nothing else.
+    // What the layer changes in the image must be what changes in the tree of a node, and nothing
+    // else.
     let (before, after) = (tree(&base, tag), tree(&built, NAME));
     let changed: BTreeMap<&String, &Entry> =
         after.0.iter().filter(|(path, entry)| before.0.get(*path) != Some(entry)).collect();
@@ -107,7 +110,8 @@ fn arrives(tag: &str, method: &str) {
         if !stays {
             want.0.insert(on_a_node(path), entry.clone());
         }
-        // What is new in `/var` is stored beside it, with the directories above as the layer repeats them.
+        // What is new in `/var` is stored beside it, with the directories above as the layer
+        // repeats them.
         for (at, _) in path.match_indices('/').filter(|_| path.starts_with("var/")) {
             let above = &path[..at];
             want.0.insert(on_a_node(above), after.0[above].clone());

@@ -1,4 +1,5 @@
-//! A build that is killed at any moment, and run again, ends where it would have ended, and leaves no rubbish.
+//! A build that is killed at any moment, and run again, ends where it would have ended, and leaves
+//! no rubbish.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -129,7 +130,8 @@ fn a_layout_is_whole_whenever_its_writer_was_killed() {
     for step in 0..steps {
         for how in ["-KILL", "-INT"] {
             std::fs::remove_dir_all(fixture.output()).unwrap();
-            // Every other time the cache is there already, so that more of the time is spent with the layout.
+            // Every other time the cache is there already, so that more of the time is spent with
+            // the layout.
             if step % 2 == 0 {
                 std::fs::remove_dir_all(fixture.mosb.home().join("cache")).unwrap();
             }
@@ -222,7 +224,8 @@ fn a_killed_containerfile_build_leaves_nothing_for_the_next() {
     let config = file("config.json", &mosb_tests::build_fixture::rendered(&ignition).to_string());
     let began = format!("{home}/began");
     std::fs::create_dir(&began).unwrap();
-    // Its own number tells its child from all others on this machine. A shell that stays would only hide whether it ended.
+    // Its own number tells its child from all others on this machine. A shell that stays would only
+    // hide whether it ended.
     let number = 100_000 + std::process::id();
     let slow = file("Slow", &format!("RUN exec sleep {number}\n"));
     let quick = file("Quick", "RUN true\n");

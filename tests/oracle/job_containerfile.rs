@@ -92,7 +92,8 @@ fn one_builds_another_pushes_and_the_bases_layers_are_not_written() {
     assert_eq!(pod.result("result").unwrap()["digest"], digest);
 }
 
-/// A `buildah` before the real one in the `PATH`, whose builds fail so often as buildah does that loses a race of its own.
+/// A `buildah` before the real one in the `PATH`, whose builds fail so often as buildah does that
+/// loses a race of its own.
 fn failing_buildah(folder: &Path, times: usize) -> String {
     let path = std::env::var("PATH").unwrap();
     let text = format!(
@@ -114,8 +115,8 @@ PATH='{path}' exec buildah "$@"
     fs::remove_file(folder.join("tries")).ok();
     let (script, program) = (folder.join("script"), folder.join("buildah"));
     fs::write(&script, text).unwrap();
-    // Written by a process of its own: what another test starts at this moment would keep ours open, and a file that is
-    // open for writing can't be run.
+    // Written by a process of its own: what another test starts at this moment would keep ours
+    // open, and a file that is open for writing can't be run.
     run("install", ["--mode=755".as_ref(), script.as_os_str(), program.as_os_str()]);
     format!("{}:{path}", folder.display())
 }

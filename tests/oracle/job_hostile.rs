@@ -1,4 +1,5 @@
-//! What an administrator's `RUN` line could leave for `mosb job push`: it gets nothing, and harms nothing.
+//! What an administrator's `RUN` line could leave for `mosb job push`: it gets nothing, and harms
+//! nothing.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -348,7 +349,8 @@ fn files_beside_the_layout_are_ignored_and_base_layers_come_from_the_registry() 
     (0..20_000).for_each(|n| drop(File::create(left.path(&format!("many/{n}"))).unwrap()));
     fs::remove_file(left.path("layout/index.json")).unwrap();
     fifo(&left.path("layout/index.json"));
-    // The placeholders of the base's layers there are ours, and empty; a forged one is not even opened.
+    // The placeholders of the base's layers there are ours, and empty; a forged one is not even
+    // opened.
     let manifest = left.manifest();
     let layers = manifest["layers"].as_array().unwrap();
     for layer in &layers[..base_layers().len()] {

@@ -1,4 +1,5 @@
-//! What the tests of `mosb job` share: inputs as a pod has them mounted, and a sidecar that answers.
+//! What the tests of `mosb job` share: inputs as a pod has them mounted, and a sidecar that
+//! answers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,13 +32,15 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// For a build of a config onto `acme/base:v1` of this registry (or of the proxy before it), into `acme/os` there.
+    /// For a build of a config onto `acme/base:v1` of this registry (or of the proxy before it),
+    /// into `acme/os` there.
     #[track_caller]
     pub fn new(registry: &str, config: &str, containerfile: Option<&str>) -> Self {
         Self::with(Mosb::new(), registry, config, containerfile, &[])
     }
 
-    /// The same with a user of the test's own, and flags for the controller's plan and all commands.
+    /// The same with a user of the test's own, and flags for the controller's plan and all
+    /// commands.
     #[track_caller]
     pub fn with(
         mosb: Mosb,

@@ -1,4 +1,5 @@
-//! Images as an earlier version of mosb wrote them: a cluster that is upgraded still has their names, and Jobs that make them.
+//! Images as an earlier version of mosb wrote them: a cluster that is upgraded still has their
+//! names, and Jobs that make them.
 
 use std::fs;
 

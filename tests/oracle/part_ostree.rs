@@ -1,4 +1,5 @@
-//! The ostree-native base is what the real images are, and the importer takes good layers and refuses bad ones.
+//! The ostree-native base is what the real images are, and the importer takes good layers and
+//! refuses bad ones.
 
 use std::path::Path;
 
@@ -57,7 +58,8 @@ fn a_directory_in_a_links_place_never_arrives_as_one() {
     let why = ostree_import(&image, &[]).unwrap_err();
     assert!(why.contains("Checking out layer"), "{why}");
 
-    // Where it leads somewhere, libostree follows it, and the content is in `/var` for fresh machines only.
+    // Where it leads somewhere, libostree follows it, and the content is in `/var` for fresh
+    // machines only.
     let image = with_layer(directory.path(), "base", &layer);
     let tree = ostree_import(&image, &[]).unwrap().snapshot();
     let target = "../var/usrlocal".to_owned();

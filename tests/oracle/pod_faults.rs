@@ -1,5 +1,5 @@
-//! What happens to the containers of a build pod: killed at each step, a full disk, a registry that goes away in between. Run
-//! again, each ends where it would have ended.
+//! What happens to the containers of a build pod: killed at each step, a full disk, a registry that
+//! goes away in between. Run again, each ends where it would have ended.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -84,7 +84,8 @@ fn a_push_that_is_killed_at_each_request_ends_the_same() {
     assert!(killed + 2 >= requests, "{killed} of {requests}");
 }
 
-/// `image-build` with a Containerfile, killed after each line that it or buildah says: at each step there is.
+/// `image-build` with a Containerfile, killed after each line that it or buildah says: at each step
+/// there is.
 #[test]
 fn a_build_that_is_killed_at_each_step_ends_the_same() {
     let (registry, proxy) = debian();
@@ -121,7 +122,8 @@ fn a_build_that_is_killed_at_each_step_ends_the_same() {
     assert_eq!(calm.result("result").unwrap()["digest"], digest);
 }
 
-/// A registry that is killed when it has all blobs and no manifest, and comes back: soon enough for the container, and too late.
+/// A registry that is killed when it has all blobs and no manifest, and comes back: soon enough for
+/// the container, and too late.
 #[test]
 fn a_registry_that_goes_before_the_manifest_gets_the_same_image_later() {
     let (mut registry, proxy) = debian();

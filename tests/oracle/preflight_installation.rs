@@ -1,4 +1,5 @@
-//! `mosb preflight --manifests` and `mosb bootstrap` ask real registries with the logins, CAs and mirrors of the manifests.
+//! `mosb preflight --manifests` and `mosb bootstrap` ask real registries with the logins, CAs and
+//! mirrors of the manifests.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Whatever the network and a busy registry do to any one request, the image arrives; what lasts is one clear sentence.
+//! Whatever the network and a busy registry do to any one request, the image arrives; what lasts is
+//! one clear sentence.
 
 use std::time::Duration;
 
@@ -266,7 +267,8 @@ async fn requests_go_through_the_proxy_unless_no_proxy_says_otherwise() {
     let layout = base(directory.path(), 1 << 10);
     let registry = Registry::plain();
     registry.push(&layout, "v1", "acme/base:v1");
-    // To plain HTTP a forward proxy is asked with the whole URL, which the registry behind it takes as well.
+    // To plain HTTP a forward proxy is asked with the whole URL, which the registry behind it takes
+    // as well.
     let proxy = FaultProxy::start(registry.address());
     let conf = directory.path().join("registries.conf");
     std::fs::write(&conf, "[[registry]]\nlocation = 'registry.invalid'\ninsecure = true\n")

@@ -1,4 +1,5 @@
-//! Images go from every kind of place into every kind of registry, and with as little as can be sent.
+//! Images go from every kind of place into every kind of registry, and with as little as can be
+//! sent.
 
 use mosb_image::Digest;
 use mosb_registry::{Destination, Error};
@@ -161,7 +162,8 @@ async fn a_push_onto_the_base_makes_few_requests() {
     );
     assert!(client.transfer_stats().pushed() < 16 << 10, "{}", client.transfer_stats().pushed());
 
-    // Into another repository each layer of the base costs one mount; pushed again, nothing is sent.
+    // Into another repository each layer of the base costs one mount; pushed again, nothing is
+    // sent.
     proxy.rule(|_| None);
     client.push(&target(&format!("{}/acme/third", proxy.address())), &plan).await.unwrap();
     assert_eq!(requests(&proxy).iter().filter(|r| *r == "POST uploads").count(), 3 + 2);

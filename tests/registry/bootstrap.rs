@@ -1,4 +1,5 @@
-//! `mosb bootstrap` and `mosb seed new` as a person uses them: what is written, and when nothing is.
+//! `mosb bootstrap` and `mosb seed new` as a person uses them: what is written, and when nothing
+//! is.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -220,7 +221,8 @@ fn a_seed_is_a_manifest_that_bootstrap_takes() {
     }
 }
 
-/// Killed at any instant, it leaves the earlier output or the new one, and the next run goes through.
+/// Killed at any instant, it leaves the earlier output or the new one, and the next run goes
+/// through.
 #[test]
 fn killed_anywhere_it_leaves_one_output_or_the_other() {
     let desk = Desk::new();

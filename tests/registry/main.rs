@@ -1,4 +1,5 @@
-//! The program and the registry client against Debian's registry and a stand-in that answers like others: no root, no Go.
+//! The program and the registry client against Debian's registry and a stand-in that answers like
+//! others: no root, no Go.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
 mod bootstrap;

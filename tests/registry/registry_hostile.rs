@@ -1,6 +1,8 @@
-//! What a registry names (redirects, token servers, places for uploads) leads neither its credentials nor this process astray.
+//! What a registry names (redirects, token servers, places for uploads) leads neither its
+//! credentials nor this process astray.
 //!
-//! Where a registry that is not on loopback is wanted, a stand-in plays it behind a proxy: loopback is never asked through one.
+//! Where a registry that is not on loopback is wanted, a stand-in plays it behind a proxy: loopback
+//! is never asked through one.
 
 use std::time::{Duration, Instant};
 
@@ -130,8 +132,9 @@ async fn nothing_link_local_or_on_loopback_is_asked_because_a_stand_in_for_a_reg
     assert_eq!(victim.seen(), []);
 }
 
-/// One on loopback may name loopback, as all tests here rely on; link-local addresses it may not. Linux connects to this one
-/// through no interface, so that a client that asked for it would send nothing.
+/// One on loopback may name loopback, as all tests here rely on; link-local addresses it may not.
+/// Linux connects to this one through no interface, so that a client that asked for it would send
+/// nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_on_loopback_names_no_link_local_address_either() {
     let location = [("location", "http://[fe80::1]/latest")];
@@ -143,7 +146,8 @@ async fn a_registry_on_loopback_names_no_link_local_address_either() {
     assert_eq!(registry.seen().len(), 1, "what can't help is not tried again");
 }
 
-/// Options that give up a peer that moves less than 10 KiB in a second of waiting, and try once more.
+/// Options that give up a peer that moves less than 10 KiB in a second of waiting, and try once
+/// more.
 fn impatient() -> Options {
     Options {
         timeouts: Timeouts {

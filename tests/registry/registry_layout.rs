@@ -1,4 +1,5 @@
-//! Layouts that lie are refused; layouts that several write to, or that a killed writer left, are whole.
+//! Layouts that lie are refused; layouts that several write to, or that a killed writer left, are
+//! whole.
 
 use std::os::unix::fs::symlink;
 

@@ -8,7 +8,8 @@ use serde_json::json;
 use mosb_tests::registry_fixture::{base, options, plan_on, source, target};
 use mosb_tests::{Mosb, Registry};
 
-/// Of OpenShift's shape: everything is rejected but some registries, and some of these ask for signatures.
+/// Of OpenShift's shape: everything is rejected but some registries, and some of these ask for
+/// signatures.
 fn policy(directory: &std::path::Path, registry: &str) -> PathBuf {
     let accept = json!([{ "type": "insecureAcceptAnything" }]);
     let policy = json!({

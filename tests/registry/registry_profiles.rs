@@ -1,4 +1,5 @@
-//! Images go into and out of registries that answer as `docs/registries.md` says: stand-ins, as no test can run the real ones.
+//! Images go into and out of registries that answer as `docs/registries.md` says: stand-ins, as no
+//! test can run the real ones.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! When what happened in the cluster: each object's every change as a watch tells it, each container as containerd does.
+//! When what happened in the cluster: each object's every change as a watch tells it, each
+//! container as containerd does.
 
 use std::fs;
 use std::path::PathBuf;
@@ -98,7 +99,8 @@ impl Journal {
         seen.iter().filter(|one| fits(one)).cloned().collect()
     }
 
-    /// When processes of containers began, from one instant to another: the first so many, which a pod has.
+    /// When processes of containers began, from one instant to another: the first so many, which a
+    /// pod has.
     #[track_caller]
     pub fn starts(&self, after: Timestamp, until: Timestamp, count: usize) -> Vec<Timestamp> {
         let end = Timestamp::now() + Duration::from_secs(5);

@@ -176,7 +176,8 @@ impl Site<'_> {
         run(&mut command).1
     }
 
-    /// What Kubernetes itself takes: until the end of a pod that does nothing is seen, and until its process runs.
+    /// What Kubernetes itself takes: until the end of a pod that does nothing is seen, and until
+    /// its process runs.
     fn bare_job(&self, cluster: &Cluster) -> (Duration, Duration) {
         let name = format!("bare-{}", self.fixture.number());
         let job = json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": name },

@@ -111,7 +111,8 @@ impl Phases {
         between(self.points[0], self.points[POINTS.len() - 1])
     }
 
-    /// How long it took to get to a point from the one before; each watch tells for itself, so two at once may seem reversed.
+    /// How long it took to get to a point from the one before; each watch tells for itself, so two
+    /// at once may seem reversed.
     pub fn step(&self, point: usize) -> Duration {
         between(self.points[point - 1], self.points[point])
     }

@@ -1,5 +1,5 @@
-//! Many pools that change at once: the controller's writes against the same writes made by a bare client, its memory, what it
-//! does when nothing happens, and how all that grows.
+//! Many pools that change at once: the controller's writes against the same writes made by a bare
+//! client, its memory, what it does when nothing happens, and how all that grows.
 
 mod asked;
 mod process;

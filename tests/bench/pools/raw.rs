@@ -1,4 +1,5 @@
-//! The controller's own writes, made by a bare client: those of one pool as the audit log recorded them, for any other pool.
+//! The controller's own writes, made by a bare client: those of one pool as the audit log recorded
+//! them, for any other pool.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! A control plane with as many pools as one likes: etcd, API server and registry, and what a Job controller and a kubelet
-//! would do of a Job, as nothing else does it.
+//! A control plane with as many pools as one likes: etcd, API server and registry, and what a Job
+//! controller and a kubelet would do of a Job, as nothing else does it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -140,7 +140,8 @@ impl Site {
         self.runtime.block_on(all);
     }
 
-    /// Pools that ask for images and have no config yet, and both configs of each; marked with a label.
+    /// Pools that ask for images and have no config yet, and both configs of each; marked with a
+    /// label.
     pub fn pools(&self, names: &[String], mark: &str) {
         let object = |kind: &str, name: &str, spec: Value| {
             json!({ "apiVersion": format!("{MACHINE}/v1"), "kind": kind, "spec": spec,
@@ -190,7 +191,8 @@ impl Site {
         self.runtime.block_on(all);
     }
 
-    /// Deletes the pools with a mark and who asks for their images, and all builds, which nothing else would delete.
+    /// Deletes the pools with a mark and who asks for their images, and all builds, which nothing
+    /// else would delete.
     pub fn clear(&self, mark: &str) {
         let builds = Kind::MachineOsBuild.resource();
         let api: Api<PartialObjectMeta<DynamicObject>> =

@@ -65,7 +65,8 @@ impl Evidence {
         found.text().lines().map(str::to_owned).collect()
     }
 
-    /// Every object of every kind, with all of its fields; of the Secrets, those that have no right to it.
+    /// Every object of every kind, with all of its fields; of the Secrets, those that have no right
+    /// to it.
     pub fn objects(&self, cluster: &Cluster, when: &str) {
         let node = cluster.node;
         let listed = ["api-resources", "--verbs=list", "--output=name"];

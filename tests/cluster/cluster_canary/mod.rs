@@ -1,4 +1,5 @@
-//! A registry's password is searched for wherever builds leave something. It is in the Secrets that are there for it, and nowhere else.
+//! A registry's password is searched for wherever builds leave something. It is in the Secrets that
+//! are there for it, and nowhere else.
 
 mod evidence;
 mod watcher;

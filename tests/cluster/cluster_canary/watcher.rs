@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is gone soon: command lines and environments of all processes; logs and last words of the namespace's containers,
-/// as second names of their files, which keep what is written later.
+/// What is gone soon: command lines and environments of all processes; logs and last words of the
+/// namespace's containers, as second names of their files, which keep what is written later.
 pub struct Watcher<'a> {
     pub node: &'a Path,
     pub namespace: &'a str,

@@ -1,4 +1,5 @@
-//! An administrator's Containerfile that wants more than its image: it gets nothing, and harms nothing.
+//! An administrator's Containerfile that wants more than its image: it gets nothing, and harms
+//! nothing.
 
 mod found;
 
@@ -15,7 +16,8 @@ use crate::test_cluster::{BUILD, Cluster, SOON, state};
 use found::Found;
 use mosb_tests::{BUSYBOX_IMAGE, Compression, Layout, Node, base_image, run};
 
-/// The login of a registry that the build has nothing to do with, beside the one that it pulls with.
+/// The login of a registry that the build has nothing to do with, beside the one that it pulls
+/// with.
 const ELSEWHERE: &str = "elsewhere:b3RoZXJz";
 
 /// What another pod of the namespace keeps to itself.
@@ -105,7 +107,8 @@ fn run_lines_get_nothing_and_harm_nothing() {
     let image = cluster.image_after(&honest);
     let found = Found::of(&cluster, &image);
 
-    // What it may have was found, so the search works: the pull credentials of the container that it broke out into.
+    // What it may have was found, so the search works: the pull credentials of the container that
+    // it broke out into.
     let registry = cluster.node.registry();
     let pulls = registry.pull_config()["auths"][&registry.host_port]["auth"].clone();
     let secrets = found.read("secrets");

@@ -148,7 +148,8 @@ pub fn copy(file: &Path, group: &str) -> String {
     fs::read_to_string(file).unwrap().replace(REAL, group)
 }
 
-/// Installs a CRD and waits until objects can be made. A change of one that is there takes a moment to be seen.
+/// Installs a CRD and waits until objects can be made. A change of one that is there takes a moment
+/// to be seen.
 pub fn install(text: &str) {
     node().apply(text);
     let name = text.lines().find_map(|line| line.strip_prefix("  name: ")).unwrap();

@@ -1,9 +1,9 @@
-//! The CRDs of `deploy/crds` on the real API server: what they take and what they refuse is what the real ones do, but for
-//! nested repositories in a digest form, which ours take.
+//! The CRDs of `deploy/crds` on the real API server: what they take and what they refuse is what
+//! the real ones do, but for nested repositories in a digest form, which ours take.
 //!
-//! The rules are tried on copies in an API group of their own, so that no controller sees the objects
-//! and a rule can be relaxed for a moment. Rows are those of `docs/reference/behaviours.md`;
-//! `docs/reference/api.md` explains the rules.
+//! The rules are tried on copies in an API group of their own, so that no controller sees the
+//! objects and a rule can be relaxed for a moment. Rows are those of
+//! `docs/reference/behaviours.md`; `docs/reference/api.md` explains the rules.
 
 mod api;
 mod conditions;
@@ -51,7 +51,8 @@ fn hold(
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The same for a status that replaces another: `old` makes the status that is there, `new` the one that is sent.
+/// The same for a status that replaces another: `old` makes the status that is there, `new` the one
+/// that is sent.
 #[track_caller]
 fn hold_status(api: &Api, object: &Value, cases: &[(&str, &[Edit], &[Edit], Want)]) {
     let mut wrong = Vec::new();

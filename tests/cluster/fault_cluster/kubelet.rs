@@ -1,5 +1,5 @@
-//! What becomes of runners on a node where nothing runs: a test plays the sidecar, the kubelet and the eviction. A runner is
-//! what a build runs as, a Job or a Pod alone.
+//! What becomes of runners on a node where nothing runs: a test plays the sidecar, the kubelet and
+//! the eviction. A runner is what a build runs as, a Job or a Pod alone.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -123,7 +123,8 @@ impl Begun<'_> {
         if matches!(end, End::Evicted) {
             status["conditions"] = json!([{ "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI" }]);
         } else {
-            // The result may be seen after this. It has no container of this name, so its log is not read.
+            // The result may be seen after this. It has no container of this name, so its log is
+            // not read.
             let end = json!({ "exitCode": 0, "finishedAt": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string() });
             status["containerStatuses"] = json!([{ "name": "played", "image": "", "imageID": "", "ready": false,
                 "restartCount": 0, "state": { "terminated": end } }]);

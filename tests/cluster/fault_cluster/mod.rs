@@ -1,8 +1,10 @@
-//! A node on which nothing runs, for stories of many pools at once whose controller is killed and disturbed.
+//! A node on which nothing runs, for stories of many pools at once whose controller is killed and
+//! disturbed.
 //!
-//! Jobs get their pods, and no node takes those: a test's [`FaultCluster::kubelet`] plays the sidecar, the kubelet and the eviction,
-//! as the rendered config's number says. Builds of pools called [`ALONE`] are Pods without Jobs. All pools push to one
-//! repository, in which the images lie that builds end with.
+//! Jobs get their pods, and no node takes those: a test's [`FaultCluster::kubelet`] plays the
+//! sidecar, the kubelet and the eviction, as the rendered config's number says. Builds of pools
+//! called [`ALONE`] are Pods without Jobs. All pools push to one repository, in which the images
+//! lie that builds end with.
 
 pub mod kubelet;
 mod objects;
@@ -54,7 +56,8 @@ pub struct FaultCluster {
     pub images: [String; 2],
 }
 
-/// A cluster for one test alone, as a controller reconciles all pools. Pools of earlier tests don't matter.
+/// A cluster for one test alone, as a controller reconciles all pools. Pools of earlier tests don't
+/// matter.
 #[track_caller]
 pub fn cluster() -> Lent<FaultCluster> {
     static CLUSTERS: Few<FaultCluster> = Few::new(3, FaultCluster::new);
@@ -221,7 +224,8 @@ impl FaultCluster {
         all.collect()
     }
 
-    /// One that comes by a proxy of its own, with more in its environment; it waits as long as another holds the Lease.
+    /// One that comes by a proxy of its own, with more in its environment; it waits as long as
+    /// another holds the Lease.
     pub fn another_controller(&self, proxy: &ApiProxy, environment: &[(&str, &str)]) -> Daemon {
         self.begin_controller(proxy, &[], environment)
     }

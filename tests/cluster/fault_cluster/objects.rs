@@ -1,5 +1,5 @@
-//! What there is in the cluster, kept up to date by watches: looking at everything again and again costs the API server
-//! nothing.
+//! What there is in the cluster, kept up to date by watches: looking at everything again and again
+//! costs the API server nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

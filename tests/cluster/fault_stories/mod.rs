@@ -1,8 +1,8 @@
-//! The stories of a pool, each with its controller killed after every write, and with every write disturbed: they end as
-//! they do undisturbed.
+//! The stories of a pool, each with its controller killed after every write, and with every write
+//! disturbed: they end as they do undisturbed.
 //!
-//! A pool for each write of each story, all at once: after that write nothing more is done to it, and once there is no other
-//! pool the controller is killed.
+//! A pool for each write of each story, all at once: after that write nothing more is done to it,
+//! and once there is no other pool the controller is killed.
 
 pub mod stage;
 pub mod story;

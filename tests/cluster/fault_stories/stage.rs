@@ -18,7 +18,8 @@ pub const LIMIT: Duration = Duration::from_secs(1200);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Comparing costs more than looking.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
-/// Whether two changes are seen one by one or at once is chance: a pool whose story had no such write is replaced by another.
+/// Whether two changes are seen one by one or at once is chance: a pool whose story had no such
+/// write is replaced by another.
 const TRIES: usize = 12;
 
 /// What happens to a pool.
@@ -116,7 +117,8 @@ impl Stage {
         }
     }
 
-    /// Until every pool is where it was undisturbed, and so forgotten, or waits for its controller's death.
+    /// Until every pool is where it was undisturbed, and so forgotten, or waits for its
+    /// controller's death.
     #[track_caller]
     pub fn play(&mut self, cluster: &FaultCluster, controllers: &[&Daemon]) {
         let limit = Instant::now() + LIMIT;
@@ -204,7 +206,8 @@ fn lines_of(log: &str, pool: &str) -> String {
     lines[lines.len().saturating_sub(60)..].join("\n")
 }
 
-/// No attempt of a build ran twice, and there were as many builds and runners as undisturbed. One that was made too late never begins.
+/// No attempt of a build ran twice, and there were as many builds and runners as undisturbed. One
+/// that was made too late never begins.
 #[track_caller]
 fn once(cluster: &FaultCluster, run: &Run, late: bool) {
     let kind = if run.calm.alone { "pods" } else { "jobs" };
@@ -262,8 +265,8 @@ fn undisturbed(cluster: &FaultCluster) -> Vec<Calm> {
     ended
 }
 
-/// The writes that a story has for itself. What a Job needs is made all at once, in any order: the first and the last of it
-/// stand for the rest.
+/// The writes that a story has for itself. What a Job needs is made all at once, in any order: the
+/// first and the last of it stand for the rest.
 fn disturbed(deeds: &[String], before: usize) -> Vec<Write> {
     const NEEDED: [&str; 5] = ["configmaps", "secrets", "serviceaccounts", "roles", "rolebindings"];
     let is_needed = |number: usize| {

@@ -30,7 +30,8 @@ fn tokens(expression: &str) -> Vec<String> {
     tokens
 }
 
-/// The words in parentheses behind `by`, `on`, `ignoring`, `without`: where they begin, and how many tokens they are.
+/// The words in parentheses behind `by`, `on`, `ignoring`, `without`: where they begin, and how
+/// many tokens they are.
 fn lists(tokens: &[String]) -> impl Iterator<Item = &[String]> {
     let heads = tokens
         .iter()

@@ -1,5 +1,5 @@
-//! Alerts and dashboard of `deploy/monitoring`: they name what the controller exports, fire when they should, and a real
-//! Prometheus reads it all from a real controller.
+//! Alerts and dashboard of `deploy/monitoring`: they name what the controller exports, fire when
+//! they should, and a real Prometheus reads it all from a real controller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -204,7 +204,8 @@ fn alerts_fire_when_they_should() {
     assert!(untested.is_empty(), "{untested:?}");
 }
 
-/// As long as a pool's machines are not counted, both gauges are 0, which does not say how many wait.
+/// As long as a pool's machines are not counted, both gauges are 0, which does not say how many
+/// wait.
 #[test]
 fn waiting_machines_are_shown_only_where_they_are_counted() {
     let panels = panels();

@@ -57,7 +57,8 @@ const KILL: usize = 200;
 
 pub struct Events {
     random: Random,
-    /// Owners' UIDs and attempts of the Jobs, and Pods without one, that were deleted: who does not know of one makes another.
+    /// Owners' UIDs and attempts of the Jobs, and Pods without one, that were deleted: who does not
+    /// know of one makes another.
     pub deleted: BTreeSet<(String, String)>,
     counts: BTreeMap<&'static str, usize>,
 }

@@ -1,4 +1,5 @@
-//! What becomes of Jobs and Pods that have begun: sooner or later, as the number of their rendered config says.
+//! What becomes of Jobs and Pods that have begun: sooner or later, as the number of their rendered
+//! config says.
 
 use std::collections::BTreeSet;
 

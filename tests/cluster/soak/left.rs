@@ -8,7 +8,8 @@ use crate::fault_cluster::kubelet::{is_alone, runners};
 use crate::fault_cluster::{FaultCluster, in_namespace, ours, text};
 use crate::fault_stories::story::SERVING;
 
-/// What has lost its owner, Jobs and Pods of builds that have their image, and what is going away and does not go.
+/// What has lost its owner, Jobs and Pods of builds that have their image, and what is going away
+/// and does not go.
 pub fn over(cluster: &FaultCluster) -> Vec<String> {
     let configs = cluster.all(&ours("machineosconfigs", ""));
     let builds = cluster.all(&ours("machineosbuilds", ""));

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 const BETWEEN: Duration = Duration::from_secs(2);
 /// A shorter life says nothing.
 const LIFE: Duration = Duration::from_secs(180);
-/// What a quarter of a life may take more than the one before: what is freed is not always given back.
+/// What a quarter of a life may take more than the one before: what is freed is not always given
+/// back.
 const ALLOWED: f64 = 1.1;
 
 #[derive(Debug, Default)]

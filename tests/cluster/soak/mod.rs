@@ -1,8 +1,9 @@
-//! Random events for as long as one likes: what users do, what becomes of Jobs, an API server that disturbs, a controller that
-//! is killed. When they end, every pool comes to what was wanted of it last, nothing is left over, and no attempt of a build
-//! ever ran twice.
+//! Random events for as long as one likes: what users do, what becomes of Jobs, an API server that
+//! disturbs, a controller that is killed. When they end, every pool comes to what was wanted of it
+//! last, nothing is left over, and no attempt of a build ever ran twice.
 //!
-//! `make soak` is the same for longer. The seed makes the same events in the same order; how they meet is chance.
+//! `make soak` is the same for longer. The seed makes the same events in the same order; how they
+//! meet is chance.
 
 mod desired_pool;
 mod events;
@@ -26,7 +27,8 @@ const POOLS: usize = 12;
 /// Without `MOSB_SOAK_SECONDS` and `MOSB_SOAK_SEED`, as one test among the others.
 const SECONDS: u64 = 40;
 const SEED: u64 = 1;
-/// Until everything is as it was wanted: a Job that was lost often has waited minutes for its successor.
+/// Until everything is as it was wanted: a Job that was lost often has waited minutes for its
+/// successor.
 const LIMIT: Duration = Duration::from_secs(900);
 const PAUSE: Duration = Duration::from_millis(150);
 /// Nothing more is done after it is as it was wanted.

@@ -1,5 +1,5 @@
-//! Objects that an earlier mosb left in a cluster are taken over by this one, and nothing is built again: not even where this one
-//! writes images in another format.
+//! Objects that an earlier mosb left in a cluster are taken over by this one, and nothing is built
+//! again: not even where this one writes images in another format.
 //!
 //! `testdata/upgrade/README.md` says what is recorded, and how.
 
@@ -129,7 +129,8 @@ fn taken_over(version: &Path) {
         }
     }
 
-    // Only a change is built, and a return to the earlier config takes the image that is there, whatever its format.
+    // Only a change is built, and a return to the earlier config takes the image that is there,
+    // whatever its format.
     let of_direct = |builds: &[Value]| {
         let names = builds.iter().map(name);
         let mut names = names.filter(|name| name.starts_with("direct-"));

@@ -45,7 +45,8 @@ impl Recorded {
         Layout::at(self.folder.join(IMAGES))
     }
 
-    /// Makes all objects, with the UIDs that this cluster gives, and their statuses; Jobs come to where they were.
+    /// Makes all objects, with the UIDs that this cluster gives, and their statuses; Jobs come to
+    /// where they were.
     pub fn load(&self, cluster: &UpgradeCluster) {
         let mut uids: BTreeMap<String, String> = BTreeMap::new();
         for recorded in &self.objects {

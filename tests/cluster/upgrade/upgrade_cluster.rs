@@ -1,4 +1,5 @@
-//! A cluster in which no pod runs, with a registry whose address is always the same: what a build is known by depends on it.
+//! A cluster in which no pod runs, with a registry whose address is always the same: what a build
+//! is known by depends on it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +16,8 @@ pub const NAMESPACE: &str = "mosb-system";
 /// On a busy machine.
 pub const LONG: Duration = Duration::from_secs(300);
 
-/// Each with its story, and the word by which it is known that this is over; one has another while it is building.
+/// Each with its story, and the word by which it is known that this is over; one has another while
+/// it is building.
 pub const POOLS: [(&str, &str); 5] = [
     ("building", "building"),
     ("containerfile", "up-to-date"),
@@ -161,7 +163,8 @@ impl UpgradeCluster {
             .collect()
     }
 
-    /// Waits until the controller has logged something about each pool, and each is as its story ends; the one that is building says this.
+    /// Waits until the controller has logged something about each pool, and each is as its story
+    /// ends; the one that is building says this.
     #[track_caller]
     pub fn until_all_are(&self, building: &str) {
         let want: BTreeMap<String, String> = POOLS

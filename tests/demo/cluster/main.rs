@@ -1,4 +1,5 @@
-//! `make demo-cluster`: a whole Kubernetes node of its own, mosb on it, a pool, a change, an image. Nothing of it stays.
+//! `make demo-cluster`: a whole Kubernetes node of its own, mosb on it, a pool, a change, an image.
+//! Nothing of it stays.
 //!
 //! Arguments: the list of parts that `make parts` prints, the image's archive, the program.
 #![expect(

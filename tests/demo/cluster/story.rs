@@ -46,7 +46,8 @@ impl<'n> Story<'n> {
         Ok(())
     }
 
-    /// Waits for an image in the status that is another than the one before; prints what appears meanwhile.
+    /// Waits for an image in the status that is another than the one before; prints what appears
+    /// meanwhile.
     pub fn image(&self, begun: Instant, before: Option<&str>) -> Result<String, Box<dyn Error>> {
         let image = RefCell::new(None);
         let print = |what: String| {

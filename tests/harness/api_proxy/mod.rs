@@ -1,9 +1,11 @@
-//! A proxy in front of the API server that disturbs one write of a client: refuses it, loses its answer, never answers, ends the
-//! watch that would tell of it, holds it until something else has happened, or does nothing any more after it, so that the
-//! client can be killed between a write and the next.
+//! A proxy in front of the API server that disturbs one write of a client: refuses it, loses its
+//! answer, never answers, ends the watch that would tell of it, holds it until something else has
+//! happened, or does nothing any more after it, so that the client can be killed between a write
+//! and the next.
 //!
-//! Writes are distinguished by keys, words that occur in path or body, as names of pools do: many clients' stories go on at
-//! once, each with a disturbance of its own. Leases, events and dry-runs are no writes. Plain HTTP, one request a connection.
+//! Writes are distinguished by keys, words that occur in path or body, as names of pools do: many
+//! clients' stories go on at once, each with a disturbance of its own. Leases, events and dry-runs
+//! are no writes. Plain HTTP, one request a connection.
 
 mod watches;
 
@@ -31,7 +33,8 @@ pub enum Write {
 /// What becomes of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiFault {
-    /// It is done and not answered, and later ones are not done: as if the client were killed, which it is to be next.
+    /// It is done and not answered, and later ones are not done: as if the client were killed,
+    /// which it is to be next.
     Die,
     /// It is not done, and answered with this code.
     Refuse(u16),
@@ -60,7 +63,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// What becomes of a write that does this. One that was refused has its number again when it is tried again.
+    /// What becomes of a write that does this. One that was refused has its number again when it is
+    /// tried again.
     fn due(&self, deed: &str) -> Option<ApiFault> {
         let done = || self.deeds.iter().filter(|one| *one == deed).count();
         match self.faults.front()? {
@@ -124,7 +128,8 @@ impl ApiProxy {
         locked(&self.state.entries).insert(key.to_owned(), Arc::new(Mutex::new(entry)));
     }
 
-    /// Disturbs the next write with this word, or the one after those that are to be disturbed already.
+    /// Disturbs the next write with this word, or the one after those that are to be disturbed
+    /// already.
     pub fn disturb(&self, key: &str, fault: ApiFault) {
         let entry = Arc::clone(&locked(&self.state.entries)[key]);
         locked(&entry).faults.push_back((Write::Next, fault));

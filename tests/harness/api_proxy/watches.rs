@@ -85,8 +85,8 @@ fn is_open(client: &TcpStream) -> bool {
     waits && client.set_nonblocking(false).is_ok()
 }
 
-/// Ends those of a kind as the API server does when what they would go on from is forgotten. One that comes anew is waited for:
-/// there is always one.
+/// Ends those of a kind as the API server does when what they would go on from is forgotten. One
+/// that comes anew is waited for: there is always one.
 pub fn end(watches: &Watches, kind: &str) {
     let event = json!({ "type": "ERROR", "object": status(410) }).to_string() + "\n";
     let until = Instant::now() + AGAIN;

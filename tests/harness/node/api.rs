@@ -1,7 +1,9 @@
-//! Requests to the API server from this process: what is asked again and again costs no program to start.
+//! Requests to the API server from this process: what is asked again and again costs no program to
+//! start.
 //!
-//! In: what kubectl calls things (`pod`, `jobs`, `machineosbuild`). Out: the API's objects, as JSON. `kubectl proxy` is
-//! between, which brings the credentials; it may run before the API server does and while that is away.
+//! In: what kubectl calls things (`pod`, `jobs`, `machineosbuild`). Out: the API's objects, as
+//! JSON. `kubectl proxy` is between, which brings the credentials; it may run before the API server
+//! does and while that is away.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -72,7 +74,8 @@ impl Api {
         request(&self.address, "GET", "/readyz", None).is_ok_and(|(code, _)| code == 200)
     }
 
-    /// A request: code and object. It is sent again while the API server is away, and while it gets ready for a new kind.
+    /// A request: code and object. It is sent again while the API server is away, and while it gets
+    /// ready for a new kind.
     #[track_caller]
     pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> (u16, Value) {
         let end = Instant::now() + AWAY;
@@ -119,8 +122,8 @@ impl Api {
         }
     }
 
-    /// A list of what a target selects (`/api/v1/pods?`), then each change, until one gives a value; none when the watch or
-    /// the time has ended.
+    /// A list of what a target selects (`/api/v1/pods?`), then each change, until one gives a
+    /// value; none when the watch or the time has ended.
     pub fn watch<T>(
         &self,
         target: &str,

@@ -10,7 +10,8 @@ use super::settings::{NODE, Settings};
 use super::{Problem, problem};
 use crate::child::run;
 
-/// The kubelet sets the whole machine's kernel up as it likes it. Here it finds what it wants and changes nothing.
+/// The kubelet sets the whole machine's kernel up as it likes it. Here it finds what it wants and
+/// changes nothing.
 const KUBELET: &str = r#"
 mount --make-private /proc
 cd "$1"

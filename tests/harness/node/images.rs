@@ -1,4 +1,5 @@
-//! Images for a node that come from no registry: the one that each pod needs, and those that tests bring.
+//! Images for a node that come from no registry: the one that each pod needs, and those that tests
+//! bring.
 
 use std::fs;
 use std::path::Path;
@@ -103,8 +104,8 @@ pub fn import_pause(place: &Place, programs: &Programs) -> Result<(), Problem> {
     import_archive(place, programs, &busybox(&place.directory)?)
 }
 
-/// Gives the node an image under a name, from anything that skopeo reads (`oci:DIR:TAG`, `oci-archive:FILE`,
-/// `docker-archive:FILE`, `containers-storage:…`).
+/// Gives the node an image under a name, from anything that skopeo reads (`oci:DIR:TAG`,
+/// `oci-archive:FILE`, `docker-archive:FILE`, `containers-storage:…`).
 pub fn import(place: &Place, programs: &Programs, source: &str, name: &str) -> Result<(), Problem> {
     let archive = tempfile::Builder::new()
         .prefix("import-")

@@ -1,4 +1,5 @@
-//! What tests ask of the API server as a cluster administrator: what is asked once by `kubectl`, what is waited for by [`Api`](super::Api).
+//! What tests ask of the API server as a cluster administrator: what is asked once by `kubectl`,
+//! what is waited for by [`Api`](super::Api).
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -94,8 +95,8 @@ impl Node {
         self.api.find(None, kind, name)
     }
 
-    /// Waits until an object without a namespace (`machineconfigpool/worker`) is there and fits. Past the limit
-    /// the test ends, with the object as it is.
+    /// Waits until an object without a namespace (`machineconfigpool/worker`) is there and fits.
+    /// Past the limit the test ends, with the object as it is.
     #[track_caller]
     pub fn wait(&self, what: &str, limit: Duration, fits: impl Fn(&Value) -> bool) -> Value {
         match self.watch(None, what, limit, fits) {
@@ -135,7 +136,8 @@ impl Node {
             if let Some(found) = found {
                 return Ok(found);
             }
-            // The server ends a watch now and then, and refuses one of a kind that it does not know yet.
+            // The server ends a watch now and then, and refuses one of a kind that it does not know
+            // yet.
             thread::sleep(PAUSE);
         }
         Err(last)

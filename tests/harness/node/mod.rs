@@ -1,13 +1,16 @@
-//! A whole Kubernetes node of this run's own: etcd, API server, controller manager, scheduler, kubelet, containerd, and a
-//! registry, in namespaces of the kernel. Needs root.
+//! A whole Kubernetes node of this run's own: etcd, API server, controller manager, scheduler,
+//! kubelet, containerd, and a registry, in namespaces of the kernel. Needs root.
 //!
-//! In: the programs ([`Programs`]). Out: a [`Node`] that is ready, which this process, the pods and containerd reach under
-//! one address. Pods reach the API server by the service `kubernetes`, without a proxy; there is no DNS, no other service, no
-//! way beyond this machine, and no network policy is enforced. It is refused with a text that says what failed and the last output of the parts.
+//! In: the programs ([`Programs`]). Out: a [`Node`] that is ready, which this process, the pods and
+//! containerd reach under one address. Pods reach the API server by the service `kubernetes`,
+//! without a proxy; there is no DNS, no other service, no way beyond this machine, and no network
+//! policy is enforced. It is refused with a text that says what failed and the last output of the
+//! parts.
 //!
-//! Invariant: nothing here touches what is outside, but for one interface and one route on this side and one control group,
-//! and nothing stays when the value is dropped or this process ends, however it ends; see [`place`]. Any number of nodes
-//! run side by side. A program without the rest of the harness may use it, beside `child` and `tls`.
+//! Invariant: nothing here touches what is outside, but for one interface and one route on this
+//! side and one control group, and nothing stays when the value is dropped or this process ends,
+//! however it ends; see [`place`]. Any number of nodes run side by side. A program without the rest
+//! of the harness may use it, beside `child` and `tls`.
 
 mod api;
 mod components;
@@ -100,8 +103,8 @@ impl Node {
         Ok(node)
     }
 
-    /// Brings up etcd, the API server and the registry alone: what is written stays as it was written, no controller makes a pod of a
-    /// Job, and none deletes objects whose owner is gone.
+    /// Brings up etcd, the API server and the registry alone: what is written stays as it was
+    /// written, no controller makes a pod of a Job, and none deletes objects whose owner is gone.
     pub fn control_plane(programs: &Programs) -> Result<Self, Problem> {
         let (node, settings) = Self::prepare(programs)?;
         node.run_control_plane(&settings)?;
@@ -172,7 +175,8 @@ impl Node {
         Ok(())
     }
 
-    /// The address at which this process and the pods reach the API server (port 443), the registry, and the kubelet.
+    /// The address at which this process and the pods reach the API server (port 443), the
+    /// registry, and the kubelet.
     pub fn address(&self) -> Ipv4Addr {
         self.place.subnet.node()
     }
@@ -197,8 +201,9 @@ impl Node {
         &self.registry
     }
 
-    /// Gives containerd an image under a name, pinned, for pods with `imagePullPolicy: IfNotPresent`. From anything that
-    /// skopeo reads: `oci:DIR:TAG`, `oci-archive:FILE`, `docker-archive:FILE`.
+    /// Gives containerd an image under a name, pinned, for pods with `imagePullPolicy:
+    /// IfNotPresent`. From anything that skopeo reads: `oci:DIR:TAG`, `oci-archive:FILE`,
+    /// `docker-archive:FILE`.
     #[track_caller]
     pub fn import(&self, source: &str, name: &str) {
         if let Err(why) = images::import(&self.place, &self.programs, source, name) {
@@ -223,14 +228,16 @@ impl Node {
         finish(self.place.command(program).args(arguments), &[])
     }
 
-    /// The audit log: what service accounts and the administrator asked for, one event each, without contents.
+    /// The audit log: what service accounts and the administrator asked for, one event each,
+    /// without contents.
     pub fn audit(&self) -> Vec<Value> {
         let text = self.logs("audit");
         // The last line may be half written.
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// Ends a component at once, without a word to it: `etcd`, `api-server`, `registry`, `kubelet`. It is away until [`Self::revive`].
+    /// Ends a component at once, without a word to it: `etcd`, `api-server`, `registry`, `kubelet`.
+    /// It is away until [`Self::revive`].
     #[track_caller]
     pub fn kill(&self, component: &str) {
         self.component(component, Component::kill);
@@ -258,20 +265,23 @@ impl Node {
         }
     }
 
-    /// What has ended of the node that should run, with its last words; nothing as long as all is well.
+    /// What has ended of the node that should run, with its last words; nothing as long as all is
+    /// well.
     pub fn ended(&self) -> String {
         let mut components = self.components();
         let ended = components.iter_mut().filter_map(|it| it.check().err());
         ended.collect::<Vec<_>>().join("\n")
     }
 
-    /// The output of a component: `etcd`, `api-server`, `controller-manager`, `scheduler`, `kubelet`, `containerd`, `registry`.
+    /// The output of a component: `etcd`, `api-server`, `controller-manager`, `scheduler`,
+    /// `kubelet`, `containerd`, `registry`.
     pub fn logs(&self, component: &str) -> String {
         let text = fs::read(components::log(&self.place.directory, component)).unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// All that belongs to the node on this side, and is gone after it: directory, control group, interface.
+    /// All that belongs to the node on this side, and is gone after it: directory, control group,
+    /// interface.
     pub fn traces(&self) -> [String; 3] {
         [
             self.place.directory.display().to_string(),

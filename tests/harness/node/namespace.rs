@@ -85,8 +85,8 @@ impl<'n> Namespace<'n> {
         self.node.api().log(&self.name, pod, container)
     }
 
-    /// Waits until an object (`pod/x`) is there and fits. Past the limit the test ends, with the object as it
-    /// is, and what there is and happened in the namespace.
+    /// Waits until an object (`pod/x`) is there and fits. Past the limit the test ends, with the
+    /// object as it is, and what there is and happened in the namespace.
     #[track_caller]
     pub fn wait(&self, what: &str, limit: Duration, fits: impl Fn(&Value) -> bool) -> Value {
         match self.node.watch(Some(&self.name), what, limit, fits) {

@@ -1,9 +1,11 @@
 //! The namespaces that a node lives in, its network, and that nothing of them stays.
 //!
-//! Two shells do it. The *guard* lies outside: it makes the control groups, waits, and removes them and the directory. The
-//! *first process* lies inside and reads a pipe whose other end is in this process alone. When this process ends, however
-//! it ends, the pipe does, the first process ends, the kernel kills all others of its process namespace, the mounts and
-//! the network go with the last of them, and the guard clears away the rest.
+//! Two shells do it. The *guard* lies outside: it makes the control groups, waits, and removes them
+//! and the directory. The
+//! *first process* lies inside and reads a pipe whose other end is in this process alone. When this
+//! process ends, however it ends, the pipe does, the first process ends, the kernel kills all
+//! others of its process namespace, the mounts and the network go with the last of them, and the
+//! guard clears away the rest.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -14,7 +16,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use super::{Problem, problem};
 use crate::child::{Finished, finish, limited};
 
-/// `$1` the node's directory, `$2` the name of its control groups, `$3` what the first process does.
+/// `$1` the node's directory, `$2` the name of its control groups, `$3` what the first process
+/// does.
 const GUARD: &str = r#"
 hierarchies() {
   if [ -e /sys/fs/cgroup/cgroup.controllers ]; then echo /sys/fs/cgroup; else ls -d /sys/fs/cgroup/*/; fi
@@ -36,8 +39,8 @@ done
 rm -rf "$1"
 "#;
 
-/// `/proc` is still that of the outside when the first process reads its own number. What programs of the node write to
-/// their usual places is in the node's directory.
+/// `/proc` is still that of the outside when the first process reads its own number. What programs
+/// of the node write to their usual places is in the node's directory.
 const FIRST: &str = r#"
 read -r pid rest < /proc/self/stat
 mount -t proc proc /proc
@@ -52,7 +55,8 @@ exec > /dev/null
 cat > /dev/null
 "#;
 
-/// How the network is divided: `NET.1` is this side, `NET.2` the node, `NET.64/26` the services, `NET.128/25` the pods.
+/// How the network is divided: `NET.1` is this side, `NET.2` the node, `NET.64/26` the services,
+/// `NET.128/25` the pods.
 #[derive(Debug, Clone, Copy)]
 pub struct Subnet(u16);
 

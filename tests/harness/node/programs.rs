@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-/// The directories of the built parts and the programs in them. Debian's `unshare`, `nsenter`, `ip`, `openssl`, `skopeo`
-/// and busybox are found by `PATH`.
+/// The directories of the built parts and the programs in them. Debian's `unshare`, `nsenter`,
+/// `ip`, `openssl`, `skopeo` and busybox are found by `PATH`.
 #[derive(Debug, Clone)]
 pub struct Programs {
-    /// `server` (etcd), `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kubelet`, `kubectl`.
+    /// `server` (etcd), `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kubelet`,
+    /// `kubectl`.
     pub kubernetes: PathBuf,
     /// `containerd`, `containerd-shim-runc-v2`, `ctr`.
     pub containerd: PathBuf,

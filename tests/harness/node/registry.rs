@@ -1,4 +1,5 @@
-//! The node's registry: reached by this process, by pods and by containerd under one name, with TLS and two users.
+//! The node's registry: reached by this process, by pods and by containerd under one name, with TLS
+//! and two users.
 
 use std::fs::{self, File};
 use std::net::TcpStream;
@@ -114,7 +115,8 @@ impl NodeRegistry {
         self.directory.join("certificates")
     }
 
-    /// Puts an image into `repository:tag`, from anything that skopeo reads, all platforms, byte for byte.
+    /// Puts an image into `repository:tag`, from anything that skopeo reads, all platforms, byte
+    /// for byte.
     #[track_caller]
     pub fn push(&self, source: &str, image: &str) {
         self.skopeo(

@@ -112,7 +112,8 @@ impl Settings {
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": place.cgroup,
-            // Nothing answers there, and the request fails at once; without it each pod has a warning among its events.
+            // Nothing answers there, and the request fails at once; without it each pod has a
+            // warning among its events.
             "clusterDNS": [place.subnet.node()],
             "clusterDomain": "cluster.local",
             "resolvConf": place.path("config/resolv.conf"),
@@ -125,7 +126,8 @@ impl Settings {
             "eventRecordQPS": 0,
             "kubeAPIQPS": 200,
             "kubeAPIBurst": 400,
-            // What a machine that is also a desktop, or a small virtual one, would otherwise be refused for.
+            // What a machine that is also a desktop, or a small virtual one, would otherwise be
+            // refused for.
             "failSwapOn": false,
             "failCgroupV1": false,
             "oomScoreAdj": 0,
@@ -140,7 +142,8 @@ impl Settings {
     }
 }
 
-/// Who did what, without what they sent but for one user; the parts of the cluster itself are left out.
+/// Who did what, without what they sent but for one user; the parts of the cluster itself are left
+/// out.
 fn audit() -> Value {
     json!({
         "apiVersion": "audit.k8s.io/v1",

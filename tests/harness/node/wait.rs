@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 /// Between two questions, of which each may be a program to start.
 pub const PAUSE: Duration = Duration::from_millis(100);
 
-/// Asks until the condition gives a value. Past the limit the test ends, with `what` it waited for. For an object in the
-/// cluster, [`Node::wait`](super::Node::wait) and [`Namespace::wait`](super::Namespace::wait) cost less.
+/// Asks until the condition gives a value. Past the limit the test ends, with `what` it waited for.
+/// For an object in the cluster, [`Node::wait`](super::Node::wait) and
+/// [`Namespace::wait`](super::Namespace::wait) cost less.
 #[track_caller]
 pub fn wait<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + limit;

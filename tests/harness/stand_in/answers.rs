@@ -23,7 +23,8 @@ impl State {
         self.requests += 1;
         self.seen.push(format!("{method} {path}"));
         let is_one_of = |limit| self.requests.is_multiple_of(limit);
-        // Each upload that is tried again has another name: with those, one could be refused for ever.
+        // Each upload that is tried again has another name: with those, one could be refused for
+        // ever.
         let target = match path.split_once("/blobs/uploads/") {
             Some((repository, _)) => format!("{method} {repository}"),
             None => format!("{method} {}", request.head.target),

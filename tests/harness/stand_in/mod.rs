@@ -1,7 +1,9 @@
-//! A stand-in for registries that no test can run: it answers as a profile says that one of them does.
+//! A stand-in for registries that no test can run: it answers as a profile says that one of them
+//! does.
 //!
-//! Plain HTTP on loopback, everything in memory. What a profile does not say is as in the distribution specification. It
-//! knows one user, who may create, push to and pull from every repository but those under [`FOREIGN`].
+//! Plain HTTP on loopback, everything in memory. What a profile does not say is as in the
+//! distribution specification. It knows one user, who may create, push to and pull from every
+//! repository but those under [`FOREIGN`].
 
 mod answers;
 mod profile;

@@ -31,7 +31,8 @@ pub enum Location {
 pub struct Profile {
     pub name: &'static str,
     pub login: Login,
-    /// Takes user and password beside tokens, and asks for them where it refuses a request that had either.
+    /// Takes user and password beside tokens, and asks for them where it refuses a request that had
+    /// either.
     pub basic_too: bool,
     /// A token is for the last scope alone.
     pub one_scope: bool,

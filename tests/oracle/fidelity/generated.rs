@@ -1,4 +1,5 @@
-//! Generated configs: entries and units drawn from few paths and names, so that they meet each other and the base.
+//! Generated configs: entries and units drawn from few paths and names, so that they meet each
+//! other and the base.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

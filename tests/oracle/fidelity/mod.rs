@@ -1,4 +1,5 @@
-//! The direct build's tree is the one that the real `ignition-apply` and `systemctl preset` make of the same base.
+//! The direct build's tree is the one that the real `ignition-apply` and `systemctl preset` make of
+//! the same base.
 
 use std::process::Command;
 
@@ -22,7 +23,8 @@ struct Base {
 }
 
 impl Base {
-    /// The Debian root with these layers on top. Whiteouts are for the direct build's reader; the sandbox removes.
+    /// The Debian root with these layers on top. Whiteouts are for the direct build's reader; the
+    /// sandbox removes.
     fn new(layers: Vec<Vec<u8>>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let layout = copy(&base_image(), &directory);
@@ -57,7 +59,8 @@ impl Base {
         }
         let config = config.to_string();
         if let Err(why) = sandbox.ignition_apply(&config)
-            // Where systemd isn't running, instances fail as the last step: the tree is complete by then.
+            // Where systemd isn't running, instances fail as the last step: the tree is complete by
+            // then.
             && !why.contains("/run/systemd/private")
         {
             return Err(why);

@@ -1,5 +1,5 @@
-//! MachineConfigs of all versions, rendered and built through a pipe: the tree that the real tools make of the config
-//! that the real Ignition merges of them.
+//! MachineConfigs of all versions, rendered and built through a pipe: the tree that the real tools
+//! make of the config that the real Ignition merges of them.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 /// What makes values.
 pub type Values = BoxedStrategy<Value>;
 
-/// An object with some of these fields; now and then one in another spelling, of another type, or that is unknown.
+/// An object with some of these fields; now and then one in another spelling, of another type, or
+/// that is unknown.
 pub fn object(fields: Vec<(&'static str, u32, Values)>) -> Values {
     let junk = select(vec![
         json!(null),

@@ -1,5 +1,5 @@
-//! Our parser against the real Ignition: the same verdict on every config, but for a list of things that it
-//! accepts and then can't apply, or applies in a way that is not meant.
+//! Our parser against the real Ignition: the same verdict on every config, but for a list of things
+//! that it accepts and then can't apply, or applies in a way that is not meant.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,8 @@ pub mod generated;
 /// Also read by the crate's own tests, which pin the problems and warnings.
 const CASES: &str = include_str!("../../../testdata/ignition/cases.jsonl");
 
-/// The codes of problems that Ignition doesn't have; `builder/ignition/src/lib.rs` says what each means.
+/// The codes of problems that Ignition doesn't have; `builder/ignition/src/lib.rs` says what each
+/// means.
 pub const STRICTER: [&str; 13] = [
     "ambiguous-field",
     "append-without-source",
@@ -92,8 +93,8 @@ impl Verdict {
     }
 }
 
-/// Warnings about disks and proxies are the machine's, and those about `null` are about line numbers. Of hard links it
-/// warns even if the owner's name is empty.
+/// Warnings about disks and proxies are the machine's, and those about `null` are about line
+/// numbers. Of hard links it warns even if the owner's name is empty.
 fn is_ours(message: &Value) -> bool {
     let others = [
         "context tree",
@@ -137,7 +138,8 @@ fn agree(config: &Value, real: &Verdict) -> Result<Vec<String>, String> {
     Err(format!("we refuse it: {codes:?}\nIgnition: {}", real.text))
 }
 
-/// Beneath a field in another spelling Ignition looks for no unknown ones, though it takes it for the field.
+/// Beneath a field in another spelling Ignition looks for no unknown ones, though it takes it for
+/// the field.
 fn same_warnings(findings: &[Finding], ours: &BTreeSet<String>, theirs: &BTreeSet<String>) -> bool {
     let misspelt = findings.iter().any(|f| f.code == "misspelt-field");
     if misspelt { theirs.is_subset(ours) } else { theirs == ours }

@@ -59,7 +59,8 @@ fn all() -> Vec<Decision> {
 /// What the converter says of the partitions of spec 2.2 and older.
 const SECTORS: &str = "size is deprecated";
 
-/// Why, a config of the newest version of spec 2 that it is about, a place, and what comes out there.
+/// Why, a config of the newest version of spec 2 that it is about, a place, and what comes out
+/// there.
 fn of_spec_2() -> Vec<(&'static str, Value, &'static str, Outcome, Outcome)> {
     let stated = |mut config: Value, version: &str| {
         config["ignition"]["version"] = json!(version);

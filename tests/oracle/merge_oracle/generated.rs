@@ -1,4 +1,5 @@
-//! Generated configs of spec 3.0 to 3.6: few keys, so that configs meet, and every field now and then.
+//! Generated configs of spec 3.0 to 3.6: few keys, so that configs meet, and every field now and
+//! then.
 
 use std::collections::BTreeSet;
 

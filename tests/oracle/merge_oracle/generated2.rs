@@ -1,5 +1,5 @@
-//! Generated configs of spec 2.0 to 2.4, but for what we decide otherwise than ign-converter does it; those have
-//! cases of their own in `decisions.rs`.
+//! Generated configs of spec 2.0 to 2.4, but for what we decide otherwise than ign-converter does
+//! it; those have cases of their own in `decisions.rs`.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
-//! Our merging and translating against the real ones: the same result for the same configs, but for what
-//! `merge_oracle/decisions.rs` lists.
+//! Our merging and translating against the real ones: the same result for the same configs, but for
+//! what `merge_oracle/decisions.rs` lists.
 //!
-//! `MOSB_ORACLE_CASES` is how many configs each generated test makes, for more than the hundreds of a usual run.
+//! `MOSB_ORACLE_CASES` is how many configs each generated test makes, for more than the hundreds of
+//! a usual run.
 
 use std::cell::{Cell, RefCell};
 use std::env;
@@ -87,7 +88,8 @@ fn generated_configs_merge_as_in_ignition() {
     agree_on_generated(configs, 200, 0.8);
 }
 
-/// Merging the later ones first is another question than the one that the oracle was asked; so it is asked again.
+/// Merging the later ones first is another question than the one that the oracle was asked; so it
+/// is asked again.
 #[test]
 fn generated_configs_merge_as_in_ignition_from_the_end_on() {
     let configs = prop::collection::vec(generated::config(), 3..=4);

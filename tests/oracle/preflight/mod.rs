@@ -1,4 +1,5 @@
-//! `mosb preflight` on real registries: each check passes, and fails, as it should; nothing is left behind.
+//! `mosb preflight` on real registries: each check passes, and fails, as it should; nothing is left
+//! behind.
 
 mod fits;
 mod in_time;
@@ -74,8 +75,8 @@ fn assert_outcomes(what: &str, finished: &Finished, code: i32, want: &str) {
     assert_eq!(finished.code(), Some(code), "{report}");
 }
 
-/// What a registry keeps. Both write the state of an upload's checksum once more after they have deleted the upload (`Close` after
-/// `Cancel`), which is none any more without its other files.
+/// What a registry keeps. Both write the state of an upload's checksum once more after they have
+/// deleted the upload (`Close` after `Cancel`), which is none any more without its other files.
 fn stored_files(registry: &Registry) -> Vec<PathBuf> {
     let mut files = registry.files();
     files.retain(|file| !file.components().any(|part| part.as_os_str() == "hashstates"));

@@ -1,7 +1,9 @@
-//! What the real systemctl is tried on: the name of a case, the files of its root, and what is done one after the other.
+//! What the real systemctl is tried on: the name of a case, the files of its root, and what is done
+//! one after the other.
 //!
-//! `U/` is `/usr/lib/systemd/system/`, `E/` `/etc/systemd/system/`, `P/` `/etc/systemd/system-preset/`; a content that begins with `->` is a
-//! link, and `W` is an `[Install]` section that `multi-user.target` wants.
+//! `U/` is `/usr/lib/systemd/system/`, `E/` `/etc/systemd/system/`, `P/`
+//! `/etc/systemd/system-preset/`; a content that begins with `->` is a link, and `W` is an
+//! `[Install]` section that `multi-user.target` wants.
 
 /// One case.
 pub type Case = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);

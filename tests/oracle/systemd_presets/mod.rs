@@ -1,4 +1,5 @@
-//! What the emulation of `systemctl` does to a tree is what the real `systemctl --root` does to the same tree on disk.
+//! What the emulation of `systemctl` does to a tree is what the real `systemctl --root` does to the
+//! same tree on disk.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt, symlink};
