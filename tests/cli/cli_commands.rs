@@ -120,7 +120,7 @@ fn a_build_can_be_planned_done_and_looked_at() {
 }
 
 #[test]
-fn diff_says_by_its_exit_code_whether_anything_changes() {
+fn diff_reports_changes_by_its_exit_code() {
     let desk = Desk::new();
     desk.write("other.json", &config(OTHER, "secret"));
     desk.object("build worker.yaml --base oci:base:os --output oci:out");

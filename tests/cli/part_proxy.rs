@@ -40,7 +40,7 @@ fn only_the_request_with_the_number_fails() {
 }
 
 #[test]
-fn connections_are_cut_where_the_fault_says() {
+fn connections_are_cut_where_the_fault_is_set() {
     let registry = Registry::plain();
     let proxy = FaultProxy::start(registry.address());
     let whole = ask(&proxy.address(), PING).unwrap();

@@ -150,7 +150,7 @@ fn the_pool_and_the_controller_config_are_used() {
 }
 
 #[test]
-fn an_explanation_is_what_its_schema_says() {
+fn an_explanation_matches_its_schema() {
     let desk = Desk::new();
     desk.write("mcs/a.yaml", machine_config("a", "worker", file("/etc/a", "hunter2")));
     desk.write("mcs/b.yaml", machine_config("b", "worker", file("/etc/a", "hunter3")));

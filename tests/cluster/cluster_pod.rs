@@ -47,7 +47,7 @@ fn images_are_built_without_a_job() {
 
     // Which can fail; its Pod stays.
     cluster.opt_in(Some(FAILS));
-    cluster.pool_says("BuildFailed");
+    cluster.wait_for_pool_condition("BuildFailed");
     let failed = cluster.current();
     assert_eq!(state(&failed), "Failed");
     let message = cluster.message(&failed, "Failed");

@@ -98,7 +98,7 @@ impl RenderCluster {
     }
 
     #[track_caller]
-    fn until_said(&self, text: &str) {
+    fn wait_for_log(&self, text: &str) {
         wait(text, SOON, || self.log().contains(text).then_some(()));
     }
 
@@ -247,8 +247,8 @@ fn pools_are_rendered_in_the_cluster() {
     cluster.stop();
     let still = cluster.pool("infra")["metadata"]["resourceVersion"].clone();
     cluster.start();
-    cluster.until_said(&format!("pool infra: rendered: {second}"));
-    cluster.until_said("pool worker: rendered: ");
+    cluster.wait_for_log(&format!("pool infra: rendered: {second}"));
+    cluster.wait_for_log("pool worker: rendered: ");
     assert_eq!(cluster.pool("infra")["metadata"]["resourceVersion"], still);
     assert!(!cluster.log().contains("rendered in"), "{}", cluster.log());
 
@@ -259,7 +259,7 @@ fn pools_are_rendered_in_the_cluster() {
             "metadata": { "labels": { "a": "b" } },
             "spec": { "containers": [{ "name": "a", "image": "none.test/a", "imagePullPolicy": "Never" }] } } } });
     cluster.node.apply(&other.to_string());
-    cluster.until_said("not rendered by mosb: Deployment openshift-machine-config-operator/machine-config-controller");
+    cluster.wait_for_log("not rendered by mosb: Deployment openshift-machine-config-operator/machine-config-controller");
     cluster.file("50-infra", "infra", "/etc/infra", "3");
     let scale = |replicas: &str| {
         let what = [

@@ -40,7 +40,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     assert_eq!(build["status"]["digestedImagePushSpec"], first.as_str());
     let (start, end) = (&build["status"]["buildStart"], &build["status"]["buildEnd"]);
     assert!(start.as_str() < end.as_str(), "{start} {end}");
-    cluster.pool_says("BuildSuccess");
+    cluster.wait_for_pool_condition("BuildSuccess");
     cluster.assert_events(&[
         ("MachineOSBuild", "BuildStarted"),
         ("MachineOSBuild", "BuildPreparing"),
@@ -56,7 +56,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     });
     assert_eq!(annotated["metadata"]["name"], pool.as_str());
     cluster.nothing_is_left_of(name);
-    let logs = cluster.kept_logs(&pool);
+    let logs = cluster.archived_logs(&pool);
     let digest = first.split('@').nth(1).unwrap();
     assert!(logs.contains(digest), "{logs}");
     let waited = cluster.mosb(&["wait", &pool, "--timeout", "30s"]);
@@ -78,7 +78,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     // With instructions of an administrator's own.
     cluster.opt_in(Some(RUNS));
     let third = cluster.image_after(&second);
-    let logs = cluster.kept_logs(&pool);
+    let logs = cluster.archived_logs(&pool);
     assert!(logs.contains("echo ran > /etc/ran"), "{logs}");
     assert_eq!(cluster.file(&third, "/etc/ran"), "ran\n");
     assert_eq!(cluster.file(&third, "/etc/ran-as"), "0\n");
@@ -91,7 +91,7 @@ fn a_pool_from_opting_in_to_opting_out() {
         "FROM configs AS final\nRUN echo what went wrong >&2; printf 'x{password}\\377\\n'; exit 7\n"
     );
     cluster.opt_in(Some(&fails));
-    let degraded = cluster.pool_says("BuildFailed");
+    let degraded = cluster.wait_for_pool_condition("BuildFailed");
     let failed = cluster.current();
     assert_eq!(state(&failed), "Failed");
     let message = cluster.message(&failed, "Failed");
@@ -112,7 +112,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     let name = failed["metadata"]["name"].as_str().unwrap();
     let its = format!("machineconfiguration.openshift.io/machine-os-build={name}");
     cluster.namespace.kubectl(&["delete", "pods", "--selector", &its]).ok();
-    let logs = cluster.kept_logs(name);
+    let logs = cluster.archived_logs(name);
     assert!(logs.contains("what went wrong"), "{logs}");
     assert!(logs.contains("x[secret]"), "{logs}");
     assert!(!logs.contains(password.as_str()), "{logs}");
@@ -124,7 +124,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     cluster.opt_in(Some(&mended));
     let fourth = cluster.image_after(&third);
     assert_eq!(cluster.file(&fourth, "/etc/ran"), "mended\n");
-    cluster.pool_says("BuildSuccess");
+    cluster.wait_for_pool_condition("BuildSuccess");
     cluster.is_gone(&format!("machineosbuild/{name}"));
     cluster.assert_events(&[("MachineOSBuild", "BuildDeleted")]);
 
@@ -142,7 +142,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     let followed = following.log();
     assert!(followed.contains("image-build:"), "{followed}");
     cluster.is_gone(&format!("job/build-{hanging}"));
-    cluster.pool_says("BuildSuccess");
+    cluster.wait_for_pool_condition("BuildSuccess");
     assert_eq!(cluster.config()["status"]["currentImagePullSpec"], fourth.as_str());
 
     // Again, on request.

@@ -22,11 +22,11 @@ fn kinds_of_writes(cluster: &FaultCluster, alone: bool) -> Vec<(&'static Calm, W
     let chosen = calm(cluster).iter().filter(is_meant);
     let mut kinds: Vec<(&str, Vec<(&'static Calm, Write)>)> = Vec::new();
     for (calm, at) in chosen.flat_map(|calm| calm.writes.iter().map(move |at| (calm, at))) {
-        let Write::Nth(deed, _) = at else { continue };
+        let Write::Nth(write_kind, _) = at else { continue };
         let write = (calm, at.clone());
-        match kinds.iter_mut().find(|(kind, _)| kind == deed) {
+        match kinds.iter_mut().find(|(kind, _)| kind == write_kind) {
             Some((_, all)) => all.push(write),
-            None => kinds.push((deed, vec![write])),
+            None => kinds.push((write_kind, vec![write])),
         }
     }
     let by_turns = kinds.into_iter().enumerate();

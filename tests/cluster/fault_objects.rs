@@ -176,8 +176,8 @@ fn secrets(hostile: &mut Hostile<'_>) {
     });
     hostile.until("hostile-rotated", false, "a Job that runs", Pool::runs);
     hostile.make_opaque("rotated");
-    let is_told = |pool: &Pool| condition(&pool.config, "Blocked").is_some();
-    let blocked = hostile.until("hostile-rotated", true, "a condition", is_told);
+    let has_condition = |pool: &Pool| condition(&pool.config, "Blocked").is_some();
+    let blocked = hostile.until("hostile-rotated", true, "a condition", has_condition);
     let message = condition(&blocked.config, "Blocked").unwrap()["message"].to_string();
     assert!(message.contains("rotated"), "{message}");
     hostile.make_good("rotated");

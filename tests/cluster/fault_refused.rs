@@ -23,7 +23,7 @@ const STATUS: &str = "refused-status";
 /// What is refused of each pool.
 const REFUSED: [(&str, &str); 3] =
     [(STATUS, "machineconfigpools"), ("refused-job", "jobs"), ("alone-refused-pod", "pods")];
-const SAID: &str = "not while this test runs";
+const POLICY_MESSAGE: &str = "not while this test runs";
 
 /// A policy like those of a cluster's administrators.
 fn forbid(cluster: &FaultCluster) {
@@ -41,7 +41,7 @@ fn forbid(cluster: &FaultCluster) {
     let policy = json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
         "metadata": { "name": "refused" },
         "spec": { "matchConstraints": { "resourceRules": resources },
-            "validations": [{ "expression": format!("!({})", is_meant.join(" || ")), "message": SAID, "reason": "Forbidden" }] } });
+            "validations": [{ "expression": format!("!({})", is_meant.join(" || ")), "message": POLICY_MESSAGE, "reason": "Forbidden" }] } });
     let binding = json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": { "name": "refused" }, "spec": { "policyName": "refused", "validationActions": ["Deny"] } });
     for (object, of) in [(&policy, "policies"), (&binding, "policybindings")] {
@@ -89,9 +89,9 @@ impl Still {
     }
 }
 
-fn is_told(pool: &Pool) -> bool {
+fn is_reported(pool: &Pool) -> bool {
     condition(&pool.config, "Blocked").is_some_and(|blocked| {
-        blocked["reason"] == "Problem" && text(&blocked["message"]).contains(SAID)
+        blocked["reason"] == "Problem" && text(&blocked["message"]).contains(POLICY_MESSAGE)
     })
 }
 
@@ -117,13 +117,13 @@ fn a_rejected_write_is_reported_and_not_retried_forever() {
             });
         };
         for (pool, _) in REFUSED {
-            until(pool, "that it is blocked", &is_told);
+            until(pool, "that it is blocked", &is_reported);
         }
         // Its image is made and in service all the same; that its pool does not say so is still
         // reported there.
         until(STATUS, "its image", &|pool| {
             let image = text(&pool.config["status"]["currentImagePullSpec"]);
-            image.ends_with(&cluster.images[0]) && pool.runners.is_empty() && is_told(pool)
+            image.ends_with(&cluster.images[0]) && pool.runners.is_empty() && is_reported(pool)
         });
 
         let before = REFUSED.map(|(pool, _)| Still::of(cluster, pool));
@@ -135,7 +135,9 @@ fn a_rejected_write_is_reported_and_not_retried_forever() {
         let log = controller.log();
         for (pool, _) in REFUSED {
             let begins = format!("warning: {pool}: ");
-            let tries = log.lines().filter(|line| line.starts_with(&begins) && line.contains(SAID));
+            let tries = log
+                .lines()
+                .filter(|line| line.starts_with(&begins) && line.contains(POLICY_MESSAGE));
             let tries = tries.count();
             assert!((2..=TRIES).contains(&tries), "{pool}: {tries}");
         }

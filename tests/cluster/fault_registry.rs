@@ -38,7 +38,7 @@ fn events(cluster: &FaultCluster, name: &str) -> usize {
 
 /// Writes of statuses.
 fn statuses(cluster: &FaultCluster, pool: &str) -> usize {
-    let written = cluster.proxy.deeds(pool);
+    let written = cluster.proxy.write_kinds(pool);
     written.iter().filter(|one| one.ends_with("/status")).count()
 }
 

@@ -83,8 +83,8 @@ fn a_pool_pulls_with_a_secret_that_is_meant_for_it_and_only_what_its_build_names
         assert_eq!(blocked.config["status"]["currentImagePullSpec"], image);
         assert_eq!(blocked.builds.len(), 1);
 
-        let says_so = json!({ "metadata": { "labels": { "mosb.dev/pull-secret": "true" } } });
-        cluster.change(&format!("{}/{TEAMS}", in_namespace("secrets")), &says_so);
+        let is_reported = json!({ "metadata": { "labels": { "mosb.dev/pull-secret": "true" } } });
+        cluster.change(&format!("{}/{TEAMS}", in_namespace("secrets")), &is_reported);
         let runs = hostile.until(pool, false, "a Job that runs", Pool::runs);
         let registry = cluster.node.registry().host_port.clone();
         let job = text(&runs.runners[0]["metadata"]["name"]);

@@ -68,7 +68,7 @@ fn the_chart_is_the_manifests() {
 }
 
 #[test]
-fn values_change_what_they_say_and_nothing_else() {
+fn values_change_only_what_they_name() {
     let default = rendered(&json!({}));
     let changed = rendered(&json!({
         "image": "registry.example.com/acme/mosb:v1", "render": false, "arguments": ["--verbose"],

@@ -211,7 +211,7 @@ fn containerd_pulls_from_the_registry_with_a_secret_and_not_without() {
 }
 
 #[test]
-fn admission_guards_owners_and_pods_and_the_audit_log_tells() {
+fn admission_guards_owners_and_pods_and_the_audit_log_records_it() {
     let node = node();
     let restricted = json!({"pod-security.kubernetes.io/enforce": "restricted"});
     let namespace = Namespace::labelled(node, "admission", restricted);
@@ -255,7 +255,7 @@ fn admission_guards_owners_and_pods_and_the_audit_log_tells() {
 }
 
 #[test]
-fn a_control_plane_alone_tells_users_apart_and_keeps_what_one_sent() {
+fn a_control_plane_alone_distinguishes_users_and_stores_what_one_sent() {
     let plane = Node::control_plane(&programs()).unwrap();
     for user in [COUNTED, RECORDED] {
         let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig_of(user).display());

@@ -11,7 +11,7 @@ use crate::part_node::{POD, pod};
 use mosb_tests::{Namespace, Node, programs, run, wait};
 
 #[test]
-fn a_start_that_fails_says_what_failed_and_its_last_words() {
+fn a_failed_start_reports_the_component_and_its_last_output() {
     let broken = tempfile::TempDir::new().unwrap();
     for name in ["containerd", "ctr"] {
         let path = broken.path().join(name);

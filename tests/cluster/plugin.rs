@@ -14,7 +14,7 @@ fn kubectl(folder: &Path, arguments: &[&str]) -> Finished {
 }
 
 #[test]
-fn kubectl_runs_it_and_its_help_says_so() {
+fn kubectl_runs_the_plugin_and_help_shows_it() {
     let folder = tempfile::tempdir().unwrap();
     let link = folder.path().join("kubectl-mosb");
     symlink(mosb_tests::program(), &link).unwrap();

@@ -105,7 +105,7 @@ impl Cluster {
     /// Waits until the wanted build has failed: what its condition says.
     #[track_caller]
     fn failed(&self) -> String {
-        self.pool_says("BuildFailed");
+        self.wait_for_pool_condition("BuildFailed");
         let build = self.current();
         assert_eq!(state(&build), "Failed");
         let message = self.message(&build, "Failed");

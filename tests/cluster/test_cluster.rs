@@ -346,7 +346,7 @@ impl Cluster {
 
     /// What `mosb logs` has of a pod that is gone.
     #[track_caller]
-    pub fn kept_logs(&self, of: &str) -> String {
+    pub fn archived_logs(&self, of: &str) -> String {
         let archived = || {
             let logs = self.mosb(&["logs", of]);
             let archived = logs.stderr.contains("this is what was kept of attempt ");
@@ -376,7 +376,7 @@ impl Cluster {
 
     /// Waits until the pool's condition `ImageBuildDegraded` has this reason.
     #[track_caller]
-    pub fn pool_says(&self, reason: &str) -> Value {
+    pub fn wait_for_pool_condition(&self, reason: &str) -> Value {
         let says = |pool: &Value| {
             let conditions = pool["status"]["conditions"].as_array().cloned().unwrap_or_default();
             conditions

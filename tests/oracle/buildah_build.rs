@@ -111,7 +111,7 @@ fn storage_without_mounts_and_a_base_in_a_folder_make_the_same_tree() {
 
 /// Becomes `nobody`, who has user IDs of others only by way of newuidmap, with a copy of the
 /// program in a home of its own.
-const AS_NOBODY: &str = "\
+const AS_UNPRIVILEGED: &str = "\
 echo nobody:100000:65536 > ids
 mount --bind ids /etc/subuid
 mount --bind ids /etc/subgid
@@ -123,7 +123,7 @@ exec setpriv --reuid=nobody --regid=nogroup --clear-groups ./program \"$@\"";
 #[test]
 fn a_build_needs_no_root() {
     let launcher = ["unshare", "--mount", "--propagation=private", "sh", "-euc"];
-    let mosb = Mosb::new().within(launcher.into_iter().chain([AS_NOBODY, "sh"]));
+    let mosb = Mosb::new().within(launcher.into_iter().chain([AS_UNPRIVILEGED, "sh"]));
     let work = mosb.home().join("work");
     let base = base_image().reference("base");
     let copy = format!("oci:{}:base", work.join("base").display());
@@ -298,7 +298,7 @@ fn the_administrators_containerfile_is_last_and_sees_the_config() {
 }
 
 #[test]
-fn what_fails_says_how() {
+fn failures_are_explained() {
     let fixture = BuildahFixture::new();
     let base = fixture.base();
     for (what, text, reason, words) in [

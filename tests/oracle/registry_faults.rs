@@ -262,7 +262,7 @@ async fn a_mirror_serves_or_is_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_go_through_the_proxy_unless_no_proxy_says_otherwise() {
+async fn requests_go_through_the_proxy_except_for_no_proxy() {
     let directory = tempfile::tempdir().unwrap();
     let layout = base(directory.path(), 1 << 10);
     let registry = Registry::plain();

@@ -89,7 +89,7 @@ fn behind(proxy: &Web, directory: &std::path::Path) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_link_local_or_on_loopback_is_asked_because_a_stand_in_for_a_registry_names_it() {
+async fn link_local_and_loopback_addresses_from_a_registry_are_never_requested() {
     let directory = tempfile::tempdir().unwrap();
     let victim = Web::always(reply(200, &[], br#"{"token":"read from inside"}"#));
     for (what, target) in [

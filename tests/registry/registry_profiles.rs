@@ -226,7 +226,7 @@ async fn a_push_that_a_stand_in_refuses_is_reported_with_the_question_before_it(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_an_image_each_stand_in_says_present_or_missing_or_it_is_unknown() {
+async fn each_stand_in_reports_an_image_present_missing_or_unknown() {
     let directory = tempfile::tempdir().unwrap();
     let layout = base(&directory.path().join("base"), SMALL);
     for profile in PROFILES {

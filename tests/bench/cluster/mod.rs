@@ -37,7 +37,7 @@ pub fn measure(fixture: &Fixture, rounds: usize, slow: usize, report: &mut Repor
     cluster.opt_in(None);
     // The base's tree is read and recorded.
     cluster.image_after("");
-    cluster.pool_says("BuildSuccess");
+    cluster.wait_for_pool_condition("BuildSuccess");
 
     let cache = fixture.shared("cluster-trees");
     let built = RefCell::new(Vec::new());

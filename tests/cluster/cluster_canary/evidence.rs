@@ -95,7 +95,7 @@ impl Evidence {
         let (holding, others): (Vec<_>, Vec<_>) = secrets.iter().partition(holds);
         assert!(!holding.is_empty());
         self.put(&format!("objects/{when}-secrets"), json!(others).to_string());
-        self.put(&format!("objects/{when}-logs"), kept_logs(&secrets));
+        self.put(&format!("objects/{when}-logs"), archived_logs(&secrets));
         // What is beside the data of those that may.
         let bare = holding.into_iter().cloned().map(|mut secret| {
             secret["data"] = Value::Null;
@@ -124,7 +124,7 @@ impl Evidence {
 }
 
 /// What is packed in the Secrets that keep logs.
-fn kept_logs(secrets: &[Value]) -> Vec<u8> {
+fn archived_logs(secrets: &[Value]) -> Vec<u8> {
     let mut all = Vec::new();
     for secret in secrets {
         let name = secret["metadata"]["name"].as_str().unwrap();

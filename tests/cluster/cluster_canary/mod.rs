@@ -34,7 +34,7 @@ fn builds(cluster: &mut Cluster, evidence: &Evidence) {
     evidence.objects(cluster, "during");
     cluster.image_after(&first);
     cluster.opt_in(Some(FAILS));
-    cluster.pool_says("BuildFailed");
+    cluster.wait_for_pool_condition("BuildFailed");
     evidence.objects(cluster, "failed");
     by_hand(cluster, &rendered);
     evidence.objects(cluster, "after");

@@ -116,7 +116,7 @@ impl Begun<'_> {
                 ("Succeeded", Some(made))
             }
         };
-        if result.is_some_and(|result| !self.tells(cluster, result)) {
+        if result.is_some_and(|result| !self.reports(cluster, result)) {
             return false;
         }
         let mut status = json!({ "phase": phase });
@@ -135,7 +135,7 @@ impl Begun<'_> {
         true
     }
 
-    fn tells(&self, cluster: &FaultCluster, mut result: Value) -> bool {
+    fn reports(&self, cluster: &FaultCluster, mut result: Value) -> bool {
         let metadata = &self.runner["metadata"];
         let build = text(&metadata["annotations"][format!("{M}/machine-os-build")]);
         result["jobUid"] = metadata["uid"].clone();

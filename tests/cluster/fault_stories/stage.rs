@@ -17,7 +17,7 @@ pub const LIMIT: Duration = Duration::from_secs(1200);
 /// Between two turns.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Comparing costs more than looking.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Whether two changes are seen one by one or at once is chance: a pool whose story had no such
 /// write is replaced by another.
 const TRIES: usize = 12;
@@ -133,7 +133,7 @@ impl Stage {
             }
             thread::sleep(pause);
             let is_over = |run: &Run| !run.waits && run.is_over();
-            if !self.runs.iter().any(is_over) || looked.elapsed() < BETWEEN_LOOKS {
+            if !self.runs.iter().any(is_over) || looked.elapsed() < POLL_INTERVAL {
                 assert!(Instant::now() < limit, "{}", self.late(cluster, controllers));
                 continue;
             }
@@ -219,10 +219,10 @@ fn once(cluster: &FaultCluster, run: &Run, late: bool) {
     };
     let attempts: BTreeSet<_> = runners.iter().map(attempt).collect();
     let story = run.calm.story;
-    let deeds = [&cluster.proxy, &cluster.other].map(|proxy| proxy.deeds(&run.pool));
-    let what = format!("{} {} {:?} {deeds:#?}", run.pool, story.name, run.faults);
+    let write_kinds = [&cluster.proxy, &cluster.other].map(|proxy| proxy.write_kinds(&run.pool));
+    let what = format!("{} {} {:?} {write_kinds:#?}", run.pool, story.name, run.faults);
     let begins = format!("PATCH {kind}");
-    let begun = deeds.iter().flatten().filter(|deed| **deed == begins);
+    let begun = write_kinds.iter().flatten().filter(|write_kind| **write_kind == begins);
     assert_eq!(begun.count(), story.runners, "{what}");
     assert_eq!(attempts.len(), story.runners, "{what}");
     let builds = cluster.created(&run.pool, "machineosbuilds");
@@ -256,7 +256,7 @@ fn undisturbed(cluster: &FaultCluster) -> Vec<Calm> {
         Calm {
             story: run.calm.story,
             alone: run.calm.alone,
-            writes: disturbed(&cluster.proxy.deeds(&run.pool), run.before),
+            writes: disturbed(&cluster.proxy.write_kinds(&run.pool), run.before),
             end: story::end(cluster, &all, &run.pool),
         }
     });
@@ -267,18 +267,18 @@ fn undisturbed(cluster: &FaultCluster) -> Vec<Calm> {
 
 /// The writes that a story has for itself. What a Job needs is made all at once, in any order: the
 /// first and the last of it stand for the rest.
-fn disturbed(deeds: &[String], before: usize) -> Vec<Write> {
+fn disturbed(write_kinds: &[String], before: usize) -> Vec<Write> {
     const NEEDED: [&str; 5] = ["configmaps", "secrets", "serviceaccounts", "roles", "rolebindings"];
     let is_needed = |number: usize| {
         let created = |write: &String| NEEDED.iter().any(|kind| *write == format!("POST {kind}"));
-        deeds.get(number.wrapping_sub(1)).is_some_and(created)
+        write_kinds.get(number.wrapping_sub(1)).is_some_and(created)
     };
     let is_among = |number: usize| (number - 1..=number + 1).all(is_needed);
     let write = |number: usize| {
-        let deed = &deeds[number - 1];
-        let same = deeds[..number].iter().filter(|one| *one == deed).count();
-        Write::Nth(deed.clone(), same)
+        let write_kind = &write_kinds[number - 1];
+        let same = write_kinds[..number].iter().filter(|one| *one == write_kind).count();
+        Write::Nth(write_kind.clone(), same)
     };
-    let own = before.max(1)..=deeds.len();
+    let own = before.max(1)..=write_kinds.len();
     own.filter(|number| !is_among(*number)).map(write).collect()
 }

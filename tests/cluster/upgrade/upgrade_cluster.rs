@@ -184,11 +184,11 @@ impl UpgradeCluster {
                     self.run(&self.pod_of("building").1);
                 }
                 let log = self.log();
-                let is_told = |pool: &&String| {
+                let is_logged = |pool: &&String| {
                     let begin = format!("{pool}: ");
                     log.lines().any(|line| line.starts_with(&begin))
                 };
-                (last == want && want.keys().filter(is_told).count() == want.len()).then_some(())
+                (last == want && want.keys().filter(is_logged).count() == want.len()).then_some(())
             });
         }));
         if done.is_err() {

@@ -26,7 +26,7 @@ use watches::Watches;
 pub enum Write {
     /// The next, whatever it is.
     Next,
-    /// Of those that do the same, as [`ApiProxy::deeds`] tells it, the one of this number, from 1.
+    /// Of those that do the same, as [`ApiProxy::write_kinds`] tells it, the one of this number, from 1.
     Nth(String, usize),
 }
 
@@ -49,7 +49,7 @@ pub enum ApiFault {
 }
 
 /// The kinds whose created objects are recorded.
-const KEPT: [&str; 3] = ["machineosbuilds", "jobs", "pods"];
+const RECORDED_KINDS: [&str; 3] = ["machineosbuilds", "jobs", "pods"];
 
 /// What is known of a key.
 #[derive(Debug, Default)]
@@ -58,19 +58,19 @@ struct Entry {
     faults: VecDeque<(Write, ApiFault)>,
     closed: bool,
     written: Vec<String>,
-    deeds: Vec<String>,
+    write_kinds: Vec<String>,
     created: Vec<(String, Value)>,
 }
 
 impl Entry {
     /// What becomes of a write that does this. One that was refused has its number again when it is
     /// tried again.
-    fn due(&self, deed: &str) -> Option<ApiFault> {
-        let done = || self.deeds.iter().filter(|one| *one == deed).count();
+    fn due(&self, write_kind: &str) -> Option<ApiFault> {
+        let done = || self.write_kinds.iter().filter(|one| *one == write_kind).count();
         match self.faults.front()? {
             (Write::Next, fault) => Some(*fault),
             (Write::Nth(what, number), fault) => {
-                (what == deed && *number == done() + 1).then_some(*fault)
+                (what == write_kind && *number == done() + 1).then_some(*fault)
             }
         }
     }
@@ -152,8 +152,8 @@ impl ApiProxy {
     }
 
     /// The same without names, as `PUT machineosconfigs/status`.
-    pub fn deeds(&self, key: &str) -> Vec<String> {
-        self.entry(key, |entry| entry.deeds.clone())
+    pub fn write_kinds(&self, key: &str) -> Vec<String> {
+        self.entry(key, |entry| entry.write_kinds.clone())
     }
 
     /// How many writes are held.
@@ -167,7 +167,7 @@ impl ApiProxy {
         self.state.released.notify_all();
     }
 
-    /// The objects of a kind of `KEPT` that were created, as they were sent.
+    /// The objects of a kind of `RECORDED_KINDS` that were created, as they were sent.
     pub fn created(&self, key: &str, kind: &str) -> Vec<Value> {
         let of = |(found, object): &Created| (found == kind).then(|| object.clone());
         self.entry(key, |entry| entry.created.iter().filter_map(of).collect())
@@ -209,14 +209,14 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
     let Some((key, shared)) = found.flatten() else {
         return io::copy(&mut forward()?, &mut client).map(drop);
     };
-    let deed = deed(&head);
+    let write_kind = write_kind(&head);
     // The writes of a key one after the other, so that their number means something.
     let mut entry = locked(&shared);
     let fault = loop {
         if entry.closed {
             return client.shutdown(Shutdown::Both);
         }
-        match entry.due(&deed) {
+        match entry.due(&write_kind) {
             Some(ApiFault::EndWatch) => {
                 entry.faults.pop_front();
                 watches::end(&state.watches, &kind_of(&head));
@@ -254,8 +254,8 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
         entry.faults.pop_front();
     }
     entry.written.push(method_and_resource(&head));
-    entry.deeds.push(deed);
-    if head.method == "POST" && KEPT.contains(&&*kind_of(&head)) {
+    entry.write_kinds.push(write_kind);
+    if head.method == "POST" && RECORDED_KINDS.contains(&&*kind_of(&head)) {
         let object = serde_json::from_slice(&body)?;
         entry.created.push((kind_of(&head), object));
     }
@@ -319,7 +319,7 @@ fn method_and_resource(head: &Head) -> String {
 }
 
 /// The same without the name.
-fn deed(head: &Head) -> String {
+fn write_kind(head: &Head) -> String {
     let mut parts = resource(head).split('/');
     let kind = parts.next().unwrap_or_default();
     let sub = parts.nth(1).map(|sub| format!("/{sub}"));

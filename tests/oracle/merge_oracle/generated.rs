@@ -40,8 +40,8 @@ pub fn state(config: &mut Value, version: &str) {
     ignition["version"] = json!(version);
 }
 
-/// Says the version of a config that doesn't, in whatever spelling.
-pub fn state_unless_said(config: &mut Value, version: &str) {
+/// Adds the version to a config without one, whatever the spelling of the key.
+pub fn set_missing_version(config: &mut Value, version: &str) {
     let members = config.as_object_mut().expect("a config is an object");
     let spelt = |name: &&String| name.eq_ignore_ascii_case("ignition");
     let name = members.keys().find(spelt).cloned();

@@ -309,7 +309,7 @@ fn an_unreachable_or_untrusted_registry_is_reported() {
 }
 
 #[test]
-fn mirrors_are_asked_as_machines_ask_them() {
+fn mirrors_are_requested_as_machines_do() {
     let directory = tempfile::tempdir().unwrap();
     let layout = images(directory.path());
     let (full, empty) = (Registry::plain(), Registry::plain());
