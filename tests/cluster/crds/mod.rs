@@ -29,6 +29,18 @@ enum Want {
 }
 use Want::{Refused, Taken};
 
+impl Want {
+    /// What is wrong with the API server's answer to a case.
+    fn problem(self, case: &str, answer: &Result<Value, String>) -> Option<String> {
+        let is_right = match (answer, self) {
+            (Ok(_), Taken) => true,
+            (Err(text), Refused(part)) => text.contains(part),
+            (Ok(_), Refused(_)) | (Err(_), Taken) => false,
+        };
+        (!is_right).then(|| format!("{case}: {self:?}, but {answer:?}"))
+    }
+}
+
 /// Holds each object of a table, made by edits of a good one, against what is wanted.
 #[track_caller]
 fn hold(
@@ -39,14 +51,7 @@ fn hold(
     let mut wrong = Vec::new();
     for (what, edits, want) in cases {
         let answer = ask(&edited(good, edits));
-        let right = match (&answer, want) {
-            (Ok(_), Taken) => true,
-            (Err(text), Refused(part)) => text.contains(part),
-            _ => false,
-        };
-        if !right {
-            wrong.push(format!("{what}: {want:?}, but {answer:?}"));
-        }
+        wrong.extend(want.problem(what, &answer));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -63,14 +68,7 @@ fn hold_status(api: &Api, object: &Value, cases: &[(&str, &[Edit], &[Edit], Want
             .write_status(&edited(&there, old))
             .unwrap_or_else(|why| panic!("{what}: what was to be there already: {why}"));
         let answer = api.try_status(&edited(&there, new));
-        let right = match (&answer, want) {
-            (Ok(_), Taken) => true,
-            (Err(text), Refused(part)) => text.contains(part),
-            _ => false,
-        };
-        if !right {
-            wrong.push(format!("{what}: {want:?}, but {answer:?}"));
-        }
+        wrong.extend(want.problem(what, &answer));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

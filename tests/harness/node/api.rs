@@ -1,5 +1,5 @@
-//! Requests to the API server from this process: what is asked again and again costs no program to
-//! start.
+//! Requests to the API server from this process: repeated requests do not start a program each
+//! time.
 //!
 //! In: what kubectl calls things (`pod`, `jobs`, `machineosbuild`). Out: the API's objects, as
 //! JSON. `kubectl proxy` is between, which brings the credentials; it may run before the API server
@@ -32,7 +32,7 @@ pub struct Api {
     _proxy: Daemon,
 }
 
-/// What a watch tells.
+/// An event of a watch.
 #[derive(Debug)]
 pub enum Event {
     /// All that there is.
@@ -78,9 +78,16 @@ impl Api {
     /// ready for a new kind.
     #[track_caller]
     pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> (u16, Value) {
+        let (code, text) = self.ask_text(method, target, body);
+        (code, object(text))
+    }
+
+    /// The same, with the body as it was sent.
+    #[track_caller]
+    fn ask_text(&self, method: &str, target: &str, body: Option<&Value>) -> (u16, String) {
         let end = Instant::now() + AWAY;
         loop {
-            match request(&self.address, method, target, body) {
+            match request_text(&self.address, method, target, body) {
                 Ok((429 | 502 | 503, _)) if Instant::now() < end => {
                     thread::sleep(Duration::from_secs(1));
                 }
@@ -113,13 +120,12 @@ impl Api {
         kinds.split(',').flat_map(of).collect()
     }
 
-    /// What a container has written so far, if it has begun.
+    /// What a container has written so far, if it has started.
     pub fn log(&self, namespace: &str, pod: &str, container: &str) -> Option<String> {
         let pod = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
-        match self.ask("GET", &format!("{pod}/log?container={container}"), None) {
-            (200, Value::String(log)) => Some(log),
-            _ => None,
-        }
+        let target = format!("{pod}/log?container={container}");
+        let (code, log) = self.ask_text("GET", &target, None);
+        (code == 200).then_some(log)
     }
 
     /// A list of what a target selects (`/api/v1/pods?`), then each change, until one gives a
@@ -237,13 +243,23 @@ fn items(list: &mut Value) -> Option<Vec<Value>> {
     Some(items)
 }
 
-/// One request to a `kubectl proxy`: code and object. What is no object says why all the same.
+/// One request to a `kubectl proxy`: code and object. A body that is not JSON is a string.
 pub fn request(
     address: &str,
     method: &str,
     target: &str,
     body: Option<&Value>,
 ) -> io::Result<(u16, Value)> {
+    let (code, text) = request_text(address, method, target, body)?;
+    Ok((code, object(text)))
+}
+
+fn request_text(
+    address: &str,
+    method: &str,
+    target: &str,
+    body: Option<&Value>,
+) -> io::Result<(u16, String)> {
     answer(send(address, method, target, body)?)
 }
 
@@ -251,7 +267,8 @@ fn request_for(address: &str, target: &str, accept: &str) -> io::Result<(u16, Va
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(ANSWER))?;
     write!(stream, "GET {target} HTTP/1.0\r\nhost: {address}\r\naccept: {accept}\r\n\r\n")?;
-    answer(stream)
+    let (code, text) = answer(stream)?;
+    Ok((code, object(text)))
 }
 
 /// Without chunks, so HTTP/1.0.
@@ -271,15 +288,20 @@ fn send(address: &str, method: &str, target: &str, body: Option<&Value>) -> io::
     Ok(stream)
 }
 
-fn answer(mut stream: TcpStream) -> io::Result<(u16, Value)> {
+/// Code and body of an answer.
+fn answer(mut stream: TcpStream) -> io::Result<(u16, String)> {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     let text = String::from_utf8_lossy(&answer);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
     let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
     let code = code.ok_or_else(|| io::Error::other(format!("no answer: {head:?}")))?;
-    let answer = serde_json::from_str(body).unwrap_or_else(|_| json!(body));
-    Ok((code, answer))
+    Ok((code, body.to_owned()))
+}
+
+/// A body as an object. One that is not JSON is a string.
+fn object(body: String) -> Value {
+    serde_json::from_str(&body).unwrap_or_else(|_| json!(body))
 }
 
 /// None if the answer is not a good one.
