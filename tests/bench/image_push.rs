@@ -61,6 +61,6 @@ fn ours(fixture: &Fixture, base: &Base) -> Duration {
         let made = made.await.unwrap();
         let push = buildah::push_plan(&plan, &made, &resolved);
         client.push(&target, &push).await.unwrap();
-        built.expect("buildah says when it is done").elapsed()
+        built.expect("buildah logs when it is done").elapsed()
     })
 }

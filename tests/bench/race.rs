@@ -77,9 +77,9 @@ pub fn race(mut contenders: Vec<Contender<'_>>) -> Vec<Times> {
 
 /// How long something takes.
 pub fn timed<T>(job: impl FnOnce() -> T) -> (T, Duration) {
-    let begun = Instant::now();
+    let started = Instant::now();
     let value = job();
-    (value, begun.elapsed())
+    (value, started.elapsed())
 }
 
 /// Runs a program to its end; what it wrote to stdout, and how long it took.
@@ -98,7 +98,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Runs a program to its end; how long it took, and the most memory that was resident.
 pub fn run_watched(command: &mut Command) -> (Duration, u64) {
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null());
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut child = silent.spawn().unwrap_or_else(|why| panic!("{command:?}: {why}"));
     let mut peak = 0;
     let status = loop {
@@ -108,7 +108,7 @@ pub fn run_watched(command: &mut Command) -> (Duration, u64) {
             None => thread::sleep(LOOK),
         }
     };
-    let took = begun.elapsed();
+    let took = started.elapsed();
     assert!(status.success(), "{command:?}: {status}");
     (took, peak)
 }

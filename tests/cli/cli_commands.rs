@@ -202,8 +202,8 @@ fn the_small_commands() {
     fs::write(storage.join("store-vfs/of-a-layer/file"), "1234567").unwrap();
     let cached = json!({ "directory": storage, "size": 7 });
     assert_eq!(desk.object("cache list").1["buildah"], cached);
-    let gone = json!({ "directory": storage, "size": 7, "removed": true });
-    assert_eq!(desk.object("cache prune").1["buildah"], gone);
+    let removed = json!({ "directory": storage, "size": 7, "removed": true });
+    assert_eq!(desk.object("cache prune").1["buildah"], removed);
     assert!(!storage.join("store-vfs").exists());
     assert_eq!(desk.object("cache list").1.get("buildah"), None);
     let yaml = desk.mosb.run(words("plan worker.yaml --base oci:base:os -o yaml")).ok();

@@ -84,9 +84,9 @@ fn a_delayed_request_is_answered_all_the_same() {
     let registry = Registry::plain();
     let proxy = FaultProxy::start(registry.address());
     proxy.fail(1, Fault::Delay(Duration::from_millis(200)));
-    let begun = Instant::now();
+    let started = Instant::now();
     assert!(ask(&proxy.address(), PING).unwrap().starts_with("HTTP/1.1 200"));
-    assert!(begun.elapsed() >= Duration::from_millis(200));
+    assert!(started.elapsed() >= Duration::from_millis(200));
 }
 
 #[test]

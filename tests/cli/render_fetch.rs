@@ -12,7 +12,7 @@ use mosb_types::{Diagnostic as _, ErrorClass};
 use serde_json::{Value, json};
 
 use crate::fetch_fixture::{LONG, embedded, fetcher, file, get, gzip, options, render};
-use mosb_tests::{Act, Head, SecureWeb, Web, reply, sha256};
+use mosb_tests::{Head, SecureWeb, ServerAction, Web, reply, sha256};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_served_is_embedded_byte_for_byte() {
@@ -92,7 +92,7 @@ async fn redirects_are_followed_without_the_configs_headers() {
             "/round" => "/round",
             _ => "ftp://h/",
         };
-        vec![Act::Send(reply(307, &[("location", location)], b""))]
+        vec![ServerAction::Send(reply(307, &[("location", location)], b""))]
     });
     let headers = json!([{ "name": "X-Mine", "value": "hunter2" }]);
     let config = |path| file(json!({ "source": web.url(path), "httpHeaders": headers }));
@@ -112,7 +112,8 @@ async fn redirects_are_followed_without_the_configs_headers() {
     // Not there where the redirect led: it is named, without its query.
     let missing = Web::always(reply(404, &[], b""));
     let there = missing.url("/gone?token=hunter2");
-    let web = Web::start(move |_, _| vec![Act::Send(reply(302, &[("location", &there)], b""))]);
+    let web =
+        Web::start(move |_, _| vec![ServerAction::Send(reply(302, &[("location", &there)], b""))]);
     let failed = get(&web.url("/"), &fetcher(options(LONG))).await.unwrap_err();
     let want =
         format!("{} (redirected to {}?…): not found (404)", web.url("/"), missing.url("/gone"));
@@ -151,7 +152,7 @@ async fn servers_see_what_ignition_would_send() {
 async fn headers_of_a_host_go_to_that_host_only() {
     let other = Web::start(|head, _| {
         let back = head.target.strip_prefix("/back?");
-        vec![Act::Send(match back {
+        vec![ServerAction::Send(match back {
             Some(url) => reply(302, &[("location", url)], b""),
             None => reply(200, &[], b"hi"),
         })]
@@ -160,7 +161,7 @@ async fn headers_of_a_host_go_to_that_host_only() {
     let web = Web::start(move |head, _| {
         let host = head.header("host").unwrap();
         let back = format!("{away}back?http://{host}/here");
-        vec![Act::Send(match head.path() {
+        vec![ServerAction::Send(match head.path() {
             "/near" => reply(302, &[("location", "/here")], b""),
             "/away" => reply(302, &[("location", &away)], b""),
             "/round" => reply(302, &[("location", &back)], b""),
@@ -286,7 +287,7 @@ async fn configs_refer_to_configs_on_servers() {
             "/b" => config(json!({}), "b"),
             path => path.trim_start_matches("/content/").as_bytes().to_vec(),
         };
-        vec![Act::Send(reply(200, &[], &body))]
+        vec![ServerAction::Send(reply(200, &[], &body))]
     });
     let config = json!({
         "ignition": { "version": "3.4.0", "config": { "merge": [{ "source": web.url("/a"), "compression": "gzip" }] } },

@@ -11,14 +11,14 @@ use mosb_types::{Diagnostic as _, ErrorClass};
 use serde_json::json;
 
 use crate::fetch_fixture::{LONG, embedded, fetcher, file, get, options, render};
-use mosb_tests::{Act, Web, reply};
+use mosb_tests::{ServerAction, Web, reply};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn permanent_errors_fail_at_once_and_transient_errors_are_retried() {
     let late = ("retry-after", "0");
     let whole = reply(200, &[], b"hi");
     let cut = whole[..whole.len() - 1].to_vec();
-    for (what, first, want, asked) in [
+    for (what, first, want, requests) in [
         ("not there", reply(404, &[], b"hi"), Err("not-found"), 1),
         ("gone", reply(410, &[], b"hi"), Err("not-found"), 1),
         ("not allowed", reply(403, &[], b"hi"), Err("fetch-denied"), 1),
@@ -32,8 +32,8 @@ async fn permanent_errors_fail_at_once_and_transient_errors_are_retried() {
     ] {
         let whole = whole.clone();
         let web = Web::start(move |_, before| match before {
-            0 => vec![Act::Send(first.clone())],
-            _ => vec![Act::Send(whole.clone())],
+            0 => vec![ServerAction::Send(first.clone())],
+            _ => vec![ServerAction::Send(whole.clone())],
         });
         let got = get(&web.url("/x?token=hunter2"), &fetcher(options(LONG))).await;
         match (got, want) {
@@ -50,7 +50,7 @@ async fn permanent_errors_fail_at_once_and_transient_errors_are_retried() {
             }
             (got, want) => panic!("{what}: {got:?} instead of {want:?}"),
         }
-        assert_eq!(web.seen().len(), asked, "{what}");
+        assert_eq!(web.seen().len(), requests, "{what}");
     }
 }
 
@@ -64,11 +64,11 @@ async fn lasting_transient_errors_fail_in_time() {
         Web::always(cut),
         Web::always(reply(429, &[("retry-after", "1000")], b"")),
     );
-    let silent = Web::start(|_, _| vec![Act::Wait(Duration::from_secs(20))]);
+    let silent = Web::start(|_, _| vec![ServerAction::Wait(Duration::from_secs(20))]);
     let slow = Web::start(move |_, _| {
-        let mut acts = vec![Act::Send(whole[..whole.len() - 2].to_vec())];
-        acts.push(Act::Wait(Duration::from_secs(20)));
-        acts
+        let mut actions = vec![ServerAction::Send(whole[..whole.len() - 2].to_vec())];
+        actions.push(ServerAction::Wait(Duration::from_secs(20)));
+        actions
     });
     let all = [
         ("500", broken.url("/"), "server-error"),
@@ -78,9 +78,9 @@ async fn lasting_transient_errors_fail_in_time() {
         ("silence", silent.url("/"), "timed-out"),
         ("silence in the body", slow.url("/"), "timed-out"),
     ];
-    let (begun, impatient) = (Instant::now(), fetcher(options(short)));
+    let (started, impatient) = (Instant::now(), fetcher(options(short)));
     let failed = join_all(all.iter().map(|(_, url, _)| get(url, &impatient))).await;
-    assert!(begun.elapsed() < Duration::from_secs(15));
+    assert!(started.elapsed() < Duration::from_secs(15));
     for ((what, _, code), failed) in all.iter().zip(failed) {
         let failed = failed.unwrap_err();
         assert_eq!((&*failed.code, failed.class), (*code, ErrorClass::Transient), "{what}");
@@ -95,14 +95,14 @@ async fn the_configs_timeouts_count() {
     let whole = reply(200, &[], b"hi");
     let web = Web::start(move |_, before| {
         let wait = Duration::from_secs(if before == 0 { 20 } else { 0 });
-        vec![Act::Wait(wait), Act::Send(whole.clone())]
+        vec![ServerAction::Wait(wait), ServerAction::Send(whole.clone())]
     });
     let mut config = file(json!({ "source": web.url("/") }));
     config["ignition"]["timeouts"] = json!({ "httpResponseHeaders": 1 });
     let rendered = render(&config, &fetcher(options(LONG))).await.unwrap();
     assert_eq!((embedded(&rendered), web.seen().len()), (b"hi".to_vec(), 2));
 
-    let silent = Web::start(|_, _| vec![Act::Wait(Duration::from_secs(20))]);
+    let silent = Web::start(|_, _| vec![ServerAction::Wait(Duration::from_secs(20))]);
     let mut config = file(json!({ "source": silent.url("/") }));
     config["ignition"]["timeouts"] = json!({ "httpResponseHeaders": 0, "httpTotal": 1 });
     let failed = render(&config, &fetcher(options(LONG))).await.unwrap_err();
@@ -115,15 +115,21 @@ async fn a_body_has_an_end() {
     let head = |rest: &str| format!("HTTP/1.1 200 ok\r\n{rest}\r\n").into_bytes();
     let noise = vec![b'x'; 1 << 16];
     let chunk = [b"10000\r\n".as_slice(), &noise, b"\r\n"].concat();
-    for (what, acts) in [
-        ("announced", vec![Act::Send(head("content-length: 9000000\r\n"))]),
-        ("until it closes, which it never does", vec![Act::Send(head("")), Act::Forever(noise)]),
+    for (what, actions) in [
+        ("announced", vec![ServerAction::Send(head("content-length: 9000000\r\n"))]),
+        (
+            "until it closes, which it never does",
+            vec![ServerAction::Send(head("")), ServerAction::Forever(noise)],
+        ),
         (
             "chunks without end",
-            vec![Act::Send(head("transfer-encoding: chunked\r\n")), Act::Forever(chunk)],
+            vec![
+                ServerAction::Send(head("transfer-encoding: chunked\r\n")),
+                ServerAction::Forever(chunk),
+            ],
         ),
     ] {
-        let web = Web::start(move |_, _| acts.clone());
+        let web = Web::start(move |_, _| actions.clone());
         let failed = get(&web.url("/"), &fetcher(options(LONG))).await.unwrap_err();
         assert_eq!(
             (&*failed.code, failed.class),
@@ -147,8 +153,8 @@ async fn the_number_has_an_end_too() {
         let failed = got.err().map(|failed| (failed.code, failed.class));
         let want = want.map(|code: &str| (code.to_owned(), ErrorClass::InvalidInput));
         assert_eq!(failed, want, "{count}");
-        let asked = if want.is_some() { 0 } else { count };
-        assert_eq!(web.seen().len() - before, asked, "{count}");
+        let requests = if want.is_some() { 0 } else { count };
+        assert_eq!(web.seen().len() - before, requests, "{count}");
     }
 }
 
@@ -169,7 +175,7 @@ async fn the_total_has_an_end_too() {
 async fn all_failures_are_reported_and_offline_names_each_reference() {
     let web = Web::start(|head, _| {
         let status = if head.path() == "/late" { 500 } else { 404 };
-        vec![Act::Send(reply(status, &[], b""))]
+        vec![ServerAction::Send(reply(status, &[], b""))]
     });
     let mut config = file(json!({}));
     let files = ["/late", "/a", "/b"]
@@ -182,7 +188,7 @@ async fn all_failures_are_reported_and_offline_names_each_reference() {
         let place = format!("\n  storage.files[{path}].contents: {}: ", web.url(path));
         assert!(failed.message.contains(&place), "{failed:?}");
     }
-    let asked = web.seen().len();
+    let requests = web.seen().len();
     let document = Document::read(&config).unwrap().document;
     let Resolution::Needs(needs) = contents(document, &Contents::new()).unwrap() else {
         panic!("nothing is needed");
@@ -196,38 +202,38 @@ async fn all_failures_are_reported_and_offline_names_each_reference() {
     assert!(error.to_string().contains(&place), "{error}");
     assert_eq!(error.findings().len(), 3);
     assert!(offline(&[]).is_none());
-    assert_eq!(web.seen().len(), asked);
+    assert_eq!(web.seen().len(), requests);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn several_are_fetched_at_once_and_dropping_ends_all() {
     let whole = reply(200, &[], b"hi");
     let web = Web::start(move |_, _| {
-        vec![Act::Wait(Duration::from_millis(300)), Act::Send(whole.clone())]
+        vec![ServerAction::Wait(Duration::from_millis(300)), ServerAction::Send(whole.clone())]
     });
     let mut config = file(json!({}));
     let one = |n: usize| json!({ "path": format!("/{n}"), "contents": { "source": web.url(&format!("/{n}")) } });
     config["storage"]["files"] = (0..24).map(one).collect();
     let eight = fetcher(options(LONG));
-    let begun = Instant::now();
+    let started = Instant::now();
     render(&config, &eight).await.unwrap();
     // One after the other it would be 7 seconds.
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     assert_eq!(web.seen().len(), 24);
 
-    let silent = Web::start(|_, _| vec![Act::Wait(Duration::from_secs(20))]);
+    let silent = Web::start(|_, _| vec![ServerAction::Wait(Duration::from_secs(20))]);
     let url = silent.url("/");
     let lasting = get(&url, &eight);
     tokio::select! {
         ended = lasting => panic!("{ended:?}"),
-        () = asked(&silent) => {}
+        () = first_request(&silent) => {}
     }
     // Nothing goes on behind it.
     assert_eq!(silent.seen().len(), 1);
 }
 
-/// Waits until a server was asked for something.
-async fn asked(web: &Web) {
+/// Waits for the first request to a server.
+async fn first_request(web: &Web) {
     while web.seen().is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -243,7 +249,8 @@ async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
     let by_name = victim.url("/").replace("127.0.0.1", "localhost");
     for target in [victim.url("/"), by_name, link_local.clone()] {
         let to = target.clone();
-        let proxy = Web::start(move |_, _| vec![Act::Send(reply(302, &[("location", &to)], b""))]);
+        let proxy =
+            Web::start(move |_, _| vec![ServerAction::Send(reply(302, &[("location", &to)], b""))]);
         let elsewhere = fetcher(mosb_build::fetch::Options {
             proxy: mosb_registry::ProxyVariables {
                 http: Some(mosb_registry::Secret::new(proxy.url(""))),
@@ -254,15 +261,15 @@ async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
         let failed = get("http://mirror.invalid/x", &elsewhere).await.unwrap_err();
         assert_eq!(failed.code, "unreachable", "{target}: {failed:?}");
         assert!(failed.message.contains("that named it") || failed.message.contains("lead to it"));
-        let asked: Vec<_> = proxy.seen().into_iter().map(|head| head.target).collect();
-        assert_eq!(asked, ["http://mirror.invalid/x"], "{target}");
+        let requests: Vec<_> = proxy.seen().into_iter().map(|head| head.target).collect();
+        assert_eq!(requests, ["http://mirror.invalid/x"], "{target}");
     }
     // A server on loopback may lead to another one there, but not to a link-local address, which no
     // config may name.
     let to = victim.url("/");
     let local = Web::start(move |head, _| {
         let to = if head.path() == "/ok" { &to } else { &link_local };
-        vec![Act::Send(reply(302, &[("location", to)], b""))]
+        vec![ServerAction::Send(reply(302, &[("location", to)], b""))]
     });
     let fetcher = fetcher(options(LONG));
     get(&local.url("/ok"), &fetcher).await.unwrap();

@@ -72,7 +72,7 @@ fn images_of_control_plane_machines_are_never_built_on_workers() {
     let config = cluster.node.wait(&what, SOON, is_blocked);
     let message = cluster.message(&config, "Blocked");
     assert!(message.contains("unschedulable"), "{message}");
-    cluster.says("no-control-plane-node");
+    cluster.wait_status("no-control-plane-node");
     for pod in cluster.pods() {
         assert_eq!(pod["spec"]["nodeName"], json!(null), "{pod:#}");
     }
@@ -87,5 +87,5 @@ fn images_of_control_plane_machines_are_never_built_on_workers() {
     assert_eq!(mosb_tests::wait("the pod to be bound", SOON, bound), NAME);
     cluster.node.kubectl(&["delete", "machineosconfig", &cluster.pool, "--wait=false"]).ok();
     drop(control_plane);
-    cluster.is_gone(&format!("machineosconfig/{}", cluster.pool));
+    cluster.wait_deleted(&format!("machineosconfig/{}", cluster.pool));
 }

@@ -51,7 +51,7 @@ fn images_are_built_by_openshift() {
         let status = cluster.mosb(&["status"]).ok().text();
         assert!(status.contains(&pool) && !status.contains("build.openshift.io"), "{status}");
         let name = build["metadata"]["name"].as_str().unwrap().to_owned();
-        cluster.is_gone(&format!("build/build-{name}"));
+        cluster.wait_deleted(&format!("build/build-{name}"));
         cluster.nothing_is_left_of(&name);
 
         // With instructions.
@@ -74,9 +74,9 @@ fn images_are_built_by_openshift() {
 
         // Nobody wants images any more.
         cluster.node.kubectl(&["delete", "machineosconfig", &pool, "--wait=false"]).ok();
-        cluster.is_gone(&format!("machineosconfig/{pool}"));
-        cluster.is_gone(&format!("machineosbuild/{name}"));
-        cluster.is_gone(&format!("build/build-{name}"));
+        cluster.wait_deleted(&format!("machineosconfig/{pool}"));
+        cluster.wait_deleted(&format!("machineosbuild/{name}"));
+        cluster.wait_deleted(&format!("build/build-{name}"));
         cluster.nothing_is_left_of(&name);
     });
 }

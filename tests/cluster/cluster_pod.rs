@@ -58,8 +58,8 @@ fn images_are_built_without_a_job() {
     // Nobody wants images any more.
     let name = failed["metadata"]["name"].as_str().unwrap().to_owned();
     cluster.node.kubectl(&["delete", "machineosconfig", &pool, "--wait=false"]).ok();
-    cluster.is_gone(&format!("machineosconfig/{pool}"));
-    cluster.is_gone(&format!("machineosbuild/{name}"));
+    cluster.wait_deleted(&format!("machineosconfig/{pool}"));
+    cluster.wait_deleted(&format!("machineosbuild/{name}"));
     cluster.nothing_is_left_of(&name);
     let created = cluster.log().matches("creating job ").count();
     assert_eq!(created, 0, "a Job was made");

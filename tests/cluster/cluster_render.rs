@@ -89,8 +89,8 @@ impl RenderCluster {
         let controller = self.controller.take().expect("it was started");
         run("kill", ["-TERM", &controller.pid.to_string()]);
         let stat = || std::fs::read_to_string(format!("/proc/{}/stat", controller.pid));
-        let gone = || stat().map_or(true, |stat| stat.contains(") Z"));
-        wait("the controller's end", SOON, || gone().then_some(()));
+        let has_ended = || stat().map_or(true, |stat| stat.contains(") Z"));
+        wait("the controller's end", SOON, || has_ended().then_some(()));
     }
 
     fn log(&self) -> String {

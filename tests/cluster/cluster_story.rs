@@ -24,7 +24,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     cluster.start();
     let status = cluster.mosb(&["status", &pool, "-o", "json"]).ok().json();
     assert_eq!(status["pools"][0]["reason"]["code"], "not-opted-in");
-    assert_eq!(cluster.builds(), Vec::<Value>::new(), "nobody asked");
+    assert_eq!(cluster.builds(), Vec::<Value>::new(), "built without a MachineOSConfig");
 
     // Directly.
     cluster.opt_in(None);
@@ -125,7 +125,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     let fourth = cluster.image_after(&third);
     assert_eq!(cluster.file(&fourth, "/etc/ran"), "mended\n");
     cluster.wait_for_pool_condition("BuildSuccess");
-    cluster.is_gone(&format!("machineosbuild/{name}"));
+    cluster.wait_deleted(&format!("machineosbuild/{name}"));
     cluster.assert_events(&[("MachineOSBuild", "BuildDeleted")]);
 
     // One that is under way is given up when something else is wanted; what was built before is
@@ -136,12 +136,12 @@ fn a_pool_from_opting_in_to_opting_out() {
     let (following, ()) = Daemon::start(follow, |line| line.contains("sleep 600").then_some(()));
     assert!(!following.has_ended(), "{}", following.log());
     cluster.opt_in(Some(&mended));
-    cluster.is_gone(&format!("machineosbuild/{hanging}"));
+    cluster.wait_deleted(&format!("machineosbuild/{hanging}"));
     cluster.assert_events(&[("MachineOSBuild", "BuildInterrupted")]);
     wait("the end of the log", SOON, || following.has_ended().then_some(()));
     let followed = following.log();
     assert!(followed.contains("image-build:"), "{followed}");
-    cluster.is_gone(&format!("job/build-{hanging}"));
+    cluster.wait_deleted(&format!("job/build-{hanging}"));
     cluster.wait_for_pool_condition("BuildSuccess");
     assert_eq!(cluster.config()["status"]["currentImagePullSpec"], fourth.as_str());
 
@@ -164,11 +164,11 @@ fn a_pool_from_opting_in_to_opting_out() {
 
     // Nobody wants images any more.
     cluster.node.kubectl(&["delete", "machineosconfig", &pool, "--wait=false"]).ok();
-    cluster.is_gone(&format!("machineosconfig/{pool}"));
+    cluster.wait_deleted(&format!("machineosconfig/{pool}"));
     let name = again["metadata"]["name"].as_str().unwrap();
-    cluster.is_gone(&format!("machineosbuild/{name}"));
+    cluster.wait_deleted(&format!("machineosbuild/{name}"));
     cluster.nothing_is_left_of(name);
-    cluster.is_gone(&format!("secret/log-{name}"));
+    cluster.wait_deleted(&format!("secret/log-{name}"));
     cluster.assert_events(&[("MachineConfigPool", "ConfigDeleted")]);
 }
 
@@ -251,7 +251,7 @@ fn a_label_opts_in_and_out() {
     cluster.start();
     let labelled = |value: Value| json!({ "metadata": { "labels": { LAYERING: value } } });
     cluster.patch(&format!("machineconfigpool/{pool}"), &labelled(json!("")));
-    cluster.says("other-builder");
+    cluster.wait_status("other-builder");
     assert!(cluster.node.find(&format!("machineosconfig/{pool}")).is_none(), "nothing is written");
 
     cluster.namespace.kubectl(&["scale", "deployment/machine-os-builder", "--replicas=0"]).ok();
@@ -278,7 +278,7 @@ fn a_label_opts_in_and_out() {
     assert_eq!(cluster.file(&image, "/etc/read"), "sitehushhush");
 
     cluster.patch(&format!("machineconfigpool/{pool}"), &labelled(Value::Null));
-    cluster.is_gone(&format!("machineosconfig/{pool}"));
+    cluster.wait_deleted(&format!("machineosconfig/{pool}"));
     assert_eq!(cluster.builds(), Vec::<Value>::new());
 }
 
@@ -287,19 +287,19 @@ fn a_label_opts_in_and_out() {
 #[test]
 fn of_two_controllers_one_acts() {
     let mut cluster = Cluster::new("lease");
-    let says = |controller: &Daemon, what: &str| controller.log().contains(what).then_some(());
+    let logs = |controller: &Daemon, what: &str| controller.log().contains(what).then_some(());
     cluster.start();
     let acts = "the lease is held; reconciling";
     wait("the first to act", SOON, || cluster.log().contains(acts).then_some(()));
     let second = cluster.another_controller();
-    wait("the second to wait", SOON, || says(&second, "; waiting"));
-    assert!(says(&second, acts).is_none());
+    wait("the second to wait", SOON, || logs(&second, "; waiting"));
+    assert!(logs(&second, acts).is_none());
 
     cluster.stop();
-    let begun = Instant::now();
-    wait("the second to act", SOON, || says(&second, acts));
+    let started = Instant::now();
+    wait("the second to act", SOON, || logs(&second, acts));
     // Far less than the Lease lasts.
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     cluster.render("one");
     cluster.opt_in(None);
     cluster.image_after("");
@@ -307,5 +307,5 @@ fn of_two_controllers_one_acts() {
     let thief = json!({ "spec": { "holderIdentity": "thief" } }).to_string();
     let patch = ["patch", "lease", "mosb-controller", "--type=merge", "--patch", &thief];
     cluster.namespace.kubectl(&patch).ok();
-    wait("the end of the second", SOON, || says(&second, "thief holds it"));
+    wait("the end of the second", SOON, || logs(&second, "thief holds it"));
 }

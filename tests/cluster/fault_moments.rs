@@ -56,7 +56,7 @@ fn in_the_middle(cluster: &FaultCluster, writes: Vec<(&'static Calm, Write)>) ->
 #[test]
 fn what_it_relies_on_is_killed_and_comes_back() {
     let cluster = &*cluster();
-    let begun = Instant::now();
+    let started = Instant::now();
     calm(cluster);
     let controller = cluster.controller();
     for (component, alone) in [("api-server", false), ("etcd", true), ("registry", false)] {
@@ -66,7 +66,7 @@ fn what_it_relies_on_is_killed_and_comes_back() {
         thread::sleep(AWAY);
         cluster.node.revive(component);
         stage.play(cluster, &[&controller]);
-        println!("{component} after {:?}", begun.elapsed());
+        println!("{component} after {:?}", started.elapsed());
     }
     let log = controller.log();
     assert!(!log.contains("panicked") && !log.contains(": lost,"), "{log}");
@@ -76,7 +76,7 @@ fn what_it_relies_on_is_killed_and_comes_back() {
 #[test]
 fn its_clock_is_set_forth_and_back() {
     let cluster = &*cluster();
-    let begun = Instant::now();
+    let started = Instant::now();
     calm(cluster);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("offset");
@@ -93,7 +93,7 @@ fn its_clock_is_set_forth_and_back() {
         ("NO_FAKE_STAT", "1"),
     ];
     let controller = cluster.another_controller(&cluster.proxy, &wrong);
-    wait("it to act", LIMIT, || says(&controller, ACTS));
+    wait("it to act", LIMIT, || logs(&controller, ACTS));
     let other = cluster.another_controller(&cluster.other, &[]);
     // Between the end of a Job and the pause before the next.
     let mut all = calm(cluster).iter();
@@ -115,16 +115,16 @@ fn its_clock_is_set_forth_and_back() {
                 assert!(text(start) < text(end), "{name}: {start} {end}");
             }
         }
-        println!("{hours} hours ahead after {:?}", begun.elapsed());
+        println!("{hours} hours ahead after {:?}", started.elapsed());
     }
     // Its Lease was renewed all the time, whatever time it recorded.
-    assert!(says(&other, ACTS).is_none(), "{}", other.log());
-    assert!(says(&controller, ": lost,").is_none());
+    assert!(logs(&other, ACTS).is_none(), "{}", other.log());
+    assert!(logs(&controller, ": lost,").is_none());
     let lease = cluster.proxy.ask("GET", &lease(), None).1;
     assert_eq!(lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0), 0);
 }
 
-fn says(controller: &Daemon, what: &str) -> Option<()> {
+fn logs(controller: &Daemon, what: &str) -> Option<()> {
     controller.log().contains(what).then_some(())
 }
 
@@ -132,16 +132,16 @@ fn says(controller: &Daemon, what: &str) -> Option<()> {
 /// everything; then what the first had begun to write arrives.
 fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
     let cluster = &*cluster();
-    let begun = Instant::now();
+    let started = Instant::now();
     calm(cluster);
     let first = cluster.controller();
-    wait("the first to act", LIMIT, || says(&first, ACTS));
+    wait("the first to act", LIMIT, || logs(&first, ACTS));
     let second = cluster.another_controller(&cluster.other, &[]);
-    wait("the second to wait", LIMIT, || says(&second, "; waiting"));
+    wait("the second to wait", LIMIT, || logs(&second, "; waiting"));
     let mut stage = in_the_middle(cluster, kinds_of_writes(cluster, alone));
     let stopped = hinder(first);
-    wait("the second to act", LIMIT, || says(&second, ACTS));
-    println!("the second acts after {:?}", begun.elapsed());
+    wait("the second to act", LIMIT, || logs(&second, ACTS));
+    println!("the second acts after {:?}", started.elapsed());
     let is_over = |stage: &Stage| stage.runs.iter().all(Run::is_over);
     stage.until(cluster, "the end of every story", is_over);
     let before = |run: &Run| (run.pool.clone(), cluster.proxy.written(&run.pool).len());
@@ -151,7 +151,7 @@ fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
     }
     cluster.proxy.release();
     if let Some(first) = &stopped {
-        wait("the first to step down", LIMIT, || says(first, ": lost,"));
+        wait("the first to step down", LIMIT, || logs(first, ": lost,"));
         let stat = || fs::read_to_string(format!("/proc/{}/stat", first.pid));
         let is_over = || stat().map_or(true, |stat| stat.contains(") Z"));
         wait("its end", LIMIT, || is_over().then_some(()));
@@ -161,7 +161,7 @@ fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
         let written = cluster.proxy.written(&pool);
         assert!(written.len() <= count + 1, "{pool}: {:?}", &written[count..]);
     }
-    println!("all after {:?}", begun.elapsed());
+    println!("all after {:?}", started.elapsed());
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn of_two_controllers_one_that_was_stopped_for_too_long_does_no_harm() {
 #[test]
 fn a_write_that_is_never_answered_is_given_up() {
     let cluster = &*cluster();
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut stage = Stage::default();
     calm(cluster);
     let controller = cluster.controller();
@@ -196,5 +196,5 @@ fn a_write_that_is_never_answered_is_given_up() {
     }
     stage.play(cluster, &[&controller]);
     assert!(stage.missed.is_empty(), "{:#?}", stage.missed);
-    println!("all after {:?}", begun.elapsed());
+    println!("all after {:?}", started.elapsed());
 }

@@ -56,13 +56,13 @@ impl Hostile<'_> {
     /// Waits until a MachineOSConfig says that it is blocked for this reason, with all these words.
     #[track_caller]
     pub fn is_blocked(&mut self, config: &str, reason: &str, words: &[&str]) -> Pool {
-        let says = |pool: &Pool| {
+        let matches = |pool: &Pool| {
             condition(&pool.config, "Blocked").is_some_and(|one| {
                 let message = text(&one["message"]);
                 one["reason"] == reason && words.iter().all(|word| message.contains(word))
             })
         };
-        self.until(config, false, &format!("{reason} {words:?}"), says)
+        self.until(config, false, &format!("{reason} {words:?}"), matches)
     }
 
     /// Waits until its image is in service, and no condition reports a problem any more, which
@@ -235,10 +235,10 @@ fn rendered_configs(hostile: &mut Hostile<'_>) {
 
     hostile.opt_in("hostile-gone", ends::ONE, |_| {});
     hostile.serves("hostile-gone");
-    let gone = "rendered-hostile-gone-0000000000000000000000000000dead";
-    let wants = json!({ "spec": { "configuration": { "name": gone } } });
+    let missing = "rendered-hostile-gone-0000000000000000000000000000dead";
+    let wants = json!({ "spec": { "configuration": { "name": missing } } });
     cluster.change(&ours("machineconfigpools", "hostile-gone"), &wants);
-    let blocked = hostile.is_blocked("hostile-gone", "Problem", &[gone]);
+    let blocked = hostile.is_blocked("hostile-gone", "Problem", &[missing]);
     let image = text(&blocked.config["status"]["currentImagePullSpec"]);
     assert!(image.contains("sha256"), "the one before is in service");
 }

@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::fault_cluster::{API, FaultCluster, cluster, condition, ends, ours, text};
-use mosb_tests::{Act, Web, ask, reply, wait};
+use mosb_tests::{ServerAction, Web, ask, reply, wait};
 
 const SOON: Duration = Duration::from_secs(60);
 
 /// A registry that refuses each request in other words, as those do that number their answers, and
 /// by another status, as an answer to HEAD has no words.
 fn refusing() -> Web {
-    let asked = AtomicUsize::new(0);
+    let requests = AtomicUsize::new(0);
     Web::start(move |head, before| {
         let error = json!({ "errors": [{ "code": "UNAUTHORIZED", "message": format!("correlation {before}") }] });
         let challenge = ("www-authenticate", "Basic realm=\"test\"");
         let is_image = head.target.contains("/manifests/");
         let status =
-            if is_image && asked.fetch_add(1, Ordering::SeqCst) % 2 == 1 { 403 } else { 401 };
+            if is_image && requests.fetch_add(1, Ordering::SeqCst) % 2 == 1 { 403 } else { 401 };
         let answer = reply(status, &[challenge], error.to_string().as_bytes());
-        vec![Act::Send(answer)]
+        vec![ServerAction::Send(answer)]
     })
 }
 
@@ -90,14 +90,14 @@ fn a_refusal_in_other_words_each_time_is_reported_once_and_then_pauses() {
     // Only a change of the inputs ends the pause.
     let news = json!({ "metadata": { "annotations": { "somebody": "mended it" } } });
     cluster.change(&blocked, &news);
-    let is_asked = || (registry.seen().len() > before).then_some(());
-    wait("a look after the news", SOON, is_asked);
-    wait("the registry's new words", SOON, || {
+    let is_requested = || (registry.seen().len() > before).then_some(());
+    wait("a request after the change", SOON, is_requested);
+    wait("the new message in the status", SOON, || {
         (statuses(cluster, built) > written[0]).then_some(())
     });
-    let asked = registry.seen().len();
-    assert!(asked <= few, "{asked} requests, {before} for the first looks");
-    assert_eq!(written, [1, 1], "the old words stay: {}", controller.log());
+    let requests = registry.seen().len();
+    assert!(requests <= few, "{requests} requests, {before} for the first lookups");
+    assert_eq!(written, [1, 1], "the status was written again: {}", controller.log());
     assert_eq!(events(cluster, built), 1);
 }
 
@@ -106,14 +106,15 @@ fn a_refusal_in_other_words_each_time_is_reported_once_and_then_pauses() {
 fn dripping() -> Web {
     Web::start(|head, _| {
         if !head.target.contains("/manifests/") {
-            return vec![Act::Send(reply(200, &[], b""))];
+            return vec![ServerAction::Send(reply(200, &[], b""))];
         }
         let kind = "application/vnd.oci.image.manifest.v1+json";
         let begin =
             format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: 1000000\r\n\r\n");
-        let drop = [Act::Wait(Duration::from_millis(100)), Act::Send(b" ".to_vec())];
+        let drop =
+            [ServerAction::Wait(Duration::from_millis(100)), ServerAction::Send(b" ".to_vec())];
         let drops = drop.iter().cycle().take(2400).cloned();
-        std::iter::once(Act::Send(begin.into_bytes())).chain(drops).collect()
+        std::iter::once(ServerAction::Send(begin.into_bytes())).chain(drops).collect()
     })
 }
 
@@ -144,7 +145,7 @@ fn pools_on_a_registry_that_drips_are_blocked_and_hold_up_no_others() {
     let healthy = "drips-not";
     cluster.proxy.follow(healthy, &[]);
     cluster.pool(healthy, ends::ONE);
-    let begun = Instant::now();
+    let started = Instant::now();
     let limit = format!("{}s", LIMIT.as_secs());
     let controller = cluster.controller_with(&["--lookup-timeout", &limit]);
     let first = wait("lookups that hang", SOON, || {
@@ -161,10 +162,10 @@ fn pools_on_a_registry_that_drips_are_blocked_and_hold_up_no_others() {
     }
     let waited = since.elapsed();
     assert!(waited < LIMIT, "{waited:?}: {}", controller.log());
-    let rounds = 1 + (begun.elapsed().as_secs() / LIMIT.as_secs()) as usize;
-    let asked = looked_up(&registry).len();
+    let rounds = 1 + (started.elapsed().as_secs() / LIMIT.as_secs()) as usize;
+    let requests = looked_up(&registry).len();
     // The first had released its slot for another one.
-    assert!(asked <= 4 * rounds + 1, "{asked} lookups in {rounds} rounds");
+    assert!(requests <= 4 * rounds + 1, "{requests} lookups in {rounds} rounds");
 
     let log = controller.log();
     let address = log.split("listening on ").nth(1).unwrap();

@@ -144,8 +144,10 @@ fn a_sidecar_speaks_for_its_own_build_alone() {
         // been in service before.
         let runners = kubelet::runners(cluster);
         let is_victims = |uid: &str| job["metadata"]["uid"] == uid;
-        let begun = kubelet::begun(cluster, &runners, is_victims);
-        wait("that it ends", SOON, || begun[0].ends(cluster, kubelet::End::Made(0)).then_some(()));
+        let started = kubelet::started_runners(cluster, &runners, is_victims);
+        wait("that it ends", SOON, || {
+            started[0].ends(cluster, kubelet::End::Made(0)).then_some(())
+        });
         let served = hostile.until(victim, false, "its image", |pool| pool.serves(ends::NEVER));
         let conditions = &served.builds[0]["status"];
         assert!(conditions.to_string().contains(&cluster.images[0]), "{conditions:#}");

@@ -107,5 +107,5 @@ fn a_person_builds_with_a_containerfile() {
     let map = ran.strip_prefix("hello").unwrap();
     let words: Vec<_> = map.split_whitespace().collect();
     assert_eq!((words[0], words[2]), ("0", "65536"));
-    assert_ne!(words[1], "0", "root is nobody on the node");
+    assert_ne!(words[1], "0", "root in the pod is root on the node");
 }

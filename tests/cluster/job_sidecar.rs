@@ -152,7 +152,7 @@ fn failed() -> Value {
 
 /// Ends it as the kubelet does, and says how long that took.
 fn terminate(child: Child) -> (Finished, Duration) {
-    let begun = Instant::now();
+    let started = Instant::now();
     run("kill", ["-TERM", &child.id().to_string()]);
     let output = child.wait_with_output().unwrap();
     let finished = Finished {
@@ -161,7 +161,7 @@ fn terminate(child: Child) -> (Finished, Duration) {
         stdout: output.stdout,
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     };
-    (finished, begun.elapsed())
+    (finished, started.elapsed())
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn only_a_failure_is_reported_from_the_untrusted_folder() {
     let child = post.start();
     post.put("failure", succeeded());
     std::thread::sleep(Duration::from_millis(800));
-    assert!(post.data().is_null(), "a success from there is nobody's");
+    assert!(post.data().is_null(), "a success from there was reported");
     post.put("failure", failed());
     let result = post.result();
     assert_eq!((&result["outcome"], &result["step"]), (&json!("Failed"), &json!("image-build")));

@@ -81,10 +81,10 @@ fn a_job_with_a_native_sidecar_completes() {
             "volumes": [{"name": "work", "emptyDir": {}}],
         }}},
     });
-    let begun = Instant::now();
+    let started = Instant::now();
     namespace.apply(&job.to_string());
     namespace.wait_for_condition("job/build", "Complete", POD);
-    println!("a job with a sidecar: {:.1} s", begun.elapsed().as_secs_f64());
+    println!("a job with a sidecar: {:.1} s", started.elapsed().as_secs_f64());
 }
 
 #[test]

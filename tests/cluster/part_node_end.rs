@@ -68,9 +68,9 @@ fn nothing_is_left_of_a_node_whose_process_is_killed() {
     assert!(left().len() > 3, "{:?}", left());
     child.kill().unwrap();
     child.wait().unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     wait("nothing left", Duration::from_secs(60), || left().is_empty().then_some(()));
-    println!("gone after {:.1} s", begun.elapsed().as_secs_f64());
+    println!("gone after {:.1} s", started.elapsed().as_secs_f64());
 }
 
 fn wait_to_be_killed() {

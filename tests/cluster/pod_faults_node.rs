@@ -176,11 +176,11 @@ fn whichever_container_is_killed_the_image_comes(name: &str, builder: &str) {
         let rendered = cluster.render(&content);
         let label = "machineconfiguration.openshift.io/rendered-machine-config";
         let of = format!("{label}={rendered}");
-        let begun = || {
-            let begun = cluster.namespace.list_labelled("jobs,pods", &of);
-            (!begun.is_empty()).then_some(())
+        let has_runner = || {
+            let runners = cluster.namespace.list_labelled("jobs,pods", &of);
+            (!runners.is_empty()).then_some(())
         };
-        wait("its Job or Pod", BUILD, begun);
+        wait("its Job or Pod", BUILD, has_runner);
         cluster.node.kill("registry");
         let job = cluster.kill_without_registry("image-build");
         let after = cluster.image_after(&image);

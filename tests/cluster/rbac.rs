@@ -91,7 +91,7 @@ fn granted(node: &Node) -> BTreeSet<String> {
 }
 
 /// What the controller asked the API server, and whether that was allowed.
-fn asked(node: &Node) -> (BTreeSet<String>, Vec<Value>) {
+fn requests(node: &Node) -> (BTreeSet<String>, Vec<Value>) {
     let mut used = BTreeSet::new();
     let mut refused = Vec::new();
     for event in node.audit() {
@@ -245,7 +245,7 @@ fn the_installed_controller_uses_its_rights_and_needs_no_more() {
         node.api().list(Some(NAMESPACE), kinds, "").is_empty().then_some(())
     });
 
-    let (used, refused) = asked(&node);
+    let (used, refused) = requests(&node);
     assert!(refused.is_empty(), "refused: {refused:#?}");
     let granted = granted(&node);
     let more: Vec<_> = used.difference(&granted).collect();
@@ -254,7 +254,7 @@ fn the_installed_controller_uses_its_rights_and_needs_no_more() {
     let excused: BTreeSet<String> = EXCUSED.iter().map(|(right, _)| (*right).to_owned()).collect();
     let idle: Vec<_> =
         granted.difference(&used).filter(|right| !excused.contains(*right)).collect();
-    assert!(idle.is_empty(), "granted, and nobody uses it: {idle:#?}");
+    assert!(idle.is_empty(), "granted, but never used: {idle:#?}");
     let strange: Vec<_> = excused.difference(&granted).collect();
     assert!(strange.is_empty(), "excused, but not granted: {strange:?}");
 }

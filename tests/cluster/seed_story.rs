@@ -314,8 +314,8 @@ fn an_installation_begins_with_images_and_goes_on_from_them() {
     assert!(cluster.node.find(&format!("machineconfig/{component}")).is_some());
     cluster.node.kubectl(&["delete", "machineosconfig", "worker"]).ok();
     wait("the end of the component", BUILD, || {
-        let gone = cluster.node.find(&format!("machineconfig/{component}")).is_none();
-        gone.then_some(())
+        let is_deleted = cluster.node.find(&format!("machineconfig/{component}")).is_none();
+        is_deleted.then_some(())
     });
     let stock = || {
         let rendered =

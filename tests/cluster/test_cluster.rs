@@ -12,8 +12,8 @@ use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
 use mosb_tests::{
-    Daemon, Few, Finished, Lent, MOSB_IMAGE, Namespace, Node, base_image, condition, finish,
-    lasting, limited, mosb_image, programs, run, wait,
+    Daemon, Finished, FixtureGuard, FixturePool, MOSB_IMAGE, Namespace, Node, base_image,
+    condition, finish, lasting, limited, mosb_image, programs, run, wait,
 };
 
 /// A build on a busy machine.
@@ -41,7 +41,7 @@ pub struct Cluster {
     pub push: String,
     controller: Option<Daemon>,
     // Let go last: a controller looks at the pools of all tests, so a node has one at a time.
-    _turn: Lent<&'static Node>,
+    _turn: FixtureGuard<&'static Node>,
     generation: AtomicU32,
 }
 
@@ -49,8 +49,8 @@ impl Cluster {
     /// On a node that no other test has meanwhile.
     pub fn new(name: &str) -> Self {
         // A test that failed leaves nothing behind that matters here.
-        static NODES: Few<&Node> = Few::new(3, a_node);
-        let turn = NODES.lend();
+        static NODES: FixturePool<&Node> = FixturePool::new(3, a_node);
+        let turn = NODES.acquire();
         let node = *turn;
         let namespace = Namespace::new(node, name);
         let pool = namespace.name.clone();
@@ -277,7 +277,7 @@ impl Cluster {
 
     /// Waits until an object (`machineosbuild/x`, or in the namespace `job/x`) is gone.
     #[track_caller]
-    pub fn is_gone(&self, what: &str) {
+    pub fn wait_deleted(&self, what: &str) {
         wait(&format!("the end of {what}"), BUILD, || {
             self.namespace.find(what).is_none().then_some(())
         });
@@ -285,12 +285,12 @@ impl Cluster {
 
     /// Waits until `mosb status` says this of the pool.
     #[track_caller]
-    pub fn says(&self, code: &str) {
-        let says = || {
+    pub fn wait_status(&self, code: &str) {
+        let wait_status = || {
             let status = self.mosb(&["status", &self.pool, "-o", "json"]).ok().json();
             (status["pools"][0]["reason"]["code"] == code).then_some(())
         };
-        wait(&format!("mosb status to say {code}"), SOON, says);
+        wait(&format!("mosb status to say {code}"), SOON, wait_status);
     }
 
     /// The message of a condition.
@@ -327,7 +327,7 @@ impl Cluster {
             let what = (on["uid"].to_string(), reason, event["message"].to_string());
             // The same build may be that of a MachineOSConfig again.
             let is_new = seen.insert(what) || on["kind"] != "MachineOSBuild";
-            assert!(is_new, "told twice: {event}");
+            assert!(is_new, "reported twice: {event}");
         }
     }
 
@@ -369,7 +369,7 @@ impl Cluster {
         match config {
             Ok(config) => config["status"]["currentImagePullSpec"].as_str().unwrap().to_owned(),
             Err(_) => {
-                panic!("no image; the controller said:\n{}\n{}", self.log(), self.everything())
+                panic!("no image; log of the controller:\n{}\n{}", self.log(), self.everything())
             }
         }
     }
@@ -377,13 +377,13 @@ impl Cluster {
     /// Waits until the pool's condition `ImageBuildDegraded` has this reason.
     #[track_caller]
     pub fn wait_for_pool_condition(&self, reason: &str) -> Value {
-        let says = |pool: &Value| {
+        let wait_status = |pool: &Value| {
             let conditions = pool["status"]["conditions"].as_array().cloned().unwrap_or_default();
             conditions
                 .iter()
                 .any(|one| one["type"] == "ImageBuildDegraded" && one["reason"] == reason)
         };
-        self.node.wait(&format!("machineconfigpool/{}", self.pool), BUILD, says)
+        self.node.wait(&format!("machineconfigpool/{}", self.pool), BUILD, wait_status)
     }
 
     /// What there is, for a failure.
@@ -425,7 +425,7 @@ fn of_build(build: &str) -> String {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            println!("the controller said:\n{}", self.log());
+            println!("log of the controller:\n{}", self.log());
         }
         let delete = |what: &str| {
             self.node.kubectl(&["delete", what, &self.pool, "--wait=false", "--ignore-not-found"])

@@ -29,20 +29,20 @@ fn demo() -> Result<(), Box<dyn Error>> {
     let at = |name: &str| directory.path().join(name);
     let mosb = Mosb { program: program()?, directory: directory.path().to_owned() };
 
-    say(
+    print_heading(
         "A base image shaped like an OS, in the OCI layout base/: links as in CoreOS, a sudoers.d that only root reads, systemd units",
     );
     base::make(&at("base"))?;
 
-    say(
+    print_heading(
         "A worker's rendered MachineConfig: kubelet, CRI-O, sysctl, chrony, registries, a certificate, units, a script",
     );
     fs::write(at("worker.yaml"), CONFIG)?;
 
-    say("What would be done, and why? Nothing is written by this:");
+    print_heading("What would be done, and why? Nothing is written by this:");
     mosb.run(&["plan", "worker.yaml", "--base", "oci:base"])?;
 
-    say("The image:");
+    print_heading("The image:");
     mosb.run(&[
         "build",
         "worker.yaml",
@@ -54,22 +54,22 @@ fn demo() -> Result<(), Box<dyn Error>> {
         "digest",
     ])?;
 
-    say("What is in it, path by path:");
+    print_heading("What is in it, path by path:");
     mosb.run(&["files", &format!("oci:worker-os:{NAME}")])?;
 
-    say("One file changes: a new rendered config, a new image. What is different?");
+    print_heading("One file changes: a new rendered config, a new image. What is different?");
     fs::write(
         at("worker-next.yaml"),
         CONFIG.replace(NAME, NEXT_NAME).replace("rp_filter%20%3D%200", "rp_filter%20%3D%201"),
     )?;
     mosb.diff(&["diff", "./worker.yaml", "./worker-next.yaml"])?;
 
-    say(
+    print_heading(
         "And what does it cost? The base's tree is cached, its blobs are there; one small layer is written:",
     );
     mosb.run(&["build", "worker-next.yaml", "--base", "oci:base", "--output", "oci:worker-os"])?;
 
-    say("The first config built again is the same image, to the byte:");
+    print_heading("The first config built again is the same image, to the byte:");
     let digest = fs::read_to_string(at("digest"))?;
     mosb.run(&[
         "build",
@@ -139,6 +139,6 @@ fn program() -> Result<PathBuf, Box<dyn Error>> {
     }
 }
 
-fn say(what: &str) {
+fn print_heading(what: &str) {
     println!("\n# {what}\n");
 }

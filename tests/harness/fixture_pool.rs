@@ -1,11 +1,12 @@
-//! What takes long to make and is for one test at a time: a few are made, and tests wait for one.
+//! Fixtures that are slow to make and used by one test at a time: a few are made, and tests wait
+//! for one.
 
 use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// As many at most; each is made when a test needs one more than there are.
+/// At most this many fixtures; each is made when no other one is free.
 #[derive(Debug)]
-pub struct Few<T> {
+pub struct FixturePool<T> {
     most: usize,
     make: fn() -> T,
     state: Mutex<State<T>>,
@@ -18,16 +19,16 @@ struct State<T> {
     made: usize,
 }
 
-/// One of them, until it is dropped: also by a test that failed, whose remains must not disturb
-/// other tests.
+/// One fixture. Dropping the guard returns it, also if the test failed: its objects must not
+/// disturb other tests.
 #[derive(Debug)]
-pub struct Lent<T: 'static> {
-    few: &'static Few<T>,
+pub struct FixtureGuard<T: 'static> {
+    pool: &'static FixturePool<T>,
     // None while it is made.
     one: Option<T>,
 }
 
-impl<T> Few<T> {
+impl<T> FixturePool<T> {
     pub const fn new(most: usize, make: fn() -> T) -> Self {
         Self {
             most,
@@ -37,21 +38,21 @@ impl<T> Few<T> {
         }
     }
 
-    /// Waits for one.
+    /// Waits for a fixture that is free, or makes one.
     #[track_caller]
-    pub fn lend(&'static self) -> Lent<T> {
+    pub fn acquire(&'static self) -> FixtureGuard<T> {
         let mut state = self.lock();
         while state.free.is_empty() && state.made == self.most {
             let woken = self.given_back.wait(state);
             state = woken.unwrap_or_else(PoisonError::into_inner);
         }
-        let mut lent = Lent { few: self, one: state.free.pop() };
-        if lent.one.is_none() {
+        let mut guard = FixtureGuard { pool: self, one: state.free.pop() };
+        if guard.one.is_none() {
             state.made += 1;
             drop(state);
-            lent.one = Some((self.make)());
+            guard.one = Some((self.make)());
         }
-        lent
+        guard
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
@@ -59,7 +60,7 @@ impl<T> Few<T> {
     }
 }
 
-impl<T> Deref for Lent<T> {
+impl<T> Deref for FixtureGuard<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -67,14 +68,14 @@ impl<T> Deref for Lent<T> {
     }
 }
 
-impl<T> Drop for Lent<T> {
+impl<T> Drop for FixtureGuard<T> {
     fn drop(&mut self) {
-        let mut state = self.few.lock();
+        let mut state = self.pool.lock();
         match self.one.take() {
             Some(one) => state.free.push(one),
             // It could not be made; the next test tries.
             None => state.made -= 1,
         }
-        self.few.given_back.notify_one();
+        self.pool.given_back.notify_one();
     }
 }

@@ -13,7 +13,7 @@ mod api_proxy;
 pub mod build_fixture;
 pub mod buildah_fixture;
 mod child;
-mod few;
+mod fixture_pool;
 mod fuzz;
 mod http;
 mod image;
@@ -42,7 +42,7 @@ mod tree;
 mod web;
 
 pub use api_proxy::{ApiFault, ApiProxy, Write};
-pub use few::{Few, Lent};
+pub use fixture_pool::{FixtureGuard, FixturePool};
 pub use fuzz::fuzz_targets;
 pub use layout::{Compression, Image, Layout};
 pub use mosb::Mosb;
@@ -56,7 +56,7 @@ pub use schema::valid;
 pub use snapshot::{Entry, Kind, Snapshot, sha256};
 pub use stand_in::{Location, Login, PLAIN, Profile, Refusal, StandIn};
 pub use tree::Tree;
-pub use web::{Act, SecureWeb, Web, reply};
+pub use web::{SecureWeb, ServerAction, Web, reply};
 
 pub use child::{Daemon, Finished, finish, lasting, limited, run};
 pub use http::{Head, ask};

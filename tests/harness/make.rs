@@ -53,7 +53,7 @@ pub fn make(how: &Make, name: &str, version: &str, directory: &Path, count: &str
     tried.push(name.to_owned());
     drop(tried);
     eprintln!("{count}building {name} {version} …");
-    let begun = Instant::now();
+    let started = Instant::now();
     let fresh = tempfile::Builder::new().prefix(".making-").tempdir_in(cache).unwrap();
     match how {
         Make::GoInstall { package, program } => {
@@ -99,7 +99,7 @@ pub fn make(how: &Make, name: &str, version: &str, directory: &Path, count: &str
     }
     run("chmod", ["755".as_ref(), fresh.path().as_os_str()]);
     fs::rename(fresh.keep(), directory).unwrap();
-    eprintln!("{count}built {name} {version} in {} s", begun.elapsed().as_secs());
+    eprintln!("{count}built {name} {version} in {} s", started.elapsed().as_secs());
 }
 
 /// A version made of what goes in: the first 12 hex digits of a SHA-256 over names and contents.

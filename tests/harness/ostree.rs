@@ -122,7 +122,7 @@ pub fn import(image: &str, flags: &[&str]) -> Result<Checkout, String> {
 }
 
 /// The commit in the line `Wrote: IMAGE => COMMIT`.
-fn commit(said: &str) -> Option<String> {
-    let (_, commit) = said.lines().find_map(|line| line.split_once(" => "))?;
+fn commit(output: &str) -> Option<String> {
+    let (_, commit) = output.lines().find_map(|line| line.split_once(" => "))?;
     Some(commit.trim().to_owned())
 }

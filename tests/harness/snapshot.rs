@@ -100,10 +100,11 @@ impl Snapshot {
             self.remove_below(parent);
             return Ok(());
         }
-        if let Some(gone) = name.strip_prefix(".wh.") {
-            let gone = if parent.is_empty() { gone.to_owned() } else { format!("{parent}/{gone}") };
-            self.remove_below(&gone);
-            return match self.0.remove(&gone) {
+        if let Some(removed) = name.strip_prefix(".wh.") {
+            let removed =
+                if parent.is_empty() { removed.to_owned() } else { format!("{parent}/{removed}") };
+            self.remove_below(&removed);
+            return match self.0.remove(&removed) {
                 Some(_) => Ok(()),
                 None => Err("a whiteout of nothing".to_owned()),
             };

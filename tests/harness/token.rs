@@ -16,7 +16,7 @@ use super::registry::{PASSWORD, READER, USER};
 use super::server::Listener;
 use super::tls::Certificate;
 
-/// Who issues the tokens and for which service, as the registry's configuration must repeat it.
+/// Client issues the tokens and for which service, as the registry's configuration must repeat it.
 pub const ISSUER: &str = "tests";
 pub const SERVICE: &str = "registry-of-tests";
 /// Repositories under this name are pulled without credentials.
@@ -58,9 +58,9 @@ fn serve(stream: TcpStream, signer: &Certificate) -> io::Result<()> {
         given == format!("Basic {}", STANDARD.encode(format!("{user}:{PASSWORD}")))
     };
     let who = match head.header("authorization") {
-        None => Who::Anybody,
-        Some(given) if is(given, USER) => Who::User,
-        Some(given) if is(given, READER) => Who::Reader,
+        None => Client::Anonymous,
+        Some(given) if is(given, USER) => Client::User,
+        Some(given) if is(given, READER) => Client::Reader,
         Some(_) => {
             return answer(&mut stream, 401, &[], r#"{"details":"wrong user or password"}"#);
         }
@@ -76,25 +76,25 @@ fn serve(stream: TcpStream, signer: &Certificate) -> io::Result<()> {
     answer(&mut stream, 200, &[("content-type", "application/json")], &body)
 }
 
-/// Who asks for a token.
+/// Who requests a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Who {
-    Anybody,
+enum Client {
+    Anonymous,
     Reader,
     User,
 }
 
 /// The part of a scope that is granted: all to the user, pulling to the reader, pulling what is
 /// public to anonymous users.
-fn grant(scope: &str, who: Who) -> Option<Value> {
+fn grant(scope: &str, who: Client) -> Option<Value> {
     let (kind, rest) = scope.split_once(':')?;
     let (name, actions) = rest.rsplit_once(':')?;
     let actions: Vec<_> = actions
         .split(',')
         .filter(|action| match who {
-            Who::User => true,
-            Who::Reader => *action == "pull",
-            Who::Anybody => *action == "pull" && name.starts_with(PUBLIC),
+            Client::User => true,
+            Client::Reader => *action == "pull",
+            Client::Anonymous => *action == "pull" && name.starts_with(PUBLIC),
         })
         .collect();
     Some(json!({"type": kind, "name": name, "actions": actions}))

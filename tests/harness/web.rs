@@ -1,4 +1,4 @@
-//! Web servers that do what one wants to see survived: any answer by HTTP, whole answers by HTTPS.
+//! Web servers for fault tests: any answer over HTTP, whole answers over HTTPS.
 
 use std::fs;
 use std::io::{self, BufReader, Write};
@@ -15,7 +15,7 @@ use super::tls::Certificate;
 
 /// What a server does with one request, step by step; then it closes the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Act {
+pub enum ServerAction {
     Send(Vec<u8>),
     Wait(Duration),
     /// These bytes again and again, until the client goes away.
@@ -35,7 +35,7 @@ pub fn reply(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
 }
 
 /// Answers a request, given how many came before.
-type Rule = Box<dyn Fn(&Head, usize) -> Vec<Act> + Send + Sync>;
+type Rule = Box<dyn Fn(&Head, usize) -> Vec<ServerAction> + Send + Sync>;
 
 /// A running server of plain HTTP; it is a proxy to a client configured so.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub struct Web {
 }
 
 impl Web {
-    pub fn start(rule: impl Fn(&Head, usize) -> Vec<Act> + Send + Sync + 'static) -> Self {
+    pub fn start(rule: impl Fn(&Head, usize) -> Vec<ServerAction> + Send + Sync + 'static) -> Self {
         let seen: Arc<Mutex<Vec<Head>>> = Arc::default();
         let (rule, all): (Rule, _) = (Box::new(rule), Arc::clone(&seen));
         let listener = Listener::start(move |stream| serve(stream, &rule, &all));
@@ -54,7 +54,7 @@ impl Web {
 
     /// A server with one answer to everything.
     pub fn always(answer: Vec<u8>) -> Self {
-        Self::start(move |_, _| vec![Act::Send(answer.clone())])
+        Self::start(move |_, _| vec![ServerAction::Send(answer.clone())])
     }
 
     /// `http://127.0.0.1:port/path`.
@@ -86,11 +86,11 @@ fn serve(stream: TcpStream, rule: &Rule, all: &Mutex<Vec<Head>>) -> io::Result<(
         all.len() - 1
     };
     let mut to = stream;
-    for act in rule(&head, before) {
-        match act {
-            Act::Send(bytes) => to.write_all(&bytes)?,
-            Act::Wait(time) => thread::sleep(time),
-            Act::Forever(bytes) => loop {
+    for action in rule(&head, before) {
+        match action {
+            ServerAction::Send(bytes) => to.write_all(&bytes)?,
+            ServerAction::Wait(time) => thread::sleep(time),
+            ServerAction::Forever(bytes) => loop {
                 to.write_all(&bytes)?;
             },
         }

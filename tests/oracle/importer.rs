@@ -99,9 +99,9 @@ fn arrives(tag: &str, method: &str) {
     let (before, after) = (tree(&base, tag), tree(&built, NAME));
     let changed: BTreeMap<&String, &Entry> =
         after.0.iter().filter(|(path, entry)| before.0.get(*path) != Some(entry)).collect();
-    let gone = before.0.keys().filter(|path| !after.0.contains_key(*path));
+    let removed = before.0.keys().filter(|path| !after.0.contains_key(*path));
     let mut want = import(&base, tag);
-    for path in gone {
+    for path in removed {
         assert!(want.0.remove(&on_a_node(path)).is_some(), "{path} was not on the node");
     }
     for (path, entry) in changed {
@@ -120,7 +120,7 @@ fn arrives(tag: &str, method: &str) {
     let has_note = plan_notes(&mosb, &base.reference(tag))
         .iter()
         .any(|note| note["code"] == "directory-stays" && note["path"] == "/etc/security");
-    assert!(has_note, "the plan says what the importer leaves");
+    assert!(has_note, "the plan has no finding about what the importer leaves");
     let got = import(&built, NAME);
     let factory = |snapshot: &Snapshot| {
         let mut rest = snapshot.clone();

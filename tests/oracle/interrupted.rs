@@ -72,9 +72,9 @@ fn killed_at_each_request_it_ends_the_same() {
             let mut child = start(&mosb, &base, &target);
             wait_for(|| proxy.seen().len() >= number || child.try_wait().unwrap().is_some());
             signal(&child, how);
-            let begun = Instant::now();
+            let started = Instant::now();
             let finished = ended(child);
-            assert!(begun.elapsed() < Duration::from_secs(5), "{what}: it went on");
+            assert!(started.elapsed() < Duration::from_secs(5), "{what}: it went on");
             match how {
                 "-INT" => assert_refused(
                     &finished,

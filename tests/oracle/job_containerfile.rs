@@ -53,7 +53,7 @@ fn one_builds_another_pushes_and_the_bases_layers_are_not_written() {
     let pod = pod(&registry, &config(), text);
     let volume = format!("{}:/etc/pki/entitlement:ro", entitlement.path().display());
     let built = ended(pod.containerfile(&["--volume", &volume])).ok();
-    assert!(built.stderr.contains("a line"), "what it says is the log: {}", built.stderr);
+    assert!(built.stderr.contains("a line"), "its output is the log: {}", built.stderr);
     assert_eq!(pod.result("failure"), None);
     let blobs = pod.volume("image").join("layout/blobs/sha256");
     let written: u64 =
@@ -246,8 +246,9 @@ fn killed_anywhere_it_can_be_run_again() {
     let mut killed = 0;
     for millis in [150, 600, 1200, 2500] {
         let mut child = pod.containerfile(&[]).spawn().unwrap();
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_millis(millis) && child.try_wait().unwrap().is_none()
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_millis(millis)
+            && child.try_wait().unwrap().is_none()
         {
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -64,10 +64,10 @@ fn the_bases_tree_is_read_once_for_all_builds() {
     assert!(pulled(&second) < 10_000 && pulled(&first) > 70_000, "{first:#}{second:#}");
 
     // An image that is gone, or something else, costs a reading and nothing more.
-    let gone = format!("{}@sha256:{}", registry.repository("acme/os"), "0".repeat(64));
+    let missing = format!("{}@sha256:{}", registry.repository("acme/os"), "0".repeat(64));
     let else_ =
         format!("{}@{}", registry.repository("acme/os"), second["digest"].as_str().unwrap());
-    for (what, image) in [("gone", gone), ("something else", else_)] {
+    for (what, image) in [("gone", missing), ("something else", else_)] {
         let pod = Pod::new(registry.address(), &other, None);
         pod.run(pod.direct(&["--base-tree", &image])).ok();
         let result = pod.result("result").unwrap();
@@ -244,13 +244,13 @@ fn it_waits_for_the_acknowledgement() {
     let registry = registry();
     let pod = Pod::new(registry.address(), &config(), None);
     let mut child = pod.direct(&[]).spawn().unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     while pod.result("result").is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(60));
+        assert!(started.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(5));
     }
     std::thread::sleep(Duration::from_millis(300));
-    assert!(child.try_wait().unwrap().is_none(), "nobody has acknowledged it");
+    assert!(child.try_wait().unwrap().is_none(), "it ended without an acknowledgement");
     let _sidecar = Sidecar::start(&pod.volume("result"));
     let waited = Instant::now();
     assert!(child.wait().unwrap().success());
@@ -286,9 +286,9 @@ fn killed_at_each_step_it_ends_the_same() {
         proxy.fail(proxy.seen().len() + number, Fault::Delay(Duration::from_secs(20)));
         let at = proxy.seen().len() + number;
         let mut child = pod.direct(&[]).spawn().unwrap();
-        let begun = Instant::now();
+        let started = Instant::now();
         while proxy.seen().len() < at && child.try_wait().unwrap().is_none() {
-            assert!(begun.elapsed() < Duration::from_secs(60));
+            assert!(started.elapsed() < Duration::from_secs(60));
             std::thread::sleep(Duration::from_millis(5));
         }
         child.kill().unwrap();

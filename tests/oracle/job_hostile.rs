@@ -306,7 +306,7 @@ fn a_bad_build_output_is_rejected_unread() {
     for (number, (what, change, reason)) in cases.into_iter().enumerate() {
         let left = Left::new();
         change(&left);
-        let begun = Instant::now();
+        let started = Instant::now();
         let (finished, reported) = left.push(&format!("result-{number}"));
         println!("{what}: {}", reported["message"]);
         assert!(!finished.status.success(), "{what}");
@@ -320,7 +320,7 @@ fn a_bad_build_output_is_rejected_unread() {
             (&json!("refused"), &json!(reason)),
             "{what}: {reported:#}"
         );
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
         let visible = format!("{reported}{}{}", finished.stderr, finished.text());
         assert!(!visible.contains(password) && !visible.contains(&auth), "{what}: {visible}");
     }

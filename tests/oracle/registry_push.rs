@@ -184,9 +184,9 @@ async fn a_push_that_begins_early_asks_nothing_twice_and_leaves_no_upload() {
     let resolved = client.resolve(&source(&from), None).await.unwrap();
     let mut plan = plan_on(&resolved, "early", &["moves", "stays"]);
     let place = target(&format!("{}/acme/base", proxy.address()));
-    let asked = ["HEAD manifests", "HEAD manifests"];
+    let lookups = ["HEAD manifests", "HEAD manifests"];
     let found = ["HEAD blobs", "HEAD blobs"];
-    for (what, tags, begun, finished) in [
+    for (what, tags, started, finished) in [
         (
             "new",
             ["moves", "stays"],
@@ -205,7 +205,7 @@ async fn a_push_that_begins_early_asks_nothing_twice_and_leaves_no_upload() {
         proxy.rule(|_| None);
         plan.tags = tags.map(str::to_owned).to_vec();
         let push = client.begin_push(&place, &plan.tags, 2).await.unwrap();
-        assert_eq!(requests(&proxy), [&asked, begun].concat(), "{what}");
+        assert_eq!(requests(&proxy), [&lookups, started].concat(), "{what}");
         proxy.rule(|_| None);
         let pushed = push.finish(&plan).await.unwrap();
         assert_eq!(pushed.tags, plan.tags, "{what}");

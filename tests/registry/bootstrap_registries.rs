@@ -70,11 +70,11 @@ fn registries_are_asked_and_when_one_refuses_nothing_is_written() {
     registry.push(&layout, "os", "os/stock:stable");
     let login = registry.authfile();
     let image = format!("{}@{digest}", registry.repository("os/worker"));
-    let gone = format!("{}@sha256:{}", registry.repository("os/worker"), "1".repeat(64));
+    let missing = format!("{}@sha256:{}", registry.repository("os/worker"), "1".repeat(64));
     let nowhere = format!("127.0.0.1:19/os/worker@{digest}");
     let base = format!("{}:stable", registry.repository("os/stock"));
     for (what, image, login, code) in [
-        ("an image that is gone", &gone, &login, 1),
+        ("an image that is gone", &missing, &login, 1),
         ("a login that is wrong", &image, &registry.wrong_authfile(), 1),
         ("nobody there", &nowhere, &login, 3),
     ] {

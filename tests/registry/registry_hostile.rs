@@ -14,7 +14,9 @@ use mosb_registry::{
 };
 
 use mosb_tests::registry_fixture::{base, options, options_for, plan_on, source, target};
-use mosb_tests::{Access, Act, Fault, FaultProxy, Registry, Server, Transport, Web, reply};
+use mosb_tests::{
+    Access, Fault, FaultProxy, Registry, Server, ServerAction, Transport, Web, reply,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_401_of_a_redirect_target_gets_no_credentials_and_names_no_token_server() {
@@ -33,7 +35,7 @@ async fn a_401_of_a_redirect_target_gets_no_credentials_and_names_no_token_serve
         let realm = format!("http://{}/token", head.header("host").unwrap());
         let challenge = format!("Bearer realm=\"{realm}\", Basic realm=\"x\"");
         let token = br#"{"token":"stolen"}"#;
-        vec![Act::Send(match head.path() {
+        vec![ServerAction::Send(match head.path() {
             "/token" => reply(200, &[], token),
             _ => reply(401, &[("www-authenticate", &challenge)], b""),
         })]
@@ -67,8 +69,8 @@ async fn a_401_of_a_redirect_target_gets_no_credentials_and_names_no_token_serve
         proxy.rule(|_| None);
         client.resolve(&image, None).await.unwrap();
         assert!(proxy.seen().len() > 1, "{what}");
-        let asked_again = other.seen().iter().any(|head| head.path() == "/token");
-        assert!(!asked_again, "{what}: {:?}", other.seen());
+        let token_requested = other.seen().iter().any(|head| head.path() == "/token");
+        assert!(!token_requested, "{what}: {:?}", other.seen());
     }
 }
 
@@ -102,7 +104,7 @@ async fn link_local_and_loopback_addresses_from_a_registry_are_never_requested()
             let named = target.clone();
             let proxy = Web::start(move |head, _| {
                 let challenge = format!("Bearer realm=\"{named}\"");
-                vec![Act::Send(match (way, head.path().ends_with("/v2/")) {
+                vec![ServerAction::Send(match (way, head.path().ends_with("/v2/")) {
                     (_, true) => reply(200, &[], b""),
                     ("realm", _) => reply(401, &[("www-authenticate", &challenge)], b""),
                     ("redirect", _) => reply(307, &[("location", &named)], b""),
@@ -124,9 +126,9 @@ async fn link_local_and_loopback_addresses_from_a_registry_are_never_requested()
                 assert!(message.contains(cause) || message.contains(loopback), "{what}: {message}");
             }
             let seen = proxy.seen();
-            let asked: Vec<_> = seen.iter().map(|head| head.target.as_str()).collect();
+            let requested: Vec<_> = seen.iter().map(|head| head.target.as_str()).collect();
             let own = |url: &&str| url.starts_with("http://registry.invalid/");
-            assert!(!asked.is_empty() && asked.iter().all(own), "{what}: {asked:?}");
+            assert!(!requested.is_empty() && requested.iter().all(own), "{what}: {requested:?}");
         }
     }
     assert_eq!(victim.seen(), []);
@@ -161,11 +163,12 @@ fn impatient() -> Options {
 }
 
 /// A head, and then a byte every 20 ms.
-fn drip(status: u16, head: &str) -> Vec<Act> {
+fn drip(status: u16, head: &str) -> Vec<ServerAction> {
     let head = format!("HTTP/1.1 {status} x\r\ncontent-length: 100000\r\n{head}\r\n");
-    let drops =
-        (0..2000).flat_map(|_| [Act::Wait(Duration::from_millis(20)), Act::Send(vec![b' '])]);
-    [Act::Send(head.into_bytes())].into_iter().chain(drops).collect()
+    let drops = (0..2000).flat_map(|_| {
+        [ServerAction::Wait(Duration::from_millis(20)), ServerAction::Send(vec![b' '])]
+    });
+    [ServerAction::Send(head.into_bytes())].into_iter().chain(drops).collect()
 }
 
 /// Every kind of body that a registry sends. Real ones don't drip on demand.
@@ -190,10 +193,14 @@ async fn a_stand_in_for_a_registry_that_drips_is_given_up_whatever_it_drips() {
                     "error" => drip(404, ""),
                     "token" if path == "/token" => drip(200, ""),
                     "token" => {
-                        vec![Act::Send(reply(401, &[("www-authenticate", &challenge)], b""))]
+                        vec![ServerAction::Send(reply(
+                            401,
+                            &[("www-authenticate", &challenge)],
+                            b"",
+                        ))]
                     }
                     "config" if path.contains("/manifests/") => {
-                        vec![Act::Send(reply(200, &[], manifest.as_bytes()))]
+                        vec![ServerAction::Send(reply(200, &[], manifest.as_bytes()))]
                     }
                     _ => drip(200, ""),
                 }
@@ -249,10 +256,10 @@ async fn a_stand_in_for_a_registry_that_does_not_read_an_upload_is_given_up() {
     let directory = tempfile::tempdir().unwrap();
     let layout = base(directory.path(), 24 << 20);
     let web = Web::start(|head, _| match &*head.method {
-        "HEAD" => vec![Act::Send(reply(404, &[], b""))],
-        "POST" => vec![Act::Send(reply(202, &[("location", "/v2/upload")], b""))],
-        "PATCH" => vec![Act::Wait(Duration::from_secs(20))],
-        _ => vec![Act::Send(reply(201, &[], b""))],
+        "HEAD" => vec![ServerAction::Send(reply(404, &[], b""))],
+        "POST" => vec![ServerAction::Send(reply(202, &[("location", "/v2/upload")], b""))],
+        "PATCH" => vec![ServerAction::Wait(Duration::from_secs(20))],
+        _ => vec![ServerAction::Send(reply(201, &[], b""))],
     });
     let client = Client::new(&impatient()).unwrap();
     let resolved = client.resolve(&source(&layout.reference("v1")), None).await.unwrap();

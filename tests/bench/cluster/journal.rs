@@ -41,7 +41,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub struct Seen {
     pub at: Timestamp,
     pub kind: &'static str,
-    pub gone: bool,
+    pub is_deleted: bool,
     pub object: Value,
 }
 
@@ -110,7 +110,7 @@ impl Journal {
             if all.len() >= count {
                 return all;
             }
-            assert!(Timestamp::now() < end, "containerd told of {all:?} only");
+            assert!(Timestamp::now() < end, "containerd reported only {all:?}");
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -125,7 +125,7 @@ pub fn client(runtime: &Runtime, node: &Node) -> Client {
 async fn watch(kind: &'static str, api: Api<DynamicObject>, shared: Arc<Shared>) {
     let mut events = std::pin::pin!(watcher(api, Config::default()));
     while let Some(event) = events.next().await {
-        let (gone, object) = match event {
+        let (is_deleted, object) = match event {
             Ok(Event::Apply(object) | Event::InitApply(object)) => (false, object),
             Ok(Event::Delete(object)) => (true, object),
             Ok(Event::Init | Event::InitDone) => continue,
@@ -137,7 +137,7 @@ async fn watch(kind: &'static str, api: Api<DynamicObject>, shared: Arc<Shared>)
         };
         let at = Timestamp::now();
         let object = serde_json::to_value(object).unwrap();
-        let one = Seen { at, kind, gone, object };
+        let one = Seen { at, kind, is_deleted, object };
         shared.seen.lock().unwrap().push(one);
         shared.more.notify_all();
     }

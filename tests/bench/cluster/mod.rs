@@ -50,8 +50,8 @@ pub fn measure(fixture: &Fixture, rounds: usize, slow: usize, report: &mut Repor
         }),
         Contender::new("`mosb build` by hand, total", rounds, || site.by_hand(&cluster, &cache)),
         Contender::new("a plain Job of `true`, from creation to end", rounds, || {
-            let (took, begun) = site.bare_job(&cluster);
-            started.borrow_mut().push(begun);
+            let (took, pod_started) = site.bare_job(&cluster);
+            started.borrow_mut().push(pod_started);
             took
         }),
     ]);
@@ -193,10 +193,10 @@ impl Site<'_> {
         let done = first("the Job's end", &|seen| {
             seen.kind == "Job" && named(&seen.object) && condition(&seen.object, "Complete")
         });
-        let begun = self.journal.starts(made.at, done.at, 2)[1];
+        let pod_started = self.journal.starts(made.at, done.at, 2)[1];
         cluster.namespace.kubectl(&["delete", "job", &name, "--wait=false"]).ok();
         let since =
             |at: Timestamp| Duration::try_from(at.duration_since(made.at)).unwrap_or_default();
-        (since(done.at), since(begun))
+        (since(done.at), since(pod_started))
     }
 }

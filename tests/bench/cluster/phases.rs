@@ -88,7 +88,7 @@ impl Phases {
             panic!("{result:?}");
         };
         // The sandbox is the first, then the containers in their order.
-        let begun = journal.starts(pod.at, result_map.at, 3);
+        let starts_of_pod = journal.starts(pod.at, result_map.at, 3);
         let points = [
             changed.at,
             made.at,
@@ -96,13 +96,14 @@ impl Phases {
             inputs,
             free.at,
             pod.at,
-            begun[1],
-            begun[2],
+            starts_of_pod[1],
+            starts_of_pod[2],
             result_map.at,
             succeeded.at,
             status.at,
         ];
-        let end = at("the Job's end", &|seen| seen.kind == "Job" && of_build(seen) && seen.gone);
+        let end =
+            at("the Job's end", &|seen| seen.kind == "Job" && of_build(seen) && seen.is_deleted);
         Self { points, build: phases, cleared: between(status.at, end.at) }
     }
 

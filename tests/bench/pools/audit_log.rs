@@ -1,4 +1,4 @@
-//! What the controller asked of the API server: by the audit log, as it grows.
+//! The controller's requests to the API server, read from the audit log as it grows.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -63,7 +63,7 @@ impl Request {
 }
 
 /// The log, and what was read of it.
-pub struct Asked {
+pub struct AuditLog {
     log: BufReader<File>,
     half: String,
     /// In the order in which they were answered; without watches, and without the Lease.
@@ -72,7 +72,7 @@ pub struct Asked {
     pub leases: Vec<Request>,
 }
 
-impl Asked {
+impl AuditLog {
     pub fn of(node: &Node) -> Self {
         let [directory, ..] = node.traces();
         let log = File::open(Path::new(&directory).join("logs/audit")).unwrap();
@@ -103,7 +103,7 @@ impl Asked {
         self.requests.len() - before
     }
 
-    /// Waits until nothing is asked any more.
+    /// Waits until there are no more requests.
     pub fn quiet(&mut self) {
         let mut last = Instant::now();
         while last.elapsed() < QUIET {

@@ -1,7 +1,7 @@
 //! Many pools that change at once: the controller's writes against the same writes made by a bare
 //! client, its memory, what it does when nothing happens, and how all that grows.
 
-mod asked;
+mod audit_log;
 mod process;
 mod raw;
 mod site;
@@ -13,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::fixture::Fixture;
 use crate::report::{Report, Table, seconds};
-use asked::Asked;
+use audit_log::AuditLog;
 use mosb_tests::{COUNTED, RECORDED};
 use process::Controller;
 use raw::Recorded;
@@ -48,8 +48,8 @@ impl Stage {
 
 pub fn measure(fixture: &Fixture, counts: [usize; 3], minute: Duration, report: &mut Report) {
     let site = Site::new(fixture);
-    let mut asked = Asked::of(&site.node);
-    let recorded = record(&site, &mut asked);
+    let mut audit_log = AuditLog::of(&site.node);
+    let recorded = record(&site, &mut audit_log);
     eprintln!("a pool's {} writes: {}", recorded.len(), recorded.kinds());
 
     // As many writes in all as the controller makes, half of them before, half after it.
@@ -64,19 +64,19 @@ pub fn measure(fixture: &Fixture, counts: [usize; 3], minute: Duration, report: 
         site.rendered(&names, SECOND, BIG);
         let controller = Controller::start(&site, COUNTED);
         site.change(&names, FIRST);
-        finish(&site, &mut asked, count);
-        let stage = changed(&site, &mut asked, &controller, &names);
+        finish(&site, &mut audit_log, count);
+        let stage = changed(&site, &mut audit_log, &controller, &names);
         if at + 1 == counts.len() {
-            idle(&mut asked, &controller, count, minute, report);
+            idle(&mut audit_log, &controller, count, minute, report);
         }
         stages.push(stage);
         drop(controller);
-        asked.quiet();
+        audit_log.quiet();
         site.clear("stage");
     }
     raw += play(&site, &recorded, "r", half);
     let raw = (2 * half * recorded.len()) as f64 / raw.as_secs_f64();
-    tell(&stages, raw, report);
+    report_stages(&stages, raw, report);
 }
 
 fn names(prefix: &str, count: usize) -> Vec<String> {
@@ -84,33 +84,33 @@ fn names(prefix: &str, count: usize) -> Vec<String> {
 }
 
 /// What a controller writes for one pool that changes.
-fn record(site: &Site, asked: &mut Asked) -> Recorded {
+fn record(site: &Site, audit_log: &mut AuditLog) -> Recorded {
     let names = names("recorded", 1);
     site.pools(&names, "recorded");
     site.rendered(&names, FIRST, SMALL);
     site.rendered(&names, SECOND, BIG);
     let controller = Controller::start(site, RECORDED);
     site.change(&names, FIRST);
-    finish(site, asked, 1);
-    asked.quiet();
-    let begun = Timestamp::now();
+    finish(site, audit_log, 1);
+    audit_log.quiet();
+    let start = Timestamp::now();
     site.change(&names, SECOND);
     until("the Job", || site.running() == 1);
-    asked.quiet();
-    let recorded = Recorded::new(site, &names[0], &asked.since(begun));
-    finish(site, asked, 1);
+    audit_log.quiet();
+    let recorded = Recorded::new(site, &names[0], &audit_log.since(start));
+    finish(site, audit_log, 1);
     drop(controller);
     site.clear("recorded");
     recorded
 }
 
 /// Lets all pools have the images that they wait for.
-fn finish(site: &Site, asked: &mut Asked, count: usize) {
+fn finish(site: &Site, audit_log: &mut AuditLog, count: usize) {
     until("all Jobs to run", || site.running() == count);
-    asked.quiet();
+    audit_log.quiet();
     site.kubelet();
     until("all Jobs to be gone", || site.jobs() == 0);
-    asked.quiet();
+    audit_log.quiet();
     site.collect_garbage();
 }
 
@@ -123,20 +123,25 @@ fn play(site: &Site, recorded: &Recorded, prefix: &str, count: usize) -> Duratio
 }
 
 /// All pools get another config at once.
-fn changed(site: &Site, asked: &mut Asked, controller: &Controller, names: &[String]) -> Stage {
-    asked.quiet();
+fn changed(
+    site: &Site,
+    audit_log: &mut AuditLog,
+    controller: &Controller,
+    names: &[String],
+) -> Stage {
+    audit_log.quiet();
     let processor = controller.seconds();
-    let begun = Timestamp::now();
+    let start = Timestamp::now();
     site.change(names, SECOND);
     until("all Jobs to run", || site.running() == names.len());
-    asked.quiet();
+    audit_log.quiet();
     let processor = controller.seconds() - processor;
     let peak = controller.peak();
-    let since = asked.since(begun);
+    let since = audit_log.since(start);
     let done: Vec<_> = since.iter().filter(|one| one.is_write() && !one.is_refused()).collect();
     let span = |at: Option<Timestamp>| {
         let at = at.expect("there were writes");
-        Duration::try_from(at.duration_since(begun)).unwrap_or_default()
+        Duration::try_from(at.duration_since(start)).unwrap_or_default()
     };
     let jobs = done.iter().filter(|one| one.kind() == "jobs" && one.verb == "create");
     let stage = Stage {
@@ -154,7 +159,7 @@ fn changed(site: &Site, asked: &mut Asked, controller: &Controller, names: &[Str
         peak,
         settled: controller.resident(),
     };
-    finish(site, asked, names.len());
+    finish(site, audit_log, names.len());
     eprintln!(
         "  {:9.3} s  {} pools: {:.0} writes a second, {} refused, {} reads, {:.1} s of processors, {peak:.0} MiB, {:.0} after; said {} warnings",
         stage.all.as_secs_f64(),
@@ -171,20 +176,20 @@ fn changed(site: &Site, asked: &mut Asked, controller: &Controller, names: &[Str
 
 /// Nothing changes.
 fn idle(
-    asked: &mut Asked,
+    audit_log: &mut AuditLog,
     controller: &Controller,
     count: usize,
     minute: Duration,
     report: &mut Report,
 ) {
-    asked.quiet();
-    let (processor, begun) = (controller.seconds(), Timestamp::now());
+    audit_log.quiet();
+    let (processor, start) = (controller.seconds(), Timestamp::now());
     thread::sleep(minute);
-    asked.read();
+    audit_log.read();
     let processor = controller.seconds() - processor;
-    let leases = asked.leases.iter().filter(|one| one.at >= begun);
-    let (renewed, looked): (Vec<_>, Vec<_>) = leases.partition(|one| one.is_write());
-    let since = asked.since(begun);
+    let leases = audit_log.leases.iter().filter(|one| one.at >= start);
+    let (renewed, read): (Vec<_>, Vec<_>) = leases.partition(|one| one.is_write());
+    let since = audit_log.since(start);
     // A watch begins with a list, which is refused where the kind is not known.
     let (unknown, mut since): (Vec<_>, Vec<_>) =
         since.into_iter().partition(|one| one.is_refused() && one.is_read());
@@ -193,12 +198,12 @@ fn idle(
     for one in &since {
         eprintln!("  idle: {} {}", one.verb, one.target);
     }
-    let reads = since.iter().filter(|one| one.is_read()).count() + looked.len();
+    let reads = since.iter().filter(|one| one.is_read()).count() + read.len();
     let mut table = Table::new(["", "value"]);
     for (what, found) in [
         ("reads other than watches", reads.to_string()),
         ("watches of kinds that the cluster lacks, retried", unknown.len().to_string()),
-        ("writes", (since.len() + looked.len() - reads).to_string()),
+        ("writes", (since.len() + read.len() - reads).to_string()),
         ("renewals of the Lease", renewed.len().to_string()),
         ("CPU seconds", format!("{processor:.2}")),
         ("resident memory", format!("{:.0} MiB", controller.resident())),
@@ -210,7 +215,7 @@ fn idle(
     report.at_most(what, reads as f64, 0.0, "");
 }
 
-fn tell(stages: &[Stage], raw: f64, report: &mut Report) {
+fn report_stages(stages: &[Stage], raw: f64, report: &mut Report) {
     let mut table = Table::new([
         "pools",
         "all Jobs created",

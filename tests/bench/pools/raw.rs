@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::asked::Request;
+use super::audit_log::Request;
 use super::site::{AT_ONCE, Left, NAMESPACE, RAW_NAMESPACE, Site, change, send};
 
 /// What a Job needs is made at once, and events are sent at once.
@@ -35,11 +35,11 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Of what was asked for this pool.
-    pub fn new(site: &Site, pool: &str, asked: &[&Request]) -> Self {
-        let mut asked: Vec<_> = asked.iter().filter(|request| request.is_write()).collect();
-        asked.sort_by_key(|request| request.at);
-        let writes: Vec<Write> = asked.iter().map(|request| write(request)).collect();
+    /// From the requests for this pool.
+    pub fn new(site: &Site, pool: &str, requests: &[&Request]) -> Self {
+        let mut requests: Vec<_> = requests.iter().filter(|request| request.is_write()).collect();
+        requests.sort_by_key(|request| request.at);
+        let writes: Vec<Write> = requests.iter().map(|request| write(request)).collect();
         let objects = writes.iter().map(|write| write.object.clone());
         let mut uids: Vec<(String, String)> = objects
             .map(|path| {
@@ -68,7 +68,7 @@ impl Recorded {
     pub fn play(&self, site: &Site, names: &[String], number: u32) -> Duration {
         // What is in the way: no garbage collector runs, and these builds must be deleted.
         let prepared: Vec<_> = names.iter().map(|name| (name, self.of(name))).collect();
-        let begun = Instant::now();
+        let started = Instant::now();
         let all = stream::iter(prepared.into_iter().map(|(name, writes)| async move {
             let (target, body) = change(name, number);
             let mut left = BTreeMap::new();
@@ -78,7 +78,7 @@ impl Recorded {
         }));
         let all = all.buffer_unordered(AT_ONCE).collect::<Vec<()>>();
         site.runtime.block_on(all);
-        begun.elapsed()
+        started.elapsed()
     }
 
     /// The same writes for another pool, in another namespace.

@@ -221,8 +221,8 @@ impl Site {
     /// As often as it takes: the API server gives up on a request that takes it more than a minute.
     fn delete_all(&self, target: &str) {
         until(target, || {
-            let gone = send(&self.client, "DELETE", target, Vec::new());
-            self.runtime.block_on(gone).is_ok()
+            let deleted = send(&self.client, "DELETE", target, Vec::new());
+            self.runtime.block_on(deleted).is_ok()
         });
     }
 

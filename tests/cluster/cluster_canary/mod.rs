@@ -76,7 +76,7 @@ fn the_push_password_is_nowhere_but_in_its_secrets() {
     thread::scope(|scope| {
         let watching = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                watcher.look();
+                watcher.poll();
                 thread::sleep(Duration::from_millis(50));
             }
         });

@@ -14,7 +14,7 @@ pub struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    pub fn look(&mut self) {
+    pub fn poll(&mut self) {
         for process in fs::read_dir("/proc").unwrap().flatten() {
             for file in ["cmdline", "environ"] {
                 // It may have ended.

@@ -127,9 +127,9 @@ fn run_lines_get_nothing_and_harm_nothing() {
     }
 
     // Nobody answers but who asks everybody for a version.
-    let asked = found.table("asked");
-    assert_eq!(asked.len(), 16, "{asked:#?}");
-    for line in asked {
+    let requests = found.table("asked");
+    assert_eq!(requests.len(), 16, "{requests:#?}");
+    for line in requests {
         let want = match line.split(' ').next().unwrap() {
             "stranger" => "403",
             "forger" => "401",
@@ -155,8 +155,8 @@ fn run_lines_get_nothing_and_harm_nothing() {
 
     what_is_changed_after_the_run(&cluster, &image);
     holds_nothing(&cluster, "the controller's log", &cluster.log());
-    let asked = cluster.node.audit();
-    let strangers = asked.iter().filter(|event| event["user"]["username"] == "system:anonymous");
+    let requests = cluster.node.audit();
+    let strangers = requests.iter().filter(|event| event["user"]["username"] == "system:anonymous");
     let ours = strangers.filter(|event| event["requestURI"].as_str().unwrap().contains("/v1/"));
     let codes: Vec<_> =
         ours.map(|event| event["responseStatus"]["code"].as_u64().unwrap()).collect();

@@ -12,18 +12,18 @@ use mosb_tests::base_image;
 pub enum End {
     /// Its pod is evicted.
     Evicted,
-    /// Its pod fails and tells nothing.
+    /// Its pod fails and reports nothing.
     Crashed,
-    /// It says that the build failed.
+    /// It reports that the build failed.
     Failed,
-    /// It made one of the cluster's images.
+    /// It pushed one of the cluster's images.
     Made(usize),
     /// The same, and pushed the tree of the base.
     MadeWithTree(usize),
 }
 
 /// A runner that has a pod which might run by now.
-pub struct Begun<'a> {
+pub struct StartedRunner<'a> {
     runner: &'a Value,
     pod: String,
     /// Of its rendered config.
@@ -38,7 +38,7 @@ pub fn is_alone(pod: &Value) -> bool {
 }
 
 /// Whether a Job has its pod, or a Pod may be scheduled.
-pub fn has_begun(runner: &Value) -> bool {
+pub fn has_started(runner: &Value) -> bool {
     if runner["spec"]["containers"].is_array() {
         runner["spec"]["schedulingGates"].is_null()
     } else {
@@ -54,15 +54,15 @@ pub fn runners(cluster: &FaultCluster) -> Vec<Value> {
     all
 }
 
-/// Those whose end may come, of which this says so by their UID.
-pub fn begun<'a>(
+/// The runners that have started and may end, which `may_end` decides by their UID.
+pub fn started_runners<'a>(
     cluster: &FaultCluster,
     runners: &'a [Value],
     mut may_end: impl FnMut(&str) -> bool,
-) -> Vec<Begun<'a>> {
+) -> Vec<StartedRunner<'a>> {
     let may_end = |runner: &&Value| {
         let metadata = &runner["metadata"];
-        has_begun(runner)
+        has_started(runner)
             && metadata["deletionTimestamp"].is_null()
             && may_end(text(&metadata["uid"]))
     };
@@ -71,7 +71,7 @@ pub fn begun<'a>(
         return Vec::new();
     }
     let pods = cluster.all(&in_namespace("pods"));
-    let begun = |runner: &'a Value| {
+    let read = |runner: &'a Value| {
         let uid = &runner["metadata"]["uid"];
         let is_its = |pod: &&Value| {
             let metadata = &pod["metadata"];
@@ -81,7 +81,7 @@ pub fn begun<'a>(
         let labels = &runner["metadata"]["labels"];
         let rendered = text(&labels[format!("{M}/rendered-machine-config")]);
         let number = rendered.rsplit('-').next().unwrap_or_default();
-        Some(Begun {
+        Some(StartedRunner {
             runner,
             pod: text(&pod["metadata"]["name"]).to_owned(),
             // A label may have it cut.
@@ -89,15 +89,15 @@ pub fn begun<'a>(
             is_first: runner["metadata"]["annotations"]["mosb.dev/attempt"] == "1",
         })
     };
-    due.into_iter().filter_map(begun).collect()
+    due.into_iter().filter_map(read).collect()
 }
 
-impl Begun<'_> {
+impl StartedRunner<'_> {
     pub fn uid(&self) -> &str {
         text(&self.runner["metadata"]["uid"])
     }
 
-    /// False if what it needs to tell is not there yet, or no more.
+    /// False if the object that it reports to does not exist yet, or no longer.
     pub fn ends(&self, cluster: &FaultCluster, end: End) -> bool {
         let (phase, result) = match end {
             End::Evicted | End::Crashed => ("Failed", None),

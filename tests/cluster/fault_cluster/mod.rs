@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use kubelet::End;
-use mosb_tests::{ApiProxy, Daemon, Few, Image, Layout, Lent, Node, base_image, lasting, programs};
+use mosb_tests::{
+    ApiProxy, Daemon, FixtureGuard, FixturePool, Image, Layout, Node, base_image, lasting, programs,
+};
 use objects::Objects;
 
 pub const API: &str = "machineconfiguration.openshift.io/v1";
@@ -59,9 +61,9 @@ pub struct FaultCluster {
 /// A cluster for one test alone, as a controller reconciles all pools. Pools of earlier tests don't
 /// matter.
 #[track_caller]
-pub fn cluster() -> Lent<FaultCluster> {
-    static CLUSTERS: Few<FaultCluster> = Few::new(3, FaultCluster::new);
-    CLUSTERS.lend()
+pub fn cluster() -> FixtureGuard<FaultCluster> {
+    static CLUSTERS: FixturePool<FaultCluster> = FixturePool::new(3, FaultCluster::new);
+    CLUSTERS.acquire()
 }
 
 impl FaultCluster {
@@ -255,17 +257,17 @@ impl FaultCluster {
 
     /// One look at all runners; each that has begun gets its end once, whose key is its UID.
     pub fn kubelet(&self, runners: &[Value], ended: &mut BTreeSet<String>) {
-        for begun in kubelet::begun(self, runners, |uid| !ended.contains(uid)) {
-            let end = match begun.number {
+        for started in kubelet::started_runners(self, runners, |uid| !ended.contains(uid)) {
+            let end = match started.number {
                 ends::NEVER => None,
-                ends::LOST if begun.is_first => Some(End::Evicted),
+                ends::LOST if started.is_first => Some(End::Evicted),
                 ends::FAILS => Some(End::Failed),
                 ends::TWO => Some(End::Made(1)),
                 ends::TREE => Some(End::MadeWithTree(0)),
                 _ => Some(End::Made(0)),
             };
-            if end.is_none_or(|end| begun.ends(self, end)) {
-                ended.insert(begun.uid().to_owned());
+            if end.is_none_or(|end| started.ends(self, end)) {
+                ended.insert(started.uid().to_owned());
             }
         }
     }

@@ -31,15 +31,15 @@ fn nearly_all_were_hit(stage: &Stage, pools: usize) {
 #[test]
 fn killed_after_every_write_a_story_ends_the_same() {
     let cluster = &*cluster();
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut stage = Stage::default();
     let each = each(cluster);
     let mut controller = cluster.controller();
     each.for_each(|(calm, at)| stage.enter(cluster, calm, vec![(at, ApiFault::Die)]));
     let writes = stage.runs.len();
-    println!("{writes} writes after {:?}", begun.elapsed());
+    println!("{writes} writes after {:?}", started.elapsed());
     stage.play(cluster, &[&controller]);
-    println!("{} to die after {:?}", stage.runs.len(), begun.elapsed());
+    println!("{} to die after {:?}", stage.runs.len(), started.elapsed());
     nearly_all_were_hit(&stage, writes);
     assert_eq!(stage.runs.len() + stage.missed.len(), writes);
     drop(controller);
@@ -49,13 +49,13 @@ fn killed_after_every_write_a_story_ends_the_same() {
     cluster.proxy.open();
     controller = cluster.controller();
     stage.play(cluster, &[&controller]);
-    println!("all after {:?}", begun.elapsed());
+    println!("all after {:?}", started.elapsed());
 }
 
 #[test]
 fn disturbed_at_every_write_a_story_ends_the_same() {
     let cluster = &*cluster();
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut stage = Stage::default();
     let each = each(cluster);
     let controller = cluster.controller();
@@ -74,5 +74,5 @@ fn disturbed_at_every_write_a_story_ends_the_same() {
     nearly_all_were_hit(&stage, writes);
     // As of a real 410.
     assert!(controller.log().contains("the watch restarts"));
-    println!("all after {:?}", begun.elapsed());
+    println!("all after {:?}", started.elapsed());
 }

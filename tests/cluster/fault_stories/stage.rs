@@ -122,7 +122,7 @@ impl Stage {
     #[track_caller]
     pub fn play(&mut self, cluster: &FaultCluster, controllers: &[&Daemon]) {
         let limit = Instant::now() + LIMIT;
-        let mut looked = Instant::now();
+        let mut polled = Instant::now();
         loop {
             let turn = Instant::now();
             self.turn(cluster);
@@ -133,11 +133,11 @@ impl Stage {
             }
             thread::sleep(pause);
             let is_over = |run: &Run| !run.waits && run.is_over();
-            if !self.runs.iter().any(is_over) || looked.elapsed() < POLL_INTERVAL {
+            if !self.runs.iter().any(is_over) || polled.elapsed() < POLL_INTERVAL {
                 assert!(Instant::now() < limit, "{}", self.late(cluster, controllers));
                 continue;
             }
-            looked = Instant::now();
+            polled = Instant::now();
             let all = story::all(cluster);
             let (over, going) = self.runs.drain(..).partition(is_over);
             self.runs = going;
@@ -222,8 +222,8 @@ fn once(cluster: &FaultCluster, run: &Run, late: bool) {
     let write_kinds = [&cluster.proxy, &cluster.other].map(|proxy| proxy.write_kinds(&run.pool));
     let what = format!("{} {} {:?} {write_kinds:#?}", run.pool, story.name, run.faults);
     let begins = format!("PATCH {kind}");
-    let begun = write_kinds.iter().flatten().filter(|write_kind| **write_kind == begins);
-    assert_eq!(begun.count(), story.runners, "{what}");
+    let started = write_kinds.iter().flatten().filter(|write_kind| **write_kind == begins);
+    assert_eq!(started.count(), story.runners, "{what}");
     assert_eq!(attempts.len(), story.runners, "{what}");
     let builds = cluster.created(&run.pool, "machineosbuilds");
     if !late {

@@ -66,7 +66,7 @@ pub const STORIES: &[Story] = &[
         stages: &[
             Stage {
                 act: |cluster, pool| begins(cluster, pool, ends::FAILS),
-                done: |pool| pool.says("BuildFailed"),
+                done: |pool| pool.has_reason("BuildFailed"),
             },
             Stage {
                 act: |cluster, pool| cluster.renders(pool, ends::ONE),
@@ -176,16 +176,16 @@ impl Pool {
                 && self.pool["metadata"]["annotations"][format!("{M}/newestImageEquivalentConfig")]
                     == *image
         };
-        build.is_some_and(fits) && self.runners.is_empty() && self.says("BuildSuccess")
+        build.is_some_and(fits) && self.runners.is_empty() && self.has_reason("BuildSuccess")
     }
 
     /// Whether one has begun, which is known.
     pub fn runs(&self) -> bool {
-        self.runners.iter().any(kubelet::has_begun) && self.says("Building")
+        self.runners.iter().any(kubelet::has_started) && self.has_reason("Building")
     }
 
     /// The reason of the pool's condition.
-    pub fn says(&self, reason: &str) -> bool {
+    pub fn has_reason(&self, reason: &str) -> bool {
         let conditions = self.pool["status"]["conditions"].as_array();
         let mut conditions = conditions.into_iter().flatten();
         conditions.any(|one| one["type"] == "ImageBuildDegraded" && one["reason"] == reason)

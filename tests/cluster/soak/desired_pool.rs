@@ -111,7 +111,7 @@ impl DesiredPool {
             (true, ends::FAILS) => {
                 is_this
                     && current.is_some_and(|build| state(build) == "Failed")
-                    && found.says("BuildFailed")
+                    && found.has_reason("BuildFailed")
             }
             (true, ends::NEVER) => is_this && found.runs(),
             (true, _) => {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::desired_pool::{CRASHES, image};
 use super::events::Random;
-use crate::fault_cluster::kubelet::{Begun, End, begun};
+use crate::fault_cluster::kubelet::{End, StartedRunner, started_runners};
 use crate::fault_cluster::{FaultCluster, ends, text};
 
 pub struct Kubelet {
@@ -24,26 +24,25 @@ impl Kubelet {
     /// One look at all; each that has begun ends now or at another look.
     pub fn turn(&mut self, cluster: &FaultCluster, runners: &[Value]) {
         let now = |uid: &str| !self.ended.contains(uid) && self.random.below(3) == 0;
-        for begun in begun(cluster, runners, now) {
-            let end = match begun.number & 0xff {
+        for started in started_runners(cluster, runners, now) {
+            let end = match started.number & 0xff {
                 ends::NEVER => continue,
-                ends::LOST if begun.is_first => Some(End::Evicted),
-                CRASHES if begun.is_first => Some(End::Crashed),
+                ends::LOST if started.is_first => Some(End::Evicted),
+                CRASHES if started.is_first => Some(End::Crashed),
                 ends::FAILS => Some(End::Failed),
-                number => {
-                    containerfile(&begun, cluster).map(|text| End::Made(image(number, Some(&text))))
-                }
+                number => containerfile(&started, cluster)
+                    .map(|text| End::Made(image(number, Some(&text)))),
             };
-            if end.is_some_and(|end| begun.ends(cluster, end)) {
-                self.ended.insert(begun.uid().to_owned());
+            if end.is_some_and(|end| started.ends(cluster, end)) {
+                self.ended.insert(started.uid().to_owned());
             }
         }
     }
 }
 
 /// The Containerfile that its pod is given; empty without one, none if it is gone.
-fn containerfile(begun: &Begun<'_>, cluster: &FaultCluster) -> Option<String> {
-    let Some(map) = begun.needs("containerfile-") else {
+fn containerfile(started: &StartedRunner<'_>, cluster: &FaultCluster) -> Option<String> {
+    let Some(map) = started.needs("containerfile-") else {
         return Some(String::new());
     };
     let (code, map) = cluster.proxy.ask("GET", &map, None);

@@ -14,15 +14,15 @@ const ALLOWED: f64 = 1.1;
 
 #[derive(Debug, Default)]
 pub struct Memory {
-    begun: Option<Instant>,
+    started: Option<Instant>,
     /// In MiB.
     resident: Vec<(Instant, f64)>,
 }
 
 impl Memory {
-    pub fn look(&mut self, process: u32) {
+    pub fn sample(&mut self, process: u32) {
         let now = Instant::now();
-        self.begun.get_or_insert(now);
+        self.started.get_or_insert(now);
         if self.resident.last().is_some_and(|(at, _)| now - *at < BETWEEN) {
             return;
         }
@@ -45,7 +45,7 @@ impl Memory {
 
     /// After the first half of a life, in which it warms up, it takes no more.
     pub fn is_flat(&self) {
-        let life = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let life = self.started.map_or(Duration::ZERO, |started| started.elapsed());
         if let [_, second, .., last] = self.quarters()[..]
             && life > LIFE
         {
@@ -56,7 +56,7 @@ impl Memory {
 
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let life = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let life = self.started.map_or(Duration::ZERO, |started| started.elapsed());
         let quarters = self.quarters();
         let quarters: Vec<_> = quarters.iter().map(|mib| format!("{mib:.1}")).collect();
         let (life, quarters) = (life.as_secs(), quarters.join(", "));

@@ -69,14 +69,14 @@ fn every_pool_reaches_its_desired_state() {
 impl Soak<'_> {
     /// One event after the other.
     fn go_on(&mut self, time: Duration, events: &mut Events) {
-        let begun = Instant::now();
-        let mut next = begun;
-        while begun.elapsed() < time {
+        let started = Instant::now();
+        let mut next = started;
+        while started.elapsed() < time {
             self.turn();
             while next <= Instant::now() {
                 next += events.pause();
                 // The last life is long enough to see whether it grows.
-                if begun.elapsed() < time * 3 / 5 && events.kills() {
+                if started.elapsed() < time * 3 / 5 && events.kills() {
                     self.kill();
                 }
                 events.one(self.cluster, &mut self.desired_pools);
@@ -89,7 +89,7 @@ impl Soak<'_> {
         let seen = Seen::of(self.cluster);
         self.kubelet.turn(self.cluster, &seen.runners);
         if let Some(controller) = &self.controller {
-            self.memory.look(controller.pid);
+            self.memory.sample(controller.pid);
         }
         seen
     }

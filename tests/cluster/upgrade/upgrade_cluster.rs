@@ -140,8 +140,8 @@ impl UpgradeCluster {
         let controller = self.controller.take().expect("it was started");
         run("kill", ["-TERM", &controller.pid.to_string()]);
         let stat = || std::fs::read_to_string(format!("/proc/{}/stat", controller.pid));
-        let gone = || stat().map_or(true, |stat| stat.contains(") Z"));
-        wait("the controller's end", LONG, || gone().then_some(()));
+        let has_ended = || stat().map_or(true, |stat| stat.contains(") Z"));
+        wait("the controller's end", LONG, || has_ended().then_some(()));
     }
 
     pub fn log(&self) -> String {
@@ -192,7 +192,7 @@ impl UpgradeCluster {
             });
         }));
         if done.is_err() {
-            panic!("want {want:?}, got {last:?}; the controller said:\n{}", self.log());
+            panic!("want {want:?}, got {last:?}; log of the controller:\n{}", self.log());
         }
     }
 
@@ -238,7 +238,7 @@ impl UpgradeCluster {
     pub fn succeed(&self, job: &Value, pod: &str) {
         let digest = &self.image;
         let result = json!({ "outcome": "Succeeded", "digest": digest, "method": "direct" });
-        self.tell(job, result, json!({ "digest": digest }));
+        self.report(job, result, json!({ "digest": digest }));
         // Job and pod may be gone by now, since the result is reported.
         self.patch("pod", pod, true, &json!({ "status": { "phase": "Succeeded" } }));
     }
@@ -247,7 +247,7 @@ impl UpgradeCluster {
     pub fn fail(&self, job: &Value, pod: &str) {
         let result = json!({ "outcome": "Failed", "step": "image-build", "class": "user-input",
             "reason": "bad-config", "message": "a test wants it to fail" });
-        self.tell(job, result, json!({}));
+        self.report(job, result, json!({}));
         self.end_badly(job, pod);
     }
 
@@ -263,7 +263,7 @@ impl UpgradeCluster {
         });
     }
 
-    fn tell(&self, job: &Value, mut result: Value, mut data: Value) {
+    fn report(&self, job: &Value, mut result: Value, mut data: Value) {
         let metadata = &job["metadata"];
         result["jobUid"] = metadata["uid"].clone();
         result["build"] = metadata["annotations"][format!("{M}/machine-os-build")].clone();

@@ -31,7 +31,7 @@ mod tls;
 
 use node::{Node, Programs};
 use objects::{IMAGE, NAMESPACE, change, objects, os_config};
-use story::{Story, say};
+use story::{Story, print_heading};
 
 /// The top level of the repository.
 fn repository() -> &'static Path {
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 
 fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     let programs = programs(parts)?;
-    say(
+    print_heading(
         "A Kubernetes node in namespaces of its own: etcd, API server, scheduler, kubelet, containerd, a registry",
     );
     let node = Node::start(&programs)?;
@@ -64,7 +64,7 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     }
     let traces = node.traces();
 
-    say(
+    print_heading(
         "A small base image shaped like an OS goes to the registry, the image of `make image` to the node",
     );
     let directory = tempfile::tempdir()?;
@@ -73,7 +73,7 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     node.registry().push(&format!("oci:{}", layout.display()), "acme/base:v1");
     node.import(&format!("oci-archive:{}", image.display()), IMAGE);
 
-    say("The API, then mosb");
+    print_heading("The API, then mosb");
     let deploy = repository().join("deploy");
     let story = Story::new(&node);
     for folder in ["crds", "kubernetes"] {
@@ -86,7 +86,7 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
         found.unwrap_or_default()["status"]["readyReplicas"] == 1
     })?;
 
-    say("A pool of workers, its MachineConfig, the registry's credentials and CA");
+    print_heading("A pool of workers, its MachineConfig, the registry's credentials and CA");
     let index: Value = serde_json::from_slice(&fs::read(layout.join("index.json"))?)?;
     let digest = index["manifests"][0]["digest"].as_str().unwrap();
     let base = node.registry().repository(&format!("acme/base@{digest}"));
@@ -99,20 +99,20 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     })?;
     story.show(&["machineconfig,machineconfigpool"]);
 
-    say("The pool opts in: a MachineOSConfig says where its images go");
-    let begun = story.clock();
+    print_heading("The pool opts in: a MachineOSConfig says where its images go");
+    let started = story.clock();
     node.apply(&os_config(&node).to_string());
-    let first = story.image(begun, None)?;
+    let first = story.image(started, None)?;
     story.everything();
     story.events();
 
-    say("One more MachineConfig: a sysctl");
-    let begun = story.clock();
+    print_heading("One more MachineConfig: a sysctl");
+    let started = story.clock();
     node.apply(&change().to_string());
-    let second = story.image(begun, Some(&first))?;
+    let second = story.image(started, Some(&first))?;
     story.everything();
 
-    say("What does mosb say of it, and what is in the image that the status names?");
+    print_heading("What does mosb say of it, and what is in the image that the status names?");
     let kubeconfig = node.kubeconfig();
     run(mosb, &["status", "worker"], &["--kubeconfig".as_ref(), &kubeconfig])?;
     let (authfile, certificates) = (node.registry().authfile(), node.registry().certificates());
@@ -120,7 +120,7 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
         ["--authfile".as_ref(), authfile.as_path(), "--cert-dir".as_ref(), &certificates];
     run(mosb, &["files", &second], &registry)?;
 
-    say(
+    print_heading(
         "The pool opts out (the cluster's garbage collector learns of new kinds every 30 s, so it takes longer on a cluster this young)",
     );
     println!("$ kubectl delete machineosconfig worker");

@@ -31,9 +31,9 @@ impl<'n> Story<'n> {
 
     /// Waits for a condition, and says how long it took.
     pub fn until(&self, what: &str, condition: impl Fn() -> bool) -> Result<(), Box<dyn Error>> {
-        let begun = Instant::now();
+        let started = Instant::now();
         while !condition() {
-            if begun.elapsed() > LIMIT {
+            if started.elapsed() > LIMIT {
                 self.everything();
                 self.events();
                 let logs = ["logs", "deployment/mosb-controller", "--namespace", NAMESPACE];
@@ -42,17 +42,17 @@ impl<'n> Story<'n> {
             }
             sleep(Duration::from_millis(50));
         }
-        println!("{:6.1} s  {what}", begun.elapsed().as_secs_f64());
+        println!("{:6.1} s  {what}", started.elapsed().as_secs_f64());
         Ok(())
     }
 
     /// Waits for an image in the status that is another than the one before; prints what appears
     /// meanwhile.
-    pub fn image(&self, begun: Instant, before: Option<&str>) -> Result<String, Box<dyn Error>> {
+    pub fn image(&self, started: Instant, before: Option<&str>) -> Result<String, Box<dyn Error>> {
         let image = RefCell::new(None);
         let print = |what: String| {
             if self.printed.borrow_mut().insert(what.clone()) {
-                println!("{:6.1} s  {what}", begun.elapsed().as_secs_f64());
+                println!("{:6.1} s  {what}", started.elapsed().as_secs_f64());
             }
         };
         self.until("from there to the image in the status", || {
@@ -127,6 +127,6 @@ impl<'n> Story<'n> {
     }
 }
 
-pub fn say(what: &str) {
+pub fn print_heading(what: &str) {
     println!("\n# {what}\n");
 }

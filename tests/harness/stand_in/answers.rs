@@ -231,9 +231,9 @@ impl State {
                     _ => {}
                 }
             }
-            self.begun += 1;
-            self.uploads.insert(self.begun, (name.to_owned(), Vec::new()));
-            let location = self.location(request, name, self.begun);
+            self.uploads_started += 1;
+            self.uploads.insert(self.uploads_started, (name.to_owned(), Vec::new()));
+            let location = self.location(request, name, self.uploads_started);
             return Reply::of(202).header("location", location);
         }
         let number: usize = rest.parse().unwrap();

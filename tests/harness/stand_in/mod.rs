@@ -44,7 +44,7 @@ struct State {
     blobs: BTreeMap<String, Vec<u8>>,
     /// Repository and bytes of the uploads under way, by number.
     uploads: BTreeMap<usize, (String, Vec<u8>)>,
-    begun: usize,
+    uploads_started: usize,
     requests: usize,
     /// The requests that were too many.
     limited: BTreeSet<String>,
@@ -81,7 +81,7 @@ impl StandIn {
             repositories: BTreeMap::new(),
             blobs: BTreeMap::new(),
             uploads: BTreeMap::new(),
-            begun: 0,
+            uploads_started: 0,
             requests: 0,
             limited: BTreeSet::new(),
             seen: Vec::new(),

@@ -88,7 +88,7 @@ fn codes(why: Error) -> BTreeSet<String> {
 
 /// Without what says nothing: nulls, and objects and lists that are empty or become so.
 pub fn without_empties(value: &Value) -> Value {
-    let says = |value: &Value| match value {
+    let has_value = |value: &Value| match value {
         Value::Null => false,
         Value::Array(items) => !items.is_empty(),
         Value::Object(members) => !members.is_empty(),
@@ -99,7 +99,7 @@ pub fn without_empties(value: &Value) -> Value {
         Value::Object(members) => members
             .iter()
             .map(|(name, member)| (name.clone(), without_empties(member)))
-            .filter(|(_, member)| says(member))
+            .filter(|(_, member)| has_value(member))
             .collect(),
         other => other.clone(),
     }

@@ -11,7 +11,7 @@ fn an_incompatible_image_is_reported() {
     let base = image("base");
     let (good, other, container, both, later) =
         (image("good"), image("other"), image("container"), image("both"), image("later"));
-    let gone = format!("{}@{}", registry.repository("acme/good"), layout.digest("other"));
+    let missing = format!("{}@{}", registry.repository("acme/good"), layout.digest("other"));
     let amd64 = ["--platform", "linux/amd64"];
     let s390x = ["--platform", "linux/s390x"];
     let start = "registry=passed pull=passed bootable=passed";
@@ -26,7 +26,7 @@ fn an_incompatible_image_is_reported() {
         ("an index, and the base says", &both, &["--base", &base][..], 0, format!("{start} architecture=passed release=passed")),
         ("not bootable", &container, &amd64[..], 1, "registry=passed pull=passed bootable=failed:not-bootable architecture=passed release=skipped".to_owned()),
         ("another release", &later, &["--base", &base][..], 1, format!("{start} architecture=passed release=failed:release-differs")),
-        ("no such image", &gone, &amd64[..], 1, format!("registry=passed pull=failed:not-found {NOT_PULLED}")),
+        ("no such image", &missing, &amd64[..], 1, format!("registry=passed pull=failed:not-found {NOT_PULLED}")),
     ] {
         let arguments = [&**image].into_iter().chain(more.iter().copied());
         assert_outcomes(what, &check(&Mosb::new(), arguments), code, &want);

@@ -29,9 +29,9 @@ fn transient_errors_are_retried_and_hanging_registries_time_out() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     // One image is surely wrong: the other's registry may hang as long as it likes.
     proxy.rule(|_| Some(Fault::Delay(Duration::from_secs(60))));
-    let gone = format!("{}@{}", registry.repository("acme/good"), layout.digest("other"));
+    let missing = format!("{}@{}", registry.repository("acme/good"), layout.digest("other"));
     let began = Instant::now();
-    let finished = check(&Mosb::new(), [&*gone, &through, "--push", &repository]);
+    let finished = check(&Mosb::new(), [&*missing, &through, "--push", &repository]);
     assert_eq!(finished.code(), Some(1), "{}", finished.text());
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     let second = &finished.json()["images"][1]["checks"];
