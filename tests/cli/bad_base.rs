@@ -116,7 +116,7 @@ fn a_base_that_is_not_there_or_not_the_one_is_named() {
 }
 
 #[test]
-fn a_base_built_from_a_config_is_built_upon_only_if_asked() {
+fn a_base_that_mosb_built_is_accepted_only_with_the_option() {
     let fixture = BuildFixture::new();
     fixture.build(config().as_bytes(), &[]).ok();
     let built = fixture.target();

@@ -48,7 +48,7 @@ fn field(name: &str, value: Value) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_rendered_config_is_refused() {
+fn input_that_is_not_a_rendered_config_is_rejected() {
     let whole = String::from_utf8(named(NAME)).unwrap();
     let cases: Vec<Case> = vec![
         ("not YAML", b"a: [b".to_vec(), "bad-file", &["stdin", "YAML", "line"]),
@@ -138,7 +138,7 @@ fn what_is_no_rendered_config_is_refused() {
 }
 
 #[test]
-fn what_ignition_would_not_take_is_refused() {
+fn configs_that_ignition_rejects_are_rejected() {
     let mut bomb = GzEncoder::new(Vec::new(), flate2::Compression::best());
     bomb.write_all(&vec![0; 100 << 20]).unwrap();
     let bomb = format!("data:;base64,{}", STANDARD.encode(bomb.finish().unwrap()));

@@ -25,7 +25,7 @@ fn a_target_that_can_not_be_meant_is_refused() {
 }
 
 #[test]
-fn what_is_in_a_folder_stays() {
+fn files_in_an_output_folder_are_not_deleted() {
     let fixture = BuildFixture::new();
     let home = fixture.mosb.home();
     let target = |name: &str| format!("oci:{}", home.join(name).display());

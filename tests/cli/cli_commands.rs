@@ -282,7 +282,7 @@ fn a_home_is_not_needed() {
 }
 
 #[test]
-fn what_is_built_is_what_other_tools_read() {
+fn skopeo_reads_the_digest_that_was_built() {
     let desk = Desk::new();
     let (_, built) = desk.object("build worker.yaml --base oci:base:os --output oci:out");
     let image = format!("oci:{}:{NAME}", desk.at("out").display());

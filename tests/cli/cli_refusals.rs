@@ -88,7 +88,7 @@ fn bad_input_gets_one_error_and_leaves_nothing() {
 }
 
 #[test]
-fn wrong_use_is_an_object_too_where_json_was_asked_for() {
+fn usage_errors_are_objects_with_json_output() {
     let desk = Desk::new();
     for line in ["build", "no-such-command", "inspect UPPER", "plan worker.yaml --method fast"] {
         let (exit, error) = desk.object(line);

@@ -99,7 +99,7 @@ fn every_crate_comes_from_an_allowed_source_and_has_a_checksum() {
 /// What C and TLS come from is there once: two versions would both be linked, and one of them be
 /// forgotten.
 #[test]
-fn what_links_c_or_speaks_tls_is_there_once() {
+fn crates_that_link_c_or_implement_tls_have_one_version() {
     let mut crates = versions();
     crates.retain(|(name, _)| {
         name.ends_with("-sys") || ["aws-lc-rs", "rustls", "rustls-webpki"].contains(&name.as_str())

@@ -58,7 +58,7 @@ pub fn pool(name: &str) -> Value {
 }
 
 #[test]
-fn what_is_rendered_can_be_built_through_a_pipe() {
+fn a_rendered_config_is_built_through_a_pipe() {
     let desk = Desk::new();
     desk.write("mcs/a.yaml", machine_config("a", "worker", file("/etc/a", "a")));
     desk.write("mcs/b.json", machine_config("b", "worker", file("/etc/a", "b")));

@@ -15,7 +15,7 @@ use crate::fetch_fixture::{LONG, embedded, fetcher, file, get, gzip, options, re
 use mosb_tests::{Head, SecureWeb, ServerAction, Web, reply, sha256};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_served_is_embedded_byte_for_byte() {
+async fn fetched_content_is_embedded_byte_for_byte() {
     let packed = gzip(b"hi");
     let sum = |bytes: &[u8]| format!("sha256-{}", sha256(bytes).trim_start_matches("sha256:"));
     let gzipped = json!({ "compression": "gzip", "verification": { "hash": sum(b"hi") } });

@@ -58,7 +58,7 @@ fn blocked(config: &Value) -> Option<String> {
 }
 
 #[test]
-fn what_the_operators_namespace_has_is_read_there_and_builds_run_in_ours() {
+fn inputs_are_read_from_the_operators_namespace_and_builds_run_in_ours() {
     let cluster = Cluster::new("two-namespaces");
     let node = cluster.node;
     let operator = Namespace::new(node, "operator");

@@ -54,7 +54,7 @@ fn in_the_middle(cluster: &FaultCluster, writes: Vec<(&'static Calm, Write)>) ->
 }
 
 #[test]
-fn what_it_relies_on_is_killed_and_comes_back() {
+fn the_controller_survives_restarts_of_api_server_etcd_and_registry() {
     let cluster = &*cluster();
     let started = Instant::now();
     calm(cluster);

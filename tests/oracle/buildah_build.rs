@@ -196,7 +196,7 @@ fn policy(registry: &str, kind: &str) -> SignaturePolicy {
 }
 
 #[test]
-fn what_a_policy_rejects_buildah_does_not_pull() {
+fn buildah_does_not_pull_images_that_a_policy_rejects() {
     let registry = Registry::plain();
     registry.push(&base_image(), "base", "os/base:v1");
     let mut fixture = BuildahFixture::new();

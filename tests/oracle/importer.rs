@@ -152,7 +152,7 @@ fn arrives(tag: &str, method: &str) {
 
 /// `ostree container commit` acts on the whole tree, so both methods must.
 #[test]
-fn what_the_base_has_where_a_commit_empties_goes_in_both_methods() {
+fn both_methods_empty_the_folders_that_a_commit_empties() {
     let mosb = Mosb::new();
     let layout = mosb.home().join("base");
     let copy = format!("oci:{}:base", layout.display());

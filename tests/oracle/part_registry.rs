@@ -52,7 +52,7 @@ fn anonymous_tokens_pull_only_public_repositories() {
 }
 
 #[test]
-fn dockers_media_types_are_there_when_asked_for() {
+fn dockers_media_types_are_used_on_request() {
     let directory = tempfile::tempdir().unwrap();
     let layout = some_image(directory.path());
     let registry = Registry::plain();

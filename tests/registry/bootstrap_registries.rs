@@ -61,7 +61,7 @@ fn at_registry(registry: &Registry, image: &str, login: &Path, base: &str) -> St
 }
 
 #[test]
-fn registries_are_asked_and_when_one_refuses_nothing_is_written() {
+fn registries_are_checked_and_nothing_is_written_if_one_rejects() {
     let registry = Registry::start(Server::Debian, Access::Basic, Transport::Https);
     let desk = Desk(Mosb::new());
     let layout = Layout::create(&desk.at("stock"));

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_no_result() {
+    fn only_regular_files_are_read_as_results() {
         let folder = tempfile::tempdir().unwrap();
         let secret = tempfile::NamedTempFile::new().unwrap();
         let path = folder.path().join(RESULT_KEY);

@@ -132,7 +132,7 @@ mod tests {
     use std::process::ExitStatus;
 
     #[test]
-    fn what_a_program_lacked_is_found() {
+    fn shortage_of_memory_or_disk_is_recognised() {
         let events = "low 0\nmax 41\noom 3\noom_kill 2\n";
         let control = "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n";
         let full = "write layout/x: no space left on device";

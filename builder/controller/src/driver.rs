@@ -376,7 +376,7 @@ mod tests {
     const LATER: Duration = Duration::from_secs(7);
 
     #[tokio::test(start_paused = true)]
-    async fn a_pass_says_when_the_key_runs_again() {
+    async fn a_pass_decides_when_the_key_is_requeued() {
         let conflict: Option<fn() -> ApplyError> =
             Some(|| ApplyError::Conflict("pool worker".to_owned()));
         let refused: Option<fn() -> ApplyError> = Some(|| ApplyError::Problem(problem()));

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_in_use_is_told() {
+    async fn an_address_in_use_is_reported() {
         let first = Server::listen(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();
         let second = Server::listen(&first.addresses()).await;
         assert!(matches!(second, Err(Error::Listen { .. })));

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn it_knows_how_long_a_watch_told_nothing_new() {
+    fn the_time_without_new_data_from_a_watch_is_measured() {
         let store = IndexedStore::default();
         store.replace([("listed".to_owned(), 1)]);
         store.apply_event(applied("same", 1));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_found_by_their_keys_whatever_a_watch_tells() {
+    fn objects_are_found_by_their_keys_after_any_watch_events() {
         let store = IndexedStore::with_index(|value: &i32| match value {
             0 => Vec::new(),
             value => vec![IndexKey::Pool(value.to_string()), IndexKey::Config("any".to_owned())],

@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_ours_for_so_long_after_its_renewal_was_asked_for() {
+    async fn the_lease_is_held_for_its_duration_after_the_renewal_request() {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = Client::try_from(nowhere).unwrap();
         let lease = Lease::new(client, "mosb-system", "x", "us", LeaseTimes::default());

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_read_by_its_build_alone() {
+    fn archived_logs_are_read_only_for_their_build() {
         let keep = ArchiveLogs::of(&build(), 3, &pod(), None).unwrap();
         let begun = |keep: &ArchiveLogs| keep.begun.iter().cloned().collect::<Vec<_>>();
         assert_eq!(begun(&keep), ["image-build", "wait-for-done"]);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_end_is_kept() {
+    fn only_the_end_is_retained() {
         let mut tail = LogTail::default();
         for n in 0..10_000 {
             tail.push(&format!("{n} é"));

@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_has_begun_when_it_runs_or_has_ended() {
+    fn a_container_has_started_if_it_runs_or_has_ended() {
         for (what, state_of, want) in [
             ("waiting", json!({ "waiting": {} }), Some(false)),
             ("running", json!({ "running": {} }), Some(true)),

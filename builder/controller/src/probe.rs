@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_asked_about_the_runtime_that_it_uses_by_itself() {
+    fn the_default_runtime_of_a_node_is_checked() {
         let handler =
             |name: &str, can: bool| json!({ "name": name, "features": { "userNamespaces": can } });
         for (what, handlers, want) in [

@@ -285,7 +285,7 @@ mod tests {
     const SOON: Duration = Duration::from_millis(1);
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_preferred_goes_first_and_holds_up_nobody() {
+    async fn keys_with_priority_run_first_and_delay_no_others() {
         let queue = Queue::default();
         queue.set_priority(&"later", true);
         queue.set_priority(&"begun", true);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whatever_wakes_a_key_that_failed_its_pause_goes_on_until_news() {
+    async fn other_triggers_do_not_shorten_the_pause_of_a_failed_key() {
         let queue = Queue::default();
         queue.enqueue(&"a");
         queue.next().await;
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_fails_and_wakes_itself_by_what_it_writes_rests_longer_each_time() {
+    async fn a_failing_key_that_enqueues_itself_pauses_longer_each_time() {
         let queue = Queue::default();
         queue.enqueue(&"a");
         let mut not_before = Vec::new();

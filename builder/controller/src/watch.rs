@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_board_tells_what_is_missing() {
+    fn watch_health_lists_what_is_not_synced() {
         let broken = |listed| WatchState::Broken { listed, why: "forbidden".to_owned() };
         for (what, state, optional, not_synced) in [
             ("listing", WatchState::Listing, false, true),
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_that_fails_for_minutes_is_missing_until_it_stands_again() {
+    async fn a_watch_that_fails_for_minutes_is_unhealthy_until_it_is_restored() {
         let does = Arc::new(Mutex::new(Server::FailsToWatch));
         while_followed(&does, false, async |watch_health| {
             watch_health.wait_for_sync().await;

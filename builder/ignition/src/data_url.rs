@@ -279,7 +279,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_read() {
+    fn valid_data_urls_are_read() {
         for (url, want) in [
             ("data:,", ""),
             ("data:,a", "a"),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_and_where() {
+    fn invalid_data_urls_are_rejected_with_the_cause() {
         use DataUrlError::*;
         for (url, want) in [
             ("", Prefix),

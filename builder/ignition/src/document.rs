@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rejected_and_what_passes() {
+    fn remote_references_are_rejected_or_resolved() {
         let remote = json!({
             "ignition": {
                 "config": { "merge": [{ "source": "https://a/" }], "replace": { "source": "https://b/" } },

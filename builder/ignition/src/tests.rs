@@ -172,7 +172,7 @@ fn the_typed_form() {
 }
 
 #[test]
-fn what_is_left_to_the_machine_is_named_without_its_secrets() {
+fn fields_left_to_the_machine_are_listed_without_secrets() {
     let parsed = parsed(json!({
         "passwd": {
             "users": [{ "name": "core", "passwordHash": "hunter2", "sshAuthorizedKeys": ["hunter2"] }],

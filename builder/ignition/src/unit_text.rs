@@ -198,7 +198,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_a_unit_file() {
+    fn unit_files_are_recognised() {
         let long = |n: usize| format!("[Unit]\nA={}\n", "x".repeat(n));
         let late = |n: usize| format!("[Unit]\n{}A={}\n", "#y\n".repeat(700), "x".repeat(n));
         for (what, text, want) in [

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_told_without_what_may_be_secret() {
+    fn hosts_are_shown_without_possible_secrets() {
         for (url, want) in [
             ("http://user:secret@a.example:8080/p?token=x#y", Some("a.example")),
             ("https://a?token=x", Some("a")),

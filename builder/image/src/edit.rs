@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_do_not_know_comes_out_as_it_went_in() {
+    fn unknown_fields_are_preserved() {
         let config = json!({
             "os": "linux", "architecture": "amd64", "created": "2024-05-01T00:00:00Z", "vendor": { "b": 1, "a": [null] },
             "config": { "Healthcheck": { "Test": ["NONE"] }, "Labels": { "ostree.commit": "abc", "version": "40" } },

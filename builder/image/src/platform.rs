@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_variant_counts_only_if_asked_for() {
+    fn a_variant_is_compared_only_if_requested() {
         let platform = |s: &str| s.parse::<Platform>().unwrap();
         assert!(platform("linux/arm64").accepts(&platform("linux/arm64/v8")));
         assert!(!platform("linux/arm64/v9").accepts(&platform("linux/arm64/v8")));

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_podman_refuses_to_read_is_refused() {
+    fn policies_that_podman_rejects_are_rejected() {
         for (what, text) in [
             ("no JSON", "{"),
             ("no default", r#"{"transports":{}}"#),

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_only_what_a_person_needs() {
+    fn a_line_has_only_what_a_person_needs() {
         let memory = Memory::default();
         let writer = memory.clone();
         let layer = tracing_subscriber::fmt::layer()

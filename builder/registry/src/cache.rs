@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_loaded_by_its_manifest() {
+    fn trees_are_loaded_by_their_manifest() {
         let directory = tempfile::tempdir().unwrap();
         let cache = TreeCache::new(directory.path().join("a/b"), DEFAULT_LIMIT);
         assert_eq!(cache.list(), Ok(Vec::new()));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_have_written_is_ignored() {
+    fn files_that_others_can_write_are_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let cache = TreeCache::new(directory.path().join("trees"), DEFAULT_LIMIT);
         let mode = |path: &Path, mode: u32| {
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_goes_first() {
+    fn the_least_recently_used_tree_is_removed_first() {
         let directory = tempfile::tempdir().unwrap();
         let size = tree("x").as_bytes().len() as u64;
         let cache = TreeCache::new(directory.path(), 2 * size);

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_404_says_missing_only_with_the_code_of_a_registry() {
+    fn a_404_means_missing_only_with_the_error_code_of_a_registry() {
         for (body, want) in [
             (r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"x"}]}"#, true),
             (r#"{"errors":[{"code":"NAME_UNKNOWN"}]}"#, true),

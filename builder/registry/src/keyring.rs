@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_helper_is_asked_by_stdin_and_answers_in_json() {
+    async fn credential_helpers_read_stdin_and_answer_in_json() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let asked = dir.path().join("asked");

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_killed_writers_left_goes_and_what_living_ones_write_stays() {
+    async fn files_of_dead_writers_are_deleted_and_files_of_live_writers_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let left = dir.path().join(format!("{TEMPORARY}1-1"));
         std::fs::write(&left, "left").unwrap();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_only_has_the_name_of_a_manifest_is_written_anew() {
+    async fn a_manifest_with_wrong_content_is_written_again() {
         let dir = tempfile::tempdir().unwrap();
         let layout = LayoutWriter::open(dir.path()).await.unwrap();
         let manifest = Bytes::from_static(b"right");

@@ -191,7 +191,7 @@ mod tests {
     use mosb_types::Diagnostic as _;
 
     #[test]
-    fn a_document_is_what_it_says_and_never_two_things() {
+    fn the_media_type_of_a_document_is_unambiguous() {
         let index = r#"{"schemaVersion":2,"manifests":[]}"#;
         let typed = r#"{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}"#;
         for (what, text, told, want) in [

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_config_is_kept_by_digest_and_size() {
+    fn configs_are_cached_by_digest_and_size() {
         let configs = Configs::default();
         let blob = |content: &[u8]| BlobRef {
             media_type: "application/vnd.oci.image.config.v1+json".to_owned(),

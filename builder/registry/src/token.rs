@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_asked_for_as_the_server_wants_it() {
+    fn a_token_is_requested_as_the_server_requires() {
         let realm = Url::parse("https://auth.example/token?x=1").unwrap();
         let credential = |login| Credential { login, origin: "f".to_owned() };
         let secret = |s: &str| Secret::new(s.to_owned());

@@ -170,7 +170,7 @@ mod tests {
     use mosb_image::tree::OwnedEntry;
 
     #[test]
-    fn what_is_packed_is_unpacked_and_packed_the_same_again() {
+    fn packing_and_unpacking_preserve_a_tree() {
         let tree = BaseTree::from_entries([(b"etc/a".to_vec(), OwnedEntry::file(b"x"))]);
         let base = Digest::of(b"base");
         let plan = image(&base, tree.as_bytes());

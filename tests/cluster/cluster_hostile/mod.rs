@@ -153,7 +153,7 @@ fn run_lines_get_nothing_and_harm_nothing() {
     assert_ne!(digest(&image), digest(&honest));
     assert_eq!(digest_of(&cluster, name), digest(&image));
 
-    what_is_changed_after_the_run(&cluster, &image);
+    change_after_the_run(&cluster, &image);
     holds_nothing(&cluster, "the controller's log", &cluster.log());
     let requests = cluster.node.audit();
     let strangers = requests.iter().filter(|event| event["user"]["username"] == "system:anonymous");
@@ -164,7 +164,7 @@ fn run_lines_get_nothing_and_harm_nothing() {
 }
 
 /// It may end either way, with what is true.
-fn what_is_changed_after_the_run(cluster: &Cluster, before: &str) {
+fn change_after_the_run(cluster: &Cluster, before: &str) {
     let text = runs(include_str!("swap.sh"), &[digest(before)]);
     let last = cluster.current()["metadata"]["name"].clone();
     cluster.opt_in(Some(&text));

@@ -107,7 +107,7 @@ fn conditions_freeze_when_a_build_is_over() {
 }
 
 #[test]
-fn what_a_condition_may_hold() {
+fn conditions_are_validated() {
     let api = Api::new();
     let with = |field: &str, value: Value| {
         let mut condition = condition("Building", "True");

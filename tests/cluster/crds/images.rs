@@ -6,7 +6,7 @@ use super::os_configs::{PUSH, good};
 use super::{Refused, Taken, Want, hold, hold_status, named};
 
 #[test]
-fn where_an_image_may_be_pushed() {
+fn push_specs_are_validated() {
     let api = Api::new();
     let most = format!("a.example/{}:v", "n".repeat(447 - 12));
     let component = "c".repeat(61);
@@ -51,7 +51,7 @@ fn where_an_image_may_be_pushed() {
 }
 
 #[test]
-fn what_an_image_in_service_may_be() {
+fn image_references_in_a_status_are_validated() {
     let api = Api::new();
     let hex = "0123456789abcdef".repeat(4);
     let refused = Refused("must be host");

@@ -12,7 +12,7 @@ fn good() -> Value {
 }
 
 #[test]
-fn what_a_machine_config_may_hold() {
+fn machine_configs_are_validated() {
     let api = Api::new();
     hold(
         &good(),
@@ -65,7 +65,7 @@ fn what_a_machine_config_may_hold() {
 }
 
 #[test]
-fn what_becomes_of_nulls_and_unknown_keys_of_a_machine_config() {
+fn machine_configs_lose_nulls_and_unknown_keys() {
     let api = Api::new();
     let sent = edited(
         &good(),

@@ -16,7 +16,7 @@ pub fn good() -> Value {
 }
 
 #[test]
-fn what_a_machine_os_build_may_hold() {
+fn machine_os_builds_are_validated() {
     let api = Api::new();
     let config = "/spec/machineConfig/name";
     hold(
@@ -157,7 +157,7 @@ fn a_build_begins_and_ends_once() {
 }
 
 #[test]
-fn what_a_build_may_refer_to() {
+fn references_of_a_build_are_validated() {
     let api = Api::new();
     let job = json!({"group": "batch", "resource": "jobs", "namespace": "mosb-system", "name": "build-crds"});
     let mut other = job.clone();

@@ -27,7 +27,7 @@ fn long(length: usize) -> String {
 }
 
 #[test]
-fn what_a_machine_os_config_may_hold() {
+fn machine_os_configs_are_validated() {
     let api = Api::new();
     let files = |files: Value| [Edit::set("/spec/containerFile", files)];
     let file = |arch: &str| json!({"containerfileArch": arch, "content": "RUN true"});
@@ -141,7 +141,7 @@ fn what_a_machine_os_config_may_hold() {
 }
 
 #[test]
-fn what_becomes_of_nulls_in_a_machine_os_config() {
+fn machine_os_configs_lose_nulls() {
     let api = Api::new();
     let sent = [Edit::null("/spec/containerFile"), Edit::null("/spec/baseImagePullSecret")];
     let made = api.try_create(&edited(&good(), &sent)).unwrap();
@@ -155,7 +155,7 @@ fn what_becomes_of_nulls_in_a_machine_os_config() {
 }
 
 #[test]
-fn what_a_machine_os_configs_generation_and_build_may_be() {
+fn generation_and_build_of_a_machine_os_config_are_validated() {
     let api = Api::new();
     let generation = "/status/observedGeneration";
     let five = [Edit::set(generation, 5)];

@@ -12,7 +12,7 @@ fn good() -> Value {
 }
 
 #[test]
-fn what_a_pool_may_hold() {
+fn pools_are_validated() {
     let api = Api::new();
     let sets = |count: usize| -> Value {
         (0..count).map(|n| json!({"name": format!("set-{n}")})).collect()
@@ -126,7 +126,7 @@ fn names_of_image_sets_and_streams_are_as_the_real_ones() {
 }
 
 #[test]
-fn what_a_pools_status_may_hold() {
+fn the_status_of_a_pool_is_validated() {
     let api = Api::new();
     let sync = json!({
         "poolSynchronizerType": "PinnedImageSets", "machineCount": 3, "updatedMachineCount": 1, "availableMachineCount": 2,

@@ -84,7 +84,7 @@ pub fn selectors(expression: &str) -> Vec<Selector> {
 }
 
 #[test]
-fn what_an_expression_asks_for() {
+fn metrics_and_labels_of_an_expression_are_found() {
     let one = |metric: &str, matchers: &[(&str, &str, &str)]| Selector {
         metric: metric.to_owned(),
         matchers: matchers

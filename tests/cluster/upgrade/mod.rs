@@ -63,7 +63,7 @@ fn name(object: &Value) -> &str {
 }
 
 #[test]
-fn what_an_earlier_version_left_is_taken_over() {
+fn objects_of_an_earlier_version_are_adopted() {
     let versions = fs::read_dir(folder()).unwrap();
     let mut versions: Vec<PathBuf> = versions.map(|entry| entry.unwrap().path()).collect();
     versions.retain(|path| path.is_dir());

@@ -207,7 +207,7 @@ fn the_tree_is_what_the_real_tools_make_of_a_hostile_base() {
 }
 
 #[test]
-fn what_must_be_run_is_a_reason_for_the_containerfile() {
+fn configs_that_need_commands_are_built_by_containerfile() {
     let base = Base::new(vec![cases::hostile_base().tar()]);
     for (what, config, want) in cases::undecided() {
         assert_eq!(base.reasons(&config), want, "{what}");

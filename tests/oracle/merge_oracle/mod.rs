@@ -63,7 +63,7 @@ fn pinned_merge_results_match_ignition() {
 }
 
 #[test]
-fn where_we_decided_otherwise() {
+fn deliberate_differences_from_ignition_hold() {
     decisions::hold(&mut Oracle::start());
 }
 

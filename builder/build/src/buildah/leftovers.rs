@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_mount_left_stays_and_costs_little() {
+    fn entries_that_no_mount_left_are_not_found() {
         // More below /run than anybody mounts.
         let many: Vec<String> = (0..LOOKED_AT + 10).map(|n| format!("run/{n}/")).collect();
         let mut files: Vec<(&str, u32, &[u8])> =

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_mounted_below_is_found() {
+    fn mounts_below_a_folder_are_found() {
         let list = b"22 1 0:2 / / rw - ext4 /dev/x rw\n\
             23 22 0:3 / /c/buildah rw - ext4 /dev/y rw\n\
             24 22 0:3 / /c/buildah\\040b/store-overlay/overlay rw - overlay overlay rw\n";
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_in_use_stays_and_another_goes() {
+    async fn only_a_store_that_is_not_in_use_is_deleted() {
         let cache = tempfile::tempdir().unwrap();
         assert_eq!(remove(cache.path()).await.unwrap(), None);
         let folder = cache.path().join("buildah");

@@ -28,7 +28,7 @@ fn text(config: &DockerConfigJson) -> String {
 }
 
 #[test]
-fn an_auth_that_no_registry_would_be_given_is_told_without_what_it_is() {
+fn an_unused_auth_entry_is_reported_without_its_value() {
     let (kind, key) = NEW;
     for (what, auth, good) in [
         ("as docker writes it", "YTpi", true),
@@ -126,7 +126,7 @@ fn a_build_gets_the_login_that_each_of_its_images_is_reached_with() {
 }
 
 #[test]
-fn what_is_refused_says_why_and_quotes_nothing() {
+fn rejections_name_the_cause_and_quote_no_secret() {
     use SecretProblem as P;
     let (new, new_key) = NEW;
     let (old, old_key) = OLD;

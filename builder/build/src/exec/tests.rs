@@ -30,7 +30,7 @@ fn both_streams_are_read_and_the_environment_is_ours() {
 }
 
 #[test]
-fn what_goes_wrong_is_told_apart() {
+fn each_failure_of_a_program_has_its_code() {
     let missing = Command::new("mosb-no-such-program", "the package x");
     let slow = sh("echo begun; sleep 60").limit(Duration::from_millis(200));
     let failing = sh("yes | head -c 20000; echo the end >&2; exit 3");

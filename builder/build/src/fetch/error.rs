@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_are_told_all_and_what_must_be_mended_counts() {
+    fn all_fetch_failures_are_reported_and_permanent_ones_decide_the_class() {
         let asked = |n: usize| Asked {
             place: format!("storage.files[/{n}].contents"),
             url: "https://h/".to_owned(),

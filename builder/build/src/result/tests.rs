@@ -35,7 +35,7 @@ fn failed(message: &str, last_lines: Vec<String>) -> JobResult {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_written_result_is_read_back() {
     let reasons = vec![Finding::new("append-to-base", "x").path("/etc/a")];
     for result in [
         succeeded(Vec::new()),
@@ -101,7 +101,7 @@ fn whatever_happened_it_fits() {
 }
 
 #[test]
-fn what_is_no_result_is_refused() {
+fn invalid_results_are_rejected() {
     let of =
         |text: &str| JobResult::from_config_map(&[(RESULT_KEY.to_owned(), text.to_owned())].into());
     assert_eq!(JobResult::from_config_map(&BTreeMap::new()), Ok(None));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_the_name_of_a_new_object_is_ours_or_goes_or_is_in_the_way() {
+    fn an_existing_object_is_ours_or_deleted_or_a_conflict() {
         let new = object("owner", "2");
         let build = NewObject::MachineOsBuild(Box::new(read(new.clone())));
         let job = NewObject::Workload(Workload::Job(read(new.clone())));

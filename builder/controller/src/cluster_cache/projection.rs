@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_kubectl_applied_is_not_kept() {
+    fn the_last_applied_annotation_is_not_cached() {
         let annotations = [
             ("kubectl.kubernetes.io/last-applied-configuration", "hunter2"),
             (labels::MACHINE_OS_BUILD, "worker-b"),

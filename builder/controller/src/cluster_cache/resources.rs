@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_serves_a_long_name_wakes_it_and_not_what_its_label_says() {
+    fn the_annotation_with_the_long_name_takes_precedence_over_the_label() {
         let of =
             |value: &str| Some([(labels::MACHINE_OS_CONFIG.to_owned(), value.to_owned())].into());
         let mut job = ObjectMeta { labels: of("cut"), ..ObjectMeta::default() };

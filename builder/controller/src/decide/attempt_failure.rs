@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_passes_by_itself_is_tried_for_ever_and_the_rest_is_not() {
+    fn only_transient_failures_are_retried_without_limit() {
         let reported = |class| AttemptFailure::Reported {
             step: Container::ImageBuild,
             class,

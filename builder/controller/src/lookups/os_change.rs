@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_machine_applies_itself_is_no_change_of_the_os() {
+    fn changes_that_machines_apply_themselves_do_not_change_the_os() {
         let before = json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["a", "b"], "extensions": [] });
         for (what, after, changed) in [
             ("the same", before.clone(), false),

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_registry_does_not_say_is_not_no() {
+    fn a_lookup_that_failed_is_not_a_missing_image() {
         let image: PinnedRef = format!("quay.io/os@sha256:{}", "1".repeat(64)).parse().unwrap();
         for (what, class, is_known) in [
             ("away", ErrorClass::Transient, false),

@@ -279,7 +279,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
 }
 
 #[test]
-fn what_a_pool_gets_is_written_whole() {
+fn a_rendered_config_is_written_completely() {
     let mut snapshot = settled();
     snapshot.inputs.as_mut().unwrap().members[1].generation = 3;
     snapshot.lookup_results.made = Some(Ok(Made {
@@ -348,7 +348,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
 }
 
 #[test]
-fn what_nobody_names_goes_but_for_the_newest() {
+fn unreferenced_rendered_configs_are_deleted_except_the_newest() {
     let name = |n: i64| format!("rendered-infra-{n:032}");
     let with = |edit: &dyn Fn(&mut RenderSnapshot)| {
         let mut snapshot = settled();
@@ -412,7 +412,7 @@ fn what_nobody_names_goes_but_for_the_newest() {
 }
 
 #[test]
-fn what_has_the_name_already_is_judged_by_its_content_and_owner() {
+fn an_existing_rendered_config_is_checked_for_content_and_owner() {
     let object = |spec: &str, uid: Option<&str>| {
         let owner = |uid: &str| json!([{ "apiVersion": mosb_plan::api::API_VERSION, "kind": "MachineConfigPool", "name": "infra", "uid": uid, "controller": true }]);
         json!({ "apiVersion": mosb_plan::api::API_VERSION, "kind": "MachineConfig",

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_written_only_if_it_says_something_new() {
+    fn a_status_is_written_only_if_it_changes() {
         let now = Timestamp::from_second(100).unwrap();
         let mut config = MachineOsConfig::default();
         config.metadata.generation = Some(3);

@@ -83,7 +83,7 @@ mod tests {
 
     /// Like `RUN` lines, the controller connects to servers that users name.
     #[test]
-    fn the_controller_is_kept_from_the_same_addresses_as_build_pods() {
+    fn the_controller_cannot_reach_the_addresses_denied_to_build_pods() {
         let [of_builds, of_controller] = [NETWORK_POLICY, CONTROLLER_NETWORK_POLICY].map(|text| {
             let policy: NetworkPolicy = read(text);
             policy.spec.unwrap()

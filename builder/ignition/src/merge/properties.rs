@@ -167,7 +167,7 @@ proptest! {
     /// Where nothing is taken away: then an entry that comes back keeps nothing, whatever was
     /// merged first.
     #[test]
-    fn what_is_merged_first_is_all_the_same(a in config(true, true), b in config(true, true), c in config(true, true)) {
+    fn merging_is_associative(a in config(true, true), b in config(true, true), c in config(true, true)) {
         let (ab, bc) = (merge([&a, &b]), merge([&b, &c]));
         let all = merge([&a, &b, &c]).into_json();
         prop_assert_eq!(merge([&ab, &c]).into_json(), all.clone());
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_explained_is_what_was_said(a in config(true, true), b in config(true, true), c in config(true, true)) {
+    fn provenance_names_the_config_that_set_a_field(a in config(true, true), b in config(true, true), c in config(true, true)) {
         let explained = explain(&[&a, &b, &c]);
         prop_assert_eq!(&explained.document, &merge([&a, &b, &c]));
         let alone = [&a, &b, &c].map(|config| places(&explain(&[config])));

@@ -54,7 +54,7 @@ fn every_case_of_the_table() {
 }
 
 #[test]
-fn provenance_is_told_field_by_field() {
+fn provenance_is_shown_field_by_field() {
     let file = json!({ "path": "/a b", "mode": 1, "contents": { "source": "data:,a", "compression": "gzip" } });
     let units = |enabled| json!([{ "name": "a.service", "enabled": enabled, "dropins": [{ "name": "x.conf", "contents": "" }] }]);
     let users =
@@ -91,7 +91,7 @@ fn provenance_is_told_field_by_field() {
 }
 
 #[test]
-fn provenance_tells_what_was_taken_away() {
+fn provenance_lists_removed_values() {
     let file = |mode| json!({ "storage": { "files": [{ "path": "/a", "mode": mode }] } });
     let directory = json!({ "storage": { "directories": [{ "path": "/a" }] }, "kernelArguments": { "shouldNotExist": ["q"] } });
     let argument = json!({ "kernelArguments": { "shouldExist": ["q"] } });

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_told_apart() {
+    fn sources_are_distinguished() {
         let remote = |url: &str| Ok(Source::Remote(Url::parse(url).unwrap()));
         for (text, want) in [
             ("", Ok(Source::Nothing)),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_secret_in_a_url_is_not_shown() {
+    fn possible_secrets_in_urls_are_not_shown() {
         let long = format!("https://h/{}", "é".repeat(300));
         for (url, want) in [
             ("https://h/p", "https://h/p"),

@@ -160,7 +160,7 @@ fn referenced_configs_are_merged_in_ignitions_order() {
 }
 
 #[test]
-fn what_is_wrong_with_a_referenced_config_names_the_way_to_it() {
+fn errors_of_a_referenced_config_name_the_references_to_it() {
     let version = json!({ "ignition": { "version": "4.0.0" } }).to_string();
     let round = text(&config(merge(&["https://h/round2"]), &[]));
     let round2 = text(&config(replace("https://h/round#x"), &[]));
@@ -334,7 +334,7 @@ fn each_config_is_fetched_with_the_settings_in_force() {
 }
 
 #[test]
-fn servers_are_told_which_spec_is_read() {
+fn requests_name_the_supported_spec() {
     for (spec, want) in
         [(Spec::V2(SpecV2::V2_4), "version=2.2.0"), (Spec::V3(SpecVersion::V3_1), "version=3.5.0")]
     {
@@ -411,7 +411,7 @@ fn everything_remote_is_embedded_as_it_was_served() {
 }
 
 #[test]
-fn what_says_how_contents_are_read_stays() {
+fn compression_and_verification_are_preserved() {
     // gzip of "hi".
     let gzip: &[u8] =
         &[31, 139, 8, 0, 0, 0, 0, 0, 2, 255, 203, 200, 4, 0, 172, 42, 147, 216, 2, 0, 0, 0];
@@ -431,7 +431,7 @@ fn what_says_how_contents_are_read_stays() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_before_anything_is_fetched() {
+fn all_problems_are_reported_before_anything_is_fetched() {
     let mut config = everything();
     let files = &mut config["storage"]["files"];
     files[0]["contents"] = json!({ "source": "s3://b/k?versionId=hunter2" });
@@ -457,7 +457,7 @@ fn all_that_is_wrong_is_told_before_anything_is_fetched() {
 }
 
 #[test]
-fn contents_in_the_config_are_checked_by_what_it_says_of_them() {
+fn contents_in_the_config_are_verified_with_its_hash() {
     let zeros = "0".repeat(64);
     let hash = json!({ "hash": format!("sha256-{zeros}") });
     for (what, contents, want) in [

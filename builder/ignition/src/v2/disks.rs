@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_of_disks_and_arrays() {
+    fn disks_and_arrays_are_translated() {
         become_these([
             (
                 "sectors",
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn which_disks_are_refused() {
+    fn invalid_disks_are_rejected() {
         are_refused([
             (
                 "half a MiB",

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_of_file_systems() {
+    fn file_systems_are_translated() {
         become_these([
             (
                 "all fields",
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn which_file_systems_are_refused() {
+    fn invalid_file_systems_are_rejected() {
         let mount = |format: &str| json!({ "device": "/dev/a", "format": format });
         let create = json!({ "device": "/dev/a", "format": "ext4", "create": { "force": true } });
         are_refused([

@@ -44,7 +44,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_becomes_of_the_section() {
+    fn the_header_is_translated() {
         let sha = format!("sha512-{}", "0".repeat(128));
         let reference = json!({ "source": "https://x/", "verification": { "hash": sha } });
         let headers = json!([{ "name": "A", "value": "b" }, { "name": "C", "value": "" }]);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn invalid_headers_are_rejected() {
         let config = |config| json!({ "ignition": { "config": config } });
         let authorities = |list| json!({ "ignition": { "security": { "tls": { "certificateAuthorities": list } } } });
         are_refused([

@@ -57,7 +57,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_becomes_of_the_section() {
+    fn users_and_groups_are_translated() {
         become_these([
             (
                 "all fields",
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn invalid_users_and_groups_are_rejected() {
         let user = |user| json!({ "passwd": { "users": [{ "name": "b" }, user] } });
         let want: &[&str] = &["passwd.users[1].create: no-spec3-equal"];
         are_refused([

@@ -104,7 +104,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn what_becomes_of_a_node() {
+    fn nodes_are_translated() {
         let empty = json!({ "source": "" });
         become_these([
             (
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn invalid_nodes_are_rejected() {
         let nodes = |list: &str, nodes: Value| on_root(json!({ list: nodes }));
         let twice =
             json!([{ "path": "/a", "mode": 1 }, { "path": "/a", "mode": 1, "overwrite": false }]);

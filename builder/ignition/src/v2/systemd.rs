@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_enables_a_unit() {
+    fn enabled_follows_enabled_and_enable() {
         for (what, unit, want) in [
             ("nothing", json!({}), json!(null)),
             ("enable", json!({ "enable": true }), json!(true)),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_of_the_section() {
+    fn units_are_translated() {
         let (one, two) = ("[Unit]\nA=1\n", "[Unit]\nA=2\n");
         become_these([
             (
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn invalid_units_are_rejected() {
         let bad = "[Unit\n";
         are_refused([
             (

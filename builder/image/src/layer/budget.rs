@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_all_layers_have_counts_together() {
+    fn limits_count_all_layers_together() {
         let (budget, other) = (Budget::default(), Budget::default());
         let layer = budget.clone();
         assert_eq!(budget.add_unpacked(MAX_UNPACKED_SIZE), Ok(()));

@@ -339,7 +339,7 @@ fn a_layer_that_lies_is_named() {
 }
 
 #[test]
-fn what_an_image_has_too_much_of_is_told_with_limit_and_value() {
+fn an_exceeded_limit_is_reported_with_limit_and_value() {
     let tar = end(&[plain("etc/a", b'0', "content"), linked("etc/b", b'2', "a")]);
     let layer = layer_of("tar", &tar, &tar);
     let read = |budget: &Budget| read_delta(&layer, &*tar, budget).unwrap_err();
@@ -418,7 +418,7 @@ fn written(entries: &[LayerEntry]) -> Vec<String> {
 }
 
 #[test]
-fn a_layer_says_what_its_entries_say() {
+fn a_layer_is_written_from_its_entries() {
     let to = |to: &str| Node::Hardlink { to: path(to) };
     let put = |at: &str, node| LayerEntry::Put(path(at), node);
     let link = Node::Symlink { meta: Meta { mode: 0o777, ..META }, target: "../ü".to_owned() };
@@ -489,7 +489,7 @@ fn a_name() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn what_is_written_is_read(
+    fn written_layers_are_read_back(
         entries in proptest::collection::btree_map(
             proptest::collection::vec(a_name(), 1..4),
             (0..3_u8, any::<u16>(), any::<u32>(), any::<u32>(), "[a-zé]{1,200}"),

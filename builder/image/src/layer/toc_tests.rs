@@ -12,7 +12,7 @@ fn read(blob: &[u8], layer: &Layer) -> Result<Option<(Delta, Vec<Piece>)>, Error
 }
 
 #[test]
-fn a_table_of_contents_says_what_the_tar_would() {
+fn a_table_of_contents_is_read_like_the_tar() {
     let rows = r#"{"type":"dir","name":"etc/","mode":16877},
         {"type":"symlink","name":"./l","linkName":"../x"},
         {"type":"hardlink","name":"h","linkName":"/etc/a"},
@@ -56,7 +56,7 @@ fn a_table_of_contents_says_what_the_tar_would() {
 }
 
 #[test]
-fn neighbours_are_asked_for_at_once_and_nothing_beyond_the_blob() {
+fn adjacent_ranges_are_requested_together_and_nothing_beyond_the_blob() {
     // Hashes don't compress.
     let big: String = (0..4000_u32).map(|n| Digest::of(&n.to_le_bytes()).hex()).collect();
     let files = [("a", "1"), ("b", "2"), ("big", &big), ("c", "3")];

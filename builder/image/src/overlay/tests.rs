@@ -33,7 +33,7 @@ fn list(overlay: &Overlay<'_>) -> Vec<String> {
 }
 
 #[test]
-fn a_layer_repeats_parents_and_whites_out_what_is_gone() {
+fn a_layer_repeats_parents_and_has_whiteouts_for_removed_paths() {
     let base = base();
     for (what, change, want) in [
         ("nothing", (|_| ()) as fn(&mut Overlay<'_>), &[][..]),
@@ -111,7 +111,7 @@ fn a_layer_repeats_parents_and_whites_out_what_is_gone() {
 }
 
 #[test]
-fn what_stands_at_a_path_is_base_and_changes_together() {
+fn a_path_is_read_from_the_base_and_the_changes() {
     let base = base();
     let mut overlay = Overlay::new(&base);
     overlay.put(path("/etc/n"), file("n"));

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_decides_is_kept_and_nothing_else() {
+    fn only_contents_that_decisions_need_are_retained() {
         for (path, want) in [
             ("etc/passwd", true),
             ("etc/passwd-", false),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_looks_like_what_it_holds() {
+    fn retained_objects_are_recognised_by_their_content() {
         for (bytes, want) in [
             ("# (c)\n\n[Unit]\nDescription=x\n", true),
             ("enable sshd.service\n", true),

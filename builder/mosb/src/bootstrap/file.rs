@@ -84,7 +84,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_an_api_server_added_is_not_written() {
+    fn fields_that_an_api_server_added_are_not_written() {
         let read = json!({
             "kind": "ControllerConfig",
             "metadata": {

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_did_not_make_stays() {
+    fn foreign_files_are_not_deleted() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("out");
         write(&folder, &[file("a.yaml", "1", false)]).unwrap();

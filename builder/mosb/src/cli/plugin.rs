@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn every_help_says_what_its_reader_types() {
+    fn every_help_text_names_what_the_reader_types() {
         let plain = all_helps("/usr/bin/mosb");
         let plugin = all_helps("/usr/local/bin/kubectl-mosb");
         assert!(plugin.len() == plain.len() && plain.len() > 40);

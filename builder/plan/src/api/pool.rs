@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn pool_settings_are_finished_when_the_last_condition_says_so() {
+    fn pool_settings_are_finished_when_the_last_condition_is_true() {
         for (what, status, want) in [
             ("a manifest", json!(null), false),
             (

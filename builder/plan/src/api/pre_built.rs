@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_says_its_pool_and_its_image_and_nothing_else() {
+    fn a_component_has_only_its_pool_and_image() {
         let image = format!("quay.io/acme/os@sha256:{}", "0a".repeat(32));
         let pool: PoolName = "infra".parse().unwrap();
         let made = component(&pool, &image);

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubernetes_refuses_is_refused_with_all_that_is_wrong() {
+    fn selectors_that_kubernetes_rejects_are_rejected_with_all_problems() {
         let long = "x".repeat(64);
         for (what, wire, want) in [
             ("nothing", json!({}), "it is empty"),

@@ -149,7 +149,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn all_that_is_wrong_is_told() {
+    fn all_problems_are_reported() {
         let spec = json!({ "osImageURL": 1, "kernelArguments": ["a", 1], "extensions": {}, "kernelType": "rt", "fips": "yes" });
         let problems = MachineSettings::read(spec.as_object().unwrap()).unwrap_err();
         let fields: Vec<_> = problems.iter().map(|problem| problem.field).collect();

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_t_be_built_is_refused_with_its_line() {
+    fn unsupported_instructions_are_rejected_with_their_line() {
         for (what, text, want) in [
             ("empty", "", None),
             ("comments", "# a\n\n  # b", None),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_here_document_is_told_from_what_looks_like_one() {
+    fn here_documents_are_recognised() {
         for (text, want) in [
             ("RUN <<EOF\na\nEOF", true),
             ("RUN cat <<-'E' > /x\n\ta\n\tE", true),

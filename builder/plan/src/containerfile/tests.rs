@@ -113,7 +113,7 @@ fn our_own_text_passes_our_own_check_and_needs_no_here_document() {
 }
 
 #[test]
-fn the_administrators_mistakes_are_told() {
+fn mistakes_of_the_administrator_are_reported() {
     let mut request = request(json!({}), base(false, false));
     request.containerfile = Some("FROM configs\nINSTALL x\n".to_owned());
     let error = text(request).unwrap_err();
@@ -122,7 +122,7 @@ fn the_administrators_mistakes_are_told() {
 }
 
 #[test]
-fn only_texts_that_mean_nothing_to_a_shell_stand_in_it() {
+fn only_texts_without_meaning_to_a_shell_are_written() {
     for bad in ["", "a b", "a\"b", "a$b", "a\\b", "a\nb", "-a", "a;b", "a`b", "a'b", "é"] {
         assert_eq!(safe("x", bad.to_owned()).unwrap_err().code(), "unsafe-text", "{bad:?}");
     }

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_doubled_or_damaged_is_told() {
+    fn missing_duplicate_and_damaged_parts_are_errors() {
         type Change = fn(&mut Vec<ConfigMap>);
         let config = config("worker");
         let maps = pack_within(&config, &build(&config), None, 5000);

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_listed_with_what_is_known() {
+    fn unknown_extensions_are_listed_with_the_known_ones() {
         let error = Error::Unknown {
             config: "c".to_owned(),
             unknown: vec!["a".to_owned(), "b".to_owned()],

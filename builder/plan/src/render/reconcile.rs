@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_new_installation_is_listed() {
+    fn changes_that_need_a_new_installation_are_listed() {
         let storage = |list: &str, entry: Value| json!({ "storage": { list: [entry] } });
         let user = |user: Value| json!({ "passwd": { "users": [user] } });
         let file = |path: &str| {

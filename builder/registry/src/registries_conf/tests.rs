@@ -47,7 +47,7 @@ fn conf() -> RegistriesConf {
 }
 
 #[test]
-fn names_are_pulled_from_where_the_longest_prefix_says() {
+fn names_are_pulled_from_the_location_of_the_longest_prefix() {
     let conf = conf();
     for (repo, by, want) in [
         ("other.io/x", By::Tag, vec!["other.io/x"]),
@@ -98,7 +98,7 @@ fn pushes_go_to_the_name_and_blocked_names_nowhere() {
 }
 
 #[test]
-fn what_can_not_be_used_says_so() {
+fn invalid_files_are_rejected_with_the_cause() {
     for (what, text, want) in [
         ("version 1", "[registries.search]\nregistries = ['a.io']", "version 1"),
         ("an empty entry", "[[registry]]\ninsecure = true", "neither prefix nor location"),

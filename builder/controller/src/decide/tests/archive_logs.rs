@@ -24,7 +24,7 @@ fn place(fake: &mut FakeCluster, is: impl Fn(&Action) -> bool) -> Option<usize> 
 }
 
 #[test]
-fn before_a_job_goes_and_before_a_build_is_told_to_have_failed() {
+fn logs_are_archived_before_a_job_is_deleted_and_before_a_failure_is_reported() {
     let evicted = json!({ "reason": "Evicted", "message": "low on memory",
         "containerStatuses": [{ "name": "image-build", "image": "", "imageID": "", "ready": false, "restartCount": 0,
             "state": { "terminated": { "exitCode": 137 } } }] });
@@ -66,7 +66,7 @@ fn before_a_job_goes_and_before_a_build_is_told_to_have_failed() {
 }
 
 #[test]
-fn a_pod_that_said_nothing_leaves_nothing() {
+fn a_pod_without_output_leaves_no_archived_log() {
     let mut fake = FakeCluster::opted_in();
     fake.settle();
     fake.fail_workload("BackoffLimitExceeded", json!({ "phase": "Failed" }));

@@ -62,7 +62,7 @@ fn a_component_that_is_there_is_claimed_or_replaced() {
 }
 
 #[test]
-fn what_nobody_claimed_stays() {
+fn unclaimed_components_are_not_deleted() {
     let mut fake = FakeCluster::new();
     fake.content = Some(1);
     fake.add_component(COMPONENT, SEED, None);
@@ -108,7 +108,7 @@ fn the_end_of_the_config_is_the_end_of_its_component_and_another_may_begin() {
 }
 
 #[test]
-fn a_component_that_is_missed_is_told_once_and_one_that_lost_its_claim_is_claimed() {
+fn a_missing_component_is_reported_once_and_an_unclaimed_one_is_claimed() {
     let mut fake = FakeCluster::seeded();
     fake.snapshot.components[0].claim = None;
     fake.settle();

@@ -138,7 +138,7 @@ fn a_problem_that_may_pass_is_reported_when_it_does_not() {
 }
 
 #[test]
-fn rows_31_32_39_what_failed_is_kept_until_something_changes() {
+fn rows_31_32_39_a_failed_build_is_retained_until_an_input_changes() {
     let mut fake = FakeCluster::built();
     fake.containerfile("RUN dnf install usbguard");
     fake.settle();
@@ -273,7 +273,7 @@ fn a_clock_that_was_set_back_is_not_waited_for() {
 }
 
 #[test]
-fn a_fault_is_tried_again_as_its_class_says() {
+fn faults_are_retried_by_their_class() {
     let oom = json!({ "containerStatuses": [{ "name": "image-build", "image": "", "imageID": "", "ready": false, "restartCount": 0,
         "state": { "terminated": { "exitCode": 137, "reason": "OOMKilled" } } }] });
     type Fail = Box<dyn Fn(&mut FakeCluster)>;
@@ -337,7 +337,7 @@ fn row_38_a_deleted_build_is_made_again() {
 }
 
 #[test]
-fn what_can_t_be_built_is_told() {
+fn configs_that_cannot_be_built_are_reported() {
     type Spoil = fn(&mut FakeCluster);
     let rows: [(&str, Spoil, &str); 9] = [
         (
@@ -419,7 +419,7 @@ fn what_can_t_be_built_is_told() {
 }
 
 #[test]
-fn what_runs_goes_on_where_only_nodes_went_or_came() {
+fn a_running_build_continues_when_only_nodes_change() {
     let mut fake = FakeCluster::opted_in();
     fake.settle();
     let uid = fake.snapshot.builds[0].metadata.uid().to_owned();
@@ -447,7 +447,7 @@ fn an_invalid_target_ends_what_runs_for_an_older_one() {
 }
 
 #[test]
-fn a_problem_while_a_build_is_prepared_is_told_and_stays_told() {
+fn a_problem_while_a_build_is_prepared_is_reported_until_it_is_solved() {
     let mut fake = FakeCluster::opted_in();
     fake.round(usize::MAX);
     fake.problem = Some(problem(ErrorClass::InvalidInput, "secret push is missing; create it"));
@@ -460,7 +460,7 @@ fn a_problem_while_a_build_is_prepared_is_told_and_stays_told() {
 }
 
 #[test]
-fn what_is_not_ours_stays_in_the_way() {
+fn a_foreign_object_with_our_name_is_not_deleted() {
     let mut fake = FakeCluster::opted_in();
     while fake.snapshot.workloads.is_empty() {
         fake.round(usize::MAX);

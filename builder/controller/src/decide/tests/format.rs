@@ -72,7 +72,7 @@ fn a_rebuild_is_of_the_new_format() {
 }
 
 #[test]
-fn what_failed_is_not_tried_again() {
+fn a_failed_build_is_not_retried_with_a_new_format() {
     let mut fake = FakeCluster::opted_in();
     fake.settle();
     fake.run();
@@ -85,7 +85,7 @@ fn what_failed_is_not_tried_again() {
 }
 
 #[test]
-fn what_runs_ends_as_it_began_and_what_is_lost_begins_anew() {
+fn a_running_build_retains_its_format_and_a_lost_one_restarts() {
     let mut fake = FakeCluster::opted_in();
     fake.settle();
     fake.run();

@@ -202,7 +202,7 @@ fn a_pre_built_image_is_no_base() {
 }
 
 #[test]
-fn what_a_plan_warns_of_stands_on_the_config_that_it_is_for() {
+fn warnings_of_a_plan_are_reported_on_its_config() {
     let mut fake = FakeCluster::new();
     let secret =
         |path: &str| Finding::new("looks-secret", format!("{path} looks like a private key"));
@@ -237,7 +237,7 @@ fn what_a_plan_warns_of_stands_on_the_config_that_it_is_for() {
 }
 
 #[test]
-fn what_runs_ends_when_what_is_wanted_can_not_be_built() {
+fn a_running_build_ends_when_the_desired_one_cannot_be_built() {
     let mut fake = FakeCluster::opted_in();
     fake.settle();
     assert_eq!(fake.snapshot.workloads.len(), 1);
@@ -251,7 +251,7 @@ fn what_runs_ends_when_what_is_wanted_can_not_be_built() {
 }
 
 #[test]
-fn what_a_cluster_refuses_stands_on_the_config() {
+fn a_rejection_by_the_api_server_is_reported_on_the_config() {
     let mut fake = FakeCluster::opted_in();
     let problem = problem(ErrorClass::Internal, "job build-x: no such priorityClass");
     let actions = report_refusal(&fake.snapshot, problem.clone(), fake.now);
@@ -268,7 +268,7 @@ fn what_a_cluster_refuses_stands_on_the_config() {
 }
 
 #[test]
-fn a_pool_that_can_not_be_written_stands_on_the_config_until_it_can() {
+fn a_pool_that_cannot_be_written_is_reported_on_the_config_until_it_can() {
     let mut fake = FakeCluster::opted_in();
     let problem = problem(ErrorClass::Rejected, "machineconfigpool worker: a policy says no");
     let actions = report_refusal(&fake.snapshot, problem, fake.now);
@@ -292,7 +292,7 @@ fn a_pool_that_can_not_be_written_stands_on_the_config_until_it_can() {
 }
 
 #[test]
-fn a_rendered_config_that_is_missing_stands_on_the_config_and_ends_nothing() {
+fn a_missing_rendered_config_is_reported_on_the_config_and_ends_nothing() {
     let mut fake = FakeCluster::opted_in();
     fake.settle();
     fake.render(2);
@@ -310,7 +310,7 @@ fn a_rendered_config_that_is_missing_stands_on_the_config_and_ends_nothing() {
 }
 
 #[test]
-fn a_pool_says_what_builds_its_images() {
+fn a_pool_reports_what_builds_its_images() {
     let of_label = |text: &str| LabelOptIn {
         settings: Some([("imageBuilderType".to_owned(), text.to_owned())].into()),
         containerfile: None,

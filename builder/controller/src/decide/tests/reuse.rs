@@ -149,7 +149,7 @@ fn a_build_is_planned_on_one_base_for_all_its_life() {
 }
 
 #[test]
-fn what_nothing_has_to_do_with_a_build_builds_nothing() {
+fn changes_that_are_no_inputs_start_no_build() {
     let mut fake = FakeCluster::built();
     // A secret's name and a pool's labels are not part of the identity.
     let config = fake.config();

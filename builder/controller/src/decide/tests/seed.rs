@@ -70,7 +70,7 @@ fn row_56_a_pre_built_image_is_put_in_service_without_a_job() {
 }
 
 #[test]
-fn row_57_the_annotation_goes_once_all_is_written() {
+fn row_57_the_annotation_is_removed_once_all_is_written() {
     let mut fake = FakeCluster::to_be_seeded();
     for _ in 0..20 {
         let before = fake.clone();
@@ -299,7 +299,7 @@ fn at_installation_the_pool_is_given_the_image_before_it_has_a_config() {
 }
 
 #[test]
-fn at_installation_a_registry_that_stays_away_is_told_until_it_answers() {
+fn at_installation_an_unreachable_registry_is_reported_until_it_answers() {
     let mut fake = FakeCluster::to_be_seeded();
     fake.content = None;
     fake.pool().spec.configuration = PoolConfiguration::default();

@@ -101,7 +101,7 @@ fn build_pods_run_the_controllers_own_image_or_one_by_digest() {
 }
 
 #[test]
-fn a_plan_is_kept_where_the_policy_is_that_of_the_pools_machines() {
+fn plans_are_cached_if_the_policy_is_that_of_the_pools_machines() {
     let cache = ClusterCache::empty("mosb");
     let base: PinnedRef = format!("quay.io/os@sha256:{}", "1".repeat(64)).parse().unwrap();
     let secret = || NamedSecret {

@@ -84,7 +84,7 @@ fn settled(workload: &Workload, pods: &[Pod], result: Option<&JobResult>) -> Obs
 
 /// Independent of the end time that the cluster reports.
 #[test]
-fn what_we_just_saw_end_may_still_be_told_of() {
+fn a_result_may_arrive_shortly_after_the_end_of_the_pod() {
     for time in ["2026-01-01T00:00:58Z", "2025-12-31T00:00:00Z", "2026-01-02T00:00:00Z"] {
         let mut last = ends("image-push", 1, "Error", "");
         last["state"]["terminated"]["finishedAt"] = json!(time);
@@ -437,7 +437,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
 }
 
 #[test]
-fn a_pod_alone_is_what_it_says_itself() {
+fn the_state_of_a_pod_without_a_job_follows_its_own_status() {
     const LONG_AGO: &str = "2026-01-01T00:00:00Z";
     let alone = |status: Value, spec: Value, gone: bool| -> Pod {
         serde_json::from_value(json!({
@@ -578,7 +578,7 @@ fn a_pod_alone_is_what_it_says_itself() {
 }
 
 #[test]
-fn a_build_is_what_its_status_says() {
+fn the_state_of_a_build_follows_its_status() {
     let build = |status: Value, gone: bool| -> Workload {
         let build: mosb_plan::api::openshift_build::OpenShiftBuild = serde_json::from_value(json!({
             "metadata": { "name": RUNNER, "uid": UID, "deletionTimestamp": gone.then_some("2026-01-01T00:00:00Z"),

@@ -39,7 +39,7 @@ fn has_token(volume: &Volume) -> bool {
 }
 
 #[test]
-fn who_holds_what() {
+fn secrets_are_mounted_only_where_they_are_needed() {
     for (case, request) in with_our_pods() {
         let pod = pod(&request);
         let containerfile = request.method == JobMethod::Containerfile;
@@ -138,7 +138,7 @@ fn no_other_way_in() {
 
 /// Files of the untrusted container are not trusted: the sidecar and the push read them.
 #[test]
-fn what_run_lines_can_write() {
+fn run_instructions_can_write_only_these_volumes() {
     let pod = pod(&everything());
     let writable = |container: &Container| {
         let mounts = container.volume_mounts.iter().flatten();

@@ -145,7 +145,7 @@ fn layers_lie_on_each_other() {
 }
 
 #[test]
-fn what_no_unpacker_takes_is_an_error_with_layer_and_entry() {
+fn entries_that_cannot_be_unpacked_are_errors_with_layer_and_entry() {
     let dangling = || EntryError::DanglingLink("none".to_owned());
     for (what, input, entry, cause) in [
         ("loop", &[&["l a b", "l b a", "f a/c"][..]][..], "a/c", EntryError::LinkLoop),
@@ -256,7 +256,7 @@ fn each_limit_is_four_times_what_the_largest_base_of_the_benchmark_has() {
 }
 
 #[test]
-fn contents_that_decide_are_kept_or_asked_for() {
+fn contents_that_decisions_need_are_retained_or_requested() {
     let mut builder = Builder::default();
     let objects = "sysroot/ostree/repo/objects";
     let put = |builder: &mut Builder, entries: &[(&str, &str, u64, Option<&[u8]>)]| {

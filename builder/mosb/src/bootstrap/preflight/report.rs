@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hinders_several_checks_is_told_once() {
+    fn a_problem_of_several_checks_is_reported_once() {
         let silent =
             |kind| Check::not_passed(kind, Outcome::Failed, "unreachable", "no answer", "wait");
         let image = |what: &str| ImageReport {

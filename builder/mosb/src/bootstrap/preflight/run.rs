@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_asked_where_nothing_is_wanted() {
+    async fn without_images_there_are_no_checks() {
         let report = check(Vec::new(), Remedies::ByHand).await;
         assert_eq!(report.outcome(), Outcome::Passed);
         assert!(report.verdict().is_ok());

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn whatever_is_wrong_is_told_with_its_place() {
+fn problems_are_reported_with_their_place() {
     let image = |text: String| {
         let annotations = json!({ labels::PRE_BUILT_IMAGE: text });
         with(os_config("worker"), "/metadata/annotations", annotations)
@@ -136,7 +136,7 @@ fn a_pull_secret_that_is_named_must_be_there() {
 }
 
 #[test]
-fn a_pull_secret_that_is_not_meant_for_it_is_told() {
+fn a_pull_secret_without_permission_for_builds_is_reported() {
     let own = json!({ "name": "own" });
     let config = with(os_config("worker"), "/spec/baseImagePullSecret", own);
     let label = json!({ labels::PULL_SECRET: "true" });
@@ -203,7 +203,7 @@ fn several_objects_are_judged_together() {
 }
 
 #[test]
-fn what_each_cluster_takes() {
+fn each_kind_of_cluster_accepts_its_own_settings() {
     let deep = format!("registry.example.com/acme/team/os@{DIGEST}");
     let annotations = json!({ labels::PRE_BUILT_IMAGE: deep });
     let deep = with(os_config("worker"), "/metadata/annotations", annotations);
@@ -280,7 +280,7 @@ fn machines_of_openshift_have_the_clusters_logins_alone() {
 }
 
 #[test]
-fn of_two_secrets_nobody_knows_which_there_will_be() {
+fn two_secrets_with_one_name_are_ambiguous() {
     let namespaced =
         |namespace: &str| with(secret("push"), "/metadata/namespace", json!(namespace));
     let ours = "openshift-machine-config-operator";

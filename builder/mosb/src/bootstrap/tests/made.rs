@@ -56,7 +56,7 @@ fn golden_three_pools_of_openshift() {
 
 /// The controller renders the applied output to the same configs, and adopts them.
 #[test]
-fn what_is_applied_is_not_rendered_to_something_else() {
+fn rendering_the_applied_objects_changes_nothing() {
     let (_, objects) = golden();
     let output = kubernetes(&manifests(&objects)).unwrap();
     let applied = output.files.iter().filter(|file| file.path.ends_with(".yaml"));
@@ -122,7 +122,7 @@ fn another_machine_config_may_not_take_the_image_away() {
 }
 
 #[test]
-fn an_older_component_is_written_anew_in_one_spelling() {
+fn an_older_component_is_rewritten_in_one_spelling() {
     let spec = json!({ "osImageURL": format!("quay.io/other/os@{DIGEST}") });
     let all = manifests(&[
         pool("worker"),

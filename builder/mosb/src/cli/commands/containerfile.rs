@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_told_and_nothing_else() {
+    fn only_steps_are_reported() {
         let long = format!("[2/2] STEP 2/4: RUN {}", "x".repeat(200));
         for (line, want) in [
             ("STEP 1/2: FROM a", Some("STEP 1/2: FROM a")),

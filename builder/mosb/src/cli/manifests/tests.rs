@@ -56,7 +56,7 @@ fn lists_are_unpacked_and_kinds_are_sorted() {
 }
 
 #[test]
-fn what_is_no_object_is_told_without_its_values() {
+fn invalid_objects_are_reported_without_their_values() {
     for (what, text, want) in [
         ("empty", "", "it is empty"),
         ("text", "hunter2", "no object with a kind"),
@@ -91,7 +91,7 @@ fn objects_are_bounded() {
 }
 
 #[test]
-fn how_objects_lie_in_files_means_nothing() {
+fn the_distribution_of_objects_over_files_does_not_matter() {
     let configs: Vec<_> = [("b", "infra"), ("a", "worker"), ("c", "worker")]
         .into_iter()
         .map(|(name, role)| {
@@ -125,7 +125,7 @@ fn how_objects_lie_in_files_means_nothing() {
 }
 
 #[test]
-fn a_kind_that_is_spelt_otherwise_is_told_where_it_is_wanted() {
+fn a_misspelt_kind_is_reported_where_it_is_needed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.yaml");
     for (kind, installing, rendering) in [

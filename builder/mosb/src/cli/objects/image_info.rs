@@ -158,7 +158,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn history_goes_with_its_layers_or_is_not_told() {
+    fn history_is_shown_only_if_it_matches_the_layers() {
         let manifest = json!({ "layers": [{ "digest": "sha256:a", "size": 3, "mediaType": "m" }, { "digest": "sha256:b", "size": 4 }] });
         let history = |entries: Value| {
             let config = json!({ "history": entries, "rootfs": { "diff_ids": ["sha256:c"] }, "os": "linux" });

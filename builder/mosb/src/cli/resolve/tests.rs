@@ -98,7 +98,7 @@ fn wrong_use_is_refused_with_what_would_be_right() {
 }
 
 #[test]
-fn an_operand_is_a_config_by_its_looks() {
+fn an_operand_with_the_form_of_a_config_is_a_config() {
     let config = |path: &str| Operand::Config(Input::File(path.into()));
     for (text, want) in [
         ("-", Operand::Config(Input::Stdin)),

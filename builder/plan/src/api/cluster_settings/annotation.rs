@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_runtime_may_act_upon_is_not_harmless() {
+    fn annotations_that_a_runtime_interprets_are_not_harmless() {
         for (key, want) in [
             ("team", true),
             ("cost-center_2", true),

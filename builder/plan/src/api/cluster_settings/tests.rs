@@ -20,7 +20,7 @@ fn nothing_is_required() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_path() {
+fn problems_are_reported_with_their_path() {
     for (text, field, problem) in [
         ("baseOSContainerimage: x", "baseOSContainerimage", "unknown field"),
         ("job: {tolerations: [{}, {keys: x}]}", "job.tolerations[1].keys", "unknown field"),
@@ -197,7 +197,7 @@ fn odd_objects_stop_nothing() {
 }
 
 #[test]
-fn a_proxys_secret_goes_over_the_fields() {
+fn the_secret_of_a_proxy_takes_precedence_over_the_fields() {
     let proxy =
         Proxy { no_proxy: Some("a".to_owned()), secret: Some("s".to_owned()), ..Proxy::default() };
     let data = |key: &str, value: &str| [(key.to_owned(), value.as_bytes().to_vec())].into();

@@ -13,7 +13,7 @@ fn object() -> Value {
 }
 
 #[test]
-fn what_the_cluster_adds_to_an_object_is_not_part_of_the_config() {
+fn metadata_of_the_api_server_is_not_part_of_the_config() {
     let plain = RenderedConfig::from_value(object()).unwrap();
     let mut served = object();
     served["metadata"]["uid"] = json!("3c0e");
@@ -40,7 +40,7 @@ fn the_pool_is_the_owners_else_the_names() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_invalid_field() {
     type Change = fn(&mut Value);
     for (what, change, want) in [
         ("other kind", (|o| o["kind"] = json!("Pod")) as Change, "it is of kind \"Pod\""),

@@ -222,7 +222,7 @@ fn units_are_written_masked_and_unmasked() {
 }
 
 #[test]
-fn what_needs_the_bases_content_is_a_reason() {
+fn entries_that_need_content_of_the_base_are_a_reason_for_the_containerfile() {
     let base = base();
     let file = |more: Value| {
         let mut file = json!({ "path": "/etc/motd" });
@@ -249,7 +249,7 @@ fn what_needs_the_bases_content_is_a_reason() {
 }
 
 #[test]
-fn what_ignition_refuses_is_refused() {
+fn entries_that_ignition_rejects_are_rejected() {
     let base = base();
     for (what, storage, want) in [
         (

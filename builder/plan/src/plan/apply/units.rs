@@ -209,7 +209,7 @@ mod tests {
     use super::instance_of;
 
     #[test]
-    fn an_instance_is_what_stands_between_at_and_the_type() {
+    fn an_instance_is_the_text_between_at_and_the_type() {
         assert_eq!(instance_of("foo@bar.service"), Some(("foo@.service".to_owned(), "bar")));
         assert_eq!(instance_of("foo@a.b.service"), Some(("foo@.service".to_owned(), "a.b")));
         assert_eq!(instance_of("foo@.service"), Some(("foo@.service".to_owned(), "")));

@@ -47,7 +47,7 @@ fn diff(from: &RenderedConfig, to: &RenderedConfig) -> Diff {
 }
 
 #[test]
-fn each_change_is_told_and_no_secret() {
+fn each_change_is_reported_without_secrets() {
     type Edit = fn(&mut Value);
     let before = config(|_| ());
     for (what, edit, want) in [

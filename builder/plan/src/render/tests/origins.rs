@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_lies_elsewhere_is_needed_with_its_machine_config() {
+fn remote_content_is_needed_with_its_machine_config() {
     let remote = |source: &str| json!({ "ignition": { "version": "3.2.0" }, "storage": { "files": [{ "path": "/etc/r", "contents": { "source": source } }] } });
     let merge = json!({ "ignition": { "version": "3.2.0", "config": { "merge": [{ "source": "https://h/m?token=hunter2" }] } } });
     let mut request = request(

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_problems_are_reported_together() {
     let mut nameless = config("x", "worker", json!({}));
     nameless.config.metadata.name = "X y".to_owned();
     let mut roleless = config("no-role", "", json!({}));
@@ -48,7 +48,7 @@ fn all_that_is_wrong_is_told_at_once() {
 }
 
 #[test]
-fn what_is_wrong_only_when_merged_names_both_sides() {
+fn problems_of_the_merged_config_name_both_machine_configs() {
     let link = json!({ "ignition": { "version": "3.2.0" }, "storage": { "links": [{ "path": "/etc/l", "target": "/x" }] } });
     let configs = vec![
         file("a", "worker", "/etc/l/below", "a"),

@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_rendered_renders_to_itself(configs in some_configs()) {
+    fn rendering_is_idempotent(configs in some_configs()) {
         let first = rendered(&request("infra", configs));
         let again = config("a", "infra", first.object["spec"].clone());
         let again = rendered(&request("infra", vec![again]));

@@ -28,7 +28,7 @@ fn labelled(labels: Value) -> Base {
 }
 
 #[test]
-fn what_machines_boot_says_so() {
+fn bootable_images_are_recognised_by_their_labels() {
     for (labels, want) in [
         (json!({ "containers.bootc": "1" }), Outcome::Passed),
         (json!({ "ostree.bootable": "true" }), Outcome::Passed),

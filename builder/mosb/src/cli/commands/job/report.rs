@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_class_says_what_the_controller_should_do() {
+    fn each_error_is_reported_with_its_class() {
         let payload = mosb_plan::payload::unpack_texts(&["x".to_owned()]).unwrap_err();
         let killed = exec::Error::Failed {
             program: "buildah".to_owned(),
