@@ -134,3 +134,37 @@ pub const RESULT: &str = "mosb.dev/result";
 pub const NODE_CURRENT_CONFIG: &str = "machineconfiguration.openshift.io/currentConfig";
 /// Annotation of a node: the rendered config that it should have.
 pub const NODE_DESIRED_CONFIG: &str = "machineconfiguration.openshift.io/desiredConfig";
+
+/// Annotation of a MachineOSConfig: how far the image is brought to the machines; `none`, `stage`
+/// or `automatic`.
+pub const ROLLOUT: &str = "mosb.dev/rollout";
+/// Annotation of a MachineOSConfig: the build that the machines get instead of the one in service,
+/// `NAME@sha256:…`; the name `stock` is the base image.
+pub const ROLLOUT_BUILD: &str = "mosb.dev/rollout-build";
+/// Annotation of a MachineOSConfig: a build that is rolled out once, `NAME@sha256:…`; removed when
+/// all machines have it.
+pub const ROLLOUT_ONCE: &str = "mosb.dev/rollout-once";
+/// Annotation of a MachineOSConfig: the images that were in service, as JSON.
+pub const HISTORY: &str = "mosb.dev/history";
+/// Annotation of a MachineOSConfig: what its machines get when it is deleted; `keep` or `stock`.
+pub const ON_DELETE: &str = "mosb.dev/on-delete";
+/// Finalizer of a MachineOSConfig whose image was rolled out.
+pub const ROLLOUT_FINALIZER: &str = "mosb.dev/rollout";
+/// Annotation of a node: what it reported last, as JSON.
+pub const NODE_REPORT: &str = "mosb.dev/node-report";
+/// Annotation of a node: what is staged on it, as JSON.
+pub const NODE_STAGED: &str = "mosb.dev/staged";
+/// Annotation of a node: that it may be unavailable, and for which target, as JSON.
+pub const NODE_SLOT: &str = "mosb.dev/slot";
+/// Annotation of a node: the image that it booted, `host/repository@sha256:…`.
+pub const NODE_CURRENT_IMAGE: &str = "machineconfiguration.openshift.io/currentImage";
+/// Annotation of a node: the image that it should boot.
+pub const NODE_DESIRED_IMAGE: &str = "machineconfiguration.openshift.io/desiredImage";
+/// Annotation of a node: `Working`, `Done`, `Degraded`, `Rebooting` or `Unreconcilable`.
+pub const NODE_STATE: &str = "machineconfiguration.openshift.io/state";
+/// Annotation of a node: why its state is `Degraded` or `Unreconcilable`.
+pub const NODE_REASON: &str = "machineconfiguration.openshift.io/reason";
+/// Label of a Job of a roll-out and of its pod: `report`, `stage` or `apply`.
+pub const NODE_JOB: &str = "mosb.dev/node-job";
+/// Annotation of a Job of a roll-out: its target, as JSON.
+pub const NODE_TARGET: &str = "mosb.dev/node-target";

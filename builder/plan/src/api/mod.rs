@@ -17,6 +17,7 @@ mod names;
 pub mod openshift_build;
 mod pool;
 mod pre_built;
+pub mod rollout;
 mod selector;
 mod settings;
 pub mod yaml;

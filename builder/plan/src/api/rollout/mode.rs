@@ -1,0 +1,109 @@
+//! How far a pool's image is brought to its machines, and what becomes of them when the
+//! MachineOSConfig is deleted.
+
+use super::AnnotationError;
+use crate::api::{Metadata, labels};
+
+/// How far a pool's image is brought to its machines (annotation `mosb.dev/rollout`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RolloutMode {
+    /// Not at all.
+    #[default]
+    None,
+    /// It is staged on every machine, and nothing reboots.
+    Stage,
+    /// It is staged, and machines reboot into it, a few at a time.
+    Automatic,
+}
+
+impl RolloutMode {
+    /// The mode of a MachineOSConfig.
+    ///
+    /// # Errors
+    /// The value is none of the three.
+    pub fn of(config: &Metadata) -> Result<Self, AnnotationError> {
+        match config.annotation(labels::ROLLOUT) {
+            None | Some("none") => Ok(Self::None),
+            Some("stage") => Ok(Self::Stage),
+            Some("automatic") => Ok(Self::Automatic),
+            Some(other) => Err(AnnotationError::new(
+                labels::ROLLOUT,
+                other,
+                "no such mode",
+                "set none, stage or automatic",
+            )),
+        }
+    }
+
+    /// As the annotation spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Stage => "stage",
+            Self::Automatic => "automatic",
+        }
+    }
+}
+
+/// Which image the machines get when the MachineOSConfig is deleted (annotation
+/// `mosb.dev/on-delete`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnDelete {
+    /// They keep the image that they run.
+    #[default]
+    Keep,
+    /// They go back to the stock image first.
+    Stock,
+}
+
+impl OnDelete {
+    /// The choice of a MachineOSConfig.
+    ///
+    /// # Errors
+    /// The value is neither of the two.
+    pub fn of(config: &Metadata) -> Result<Self, AnnotationError> {
+        match config.annotation(labels::ON_DELETE) {
+            None | Some("keep") => Ok(Self::Keep),
+            Some("stock") => Ok(Self::Stock),
+            Some(other) => Err(AnnotationError::new(
+                labels::ON_DELETE,
+                other,
+                "no such choice",
+                "set keep or stock",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(key: &str, value: &str) -> Metadata {
+        let annotations = [(key.to_owned(), value.to_owned())].into();
+        Metadata { annotations, ..Metadata::default() }
+    }
+
+    #[test]
+    fn a_mode_is_one_of_three_and_none_by_default() {
+        let mode = |value: &str| RolloutMode::of(&config(labels::ROLLOUT, value));
+        assert_eq!(RolloutMode::of(&Metadata::default()), Ok(RolloutMode::None));
+        for mode_of in [RolloutMode::None, RolloutMode::Stage, RolloutMode::Automatic] {
+            assert_eq!(mode(mode_of.as_str()), Ok(mode_of));
+        }
+        let error = mode("Automatic").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "annotation mosb.dev/rollout: \"Automatic\": no such mode; set none, stage or automatic"
+        );
+        assert!(mode(&"x".repeat(4096)).unwrap_err().to_string().len() < 300);
+    }
+
+    #[test]
+    fn machines_keep_their_image_unless_the_annotation_is_stock() {
+        let choice = |value: &str| OnDelete::of(&config(labels::ON_DELETE, value));
+        assert_eq!(choice(""), Ok(OnDelete::Keep));
+        assert_eq!(choice("stock"), Ok(OnDelete::Stock));
+        assert!(choice("delete").is_err());
+    }
+}

@@ -1,0 +1,152 @@
+//! What a machine reports about itself: the termination message of the Jobs on it, and the
+//! annotation `mosb.dev/node-report`.
+
+use serde::{Deserialize, Serialize};
+
+use super::NodeTarget;
+use mosb_image::Digest;
+
+/// The most bytes of a report: the kubelet keeps 4096 bytes of a termination message.
+const LIMIT: usize = 4096;
+/// The most characters of an error's message.
+const MESSAGE: usize = 1024;
+
+/// What a machine runs, observed on it. It counts for this machine only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeReport {
+    /// `/proc/sys/kernel/random/boot_id` of the machine.
+    #[serde(rename = "bootID")]
+    pub boot_id: String,
+    /// What changes the machine's image; none if it has neither.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tool: Option<NodeTool>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub booted: Option<Deployment>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub staged: Option<Deployment>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rollback: Option<Deployment>,
+    /// The last target that was applied here, from the record of the machine.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub applied: Option<NodeTarget>,
+    /// Why the command failed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<ReportError>,
+}
+
+/// A deployment of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Deployment {
+    /// The image as the tool spells it; empty for a deployment of another origin.
+    #[serde(default)]
+    pub image: String,
+    /// Digest of the manifest; none for a deployment that is not an image.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub digest: Option<Digest>,
+}
+
+/// What changes the machine's image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeTool {
+    Bootc,
+    RpmOstree,
+}
+
+/// Why a command on the machine failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportError {
+    /// As on the command line.
+    pub code: String,
+    pub message: String,
+}
+
+/// The exit codes of `mosb node` that decide what happens next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitCode {
+    /// The machine booted another image than the target, which was finalized or fell back: another
+    /// try ends the same.
+    WrongImage = 42,
+    /// The machine rebooted, and the staged image was lost before it was finalized (a power cut
+    /// looks like this): another attempt may succeed.
+    NotFinalized = 43,
+    /// The machine has no tool that changes its image.
+    Unreconcilable = 44,
+}
+
+impl ExitCode {
+    pub const ALL: [Self; 3] = [Self::WrongImage, Self::NotFinalized, Self::Unreconcilable];
+
+    pub fn from_code(code: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| *one as i32 == code)
+    }
+}
+
+impl NodeReport {
+    /// Reads a termination message or an annotation.
+    ///
+    /// # Errors
+    /// It is too long, or no report.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > LIMIT {
+            return Err(format!("a report of {} bytes; at most {LIMIT} are read", text.len()));
+        }
+        serde_json::from_str(text).map_err(|error| format!("no report: {error}"))
+    }
+
+    /// One line of JSON that [`parse`](Self::parse) takes.
+    pub fn to_json(&self) -> String {
+        let mut report = self.clone();
+        if let Some(error) = &mut report.error {
+            error.message = error.message.chars().take(MESSAGE).collect();
+        }
+        let text = |report: &Self| serde_json::to_string(report).expect("a report is JSON");
+        if text(&report).len() > LIMIT {
+            // Names of images are only for people; what decides are the digests.
+            for one in [&mut report.booted, &mut report.staged, &mut report.rollback] {
+                if let Some(one) = one {
+                    one.image.clear();
+                }
+            }
+            if let Some(error) = &mut report.error {
+                error.message = error.message.chars().take(MESSAGE / 8).collect();
+            }
+        }
+        text(&report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_fits_a_termination_message_whatever_it_contains() {
+        let deployment =
+            || Some(Deployment { image: "\u{1}".repeat(5000), digest: Some(Digest::of(b"image")) });
+        let report = NodeReport {
+            boot_id: "b0".to_owned(),
+            tool: Some(NodeTool::RpmOstree),
+            booted: deployment(),
+            staged: deployment(),
+            rollback: deployment(),
+            applied: None,
+            error: Some(ReportError { code: "io".to_owned(), message: "\u{1}".repeat(9000) }),
+        };
+        let text = report.to_json();
+        assert!(text.len() <= LIMIT, "{}", text.len());
+        let read = NodeReport::parse(&text).unwrap();
+        assert_eq!(read.booted.unwrap().digest, Some(Digest::of(b"image")));
+        assert!(NodeReport::parse(&" ".repeat(LIMIT + 1)).is_err());
+    }
+
+    #[test]
+    fn a_later_field_is_ignored_and_a_missing_boot_is_an_error() {
+        let report = NodeReport::parse(r#"{"bootID":"b0","tool":"bootc","later":1}"#).unwrap();
+        assert_eq!((report.boot_id.as_str(), report.tool), ("b0", Some(NodeTool::Bootc)));
+        assert!(NodeReport::parse(r#"{"tool":"bootc"}"#).is_err());
+    }
+}

@@ -1,0 +1,66 @@
+//! What a machine should run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::RenderedName;
+use mosb_image::{Digest, PinnedRef};
+use mosb_types::canonical_json;
+
+/// What a machine should run. Every mark, record and file of a roll-out has the whole target, so
+/// that two targets with one image are not taken for each other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeTarget {
+    pub image: PinnedRef,
+    /// The rendered config that the image was built of; none for the stock image.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub config: Option<RenderedName>,
+    /// Digest of what the machine needs beside the image; none if that is nothing.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub machine_part: Option<Digest>,
+}
+
+/// Hex digits of [`NodeTarget::id`]: names of Jobs have little more space.
+const ID: usize = 12;
+
+impl NodeTarget {
+    /// The canonical JSON: one text for one target.
+    pub fn to_json(&self) -> String {
+        String::from_utf8(canonical_json(self)).expect("JSON is UTF-8")
+    }
+
+    /// 12 hex digits that identify the target in names of objects.
+    pub fn id(&self) -> String {
+        Digest::of(&canonical_json(self)).hex()[..ID].to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_field_changes_the_id_and_json_is_read_back() {
+        let image = |byte: &str| format!("reg.example/os@{}", Digest::of(byte.as_bytes()));
+        let target = |json: String| serde_json::from_str::<NodeTarget>(&json).unwrap();
+        let config = format!("rendered-worker-{}", "0".repeat(32));
+        let targets = [
+            target(format!(r#"{{"image":"{}"}}"#, image("a"))),
+            target(format!(r#"{{"image":"{}"}}"#, image("b"))),
+            target(format!(r#"{{"image":"{}","config":"{config}"}}"#, image("a"))),
+            target(format!(
+                r#"{{"image":"{}","machinePart":"{}"}}"#,
+                image("a"),
+                Digest::of(b"part")
+            )),
+        ];
+        let ids: std::collections::BTreeSet<String> = targets.iter().map(NodeTarget::id).collect();
+        assert_eq!(ids.len(), targets.len());
+        for one in targets {
+            assert_eq!(one.id().len(), ID);
+            assert_eq!(serde_json::from_str::<NodeTarget>(&one.to_json()).unwrap(), one);
+        }
+        let with_tag = r#"{"image":"reg.example/os:latest"}"#;
+        assert!(serde_json::from_str::<NodeTarget>(with_tag).is_err());
+    }
+}
