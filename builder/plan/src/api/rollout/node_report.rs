@@ -106,11 +106,8 @@ impl NodeReport {
         let text = |report: &Self| serde_json::to_string(report).expect("a report is JSON");
         if text(&report).len() > LIMIT {
             // Names of images are only for people; what decides are the digests.
-            for one in [&mut report.booted, &mut report.staged, &mut report.rollback] {
-                if let Some(one) = one {
-                    one.image.clear();
-                }
-            }
+            let deployments = [&mut report.booted, &mut report.staged, &mut report.rollback];
+            deployments.into_iter().flatten().for_each(|one| one.image.clear());
             if let Some(error) = &mut report.error {
                 error.message = error.message.chars().take(MESSAGE / 8).collect();
             }
