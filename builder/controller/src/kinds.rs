@@ -29,6 +29,9 @@ pub enum Kind {
     ImageConfig,
     Job,
     Pod,
+    Node,
+    /// A Job of a roll-out, in the namespace of these Jobs.
+    NodeJob,
     /// `Build` of OpenShift's API.
     OpenShiftBuild,
     ConfigMap,
@@ -64,7 +67,8 @@ impl Kind {
                 "ImageContentSourcePolicy",
                 "imagecontentsourcepolicies",
             ),
-            Self::Job => ("batch", "v1", "Job", "jobs"),
+            Self::Job | Self::NodeJob => ("batch", "v1", "Job", "jobs"),
+            Self::Node => ("", "v1", "Node", "nodes"),
             Self::Pod => ("", "v1", "Pod", "pods"),
             Self::OpenShiftBuild => ("build.openshift.io", "v1", "Build", "builds"),
             Self::ConfigMap => ("", "v1", "ConfigMap", "configmaps"),
@@ -108,8 +112,10 @@ impl Kind {
             | Self::ImageDigestMirrorSet
             | Self::ImageTagMirrorSet
             | Self::ImageContentSourcePolicy
-            | Self::ImageConfig => false,
+            | Self::ImageConfig
+            | Self::Node => false,
             Self::Job
+            | Self::NodeJob
             | Self::Pod
             | Self::OpenShiftBuild
             | Self::ConfigMap
@@ -134,6 +140,8 @@ impl Kind {
             | Self::MachineConfig
             | Self::Job
             | Self::Pod
+            | Self::Node
+            | Self::NodeJob
             | Self::ConfigMap
             | Self::Secret
             | Self::ServiceAccount

@@ -44,6 +44,7 @@ mod queue;
 mod reconciler;
 pub mod render;
 mod response_timeout;
+pub mod rollout;
 mod run;
 mod running_writes;
 pub mod sidecar;
@@ -54,7 +55,7 @@ mod view;
 pub mod watch;
 pub mod workload;
 
-pub use action::{Action, Attempt, NewObject, NewStatus, Patch};
+pub use action::{Action, Attempt, NewObject, NewStatus, Patch, PoolStatusUpdate};
 pub use cluster_cache::ClusterCache;
 pub use connect::{connect, installed_in, own_image};
 pub use decide::{Decision, decide};

@@ -5,12 +5,14 @@
 
 mod new_object;
 mod patch;
+mod pool_status_update;
 
 use std::fmt;
 
 use super::log_archive::ArchiveLogs;
 use super::target::Target;
 use crate::kinds::Kind;
+use crate::rollout::NodeLogin;
 use crate::status::Event;
 use mosb_build::JobMethod;
 use mosb_image::Digest;
@@ -20,6 +22,7 @@ use mosb_plan::api::{
 
 pub use new_object::NewObject;
 pub use patch::Patch;
+pub use pool_status_update::PoolStatusUpdate;
 
 /// One change. Applying it twice has the result of applying it once. UID and resourceVersion of the
 /// [`Target`] make the API server reject an action that was decided on an outdated view.
@@ -46,6 +49,16 @@ pub enum Action {
         /// Manifest of the image with its tree.
         image: Digest,
     },
+    /// Create the Secret of a Job on a machine. An existing one with this owner is not changed.
+    CreateNodeLogin(Box<NodeLogin>),
+    /// Evict this pod, obeying PodDisruptionBudgets. A missing pod counts as evicted. A refusal is
+    /// no error: the next snapshot shows it.
+    Evict {
+        namespace: String,
+        pod: String,
+        uid: String,
+        node: String,
+    },
     /// Emit an event. An existing event of this name is not changed.
     Event(Event),
 }
@@ -57,6 +70,8 @@ pub enum NewStatus {
     MachineOsBuild(Box<MachineOsBuildStatus>),
     /// The conditions of a pool, in which only our entry changes: the API replaces the list as one.
     Conditions(Vec<Condition>),
+    /// Counts, configuration and conditions of a pool that mosb rolls out.
+    Pool(Box<PoolStatusUpdate>),
 }
 
 /// An attempt at a build.
@@ -121,6 +136,10 @@ impl fmt::Display for Action {
                 write!(f, "archiving the logs of machineosbuild {}", archive.build)
             }
             Self::RecordBaseTree { base, .. } => write!(f, "recording the tree of {base}"),
+            Self::CreateNodeLogin(login) => write!(f, "creating the login of {}", login.job),
+            Self::Evict { namespace, pod, node, .. } => {
+                write!(f, "evicting pod {namespace}/{pod} from node {node}")
+            }
             Self::Event(event) => write!(f, "event {}", event.name),
         }
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
+use crate::rollout::NodeJobRequest;
 use crate::workload::{Input, Workload};
 use mosb_plan::api::{MachineConfig, MachineOsBuild, MachineOsConfig};
 
@@ -23,6 +24,8 @@ pub enum NewObject {
     Rendered(Arc<Value>),
     Workload(Workload),
     Input(Box<Input>),
+    /// A Job on a machine, owned by its Node.
+    NodeJob(Box<NodeJobRequest>),
 }
 
 impl NewObject {
@@ -33,6 +36,7 @@ impl NewObject {
             Self::Component(_) | Self::Rendered(_) => Kind::MachineConfig,
             Self::Workload(workload) => workload.builder().into(),
             Self::Input(input) => input.kind().into(),
+            Self::NodeJob(_) => Kind::NodeJob,
         }
     }
 
@@ -44,6 +48,7 @@ impl NewObject {
             Self::Rendered(config) => config["metadata"]["name"].as_str().unwrap_or_default(),
             Self::Workload(workload) => workload.name(),
             Self::Input(input) => input.name(),
+            Self::NodeJob(job) => &job.name,
         }
     }
 
@@ -55,6 +60,7 @@ impl NewObject {
             }
             Self::Workload(workload) => first_owner(workload.metadata()),
             Self::Input(input) => first_owner(input.metadata()),
+            Self::NodeJob(job) => Some(&job.node_uid),
             Self::MachineOsConfig(_) | Self::Component(_) | Self::Rendered(_) => None,
         }
     }
@@ -80,6 +86,7 @@ impl NewObject {
                 Input::Role(role) => bytes(role),
                 Input::RoleBinding(binding) => bytes(binding),
             },
+            Self::NodeJob(_) => Vec::new(),
         }
     }
 

@@ -12,6 +12,8 @@ pub struct Patch {
     /// Fields of `spec`: a strategic merge patch for Kubernetes' own kinds, a merge patch for
     /// others.
     pub spec: Value,
+    /// All finalizers that the object has afterwards; `None` leaves them.
+    pub finalizers: Option<Vec<String>>,
 }
 
 impl Patch {
@@ -31,6 +33,9 @@ impl Patch {
         }
         if !self.annotations.is_empty() {
             body["metadata"]["annotations"] = json!(self.annotations);
+        }
+        if let Some(finalizers) = &self.finalizers {
+            body["metadata"]["finalizers"] = json!(finalizers);
         }
         if !self.spec.is_null() {
             body["spec"] = self.spec.clone();

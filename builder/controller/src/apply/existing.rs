@@ -42,6 +42,14 @@ pub(super) fn compare(
             }
             is_leftover
         }
+        // Its name has verb, node, target and number. One of a node that was deleted is being
+        // deleted too.
+        NewObject::NodeJob(_) => {
+            if meta.owner_references.iter().flatten().any(|one| one.uid == owner) {
+                return Ok(());
+            }
+            there.labels().contains_key(labels::NODE_JOB)
+        }
         NewObject::Input(_) => {
             if meta.owner_references.iter().flatten().any(|one| one.uid == owner) {
                 return Ok(());

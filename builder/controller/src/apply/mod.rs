@@ -106,6 +106,9 @@ impl Executor {
                 self.record_base_tree(base, image).await;
                 Ok(())
             }
+            Action::CreateNodeLogin(_) | Action::Evict { .. } => {
+                Err(ApplyError::Conflict(action.to_string()))
+            }
             Action::Event(_) => Ok(()),
         }
     }

@@ -86,7 +86,10 @@ impl Executor {
         match new {
             NewObject::MachineOsConfig(_) | NewObject::Component(_) => Ok(None),
             NewObject::Rendered(_) => api.get_opt(new.name()).await,
-            NewObject::MachineOsBuild(_) | NewObject::Workload(_) | NewObject::Input(_) => {
+            NewObject::MachineOsBuild(_)
+            | NewObject::Workload(_)
+            | NewObject::Input(_)
+            | NewObject::NodeJob(_) => {
                 let there = api.get_metadata_opt(new.name()).await?;
                 Ok(there.map(|there| DynamicObject {
                     types: None,
@@ -125,11 +128,11 @@ impl Executor {
             NewStatus::MachineOsConfig(status) => json!(status),
             NewStatus::MachineOsBuild(status) => json!(status),
             NewStatus::Conditions(conditions) => {
-                let body = json!({ "metadata": { "resourceVersion": version },
-                    "status": { "conditions": conditions } });
-                let body = PatchBody::Merge(&body);
-                let written = api.patch_status(name, &patch_params(), &body).await;
-                return self.record(target, "patch status", written, pass);
+                let fields = json!({ "conditions": conditions });
+                return self.patch_status(target, &fields, pass).await;
+            }
+            NewStatus::Pool(update) => {
+                return self.patch_status(target, &json!(update), pass).await;
             }
         };
         let resource = target.kind.resource();
@@ -145,6 +148,21 @@ impl Executor {
         };
         let written = api.replace_status(name, &post_params(), &object).await;
         self.record(target, "update status", written, pass)
+    }
+
+    /// Changes fields of a status that others write too.
+    async fn patch_status(
+        &self,
+        target: &Target,
+        fields: &Value,
+        pass: &mut ReconcilePass,
+    ) -> Result<(), ApplyError> {
+        let version = pass.version(target);
+        let body = json!({ "metadata": { "resourceVersion": version }, "status": fields });
+        let body = PatchBody::Merge(&body);
+        let api = self.api(target.kind);
+        let written = api.patch_status(&target.name, &patch_params(), &body).await;
+        self.record(target, "patch status", written, pass)
     }
 
     fn record(

@@ -1,5 +1,6 @@
 //! The MachineConfigPool, and what else decides how a pool is rendered, as the wire has them.
 
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 
 use super::condition::Condition;
@@ -37,6 +38,8 @@ pub struct PoolSpec {
     pub paused: bool,
     /// Which nodes are the pool's.
     pub node_selector: Option<LabelSelector>,
+    /// How many machines may be unavailable at once: a number, or a percentage of the pool.
+    pub max_unavailable: Option<IntOrString>,
 }
 
 /// `spec.configuration` or `status.configuration` of a MachineConfigPool: a rendered config and
@@ -77,6 +80,15 @@ pub struct PoolStatus {
     /// Those of them that have the wanted config and image.
     #[serde(deserialize_with = "null_is_empty")]
     pub updated_machine_count: i64,
+    /// Updated machines that are Ready.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub ready_machine_count: i64,
+    #[serde(deserialize_with = "null_is_empty")]
+    pub unavailable_machine_count: i64,
+    #[serde(deserialize_with = "null_is_empty")]
+    pub degraded_machine_count: i64,
+    /// The generation of the pool that the status describes.
+    pub observed_generation: Option<i64>,
 }
 
 /// A reference to an OS image stream.

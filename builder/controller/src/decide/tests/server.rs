@@ -90,6 +90,7 @@ impl FakeCluster {
             Action::RecordBaseTree { base, image } => {
                 self.snapshot.cluster.base_trees.insert(*base, *image);
             }
+            Action::CreateNodeLogin(_) | Action::Evict { .. } => panic!("{action}"),
             Action::Event(event) => {
                 assert!(event.name.len() <= 253);
                 if self.names.insert(event.name.clone()) {
@@ -121,7 +122,10 @@ impl FakeCluster {
                 self.snapshot.builds.push(MachineOsBuild { metadata, ..(**build).clone() });
             }
             NewObject::Component(config) => self.create_component(config)?,
-            NewObject::Rendered(_) | NewObject::Workload(_) | NewObject::Input(_) => {
+            NewObject::Rendered(_)
+            | NewObject::Workload(_)
+            | NewObject::Input(_)
+            | NewObject::NodeJob(_) => {
                 panic!("{new:?}")
             }
         }
@@ -186,6 +190,7 @@ impl FakeCluster {
                 assert!(status.observed_generation >= config.status.observed_generation);
                 config.status = (**status).clone();
             }
+            NewStatus::Pool(_) => panic!("the reconciler of builds writes no counts"),
             NewStatus::Conditions(conditions) => {
                 let others = |list: &[Condition]| -> Vec<Condition> {
                     let list = list.iter();

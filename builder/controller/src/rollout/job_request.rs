@@ -1,0 +1,64 @@
+//! What a Job on a machine is created for: everything that its template does not contain.
+
+use mosb_plan::api::rollout::NodeTarget;
+
+/// What a Job does on a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NodeVerb {
+    /// Reports what the machine runs.
+    Report,
+    /// Brings the image to the machine, which goes on running what it runs.
+    Stage,
+    /// Reboots the machine into the staged image.
+    Apply,
+}
+
+impl NodeVerb {
+    pub const ALL: [Self; 3] = [Self::Report, Self::Stage, Self::Apply];
+
+    /// As on the command line, in the label `mosb.dev/node-job`, and the name of the container.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Report => "report",
+            Self::Stage => "stage",
+            Self::Apply => "apply",
+        }
+    }
+
+    /// The verb of a label.
+    pub fn from_label(label: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|verb| verb.as_str() == label)
+    }
+}
+
+/// A Job to create on a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeJobRequest {
+    /// Derived from verb, node, target and number, so a Job is created once.
+    pub name: String,
+    pub verb: NodeVerb,
+    pub pool: String,
+    pub node: String,
+    /// UID of the Node object, which owns the Job.
+    pub node_uid: String,
+    /// None for [`NodeVerb::Report`].
+    pub target: Option<NodeTarget>,
+    /// The attempt of `apply`, or the try of `stage` and `report`, from 1.
+    pub number: u32,
+    /// The image of the controller, by digest.
+    pub image: String,
+}
+
+/// The Secret with the login of a Job's machine to create: named as the Job and owned by it. Its
+/// content is read when it is created, and never part of a decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeLogin {
+    /// The Job, which exists.
+    pub job: String,
+    pub job_uid: String,
+    /// The login is cut down to this image's repository and its mirrors.
+    pub target: NodeTarget,
+    /// The pull secret of the MachineOSConfig, in our namespace, which takes precedence over the
+    /// global one.
+    pub pull_secret: Option<String>,
+}

@@ -1,0 +1,77 @@
+//! Lookups of a roll-out: facts that the watches don't show. Each is resolved with a limit, and its
+//! result is used for one pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::lookup::Problem;
+use mosb_image::{PinnedRef, Platform};
+use mosb_plan::api::RenderedName;
+use mosb_registry::Confirmed;
+
+/// A fact to look up.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RolloutLookup {
+    /// Whether the registry has an image now, and for which platforms. Credentials are the pull
+    /// secrets of the MachineOSConfig. Result: [`RolloutLookupResults::images`].
+    Image(PinnedRef),
+    /// The pinned `osImageURL` of a rendered config. Result:
+    /// [`RolloutLookupResults::stock_images`].
+    StockImage(RenderedName),
+    /// Whether the control plane can lose a node: `/readyz`, and etcd's pods in `kube-system`.
+    /// Result: [`RolloutLookupResults::control_plane`].
+    ControlPlane,
+    /// The pods on a node that is being drained. Result: [`RolloutLookupResults::pods`].
+    Pods { node: String },
+}
+
+/// Results of the lookups of this pass.
+#[derive(Debug, Clone, Default)]
+pub struct RolloutLookupResults {
+    pub images: BTreeMap<PinnedRef, TargetImage>,
+    /// The image, or why it is not known. A stock image by tag is resolved by the registry.
+    pub stock_images: BTreeMap<RenderedName, Result<PinnedRef, Problem>>,
+    pub control_plane: Option<ControlPlaneHealth>,
+    /// By node.
+    pub pods: BTreeMap<String, Result<Vec<SeenPod>, Problem>>,
+}
+
+/// What a registry reported about an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetImage {
+    Present {
+        image: Confirmed<PinnedRef>,
+        platforms: BTreeSet<Platform>,
+    },
+    /// The registry reported that it has no such image.
+    Missing,
+    /// The registry rejected the request or did not answer.
+    Unknown(Problem),
+}
+
+/// Whether the control plane can lose a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControlPlaneHealth {
+    Healthy {
+        /// No pod of etcd is in `kube-system`, so that its state is not known.
+        is_etcd_external: bool,
+    },
+    /// Why it must not lose one now.
+    Unhealthy(String),
+}
+
+/// A pod on a node that is being drained, reduced to what the choice needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SeenPod {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    /// Its controlling owner is a DaemonSet.
+    pub is_of_daemon_set: bool,
+    /// It has the annotation `kubernetes.io/config.mirror`.
+    pub is_mirror: bool,
+    /// It is a pod of a Job of the roll-out, in the namespace of these Jobs.
+    pub is_of_rollout: bool,
+    /// Its phase is `Succeeded` or `Failed`.
+    pub is_finished: bool,
+    pub deleting: bool,
+}

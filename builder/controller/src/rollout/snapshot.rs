@@ -1,0 +1,155 @@
+//! The input of a decision about the roll-out of a pool: the pool, its image, its machines and the
+//! Jobs on them.
+//!
+//! All state is in API objects and in what the reconciler remembers of refused evictions, which the
+//! next eviction finds again. A machine's state is derived from this alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::job_request::NodeVerb;
+use super::lookup::RolloutLookupResults;
+use mosb_plan::api::rollout::{NodeReport, NodeTarget};
+use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata};
+
+/// A pool, its image and its machines.
+#[derive(Debug, Clone, Default)]
+pub struct RolloutSnapshot {
+    pub pool: MachineConfigPool,
+    /// The MachineOSConfig of the pool, which may be being deleted.
+    pub config: Option<MachineOsConfig>,
+    /// Names of all MachineOSConfigs for the pool if there is more than one: then there is no
+    /// target.
+    pub rivals: Vec<String>,
+    /// All MachineOSBuilds of the MachineOSConfig, regardless of their creator.
+    pub builds: Vec<MachineOsBuild>,
+    /// Another controller that brings images to machines: then mosb writes nothing.
+    pub other_controller: Option<String>,
+    /// The nodes of the pool, by name.
+    pub machines: Vec<Machine>,
+    /// Nodes that this pool and other custom pools select, with the names of all these pools. They
+    /// are of no pool.
+    pub shared_nodes: BTreeMap<String, Vec<String>>,
+    pub cluster: ClusterMachines,
+    pub settings: RolloutSettings,
+    pub lookup_results: RolloutLookupResults,
+}
+
+/// A node of the pool, and the Jobs on it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Machine {
+    /// Name, UID, resourceVersion, labels, annotations, times of creation and deletion.
+    pub metadata: Metadata,
+    /// `status.nodeInfo.bootID`; empty if the kubelet has not reported it.
+    pub boot_id: String,
+    /// `spec.unschedulable`
+    pub unschedulable: bool,
+    /// Condition `Ready` is `True`.
+    pub ready: bool,
+    /// Condition `DiskPressure` is `True`.
+    pub disk_pressure: bool,
+    /// Condition `NetworkUnavailable` is `True`.
+    pub network_unavailable: bool,
+    /// All Jobs of the roll-out that name this node, also those for an earlier node of this name.
+    pub jobs: Vec<MachineJob>,
+    /// Evictions of pods on this node that the API server refused in the last pass.
+    pub refusals: Vec<Refusal>,
+}
+
+impl Machine {
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+}
+
+/// A Job on a machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MachineJob {
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+    pub verb: NodeVerb,
+    /// UID of the Node object that it was created for.
+    pub node_uid: String,
+    /// None for [`NodeVerb::Report`].
+    pub target: Option<NodeTarget>,
+    /// The attempt of `apply`, or the try of `stage` and `report`, from 1.
+    pub number: u32,
+    /// Whether the Secret with its login exists; true if it needs none.
+    pub has_login: bool,
+    pub created: Option<Time>,
+    pub phase: JobPhase,
+    pub deleting: bool,
+}
+
+/// How far a Job is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum JobPhase {
+    Running,
+    /// Its last pod ended well and left this report. Without a readable report, the Job counts as
+    /// failed.
+    Succeeded(Box<NodeReport>),
+    Failed {
+        /// Exit code of the last pod's container, if it has one.
+        exit_code: Option<i32>,
+        /// The report of the last pod, if it can be read.
+        report: Option<Box<NodeReport>>,
+        /// Why it failed, for people.
+        message: String,
+        at: Option<Time>,
+    },
+}
+
+/// An eviction that the API server refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub namespace: String,
+    pub pod: String,
+    /// The API server's message, which names the PodDisruptionBudget.
+    pub message: String,
+}
+
+/// What the machines of all pools decide together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterMachines {
+    /// The node that the controller runs on.
+    pub own_node: Option<String>,
+    /// The image of the controller, by digest: that of all Jobs.
+    pub own_image: String,
+    /// Schedulable nodes of the cluster. A node that a slot cordoned counts as schedulable.
+    pub schedulable_nodes: usize,
+    /// All control-plane nodes, of whatever pool.
+    pub control_plane: Vec<ControlPlaneNode>,
+    /// Running `stage` Jobs of other pools, by registry host.
+    pub staging_elsewhere: BTreeMap<String, usize>,
+    /// Running `report` Jobs of other pools.
+    pub reporting_elsewhere: usize,
+}
+
+/// A control-plane node of any pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ControlPlaneNode {
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+    pub ready: bool,
+    /// Whether it has the annotation `mosb.dev/slot`, readable or not.
+    pub has_slot: bool,
+}
+
+/// Limits from the cluster's settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RolloutSettings {
+    /// Machines that stage at once from one registry host, over all pools.
+    pub staging_per_registry: usize,
+    /// How long a machine may take from the start of `apply` until it is Ready with the target.
+    pub node_timeout: Duration,
+}
+
+impl Default for RolloutSettings {
+    fn default() -> Self {
+        Self { staging_per_registry: 3, node_timeout: Duration::from_secs(30 * 60) }
+    }
+}
