@@ -204,6 +204,7 @@ async fn rendered(resolver: &Resolver, request: Request) -> Result<Rendered, Pro
     rendered.map_err(|error| match error {
         RenderFailure::Invalid(error) => to_problem(&resolver.cache.namespace, &error),
         RenderFailure::Fetch(problem) => problem,
+        RenderFailure::Stopped(error) => panic!("rendering does not panic: {error}"),
     })
 }
 
