@@ -29,7 +29,7 @@ fn words(decision: &RenderDecision) -> Vec<String> {
 #[test]
 fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
     let made = |overriding: Option<&str>| {
-        Some(Ok(Made {
+        Some(Ok(RenderOutput {
             name: NEW.to_owned(),
             object: object(NEW),
             overriding: overriding.map(str::to_owned),
@@ -117,7 +117,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             "a new rendered config",
             &|snapshot| {
                 change(snapshot);
-                snapshot.lookup_results.made = made(None);
+                snapshot.lookup_results.output = made(None);
             },
             &["RenderedConfigGenerated", create, go],
         ),
@@ -125,7 +125,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             "with an administrator's base",
             &|snapshot| {
                 change(snapshot);
-                snapshot.lookup_results.made = made(Some("registry.example.com/own@sha256:1"));
+                snapshot.lookup_results.output = made(Some("registry.example.com/own@sha256:1"));
             },
             &["RenderedConfigGenerated", "OSImageURLOverridden", create, go],
         ),
@@ -134,7 +134,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             &|snapshot| {
                 change(snapshot);
                 snapshot.rendered.push(rendered(NEW, 2));
-                snapshot.lookup_results.made = made(None);
+                snapshot.lookup_results.output = made(None);
             },
             &[go],
         ),
@@ -144,7 +144,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
                 change(snapshot);
                 snapshot.rendered.push(rendered(NEW, 2));
                 snapshot.rendered[1].deleting = true;
-                snapshot.lookup_results.made = made(None);
+                snapshot.lookup_results.output = made(None);
             },
             &["RenderedConfigGenerated", create, go],
         ),
@@ -152,7 +152,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             "the same content of other inputs",
             &|snapshot| {
                 change(snapshot);
-                snapshot.lookup_results.made = Some(Ok(Made {
+                snapshot.lookup_results.output = Some(Ok(RenderOutput {
                     name: OLD.to_owned(),
                     object: object(OLD),
                     overriding: None,
@@ -165,7 +165,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             "what can't be rendered",
             &|snapshot| {
                 change(snapshot);
-                snapshot.lookup_results.made = Some(Err(problem(ErrorClass::InvalidInput)));
+                snapshot.lookup_results.output = Some(Err(problem(ErrorClass::InvalidInput)));
             },
             &["say True"],
         ),
@@ -184,7 +184,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             &|snapshot| {
                 change(snapshot);
                 snapshot.pool.status.conditions[1].status = "True".to_owned();
-                snapshot.lookup_results.made = made(None);
+                snapshot.lookup_results.output = made(None);
             },
             &["RenderedConfigGenerated", create, go, "say False"],
         ),
@@ -200,7 +200,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
 fn a_rendered_config_is_written_completely() {
     let mut snapshot = settled();
     snapshot.inputs.as_mut().unwrap().members[1].generation = 3;
-    snapshot.lookup_results.made = Some(Ok(Made {
+    snapshot.lookup_results.output = Some(Ok(RenderOutput {
         name: NEW.to_owned(),
         object: object(NEW),
         overriding: None,
@@ -239,7 +239,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
     let mut snapshot = settled();
     snapshot.inputs.as_mut().unwrap().members.clear();
     let wrong = problem(ErrorClass::Transient);
-    snapshot.lookup_results.made = Some(Err(wrong.clone()));
+    snapshot.lookup_results.output = Some(Err(wrong.clone()));
     let decision = decide(&snapshot, now());
     assert_eq!(decision.reason, RenderReason::Degraded(wrong.clone()));
     let Action::ReplaceStatus(_, NewStatus::Conditions(conditions)) = &decision.actions[0] else {
@@ -259,7 +259,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
     ] {
         snapshot.earlier_problem = earlier
             .map(|earlier| EarlierProblem { cause: earlier.cause(), lasted: Duration::ZERO });
-        snapshot.lookup_results.made = Some(Err(now_wrong.clone()));
+        snapshot.lookup_results.output = Some(Err(now_wrong.clone()));
         let actions = decide(&snapshot, now()).actions;
         assert_eq!(!actions.is_empty(), is_written, "{what}: {actions:?}");
     }
