@@ -16,7 +16,6 @@ use super::{Built, BuiltLayer, Error};
 /// An image in memory: the layer, and the base's manifest and config with it on top.
 #[derive(Debug, Clone)]
 pub struct Assembled {
-    /// The one new layer.
     pub layer: LayerBlob,
     pub edited: Edited,
     /// Paths that the layer adds or removes.
