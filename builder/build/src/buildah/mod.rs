@@ -162,6 +162,7 @@ pub fn push_plan(plan: &BuildPlan, made: &Made, base: &Resolved) -> PushPlan {
         media_type: image.media_type.to_owned(),
         blobs: base_layers.chain(layers).chain([config]).collect(),
         tags: plan.tags.to_vec(),
+        protected_tag: Some(plan.build_name.tag()),
     }
 }
 
@@ -349,14 +350,23 @@ async fn run_again(
 /// No buildah, or no place for a store.
 pub async fn usable_driver(cache_dir: &Path) -> Result<&'static str, Error> {
     let store = Store::open(cache_dir, Some("overlay")).await?;
-    match commands::info(&store).run(|_, _| ()).await {
-        Ok(_) => Ok("overlay"),
-        Err(exec::Error::Failed { last, .. }) => {
-            tracing::warn!("no overlay storage here, so each layer is a whole copy: {last}");
-            Ok("vfs")
+    for attempt in 1.. {
+        match commands::info(&store).run(|_, _| ()).await {
+            Ok(_) => return Ok("overlay"),
+            // The driver decides some bytes of the layers (overlay adds unchanged directories), so
+            // a failure that passes must not decide it.
+            Err(exec::Error::Failed { last, .. }) if attempt < TRIES => {
+                tracing::debug!("no overlay storage in try {attempt} of {TRIES}: {last}");
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(exec::Error::Failed { last, .. }) => {
+                tracing::warn!("no overlay storage here, so each layer is a whole copy: {last}");
+                return Ok("vfs");
+            }
+            Err(other) => return Err(other.into()),
         }
-        Err(other) => Err(other.into()),
     }
+    unreachable!("the loop ends by its number of tries")
 }
 
 /// The command lines of a build, for `--dry-run`, in their order.
