@@ -80,6 +80,7 @@ pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPl
         media_type: image.edited.media_type.clone(),
         blobs: base_layers.chain([layer, config]).collect(),
         tags: plan.tags.to_vec(),
+        protected_tag: Some(plan.build_name.tag()),
     }
 }
 
