@@ -68,6 +68,23 @@ fn the_chart_is_the_manifests() {
 }
 
 #[test]
+fn the_chart_with_a_roll_out_is_the_overlay() {
+    for (folder, values) in [
+        ("rollout", json!({"rollout": true})),
+        ("rollout-hosted", json!({"rollout": true, "hostedControlPlane": true})),
+    ] {
+        let chart = rendered(&values);
+        let mut want = kustomized(folder);
+        assert!(want.remove(&key("Namespace", "mosb-system")).is_some());
+        want.extend(kustomized("crds"));
+        assert!(chart.keys().eq(want.keys()), "{folder}: {:?}", chart.keys());
+        for (name, object) in &chart {
+            assert_eq!(object, &want[name], "{folder}: {name:?}");
+        }
+    }
+}
+
+#[test]
 fn values_change_only_what_they_name() {
     let default = rendered(&json!({}));
     let changed = rendered(&json!({

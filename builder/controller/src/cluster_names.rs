@@ -1,13 +1,15 @@
 //! Names of the objects that mosb reads in every cluster, and by which it recognises other
 //! controllers.
 
+/// Where the Jobs on machines run, whatever namespace the controller is in.
+pub(crate) const ROLLOUT_NAMESPACE: &str = "mosb-rollout";
 /// Where the Machine Config Operator is installed.
 pub(crate) const OPERATOR_NAMESPACE: &str = "openshift-machine-config-operator";
 /// Deployment of the Machine Config Operator.
 pub(crate) const OPERATOR: &str = "machine-config-operator";
 /// Deployment of its builder of images.
 pub(crate) const OTHER_BUILDER: &str = "machine-os-builder";
-/// The Deployment that renders pools for a Machine Config Operator, and its ControllerConfig.
+/// The Deployment that renders pools where a Machine Config Operator runs, and its ControllerConfig.
 pub(crate) const RENDERER: &str = "machine-config-controller";
 /// DaemonSet that applies rendered configs on machines.
 pub(crate) const DAEMON: &str = "machine-config-daemon";

@@ -25,6 +25,10 @@ pub enum IndexKey {
     Rendered(String),
     /// UID of the owner that controls the object.
     Controller(String),
+    /// Name of the node that the object is for.
+    Node(String),
+    /// The object is a control-plane node.
+    ControlPlane,
 }
 
 #[derive(Debug)]
@@ -192,7 +196,7 @@ impl<T: PartialEq> IndexedStore<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().expect("it is not poisoned: comparing and cloning don't panic")
+        self.state.lock().expect("nobody panics while holding it: comparing and cloning don't")
     }
 }
 

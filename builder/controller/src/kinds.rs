@@ -79,6 +79,11 @@ impl Kind {
         }
     }
 
+    /// Whether its objects are in the namespace of the Jobs on machines.
+    pub fn is_of_rollout(self) -> bool {
+        self == Self::NodeJob
+    }
+
     pub fn resource(self) -> ApiResource {
         let (group, version, kind, plural) = self.names();
         ApiResource {

@@ -36,6 +36,7 @@ mod lookup;
 pub mod lookups;
 pub mod metrics;
 mod namespaces;
+mod node_pool;
 mod observe;
 mod pod_containers;
 mod pool_reason;

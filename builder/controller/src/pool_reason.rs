@@ -73,7 +73,7 @@ pub enum PoolReason {
     /// Its pod does not run yet.
     Pending {
         build: String,
-        /// The scheduler's or kubelet's message.
+        /// The cluster's message.
         why: Option<String>,
     },
     /// Its pod runs.
@@ -84,7 +84,7 @@ pub enum PoolReason {
     Waiting {
         build: String,
         attempt: u32,
-        /// Until the next attempt.
+        /// Seconds until then.
         seconds: u64,
         /// Why the last attempt failed.
         why: String,

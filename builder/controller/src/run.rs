@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::Error;
 use super::active_reconciles::ActiveReconciles;
 use super::apply::Executor;
-use super::cluster_cache::{ClusterCache, Trigger};
+use super::cluster_cache::{ClusterCache, Tasks, Trigger};
 use super::cluster_facts::ClusterFacts;
 use super::config_reconciler::ConfigReconciler;
 use super::driver::{Controller, Driver, MAX_LOOKUP_ROUNDS};
@@ -47,6 +47,10 @@ pub struct Options {
     pub builder_image: Option<String>,
     /// Whether this controller also renders pools.
     pub render: bool,
+    /// Whether this controller also brings images to machines.
+    pub rollout: bool,
+    /// The node that this process runs on: the last that is rebooted in a roll-out.
+    pub node: Option<String>,
     /// Whether the ServiceAccounts of builds need permission to use SecurityContextConstraints.
     pub security_context_constraints: bool,
     pub times: LeaseTimes,
@@ -93,8 +97,8 @@ pub async fn run(
     }
     let metrics = Arc::new(Metrics::default());
     let (triggers, trigger_receiver) = mpsc::unbounded_channel();
-    let (cache, _watches) =
-        ClusterCache::watch(&client, &options.namespaces, options.render, triggers);
+    let tasks = Tasks { rendering: options.render, rolling_out: options.rollout };
+    let (cache, _watches) = ClusterCache::watch(&client, &options.namespaces, tasks, triggers);
     let (nodes, nodes_changed) = watch::channel(());
     let mut always = JoinSet::new();
     let deadline = options.lookup_timeout * MAX_LOOKUP_ROUNDS + WRITE_ALLOWANCE;

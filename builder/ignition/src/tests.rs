@@ -275,7 +275,10 @@ fn a_message_names_what_was_found() {
             ),
             r#"drop-in "x.conf" of unit "a.service" is no unit file"#,
         ),
-        (unit(json!({ "name": "b.service" })), r#"systemd.units[1]: "b.service" is listed twice"#),
+        (
+            unit(json!({ "name": "b.service" })),
+            r#"systemd.units[1]: "b.service" stands here twice"#,
+        ),
     ] {
         let error = parse(&with_version(&config, SpecVersion::V3_5)).unwrap_err();
         let message = error.to_string();

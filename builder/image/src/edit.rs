@@ -25,11 +25,11 @@ const NO_TIME: &str = "1970-01-01T00:00:00Z";
 /// A gzip layer to add.
 #[derive(Debug, Clone)]
 pub struct NewLayer {
-    /// Digest of the compressed bytes.
+    /// Of the compressed bytes.
     pub digest: Digest,
     /// Count of the compressed bytes.
     pub size: u64,
-    /// Digest of the uncompressed tar.
+    /// Of the tar inside.
     pub diff_id: DiffId,
     /// The text in `history`.
     pub created_by: String,

@@ -37,9 +37,9 @@ const MAX_THREADS: usize = 16;
 /// Digests and sizes of compressed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compressed {
-    /// Digest of the compressed bytes.
+    /// Of the compressed bytes.
     pub digest: Digest,
-    /// Digest of the unpacked bytes.
+    /// Of the unpacked bytes.
     pub diff_id: DiffId,
     pub size: u64,
     pub unpacked_size: u64,

@@ -58,9 +58,9 @@ pub enum Error {
     #[diagnostic(code = "no-space", class = InvalidInput)]
     NoSpace {
         path: PathBuf,
-        /// In MiB.
+        /// MiB.
         available: u64,
-        /// In MiB.
+        /// MiB.
         needed: u64,
         driver: String,
     },

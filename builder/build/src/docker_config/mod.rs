@@ -56,6 +56,7 @@ pub enum SecretProblem {
     /// No JSON object.
     #[error("{key}: no JSON of logins (line {line}, column {column})")]
     Json {
+        /// The key in the Secret.
         key: &'static str,
         /// From 1.
         line: usize,
@@ -65,21 +66,29 @@ pub enum SecretProblem {
     /// A value of the wrong type.
     #[error("{key}: {place}: want {want}")]
     Shape {
+        /// The key in the Secret.
         key: &'static str,
-        /// Path in the JSON document.
+        /// Where in the JSON.
         place: String,
+        /// The valid form.
         want: &'static str,
     },
     /// `auth` of a login.
     #[error(
         "{key}: {registry:?}.auth is no base64 of user:password; make the secret anew with kubectl create secret docker-registry"
     )]
-    Auth { key: &'static str, registry: String },
+    Auth {
+        /// The key in the Secret.
+        key: &'static str,
+        /// Whose login it is.
+        registry: String,
+    },
     /// A field that logins don't have.
     #[error("{key}: {place}: logins have no such field; take it out")]
     UnknownField {
+        /// The key in the Secret.
         key: &'static str,
-        /// Path in the JSON document.
+        /// Where in the JSON.
         place: String,
     },
 }

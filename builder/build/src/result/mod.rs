@@ -46,17 +46,19 @@ pub struct JobResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all_fields = "camelCase")]
 pub enum Outcome {
-    /// The registry has confirmed the image.
+    /// The registry has the image and answered for it.
     Succeeded {
+        /// Of the image.
         digest: Digest,
+        /// How it was built.
         method: JobMethod,
-        /// Bytes pulled from registries.
+        /// Bytes that came from registries.
         #[serde(default)]
         bytes_pulled: u64,
-        /// Bytes pushed to the registry.
+        /// Bytes that went to the registry.
         #[serde(default)]
         bytes_pushed: u64,
-        /// Durations.
+        /// How long it took.
         #[serde(default)]
         phases: Phases,
         /// The image with the base's tree that this build pushed, if it did.
@@ -65,8 +67,8 @@ pub enum Outcome {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<Finding>,
     },
-    /// The base's tree shows that a program must run, so a direct build is impossible. Nothing was
-    /// pushed.
+    /// The base's tree showed that something must be run, so a direct build can't make it. Nothing
+    /// was pushed.
     NeedsContainerfile {
         /// The reason why a program must be run.
         reasons: Vec<Finding>,
@@ -74,6 +76,7 @@ pub enum Outcome {
     /// There is no image.
     Failed {
         step: Step,
+        /// The remedy.
         class: ErrorClass,
         /// The word for conditions and metrics.
         reason: String,
@@ -133,9 +136,9 @@ pub struct Phases {
     pub tree: u64,
     /// Making the layers.
     pub build: u64,
-    /// Pushing new layers and the manifest.
+    /// Sending what is new.
     pub push: u64,
-    /// Since the program's start.
+    /// From the program's start.
     pub total: u64,
 }
 
@@ -148,6 +151,7 @@ pub fn millis(duration: Duration) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BaseTreeImage {
+    /// Manifest of the base.
     pub base: Digest,
     /// Manifest of the image with its tree.
     pub image: Digest,

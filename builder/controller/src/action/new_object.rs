@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
-use crate::rollout::NodeJobRequest;
+use crate::rollout::{NodeJobRequest, node_job};
 use crate::workload::{Input, Workload};
 use mosb_plan::api::{MachineConfig, MachineOsBuild, MachineOsConfig};
 
@@ -86,7 +86,7 @@ impl NewObject {
                 Input::Role(role) => bytes(role),
                 Input::RoleBinding(binding) => bytes(binding),
             },
-            Self::NodeJob(_) => Vec::new(),
+            Self::NodeJob(request) => bytes(&node_job(request)),
         }
     }
 

@@ -5,8 +5,10 @@
 mod base_trees;
 mod build;
 mod error;
+mod evict;
 mod existing;
 mod logs;
+mod node_login;
 mod pass;
 mod write;
 
@@ -21,6 +23,7 @@ use super::events;
 use super::lease::Lease;
 
 pub use error::ApplyError;
+use evict::PodToEvict;
 pub(super) use existing::compare_rendered;
 pub use pass::ReconcilePass;
 
@@ -106,8 +109,10 @@ impl Executor {
                 self.record_base_tree(base, image).await;
                 Ok(())
             }
-            Action::CreateNodeLogin(_) | Action::Evict { .. } => {
-                Err(ApplyError::Conflict(action.to_string()))
+            Action::CreateNodeLogin(login) => self.create_node_login(login, pass).await,
+            Action::Evict { namespace, pod, uid, node } => {
+                let pod = PodToEvict { namespace, name: pod, uid, node };
+                self.evict(&pod, pass).await
             }
             Action::Event(_) => Ok(()),
         }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::lookups::CachedPlan;
 use crate::observe::Facts;
+use crate::rollout::Refusal;
 use crate::target::Target;
+use mosb_build::DockerConfigJson;
 
 /// State that the actions of one decision share.
 #[derive(Debug, Default)]
@@ -15,6 +17,10 @@ pub struct ReconcilePass {
     /// The plan of this decision, if there is one.
     pub plan: Option<Arc<CachedPlan>>,
     pub facts: Facts,
+    /// The login for the Secret of a Job on a machine, which the next action creates.
+    pub login: Option<DockerConfigJson>,
+    /// Evictions that were refused, by node.
+    pub refusals: BTreeMap<String, Vec<Refusal>>,
     /// resourceVersions after our writes, by UID.
     versions: BTreeMap<String, String>,
 }

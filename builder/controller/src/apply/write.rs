@@ -14,6 +14,7 @@ use super::error::{ApplyError, apply_error};
 use super::existing::compare;
 use super::{Executor, ReconcilePass};
 use crate::action::{NewObject, NewStatus, Patch};
+use crate::cluster_names::ROLLOUT_NAMESPACE;
 use crate::kinds::Kind;
 use crate::target::Target;
 use crate::{Error, FIELD_MANAGER, error};
@@ -32,19 +33,26 @@ pub(super) fn patch_params() -> PatchParams {
 impl Executor {
     fn api(&self, kind: Kind) -> Api<DynamicObject> {
         let (client, resource) = (self.client.clone(), kind.resource());
-        if kind.is_namespaced() {
-            Api::namespaced_with(client, &self.cache.namespace, &resource)
+        match self.namespace_of(kind) {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+            None => Api::all_with(client, &resource),
+        }
+    }
+
+    fn namespace_of(&self, kind: Kind) -> Option<&str> {
+        if kind.is_of_rollout() {
+            Some(ROLLOUT_NAMESPACE)
         } else {
-            Api::all_with(client, &resource)
+            kind.is_namespaced().then_some(&*self.cache.namespace)
         }
     }
 
     /// Kind, namespace and name, for messages.
     pub(super) fn describe(&self, kind: Kind, name: &str) -> String {
-        if kind.is_namespaced() {
-            format!("{kind} {}/{name}", self.cache.namespace)
-        } else {
-            format!("{kind} {name}")
+        let word = kind.as_str().to_lowercase();
+        match self.namespace_of(kind) {
+            Some(namespace) => format!("{word} {namespace}/{name}"),
+            None => format!("{word} {name}"),
         }
     }
 

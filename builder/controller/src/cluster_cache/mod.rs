@@ -5,9 +5,11 @@
 //! | `resources` | which kinds are watched, and what their changes trigger |
 //! | `visitor` | watches them, or lists each once |
 //! | `projection` | object → what is cached of it |
+//! | `machine` | what is cached of a machine |
 //! | `queries`, `settings` | values computed from several stores |
 //! | `own_writes` | our writes that the stores may not show yet |
 
+mod machine;
 mod own_writes;
 mod projection;
 mod queries;
@@ -33,13 +35,15 @@ use super::watch::WatchHealth;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings};
-use projection::{component_index_keys, index_keys};
+use projection::{component_index_keys, index_keys, node_job_index_keys, node_pod_index_keys};
 use settings::SettingsCache;
 
+pub use machine::SeenMachine;
 pub use own_writes::{OWN_WRITE_TIMEOUT, OwnWrites};
-pub(crate) use projection::non_empty_annotation;
-pub use projection::{ManagedObject, SeenNode};
+pub use projection::{ManagedObject, NodeSecret, SeenNode};
+pub(crate) use projection::{non_empty_annotation, owning_node};
 pub use trigger::Trigger;
+pub use visitor::Tasks;
 
 /// Name of the watch of OpenShift's Builds.
 pub(crate) const OPENSHIFT_BUILDS: &str = "builds.build.openshift.io";
@@ -101,6 +105,17 @@ pub struct ClusterCache {
     pub pool_settings: [Arc<IndexedStore<PoolSettings>>; 2],
     /// Deployments that render pools, by `namespace/name`, and how many replicas they want.
     pub renderers: Arc<IndexedStore<i32>>,
+    /// Whether this controller brings images to machines: the four stores below are filled only
+    /// then.
+    pub rolling_out: bool,
+    /// The nodes of the cluster, with what a roll-out needs of them.
+    pub machines: Arc<IndexedStore<SeenMachine>>,
+    /// Jobs on machines, without their pod templates.
+    pub node_jobs: Arc<IndexedStore<Job>>,
+    /// The pods of these Jobs, without most of their specs.
+    pub node_pods: Arc<IndexedStore<Pod>>,
+    /// The Secrets of these Jobs, metadata only.
+    pub node_secrets: Arc<IndexedStore<NodeSecret>>,
     /// Our writes that the stores may not show yet.
     pub own_writes: OwnWrites,
     settings_cache: SettingsCache,
@@ -155,6 +170,11 @@ impl ClusterCache {
             rendering: false,
             pool_settings: Default::default(),
             renderers: Arc::default(),
+            rolling_out: false,
+            machines: Arc::new(IndexedStore::with_index(SeenMachine::index_keys)),
+            node_jobs: Arc::new(IndexedStore::with_index(node_job_index_keys)),
+            node_pods: Arc::new(IndexedStore::with_index(node_pod_index_keys)),
+            node_secrets: Arc::default(),
             own_writes: OwnWrites::default(),
             settings_cache: SettingsCache::default(),
         }

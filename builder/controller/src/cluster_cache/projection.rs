@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec, PodTemplateSpec, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::core::DynamicObject;
 use kube::{Resource, ResourceExt as _};
@@ -43,6 +44,34 @@ pub struct ManagedObject {
     /// Whether it is deleted together with its build.
     pub ephemeral: bool,
     pub deleting: bool,
+}
+
+/// The cached fields of the Secret with the login of a roll-out's Job.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeSecret {
+    /// UID of the Job that owns it.
+    pub job_uid: String,
+    /// The pool that the Job is for.
+    pub pool: String,
+}
+
+/// The node that a Job of a roll-out is for: the one that owns it.
+pub(crate) fn owning_node(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    meta.owner_references.iter().flatten().find(|owner| owner.kind == "Node")
+}
+
+/// Index keys of a Job of a roll-out.
+pub(super) fn node_job_index_keys(job: &Job) -> Vec<IndexKey> {
+    let pool = non_empty_annotation(&job.metadata, labels::POOL).map(IndexKey::Pool);
+    let node = owning_node(&job.metadata).map(|node| IndexKey::Node(node.name.clone()));
+    pool.into_iter().chain(node).collect()
+}
+
+/// Index key of a pod of such a Job.
+pub(super) fn node_pod_index_keys(pod: &Pod) -> Vec<IndexKey> {
+    let owners = pod.metadata.owner_references.iter().flatten();
+    let controllers = owners.filter(|owner| owner.controller == Some(true));
+    controllers.map(|owner| IndexKey::Controller(owner.uid.clone())).collect()
 }
 
 impl ManagedObject {
@@ -174,7 +203,7 @@ pub(super) fn meta<K: Resource>(object: PartialObjectMeta<K>) -> Option<(String,
 }
 
 /// Whether an annotation is one of machine configuration or of mosb.
-fn is_known(key: &str) -> bool {
+pub(super) fn is_known(key: &str) -> bool {
     key.split_once('/').is_some_and(|(prefix, _)| prefix == GROUP || prefix == "mosb.dev")
 }
 
@@ -195,6 +224,16 @@ pub(super) fn deployment(object: Deployment) -> Option<(String, i32)> {
 
 pub(super) fn existence<K>(object: PartialObjectMeta<K>) -> Option<(String, ())> {
     Some((object.metadata.name?, ()))
+}
+
+/// Whether the Secret of a roll-out's Job exists; its content is never cached.
+pub(super) fn node_secret(object: PartialObjectMeta<Secret>) -> Option<(String, NodeSecret)> {
+    let meta = object.metadata;
+    let owners = meta.owner_references.iter().flatten();
+    let job = owners.into_iter().find(|owner| owner.kind == "Job");
+    let job_uid = job.map(|job| job.uid.clone()).unwrap_or_default();
+    let pool = non_empty_annotation(&meta, labels::POOL).unwrap_or_default();
+    Some((meta.name?, NodeSecret { job_uid, pool }))
 }
 
 /// Metadata of an object that belongs to a build, or that builds may be given.

@@ -8,14 +8,15 @@ use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::core::{DynamicObject, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt as _};
 
+use super::machine::{SeenMachine, machine};
 use super::projection::{
-    ManagedObject, deployment, existence, job, managed_object, meta, node, non_empty_annotation,
-    owning_config, pod, read, typed,
+    ManagedObject, deployment, existence, job, managed_object, meta, node, node_secret,
+    non_empty_annotation, owning_config, pod, read, typed,
 };
 use super::trigger::Trigger;
 use super::visitor::ResourceVisitor;
 use super::{ClusterCache, OPENSHIFT_BUILDS};
-use crate::cluster_names::{BASE_TREES, RENDERER};
+use crate::cluster_names::{BASE_TREES, RENDERER, ROLLOUT_NAMESPACE};
 use crate::kinds::Kind;
 use crate::watch::WatchedResource;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
@@ -23,14 +24,17 @@ use mosb_plan::api::labels;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 
 impl ClusterCache {
-    /// Calls the visitor once for each kind; the kinds that only rendering needs only if this
-    /// controller renders pools.
+    /// Calls the visitor once for each kind; the kinds that only rendering or a roll-out needs only
+    /// if this controller does that.
     pub(super) fn for_each_resource(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
         self.machine_resources(client, visitor);
         self.managed_resources(client, visitor);
         self.setting_resources(client, visitor);
         if self.rendering {
             self.render_resources(client, visitor);
+        }
+        if self.rolling_out {
+            self.rollout_resources(client, visitor);
         }
     }
 
@@ -138,6 +142,28 @@ impl ClusterCache {
         visitor.visit(renderers, &self.renderers, placed, |_| Trigger::All);
     }
 
+    fn rollout_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+        let machines = WatchedResource::new("machines", Api::<Node>::all(client.clone()));
+        visitor.visit(machines, &self.machines, machine, SeenMachine::trigger);
+        let jobs = of_rollout::<Job>(client, "jobs on machines");
+        visitor.visit(jobs, &self.node_jobs, job, |job| {
+            let status = job.status.as_ref();
+            let conditions = status.and_then(|status| status.conditions.as_ref());
+            let mut conditions = conditions.into_iter().flatten();
+            let has_ended = conditions
+                .any(|one| ["Complete", "Failed"].contains(&&*one.type_) && one.status == "True");
+            of_pool(&job.metadata, has_ended)
+        });
+        let pods = of_rollout::<Pod>(client, "pods on machines");
+        visitor.visit(pods, &self.node_pods, pod, |pod| of_pool(&pod.metadata, false));
+        let secrets =
+            of_rollout::<PartialObjectMeta<Secret>>(client, "secrets of jobs on machines");
+        visitor.visit(secrets, &self.node_secrets, node_secret, |secret| Trigger::NodeJob {
+            pool: secret.pool.clone(),
+            has_ended: false,
+        });
+    }
+
     /// A kind in mosb's namespace.
     fn own<K>(&self, client: &Client, what: &str) -> WatchedResource<K>
     where
@@ -161,6 +187,24 @@ impl ClusterCache {
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
         WatchedResource::new(what, Api::namespaced(client.clone(), &self.operator_namespace))
+    }
+}
+
+/// The objects of a kind that mosb created for Jobs on machines.
+fn of_rollout<K>(client: &Client, what: &str) -> WatchedResource<K>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+{
+    let api = Api::namespaced(client.clone(), ROLLOUT_NAMESPACE);
+    let all = WatchedResource::new(what, api);
+    WatchedResource { config: all.config.labels(labels::NODE_JOB), ..all }
+}
+
+/// The trigger of a Job on a machine, or of its pod.
+fn of_pool(meta: &ObjectMeta, has_ended: bool) -> Trigger {
+    match non_empty_annotation(meta, labels::POOL) {
+        Some(pool) => Trigger::NodeJob { pool, has_ended },
+        None => Trigger::Unrelated,
     }
 }
 

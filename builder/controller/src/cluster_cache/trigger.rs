@@ -1,5 +1,7 @@
 //! The subject of a change in the cluster.
 
+use std::collections::BTreeMap;
+
 /// Decides which keys a change enqueues.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trigger {
@@ -11,6 +13,14 @@ pub enum Trigger {
     /// The MachineConfig of this name, and the MachineOSConfig that claimed it.
     MachineConfig(String, Option<String>),
     Secret(String),
+    /// A machine with these labels, which decide its pool.
+    Machine(BTreeMap<String, String>),
+    /// A Job of a roll-out, its pod or its Secret.
+    NodeJob {
+        pool: String,
+        /// Whether the Job ended, so that another one may begin.
+        has_ended: bool,
+    },
     /// Something that every pool depends on.
     All,
     /// Nothing that a pool depends on.

@@ -18,6 +18,13 @@ use crate::indexed_store::{Change, IndexedStore};
 use crate::namespaces::Namespaces;
 use crate::watch::{WatchHealth, WatchState, WatchedResource, run_watch};
 
+/// What a controller does beside building images.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tasks {
+    pub rendering: bool,
+    pub rolling_out: bool,
+}
+
 /// A kind of the API.
 pub(super) trait WatchedKind:
     Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static
@@ -54,15 +61,16 @@ impl ClusterCache {
         Ok(cache)
     }
 
-    /// Starts to watch every kind; the kinds that only rendering needs only if this controller
-    /// renders pools. The watches end when the returned set is dropped.
+    /// Starts to watch every kind; the kinds that only rendering or a roll-out needs only if this
+    /// controller does that. The watches end when the returned set is dropped.
     pub fn watch(
         client: &Client,
         namespaces: &Namespaces,
-        rendering: bool,
+        tasks: Tasks,
         triggers: UnboundedSender<Trigger>,
     ) -> (Arc<Self>, JoinSet<()>) {
-        let cache = Arc::new(Self { rendering, ..Self::new(namespaces) });
+        let Tasks { rendering, rolling_out } = tasks;
+        let cache = Arc::new(Self { rendering, rolling_out, ..Self::new(namespaces) });
         let mut watcher = Watcher {
             watch_health: Arc::clone(&cache.watch_health),
             triggers,
@@ -150,10 +158,15 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_complete_before_the_first_watch_had_its_turn() {
+        let everything = Tasks { rendering: true, rolling_out: true };
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = Client::try_from(nowhere).unwrap();
-        let (cache, watches) =
-            ClusterCache::watch(&client, &Namespaces::one("mosb"), true, unbounded_channel().0);
+        let (cache, watches) = ClusterCache::watch(
+            &client,
+            &Namespaces::one("mosb"),
+            everything,
+            unbounded_channel().0,
+        );
         assert_eq!(cache.watch_health.not_synced().len(), watches.len());
     }
 }

@@ -1,21 +1,18 @@
 //! The nodes of a pool: their platforms, and which of them may build its images.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::cluster_cache::{ClusterCache, SeenNode};
+use crate::node_pool::{CONTROL_PLANE_POOL, PoolSelectors};
 use crate::snapshot::BuildNodes;
-use crate::workload::CONTROL_PLANE_LABELS;
-use crate::workload::MachineRole;
+use crate::workload::{MachineRole, has_control_plane_label};
 use mosb_image::Platform;
-use mosb_plan::api::{MachineConfigPool, Selector};
-
-/// The pool of control-plane machines in every OpenShift cluster.
-const CONTROL_PLANE_POOL: &str = "master";
+use mosb_plan::api::MachineConfigPool;
 
 pub(super) fn platforms(cache: &ClusterCache, pool: &MachineConfigPool) -> BTreeSet<Platform> {
     let nodes = nodes(cache, pool);
-    nodes.iter().filter_map(|node| platform(node)).collect()
+    nodes.iter().filter_map(|node| node_platform(&node.labels)).collect()
 }
 
 /// The role of a pool's machines: control plane if the pool is named `master`, or if all of its
@@ -46,33 +43,20 @@ pub(super) fn build_nodes(cache: &ClusterCache, pool: &MachineConfigPool) -> Bui
 }
 
 fn is_control_plane(node: &SeenNode) -> bool {
-    let mut labels = CONTROL_PLANE_LABELS.iter();
-    labels.any(|label| node.labels.contains_key(*label))
+    has_control_plane_label(&node.labels)
 }
 
-/// The nodes of a pool. A node that another pool selects does not count for `worker`.
+/// The nodes of a pool. One that several custom pools select counts for each of them: all of them
+/// build for its platform.
 fn nodes(cache: &ClusterCache, pool: &MachineConfigPool) -> Vec<Arc<SeenNode>> {
-    let selector = |pool: &MachineConfigPool| {
-        let wire = pool.spec.node_selector.as_ref()?;
-        // An invalid selector selects nothing, as in the cluster.
-        Selector::new(wire).ok()
-    };
-    let Some(own) = selector(pool) else {
-        return Vec::new();
-    };
-    let others: Vec<Selector> = match pool.metadata.name.as_str() {
-        "worker" => {
-            let others = cache.pools.filter_list(|other| other.metadata.name != "worker");
-            others.iter().filter_map(|other| selector(other)).collect()
-        }
-        _ => Vec::new(),
-    };
-    let theirs = |node: &SeenNode| others.iter().any(|other| other.matches(&node.labels));
-    cache.nodes.filter_list(|node| own.matches(&node.labels) && !theirs(node))
+    let selectors = PoolSelectors::of(cache);
+    let is_member = selectors.members_of(&pool.metadata.name);
+    cache.nodes.filter_list(|node| is_member(&node.labels))
 }
 
-fn platform(node: &SeenNode) -> Option<Platform> {
-    let label = |key: &str| node.labels.get(key);
+/// The platform of a node with these labels, which the kubelet sets.
+fn node_platform(labels: &BTreeMap<String, String>) -> Option<Platform> {
+    let label = |key: &str| labels.get(key);
     let architecture = label("kubernetes.io/arch")?;
     Platform::new(label("kubernetes.io/os")?, architecture, None).ok()
 }

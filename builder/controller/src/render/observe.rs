@@ -85,6 +85,8 @@ pub(super) fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<
         Trigger::Config(..)
         | Trigger::ManagedObject(_)
         | Trigger::Secret(_)
+        | Trigger::Machine(_)
+        | Trigger::NodeJob { .. }
         | Trigger::Unrelated => BTreeSet::new(),
     }
 }

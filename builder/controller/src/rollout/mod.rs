@@ -13,14 +13,21 @@
 //! | --- | --- |
 //! | `snapshot` | the input of a decision |
 //! | `lookup` | facts that the watches don't show |
+//! | `observe`, `job_phase` | cache → snapshot, and which pools a change affects |
 //! | `job_request` | the Jobs on machines that a decision creates |
+//! | `node_job` | these Jobs and their Secrets as objects, from `job-templates/` |
 
+mod job_phase;
 mod job_request;
 mod lookup;
+mod node_job;
+mod observe;
 mod snapshot;
 
 pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb};
 pub use lookup::{ControlPlaneHealth, RolloutLookup, RolloutLookupResults, SeenPod, TargetImage};
+pub(crate) use node_job::{OwnerJob, node_job, node_secret};
+pub use observe::{OwnPlace, Refusals, affected_pools, observe};
 pub use snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, Refusal, RolloutSettings,
     RolloutSnapshot,

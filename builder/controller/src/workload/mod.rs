@@ -1,7 +1,7 @@
 //! Workloads: the objects that run a build in the cluster, and their observed state.
 //!
-//! Input: a [`JobRequest`]. Output: the [`Workload`] (a [`job()`], a [`pod()`] or an OpenShift
-//! Build) and its [`inputs()`], from `job-templates/`, filled field by field. Invariant: credentials are
+//! Input: a [`JobRequest`]. Output: the [`Workload`] (a [`job()`], a [`pod()`] or an OpenShift Build)
+//! and its [`inputs()`], from `job-templates/`, filled field by field. Invariant: credentials are
 //! only in Secrets, and each container can read only those that it needs.
 
 mod arguments;
@@ -31,9 +31,10 @@ pub use object::{Workload, is_workload_owner, kind, release};
 pub use observation::{NoResultCause, Observation, observe};
 pub use openshift::OpenShiftSource;
 pub use package_source::PackageSource;
-pub use placement::{CONTROL_PLANE_LABELS, MachineRole};
+pub use placement::{MachineRole, has_control_plane_label};
 pub use pod::pod;
 pub use request::{JobRequest, PlanArguments};
+pub(crate) use template::node_job as node_job_template;
 
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,11 @@ use mosb_plan::api::{LabelSelector, cluster_settings};
 /// The labels of control-plane nodes, and the keys of their taints.
 pub const CONTROL_PLANE_LABELS: [&str; 2] =
     ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
+/// Whether a node with these labels is a control-plane node.
+pub fn has_control_plane_label(labels: &BTreeMap<String, String>) -> bool {
+    CONTROL_PLANE_LABELS.iter().any(|label| labels.contains_key(*label))
+}
+
 /// The label that control-plane nodes have in every OpenShift.
 const OPENSHIFT_CONTROL_PLANE: &str = CONTROL_PLANE_LABELS[1];
 
@@ -59,8 +64,7 @@ pub(super) fn node_selector(request: &JobRequest) -> BTreeMap<String, String> {
         (MachineRole::ControlPlane(_), Some(named)) => labels.extend(named.clone()),
         (MachineRole::ControlPlane(pool), None) => {
             labels.extend(pool.match_labels.clone());
-            let says_role = |label: &&str| labels.contains_key(*label);
-            if request.openshift.is_some() && !CONTROL_PLANE_LABELS.iter().any(says_role) {
+            if request.openshift.is_some() && !has_control_plane_label(&labels) {
                 labels.insert(OPENSHIFT_CONTROL_PLANE.to_owned(), String::new());
             }
         }

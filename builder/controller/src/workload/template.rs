@@ -5,11 +5,15 @@ use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde::de::DeserializeOwned;
 
+use crate::rollout::NodeVerb;
 use mosb_build::JobMethod;
 use mosb_plan::api::yaml;
 
 const DIRECT: &str = include_str!("../../../../job-templates/direct.yaml");
 const CONTAINERFILE: &str = include_str!("../../../../job-templates/containerfile.yaml");
+const NODE_REPORT: &str = include_str!("../../../../job-templates/node-report.yaml");
+const NODE_STAGE: &str = include_str!("../../../../job-templates/node-stage.yaml");
+const NODE_APPLY: &str = include_str!("../../../../job-templates/node-apply.yaml");
 const SERVICE_ACCOUNT: &str = include_str!("../../../../job-templates/service-account.yaml");
 const ROLE: &str = include_str!("../../../../job-templates/role.yaml");
 const ROLE_BINDING: &str = include_str!("../../../../job-templates/role-binding.yaml");
@@ -19,6 +23,15 @@ pub(super) fn job(method: JobMethod) -> Job {
     read(match method {
         JobMethod::Direct => DIRECT,
         JobMethod::Containerfile => CONTAINERFILE,
+    })
+}
+
+/// The Job of a roll-out.
+pub(crate) fn node_job(verb: NodeVerb) -> Job {
+    read(match verb {
+        NodeVerb::Report => NODE_REPORT,
+        NodeVerb::Stage => NODE_STAGE,
+        NodeVerb::Apply => NODE_APPLY,
     })
 }
 
@@ -70,7 +83,7 @@ mod tests {
             let read: T = serde_json::from_value(want.clone()).unwrap();
             assert_eq!(serde_json::to_value(read).unwrap(), want);
         }
-        for text in [DIRECT, CONTAINERFILE, BY_HAND] {
+        for text in [DIRECT, CONTAINERFILE, BY_HAND, NODE_REPORT, NODE_STAGE, NODE_APPLY] {
             same::<Job>(text);
         }
         same::<ServiceAccount>(SERVICE_ACCOUNT);

@@ -1,8 +1,8 @@
 //! Layers, both ways: the bytes of a base's layers become a [`BaseTree`](super::tree::BaseTree),
 //! and the entries of an [`Overlay`](super::overlay::Overlay) become a layer.
 //!
-//! Input: readers of untrusted blobs, which are accepted only with the size, digest and diffID of
-//! the manifest and config. Invariant: memory is bounded for any blob, and equal entries are
+//! In come readers of untrusted blobs, which are accepted only with the size, digest and diffID of
+//! the manifest and config. The invariant: memory is bounded for any blob, and equal entries are
 //! always written as equal bytes.
 
 mod budget;
@@ -36,15 +36,15 @@ pub use write::{LayerBlob, MTIME, write_layer};
 /// A layer of a base as its manifest and config describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
-    /// From the descriptor.
+    /// Of the descriptor.
     pub media_type: String,
-    /// Digest of the blob.
+    /// Of the blob.
     pub digest: Digest,
     /// Bytes of the blob.
     pub size: u64,
-    /// Digest of the unpacked layer, from the config.
+    /// Of the unpacked layer, from the config.
     pub diff_id: DiffId,
-    /// From the descriptor; those of a zstd:chunked layer locate its table of contents.
+    /// Of the descriptor; those of a zstd:chunked layer locate its table of contents.
     pub annotations: BTreeMap<String, String>,
 }
 

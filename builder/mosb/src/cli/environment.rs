@@ -26,6 +26,8 @@ pub struct Environment {
     pub builder_image: Option<String>,
     /// `POD_NAME`: the pod of this process.
     pub pod_name: Option<String>,
+    /// `NODE_NAME`: the node of this process.
+    pub node_name: Option<String>,
     /// `http_proxy`, else `HTTP_PROXY`. It may hold a password.
     pub http_proxy: Option<Secret<String>>,
     /// `https_proxy`, else `HTTPS_PROXY`. It may hold a password.
@@ -59,6 +61,7 @@ impl Environment {
             signature_policy: path("CONTAINERS_POLICY_JSON"),
             builder_image: set("MOSB_BUILDER_IMAGE").and_then(|value| value.into_string().ok()),
             pod_name: set("POD_NAME").and_then(|value| value.into_string().ok()),
+            node_name: set("NODE_NAME").and_then(|value| value.into_string().ok()),
             http_proxy: either("http_proxy", "HTTP_PROXY").map(Secret::new),
             https_proxy: either("https_proxy", "HTTPS_PROXY").map(Secret::new),
             no_proxy: either("no_proxy", "NO_PROXY"),

@@ -9,16 +9,18 @@ use k8s_openapi::api::core::v1::{LocalObjectReference, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize};
 
-/// A Build, which the cluster runs.
+/// One build of an image, which the cluster carries out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenShiftBuild {
     /// `build.openshift.io/v1`, which the items of a list leave out.
     pub api_version: String,
+    /// `Build`.
     pub kind: String,
+    /// Name, labels, owners.
     pub metadata: ObjectMeta,
     pub spec: OpenShiftBuildSpec,
-    /// Set by the cluster.
+    /// What has come of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<OpenShiftBuildStatus>,
 }
@@ -57,35 +59,35 @@ impl k8s_openapi::Metadata for OpenShiftBuild {
     }
 }
 
-/// `spec` of a Build.
+/// What to do.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenShiftBuildSpec {
-    /// The time limit in seconds.
+    /// Seconds until it is given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_deadline_seconds: Option<i64>,
-    /// Selects the nodes that may run it.
+    /// Which nodes may carry it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<BTreeMap<String, String>>,
-    /// The target of the image.
+    /// Where the image goes.
     pub output: BuildOutput,
-    /// Resources of its pod.
+    /// What its pod may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// ServiceAccount of its pod.
+    /// Whom its pod runs as.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
-    /// The inputs of the image.
+    /// What the image is made of.
     pub source: BuildSource,
     pub strategy: BuildStrategy,
 }
 
-/// The target of an image.
+/// Where an image goes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildOutput {
     pub to: ImageReference,
-    /// The Secret for the push.
+    /// The Secret it is pushed with.
     pub push_secret: LocalObjectReference,
 }
 
@@ -98,72 +100,78 @@ pub struct ImageReference {
     pub name: String,
 }
 
-/// The inputs of an image.
+/// What an image is made of.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildSource {
-    /// `Dockerfile`: the text is in this object.
+    /// `Dockerfile`: it stands here.
     #[serde(rename = "type")]
     pub type_: String,
+    /// The text.
     pub dockerfile: String,
-    /// ConfigMaps that are copied to the build context.
+    /// ConfigMaps that are copied into the context.
     pub config_maps: Vec<ConfigMapBuildSource>,
 }
 
-/// A ConfigMap whose keys become files of the build context.
+/// A ConfigMap whose keys become files of the context.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ConfigMapBuildSource {
     pub config_map: LocalObjectReference,
-    /// Folder of the build context.
+    /// Folder of the context.
     pub destination_dir: String,
 }
 
-/// The build strategy.
+/// How an image is built.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildStrategy {
     /// `Docker`.
     #[serde(rename = "type")]
     pub type_: String,
+    /// By a Containerfile.
     pub docker_strategy: DockerBuildStrategy,
 }
 
-/// Settings of a Containerfile build.
+/// By a Containerfile.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DockerBuildStrategy {
-    /// The Secret for pulling images.
+    /// The Secret that images are pulled with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_secret: Option<LocalObjectReference>,
-    /// Volumes that are mounted while instructions run.
+    /// What is mounted while instructions run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<BuildVolume>,
 }
 
-/// A volume that is mounted while instructions run.
+/// A volume that instructions see.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildVolume {
     pub name: String,
+    /// Where it is from.
     pub source: BuildVolumeSource,
+    /// Where it is seen.
     pub mounts: Vec<BuildVolumeMount>,
 }
 
-/// The source of a volume; `type` selects the field.
+/// Where a volume is from: one of the two, as `type` says.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildVolumeSource {
     /// `Secret` or `ConfigMap`.
     #[serde(rename = "type")]
     pub type_: String,
+    /// A Secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<k8s_openapi::api::core::v1::SecretVolumeSource>,
+    /// A ConfigMap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_map: Option<k8s_openapi::api::core::v1::ConfigMapVolumeSource>,
 }
 
-/// A mount of a volume.
+/// Where a volume is seen.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildVolumeMount {
@@ -171,25 +179,28 @@ pub struct BuildVolumeMount {
     pub destination_path: String,
 }
 
-/// `status` of a Build.
+/// What has come of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenShiftBuildStatus {
     /// `New`, `Pending`, `Running`, `Complete`, `Failed`, `Error` or `Cancelled`.
     pub phase: String,
-    /// The reason of a failure, such as `DockerBuildFailed`.
+    /// A word for what failed, such as `DockerBuildFailed`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The message for people.
+    /// The same for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The last lines of the log, if the build failed.
+    /// The last lines of the log of one that failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub log_snippet: String,
+    /// When its pod began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_timestamp: Option<Time>,
+    /// When its pod ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_timestamp: Option<Time>,
+    /// The image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<OpenShiftBuildStatusOutput>,
 }
@@ -198,14 +209,14 @@ pub struct OpenShiftBuildStatus {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenShiftBuildStatusOutput {
-    /// The pushed image.
+    /// As it was pushed.
     pub to: OpenShiftBuildStatusOutputTo,
 }
 
-/// The pushed image.
+/// An image as it was pushed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenShiftBuildStatusOutputTo {
-    /// `sha256:…`; empty if the registry did not return one.
+    /// `sha256:…`; empty if the registry did not tell.
     pub image_digest: String,
 }

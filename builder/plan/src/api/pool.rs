@@ -12,9 +12,12 @@ use super::selector::LabelSelector;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct MachineConfigPool {
+    /// Name, labels, uid.
     pub metadata: Metadata,
+    /// What is wanted.
     #[serde(deserialize_with = "null_is_empty")]
     pub spec: PoolSpec,
+    /// How far the cluster has got with it.
     #[serde(deserialize_with = "null_is_empty")]
     pub status: PoolStatus,
 }
@@ -23,24 +26,24 @@ pub struct MachineConfigPool {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolSpec {
-    /// Selects the pool's MachineConfigs.
+    /// Which MachineConfigs are the pool's.
     pub machine_config_selector: Option<LabelSelector>,
     /// The stream of OS images that the pool follows, instead of the release's own image.
     pub os_image_stream: Option<OsImageStream>,
     /// The rendered config that the pool's machines should have.
     #[serde(deserialize_with = "null_is_empty")]
     pub configuration: PoolConfiguration,
-    /// Whether the roll-out to machines is paused; builds continue.
+    /// Whether the roll-out to the machines waits; a build does not.
     #[serde(deserialize_with = "null_is_empty")]
     pub paused: bool,
-    /// Selects the pool's nodes.
+    /// Which nodes are the pool's.
     pub node_selector: Option<LabelSelector>,
     /// How many machines may be unavailable at once: a number, or a percentage of the pool.
     pub max_unavailable: Option<IntOrString>,
 }
 
 /// `spec.configuration` or `status.configuration` of a MachineConfigPool: a rendered config and
-/// its sources.
+/// what it was made of.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PoolConfiguration {
@@ -52,10 +55,11 @@ pub struct PoolConfiguration {
     pub source: Vec<ConfigurationSource>,
 }
 
-/// A MachineConfig that is part of a rendered one.
+/// One of the MachineConfigs that a rendered one was made of.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ConfigurationSource {
+    /// Its name.
     #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
 }
@@ -70,10 +74,10 @@ pub struct PoolStatus {
     /// An atomic list with several writers.
     #[serde(deserialize_with = "null_is_empty")]
     pub conditions: Vec<Condition>,
-    /// Number of machines.
+    /// Machines of the pool.
     #[serde(deserialize_with = "null_is_empty")]
     pub machine_count: i64,
-    /// Number of machines that have the desired config and image.
+    /// Those of them that have the wanted config and image.
     #[serde(deserialize_with = "null_is_empty")]
     pub updated_machine_count: i64,
     /// Updated machines that are Ready.
@@ -98,10 +102,12 @@ pub struct OsImageStream {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ControllerConfig {
+    /// Annotations, generation.
     pub metadata: Metadata,
+    /// What the release says.
     #[serde(deserialize_with = "null_is_empty")]
     pub spec: ControllerConfigSpec,
-    /// Absent in a manifest.
+    /// How far the cluster has got with it; a manifest has none.
     pub status: Option<Status>,
 }
 
@@ -115,15 +121,15 @@ pub struct ControllerConfigSpec {
     /// Pullspec of the release's extensions image.
     #[serde(rename = "baseOSExtensionsContainerImage", deserialize_with = "null_is_empty")]
     pub extensions_image: String,
-    /// The cluster's proxy, if it has one.
+    /// The cluster's proxy; none without.
     pub proxy: Option<Proxy>,
     /// The administrator's own certificates, base64 of PEM.
     #[serde(deserialize_with = "null_is_empty")]
     pub additional_trust_bundle: String,
-    /// Certificates of registries, from the release.
+    /// Certificates of registries that the release knows.
     #[serde(deserialize_with = "null_is_empty")]
     pub image_registry_bundle_data: Vec<RegistryBundle>,
-    /// Certificates of registries, from the administrator.
+    /// Certificates of registries that the administrator named.
     #[serde(deserialize_with = "null_is_empty")]
     pub image_registry_bundle_user_data: Vec<RegistryBundle>,
     /// The cluster's root certificates, base64 of PEM.
@@ -131,7 +137,7 @@ pub struct ControllerConfigSpec {
     pub root_ca_data: String,
 }
 
-/// The proxy in a ControllerConfig.
+/// The proxy of a cluster, as the release spells it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Proxy {
@@ -141,7 +147,7 @@ pub struct Proxy {
     /// For `https` URLs.
     #[serde(deserialize_with = "null_is_empty")]
     pub https_proxy: String,
-    /// Hosts and networks that are contacted without the proxy.
+    /// Hosts and networks that are asked directly.
     #[serde(deserialize_with = "null_is_empty")]
     pub no_proxy: String,
 }
@@ -158,17 +164,19 @@ pub struct RegistryBundle {
     pub data: String,
 }
 
-/// A KubeletConfig or ContainerRuntimeConfig, which the cluster converts to a MachineConfig for
-/// each pool that it selects.
+/// A KubeletConfig or ContainerRuntimeConfig: what the cluster turns into a MachineConfig of the
+/// pools that it selects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PoolSettings {
     /// `KubeletConfig` or `ContainerRuntimeConfig`.
     pub kind: String,
+    /// Name, generation.
     pub metadata: Metadata,
+    /// Whom it is for.
     #[serde(deserialize_with = "null_is_empty")]
     pub spec: PoolSettingsSpec,
-    /// Absent in a manifest.
+    /// How far the cluster has got with it; a manifest has none.
     pub status: Option<Status>,
 }
 
@@ -176,15 +184,15 @@ pub struct PoolSettings {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolSettingsSpec {
-    /// Matches labels of pools.
+    /// By the labels of the pool.
     pub machine_config_pool_selector: Option<LabelSelector>,
 }
 
-/// The status that a controller reports for an object.
+/// What a controller says of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    /// The generation that the status is for.
+    /// The generation that it speaks of.
     pub observed_generation: Option<i64>,
     /// Oldest first.
     #[serde(deserialize_with = "null_is_empty")]
@@ -192,8 +200,7 @@ pub struct Status {
 }
 
 impl ControllerConfig {
-    /// Why the cluster has not processed the object yet; `None` if it has, or for a manifest, which has
-    /// no status.
+    /// Why a cluster is not through with it; a manifest, which says nothing, is taken as it is.
     pub fn unfinished(&self) -> Option<&'static str> {
         let status = self.status.as_ref()?;
         let is = |kind: &str| {
@@ -214,7 +221,7 @@ impl ControllerConfig {
 }
 
 impl PoolSettings {
-    /// Whether the cluster has processed the newest generation.
+    /// Whether the cluster has made a MachineConfig of its newest generation.
     pub fn is_finished(&self) -> bool {
         self.status.as_ref().is_some_and(|status| {
             let last = status.conditions.last();

@@ -1,7 +1,9 @@
-//! The files of a build: the rendered config as ConfigMaps, and the build context.
+//! What a build carries with it: the rendered config as ConfigMaps, and the files of the build's
+//! context.
 //!
-//! Input: a plan. Output: API objects, each within the API's limits, and [`context`]'s files.
-//! Invariant: unpacking a packed payload gives the same bytes, or an error; never other bytes.
+//! In comes a plan; out go objects in the API's shape, each within the API's limits, and
+//! [`context`]'s files. The invariant: unpacking a packed payload gives the same bytes, or an
+//! error; never other bytes.
 
 mod build_source;
 mod config_map;

@@ -17,22 +17,26 @@ use mosb_image::tree::BaseTree;
 use mosb_image::{Digest, PinnedRef, edit};
 use mosb_types::Finding;
 
-/// All decisions about a build, with their reasons.
+/// Everything that will be done, and why.
 #[derive(Debug, Clone)]
 pub struct BuildPlan {
     pub request: BuildRequest,
     /// The config's Ignition part, read and checked; none if the config has none.
     pub ignition: Option<ignition::Config>,
+    /// The build method.
     pub method: Method,
+    /// The inputs that the image depends on.
     pub inputs: Inputs,
     /// Name of the build, and second tag.
     pub build_name: BuildName,
     /// The tags: the rendered name, then the build name.
     pub tags: [String; 2],
+    /// The labels that the image gets.
     pub labels: BTreeMap<String, String>,
-    /// Name the base in the image's manifest; empty for a Docker manifest, which has no annotations.
+    /// What the image's manifest says of its base; nothing in a Docker manifest, which has no
+    /// annotations.
     pub annotations: BTreeMap<String, String>,
-    /// The entries of a direct build's layer, in order; empty for a Containerfile build.
+    /// What the direct build writes, in the order of the layer; empty for a Containerfile.
     pub layer: Vec<LayerEntry>,
     /// The units to preset once Ignition has run, in the order of the config.
     pub preset_units: Vec<String>,
@@ -40,11 +44,11 @@ pub struct BuildPlan {
     pub left_out: Vec<Finding>,
     /// Notices about the image.
     pub warnings: Vec<Finding>,
-    /// How a node will use the image.
+    /// What a node will make of it.
     pub notes: Vec<Finding>,
 }
 
-/// The part of a plan that does not need the base's tree.
+/// The part of a plan that needs no tree of the base.
 #[derive(Debug, Clone)]
 pub struct Draft {
     request: BuildRequest,
@@ -58,8 +62,8 @@ impl Draft {
     /// Reads the config and checks the request against it and the base.
     ///
     /// # Errors
-    /// An invalid Ignition config, a base that is itself a build, settings that can't be built,
-    /// `--method direct` although a program must run.
+    /// A broken Ignition config, a base that is itself a build, settings that can't be built,
+    /// `--method direct` where something must be run.
     pub fn new(request: BuildRequest) -> Result<Self, Error> {
         let name = request.config.name();
         if let Some(config) = request.base.config.labels.get(labels::IMAGE_MACHINE_CONFIG)
@@ -83,41 +87,41 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Whether the base's tree can affect the plan. It can't if a program must run anyway.
+    /// Whether the base's tree decides something: it does unless something must be run anyway.
     pub fn needs_tree(&self) -> bool {
         self.reasons.is_empty()
     }
 
-    /// The inputs of the image and the name of its build. They do not depend on the base's tree, so
-    /// they are those of the complete plan.
+    /// What the image depends on, and the name of its build: those of the whole plan, which the
+    /// base's tree is no part of.
     pub fn names(&self) -> (Inputs, BuildName) {
         self.names_in(self.format)
     }
 
-    /// As [`Self::names`], for another image format.
+    /// What they are where the same image is written in another format.
     pub fn names_in(&self, format: Format) -> (Inputs, BuildName) {
         let inputs = inputs(&self.request, format);
         let build = inputs.build_name(self.request.config.pool(), self.request.push.as_ref());
         (inputs, build)
     }
 
-    /// The same draft for another image format.
+    /// Writes the image in this format.
     pub fn in_format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// The request that is planned.
+    /// The inputs of the plan.
     pub fn request(&self) -> &BuildRequest {
         &self.request
     }
 
-    /// Why the build can't be direct, as far as known without the base's tree.
+    /// Why it can't be direct, as far as is known without the base's tree.
     pub fn reasons(&self) -> &[Reason] {
         &self.reasons
     }
 
-    /// Warnings about the image, as far as known without the base's tree.
+    /// What to think of before the image is used, as far as is known without the base's tree.
     pub fn warnings(&self) -> Vec<Finding> {
         let mut warnings = self.warnings.clone();
         warnings.extend(explain::warnings(&self.request, self.ignition.as_ref()));
@@ -132,10 +136,10 @@ impl Draft {
         Ok(())
     }
 
-    /// Completes the plan. `tree` is used only if [it is needed](Self::needs_tree).
+    /// Decides the rest. `tree` is looked at only if [it is needed](Self::needs_tree).
     ///
     /// # Errors
-    /// Failures that the real Ignition has too; `--method direct` although a program must run.
+    /// What the real Ignition would fail on; `--method direct` where something must be run.
     pub fn finish(mut self, tree: &BaseTree) -> Result<BuildPlan, Error> {
         let mut layer = Vec::new();
         let mut notes = Vec::new();
@@ -208,7 +212,7 @@ fn reasons(request: &BuildRequest, ignition: Option<&ignition::Config>) -> Vec<R
     reasons
 }
 
-/// `update-ca-trust` adds the files below it to the trust store.
+/// What is written below it is compiled into the trust store by `update-ca-trust`.
 const CA_TRUST_SOURCE: &str = "/etc/pki/ca-trust/source/";
 
 fn inputs(request: &BuildRequest, format: Format) -> Inputs {

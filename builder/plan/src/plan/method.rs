@@ -77,7 +77,11 @@ pub enum Reason {
     /// A hard link to a file of the base: a layer would have to repeat its content.
     HardLinkToBase(String),
     /// What enabling or disabling a unit means can't be decided without running systemctl.
-    Unit { unit: String, why: String },
+    Unit {
+        unit: String,
+        /// The reason.
+        why: String,
+    },
 }
 
 impl Reason {

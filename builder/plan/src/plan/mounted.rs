@@ -1,46 +1,49 @@
-//! Files that are bind mounts in a build container, so that no `RUN` line can change those of the
-//! image.
+//! Files over which a build container mounts its own while a step runs: nothing that runs can write
+//! them.
 
 use mosb_ignition::{Config, Owner};
 
-/// Names of the files in `/etc`.
+/// The files, all in `/etc`.
 const NAMES: [&str; 3] = ["hostname", "hosts", "resolv.conf"];
-/// Most bytes of such a file. Only compressed contents can be larger: a rendered config is smaller.
+/// Bytes of such a file; those of a whole rendered config are fewer, unless they are compressed.
 const LIMIT: u64 = 16 * 1024 * 1024;
 
-/// One of these files in a config. A Containerfile copies it.
+/// One of these files as a config wants it: a Containerfile copies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
-    /// The name in `/etc`.
+    /// Its name in `/etc`.
     pub name: &'static str,
+    /// The node there.
     pub what: MountedAs,
 }
 
-/// The node that a config sets at such a path.
+/// What a config wants at such a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MountedAs {
     File {
         content: Vec<u8>,
+        /// Permission bits.
         mode: u32,
-        /// Default: root.
+        /// The owner; unsaid is root.
         user: Owner,
-        /// Default: root.
+        /// The group; unsaid is root.
         group: Owner,
     },
-    /// A symbolic link, owned by root.
+    /// A symbolic link of root.
     Link {
-        /// As it is written.
+        /// Where it points, as it is written.
         target: String,
     },
 }
 
-/// Why a Containerfile build can't set such a file.
+/// What such a file can't be in a Containerfile build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{path}: a build container has its own file there, so {problem} in a Containerfile build; give the file whole, with contents, owned by root"
 )]
 pub struct MountedError {
     pub path: String,
+    /// What isn't possible.
     pub problem: &'static str,
 }
 
@@ -55,10 +58,10 @@ fn path(name: &str) -> String {
     format!("/etc/{name}")
 }
 
-/// The nodes that a config sets at these paths.
+/// What a config wants at these paths.
 ///
 /// # Errors
-/// An entry that can't be copied: an append, another mode or owner for a file of the base, a hard
+/// Something that can't be copied: an append, another mode or owner for what the base has, a hard
 /// link, a directory.
 pub fn mounted(config: &Config) -> Result<Vec<Mounted>, MountedError> {
     let storage = &config.storage;

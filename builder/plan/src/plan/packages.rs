@@ -28,6 +28,7 @@ pub enum Error {
     Unknown {
         /// Name of the rendered config.
         config: String,
+        /// The names.
         unknown: Vec<String>,
     },
     /// The kernel with 64k pages exists for one architecture.
@@ -37,6 +38,7 @@ pub enum Error {
     Kernel {
         /// Name of the rendered config.
         config: String,
+        /// Platform of the base.
         platform: Platform,
     },
     /// Packages that no repository or extensions image has.

@@ -1,5 +1,5 @@
-//! Chooses the OS image and the extensions image: the release's, or the last one that an
-//! administrator's MachineConfig names.
+//! Which OS image and which extensions image: the release's, or the last that an administrator
+//! names.
 
 use super::settings::{Of, Settings};
 use super::{Component, Request, select, settings};
@@ -17,7 +17,7 @@ pub(super) struct Images {
 /// An image, and the MachineConfigs that name it.
 #[derive(Debug)]
 pub(super) struct Decided {
-    /// With a digest; empty if no image is named.
+    /// With its digest; empty if none is named.
     pub image: String,
     /// The field of the MachineConfigs.
     pub field: &'static str,
@@ -27,17 +27,17 @@ pub(super) struct Decided {
     pub named_by: Vec<usize>,
 }
 
-/// An image that does not come from a MachineConfig.
+/// An image that is given beside the MachineConfigs.
 #[derive(Debug, Clone)]
 pub(super) struct Base {
     pub image: String,
-    /// Its source, for messages.
+    /// Who gives it, for messages.
     pub by: &'static str,
 }
 
-/// Names the caller's image in messages.
+/// How a message calls the image that the caller gives.
 pub const GIVEN: &str = "the image that was given";
-/// Names the release's image in messages.
+/// How a message calls that of the release.
 const RELEASE: &str = "ControllerConfig machine-config-controller";
 
 impl Images {
@@ -99,7 +99,8 @@ pub(super) fn decide(
         problems.extend(message.map(|text| Finding::new("os-image-stream", text).object(place)));
     } else if images.os_is_overridden()
         && let (Some(last), Some(base)) = (images.os.named_by.last(), &images.os.base)
-        // The controller decides on a pool's first image, and later ones are built on the release's.
+        // A pool's first image is the controller's business, and later ones are built on the
+        // release's own.
         && !is_component_name(chosen[*last].name())
     {
         let message = format!(
@@ -136,7 +137,7 @@ pub struct Unpinned {
     /// As it was written.
     pub image: String,
     pub reference: ImageRef,
-    /// Its source: a field of a MachineConfig, a ControllerConfig, or [`GIVEN`].
+    /// Who names it: a field of a MachineConfig, a ControllerConfig, or [`GIVEN`].
     pub place: String,
 }
 

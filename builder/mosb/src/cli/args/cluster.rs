@@ -1,21 +1,21 @@
-//! The arguments of commands that use a cluster.
+//! Operands of the commands that speak to a cluster.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// The cluster, and mosb's namespace in it.
+/// Which cluster.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 pub struct Cluster {
-    /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config, else the pod's service account]
+    /// How the cluster is reached [default: KUBECONFIG, else ~/.kube/config, else the pod's own]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// A context of the kubeconfig, instead of its current one
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
-    /// mosb's namespace [default: that of its Lease, else that of the context or the pod]
+    /// Where mosb is installed [default: where its Lease is, else the context's or the pod's own]
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
 }
@@ -23,24 +23,28 @@ pub struct Cluster {
 /// `mosb controller`.
 #[derive(Debug, Args)]
 pub struct Controller {
+    /// Which cluster.
     #[command(flatten)]
     pub cluster: Cluster,
-    /// The Machine Config Operator's namespace, whose ConfigMaps and Secrets are read [default: mosb's namespace]
+    /// Where the Machine Config Operator runs: its ConfigMaps and Secrets are read there [default: where mosb is installed]
     #[arg(long, value_name = "NAME")]
     pub operator_namespace: Option<String>,
     /// Let each build's account use the SecurityContextConstraints of deploy/openshift that it needs
     #[arg(long)]
     pub security_context_constraints: bool,
-    /// Also render pools, unless another controller does
+    /// Render pools too, where nobody else does
     #[arg(long)]
     pub render: bool,
-    /// The address of /healthz, /readyz and /metrics; may be repeated
+    /// Bring images to machines too, where nobody else does; needs the rights of deploy/rollout
+    #[arg(long)]
+    pub rollout: bool,
+    /// Where /healthz, /readyz and /metrics are; may be given several times
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8797")]
     pub listen: Vec<SocketAddr>,
-    /// The image of build pods, if the settings name none [default: $MOSB_BUILDER_IMAGE, else the controller's own]
+    /// The image that build pods run where the settings name none [default: $MOSB_BUILDER_IMAGE, else the controller's own]
     #[arg(long, value_name = "IMAGE")]
     pub builder_image: Option<String>,
-    /// The time limit of a registry request: seconds, or with s, m, h
+    /// How long a registry may take for what is asked of it: seconds, or with s, m, h
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub lookup_timeout: String,
 }
@@ -48,8 +52,9 @@ pub struct Controller {
 /// `mosb status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// The pool [default: all]
+    /// A pool; without, all
     pub pool: Option<String>,
+    /// Which cluster.
     #[command(flatten)]
     pub cluster: Cluster,
 }
@@ -59,6 +64,7 @@ pub struct Status {
 pub struct Rebuild {
     /// The pool
     pub pool: String,
+    /// Which cluster.
     #[command(flatten)]
     pub cluster: Cluster,
 }
@@ -69,9 +75,10 @@ pub struct Logs {
     /// A pool, or a build's name
     #[arg(value_name = "POOL|BUILD")]
     pub of: String,
-    /// Follow the log
+    /// Wait for what is still to come
     #[arg(short, long)]
     pub follow: bool,
+    /// Which cluster.
     #[command(flatten)]
     pub cluster: Cluster,
 }
@@ -81,9 +88,10 @@ pub struct Logs {
 pub struct Wait {
     /// The pool
     pub pool: String,
-    /// The time limit: seconds, or with s, m, h
+    /// How long at most: seconds, or with s, m, h
     #[arg(long, value_name = "TIME", default_value = "1h")]
     pub timeout: String,
+    /// Which cluster.
     #[command(flatten)]
     pub cluster: Cluster,
 }

@@ -31,13 +31,13 @@ pub use render::Render;
 
 /// Machine OS Builder: a pool's rendered MachineConfig and a base OS image become one bootable OS image.
 ///
-/// A change of configuration is built directly, as one layer on top of the base. If something must run (packages, another
-/// kernel, your own Containerfile), buildah builds the image. `mosb plan` shows the method and the reasons.
+/// A change of configuration is built directly, as one layer on the base's manifest; where something must be run
+/// (packages, another kernel, your own Containerfile), buildah builds it. `mosb plan` tells which, and why.
 ///
 /// The result goes to stdout, progress to stderr.
 ///
-/// Exit codes: 0 done; 1 the build failed, or the registry refused it; 2 wrong use, invalid or missing input; 3 not
-/// known (unreachable, server error, timed out); 130 interrupted (SIGINT), 143 ended (SIGTERM).
+/// Exit codes: 0 done; 1 the build failed, or the registry refused it; 2 wrong use, invalid or missing input; 3 could not
+/// tell (unreachable, server error, timed out); 130 interrupted (SIGINT), 143 ended (SIGTERM).
 ///
 /// Example:
 ///
@@ -54,6 +54,7 @@ pub struct Cli {
     /// What all commands take.
     #[command(flatten)]
     pub common: Common,
+    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -81,10 +82,10 @@ pub enum Command {
     Plan(Plan),
     /// Merges the MachineConfigs of a pool into one rendered MachineConfig, named by its content
     ///
-    /// MachineConfigs of role worker are merged first, then the pool's own, each by name; the later one wins. Ignition specs
-    /// 2.0 to 3.5 are read, and remote contents are fetched and embedded. Printed as YAML, as JSON, or (-o name) as its name.
+    /// Those of role worker come first, then the pool's own, each by name: the later one's word counts. Ignition specs 2.0 to
+    /// 3.5 are read, and what they refer to is fetched and put in. Printed as YAML, as JSON, or (-o name) its name alone.
     ///
-    /// Exit codes: 0 done; 1 done, and --previous found a change that nodes can't apply; 2 invalid input; 3 unreachable.
+    /// Exit codes: 0 done; 1 done, and --previous found something that nodes can't take; 2 invalid input; 3 unreachable.
     ///
     /// Examples:
     ///
@@ -92,14 +93,13 @@ pub enum Command {
     ///   oc get mcp,mc,controllerconfig -o yaml | mosb render --pool infra --explain -
     #[command(verbatim_doc_comment)]
     Render(Render),
-    /// Checks the manifests of a new cluster whose machines run images that exist already
+    /// Checks what a cluster is installed with, so that its machines run images that exist already
     ///
     /// Each MachineOSConfig names its image in the annotation machineconfiguration.openshift.io/pre-built-image. For openshift,
-    /// MachineOSConfigs for the installer's manifests are written; for kubernetes all first manifests, and for each pool the
-    /// Ignition config of new machines. All problems are reported at once, and then nothing is written.
+    /// MachineOSConfigs are written, for the installer's manifests; for kubernetes everything that a cluster begins with, and for
+    /// each pool the Ignition config of new machines. All that is wrong is told at once; then nothing is written.
     ///
-    /// Exit codes: 0 done; 1 a registry rejected a request; 2 wrong use, invalid manifests; 3 a registry
-    /// could not be reached.
+    /// Exit codes: 0 done; 1 a registry refused; 2 wrong use, invalid manifests; 3 a registry could not be asked.
     ///
     /// Examples:
     ///
@@ -110,15 +110,15 @@ pub enum Command {
     /// Manifests for images that exist already
     #[command(arg_required_else_help = true)]
     Seed {
-        /// The manifest.
+        /// What to make.
         #[command(subcommand)]
         command: Seed,
     },
     /// Shows what changes from one config or image to another
     ///
     /// An operand is a config if it is `-`, ends in .yaml, .yml or .json, or begins with ./, ../ or /; else it is an image.
-    /// For file contents, only size and digest are shown. For an image that was built with --base, give the same --base: the
-    /// config is then compared as it would be built on that base.
+    /// Of file contents only size and digest are shown. For an image that was built with --base, give the same --base: then
+    /// the config is compared as it would be built on that.
     ///
     /// Exit codes: 0 same, 1 differs, 2 wrong use, 3 all else.
     ///
@@ -130,7 +130,7 @@ pub enum Command {
     Diff(Diff),
     /// Shows what mosb knows of an image: config, pool, base, inputs, layers and their history
     ///
-    /// An image that mosb did not build is shown too, and marked as such.
+    /// An image that mosb did not build is shown too, and said to be none.
     ///
     /// Example:
     ///
@@ -146,9 +146,9 @@ pub enum Command {
     Files(Files),
     /// Checks images and registries before an installation relies on them
     ///
-    /// For each image: does the registry respond; may the image be pulled (manifest, config and a layer are read); is it
-    /// bootable, for the machines' architecture, of the cluster's release; may later images be pushed (an upload is started
-    /// and cancelled)? The log on stderr has a line with a timestamp for each check.
+    /// Of each image: does the registry answer, may it be pulled (manifest, config and a layer are really read), is it
+    /// bootable, for the machines' architecture, of the cluster's release; may later images be pushed (an upload is begun and
+    /// cancelled). The log on stderr has a line with its time for each check.
     ///
     /// Exit codes: 0 all passed; 1 a check failed; 2 wrong use; 3 a check could not be made, try again.
     ///
@@ -162,8 +162,8 @@ pub enum Command {
     #[cfg(feature = "cluster")]
     /// Builds images in a cluster whenever a pool's config changes: the program of the Deployment
     ///
-    /// Watches MachineOSConfigs, pools and builds, creates a Job for each build, and updates their statuses. If several
-    /// controllers run in a namespace, a Lease selects the one that acts.
+    /// Watches MachineOSConfigs, pools and builds, makes a Job of each build, and tells in their statuses. Of several
+    /// controllers in a namespace one acts, by Lease.
     ///
     /// Example:
     ///
@@ -171,7 +171,7 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Controller(Controller),
     #[cfg(feature = "cluster")]
-    /// Shows for each pool of a cluster why it is or isn't building
+    /// Tells of each pool of a cluster why it is or isn't building
     ///
     /// Examples:
     ///
@@ -180,7 +180,7 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Status(Status),
     #[cfg(feature = "cluster")]
-    /// Requests a new build of a pool's image
+    /// Asks for the image of a pool to be built again
     ///
     /// Example:
     ///
@@ -188,9 +188,9 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Rebuild(Rebuild),
     #[cfg(feature = "cluster")]
-    /// Shows the log of a build's pod, container by container
+    /// Shows what a build's pod says, container after container
     ///
-    /// The pod of a build that succeeded is deleted.
+    /// A build that succeeded has no pod any more.
     ///
     /// Examples:
     ///
@@ -199,9 +199,9 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Logs(Logs),
     #[cfg(feature = "cluster")]
-    /// Waits until the image of a pool is up to date
+    /// Waits until the image of a pool is what is wanted
     ///
-    /// Exit codes: 0 it is; 1 the build failed; 2 somebody must change something first; 3 timed out.
+    /// Exit codes: 0 it is; 1 the build failed; 2 somebody must change something first; 3 the time is over.
     ///
     /// Example:
     ///
@@ -215,17 +215,17 @@ pub enum Command {
     ///   mosb cache list
     #[command(verbatim_doc_comment, arg_required_else_help = true)]
     Cache {
-        /// The command on the cache.
+        /// What to do with it.
         #[command(subcommand)]
         command: Cache,
     },
     #[cfg(feature = "cluster")]
     /// The parts of a build that run inside a build pod; the controller's Jobs call them
     ///
-    /// Each writes a result: the image, or the failure and its remedy.
+    /// Each ends with a result: what was built, or what went wrong and what to do about it.
     #[command(verbatim_doc_comment, arg_required_else_help = true)]
     Job {
-        /// The part.
+        /// Which part.
         #[command(subcommand)]
         command: InPod,
     },
@@ -251,7 +251,7 @@ pub enum Command {
 /// One of the commands on the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
 pub enum Cache {
-    /// Lists the cached base trees, and buildah's storage
+    /// Lists the base trees that are kept, and buildah's storage
     ///
     /// Example:
     ///

@@ -8,7 +8,7 @@ use mosb_plan::plan::Base;
 use mosb_plan::plan::Method;
 use mosb_types::Finding;
 
-/// A built image, whose digest the target has confirmed.
+/// A built image, which the target has answered for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BuildResult {
@@ -18,31 +18,31 @@ pub struct BuildResult {
     pub pool: String,
     /// `repo@digest`, or `oci:DIR@digest`.
     pub image: String,
-    /// The tags of the image: the rendered name, the build name.
+    /// The tags that it has there: the rendered name, the build name.
     pub tags: Vec<String>,
     /// Digest of the manifest.
     pub digest: String,
     /// `direct` or `containerfile`.
     pub method: String,
-    /// Why the method is not `direct`; else empty.
+    /// Why it isn't direct; empty if it is.
     pub reasons: Vec<Finding>,
-    /// The base.
+    /// What it is built on.
     pub base: PinnedBase,
-    /// The base's tree, if it was needed.
+    /// The base's tree, where it was needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_tree: Option<BaseTreeUse>,
-    /// The layer that was added to the base, if it is one.
+    /// The layer that was put on the base, where it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer: Option<LayerInfo>,
-    /// SHA-256 of all inputs of the image: 64 hex digits, also in its label `mosb.dev/inputs`.
+    /// SHA-256 of all that the image depends on: 64 hex digits, also in its label `mosb.dev/inputs`.
     pub inputs: String,
-    /// Bytes of pulled manifests and blobs.
+    /// Bytes of manifests and blobs that came.
     pub bytes_pulled: u64,
-    /// Bytes of pushed manifests and blobs.
+    /// Bytes of manifests and blobs that went.
     pub bytes_pushed: u64,
     /// From start to end.
     pub duration_millis: u64,
-    /// Warnings about the image.
+    /// What the reader should know before using the image.
     pub warnings: Vec<Finding>,
 }
 
@@ -54,16 +54,16 @@ pub struct PinnedBase {
     pub image: String,
     /// Digest of its manifest.
     pub manifest: String,
-    /// Digest of the index that names it.
+    /// Digest of the index that it was found in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<String>,
 }
 
-/// The base tree that a build used.
+/// The base tree that a build worked against.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BaseTreeUse {
-    /// Digest of the tree.
+    /// Of the tree itself.
     pub digest: String,
     /// Where it came from.
     pub source: TreeSource,
@@ -79,23 +79,23 @@ pub enum TreeSource {
     Computed,
 }
 
-/// The one layer that was added to the base.
+/// The one layer that was put on the base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LayerInfo {
-    /// Digest of the blob.
+    /// Of the blob.
     pub digest: String,
-    /// Digest of the unpacked layer.
+    /// Of the unpacked layer.
     pub diff_id: String,
     /// Bytes of the blob.
     pub size: u64,
-    /// The number of paths that it adds, changes or removes; only direct builds count them.
+    /// How many paths it puts or takes away; only a direct build counts them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<usize>,
 }
 
 impl PinnedBase {
-    /// The base as it was resolved.
+    /// Of a resolved base.
     pub fn new(base: &Base) -> Self {
         Self {
             image: base.image.clone(),
@@ -106,7 +106,7 @@ impl PinnedBase {
 }
 
 impl BaseTreeUse {
-    /// The use of a tree with this digest.
+    /// Of a tree with this digest.
     pub fn new(digest: Digest, source: TreeSource) -> Self {
         Self { digest: digest.to_string(), source }
     }

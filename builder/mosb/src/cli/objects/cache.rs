@@ -3,17 +3,17 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The base trees that are cached on this machine.
+/// The base trees that are kept on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CacheList {
-    /// The directory.
+    /// Where they are.
     pub directory: String,
     /// Bytes of all trees together.
     pub size: u64,
-    /// Each base tree, the one used last first.
+    /// Each, the one used last first.
     pub trees: Vec<CachedTree>,
-    /// buildah's storage, if there is one.
+    /// What buildah keeps, if it keeps anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buildah: Option<BuildahStore>,
 }
@@ -22,13 +22,13 @@ pub struct CacheList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BuildahStore {
-    /// The directory.
+    /// Where it is.
     pub directory: String,
     /// Bytes of its files.
     pub size: u64,
 }
 
-/// One cached base tree.
+/// One base tree that is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CachedTree {
@@ -44,25 +44,25 @@ pub struct CachedTree {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CachePrune {
-    /// The directory of the base trees.
+    /// Where the base trees are.
     pub directory: String,
-    /// The number of removed files: trees, and incomplete files of interrupted runs.
+    /// How many files were removed: trees, and what interrupted runs left.
     pub removed: u64,
     /// Bytes of these files.
     pub size: u64,
-    /// buildah's storage, if there was one.
+    /// What buildah kept, if it kept anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buildah: Option<PrunedStore>,
 }
 
-/// buildah's storage, which was to be removed.
+/// Storage of buildah that was to be removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PrunedStore {
-    /// The directory.
+    /// Where it is.
     pub directory: String,
-    /// Bytes of its files.
+    /// Bytes that its files had.
     pub size: u64,
-    /// Whether it was removed; false if a build is using it.
+    /// Whether it is gone; not if a build is using it.
     pub removed: bool,
 }

@@ -19,9 +19,9 @@ pub struct FileList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileLayer {
-    /// Digest of the blob.
+    /// Of the blob.
     pub digest: String,
-    /// Whether it contains the rendered config.
+    /// Whether it holds the rendered config.
     pub config: bool,
     /// Every path, sorted.
     pub paths: Vec<PathEntry>,

@@ -40,12 +40,12 @@ pub use version::Version;
 /// The API version of all objects that mosb prints.
 pub const API_VERSION: &str = "mosb.dev/v1";
 
-/// The result of a command.
+/// Something that a command reports.
 pub trait Object: Serialize + JsonSchema {
     /// Its `kind`.
     const KIND: &'static str;
 
-    /// The text for people.
+    /// For people.
     fn text(&self) -> String;
 }
 
@@ -79,7 +79,7 @@ fn schema<T: Object>() -> (&'static str, Value) {
     (T::KIND, schema)
 }
 
-/// The JSON Schema of the settings that a cluster's administrator writes into a ConfigMap.
+/// The JSON Schema of what a cluster's administrator writes; no object of its own, but the text in a ConfigMap.
 fn settings() -> (&'static str, Value) {
     let schema = schemars::schema_for!(ClusterSettings).to_value();
     ("ClusterSettings", schema)

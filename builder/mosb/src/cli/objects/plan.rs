@@ -22,11 +22,11 @@ pub struct Plan {
     pub pool: String,
     /// `direct` or `containerfile`.
     pub method: String,
-    /// Why the method is not `direct`; else empty.
+    /// Why it isn't direct; empty if it is.
     pub reasons: Vec<Finding>,
-    /// The base.
+    /// What it is built on.
     pub base: PlannedBase,
-    /// The base's tree, if it is needed.
+    /// The base's tree, where it is needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_tree: Option<BaseTreeUse>,
     /// The image with packages, pinned.
@@ -42,9 +42,9 @@ pub struct Plan {
     /// Digest of the trust bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust_bundle: Option<String>,
-    /// SHA-256 of all inputs of the image: 64 hex digits.
+    /// SHA-256 of all that the image depends on: 64 hex digits.
     pub inputs: String,
-    /// The target: `host/repo` or `oci:DIR`. Without it, names are those for an OCI layout.
+    /// Where the image goes: `host/repo` or `oci:DIR`. Without, names are those for an OCI layout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Name of the build.
@@ -53,7 +53,7 @@ pub struct Plan {
     pub tags: Vec<String>,
     /// The labels that the image gets.
     pub labels: BTreeMap<String, String>,
-    /// The annotations that name the base in the image's manifest.
+    /// What the image's manifest says of its base.
     pub annotations: BTreeMap<String, String>,
     /// The layer of a direct build.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,11 +64,11 @@ pub struct Plan {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub commands: Vec<String>,
-    /// The parts of the config that are not in the image, and the program that applies them.
+    /// What of the config does not go into the image, and who does it.
     pub left_out: Vec<Finding>,
-    /// Warnings about the image.
+    /// What the reader should know before using the image.
     pub warnings: Vec<Finding>,
-    /// How a node will use the image.
+    /// What a node will make of the image.
     pub notes: Vec<Finding>,
 }
 
@@ -76,12 +76,12 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedBase {
-    /// The source.
+    /// Where it is read.
     #[serde(flatten)]
     pub pinned: PinnedBase,
-    /// Its name in the labels.
+    /// What the labels call it.
     pub name: String,
-    /// `os/architecture[/variant]`.
+    /// What it is for: `os/architecture[/variant]`.
     pub platform: String,
     /// Whether nodes can boot it.
     pub bootable: bool,
@@ -98,7 +98,7 @@ pub struct PlanLayer {
 }
 
 impl Plan {
-    /// Describes a plan.
+    /// Of a plan that was made.
     pub fn new(plan: &BuildPlan, target: Option<&Target>, base_tree: Option<BaseTreeUse>) -> Self {
         let request = &plan.request;
         let base = &request.base;

@@ -17,9 +17,9 @@ pub struct RenderExplanation {
     /// The MachineConfigs, and the fields.
     #[serde(flatten)]
     pub explanation: Explanation,
-    /// With `--previous`: the changes that nodes can't apply without a reinstallation.
+    /// With `--previous`: what nodes can't take without being installed anew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreconcilable: Option<Vec<Finding>>,
-    /// Warnings for the administrator.
+    /// What an administrator may want to look at.
     pub warnings: Vec<Finding>,
 }

@@ -44,11 +44,14 @@ pub struct Controller {
     pub operator_namespace: Option<String>,
     pub security_context_constraints: bool,
     pub render: bool,
+    pub rollout: bool,
     pub listen: Vec<SocketAddr>,
     /// `--builder-image`, else the variable.
     pub builder_image: Option<String>,
     /// The pod of this process, in a cluster.
     pub pod: Option<String>,
+    /// The node of this process, in a cluster.
+    pub node: Option<String>,
     pub lookup_timeout: Duration,
 }
 
@@ -66,9 +69,11 @@ pub fn controller(typed: args::Controller, environment: &Environment) -> Result<
         operator_namespace: typed.operator_namespace,
         security_context_constraints: typed.security_context_constraints,
         render: typed.render,
+        rollout: typed.rollout,
         listen: typed.listen,
         builder_image: typed.builder_image.or_else(|| environment.builder_image.clone()),
         pod: environment.pod_name.clone(),
+        node: environment.node_name.clone(),
         lookup_timeout: lookup_timeout(&typed.lookup_timeout)?,
     };
     Ok(of(ClusterJob::Controller(what), typed.cluster))

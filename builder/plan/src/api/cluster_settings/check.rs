@@ -1,6 +1,7 @@
 //! Values that can't be right, found before a build fails on them.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use super::annotation::is_harmless;
 use super::{ClusterSettings, ClusterSettingsError, Mirrors, Resources, Toleration};
@@ -50,10 +51,11 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
         ));
     }
     proxy(settings)?;
-    job(settings)
+    job(settings)?;
+    rollout(settings)
 }
 
-/// A mirror that is unavailable for that many tries has a permanent failure.
+/// A mirror that is unavailable for so many tries has no transient failure.
 const MAX_RUN_RETRIES: u32 = 10;
 const PLACE: &str = "want host[:port][/path], or *.domain as a source, without a tag";
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
@@ -71,7 +73,7 @@ fn certificates(field: &str, text: &str) -> Checked {
     Ok(())
 }
 
-/// `host[:port]` or `[address]:port`, without characters that are invalid in a path.
+/// `host[:port]` or `[address]:port`, as a path can hold it.
 pub(super) fn is_host(text: &str) -> bool {
     let (name, port) = match text.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
@@ -97,7 +99,7 @@ pub(super) fn is_scope(text: &str) -> bool {
     is_place(text) || text.strip_prefix("*.").is_some_and(is_host)
 }
 
-/// The error names the invalid field.
+/// Which field of it is wrong.
 pub(super) fn mirror(mirrors: &Mirrors) -> Result<(), String> {
     if !is_scope(&mirrors.source) {
         return Err("source".to_owned());
@@ -189,6 +191,22 @@ fn job(settings: &ClusterSettings) -> Checked {
     })
 }
 
+/// More machines than a registry can serve at once.
+const MAX_STAGING: u16 = 100;
+/// Machines with much memory take minutes to start; after a day somebody has to look.
+const NODE_TIMEOUT_MINUTES: RangeInclusive<u16> = 5..=24 * 60;
+
+fn rollout(settings: &ClusterSettings) -> Checked {
+    let rollout = &settings.rollout;
+    if !(1..=MAX_STAGING).contains(&rollout.staging_per_registry) {
+        return Err(wrong("rollout.stagingPerRegistry", "want 1 to 100"));
+    }
+    if !NODE_TIMEOUT_MINUTES.contains(&rollout.node_timeout_minutes) {
+        return Err(wrong("rollout.nodeTimeoutMinutes", "want 5 to 1440"));
+    }
+    Ok(())
+}
+
 fn quantities(container: &str, resources: &Resources) -> Checked {
     for (kind, map) in [("requests", &resources.requests), ("limits", &resources.limits)] {
         for (resource, quantity) in map {
@@ -209,7 +227,7 @@ fn is_quantity(text: &str) -> bool {
     number.parse::<f64>().is_ok() && suffixes.contains(&suffix)
 }
 
-/// The error names the invalid field and its valid values.
+/// Which field of it is wrong, and what it may be.
 fn toleration(one: &Toleration) -> Result<(), (&'static str, &'static str)> {
     let among = |value: &Option<String>, allowed: &[&str]| {
         value.as_deref().is_none_or(|value| allowed.contains(&value))

@@ -5,40 +5,39 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The settings of build Jobs. Defaults are in `job-templates/`.
+/// How build Jobs are made. What is left out is as in `job-templates/`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct JobSettings {
-    /// Resource requests and limits of the containers.
+    /// What the containers ask for, and what they may have.
     pub resources: ContainerResources,
-    /// The time limit of a build in seconds, by method.
+    /// Seconds after which a build that isn't done has failed, by method.
     pub active_deadline_seconds: Deadlines,
-    /// How often a Containerfile build is retried after a `RUN` line failed; at most 10.
+    /// How often a build by Containerfile is tried again whose `RUN` line failed; at most 10.
     pub run_retries: u32,
     /// Taints of nodes that build pods tolerate.
     pub tolerations: Vec<Toleration>,
-    /// Labels of nodes that build pods may run on, in addition to those for the platform. If a key is in
-    /// both, this one wins.
+    /// Labels of nodes that build pods may run on, added to those by platform; the same key here wins.
     pub node_selector: BTreeMap<String, String>,
-    /// The nodes on which images of control-plane machines are built.
+    /// Where the images of control-plane machines are built.
     pub control_plane: ControlPlaneBuilds,
     /// PriorityClass of build pods.
     pub priority_class_name: Option<String>,
     /// When the builder image is pulled. Without it, `IfNotPresent`.
     pub image_pull_policy: Option<ImagePullPolicy>,
-    /// Names of the Secrets for pulling the builder image.
+    /// Names of Secrets that the builder image is pulled with.
     pub image_pull_secrets: Vec<String>,
-    /// How buildah stores layers. Without it, `overlay` in a user namespace, else `vfs`.
+    /// How buildah keeps layers. Without it, `overlay` in a user namespace, else `vfs`.
     pub storage_driver: Option<StorageDriver>,
     /// Whether buildah runs in a user namespace.
     pub user_namespaces: UserNamespaces,
-    /// Additional labels of build pods; those that mosb sets can't be changed.
+    /// More labels of build pods; those that mosb sets stay.
     pub labels: BTreeMap<String, String>,
-    /// Additional annotations of build pods; those that mosb sets can't be changed.
+    /// More annotations of build pods; those that mosb sets stay.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Resources by container.
+/// Resources of each container that there is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ContainerResources {
@@ -46,19 +45,19 @@ pub struct ContainerResources {
     pub direct: Resources,
     /// The container that runs buildah.
     pub image_build: Resources,
-    /// The container that pushes buildah's image.
+    /// The container that pushes what buildah made.
     pub image_push: Resources,
-    /// The sidecar, which reports the result.
+    /// The sidecar.
     pub wait_for_done: Resources,
 }
 
-/// Quantities by resource (`cpu`, `memory`, `ephemeral-storage`); null removes a default.
+/// Quantities by resource (`cpu`, `memory`, `ephemeral-storage`); null takes a default away.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Resources {
-    /// The requests, which the scheduler reserves.
+    /// What the scheduler keeps free.
     pub requests: BTreeMap<String, Option<String>>,
-    /// The limits.
+    /// What may be used at most.
     pub limits: BTreeMap<String, Option<String>>,
 }
 
@@ -66,36 +65,36 @@ pub struct Resources {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Deadlines {
-    /// The limit of a direct build.
+    /// Of a direct build.
     pub direct: Option<u32>,
-    /// The limit of a Containerfile build.
+    /// Of a build by Containerfile.
     pub containerfile: Option<u32>,
 }
 
-/// A toleration, as in a pod.
+/// A toleration, as a pod has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Toleration {
-    /// The taint's key. Without it, all taints, with operator `Exists`.
+    /// The taint's key; all if left out, with operator `Exists`.
     pub key: Option<String>,
     /// `Equal` (default) or `Exists`.
     pub operator: Option<String>,
     /// The taint's value.
     pub value: Option<String>,
-    /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`. Without it, all.
+    /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`; all if left out.
     pub effect: Option<String>,
-    /// How long `NoExecute` is tolerated. Without it, for ever.
+    /// How long `NoExecute` is borne; for ever if left out.
     pub toleration_seconds: Option<i64>,
 }
 
-/// The nodes on which images of control-plane machines are built.
+/// Where the images of pools are built whose machines are control-plane nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ControlPlaneBuilds {
-    /// Labels of nodes that these builds may run on, instead of those in `job.nodeSelector`; `{}` is any
-    /// node. Without it, the control-plane nodes that the pool's own node selector selects.
+    /// Labels of nodes that these builds may run on, instead of those in `job.nodeSelector`; `{}` is any node. Without it, the
+    /// control-plane nodes that the pool's own node selector selects.
     pub node_selector: Option<BTreeMap<String, String>>,
-    /// Taints that these builds tolerate, in addition to those in `job.tolerations`. Without it, the taints
+    /// Taints that these builds tolerate beside those in `job.tolerations`. Without it, the taints
     /// `node-role.kubernetes.io/control-plane` and `node-role.kubernetes.io/master`.
     pub tolerations: Option<Vec<Toleration>>,
 }
@@ -103,11 +102,11 @@ pub struct ControlPlaneBuilds {
 /// When an image is pulled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum ImagePullPolicy {
-    /// Once for each pod.
+    /// For each pod.
     Always,
-    /// Once for each node.
+    /// Once for a node.
     IfNotPresent,
-    /// Never: the node must have it.
+    /// It must be there.
     Never,
 }
 
@@ -122,14 +121,13 @@ impl ImagePullPolicy {
     }
 }
 
-/// How buildah stores layers.
+/// How buildah keeps layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum StorageDriver {
-    /// One copy of each layer. Needs a user namespace, and a file system of the node that supports
-    /// overlays.
+    /// One copy of each layer. Needs a user namespace, and a file system of the node that overlays can lie on.
     Overlay,
-    /// A full copy for each layer: works everywhere, but is slow and needs much disk space.
+    /// A whole copy for each layer: works everywhere, slow and large.
     Vfs,
 }
 
@@ -147,12 +145,11 @@ impl StorageDriver {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum UserNamespaces {
-    /// If the cluster supports them.
+    /// If the cluster has them.
     #[default]
     Auto,
-    /// Always: without them, Containerfile builds are rejected.
+    /// Always: without them, builds by Containerfile are refused.
     Required,
-    /// Never: buildah runs as the node's root with the default capabilities, and without seccomp and
-    /// AppArmor profiles.
+    /// Never: buildah runs as the node's root with the default capabilities, and without seccomp and AppArmor profiles.
     Never,
 }

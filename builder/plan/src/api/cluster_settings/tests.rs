@@ -67,6 +67,11 @@ fn problems_are_reported_with_their_path() {
         ("job: {priorityClassName: ''}", "job.priorityClassName", "no name"),
         ("job: {labels: {'a b': c}}", "job.labels.a b", "the API takes"),
         ("job: {nodeSelector: {a: 'b c'}}", "job.nodeSelector.a", "the API takes"),
+        ("rollout: {stagingPerRegistry: 0}", "rollout.stagingPerRegistry", "1 to 100"),
+        ("rollout: {stagingPerRegistry: 101}", "rollout.stagingPerRegistry", "1 to 100"),
+        ("rollout: {nodeTimeoutMinutes: 4}", "rollout.nodeTimeoutMinutes", "5 to 1440"),
+        ("rollout: {nodeTimeoutMinutes: 1441}", "rollout.nodeTimeoutMinutes", "5 to 1440"),
+        ("rollout: {maxUnavailable: 1}", "rollout.maxUnavailable", "unknown field"),
         ("globalPullSecret: ''", "globalPullSecret", "no name"),
         ("additionalTrustBundle: hello", "additionalTrustBundle", "no certificate"),
         (

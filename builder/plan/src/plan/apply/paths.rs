@@ -1,4 +1,5 @@
-//! Resolves paths as the kernel does in a chroot of the base, and as Ignition does before it writes.
+//! Walking paths as the kernel does in a chroot of the base, and as Ignition does before anything
+//! is made.
 
 use super::{Applier, ApplyError};
 use mosb_image::overlay::{Node, Overlay};
@@ -8,7 +9,7 @@ use mosb_image::tree::Kind;
 /// The kernel's limit of links in one path.
 const MAX_LINKS: usize = 40;
 
-/// Why a path can't be resolved.
+/// Why a path can't be walked.
 #[derive(Debug)]
 pub(super) enum PathError {
     NotADirectory(TreePath),
@@ -27,7 +28,7 @@ impl PathError {
     }
 }
 
-/// Resolves all links of a path, including the last component; `None` if nothing exists there.
+/// Where a path leads with all links followed, the last one too; `None` if nothing is there.
 pub(super) fn real(tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, PathError> {
     let mut at = TreePath::root();
     let mut rest: Vec<String> = components(path);
@@ -86,14 +87,14 @@ fn clean(path: &str) -> TreePath {
     at
 }
 
-/// The path at which Ignition writes an entry: each parent that is a link is replaced by that link's
-/// target, and the last component is never followed. The kernel resolves links to links.
+/// Where Ignition puts an entry: each parent that is a link is replaced by where that one link
+/// points, the last component is never followed. Links behind links are left for the kernel.
 pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, PathError> {
     let path = clean(path);
     let Some(parent) = path.parent() else {
         return Ok(path);
     };
-    // The path as Ignition computes it, and the kernel's real path of it, if that exists.
+    // Where Ignition believes to be, and where the kernel is then: nowhere, if that isn't there.
     let mut at = TreePath::root();
     let mut here = Ok(Some(TreePath::root()));
     for component in parent.components() {
@@ -124,7 +125,8 @@ pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, Path
     Ok(at.join(path.name()).unwrap_or(at))
 }
 
-/// Resolves the links of the parents, but not the last component; `None` if a parent does not exist.
+/// The path with its parents' links followed and the last component as it is; `None` if a parent
+/// isn't there.
 pub(super) fn exact(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<TreePath>, PathError> {
     let Some(parent) = path.parent() else {
         return Ok(Some(path.clone()));
@@ -140,7 +142,8 @@ pub(super) fn exact(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<TreePa
 }
 
 impl Applier<'_> {
-    /// Creates a directory and its parents, as `mkdir -p` of root does, and returns its real path.
+    /// Makes a directory with all above it, as `mkdir -p` of root does, and says where it really
+    /// is.
     pub(super) fn mkdir_all(&mut self, path: &TreePath) -> Result<TreePath, PathError> {
         if let Some(real) = real(&self.tree, &path.to_string())? {
             return match self.tree.get(&real) {
@@ -168,7 +171,7 @@ impl Applier<'_> {
         Ok(at)
     }
 
-    /// The real path of an entry of the config; creates its parents.
+    /// Where an entry of the config lands, with its parents made.
     pub(super) fn place(&mut self, path: &TreePath) -> Result<TreePath, PathError> {
         let Some(parent) = path.parent() else {
             return Ok(path.clone());

@@ -17,7 +17,7 @@ use super::Error;
 use mosb_image::Digest;
 pub use side::Side;
 
-/// How an entry changes.
+/// What happened to a thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
@@ -25,11 +25,11 @@ pub enum Change {
     Added,
     /// Only the first side has it.
     Removed,
-    /// Both sides have it, with differences.
+    /// Both have it, not the same.
     Changed,
 }
 
-/// All changes; empty if both sides give the same image.
+/// All that changes; nothing in it if the same image comes of both.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Diff {
@@ -47,12 +47,12 @@ pub struct Diff {
 pub struct SettingChange {
     /// The field, such as `spec.kernelType`; `base` for the base image.
     pub field: String,
-    /// How it changes.
+    /// What happened to it.
     pub change: Change,
-    /// Its old value, unless it may be secret.
+    /// Its value before, where it may be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Its new value, unless it may be secret.
+    /// Its value after, where it may be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
 }
@@ -61,21 +61,21 @@ pub struct SettingChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PathChange {
-    /// The path as the config spells it.
+    /// The path as the config has it.
     pub path: String,
     /// How it changes.
     #[serde(flatten)]
     pub changed: Changed<PathState>,
 }
 
-/// The change of an entry with several properties.
+/// How something changes of which both sides can say several things.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Changed<S> {
-    /// How it changes.
+    /// What happened to it.
     pub change: Change,
-    /// The properties that differ, if both sides have the entry. For a path: `type`, `content`, `append`,
-    /// `mode`, `user`, `group`, `target`, `overwrite`; for a unit: `enabled`, `masked`, `content`, `dropins`.
+    /// Which of its properties differ, where both sides have it: of a path `type`, `content`, `append`, `mode`, `user`,
+    /// `group`, `target`, `overwrite`, of a unit `enabled`, `masked`, `content`, `dropins`.
     pub what: Vec<&'static str>,
     /// Before.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,42 +85,42 @@ pub struct Changed<S> {
     pub to: Option<S>,
 }
 
-/// The properties of a path in a config.
+/// What a config says of a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PathState {
     /// `file`, `directory`, `symlink` or `hardlink`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// Octal, four digits; absent if the config does not set it.
+    /// Octal, four digits; absent if the config doesn't say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Name or number; absent if the config does not set it.
+    /// Name or number; absent if the config doesn't say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Name or number; absent if the config does not set it.
+    /// Name or number; absent if the config doesn't say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The contents of a file; absent if the config gives none.
+    /// Of a file; absent if the config gives none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<ContentState>,
-    /// The contents that are appended to a file, in order.
+    /// What is appended to a file, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub append: Vec<ContentState>,
-    /// The target of a link.
+    /// Of a link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// `overwrite` in the config.
+    /// As the config says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overwrite: Option<bool>,
 }
 
-/// Size and digest of contents.
+/// Contents, without them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentState {
-    /// Unpacked, in bytes.
+    /// Bytes, unpacked.
     pub size: u64,
     /// `sha256:…` of the unpacked bytes.
     pub digest: String,
@@ -137,17 +137,17 @@ pub struct UnitChange {
     pub changed: Changed<UnitState>,
 }
 
-/// The properties of a unit in a config.
+/// What a config says of a unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnitState {
-    /// Absent if the config does not set it.
+    /// Absent if the config doesn't say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// Absent if the config does not set it.
+    /// Absent if the config doesn't say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub masked: Option<bool>,
-    /// The contents of the unit file; absent if the config gives none.
+    /// Of the unit file; absent if the config gives none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<ContentState>,
     /// Drop-ins by name.

@@ -31,6 +31,8 @@ pub async fn control(job: &InCluster, wanted: &Controller) -> Result<ExitCode> {
         identity: identity(wanted.pod.as_deref()),
         builder_image,
         render: wanted.render,
+        rollout: wanted.rollout,
+        node: wanted.node.clone(),
         security_context_constraints: wanted.security_context_constraints,
         times: controller::lease::LeaseTimes::default(),
         lookup_timeout: wanted.lookup_timeout,

@@ -107,7 +107,7 @@ pub async fn logs(
     let (why, (attempt, lines)) = match (live, archived) {
         (Err(error), Some(archived)) => (error.to_string(), archived),
         (Ok(None), Some(archived)) => (format!("{name} has no pod any more"), archived),
-        (Ok(Some(_)), Some(archived)) => ("its pod has written no log yet".to_owned(), archived),
+        (Ok(Some(_)), Some(archived)) => ("its pod has said nothing yet".to_owned(), archived),
         (Err(error), None) => return Err(error.into()),
         (Ok(Some(_)), None) => return Ok(()),
         (Ok(None), None) => {
@@ -115,7 +115,7 @@ pub async fn logs(
             return Err(Error::NoPod { build }.into());
         }
     };
-    tracing::info!("{why}; the archived log of attempt {attempt} follows");
+    tracing::info!("{why}; this is what was kept of attempt {attempt}");
     lines.into_iter().for_each(print);
     Ok(())
 }
@@ -129,7 +129,12 @@ pub async fn wait(
 ) -> Result<(PoolStatus, ExitCode)> {
     let end = Instant::now() + limit;
     let (changes, mut changed) = mpsc::unbounded_channel();
-    let (cache, _watches) = ClusterCache::watch(client, namespaces, false, changes);
+    let (cache, _watches) = ClusterCache::watch(
+        client,
+        namespaces,
+        controller::cluster_cache::Tasks::default(),
+        changes,
+    );
     let over = || Error::TimedOut {
         pool: pool.to_owned(),
         seconds: limit.as_secs(),

@@ -1,0 +1,164 @@
+//! What is cached of a machine: the fields of a Node that a roll-out decides by.
+
+use k8s_openapi::api::core::v1::{Node, NodeStatus};
+
+use super::projection::is_known;
+use super::trigger::Trigger;
+use crate::indexed_store::IndexKey;
+use crate::workload::has_control_plane_label;
+use mosb_plan::api::Metadata;
+
+/// The cached fields of a machine's Node.
+///
+/// Two of them are equal if nothing differs that decisions use. The resourceVersion changes with
+/// each heartbeat of the kubelet and is therefore not compared; the cached one is always the newest.
+#[derive(Debug, Clone, Default)]
+pub struct SeenMachine {
+    /// Only annotations of machine configuration and of mosb.
+    pub metadata: Metadata,
+    /// `status.nodeInfo.bootID`; empty if the kubelet has not reported it.
+    pub boot_id: String,
+    /// `spec.unschedulable`
+    pub unschedulable: bool,
+    /// Condition `Ready` is `True`.
+    pub ready: bool,
+    /// Condition `DiskPressure` is `True`.
+    pub disk_pressure: bool,
+    /// Condition `NetworkUnavailable` is `True`.
+    pub network_unavailable: bool,
+}
+
+impl SeenMachine {
+    pub fn is_control_plane(&self) -> bool {
+        has_control_plane_label(&self.metadata.labels)
+    }
+
+    pub(super) fn trigger(&self) -> Trigger {
+        Trigger::Machine(self.metadata.labels.clone())
+    }
+
+    pub(super) fn index_keys(&self) -> Vec<IndexKey> {
+        if self.is_control_plane() { vec![IndexKey::ControlPlane] } else { Vec::new() }
+    }
+
+    /// Everything but the resourceVersion.
+    fn compared(&self) -> impl PartialEq + '_ {
+        let metadata = &self.metadata;
+        (
+            (&metadata.name, &metadata.uid, &metadata.labels, &metadata.annotations),
+            (&metadata.creation_timestamp, &metadata.deletion_timestamp, &self.boot_id),
+            [self.unschedulable, self.ready, self.disk_pressure, self.network_unavailable],
+        )
+    }
+}
+
+impl PartialEq for SeenMachine {
+    fn eq(&self, other: &Self) -> bool {
+        self.compared() == other.compared()
+    }
+}
+
+pub(super) fn machine(object: Node) -> Option<(String, SeenMachine)> {
+    let meta = object.metadata;
+    let status = object.status.unwrap_or_default();
+    let mut annotations = meta.annotations.unwrap_or_default();
+    annotations.retain(|key, _| is_known(key));
+    let machine = SeenMachine {
+        metadata: Metadata {
+            name: meta.name?,
+            labels: meta.labels.unwrap_or_default(),
+            annotations,
+            uid: meta.uid,
+            resource_version: meta.resource_version,
+            creation_timestamp: meta.creation_timestamp,
+            deletion_timestamp: meta.deletion_timestamp,
+            ..Metadata::default()
+        },
+        boot_id: status.node_info.as_ref().map(|info| info.boot_id.clone()).unwrap_or_default(),
+        unschedulable: object.spec.and_then(|spec| spec.unschedulable).unwrap_or_default(),
+        ready: is_true(&status, "Ready"),
+        disk_pressure: is_true(&status, "DiskPressure"),
+        network_unavailable: is_true(&status, "NetworkUnavailable"),
+    };
+    Some((machine.metadata.name.clone(), machine))
+}
+
+fn is_true(status: &NodeStatus, condition: &str) -> bool {
+    let mut conditions = status.conditions.iter().flatten();
+    conditions.any(|one| one.type_ == condition && one.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::watcher::Event;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::cluster_cache::ClusterCache;
+
+    fn node(version: &str, change: impl FnOnce(&mut Value)) -> Node {
+        let mut node = json!({
+            "metadata": {
+                "name": "a", "uid": "u", "resourceVersion": version,
+                "labels": { "node-role.kubernetes.io/worker": "" },
+                "annotations": { "mosb.dev/slot": "{}", "volumes.kubernetes.io/x": "true" },
+                "managedFields": [],
+            },
+            "spec": { "unschedulable": true },
+            "status": {
+                "nodeInfo": {
+                    "bootID": "b", "architecture": "", "containerRuntimeVersion": "",
+                    "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "",
+                    "machineID": "", "operatingSystem": "", "osImage": "", "systemUUID": "",
+                },
+                "conditions": [
+                    { "type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z" },
+                    { "type": "DiskPressure", "status": "Unknown" },
+                ],
+            },
+        });
+        change(&mut node);
+        serde_json::from_value(node).unwrap()
+    }
+
+    #[test]
+    fn a_heartbeat_changes_nothing_but_the_cached_version() {
+        let cache = ClusterCache::empty("mosb");
+        let apply = |node: Node| {
+            let changes = cache.machines.apply_event(Event::Apply(machine(node).unwrap()));
+            (changes.len(), cache.machines.get("a").unwrap())
+        };
+        let (changes, seen) = apply(node("1", |_| ()));
+        assert_eq!((changes, seen.boot_id.as_str(), seen.unschedulable), (1, "b", true));
+        assert_eq!(
+            (seen.ready, seen.disk_pressure, seen.network_unavailable),
+            (true, false, false)
+        );
+        assert!(seen.metadata.annotations.keys().eq(["mosb.dev/slot"]));
+        type Change = fn(&mut Value);
+        let heartbeat: Change = |node| {
+            node["status"]["conditions"][0]["lastHeartbeatTime"] = json!("2026-01-01T00:00:10Z");
+        };
+        let cases: [(&str, Change, usize); 8] = [
+            ("a heartbeat", heartbeat, 0),
+            (
+                "an annotation of others",
+                |node| node["metadata"]["annotations"]["volumes.kubernetes.io/x"] = json!("false"),
+                0,
+            ),
+            ("the capacity", |node| node["status"]["capacity"] = json!({ "cpu": "1" }), 0),
+            ("not Ready", |node| node["status"]["conditions"][0]["status"] = json!("Unknown"), 1),
+            ("a boot", |node| node["status"]["nodeInfo"]["bootID"] = json!("c"), 1),
+            ("uncordoned", |node| node["spec"] = json!({}), 1),
+            ("a label", |node| node["metadata"]["labels"] = json!({}), 1),
+            ("a mark", |node| node["metadata"]["annotations"] = json!({ "mosb.dev/slot": "x" }), 1),
+        ];
+        for (number, (what, change, want)) in cases.into_iter().enumerate() {
+            apply(node("1", |_| ()));
+            let version = format!("2{number}");
+            let (changes, seen) = apply(node(&version, change));
+            assert_eq!(changes, want, "{what}");
+            assert_eq!(seen.metadata.resource_version(), version, "{what}: writes need the newest");
+        }
+    }
+}

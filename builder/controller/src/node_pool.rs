@@ -1,0 +1,122 @@
+//! Which pool a node belongs to. Input: all pools, and the labels of a node. Output: at most one
+//! pool for each node, as the Machine Config Operator chooses it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cluster_cache::ClusterCache;
+use mosb_plan::api::{MachineConfigPool, Selector};
+
+/// The pool of control-plane machines in every OpenShift cluster.
+pub(crate) const CONTROL_PLANE_POOL: &str = "master";
+/// The pool of the nodes that no other pool selects.
+const DEFAULT_POOL: &str = "worker";
+
+/// The pool of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NodePool {
+    None,
+    One(String),
+    /// Several custom pools select the node, sorted by name: it belongs to none of them.
+    Shared(Vec<String>),
+}
+
+impl NodePool {
+    /// Whether the node is in the pool, or would be if other custom pools did not select it.
+    pub fn contains(&self, pool: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::One(name) => name == pool,
+            Self::Shared(names) => names.iter().any(|name| name == pool),
+        }
+    }
+}
+
+/// The node selectors of all pools, sorted by the pool's name.
+#[derive(Debug)]
+pub(crate) struct PoolSelectors(Vec<(String, Selector)>);
+
+impl PoolSelectors {
+    pub fn of(cache: &ClusterCache) -> Self {
+        Self::new(&cache.pools.list())
+    }
+
+    fn new(pools: &[Arc<MachineConfigPool>]) -> Self {
+        let selector = |pool: &Arc<MachineConfigPool>| {
+            // An invalid or empty selector selects nothing, as in the cluster.
+            let selector = Selector::new(pool.spec.node_selector.as_ref()?).ok()?;
+            Some((pool.metadata.name.clone(), selector))
+        };
+        Self(pools.iter().filter_map(selector).collect())
+    }
+
+    /// Whether a node is in this pool, by its labels.
+    pub fn members_of<'a>(
+        &'a self,
+        pool: &'a str,
+    ) -> impl Fn(&BTreeMap<String, String>) -> bool + 'a {
+        let own = self.0.iter().find(|(name, _)| name == pool);
+        move |labels| {
+            own.is_some_and(|(_, own)| own.matches(labels)) && self.pool_of(labels).contains(pool)
+        }
+    }
+
+    /// `master` if it selects the node, else the one custom pool that does, else `worker`.
+    pub fn pool_of(&self, labels: &BTreeMap<String, String>) -> NodePool {
+        let selecting = self.0.iter().filter(|(_, selector)| selector.matches(labels));
+        let mut names: Vec<&str> = selecting.map(|(name, _)| name.as_str()).collect();
+        if names.contains(&CONTROL_PLANE_POOL) {
+            return NodePool::One(CONTROL_PLANE_POOL.to_owned());
+        }
+        let before = names.len();
+        names.retain(|name| *name != DEFAULT_POOL);
+        match names.as_slice() {
+            [] if before > 0 => NodePool::One(DEFAULT_POOL.to_owned()),
+            [] => NodePool::None,
+            [one] => NodePool::One((*one).to_owned()),
+            several => NodePool::Shared(several.iter().map(|name| (*name).to_owned()).collect()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_in_one_pool_as_the_machine_config_operator_chooses_it() {
+        let pool = |name: &str, label: Option<&str>| {
+            let selector = label.map(|label| json!({ "matchLabels": { label: "" } }));
+            let pool =
+                json!({ "metadata": { "name": name }, "spec": { "nodeSelector": selector } });
+            Arc::new(serde_json::from_value(pool).unwrap())
+        };
+        let empty = json!({ "metadata": { "name": "empty" }, "spec": { "nodeSelector": {} } });
+        let selectors = PoolSelectors::new(&[
+            Arc::new(serde_json::from_value(empty).unwrap()),
+            pool("gpu", Some("gpu")),
+            pool("infra", Some("infra")),
+            pool("master", Some("control-plane")),
+            pool("none", None),
+            pool("worker", Some("worker")),
+        ]);
+        let one = |name: &str| NodePool::One(name.to_owned());
+        for (labels, want) in [
+            (&[][..], NodePool::None),
+            (&["worker"], one("worker")),
+            (&["infra"], one("infra")),
+            (&["infra", "worker"], one("infra")),
+            (&["control-plane", "infra", "worker"], one("master")),
+            (&["control-plane", "gpu", "infra"], one("master")),
+            (
+                &["gpu", "infra", "worker"],
+                NodePool::Shared(vec!["gpu".to_owned(), "infra".to_owned()]),
+            ),
+        ] {
+            let map = labels.iter().map(|label| ((*label).to_owned(), String::new())).collect();
+            assert_eq!(selectors.pool_of(&map), want, "{labels:?}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! How far a Job on a machine is, from its conditions and its pods. Pure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::{Job, JobCondition};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
+
+use super::snapshot::JobPhase;
+use mosb_plan::api::rollout::NodeReport;
+
+/// How long after the end of a Job the watch of its pods may take to show its last one.
+const POD_WAIT: Duration = Duration::from_secs(10);
+/// The most characters of a message.
+const MESSAGE: usize = 1024;
+
+/// The phase of a Job. `quiet`: time since the last watch event for the Job.
+pub(super) fn job_phase(job: &Job, pods: &[Arc<Pod>], quiet: Duration) -> JobPhase {
+    let Some(end) = end(job) else {
+        return JobPhase::Running;
+    };
+    let last = last_terminated(pods, end.type_ == "Complete");
+    let text = last.and_then(|last| last.message.as_deref());
+    let report = text.map(NodeReport::parse);
+    let at = end.last_transition_time.clone();
+    match (end.type_.as_str(), report) {
+        ("Complete", Some(Ok(report))) => JobPhase::Succeeded(Box::new(report)),
+        ("Complete", None) if quiet < POD_WAIT => JobPhase::Running,
+        ("Complete", report) => {
+            let why = match report {
+                Some(Err(why)) => why,
+                Some(Ok(_)) | None => "its pod is missing".to_owned(),
+            };
+            let message = format!("the Job ended without a report: {why}");
+            JobPhase::Failed { exit_code: Some(0), report: None, message, at }
+        }
+        (_, report) => {
+            let report = report.and_then(Result::ok);
+            let error = report.as_ref().and_then(|report| report.error.as_ref());
+            let message = match (error, last) {
+                (Some(error), _) => error.message.clone(),
+                (None, last) => {
+                    let reason = end.reason.as_deref().unwrap_or("Failed");
+                    let why = end.message.as_deref().unwrap_or_default();
+                    let code = last.map(|last| format!(", exit code {}", last.exit_code));
+                    format!("{reason}: {why}{}", code.unwrap_or_default())
+                }
+            };
+            JobPhase::Failed {
+                exit_code: last.map(|last| last.exit_code),
+                report: report.map(Box::new),
+                message: message.chars().take(MESSAGE).collect(),
+                at,
+            }
+        }
+    }
+}
+
+/// The condition with which it ended.
+fn end(job: &Job) -> Option<&JobCondition> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    let is_end = |one: &&JobCondition| {
+        one.status == "True" && ["Complete", "Failed"].contains(&one.type_.as_str())
+    };
+    conditions.iter().find(is_end)
+}
+
+/// How the container of the newest pod ended; of a complete Job, of the newest that ended well.
+fn last_terminated(pods: &[Arc<Pod>], is_complete: bool) -> Option<&ContainerStateTerminated> {
+    let ended = pods.iter().filter_map(|pod| Some((pod, terminated(pod)?)));
+    let ended = ended.filter(|(_, state)| !is_complete || state.exit_code == 0);
+    let newest = ended.max_by_key(|(pod, _)| pod.metadata.creation_timestamp.clone());
+    newest.map(|(_, state)| state)
+}
+
+fn terminated(pod: &Pod) -> Option<&ContainerStateTerminated> {
+    let container = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
+    container.state.as_ref()?.terminated.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn job(condition: Value) -> Job {
+        serde_json::from_value(json!({ "status": { "conditions": [condition] } })).unwrap()
+    }
+
+    fn pod(second: u32, exit_code: i32, message: &str) -> Arc<Pod> {
+        let state = json!({ "terminated": { "exitCode": exit_code, "message": message } });
+        let pod = json!({
+            "metadata": { "creationTimestamp": format!("2026-01-01T00:00:0{second}Z") },
+            "status": { "containerStatuses": [{
+                "name": "apply", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                "state": state,
+            }] },
+        });
+        Arc::new(serde_json::from_value(pod).unwrap())
+    }
+
+    fn condition(kind: &str) -> Value {
+        json!({ "type": kind, "status": "True", "reason": "PodFailurePolicy", "message": "by rule 0" })
+    }
+
+    #[test]
+    fn the_last_pod_of_a_job_that_ended_has_its_report() {
+        let report = |boot: &str| format!(r#"{{"bootID":"{boot}"}}"#);
+        let failed = r#"{"bootID":"b","error":{"code":"x","message":"no space"}}"#;
+        let complete = job(condition("Complete"));
+        let failed_job = job(condition("Failed"));
+        let old = Duration::from_secs(60);
+        // A pod that the reboot ended has no report.
+        let rebooted = pod(1, 255, "");
+        for (what, job, pods, quiet, want) in [
+            ("no condition", &Job::default(), vec![pod(1, 0, &report("a"))], old, "running"),
+            (
+                "not ended yet",
+                &job(condition("FailureTarget")),
+                vec![pod(1, 42, failed)],
+                old,
+                "running",
+            ),
+            ("complete", &complete, vec![rebooted.clone(), pod(2, 0, &report("b"))], old, "boot b"),
+            (
+                "its pod is not seen yet",
+                &complete,
+                vec![rebooted.clone()],
+                Duration::ZERO,
+                "running",
+            ),
+            (
+                "its pod was deleted",
+                &complete,
+                vec![],
+                old,
+                "Some(0) the Job ended without a report: its pod is missing",
+            ),
+            (
+                "no report",
+                &complete,
+                vec![pod(2, 0, "hello")],
+                old,
+                "Some(0) the Job ended without a report: no report: expected value at line 1 column 1",
+            ),
+            (
+                "failed",
+                &failed_job,
+                vec![rebooted.clone(), pod(2, 42, failed)],
+                old,
+                "Some(42) no space",
+            ),
+            (
+                "killed",
+                &failed_job,
+                vec![pod(1, 1, "")],
+                old,
+                "Some(1) PodFailurePolicy: by rule 0, exit code 1",
+            ),
+            ("no pod", &failed_job, vec![], old, "None PodFailurePolicy: by rule 0"),
+        ] {
+            let found = match job_phase(job, &pods, quiet) {
+                JobPhase::Running => "running".to_owned(),
+                JobPhase::Succeeded(report) => format!("boot {}", report.boot_id),
+                JobPhase::Failed { exit_code, message, .. } => format!("{exit_code:?} {message}"),
+            };
+            assert_eq!(found, want, "{what}");
+        }
+    }
+}

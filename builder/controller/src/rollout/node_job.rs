@@ -1,0 +1,198 @@
+//! The Jobs on machines, from `job-templates/`, and the Secret with the login of each. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec,
+    Secret,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use super::job_request::{NodeJobRequest, NodeVerb};
+use crate::cluster_names::ROLLOUT_NAMESPACE;
+use crate::workload::node_job_template;
+use mosb_plan::api::labels;
+
+/// Key of the Secret, and the name of its file.
+const AUTH_KEY: &str = "auth.json";
+/// The file as the template mounts it.
+const AUTH_FILE: &str = "/run/mosb/auth/auth.json";
+/// The volume of the template.
+const AUTH_VOLUME: &str = "auth";
+/// Type of the Secret: only the controller may create one with it.
+const SECRET_TYPE: &str = "mosb.dev/node-login";
+
+/// A Job on a machine, owned by its Node.
+pub(crate) fn node_job(request: &NodeJobRequest) -> Job {
+    let mut job = node_job_template(request.verb);
+    let by_node = OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Node".to_owned(),
+        name: request.node.clone(),
+        uid: request.node_uid.clone(),
+        controller: None,
+        block_owner_deletion: None,
+    };
+    job.metadata =
+        ObjectMeta { owner_references: Some(vec![by_node]), ..metadata(request, &request.name) };
+    let template = &mut job.spec.as_mut().expect("a test fills each template").template;
+    let meta = template.metadata.get_or_insert_default();
+    meta.labels.get_or_insert_default().extend(own_labels(request.verb));
+    meta.annotations.get_or_insert_default().extend(annotations(request));
+    fill_pod(template.spec.as_mut().expect("a test fills each template"), request);
+    job
+}
+
+/// The Secret of a Job with the login in this `auth.json`.
+pub(crate) fn node_secret(job: &OwnerJob<'_>, auth: Vec<u8>) -> Secret {
+    let by_job = OwnerReference {
+        api_version: "batch/v1".to_owned(),
+        kind: "Job".to_owned(),
+        name: job.name.to_owned(),
+        uid: job.uid.to_owned(),
+        controller: None,
+        block_owner_deletion: None,
+    };
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(job.name.to_owned()),
+            namespace: Some(ROLLOUT_NAMESPACE.to_owned()),
+            labels: Some(own_labels(job.verb)),
+            annotations: Some([(labels::POOL.to_owned(), job.pool.to_owned())].into()),
+            owner_references: Some(vec![by_job]),
+            ..ObjectMeta::default()
+        },
+        type_: Some(SECRET_TYPE.to_owned()),
+        immutable: Some(true),
+        data: Some([(AUTH_KEY.to_owned(), ByteString(auth))].into()),
+        ..Secret::default()
+    }
+}
+
+/// A Job that exists.
+#[derive(Debug)]
+pub(crate) struct OwnerJob<'j> {
+    pub name: &'j str,
+    pub uid: &'j str,
+    pub pool: &'j str,
+    pub verb: NodeVerb,
+}
+
+fn metadata(request: &NodeJobRequest, name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(ROLLOUT_NAMESPACE.to_owned()),
+        labels: Some(own_labels(request.verb)),
+        annotations: Some(annotations(request)),
+        ..ObjectMeta::default()
+    }
+}
+
+fn own_labels(verb: NodeVerb) -> BTreeMap<String, String> {
+    [(labels::NODE_JOB.to_owned(), verb.as_str().to_owned())].into()
+}
+
+fn annotations(request: &NodeJobRequest) -> BTreeMap<String, String> {
+    let mut annotations = BTreeMap::from([
+        (labels::POOL.to_owned(), request.pool.clone()),
+        (labels::ATTEMPT.to_owned(), request.number.to_string()),
+    ]);
+    if let Some(target) = &request.target {
+        annotations.insert(labels::NODE_TARGET.to_owned(), target.to_json());
+    }
+    annotations
+}
+
+fn fill_pod(pod: &mut PodSpec, request: &NodeJobRequest) {
+    pod.affinity = Some(on_node(&request.node));
+    for volume in pod.volumes.iter_mut().flatten().filter(|volume| volume.name == AUTH_VOLUME) {
+        volume.secret.get_or_insert_default().secret_name = Some(request.name.clone());
+    }
+    for container in &mut pod.containers {
+        container.image = Some(request.image.clone());
+        container.command.get_or_insert_default().extend(arguments(request));
+    }
+}
+
+/// The admission policy of `deploy/rollout` admits these and no others. No text in them has a `$`,
+/// which Kubernetes would expand.
+fn arguments(request: &NodeJobRequest) -> Vec<String> {
+    let target = request.target.iter().flat_map(|target| ["--target".to_owned(), target.to_json()]);
+    let auth = || ["--auth".to_owned(), AUTH_FILE.to_owned()];
+    match request.verb {
+        NodeVerb::Report => Vec::new(),
+        NodeVerb::Stage => target.chain(auth()).collect(),
+        NodeVerb::Apply => {
+            let attempt = ["--attempt".to_owned(), request.number.to_string()];
+            target.chain(auth()).chain(attempt).collect()
+        }
+    }
+}
+
+/// Exactly this node, by its name: its labels may be those of another one.
+fn on_node(name: &str) -> Affinity {
+    let field = NodeSelectorRequirement {
+        key: "metadata.name".to_owned(),
+        operator: "In".to_owned(),
+        values: Some(vec![name.to_owned()]),
+    };
+    let term = NodeSelectorTerm { match_fields: Some(vec![field]), match_expressions: None };
+    Affinity {
+        node_affinity: Some(NodeAffinity {
+            required_during_scheduling_ignored_during_execution: Some(NodeSelector {
+                node_selector_terms: vec![term],
+            }),
+            ..NodeAffinity::default()
+        }),
+        ..Affinity::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use expect_test::expect_file;
+    use serde_json::Value;
+
+    use super::*;
+    use mosb_image::Digest;
+    use mosb_plan::api::yaml;
+
+    fn request(verb: NodeVerb) -> NodeJobRequest {
+        let image = format!("registry.example:5000/os/images@{}", Digest::of(b"image"));
+        let config = format!("rendered-worker-{}", "0".repeat(32));
+        let target = format!(r#"{{"image":"{image}","config":"{config}"}}"#);
+        let target = (verb != NodeVerb::Report).then(|| serde_json::from_str(&target).unwrap());
+        NodeJobRequest {
+            name: format!("mosb-{}-01234567-0123456789ab-2", verb.as_str()),
+            verb,
+            pool: "worker".to_owned(),
+            node: "worker-0.example.com".to_owned(),
+            node_uid: "11111111-2222-3333-4444-555555555555".to_owned(),
+            target,
+            number: 2,
+            image: format!("quay.io/acme/mosb@{}", Digest::of(b"mosb")),
+        }
+    }
+
+    fn golden(name: &str, value: Value) {
+        let text = yaml::to_text(&value);
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/node-job");
+        expect_file![directory.join(name)].assert_eq(&text);
+    }
+
+    #[test]
+    fn jobs_on_machines_are_as_in_the_golden_files() {
+        for verb in NodeVerb::ALL {
+            let job = serde_json::to_value(node_job(&request(verb))).unwrap();
+            golden(&format!("{}.yaml", verb.as_str()), job);
+        }
+        let job =
+            OwnerJob { name: "mosb-stage-x", uid: "j", pool: "worker", verb: NodeVerb::Stage };
+        let secret = node_secret(&job, b"{}".to_vec());
+        golden("secret.yaml", serde_json::to_value(secret).unwrap());
+    }
+}

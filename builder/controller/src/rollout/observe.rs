@@ -1,0 +1,227 @@
+//! Takes the snapshot of a pool and its machines from the cache. Pure: it sends no requests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
+use kube::ResourceExt as _;
+
+use super::job_phase::job_phase;
+use super::job_request::NodeVerb;
+use super::lookup::RolloutLookupResults;
+use super::snapshot::{
+    ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, Refusal, RolloutSettings,
+    RolloutSnapshot,
+};
+use crate::cluster_cache::{ClusterCache, SeenMachine, Trigger, non_empty_annotation, owning_node};
+use crate::indexed_store::IndexKey;
+use crate::node_pool::{NodePool, PoolSelectors};
+use crate::workload::has_control_plane_label;
+use mosb_plan::api::rollout::Slot;
+use mosb_plan::api::{MachineOsBuild, MachineOsConfig, Metadata, labels};
+
+/// Where the controller runs, and its image: no watch shows them.
+#[derive(Debug, Clone, Default)]
+pub struct OwnPlace {
+    /// The node that the controller runs on.
+    pub node: Option<String>,
+    /// The image of the controller, by digest.
+    pub image: String,
+}
+
+/// Refused evictions by node.
+pub type Refusals = BTreeMap<String, Vec<Refusal>>;
+
+/// The snapshot of the pool of this name.
+pub fn observe(
+    cache: &ClusterCache,
+    name: &str,
+    own: &OwnPlace,
+    refusals: &Refusals,
+) -> Option<RolloutSnapshot> {
+    let pool = cache.pools.get(name)?;
+    let configs = cache.configs.by_index([IndexKey::Pool(name.to_owned())]);
+    let config: Option<MachineOsConfig> = match configs.as_slice() {
+        [only] => Some((**only).clone()),
+        _ => None,
+    };
+    let rivals = if configs.len() > 1 {
+        configs.iter().map(|config| config.metadata.name.clone()).collect()
+    } else {
+        Vec::new()
+    };
+    let selectors = PoolSelectors::of(cache);
+    let is_member = selectors.members_of(name);
+    let members = cache.machines.filter_list(|seen| is_member(&seen.metadata.labels));
+    let mut machines = Vec::new();
+    let mut shared_nodes = BTreeMap::new();
+    for seen in members {
+        let node = seen.metadata.name.clone();
+        match selectors.pool_of(&seen.metadata.labels) {
+            NodePool::Shared(pools) => drop(shared_nodes.insert(node, pools)),
+            NodePool::One(_) | NodePool::None => {
+                let refused = refusals.get(&node).cloned().unwrap_or_default();
+                machines.push(machine(cache, &seen, refused));
+            }
+        }
+    }
+    Some(RolloutSnapshot {
+        builds: config.as_ref().map(|config| builds(cache, config)).unwrap_or_default(),
+        pool: (*pool).clone(),
+        config,
+        rivals,
+        other_controller: cache.other_renderer(),
+        machines,
+        shared_nodes,
+        cluster: cluster(cache, name, own),
+        settings: settings(cache),
+        lookup_results: RolloutLookupResults::default(),
+    })
+}
+
+/// The pools that a change affects.
+pub fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> {
+    let all = || -> BTreeSet<String> {
+        cache.pools.list().iter().map(|pool| pool.metadata.name.clone()).collect()
+    };
+    match cause {
+        Trigger::Config(_, pool) => [pool.clone()].into(),
+        Trigger::ManagedObject(config) => {
+            let config = cache.configs.get(config);
+            config.iter().map(|config| config.spec.machine_config_pool.name.clone()).collect()
+        }
+        // The selector of one pool decides which nodes are of another.
+        Trigger::Pool(_) | Trigger::All => all(),
+        // Control-plane nodes of all pools wait for each other.
+        Trigger::Machine(labels) if has_control_plane_label(labels) => all(),
+        Trigger::Machine(labels) => match PoolSelectors::of(cache).pool_of(labels) {
+            NodePool::None => BTreeSet::new(),
+            NodePool::One(pool) => [pool].into(),
+            NodePool::Shared(pools) => pools.into_iter().collect(),
+        },
+        // The limits for Jobs are shared by all pools.
+        Trigger::NodeJob { has_ended: true, .. } => all(),
+        Trigger::NodeJob { pool, has_ended: false } => [pool.clone()].into(),
+        // Credentials are read when a Job is created.
+        Trigger::MachineConfig(..) | Trigger::Secret(_) | Trigger::Unrelated => BTreeSet::new(),
+    }
+}
+
+fn builds(cache: &ClusterCache, config: &MachineOsConfig) -> Vec<MachineOsBuild> {
+    let builds = cache.builds.by_index([IndexKey::Config(config.metadata.name.clone())]);
+    builds.iter().map(|build| (**build).clone()).collect()
+}
+
+fn settings(cache: &ClusterCache) -> RolloutSettings {
+    // Without readable settings nothing is built; what is built already is rolled out with defaults.
+    let Ok((settings, _)) = cache.settings() else {
+        return RolloutSettings::default();
+    };
+    let limits = settings.rollout;
+    RolloutSettings {
+        staging_per_registry: limits.staging_per_registry.into(),
+        node_timeout: Duration::from_secs(u64::from(limits.node_timeout_minutes) * 60),
+    }
+}
+
+fn machine(cache: &ClusterCache, seen: &SeenMachine, refusals: Vec<Refusal>) -> Machine {
+    let jobs = cache.node_jobs.by_index([IndexKey::Node(seen.metadata.name.clone())]);
+    Machine {
+        metadata: seen.metadata.clone(),
+        boot_id: seen.boot_id.clone(),
+        unschedulable: seen.unschedulable,
+        ready: seen.ready,
+        disk_pressure: seen.disk_pressure,
+        network_unavailable: seen.network_unavailable,
+        jobs: jobs.iter().filter_map(|job| machine_job(cache, job)).collect(),
+        refusals,
+    }
+}
+
+/// A Job of ours; none if somebody edited away what it is for.
+fn machine_job(cache: &ClusterCache, job: &Arc<Job>) -> Option<MachineJob> {
+    let metadata = &job.metadata;
+    let verb = verb(job)?;
+    let name = job.name_any();
+    let uid = metadata.uid.clone().unwrap_or_default();
+    let target = non_empty_annotation(metadata, labels::NODE_TARGET);
+    let target = target.and_then(|text| serde_json::from_str(&text).ok());
+    if target.is_none() && verb != NodeVerb::Report {
+        return None;
+    }
+    let secret = cache.node_secrets.get(&name);
+    Some(MachineJob {
+        verb,
+        node_uid: owning_node(metadata)?.uid.clone(),
+        target,
+        number: non_empty_annotation(metadata, labels::ATTEMPT)?.parse().ok()?,
+        has_login: verb == NodeVerb::Report || secret.is_some_and(|secret| secret.job_uid == uid),
+        created: metadata.creation_timestamp.clone(),
+        phase: phase(cache, job),
+        deleting: metadata.deletion_timestamp.is_some(),
+        resource_version: metadata.resource_version.clone().unwrap_or_default(),
+        name,
+        uid,
+    })
+}
+
+fn verb(job: &Job) -> Option<NodeVerb> {
+    NodeVerb::from_label(job.metadata.labels.as_ref()?.get(labels::NODE_JOB)?)
+}
+
+fn phase(cache: &ClusterCache, job: &Job) -> JobPhase {
+    let uid = job.metadata.uid.clone().unwrap_or_default();
+    let pods = cache.node_pods.by_index([IndexKey::Controller(uid)]);
+    // A cache that only listed once has nothing to wait for.
+    let quiet = cache.node_jobs.unchanged_for(&job.name_any()).unwrap_or(Duration::MAX);
+    job_phase(job, &pods, quiet)
+}
+
+fn cluster(cache: &ClusterCache, pool: &str, own: &OwnPlace) -> ClusterMachines {
+    let is_schedulable = |seen: &SeenMachine| !seen.unschedulable || is_cordoned_by_slot(seen);
+    let control_plane = cache.machines.by_index([IndexKey::ControlPlane]);
+    let elsewhere = cache.node_jobs.filter_list(|job| {
+        non_empty_annotation(&job.metadata, labels::POOL).is_some_and(|other| other != pool)
+    });
+    let mut staging_elsewhere = BTreeMap::new();
+    let mut reporting_elsewhere = 0;
+    for job in elsewhere.iter().filter_map(|job| machine_job(cache, job)) {
+        match (job.verb, &job.target, &job.phase) {
+            (NodeVerb::Stage, Some(target), JobPhase::Running) => {
+                let host = target.image.repo().host().to_owned();
+                *staging_elsewhere.entry(host).or_default() += 1;
+            }
+            (NodeVerb::Report, _, JobPhase::Running) => reporting_elsewhere += 1,
+            _ => {}
+        }
+    }
+    ClusterMachines {
+        own_node: own.node.clone(),
+        own_image: own.image.clone(),
+        schedulable_nodes: cache.machines.filter_list(is_schedulable).len(),
+        control_plane: control_plane.iter().map(|seen| control_plane_node(seen)).collect(),
+        staging_elsewhere,
+        reporting_elsewhere,
+    }
+}
+
+fn control_plane_node(seen: &SeenMachine) -> ControlPlaneNode {
+    ControlPlaneNode {
+        name: seen.metadata.name.clone(),
+        uid: seen.metadata.uid().to_owned(),
+        resource_version: seen.metadata.resource_version().to_owned(),
+        ready: seen.ready,
+        has_slot: has_slot(&seen.metadata),
+    }
+}
+
+fn has_slot(metadata: &Metadata) -> bool {
+    metadata.annotation(labels::NODE_SLOT).is_some()
+}
+
+fn is_cordoned_by_slot(seen: &SeenMachine) -> bool {
+    let slot = seen.metadata.annotation(labels::NODE_SLOT);
+    let slot = slot.and_then(|text| serde_json::from_str::<Slot>(text).ok());
+    slot.is_some_and(|slot| slot.cordoned)
+}

@@ -1,0 +1,102 @@
+//! Files and settings that a new machine needs to pull its image.
+
+use std::fmt::Write as _;
+
+use mosb_build::DockerConfigJson;
+use mosb_build::pull_repositories;
+use mosb_build::registries_conf;
+use mosb_image::{PinnedRef, RepoRef};
+use mosb_plan::api::ClusterSettings;
+use mosb_registry::http::Secret;
+use mosb_registry::registries_conf::By;
+
+use super::super::seed::Seed;
+
+/// Files and settings that a new machine needs to pull its image, and nothing else.
+#[derive(Debug)]
+pub struct Given {
+    image: PinnedRef,
+    logins: DockerConfigJson,
+    registries_conf: Option<String>,
+    /// PEM certificates of CAs, each with its `host` or `host:port`.
+    authorities: Vec<(String, String)>,
+    environment: Secret<String>,
+}
+
+/// A file below [`FIRST_BOOT`](super::FIRST_BOOT).
+#[derive(Debug)]
+pub(super) struct GivenFile {
+    pub name: String,
+    pub mode: u32,
+    pub bytes: Vec<u8>,
+}
+
+/// `HOME` of skopeo, for the files below it.
+const HOME: &str = "/run/mosb";
+
+impl Given {
+    /// Collects the files and settings for the machines of a pool.
+    pub fn new(seed: &Seed, settings: &ClusterSettings) -> Self {
+        let conf = registries_conf(settings);
+        let repos = pull_repositories(seed.image.repo(), conf.as_deref(), &[By::Digest]);
+        let everywhere = [&settings.additional_trust_bundle, &settings.registry_trust_bundle];
+        let mut hosts: Vec<&str> = repos.iter().map(RepoRef::host).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        let authorities = hosts.into_iter().filter_map(|host| {
+            let own = settings.image_registry_bundles.get(host);
+            let all = everywhere.iter().filter_map(|pem| pem.as_ref()).chain(own);
+            let all: Vec<&str> = all.map(|pem| pem.trim_end()).collect();
+            (!all.is_empty()).then(|| (host.to_owned(), all.join("\n") + "\n"))
+        });
+        let authorities = authorities.collect();
+        Self {
+            logins: seed.pull.credentials.only_for(&repos),
+            image: seed.image.clone(),
+            registries_conf: conf,
+            authorities,
+            environment: Secret::new(environment(settings)),
+        }
+    }
+
+    /// Whether it contains credentials.
+    pub fn has_logins(&self) -> bool {
+        !self.logins.is_empty()
+    }
+
+    pub(super) fn files(&self) -> Vec<GivenFile> {
+        let mut files = vec![
+            one("environment", 0o600, self.environment.expose().as_bytes()),
+            one("image", 0o600, format!("{}\n", self.image).as_bytes()),
+            one("rebase", 0o700, include_bytes!("rebase.sh")),
+        ];
+        if self.has_logins() {
+            files.push(one("auth.json", 0o600, self.logins.to_bytes().expose()));
+        }
+        // skopeo runs as an unprivileged user, which must be able to read the other files.
+        if let Some(conf) = &self.registries_conf {
+            files.push(one("containers/registries.conf", 0o644, conf.as_bytes()));
+        }
+        for (host, pem) in &self.authorities {
+            let name = format!("containers/certs.d/{host}/ca.crt");
+            files.push(one(&name, 0o644, pem.as_bytes()));
+        }
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        files
+    }
+}
+
+fn one(name: &str, mode: u32, bytes: &[u8]) -> GivenFile {
+    GivenFile { name: name.to_owned(), mode, bytes: bytes.to_owned() }
+}
+
+/// The environment of the unit, and of rpm-ostree's daemon (systemd.exec(5), `EnvironmentFile=`).
+fn environment(settings: &ClusterSettings) -> String {
+    let mut text = format!("HOME={HOME}\n");
+    let proxy = settings.proxy.as_ref().map(|proxy| proxy.variables());
+    for (name, value) in proxy.unwrap_or_default() {
+        let quoted = value.replace('\\', "\\\\").replace('"', "\\\"");
+        writeln!(text, "{name}=\"{quoted}\"").expect("a String takes it");
+    }
+    text
+}
