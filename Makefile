@@ -53,6 +53,11 @@ test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer)
 	run --test cluster -- --test-threads=$(CLUSTER_TESTS); \
 	printf "$$times"; test -z "$$failed"
 
+.PHONY: test-rollout
+test-rollout: packages parts ## machines that take images and reboot into them (needs root, Go 1.21 or newer)
+	cargo build --quiet --bin mosb
+	tests/in-memory cargo test --no-fail-fast --test rollout -- --test-threads=1
+
 .PHONY: quick
 quick: ## what needs neither root nor Go, in minutes: unit tests, the command line, a registry (Debian's docker-registry)
 	cargo build --quiet --bin mosb

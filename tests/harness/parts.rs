@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::make::{self, Make};
-use super::{image, ostree, root};
+use super::{image, lab, ostree, root};
 
 /// One part: a directory of files under a name and a version.
 #[derive(Debug)]
@@ -146,6 +146,14 @@ pub static OSTREE_BASE: Part = Part {
     make: Make::Function(ostree::make),
 };
 
+/// The base image of the lab's machines, and a disk with it; see `lab/base`.
+pub static LAB_BASE: Part = Part {
+    name: "lab-base",
+    version: Version::Sources("harness/lab/base"),
+    needs: &[&OSTREE_EXT_CLI],
+    make: Make::Function(lab::base::make),
+};
+
 /// The image that clusters run, without the program; see `image.rs`.
 pub static MOSB_ROOT: Part = Part {
     name: "mosb-root",
@@ -155,7 +163,7 @@ pub static MOSB_ROOT: Part = Part {
 };
 
 /// Every part: each after what it is made from, and the longest build first.
-static ALL: [&Part; 13] = [
+static ALL: [&Part; 14] = [
     &KUBERNETES,
     &IGNITION,
     &DEBIAN_ROOT,
@@ -163,6 +171,7 @@ static ALL: [&Part; 13] = [
     &CONTAINERD,
     &REGISTRY,
     &OSTREE_BASE,
+    &LAB_BASE,
     &MOSB_ROOT,
     &CRANE,
     &IGNITION_ORACLE,

@@ -10,26 +10,36 @@ use super::settings::{NODE, Settings};
 use super::{Problem, problem};
 use crate::child::run;
 
-/// The kubelet sets the whole machine's kernel up as it likes it. Here it finds what it wants and
-/// changes nothing.
+/// A shell function that makes the kernel's settings in `$proc` (`/proc`) look as the kubelet sets
+/// them for the whole machine, so that it changes nothing. The files for that are made in the
+/// current directory.
+pub(crate) const KERNEL_SETTINGS: &str = r#"
+set_as_wanted() { echo "$2" > "$1"; mount --bind "$1" "${proc:-/proc}/sys/$(echo "$1" | tr . /)"; }
+kernel_settings() {
+  set_as_wanted vm.overcommit_memory 1
+  set_as_wanted vm.panic_on_oom 0
+  set_as_wanted kernel.panic 10
+  set_as_wanted kernel.panic_on_oops 1
+  set_as_wanted kernel.keys.root_maxkeys 1000000
+  set_as_wanted kernel.keys.root_maxbytes 25000000
+}
+"#;
+
 const KUBELET: &str = r#"
 mount --make-private /proc
 cd "$1"
 shift
-set_as_wanted() { echo "$2" > "$1"; mount --bind "$1" "/proc/sys/$(echo "$1" | tr . /)"; }
-set_as_wanted vm.overcommit_memory 1
-set_as_wanted vm.panic_on_oom 0
-set_as_wanted kernel.panic 10
-set_as_wanted kernel.panic_on_oops 1
-set_as_wanted kernel.keys.root_maxkeys 1000000
-set_as_wanted kernel.keys.root_maxbytes 25000000
+kernel_settings
 cd /
 exec "$@""#;
+
+/// The program of a component that is started by a shell, and so can be stopped.
+const SHELL: &str = "sh";
 
 /// A running program of the node.
 #[derive(Debug)]
 pub struct Component {
-    pub name: &'static str,
+    pub name: String,
     log: PathBuf,
     child: Child,
     line: Vec<String>,
@@ -40,7 +50,7 @@ impl Component {
     pub fn start(
         place: &Place,
         programs: &Programs,
-        name: &'static str,
+        name: &str,
         line: &[String],
     ) -> Result<Self, Problem> {
         let log = log(&place.directory, name);
@@ -59,25 +69,34 @@ impl Component {
             .stderr(errors)
             .spawn()
             .map_err(|why| problem(name, &why))?;
-        Ok(Self { name, log, child, line: line.to_vec() })
+        Ok(Self { name: name.to_owned(), log, child, line: line.to_vec() })
+    }
+
+    /// Sends a signal to the program. Only one that was started by a shell ([`registry`]) may be
+    /// stopped: `nsenter` stops together with its child, and would then not notice its end.
+    pub fn signal(&self, signal: &str) -> Result<(), Problem> {
+        // What we started only waits for the program in the other namespace.
+        let mut programs = children(&self.child.id().to_string())?;
+        if self.line[0] == SHELL {
+            let inner: Result<Vec<_>, _> = programs.iter().map(|shell| children(shell)).collect();
+            programs = inner?.concat();
+        }
+        for program in programs {
+            run("kill", ["-s", signal, &program]);
+        }
+        Ok(())
     }
 
     /// Ends it at once, without a word to it.
     pub fn kill(&mut self) -> Result<(), Problem> {
-        // What we started only waits for the program in the other namespace.
-        let id = self.child.id();
-        let children = format!("/proc/{id}/task/{id}/children");
-        let children = fs::read_to_string(&children).map_err(|why| problem(children, &why))?;
-        for program in children.split_whitespace() {
-            run("kill", ["-KILL", program]);
-        }
+        self.signal("KILL")?;
         let ended = self.child.wait().map(drop);
-        ended.map_err(|why| problem(self.name, &why))
+        ended.map_err(|why| problem(&self.name, &why))
     }
 
     /// Starts it as before.
     pub fn revive(&mut self, place: &Place, programs: &Programs) -> Result<(), Problem> {
-        *self = Self::start(place, programs, self.name, &self.line)?;
+        *self = Self::start(place, programs, &self.name, &self.line)?;
         Ok(())
     }
 
@@ -86,7 +105,7 @@ impl Component {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => Err(format!("{} ended: {status}\n{}", self.name, self.tail(30))),
-            Err(why) => Err(problem(self.name, &why)),
+            Err(why) => Err(problem(&self.name, &why)),
         }
     }
 
@@ -101,6 +120,13 @@ impl Component {
         let all: Vec<_> = text.lines().collect();
         all[all.len().saturating_sub(lines)..].join("\n")
     }
+}
+
+/// The processes that a process has started.
+fn children(id: &str) -> Result<Vec<String>, Problem> {
+    let path = format!("/proc/{id}/task/{id}/children");
+    let children = fs::read_to_string(&path).map_err(|why| problem(path, &why))?;
+    Ok(children.split_whitespace().map(str::to_owned).collect())
 }
 
 /// Where a component's output is.
@@ -164,8 +190,14 @@ pub fn api_server(programs: &Programs, place: &Place, settings: &Settings) -> Ve
     line(programs.kubernetes("kube-apiserver"), flags)
 }
 
-pub fn controller_manager(programs: &Programs, place: &Place, settings: &Settings) -> Vec<String> {
-    let flags = vec![
+/// `more` flags come last.
+pub fn controller_manager(
+    programs: &Programs,
+    place: &Place,
+    settings: &Settings,
+    more: &[&str],
+) -> Vec<String> {
+    let mut flags = vec![
         format!("--kubeconfig={}", place.path("config/controller-manager").display()),
         "--use-service-account-credentials".to_owned(),
         format!("--service-account-private-key-file={}", settings.signer.key.display()),
@@ -175,6 +207,7 @@ pub fn controller_manager(programs: &Programs, place: &Place, settings: &Setting
         "--kube-api-qps=200".to_owned(),
         "--kube-api-burst=400".to_owned(),
     ];
+    flags.extend(more.iter().map(|&flag| flag.to_owned()));
     line(programs.kubernetes("kube-controller-manager"), flags)
 }
 
@@ -188,7 +221,8 @@ pub fn scheduler(programs: &Programs, place: &Place) -> Vec<String> {
 }
 
 pub fn kubelet(programs: &Programs, place: &Place) -> Vec<String> {
-    let shell = ["--mount", "--propagation=unchanged", "--", "sh", "-euc", KUBELET, "sh"];
+    let script = format!("{KERNEL_SETTINGS}{KUBELET}");
+    let shell = ["--mount", "--propagation=unchanged", "--", "sh", "-euc", &script, "sh"];
     let mut flags: Vec<_> = shell.map(str::to_owned).to_vec();
     flags.extend([
         place.path("config").display().to_string(),
@@ -206,7 +240,10 @@ pub fn containerd(programs: &Programs, place: &Place) -> Vec<String> {
     line(programs.containerd(), vec!["--config".to_owned(), config])
 }
 
+/// By a shell; see [`Component::signal`].
 pub fn registry(programs: &Programs, place: &Place) -> Vec<String> {
     let config = place.path("config/registry.json").display().to_string();
-    line(programs.registry(), vec!["serve".to_owned(), config])
+    let program = programs.registry().display().to_string();
+    let words = [SHELL, "-c", "\"$@\"; exit", "sh", &program, "serve", &config];
+    words.map(str::to_owned).to_vec()
 }

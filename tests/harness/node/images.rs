@@ -20,7 +20,7 @@ pub const PAUSE: &str = "mosb.test/busybox:1";
 pub const ARCHIVE: &str = "busybox.tar";
 
 /// Writes the busybox image as an archive in Docker's format.
-fn busybox(directory: &Path) -> Result<std::path::PathBuf, Problem> {
+pub fn busybox(directory: &Path) -> Result<std::path::PathBuf, Problem> {
     let layer = tree().map_err(|why| problem(BUSYBOX, &why))?;
     let config = json!({
         "architecture": architecture(),
@@ -107,10 +107,20 @@ pub fn import_pause(place: &Place, programs: &Programs) -> Result<(), Problem> {
 /// Gives the node an image under a name, from anything that skopeo reads (`oci:DIR:TAG`,
 /// `oci-archive:FILE`, `docker-archive:FILE`, `containers-storage:…`).
 pub fn import(place: &Place, programs: &Programs, source: &str, name: &str) -> Result<(), Problem> {
+    let path = archive_of(&place.directory, source, name)?;
+    import_archive(place, programs, &path)
+}
+
+/// An image as an archive in Docker's format, which is removed when it is dropped.
+pub fn archive_of(
+    directory: &Path,
+    source: &str,
+    name: &str,
+) -> Result<tempfile::TempPath, Problem> {
     let archive = tempfile::Builder::new()
         .prefix("import-")
         .suffix(".tar")
-        .tempfile_in(&place.directory)
+        .tempfile_in(directory)
         .map_err(|why| problem("an archive to import", &why))?;
     // skopeo writes into no file that is there.
     let path = archive.into_temp_path();
@@ -119,17 +129,21 @@ pub fn import(place: &Place, programs: &Programs, source: &str, name: &str) -> R
     let mut copy = limited("skopeo");
     copy.args(["--insecure-policy", "copy", "--quiet", source, &target]);
     checked(&mut copy)?;
-    import_archive(place, programs, &path)
+    Ok(path)
 }
+
+/// The arguments by which `ctr` gives containerd an archive, whose name comes last.
+pub const IMPORT: [&str; 6] = [
+    "--namespace=k8s.io",
+    "images",
+    "import",
+    "--local",
+    "--label=io.cri-containerd.image=managed",
+    "--label=io.cri-containerd.pinned=pinned",
+];
 
 fn import_archive(place: &Place, programs: &Programs, archive: &Path) -> Result<(), Problem> {
     let mut command = place.command(programs.ctr());
-    command
-        .args(["--namespace=k8s.io", "images", "import", "--local"])
-        .args([
-            "--label=io.cri-containerd.image=managed",
-            "--label=io.cri-containerd.pinned=pinned",
-        ])
-        .arg(archive);
+    command.args(IMPORT).arg(archive);
     checked(&mut command).map(drop)
 }

@@ -13,14 +13,14 @@
 //! of the harness may use it, beside `child` and `tls`.
 
 mod api;
-mod components;
-mod images;
+pub(crate) mod components;
+pub(crate) mod images;
 mod kubectl;
 mod namespace;
-mod place;
+pub(crate) mod place;
 mod programs;
 mod registry;
-mod settings;
+pub(crate) mod settings;
 mod wait;
 
 use std::fmt::Display;
@@ -36,6 +36,7 @@ use serde_json::Value;
 use super::child::{Finished, finish};
 use components::Component;
 use place::Place;
+use settings::{Kubelet, Settings};
 
 pub use api::{Api, Event};
 pub use images::PAUSE as BUSYBOX_IMAGE;
@@ -70,7 +71,7 @@ impl Node {
     /// Brings a node up and waits until it is ready for pods.
     pub fn start(programs: &Programs) -> Result<Self, Problem> {
         let begun = Instant::now();
-        let (mut node, settings) = Self::prepare(programs)?;
+        let (mut node, settings) = Self::prepare(programs, |place| vec![own(place, programs)])?;
         let mut times = vec![("namespaces and certificates", begun.elapsed())];
         let mut ready = |what| times.push((what, begun.elapsed()));
         let place = &node.place;
@@ -85,19 +86,14 @@ impl Node {
         ready("containerd, with an image");
         node.until_api_server()?;
         ready("API server");
-        node.run(
-            "controller-manager",
-            &components::controller_manager(programs, &node.place, &settings),
-        )?;
-        node.run("scheduler", &components::scheduler(programs, &node.place))?;
+        node.run_controllers(&settings, &[])?;
         node.run("kubelet", &components::kubelet(programs, &node.place))?;
         node.until("the node's condition Ready", || {
             node.find(&format!("node/{}", settings::NODE)).is_some_and(|it| condition(&it, "Ready"))
         })?;
         ready("node");
         // A taint keeps pods away until the controller manager has seen that, too.
-        let account = || node.api.find(Some("default"), "serviceaccount", "default").is_some();
-        node.until("the first service account", account)?;
+        node.until_service_accounts()?;
         ready("service accounts");
         node.times = times;
         Ok(node)
@@ -106,19 +102,38 @@ impl Node {
     /// Brings up etcd, the API server and the registry alone: what is written stays as it was
     /// written, no controller makes a pod of a Job, and none deletes objects whose owner is gone.
     pub fn control_plane(programs: &Programs) -> Result<Self, Problem> {
-        let (node, settings) = Self::prepare(programs)?;
+        let (node, settings) = Self::prepare(programs, |place| vec![own(place, programs)])?;
         node.run_control_plane(&settings)?;
         node.until("the registry", || node.registry.listens())?;
         node.until_api_server()?;
         Ok(node)
     }
 
+    /// Brings up the same with the controller manager and the scheduler, for kubelets that run on
+    /// machines of their own.
+    pub(crate) fn control_plane_of(
+        programs: &Programs,
+        kubelets: impl FnOnce(&Place) -> Vec<Kubelet>,
+    ) -> Result<Self, Problem> {
+        let (node, settings) = Self::prepare(programs, kubelets)?;
+        node.run_control_plane(&settings)?;
+        node.until("the registry", || node.registry.listens())?;
+        node.until_api_server()?;
+        // Tests wait until a machine is known to be lost.
+        node.run_controllers(&settings, &["--node-monitor-grace-period=16s"])?;
+        node.until_service_accounts()?;
+        Ok(node)
+    }
+
     /// The namespaces, in which nothing runs yet.
-    fn prepare(programs: &Programs) -> Result<(Self, settings::Settings), Problem> {
+    fn prepare(
+        programs: &Programs,
+        kubelets: impl FnOnce(&Place) -> Vec<Kubelet>,
+    ) -> Result<(Self, Settings), Problem> {
         programs.check()?;
         let place = Place::make()?;
         let registry = NodeRegistry::write(&place)?;
-        let settings = settings::Settings::write(&place, programs)?;
+        let settings = Settings::write(&place, &registry, &kubelets(&place))?;
         let api = Api::start(&programs.kubectl(), &place.path(ADMINISTRATOR));
         let node = Self {
             place,
@@ -131,7 +146,7 @@ impl Node {
         Ok((node, settings))
     }
 
-    fn run_control_plane(&self, settings: &settings::Settings) -> Result<(), Problem> {
+    fn run_control_plane(&self, settings: &Settings) -> Result<(), Problem> {
         let (programs, place) = (&self.programs, &self.place);
         self.run("etcd", &components::etcd(programs))?;
         let api_server = components::api_server(programs, place, settings);
@@ -139,11 +154,24 @@ impl Node {
         self.run("registry", &components::registry(programs, place))
     }
 
+    fn run_controllers(&self, settings: &Settings, more: &[&str]) -> Result<(), Problem> {
+        let (programs, place) = (&self.programs, &self.place);
+        let manager = components::controller_manager(programs, place, settings, more);
+        self.run("controller-manager", &manager)?;
+        self.run("scheduler", &components::scheduler(programs, place))
+    }
+
+    fn until_service_accounts(&self) -> Result<(), Problem> {
+        let account = || self.api.find(Some("default"), "serviceaccount", "default").is_some();
+        self.until("the first service account", account)
+    }
+
     fn until_api_server(&self) -> Result<(), Problem> {
         self.until("the API server", || self.api.is_ready())
     }
 
-    fn run(&self, name: &'static str, line: &[String]) -> Result<(), Problem> {
+    /// Starts a program inside that must run as long as the node.
+    pub(crate) fn run(&self, name: &str, line: &[String]) -> Result<(), Problem> {
         let component = Component::start(&self.place, &self.programs, name, line)?;
         self.components().push(component);
         Ok(())
@@ -155,7 +183,7 @@ impl Node {
     }
 
     /// Waits for a condition while all components run.
-    fn until(&self, what: &str, condition: impl Fn() -> bool) -> Result<(), Problem> {
+    pub(crate) fn until(&self, what: &str, condition: impl Fn() -> bool) -> Result<(), Problem> {
         let end = Instant::now() + LIMIT;
         while !condition() {
             for component in self.components().iter_mut() {
@@ -256,6 +284,28 @@ impl Node {
         }
     }
 
+    /// A component answers nobody until [`Self::thaw`]; connections to it stay open.
+    #[track_caller]
+    pub fn freeze(&self, component: &str) {
+        self.component(component, |it| it.signal("STOP"));
+    }
+
+    /// A frozen component goes on.
+    #[track_caller]
+    pub fn thaw(&self, component: &str) {
+        self.component(component, |it| it.signal("CONT"));
+    }
+
+    /// The namespaces it lives in.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Where its programs are.
+    pub(crate) fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
     #[track_caller]
     fn component(&self, name: &str, act: impl FnOnce(&mut Component) -> Result<(), Problem>) {
         let mut components = self.components();
@@ -288,6 +338,19 @@ impl Node {
             self.place.cgroup.trim_start_matches('/').to_owned(),
             self.place.subnet.interface(),
         ]
+    }
+}
+
+/// The kubelet that runs beside the control plane.
+fn own(place: &Place, programs: &Programs) -> Kubelet {
+    Kubelet {
+        name: settings::NODE.to_owned(),
+        address: place.subnet.node(),
+        pods: place.subnet.pods(),
+        files: place.path("config"),
+        directory: place.path("config"),
+        runc: programs.runc.clone(),
+        cgroup: place.cgroup.clone(),
     }
 }
 

@@ -55,8 +55,8 @@ exec > /dev/null
 cat > /dev/null
 "#;
 
-/// How the network is divided: `NET.1` is this side, `NET.2` the node, `NET.64/26` the services,
-/// `NET.128/25` the pods.
+/// How the network is divided: `NET.1` is this side, `NET.2` the node, `NET.16/28` other machines
+/// on a bridge of the node, `NET.64/26` the services, `NET.128/25` the pods.
 #[derive(Debug, Clone, Copy)]
 pub struct Subnet(u16);
 
@@ -94,6 +94,21 @@ impl Subnet {
         format!("{}/25", self.address(128))
     }
 
+    /// The node's address on the bridge to other machines.
+    pub fn bridge(self) -> Ipv4Addr {
+        self.address(17)
+    }
+
+    /// The address of a machine on that bridge.
+    pub fn machine(self, index: u8) -> Ipv4Addr {
+        self.address(18 + index)
+    }
+
+    /// The addresses of that machine's pods, which the first four machines have.
+    pub fn machine_pods(self, index: u8) -> String {
+        format!("{}/27", self.address(128 + 32 * index))
+    }
+
     /// The interface on this side.
     pub fn interface(self) -> String {
         format!("mosb{}", self.0)
@@ -122,7 +137,7 @@ impl Place {
             .keep();
         let name = directory.file_name().unwrap_or_default();
         let name = name.to_string_lossy().into_owned();
-        for inside in ["lib", "log", "logs", "config", "certs.d"] {
+        for inside in ["lib", "log", "logs", "config"] {
             make_directory(&directory.join(inside))?;
         }
         let log = directory.join("logs/place");

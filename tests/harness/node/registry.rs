@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -72,17 +72,17 @@ impl NodeRegistry {
         });
         write(&place.path("config/registry.json"), settings.to_string())?;
 
-        let hosts = place.path("certs.d").join(&host_port);
-        make_directory(&hosts)?;
-        let trust = format!(
-            "server = \"https://{host_port}\"\n[host.\"https://{host_port}\"]\n  ca = {:?}\n",
-            certificates.join("ca.crt")
-        );
-        write(&hosts.join("hosts.toml"), trust)?;
-
         let registry = Self { host_port, ca_pem, user: USER, password, pull_password, directory };
         write(&registry.authfile(), registry.docker_config().to_string())?;
         Ok(registry)
+    }
+
+    /// The `hosts.toml` by which containerd trusts an authority's certificate.
+    pub fn hosts(&self, authority: &Path) -> String {
+        let host_port = &self.host_port;
+        format!(
+            "server = \"https://{host_port}\"\n[host.\"https://{host_port}\"]\n  ca = {authority:?}\n"
+        )
     }
 
     /// `ADDRESS:5000/name`.

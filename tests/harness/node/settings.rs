@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io::Read;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -9,7 +11,8 @@ use super::Problem;
 use super::images::PAUSE;
 use super::place::{Place, make_directory, write};
 use super::problem;
-use super::programs::{CNI, Programs};
+use super::programs::CNI;
+use super::registry::NodeRegistry;
 use crate::tls::Certificate;
 
 /// The node's name.
@@ -19,6 +22,24 @@ pub const NODE: &str = "node";
 pub const COUNTED: &str = "counted";
 /// One of whose requests the audit log keeps what they sent.
 pub const RECORDED: &str = "recorded";
+
+/// A kubelet, its container runtime, and where they find their files.
+#[derive(Debug)]
+pub struct Kubelet {
+    /// The name of its node.
+    pub name: String,
+    pub address: Ipv4Addr,
+    /// The addresses of its pods.
+    pub pods: String,
+    /// Where its files are written.
+    pub files: PathBuf,
+    /// The same directory, as the kubelet sees it.
+    pub directory: PathBuf,
+    /// The directory of runc, as containerd sees it.
+    pub runc: PathBuf,
+    /// Its control groups, from each hierarchy's root.
+    pub cgroup: String,
+}
 
 /// The certificates of a node. Users come by token.
 #[derive(Debug)]
@@ -35,15 +56,22 @@ pub struct Settings {
 
 impl Settings {
     /// Writes everything but the registry's file.
-    pub fn write(place: &Place, programs: &Programs) -> Result<Self, Problem> {
+    pub fn write(
+        place: &Place,
+        registry: &NodeRegistry,
+        kubelets: &[Kubelet],
+    ) -> Result<Self, Problem> {
         let config = place.path("config");
         let subnet = place.subnet;
         let authority = Certificate::authority(&config, "cluster-authority");
-        let names = format!(
-            "IP:127.0.0.1,IP:{},IP:{},DNS:localhost,DNS:{NODE},DNS:kubernetes.default.svc",
+        let mut names = format!(
+            "IP:127.0.0.1,IP:{},IP:{},DNS:localhost,DNS:kubernetes.default.svc",
             subnet.node(),
             subnet.kubernetes()
         );
+        for kubelet in kubelets {
+            names.push_str(&format!(",IP:{},DNS:{}", kubelet.address, kubelet.name));
+        }
         let settings = Self {
             server: Certificate::signed(&config, "cluster", "/CN=cluster", &names, &authority),
             client: Certificate::signed(
@@ -56,67 +84,97 @@ impl Settings {
             signer: Certificate::signer(&config, "service-accounts"),
             authority,
         };
-        settings.users(place)?;
-        let json = |name: &str, value: Value| write(&config.join(name), value.to_string());
-        json("audit.json", audit())?;
-        json("kubelet.json", settings.kubelet(place))?;
-        write(&config.join("containerd.toml"), containerd(place, programs))?;
-        // Nothing here answers for names.
-        write(&config.join("resolv.conf"), "")?;
-        make_directory(&config.join("net.d"))?;
-        json("net.d/bridge.conflist", bridge(place))?;
+        write(&config.join("audit.json"), audit().to_string())?;
+        settings.users(place, kubelets)?;
+        for kubelet in kubelets {
+            settings.files_of(kubelet, subnet.node(), registry)?;
+        }
         Ok(settings)
     }
 
     /// A token and a kubeconfig for each user that is not a service account.
-    fn users(&self, place: &Place) -> Result<(), Problem> {
-        let node = format!("system:node:{NODE}");
-        let users = [
-            ("admin", "admin", "system:masters"),
-            (COUNTED, COUNTED, "system:masters"),
-            (RECORDED, RECORDED, "system:masters"),
-            ("controller-manager", "system:kube-controller-manager", ""),
-            ("scheduler", "system:kube-scheduler", ""),
-            ("kubelet", node.as_str(), "system:nodes"),
-        ];
+    fn users(&self, place: &Place, kubelets: &[Kubelet]) -> Result<(), Problem> {
         let mut tokens = String::new();
-        for (file, user, groups) in users {
+        let mut user = |file: &Path, authority: &Path, user: &str, groups: &str| {
             let token = random()?;
             tokens.push_str(&format!("{token},{user},{user},\"{groups}\"\n"));
             let config = json!({
                 "apiVersion": "v1", "kind": "Config", "current-context": "node",
                 "clusters": [{"name": "node", "cluster": {
                     "server": format!("https://{}", place.subnet.node()),
-                    "certificate-authority": self.authority.certificate,
+                    "certificate-authority": authority,
                 }}],
                 "users": [{"name": "user", "user": {"token": token}}],
                 "contexts": [{"name": "node", "context": {"cluster": "node", "user": "user"}}],
             });
-            write(&place.path("config").join(file), config.to_string())?;
+            write(file, config.to_string())
+        };
+        for (file, name, groups) in [
+            ("admin", "admin", "system:masters"),
+            (COUNTED, COUNTED, "system:masters"),
+            (RECORDED, RECORDED, "system:masters"),
+            ("controller-manager", "system:kube-controller-manager", ""),
+            ("scheduler", "system:kube-scheduler", ""),
+        ] {
+            user(&place.path("config").join(file), &self.authority.certificate, name, groups)?;
+        }
+        for kubelet in kubelets {
+            make_directory(&kubelet.files)?;
+            let authority = kubelet.sees(&self.authority.certificate);
+            let name = format!("system:node:{}", kubelet.name);
+            user(&kubelet.files.join("kubelet"), &authority, &name, "system:nodes")?;
         }
         write(&place.path("config/tokens"), tokens)
     }
 
-    fn kubelet(&self, place: &Place) -> Value {
+    /// What a kubelet and its container runtime read.
+    fn files_of(
+        &self,
+        kubelet: &Kubelet,
+        api_server: Ipv4Addr,
+        registry: &NodeRegistry,
+    ) -> Result<(), Problem> {
+        let path = |name: &str| kubelet.files.join(name);
+        let certificates = [&self.authority.certificate, &self.server.certificate];
+        for from in certificates.into_iter().chain([&self.server.key]) {
+            let to = kubelet.files.join(from.file_name().unwrap_or_default());
+            if to != *from {
+                fs::copy(from, &to).map_err(|why| problem(to.display(), &why))?;
+            }
+        }
+        write(&path("kubelet.json"), self.kubelet(kubelet, api_server).to_string())?;
+        write(&path("containerd.toml"), containerd(kubelet))?;
+        // Nothing here answers for names.
+        write(&path("resolv.conf"), "")?;
+        make_directory(&path("net.d"))?;
+        write(&path("net.d/bridge.conflist"), bridge(&kubelet.pods).to_string())?;
+        let hosts = format!("certs.d/{}", registry.host_port);
+        make_directory(&path(&hosts))?;
+        write(&path(&hosts).join("ca.crt"), &registry.ca_pem)?;
+        let authority = kubelet.directory.join(&hosts).join("ca.crt");
+        write(&path(&hosts).join("hosts.toml"), registry.hosts(&authority))
+    }
+
+    fn kubelet(&self, kubelet: &Kubelet, api_server: Ipv4Addr) -> Value {
         json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
             "authentication": {
                 "anonymous": {"enabled": false},
                 "webhook": {"enabled": true},
-                "x509": {"clientCAFile": self.authority.certificate},
+                "x509": {"clientCAFile": kubelet.sees(&self.authority.certificate)},
             },
             "authorization": {"mode": "Webhook"},
-            "tlsCertFile": self.server.certificate,
-            "tlsPrivateKeyFile": self.server.key,
+            "tlsCertFile": kubelet.sees(&self.server.certificate),
+            "tlsPrivateKeyFile": kubelet.sees(&self.server.key),
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "cgroupDriver": "cgroupfs",
-            "cgroupRoot": place.cgroup,
+            "cgroupRoot": kubelet.cgroup,
             // Nothing answers there, and the request fails at once; without it each pod has a
             // warning among its events.
-            "clusterDNS": [place.subnet.node()],
+            "clusterDNS": [api_server],
             "clusterDomain": "cluster.local",
-            "resolvConf": place.path("config/resolv.conf"),
+            "resolvConf": kubelet.directory.join("resolv.conf"),
             "volumePluginDir": "/var/lib/kubelet/volume-plugins",
             "seccompDefault": true,
             "serializeImagePulls": false,
@@ -142,6 +200,13 @@ impl Settings {
     }
 }
 
+impl Kubelet {
+    /// A file of the cluster, as the kubelet sees its copy.
+    fn sees(&self, file: &Path) -> PathBuf {
+        self.directory.join(file.file_name().unwrap_or_default())
+    }
+}
+
 /// Who did what, without what they sent but for one user; the parts of the cluster itself are left
 /// out.
 fn audit() -> Value {
@@ -160,7 +225,7 @@ fn audit() -> Value {
     })
 }
 
-fn bridge(place: &Place) -> Value {
+fn bridge(pods: &str) -> Value {
     json!({
         "cniVersion": "1.0.0",
         "name": "node",
@@ -171,7 +236,7 @@ fn bridge(place: &Place) -> Value {
             "ipMasq": false,
             "ipam": {
                 "type": "host-local",
-                "ranges": [[{"subnet": place.subnet.pods()}]],
+                "ranges": [[{"subnet": pods}]],
                 "routes": [{"dst": "0.0.0.0/0"}],
                 "dataDir": "/run/cni",
             },
@@ -180,7 +245,7 @@ fn bridge(place: &Place) -> Value {
 }
 
 /// The machine may lack the right to lower what the kernel kills last, and AppArmor's tools.
-fn containerd(place: &Place, programs: &Programs) -> String {
+fn containerd(kubelet: &Kubelet) -> String {
     format!(
         r#"version = 3
 [plugins."io.containerd.cri.v1.images"]
@@ -197,9 +262,9 @@ fn containerd(place: &Place, programs: &Programs) -> String {
   runtime_type = "io.containerd.runc.v2"
   options = {{ BinaryName = {runc:?}, SystemdCgroup = false }}
 "#,
-        certificates = place.path("certs.d"),
-        network = place.path("config/net.d"),
-        runc = programs.runc.join("runc"),
+        certificates = kubelet.directory.join("certs.d"),
+        network = kubelet.directory.join("net.d"),
+        runc = kubelet.runc.join("runc"),
     )
 }
 

@@ -1,0 +1,50 @@
+# Makes of `tree`, a Debian root, the OCI layout `image` and the disk `disk`.
+# $1: the importer; $2: the stand-in for bootc; $3: the image's tag; $4: its repository.
+cd tree
+rm -rf dev/* run/* tmp/* home root boot usr/lib/*/perl-base usr/bin/perl* etc/hostname etc/resolv.conf
+install -D "$1" usr/libexec/ostree-ext-cli
+install "$2" usr/bin/bootc
+for library in $(ldd "$1" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | sort -u); do
+    test -e "./$library" || cp -L "$library" usr/lib/*-linux-gnu/
+done
+# What other images have there comes with the machine.
+rm -rf opt srv usr/local var
+mkdir -p boot sysroot usr/lib/cni var usr/lib/modules/6.1.0-lab
+ln -s var/home home
+ln -s var/roothome root
+ln -s var/srv srv
+ln -s var/opt opt
+ln -s ../var/usrlocal usr/local
+ln -s sysroot/ostree ostree
+echo no kernel > usr/lib/modules/6.1.0-lab/vmlinuz
+echo no initramfs > usr/lib/modules/6.1.0-lab/initramfs.img
+cat > usr/lib/tmpfiles.d/lab.conf << 'END'
+d /var/home 0755 root root -
+d /var/roothome 0700 root root -
+d /var/srv 0755 root root -
+d /var/opt 0755 root root -
+d /var/usrlocal 0755 root root -
+d /var/tmp 1777 root root -
+END
+# The first boot makes it.
+: > etc/machine-id
+mv etc usr/etc
+cd ..
+
+ostree --repo=made init --mode=bare
+ostree --repo=made commit --branch="$3" --tree=dir=tree --timestamp=@0
+"$1" container encapsulate --repo=made --compression-fast --label=containers.bootc=1 --label=ostree.bootable=true \
+    "$3" "oci:image:$3"
+rm -rf tree made
+
+digest=$(jq --raw-output '.manifests[0].digest' image/index.json)
+mkdir disk
+ostree admin init-fs --modern disk
+ostree admin os-init lab --sysroot=disk
+ostree --repo=disk/ostree/repo config set sysroot.bootloader none
+"$1" container image deploy --sysroot disk --stateroot lab --imgref "ostree-unverified-image:oci:$PWD/image:$3" \
+    --target-imgref "ostree-unverified-registry:$4@$digest"
+# Parts can be removed.
+chattr -i disk/ostree/deploy/lab/deploy/*.0
+# The journal of earlier boots is there.
+mkdir -p disk/ostree/deploy/lab/var/log/journal

@@ -1,0 +1,47 @@
+//! Images for the machines of a lab, made by the program under test.
+
+use serde_json::json;
+
+use super::{Lab, base};
+use crate::build_fixture::{NAME, rendered};
+use crate::layout::Layout;
+use crate::mosb::Mosb;
+use crate::node::NodeRegistry;
+
+/// An image in the lab's registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachineImage {
+    /// `HOST:PORT/REPOSITORY@DIGEST`.
+    pub reference: String,
+    pub digest: String,
+}
+
+impl MachineImage {
+    pub(super) fn new(registry: &NodeRegistry, repository: &str, digest: &str) -> Self {
+        let reference = format!("{}@{digest}", registry.repository(repository));
+        Self { reference, digest: digest.to_owned() }
+    }
+}
+
+impl Lab {
+    /// The image of a rendered MachineConfig that writes one file, on the base, by `mosb build`, in
+    /// `repository:latest`.
+    #[track_caller]
+    pub fn build(&self, repository: &str, path: &str, content: &str) -> MachineImage {
+        let config = rendered(&json!({
+            "ignition": { "version": "3.5.0" },
+            "storage": { "files": [
+                { "path": path, "mode": 0o644, "contents": { "source": format!("data:,{content}") } },
+            ] },
+        }));
+        let mosb = Mosb::new();
+        let (base, output) = (base::image().reference(base::STOCK), mosb.home().join("image"));
+        let target = format!("oci:{}", output.display());
+        let build = ["build", "-", "--base", &base, "--output", &target, "-o", "json"];
+        mosb.run_with(build, config.to_string().as_bytes()).ok();
+        let layout = Layout::at(output);
+        let digest = layout.digest(NAME);
+        self.registry().push(&layout.reference(NAME), &format!("{repository}:latest"));
+        MachineImage::new(self.registry(), repository, &digest)
+    }
+}

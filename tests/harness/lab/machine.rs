@@ -1,0 +1,200 @@
+//! A machine of the lab: what a test asks of it and does to it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{BOOT_LOADER, CABLE, FIRMWARE, PROGRAMS, disk_of, initramfs, name, settings_of};
+use crate::child::{Finished, finish};
+use crate::node::place::{checked, make_directory};
+use crate::node::{Node, Problem, Programs, condition, images, wait};
+
+/// A boot on a busy machine, and everything shorter.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// A machine, switched on.
+#[derive(Debug)]
+pub struct Machine {
+    name: String,
+    node: Arc<Node>,
+    /// What the firmware and the test share.
+    shared: PathBuf,
+}
+
+impl Machine {
+    /// Starts the firmware, and connects the machine to the bridge.
+    pub(super) fn switch_on(node: Arc<Node>, index: u8) -> Result<Self, Problem> {
+        let (place, name) = (node.place(), name(index));
+        super::write_settings(place, index)?;
+        let shared = place.path("shared").join(&name);
+        make_directory(&shared)?;
+        let machine = Self { name, node: Arc::clone(&node), shared };
+        // It boots when it has a network.
+        machine.hold_off(true);
+        let path = |path: PathBuf| path.display().to_string();
+        let Programs { kubernetes, containerd, runc, .. } = node.programs();
+        let programs = [("kubernetes", kubernetes), ("containerd", containerd), ("runc", runc)]
+            .map(|(name, folder)| format!("{name}={}", folder.display()));
+        let number = machine.shared.join("firmware").display().to_string();
+        let script = format!("echo $$ > {number}.next; mv {number}.next {number}\n{FIRMWARE}");
+        let line = [
+            "unshare".to_owned(),
+            "--net".to_owned(),
+            "--".to_owned(),
+            "sh".to_owned(),
+            "-euc".to_owned(),
+            script,
+            "sh".to_owned(),
+            path(disk_of(place, index)),
+            path(machine.shared.clone()),
+            path(settings_of(place, index)),
+            programs.join(" "),
+            format!("{}/{}", place.cgroup.trim_start_matches('/'), machine.name),
+            BOOT_LOADER.to_owned(),
+            initramfs(),
+        ];
+        node.run(&machine.name, &line)?;
+        node.until("the firmware", || Path::new(&number).is_file())?;
+        let number = fs::read_to_string(&number).map_err(|why| format!("{number}: {why}"))?;
+        let subnet = place.subnet;
+        let mut cable = place.command("sh");
+        cable.args(["-euc", CABLE, "sh", number.trim(), &index.to_string()]).args([
+            subnet.machine(index).to_string(),
+            subnet.bridge().to_string(),
+            subnet.machine_pods(index),
+        ]);
+        checked(&mut cable)?;
+        machine.hold_off(false);
+        Ok(machine)
+    }
+
+    /// The name of the machine and of its node.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The id of the boot that runs; none while the machine is off.
+    pub fn boot_id(&self) -> Option<String> {
+        let id = fs::read_to_string(self.shared.join("boot-id")).ok()?;
+        Some(id.trim().to_owned())
+    }
+
+    /// Runs a shell line in the machine, as root, in all namespaces of its PID 1.
+    #[track_caller]
+    pub fn run(&self, line: &str) -> Finished {
+        self.enter(&["sh", "-euc", line], &[])
+    }
+
+    /// Runs a program in the machine with this on its stdin.
+    #[track_caller]
+    pub fn enter(&self, command: &[&str], stdin: &[u8]) -> Finished {
+        let pid = wait(&format!("{} to be on", self.name), LIMIT, || self.pid());
+        let mut nsenter = self.node.place().command("nsenter");
+        nsenter
+            .args(["--target", &pid, "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"])
+            .args(["--", "env", "-i"])
+            .arg(format!("PATH={PROGRAMS}/kubernetes:{PROGRAMS}/containerd:/usr/sbin:/usr/bin"))
+            .args(command);
+        finish(&mut nsenter, stdin)
+    }
+
+    /// What the stand-in for bootc answers to `bootc status --json`.
+    #[track_caller]
+    pub fn status(&self) -> Value {
+        self.run("bootc status --json").ok().json()
+    }
+
+    /// The digest of the image that runs.
+    #[track_caller]
+    pub fn booted_digest(&self) -> String {
+        let status = self.status();
+        let digest = &status["status"]["booted"]["image"]["imageDigest"];
+        digest.as_str().unwrap_or_else(|| panic!("{}: {status:#}", self.name)).to_owned()
+    }
+
+    /// The digest of the image that the next boot takes, if it is another one.
+    #[track_caller]
+    pub fn staged_digest(&self) -> Option<String> {
+        let status = self.status();
+        status["status"]["staged"]["image"]["imageDigest"].as_str().map(str::to_owned)
+    }
+
+    /// The power fails: PID 1 is killed, and all processes with it. The firmware boots again.
+    #[track_caller]
+    pub fn power_cut(&self) {
+        let pid = self.pid().unwrap_or_else(|| panic!("{} is off", self.name));
+        self.node.inside(&["kill", "-KILL", &pid]).ok();
+        wait("the end of PID 1", LIMIT, || (self.pid() != Some(pid.clone())).then_some(()));
+    }
+
+    /// When the machine ends next, it stays off until it is released. A released machine boots.
+    #[track_caller]
+    pub fn hold_off(&self, is_held: bool) {
+        self.mark("hold", is_held);
+    }
+
+    /// Whether `ostree admin finalize-staged` fails, so that the staged image is not booted.
+    #[track_caller]
+    pub fn fail_finalize(&self, fails: bool) {
+        self.mark("fail-finalize", fails);
+    }
+
+    /// Waits until another boot than this runs, with systemd ready for orders; its id.
+    #[track_caller]
+    pub fn wait_reboot(&self, before: &str) -> String {
+        let id = wait(&format!("another boot of {}", self.name), LIMIT, || {
+            self.pid()?;
+            self.boot_id().filter(|id| id != before)
+        });
+        wait(&format!("systemd of {}", self.name), LIMIT, || {
+            let state = self.run("systemctl is-system-running || true").text();
+            ["running", "degraded"].contains(&state.trim()).then_some(())
+        });
+        id
+    }
+
+    /// Waits until the node is Ready and reports the boot that runs; the node.
+    #[track_caller]
+    pub fn wait_ready(&self) -> Value {
+        self.node.wait(&format!("node/{}", self.name), LIMIT, |node| {
+            let id = node["status"]["nodeInfo"]["bootID"].as_str();
+            condition(node, "Ready") && id.is_some() && id == self.boot_id().as_deref()
+        })
+    }
+
+    /// All that the firmware and systemd printed.
+    pub fn console(&self) -> String {
+        self.node.logs(&self.name)
+    }
+
+    /// Gives its containerd an archive of images.
+    #[track_caller]
+    pub(super) fn load_archive(&self, archive: &Path) {
+        let content = fs::read(archive).unwrap();
+        wait(&format!("containerd of {}", self.name), LIMIT, || {
+            self.run("ctr version").status.success().then_some(())
+        });
+        let mut command = vec!["ctr"];
+        command.extend(images::IMPORT);
+        command.push("-");
+        self.enter(&command, &content).ok();
+    }
+
+    fn mark(&self, name: &str, is_set: bool) {
+        let path = self.shared.join(name);
+        if is_set {
+            fs::write(&path, "").unwrap();
+        } else if path.exists() {
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    /// The number of PID 1 in the namespaces of the control plane, while the machine is on.
+    fn pid(&self) -> Option<String> {
+        let pid = fs::read_to_string(self.shared.join("pid")).ok()?;
+        Some(pid.trim().to_owned())
+    }
+}

@@ -1,0 +1,228 @@
+//! A Kubernetes cluster whose nodes are machines with an operating system: they boot, take an image,
+//! and reboot into it. Needs root.
+//!
+//! In: the base image of the machines ([`base`]), the built parts. Out: a [`Lab`]: a control plane
+//! with a registry ([`Node`], without a kubelet) and its [`Machine`]s. Each machine is an ostree
+//! deployment with systemd as PID 1, in its own mount, PID, UTS, IPC and network namespaces and
+//! control groups; its kubelet and containerd are one unit of that systemd. `systemctl reboot` ends
+//! PID 1, and the machine's firmware, a loop, reads the newest loader entry and starts what it
+//! names. Not real: the kernel, the initramfs and the boot loader; and bootc, which is a stand-in
+//! over the importer that bootc is built on.
+//!
+//! Invariant: everything lives in the namespaces of the control plane, so nothing is left when the
+//! value is dropped or this process ends, however it ends. The disks are in memory: freezing the
+//! file system of the host, as ostree does with that of `/boot`, is not possible there.
+
+pub mod base;
+mod image;
+mod machine;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::node::components::KERNEL_SETTINGS;
+use crate::node::place::{Place, checked, make_directory, write};
+use crate::node::settings::Kubelet;
+use crate::node::{Node, NodeRegistry, Problem, images};
+use crate::one_node::programs;
+
+pub use image::MachineImage;
+pub use machine::Machine;
+
+/// As many machines have addresses for their pods.
+const MAX_MACHINES: usize = 4;
+/// A machine's settings, as it sees them.
+const SETTINGS: &str = "/run/lab/settings";
+/// Its programs, as it sees them.
+const PROGRAMS: &str = "/run/lab/programs";
+
+const FIRMWARE: &str = include_str!("firmware.sh");
+const BOOT_LOADER: &str = include_str!("boot_loader.sh");
+const INITRAMFS: &str = include_str!("initramfs.sh");
+
+/// The bridge between the machines, on the control plane.
+const BRIDGE: &str = r#"
+ip link add machines type bridge
+ip address add "$1/28" dev machines
+ip link set machines up
+mkdir "$2"
+mount -t tmpfs -o mode=0755 tmpfs "$2"
+"#;
+/// A cable between the bridge and a machine, in whose network namespace the process `$1` is.
+const CABLE: &str = r#"
+ip link add "machine$2" type veth peer name eth0 netns "$1"
+ip link set "machine$2" master machines up
+ip route add "$5" via "$3"
+nsenter --target "$1" --net -- sh -euc '
+    ip link set lo up
+    ip address add "$1/28" dev eth0
+    ip link set eth0 up
+    ip route add default via "$2"
+    echo 1 > /proc/sys/net/ipv4/ip_forward
+' sh "$3" "$4"
+"#;
+/// A copy of the disk for one machine. In its `/etc` are the registry's authority and its own name,
+/// and its origin names the registry.
+const INSTALL: &str = r#"
+cp -a "$1" "$2"
+cd "$2"/ostree/deploy/lab/deploy
+sed -i "s|$3|$4|" *.origin
+cd *.0/etc
+mkdir -p "containers/certs.d/$4"
+cp "$5" "containers/certs.d/$4/ca.crt"
+hostname=$6
+echo "$hostname" > hostname
+"#;
+
+/// A control plane and machines. All end when this value is dropped, or this process ends.
+#[derive(Debug)]
+pub struct Lab {
+    machines: Vec<Machine>,
+    node: Arc<Node>,
+    stock: String,
+    /// How long it took until things were ready, in the order in which they were.
+    pub times: Vec<(String, Duration)>,
+}
+
+impl Lab {
+    /// Brings up the control plane and that many machines (`machine-0`, …) with the base image, and
+    /// waits until their nodes are ready.
+    #[track_caller]
+    pub fn start(machines: usize) -> Self {
+        match Self::try_start(machines) {
+            Ok(lab) => lab,
+            Err(why) => panic!("no machines for the tests: {why}"),
+        }
+    }
+
+    fn try_start(machines: usize) -> Result<Self, Problem> {
+        assert!(machines <= MAX_MACHINES, "there are addresses for {MAX_MACHINES} machines");
+        let (programs, disk, base) = (programs(), base::disk(), base::image());
+        let indexes = 0..u8::try_from(machines).expect("a few");
+        let begun = Instant::now();
+        let mut times = Vec::new();
+        let kubelets = |place: &Place| indexes.clone().map(|index| kubelet(place, index)).collect();
+        let node = Arc::new(Node::control_plane_of(&programs, kubelets)?);
+        times.push(("control plane".to_owned(), begun.elapsed()));
+
+        let place = node.place();
+        let mut shell = place.command("sh");
+        shell.args(["-euc", BRIDGE, "sh", &place.subnet.bridge().to_string()]);
+        checked(shell.arg(place.path("disks")))?;
+        let stock = base.digest(base::STOCK);
+        let source = base.reference(base::STOCK);
+        node.registry().push(&source, &format!("{}:latest", base::REPOSITORY));
+        times.push(("base image in the registry".to_owned(), begun.elapsed()));
+
+        let mut lab = Self { machines: Vec::new(), node, stock, times };
+        for index in indexes {
+            let place = lab.node.place();
+            let mut install = place.command("sh");
+            install.args(["-euc", INSTALL, "sh"]).arg(&disk).arg(disk_of(place, index));
+            install.args([base::REGISTRY, &lab.registry().host_port]);
+            install.arg(lab.registry().certificates().join("ca.crt")).arg(name(index));
+            checked(&mut install)?;
+            let machine = Machine::switch_on(Arc::clone(&lab.node), index)?;
+            lab.machines.push(machine);
+        }
+        lab.times.push(("machines switched on".to_owned(), begun.elapsed()));
+        let archive = images::busybox(&lab.node.place().directory)?;
+        for machine in &lab.machines {
+            machine.load_archive(&archive);
+            machine.wait_ready();
+            lab.times.push((machine.name().to_owned(), begun.elapsed()));
+        }
+        Ok(lab)
+    }
+
+    /// The control plane: API server, registry, namespaces; no node has its name.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// The registry, in which the base image is.
+    pub fn registry(&self) -> &NodeRegistry {
+        self.node.registry()
+    }
+
+    /// The registry takes connections and answers nobody, or is back.
+    #[track_caller]
+    pub fn registry_away(&self, is_away: bool) {
+        if is_away { self.node.freeze("registry") } else { self.node.thaw("registry") }
+    }
+
+    #[track_caller]
+    pub fn machine(&self, index: usize) -> &Machine {
+        &self.machines[index]
+    }
+
+    pub fn machines(&self) -> &[Machine] {
+        &self.machines
+    }
+
+    /// What the machines boot first: the base image, as the machines pull it.
+    pub fn stock(&self) -> MachineImage {
+        MachineImage::new(self.registry(), base::REPOSITORY, &self.stock)
+    }
+
+    /// Gives every machine's containerd an image under a name, pinned, from anything that skopeo
+    /// reads (`oci:DIR:TAG`, `oci-archive:FILE`).
+    #[track_caller]
+    pub fn import(&self, source: &str, name: &str) {
+        let archive = images::archive_of(&self.node.place().directory, source, name);
+        let archive = archive.unwrap_or_else(|why| panic!("{name}: {why}"));
+        for machine in &self.machines {
+            machine.load_archive(&archive);
+        }
+    }
+}
+
+fn name(index: u8) -> String {
+    format!("machine-{index}")
+}
+
+fn disk_of(place: &Place, index: u8) -> PathBuf {
+    place.path("disks").join(name(index))
+}
+
+/// The files of a machine's settings, from outside.
+fn settings_of(place: &Place, index: u8) -> PathBuf {
+    place.path("settings").join(name(index))
+}
+
+fn kubelet(place: &Place, index: u8) -> Kubelet {
+    Kubelet {
+        name: name(index),
+        address: place.subnet.machine(index),
+        pods: place.subnet.machine_pods(index),
+        files: settings_of(place, index),
+        directory: SETTINGS.into(),
+        runc: PathBuf::from(PROGRAMS).join("runc"),
+        cgroup: "/".to_owned(),
+    }
+}
+
+/// The rest of a machine's settings: what its firmware and its unit read.
+fn write_settings(place: &Place, index: u8) -> Result<(), Problem> {
+    let settings = settings_of(place, index);
+    make_directory(&settings)?;
+    let address = place.subnet.machine(index).to_string();
+    for (file, text) in [
+        ("hostname", name(index).as_str()),
+        ("address", &address),
+        ("ostree", include_str!("ostree")),
+        ("kubelet.service", include_str!("kubelet.service")),
+        ("kubelet.sh", include_str!("kubelet.sh")),
+        ("kill_pods.sh", include_str!("kill_pods.sh")),
+    ] {
+        write(&settings.join(file), text)?;
+    }
+    crate::child::run("chmod", ["755".as_ref(), settings.join("ostree").as_os_str()]);
+    Ok(())
+}
+
+/// The last stage of the boot, with the shell functions that it uses.
+fn initramfs() -> String {
+    format!("{KERNEL_SETTINGS}{INITRAMFS}")
+}

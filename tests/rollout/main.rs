@@ -1,0 +1,4 @@
+//! Machines that take images and reboot into them. As root.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
+
+mod part_lab;
