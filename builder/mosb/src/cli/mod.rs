@@ -194,6 +194,16 @@ async fn carry_out(job: &Job, settings: &Settings, progress: &Progress) -> Resul
         Job::InPod(part) => commands::in_pod(&context()?, part, settings).await,
         #[cfg(feature = "cluster")]
         Job::InCluster(job) => commands::in_cluster(job, settings).await,
+        #[cfg(feature = "cluster")]
+        Job::Node(command) => {
+            let ended = commands::node(command).await;
+            report(settings, progress, &ended.report)?;
+            Ok(ended.failure.map_or(0, |(failure, code)| {
+                // The report on stdout has it too.
+                print_failure(&failure, Format::Text, code);
+                code
+            }))
+        }
         Job::Preflight(job) => {
             let found = commands::preflight(job, settings).await?;
             report(settings, progress, &objects::Preflight::from(&found))?;

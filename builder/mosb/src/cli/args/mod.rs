@@ -12,6 +12,8 @@ mod image;
 mod inputs;
 #[cfg(feature = "cluster")]
 mod job;
+#[cfg(feature = "cluster")]
+mod node;
 mod preflight;
 mod render;
 
@@ -26,6 +28,8 @@ pub use image::{Diff, Files, Inspect, LayerChoice};
 pub use inputs::{Build, Inputs, Isolation, Plan, StorageDriver};
 #[cfg(feature = "cluster")]
 pub use job::{InPod, JobBuild, JobInputs, JobPush, WaitForDone};
+#[cfg(feature = "cluster")]
+pub use node::{ApplyOnNode, Node, ReportNode, StageOnNode};
 pub use preflight::Preflight;
 pub use render::Render;
 
@@ -228,6 +232,20 @@ pub enum Command {
         /// Which part.
         #[command(subcommand)]
         command: InPod,
+    },
+    #[cfg(feature = "cluster")]
+    /// The parts of a roll-out that run on a machine; the controller's Jobs call them
+    ///
+    /// They need the machine's process IDs and its root's rights: on the machine itself as root, or in a privileged container
+    /// with hostPID. bootc changes the machine's image, or rpm-ostree where there is no bootc.
+    ///
+    /// Exit codes: 0 done; 42 the machine rebooted for this attempt and runs another image: final; 43 it rebooted before the
+    /// image was finalized: the next attempt may succeed; 44 its image can't be changed; 1, 2 and 3 as for all commands.
+    #[command(verbatim_doc_comment, arg_required_else_help = true)]
+    Node {
+        /// Which part.
+        #[command(subcommand)]
+        command: Node,
     },
     /// Shows the version, and the format of the images that it builds
     ///

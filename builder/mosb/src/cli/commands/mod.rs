@@ -12,6 +12,8 @@ mod installation;
 #[cfg(feature = "cluster")]
 mod job;
 mod make_plan;
+#[cfg(feature = "cluster")]
+mod node;
 mod plan;
 mod preflight;
 mod render;
@@ -26,6 +28,8 @@ pub use diff::diff;
 pub use image::{files, inspect};
 #[cfg(feature = "cluster")]
 pub use job::{in_pod, wait_for_done};
+#[cfg(feature = "cluster")]
+pub use node::node;
 pub use plan::plan;
 pub use preflight::preflight;
 pub use render::render;

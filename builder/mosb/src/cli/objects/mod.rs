@@ -8,6 +8,7 @@ mod diff;
 mod error;
 mod file_list;
 mod image_info;
+mod node_report;
 mod path_entry;
 mod plan;
 mod pool_status;
@@ -30,6 +31,7 @@ pub use diff::{Diff, Side};
 pub use error::Error;
 pub use file_list::{FileLayer, FileList};
 pub use image_info::{BaseInfo, ImageInfo, LayerHistory};
+pub use node_report::{AppliedTarget, NodeDeployment, NodeError, NodeReport};
 pub use path_entry::{PathEntry, PathType};
 pub use plan::{Plan, PlanLayer, PlannedBase};
 pub use pool_status::{BuildInfo, ClusterStatus, PoolStatus, ReasonInfo, RebuildRequest};
@@ -98,6 +100,7 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<Error>(),
         schema::<FileList>(),
         schema::<ImageInfo>(),
+        schema::<NodeReport>(),
         schema::<Plan>(),
         schema::<PoolStatus>(),
         schema::<Preflight>(),

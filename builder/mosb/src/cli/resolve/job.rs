@@ -9,6 +9,8 @@ use super::bootstrap::Bootstrap;
 use super::cluster::InCluster;
 #[cfg(feature = "cluster")]
 use super::in_pod::InPod;
+#[cfg(feature = "cluster")]
+use super::node::NodeCommand;
 use super::preflight::Preflight;
 use super::render::Render;
 use crate::cli::args::{Isolation, LayerChoice, SeedNew, StorageDriver};
@@ -36,6 +38,9 @@ pub enum Job {
     #[cfg(feature = "cluster")]
     /// `job`.
     InPod(Box<InPod>),
+    #[cfg(feature = "cluster")]
+    /// `node`.
+    Node(Box<NodeCommand>),
     Preflight(Preflight),
     #[cfg(feature = "cluster")]
     /// `controller`, `status`, `rebuild`, `logs`, `wait`.

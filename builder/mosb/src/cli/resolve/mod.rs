@@ -6,6 +6,8 @@ mod cluster;
 #[cfg(feature = "cluster")]
 mod in_pod;
 mod job;
+#[cfg(feature = "cluster")]
+mod node;
 mod preflight;
 mod render;
 
@@ -29,6 +31,8 @@ use mosb_build::resolve::UnresolvedBase;
 use mosb_image::{ImageRef, Platform};
 use mosb_plan::plan::BuildRequest;
 use mosb_registry::{Source, Target};
+#[cfg(feature = "cluster")]
+pub use node::{NodeCommand, NodeWork};
 pub use preflight::{Preflight, ValidatedInstall};
 pub use render::Render;
 
@@ -134,6 +138,8 @@ pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
         Command::Wait(typed) => Job::InCluster(Box::new(cluster::wait(typed)?)),
         #[cfg(feature = "cluster")]
         Command::Job { command } => Job::InPod(Box::new(in_pod::in_pod(command)?)),
+        #[cfg(feature = "cluster")]
+        Command::Node { command } => Job::Node(Box::new(node::node(command)?)),
         Command::Preflight(typed) => Job::Preflight(preflight::preflight(typed)?),
         Command::Version => Job::Version,
         Command::Completion { shell } => Job::Completion(shell),

@@ -90,6 +90,13 @@ fn wrong_use_is_refused_with_what_would_be_right() {
         ("diff oci:a oci:b --base oci:c", "leave it out"),
         ("diff a.yaml oci:b --base c", "registry host is missing"),
         ("inspect x -q -v", "cannot be used"),
+        ("node", ""),
+        ("node stage", "required"),
+        ("node stage --target x", "--target: expected value"),
+        ("node stage --target {\"image\":\"quay.io/os:1\"}", "want a JSON object"),
+        ("node apply --target {}", "required"),
+        ("node apply --target {} --attempt 0", "invalid value"),
+        ("node apply --target {} --attempt 1", "missing field"),
         ("inspect quay.io/x --tls-verify=maybe", "isn't valid"),
     ] {
         let error = resolved(line).map(|_| ()).unwrap_err();

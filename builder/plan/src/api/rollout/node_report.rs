@@ -1,6 +1,8 @@
 //! What a machine reports about itself: the termination message of the Jobs on it, and the
 //! annotation `mosb.dev/node-report`.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::NodeTarget;
@@ -12,7 +14,7 @@ const LIMIT: usize = 4096;
 const MESSAGE: usize = 1024;
 
 /// What a machine runs, observed on it. It counts for this machine only.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReport {
     /// `/proc/sys/kernel/random/boot_id` of the machine.
@@ -53,6 +55,15 @@ pub struct Deployment {
 pub enum NodeTool {
     Bootc,
     RpmOstree,
+}
+
+impl fmt::Display for NodeTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bootc => "bootc",
+            Self::RpmOstree => "rpm-ostree",
+        })
+    }
 }
 
 /// Why a command on the machine failed.

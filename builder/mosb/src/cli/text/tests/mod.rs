@@ -371,6 +371,40 @@ fn the_cache() {
 }
 
 #[test]
+fn a_machine() {
+    let deployment =
+        |image: String, of: Option<&str>| NodeDeployment { image, digest: of.map(|of| digest(of)) };
+    let os = "registry.example.com/os/worker";
+    let report = NodeReport {
+        boot_id: "0b9c1f6e-9d6e-4d0f-8f0e-3d2c1b0a9f8e".to_owned(),
+        tool: Some("bootc".to_owned()),
+        booted: Some(deployment(format!("{os}:latest"), Some("booted"))),
+        staged: Some(deployment(format!("{os}@{}", digest("staged")), Some("staged"))),
+        rollback: Some(deployment("fedora/x86_64/coreos/stable".to_owned(), None)),
+        applied: Some(AppliedTarget {
+            image: format!("{os}@{}", digest("booted")),
+            config: Some(RENDERED.to_owned()),
+            machine_part: None,
+        }),
+        error: None,
+    };
+    looks_like("node-report", &report);
+    let failed = NodeReport {
+        tool: None,
+        booted: Some(deployment(String::new(), None)),
+        staged: None,
+        rollback: None,
+        applied: None,
+        error: Some(NodeError {
+            code: "no-image-tool".to_owned(),
+            message: "this machine has neither bootc nor rpm-ostree".to_owned(),
+        }),
+        ..report
+    };
+    looks_like("node-report-failed", &failed);
+}
+
+#[test]
 fn version_and_error() {
     looks_like("version", &Version { version: "0.1.0".to_owned(), format: 1 });
     let error = Error {

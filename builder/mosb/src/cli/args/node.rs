@@ -1,0 +1,70 @@
+//! The parts of a roll-out that run on a machine. Credentials are named by their files, never typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// One of the parts.
+#[derive(Debug, Subcommand)]
+pub enum Node {
+    /// Reports which images the machine runs, has staged and may go back to
+    ///
+    /// Example:
+    ///
+    ///   mosb node report -o json
+    #[command(verbatim_doc_comment)]
+    Report(ReportNode),
+    /// Brings an image to the machine, so that its next reboot applies it
+    ///
+    /// Nothing is done if the machine runs the image or has it staged. The tool runs in a unit of the machine, mosb-stage-….service,
+    /// which goes on if this program is killed.
+    ///
+    /// Example:
+    ///
+    ///   mosb node stage --target '{"image":"registry.example.com/os/worker@sha256:…"}'
+    #[command(verbatim_doc_comment)]
+    Stage(StageOnNode),
+    /// Reboots the machine into an image, once for each attempt
+    ///
+    /// Stages the image if it is not staged, and does not return before the reboot. Run again after it with the same attempt, it
+    /// ends well if the machine runs the image, or says why it does not.
+    ///
+    /// Example:
+    ///
+    ///   mosb node apply --target '{"image":"registry.example.com/os/worker@sha256:…"}' --attempt 1
+    #[command(verbatim_doc_comment)]
+    Apply(ApplyOnNode),
+}
+
+/// `mosb node report`.
+#[derive(Debug, Args)]
+pub struct ReportNode {
+    /// Where the container's termination message goes, if it is there
+    #[arg(long, value_name = "FILE", default_value = "/dev/termination-log")]
+    pub termination_log: PathBuf,
+}
+
+/// `mosb node stage`.
+#[derive(Debug, Args)]
+pub struct StageOnNode {
+    /// What the machine should run: a JSON object with image (REPO@DIGEST), and config and machinePart if it has them
+    #[arg(long, value_name = "JSON")]
+    pub target: String,
+    /// Logins for the image's repository, as auth.json has them; only the pull of this image sees them
+    #[arg(long, value_name = "FILE")]
+    pub auth: Option<PathBuf>,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub report: ReportNode,
+}
+
+/// `mosb node apply`.
+#[derive(Debug, Args)]
+pub struct ApplyOnNode {
+    /// What it applies.
+    #[command(flatten)]
+    pub stage: StageOnNode,
+    /// Which try of the target this is; each reboots the machine once
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub attempt: u32,
+}

@@ -1,0 +1,68 @@
+//! `mosb node`: the parts of a roll-out that run on a machine. Each ends with a report of the
+//! machine, also if it failed: on stdout, and as the termination message of its container.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::cli::resolve::{NodeCommand, NodeWork};
+use crate::cli::{ExitCode, Failure, objects};
+use mosb_node::{Error, Host, Login};
+use mosb_plan::api::rollout::{NodeReport, ReportError};
+
+/// The end of a part.
+#[derive(Debug)]
+pub struct NodeOutcome {
+    pub report: objects::NodeReport,
+    /// Why it failed, and its exit code.
+    pub failure: Option<(Failure, ExitCode)>,
+}
+
+/// Runs a part to its end; one that reboots the machine ends with it.
+pub async fn node(command: &NodeCommand) -> NodeOutcome {
+    let (mut report, error) = match Host::open() {
+        Ok(host) => {
+            let worked = work(&host, &command.work).await;
+            let (report, error) = mosb_node::report(&host).await;
+            (report, worked.err().or(error))
+        }
+        Err(error) => (NodeReport::default(), Some(error)),
+    };
+    let failure = error.map(|error| {
+        let code = error.exit_code().map(|code| code as u8);
+        let failure = Failure::from(error);
+        let code = code.unwrap_or_else(|| failure.exit_code(false));
+        (failure, code)
+    });
+    report.error = failure.as_ref().map(|(failure, _)| ReportError {
+        code: failure.code().to_owned(),
+        message: failure.message(),
+    });
+    write_termination_message(&command.termination_log, &report);
+    NodeOutcome { report: objects::NodeReport::from(&report), failure }
+}
+
+async fn work(host: &Host, work: &NodeWork) -> Result<(), Error> {
+    let login = |file: &Option<PathBuf>| file.as_deref().map(Login::read).transpose();
+    match work {
+        NodeWork::Report => Ok(()),
+        NodeWork::Stage { target, auth } => {
+            mosb_node::stage(host, target, login(auth)?.as_ref()).await
+        }
+        NodeWork::Apply { target, auth, attempt } => {
+            mosb_node::apply(host, target, *attempt, login(auth)?.as_ref()).await
+        }
+    }
+}
+
+fn write_termination_message(file: &Path, report: &NodeReport) {
+    // It exists in a container only, and stdout has the report too.
+    let written = OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(file)
+        .and_then(|mut file| file.write_all(report.to_json().as_bytes()));
+    if let Err(error) = written {
+        tracing::debug!(%error, "no termination message");
+    }
+}

@@ -1,0 +1,93 @@
+//! What a machine runs.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use mosb_plan::api::rollout;
+
+/// What a machine runs, has staged and may go back to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeReport {
+    /// The boot that this was observed in.
+    #[serde(rename = "bootID")]
+    pub boot_id: String,
+    /// `bootc` or `rpm-ostree`; absent if the machine has neither.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub booted: Option<NodeDeployment>,
+    /// What the next reboot applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub staged: Option<NodeDeployment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<NodeDeployment>,
+    /// The last target that was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub applied: Option<AppliedTarget>,
+    /// Why the command failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<NodeError>,
+}
+
+/// A deployment of a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeDeployment {
+    /// The image, or the ref of a deployment that is not an image.
+    pub image: String,
+    /// Digest of the image's manifest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+/// A target of a roll-out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AppliedTarget {
+    /// By digest.
+    pub image: String,
+    /// The rendered config; absent for a stock image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    /// Digest of what the machine needs beside the image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_part: Option<String>,
+}
+
+/// Why a command on a machine failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeError {
+    /// For scripts.
+    pub code: String,
+    /// For people.
+    pub message: String,
+}
+
+impl From<&rollout::NodeReport> for NodeReport {
+    fn from(report: &rollout::NodeReport) -> Self {
+        let deployment = |one: &Option<rollout::Deployment>| {
+            one.as_ref().map(|one| NodeDeployment {
+                image: one.image.clone(),
+                digest: one.digest.map(|digest| digest.to_string()),
+            })
+        };
+        Self {
+            boot_id: report.boot_id.clone(),
+            tool: report.tool.map(|tool| tool.to_string()),
+            booted: deployment(&report.booted),
+            staged: deployment(&report.staged),
+            rollback: deployment(&report.rollback),
+            applied: report.applied.as_ref().map(|target| AppliedTarget {
+                image: target.image.to_string(),
+                config: target.config.as_ref().map(ToString::to_string),
+                machine_part: target.machine_part.map(|digest| digest.to_string()),
+            }),
+            error: report.error.as_ref().map(|error| NodeError {
+                code: error.code.clone(),
+                message: error.message.clone(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What a machine runs.
+
+use super::page::Page;
+use crate::cli::objects::{NodeDeployment, NodeReport, Object};
+
+impl Object for NodeReport {
+    const KIND: &'static str = "NodeReport";
+
+    fn text(&self) -> String {
+        let mut page = Page::default();
+        if self.boot_id.is_empty() {
+            // Nothing could be observed; stderr has the reason.
+            return page.into_text();
+        }
+        let tool = self.tool.as_deref().unwrap_or("neither bootc nor rpm-ostree");
+        page.line(&format!("boot {}, {tool}", self.boot_id));
+        let [booted, staged, rollback] =
+            [&self.booted, &self.staged, &self.rollback].map(|one| one.as_ref().map(described));
+        page.pairs(&[
+            ("booted", booted.as_deref()),
+            ("staged", staged.as_deref()),
+            ("rollback", rollback.as_deref()),
+            ("applied", self.applied.as_ref().map(|target| &*target.image)),
+        ]);
+        page.into_text()
+    }
+}
+
+/// The image with its digest once.
+fn described(deployment: &NodeDeployment) -> String {
+    let name = match &*deployment.image {
+        "" => "no image",
+        name => name,
+    };
+    match &deployment.digest {
+        Some(digest) if !name.contains(&**digest) => format!("{name} ({digest})"),
+        _ => name.to_owned(),
+    }
+}

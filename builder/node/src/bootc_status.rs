@@ -1,0 +1,159 @@
+//! The output of `bootc status --json`.
+
+use mosb_plan::api::rollout::Deployment;
+use serde::Deserialize;
+
+use crate::deployments::{DEPLOYMENTS, Deployments, deployment};
+
+/// The version of bootc's objects.
+const API_VERSION: &str = "org.containers.bootc/v1";
+
+/// What bootc reports of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BootcStatus {
+    pub deployments: Deployments,
+    /// Whether the booted deployment was changed by rpm-ostree, so that bootc can't update it.
+    pub incompatible: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Host {
+    api_version: String,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    booted: Option<BootEntry>,
+    staged: Option<BootEntry>,
+    rollback: Option<BootEntry>,
+    #[serde(default)]
+    other_deployments: Vec<BootEntry>,
+}
+
+#[derive(Deserialize)]
+struct BootEntry {
+    image: Option<ImageStatus>,
+    #[serde(default)]
+    incompatible: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ImageStatus {
+    image: ImageReference,
+    image_digest: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ImageReference {
+    image: String,
+}
+
+/// Reads the output.
+///
+/// # Errors
+/// It is no status of version 1.
+pub(crate) fn parse(text: &str) -> Result<BootcStatus, String> {
+    let host: Host = serde_json::from_str(text).map_err(|error| format!("no status: {error}"))?;
+    if host.api_version != API_VERSION {
+        let version: String = host.api_version.chars().take(60).collect();
+        return Err(format!("a status of version {version:?}; {API_VERSION} is read"));
+    }
+    let status = host.status;
+    let others = status.rollback.iter().chain(&status.other_deployments).take(DEPLOYMENTS);
+    Ok(BootcStatus {
+        incompatible: status.booted.as_ref().is_some_and(|entry| entry.incompatible),
+        deployments: Deployments {
+            booted: status.booted.as_ref().map(of_entry),
+            staged: status.staged.as_ref().map(of_entry),
+            others: others.map(of_entry).collect(),
+        },
+    })
+}
+
+fn of_entry(entry: &BootEntry) -> Deployment {
+    let image = entry.image.as_ref();
+    let name = image.map_or("", |status| &*status.image.image);
+    deployment(name, image.and_then(|status| status.image_digest.as_deref()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mosb_image::Digest;
+    use serde_json::{Value, json};
+
+    fn entry(name: &str, digest: Digest) -> Value {
+        json!({
+            "image": {
+                "image": { "image": name, "transport": "registry" },
+                "version": "42.20260801.3.0",
+                "timestamp": "2026-08-01T10:00:00Z",
+                "imageDigest": digest.to_string(),
+                "architecture": "amd64",
+            },
+            "cachedUpdate": null,
+            "incompatible": false,
+            "pinned": false,
+            "store": "ostreeContainer",
+            "ostree": { "checksum": "0".repeat(64), "deploySerial": 0, "stateroot": "default" },
+        })
+    }
+
+    fn status(status: Value) -> String {
+        json!({
+            "apiVersion": "org.containers.bootc/v1",
+            "kind": "BootcHost",
+            "metadata": { "name": "host" },
+            "spec": { "image": { "image": "reg.example/os:1", "transport": "registry" }, "bootOrder": "default" },
+            "status": status,
+        })
+        .to_string()
+    }
+
+    #[test]
+    fn each_entry_has_its_image_and_digest() {
+        let digests = [b"booted", b"staged", b"before"].map(|bytes| Digest::of(bytes));
+        let [booted, staged, before] = digests;
+        let text = status(json!({
+            "staged": entry(&format!("reg.example/os@{staged}"), staged),
+            "booted": entry("reg.example/os:1", booted),
+            "rollback": entry("reg.example/os:0", before),
+            "rollbackQueued": false,
+            "type": "bootcHost",
+        }));
+        let read = parse(&text).unwrap();
+        assert!(!read.incompatible);
+        let found = read.deployments;
+        assert_eq!((found.booted_digest(), found.staged_digest()), (Some(booted), Some(staged)));
+        assert!(found.has_other(before) && !found.has_other(booted));
+        assert_eq!(found.booted.unwrap().image, "reg.example/os:1");
+    }
+
+    #[test]
+    fn a_machine_without_images_and_one_that_rpm_ostree_changed_are_read() {
+        let none = parse(&status(json!({ "staged": null, "booted": null, "rollback": null })));
+        assert_eq!(none.unwrap().deployments, Deployments::default());
+        let layered = json!({ "booted": { "image": null, "incompatible": true, "pinned": false } });
+        let layered = parse(&status(layered)).unwrap();
+        assert!(layered.incompatible);
+        assert_eq!(layered.deployments.booted.unwrap().digest, None);
+    }
+
+    #[test]
+    fn another_version_and_no_json_are_errors() {
+        for (text, cause) in [
+            (status(json!({})).replace("bootc/v1", "bootc/v1alpha1"), "v1alpha1"),
+            ("no deployments".to_owned(), "no status"),
+            ("[]".to_owned(), "no status"),
+            (status(json!({ "booted": "sha256:0" })), "no status"),
+        ] {
+            let error = parse(&text).unwrap_err();
+            assert!(error.contains(cause), "{text}: {error}");
+        }
+    }
+}

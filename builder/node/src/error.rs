@@ -1,0 +1,105 @@
+//! Why a machine was not brought to an image.
+
+use std::io;
+
+use mosb_build::exec;
+use mosb_image::Digest;
+use mosb_plan::api::rollout::ExitCode;
+use mosb_types::Diagnostic;
+
+/// Why a machine was not brought to an image.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum Error {
+    /// The root of process 1 can't be opened, or is not that of a machine.
+    #[error(
+        "process 1: {cause}; run it as root on the machine, or in a privileged container with hostPID"
+    )]
+    #[diagnostic(code = "not-a-machine", class = InvalidInput)]
+    NotMachine { cause: String },
+    /// The machine has no deployments.
+    #[error(
+        "this machine did not boot an ostree deployment, so no image can be staged; install it from an image with bootc or rpm-ostree"
+    )]
+    #[diagnostic(code = "not-image-based", class = InvalidInput)]
+    NotImageBased,
+    /// Nothing that changes the machine's image.
+    #[error(
+        "this machine has neither bootc nor rpm-ostree, so its image can't be changed; put one of them into its image"
+    )]
+    #[diagnostic(code = "no-image-tool", class = InvalidInput)]
+    NoTool,
+    /// A file of the machine.
+    #[error("{path} of the machine: {doing}; check the file, and that this runs as root")]
+    #[diagnostic(code = "machine-file", class = Rejected)]
+    File { path: String, doing: &'static str, source: io::Error },
+    /// A file of the machine that is larger than any that is needed.
+    #[error("{path} of the machine: more than {limit} bytes; remove or correct it")]
+    #[diagnostic(code = "machine-file", class = Rejected)]
+    FileTooLarge { path: String, limit: u64 },
+    /// The file of `--auth`.
+    #[error("{file}: {cause}; give a file with logins as JSON, {{\"auths\": …}}")]
+    #[diagnostic(code = "bad-login-file", class = InvalidInput)]
+    BadLogin { file: String, cause: String },
+    /// A program of the machine failed.
+    #[error("{command} on the machine: {source}")]
+    #[diagnostic(transparent)]
+    Program { command: &'static str, source: exec::Error },
+    /// The output of a program can't be used.
+    #[error("{command} on the machine: {cause}; check the version of the program")]
+    #[diagnostic(code = "bad-tool-status", class = Rejected)]
+    BadStatus { command: &'static str, cause: String },
+    /// The tool ended, and the image is not staged.
+    #[error(
+        "{image}: not staged on this machine, which ends with\n{last}\n{unit} in the machine's journal has more; it is tried again"
+    )]
+    #[diagnostic(code = "not-staged", class = Transient)]
+    NotStaged { image: String, unit: String, last: String },
+    /// The tool takes too long.
+    #[error("{image}: not staged within {seconds} s; see {unit} in the machine's journal")]
+    #[diagnostic(code = "staging-timed-out", class = Transient)]
+    StagingTimedOut { image: String, unit: String, seconds: u64 },
+    /// The machine rebooted, and runs another image.
+    #[error(
+        "the machine rebooted and runs {booted} instead of {image}: {cause}; correct the cause or the image, another attempt with the same image is made only with a higher --attempt"
+    )]
+    #[diagnostic(code = "wrong-image", class = Rejected)]
+    WrongImage { booted: String, image: String, cause: String },
+    /// The machine rebooted, and nothing tried to boot the target.
+    #[error(
+        "the machine rebooted before {image} was finalized, as after a power cut, and runs {booted}; try again with the next --attempt"
+    )]
+    #[diagnostic(code = "not-finalized", class = Transient)]
+    NotFinalized { booted: String, image: String },
+    /// The reboot did not happen.
+    #[error(
+        "the machine did not reboot within {seconds} s; see what holds its shutdown, systemctl list-jobs names it"
+    )]
+    #[diagnostic(code = "not-rebooted", class = Transient)]
+    NotRebooted { seconds: u64 },
+}
+
+impl Error {
+    /// The exit code of an error that decides what the controller does next.
+    pub fn exit_code(&self) -> Option<ExitCode> {
+        match self {
+            Self::NotImageBased | Self::NoTool => Some(ExitCode::Unreconcilable),
+            Self::WrongImage { .. } => Some(ExitCode::WrongImage),
+            Self::NotFinalized { .. } => Some(ExitCode::NotFinalized),
+            Self::NotMachine { .. }
+            | Self::File { .. }
+            | Self::FileTooLarge { .. }
+            | Self::BadLogin { .. }
+            | Self::Program { .. }
+            | Self::BadStatus { .. }
+            | Self::NotStaged { .. }
+            | Self::StagingTimedOut { .. }
+            | Self::NotRebooted { .. } => None,
+        }
+    }
+}
+
+/// An image for people: its digest, or that it has none.
+pub(crate) fn image_text(digest: Option<Digest>) -> String {
+    digest.map_or_else(|| "something that is no image".to_owned(), |digest| digest.to_string())
+}

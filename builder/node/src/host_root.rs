@@ -1,0 +1,232 @@
+//! The files of the machine. Each path is resolved with the machine's root as `/`, so neither an
+//! absolute link nor `..` leads into the container that this runs in.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, fstat, fsync, mkdirat, openat, openat2,
+    readlinkat, renameat, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::error::Error;
+
+/// End of the name of a file that is being written.
+const TEMPORARY: &str = ".mosb-new";
+
+/// The root of a machine. Paths are absolute, as on the machine.
+#[derive(Debug)]
+pub(crate) struct HostRoot(OwnedFd);
+
+impl HostRoot {
+    pub fn open(path: &Path) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty()).map(Self)
+    }
+
+    /// Whether there is a file or directory; a dangling link is neither.
+    pub fn exists(&self, path: &str) -> bool {
+        self.resolve(path, OFlags::PATH).is_ok()
+    }
+
+    /// All of a regular file; none if there is no file.
+    pub fn read(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>, Error> {
+        let failed = |error: Errno| failed(path, "not readable", error);
+        // Without NONBLOCK a named pipe would block for ever.
+        let fd = match self.resolve(path, OFlags::RDONLY | OFlags::NONBLOCK) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let stat = fstat(&fd).map_err(failed)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(failed(Errno::INVAL));
+        }
+        let mut bytes = Vec::new();
+        File::from(fd).take(limit + 1).read_to_end(&mut bytes).map_err(|source| Error::File {
+            path: path.to_owned(),
+            doing: "not readable",
+            source,
+        })?;
+        if bytes.len() as u64 > limit {
+            return Err(Error::FileTooLarge { path: path.to_owned(), limit });
+        }
+        Ok(Some(bytes))
+    }
+
+    /// A small text; what is not UTF-8 is replaced.
+    pub fn text(&self, path: &str, limit: u64) -> Result<Option<String>, Error> {
+        let bytes = self.read(path, limit)?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// The text of a link; none if there is no link.
+    pub fn link(&self, path: &str) -> Option<String> {
+        let (folder, name) = split(path);
+        let folder = self.folder(folder).ok()?;
+        let text = readlinkat(&folder, name, Vec::new()).ok()?;
+        text.into_string().ok()
+    }
+
+    /// Writes a file, whole or not at all, also if the power fails. Missing directories are made.
+    pub fn write(&self, path: &str, bytes: &[u8], mode: u32) -> Result<(), Error> {
+        let failed = |error: Errno| failed(path, "not writable", error);
+        let (folder, name) = split(path);
+        let folder = self.made_folder(folder).map_err(failed)?;
+        let temporary = format!("{name}{TEMPORARY}");
+        // One that was interrupted.
+        remove_entry(&folder, &temporary, AtFlags::empty()).map_err(failed)?;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = openat(&folder, &*temporary, flags, Mode::from_raw_mode(mode)).map_err(failed)?;
+        let mut file = File::from(fd);
+        file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|source| Error::File {
+            path: path.to_owned(),
+            doing: "not writable",
+            source,
+        })?;
+        renameat(&folder, &*temporary, &folder, name).map_err(failed)?;
+        fsync(&folder).map_err(failed)
+    }
+
+    /// Makes a directory for root alone, unless there is one.
+    pub fn make_private_folder(&self, path: &str) -> Result<(), Error> {
+        let failed = |error: Errno| failed(path, "can't be made", error);
+        let (parent, name) = split(path);
+        let parent = self.made_folder(parent).map_err(failed)?;
+        match mkdirat(&parent, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Makes a link where nothing is.
+    pub fn make_link(&self, path: &str, text: &str) -> Result<(), Error> {
+        let failed = |error: Errno| failed(path, "no link can be made there", error);
+        let (folder, name) = split(path);
+        let folder = self.made_folder(folder).map_err(failed)?;
+        symlinkat(text, &folder, name).map_err(failed)
+    }
+
+    /// Removes a file or link, if there is one.
+    pub fn remove(&self, path: &str) -> Result<(), Error> {
+        self.remove_as(path, AtFlags::empty())
+    }
+
+    /// Removes an empty directory, if there is one.
+    pub fn remove_folder(&self, path: &str) -> Result<(), Error> {
+        self.remove_as(path, AtFlags::REMOVEDIR)
+    }
+
+    fn remove_as(&self, path: &str, flags: AtFlags) -> Result<(), Error> {
+        let (folder, name) = split(path);
+        let removed = match self.folder(folder) {
+            Ok(folder) => remove_entry(&folder, name, flags),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
+            Err(error) => Err(error),
+        };
+        removed.map_err(|error| failed(path, "can't be removed", error))
+    }
+
+    fn resolve(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        openat2(&self.0, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)
+    }
+
+    fn folder(&self, path: &str) -> Result<OwnedFd, Errno> {
+        self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    /// A directory; those that are missing are made.
+    fn made_folder(&self, path: &str) -> Result<OwnedFd, Errno> {
+        match self.folder(path) {
+            Err(Errno::NOENT) if path != "/" => {
+                let (parent, name) = split(path);
+                match mkdirat(self.made_folder(parent)?, name, Mode::from_raw_mode(0o755)) {
+                    Ok(()) | Err(Errno::EXIST) => self.folder(path),
+                    Err(error) => Err(error),
+                }
+            }
+            found => found,
+        }
+    }
+}
+
+fn remove_entry(folder: &OwnedFd, name: &str, flags: AtFlags) -> Result<(), Errno> {
+    match unlinkat(folder, name, flags) {
+        Err(Errno::NOENT) => Ok(()),
+        removed => removed,
+    }
+}
+
+/// The directory of an absolute path, and the name in it.
+fn split(path: &str) -> (&str, &str) {
+    match path.rsplit_once('/') {
+        Some(("", name)) => ("/", name),
+        Some(parts) => parts,
+        None => ("/", path),
+    }
+}
+
+fn failed(path: &str, doing: &'static str, error: Errno) -> Error {
+    Error::File { path: path.to_owned(), doing, source: error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn links_stay_in_the_root_of_the_machine() {
+        let dir = tempfile::tempdir().unwrap();
+        let secret = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(secret.path(), "of the container").unwrap();
+        std::fs::create_dir(dir.path().join("etc")).unwrap();
+        symlink(secret.path(), dir.path().join("etc/absolute")).unwrap();
+        let up = format!("../../../../../..{}", secret.path().display());
+        symlink(up, dir.path().join("etc/up")).unwrap();
+        std::fs::write(dir.path().join("etc/file"), "of the machine").unwrap();
+        symlink("/etc/file", dir.path().join("etc/inside")).unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        for path in ["/etc/absolute", "/etc/up", "/etc/none", "/none/file"] {
+            assert_eq!(root.read(path, 100).unwrap(), None, "{path}");
+            assert!(!root.exists(path), "{path}");
+        }
+        assert_eq!(root.text("/etc/inside", 100).unwrap().as_deref(), Some("of the machine"));
+        assert_eq!(root.link("/etc/inside").as_deref(), Some("/etc/file"));
+        assert_eq!(root.link("/etc/file"), None);
+        assert!(matches!(root.read("/etc/file", 3), Err(Error::FileTooLarge { limit: 3, .. })));
+        assert!(matches!(root.read("/etc", 100), Err(Error::File { .. })));
+    }
+
+    #[test]
+    fn a_file_is_written_whole_with_its_mode_and_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        let path = "/var/lib/mosb/rollout.json";
+        std::fs::create_dir_all(dir.path().join("var/lib/mosb")).unwrap();
+        // What a killed run left.
+        std::fs::write(dir.path().join(format!("{}{TEMPORARY}", &path[1..])), "half").unwrap();
+        root.write(path, b"one", 0o600).unwrap();
+        root.write(path, b"two", 0o600).unwrap();
+        assert_eq!(root.text(path, 10).unwrap().as_deref(), Some("two"));
+        let names: Vec<_> = std::fs::read_dir(dir.path().join("var/lib/mosb")).unwrap().collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        let mode = |path: &str| dir.path().join(path).metadata().unwrap().permissions().mode();
+        assert_eq!(mode("var/lib/mosb/rollout.json") & 0o7777, 0o600);
+        root.make_private_folder("/run/mosb-rollout").unwrap();
+        root.make_private_folder("/run/mosb-rollout").unwrap();
+        root.write("/run/mosb-rollout/auth.json", b"x", 0o600).unwrap();
+        assert_eq!(mode("run/mosb-rollout") & 0o7777, 0o700);
+        root.make_link("/run/ostree/auth.json", "../mosb-rollout/auth.json").unwrap();
+        assert!(root.exists("/run/ostree/auth.json"));
+        for path in ["/run/ostree/auth.json", "/run/mosb-rollout/auth.json", "/none/at/all"] {
+            root.remove(path).unwrap();
+        }
+        root.remove_folder("/run/mosb-rollout").unwrap();
+        assert!(!root.exists("/run/mosb-rollout"));
+    }
+}

@@ -1,0 +1,239 @@
+//! Decides what an attempt to apply a target does next. Pure: the state of the machine, its record
+//! and its journal are arguments.
+
+use mosb_plan::api::rollout::NodeTarget;
+
+use crate::finalization::Finalization;
+use crate::machine_state::MachineState;
+use crate::record::{Phase, Record};
+
+/// What the decision depends on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    pub target: &'a NodeTarget,
+    /// Which try of the target it is, from 1.
+    pub attempt: u32,
+    pub state: &'a MachineState,
+    pub record: Option<&'a Record>,
+    /// How the boot of the record ended, once it was read.
+    pub finalization: Option<&'a Finalization>,
+}
+
+/// What happens next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NextStep {
+    /// The machine runs the target.
+    Done,
+    /// How this boot ended must be read first.
+    ReadJournal {
+        boot_id: String,
+    },
+    Stage,
+    /// The target is staged.
+    Reboot,
+    /// This attempt rebooted the machine, and the target is not what it booted; another try ends
+    /// the same.
+    WrongImage {
+        cause: String,
+    },
+    /// This attempt rebooted the machine, and nothing tried to boot the target.
+    NotFinalized,
+}
+
+/// The next step of an attempt. An attempt of which the record is from an earlier boot has had its
+/// reboot: it ends, well or not.
+pub(crate) fn next_step(facts: &Facts<'_>) -> NextStep {
+    let Facts { target, attempt, state, record, finalization } = *facts;
+    if state.runs(&target.image) {
+        return NextStep::Done;
+    }
+    let rebooted = record.filter(|record| {
+        record.phase == Phase::Rebooting
+            && (&record.target, record.attempt) == (target, attempt)
+            && record.boot_id != state.boot_id
+    });
+    let Some(record) = rebooted else {
+        return if state.has_staged(&target.image) { NextStep::Reboot } else { NextStep::Stage };
+    };
+    let was_added = !record.had_image && state.deployments.has_other(target.image.digest());
+    match finalization {
+        None => NextStep::ReadJournal { boot_id: record.boot_id.clone() },
+        Some(Finalization::Failed(last)) => NextStep::WrongImage {
+            cause: format!("finalizing the staged image failed, with {last:?}"),
+        },
+        Some(Finalization::Finalized) => fell_back(),
+        Some(Finalization::NotSeen) if was_added => fell_back(),
+        Some(Finalization::NotSeen) => NextStep::NotFinalized,
+    }
+}
+
+fn fell_back() -> NextStep {
+    NextStep::WrongImage {
+        cause: "the image was finalized, and the machine fell back to the one before".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deployments::Deployments;
+    use mosb_image::Digest;
+    use mosb_plan::api::rollout::{Deployment, NodeTool};
+
+    const THEN: &str = "00000000-0000-0000-0000-000000000001";
+    const NOW: &str = "00000000-0000-0000-0000-000000000002";
+
+    fn target(image: &str) -> NodeTarget {
+        let image = format!("reg.example/os@{}", Digest::of(image.as_bytes()));
+        serde_json::from_value(serde_json::json!({ "image": image })).unwrap()
+    }
+
+    fn state(booted: &str, staged: &str, others: &[&str]) -> MachineState {
+        let one = |image: &str| {
+            let digest = Some(Digest::of(image.as_bytes()));
+            (!image.is_empty()).then(|| Deployment { image: "reg.example/os".to_owned(), digest })
+        };
+        MachineState {
+            boot_id: NOW.to_owned(),
+            tool: Some(NodeTool::Bootc),
+            deployments: Deployments {
+                booted: one(booted),
+                staged: one(staged),
+                others: others.iter().filter_map(|image| one(image)).collect(),
+            },
+        }
+    }
+
+    fn record(image: &str, attempt: u32, boot_id: &str) -> Record {
+        Record {
+            target: target(image),
+            attempt,
+            boot_id: boot_id.to_owned(),
+            phase: Phase::Rebooting,
+            had_image: false,
+        }
+    }
+
+    /// Attempt 1 of image `new`, on a machine that ran `old`.
+    #[test]
+    fn each_state_of_a_machine_has_one_next_step() {
+        let then = || Some(record("new", 1, THEN));
+        let had_image = || Some(Record { had_image: true, ..record("new", 1, THEN) });
+        let failed = || Some(Finalization::Failed("no space".to_owned()));
+        let read = NextStep::ReadJournal { boot_id: THEN.to_owned() };
+        let wrong = NextStep::WrongImage {
+            cause: "finalizing the staged image failed, with \"no space\"".to_owned(),
+        };
+        let not_seen = || Some(Finalization::NotSeen);
+        let finalized = || Some(Finalization::Finalized);
+        let applied = Record { phase: Phase::Applied, ..record("new", 1, THEN) };
+        for (what, state, record, finalization, want) in [
+            ("booted, no record", state("new", "", &["old"]), None, None, NextStep::Done),
+            ("booted after its reboot", state("new", "", &["old"]), then(), None, NextStep::Done),
+            ("booted, another staged", state("new", "old", &[]), then(), None, NextStep::Done),
+            ("nothing yet", state("old", "", &[]), None, None, NextStep::Stage),
+            ("another is staged", state("old", "other", &[]), None, None, NextStep::Stage),
+            ("staged", state("old", "new", &[]), None, None, NextStep::Reboot),
+            (
+                "killed before the reboot",
+                state("old", "new", &[]),
+                Some(record("new", 1, NOW)),
+                None,
+                NextStep::Reboot,
+            ),
+            (
+                "unstaged before the reboot",
+                state("old", "", &[]),
+                Some(record("new", 1, NOW)),
+                None,
+                NextStep::Stage,
+            ),
+            ("rebooted", state("old", "", &[]), then(), None, read.clone()),
+            (
+                "rebooted, and staged again by somebody",
+                state("old", "new", &[]),
+                then(),
+                None,
+                read,
+            ),
+            ("finalizing failed", state("old", "", &[]), then(), failed(), wrong.clone()),
+            (
+                "finalizing failed, image of before",
+                state("old", "", &["new"]),
+                had_image(),
+                failed(),
+                wrong,
+            ),
+            ("finalized, and gone", state("old", "", &[]), then(), finalized(), fell_back()),
+            (
+                "finalized, and fell back",
+                state("old", "", &["new"]),
+                then(),
+                finalized(),
+                fell_back(),
+            ),
+            ("fell back, no journal", state("old", "", &["new"]), then(), not_seen(), fell_back()),
+            ("never finalized", state("old", "", &[]), then(), not_seen(), NextStep::NotFinalized),
+            (
+                "never finalized, the way back has the image",
+                state("old", "", &["new"]),
+                had_image(),
+                not_seen(),
+                NextStep::NotFinalized,
+            ),
+            (
+                "never finalized, and staged again by somebody",
+                state("old", "new", &[]),
+                then(),
+                not_seen(),
+                NextStep::NotFinalized,
+            ),
+            (
+                "an earlier attempt",
+                state("old", "", &[]),
+                Some(record("new", 7, THEN)),
+                None,
+                NextStep::Stage,
+            ),
+            (
+                "an earlier target",
+                state("old", "new", &[]),
+                Some(record("other", 1, THEN)),
+                None,
+                NextStep::Reboot,
+            ),
+            (
+                "it ran once, and was changed since",
+                state("old", "", &[]),
+                Some(applied),
+                None,
+                NextStep::Stage,
+            ),
+        ] {
+            let facts = Facts {
+                target: &target("new"),
+                attempt: 1,
+                state: &state,
+                record: record.as_ref(),
+                finalization: finalization.as_ref(),
+            };
+            assert_eq!(next_step(&facts), want, "{what}");
+        }
+    }
+
+    #[test]
+    fn another_config_with_the_same_image_is_another_target() {
+        let config = format!("rendered-worker-{}", "0".repeat(32));
+        let with_config = NodeTarget { config: Some(config.parse().unwrap()), ..target("new") };
+        let record = record("new", 1, THEN);
+        let state = state("old", "new", &[]);
+        let facts = Facts {
+            target: &with_config,
+            attempt: 1,
+            state: &state,
+            record: Some(&record),
+            finalization: None,
+        };
+        assert_eq!(next_step(&facts), NextStep::Reboot);
+    }
+}

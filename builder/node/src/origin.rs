@@ -1,0 +1,96 @@
+//! The booted image by the files of ostree, for a machine whose tool does not answer: the kernel's
+//! argument `ostree=` links to the deployment, and the file beside it has its origin.
+
+use mosb_plan::api::rollout::Deployment;
+
+use crate::deployments::deployment;
+
+/// The link to the booted deployment, on the machine.
+pub(crate) fn boot_link(kernel_arguments: &str) -> Option<&str> {
+    let link = kernel_arguments.split_whitespace().find_map(|word| word.strip_prefix("ostree="))?;
+    let plain = link.starts_with('/') && !link.split('/').any(|part| part == "..");
+    plain.then_some(link)
+}
+
+/// The path of the origin of the deployment that a link leads to,
+/// `../../../deploy/OS/deploy/CHECKSUM.SERIAL`.
+pub(crate) fn origin_file(link: &str) -> Option<String> {
+    let mut parts = link.trim_end_matches('/').rsplit('/');
+    let (name, middle, os, first) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let (checksum, serial) = name.split_once('.')?;
+    let is_name = |text: &str| {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+        !text.starts_with('.') && !text.is_empty() && text.bytes().all(plain)
+    };
+    let valid = (first, middle) == ("deploy", "deploy")
+        && is_name(os)
+        && checksum.len() == 64
+        && checksum.bytes().all(|b| b.is_ascii_hexdigit())
+        && !serial.is_empty()
+        && serial.bytes().all(|b| b.is_ascii_digit());
+    valid.then(|| format!("/ostree/deploy/{os}/deploy/{name}.origin"))
+}
+
+/// The image of an origin file (a key file with the group `[origin]`).
+pub(crate) fn parse(text: &str) -> Deployment {
+    let value = |key: &str| {
+        let mut group = "";
+        text.lines().map(str::trim).find_map(|line| {
+            if let Some(name) = line.strip_prefix('[') {
+                group = name.trim_end_matches(']');
+            }
+            let (found, value) = line.split_once('=')?;
+            (group == "origin" && found.trim() == key).then(|| value.trim())
+        })
+    };
+    let name = value("container-image-reference").or_else(|| value("refspec"));
+    deployment(name.unwrap_or_default(), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mosb_image::Digest;
+
+    #[test]
+    fn the_link_of_the_kernel_leads_to_the_origin() {
+        let checksum = "0a".repeat(32);
+        let link = format!("../../../deploy/fedora-coreos/deploy/{checksum}.1");
+        let arguments =
+            format!("root=UUID=1 ostree=/ostree/boot.1/fedora-coreos/{checksum}/0 quiet\n");
+        assert_eq!(
+            boot_link(&arguments),
+            Some(&*format!("/ostree/boot.1/fedora-coreos/{checksum}/0"))
+        );
+        assert_eq!(
+            origin_file(&link),
+            Some(format!("/ostree/deploy/fedora-coreos/deploy/{checksum}.1.origin"))
+        );
+        for wrong in ["root=/dev/sda", "ostree=relative", "ostree=/ostree/../../etc"] {
+            assert_eq!(boot_link(wrong), None, "{wrong}");
+        }
+        for wrong in [
+            "",
+            "/etc/passwd",
+            &format!("deploy/../deploy/{checksum}.1"),
+            &format!("deploy/os/deploy/{checksum}"),
+            &format!("deploy/os/deploy/{checksum}.1x"),
+        ] {
+            assert_eq!(origin_file(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_origin_names_an_image_or_a_ref() {
+        let digest = Digest::of(b"image");
+        let text = format!(
+            "[rpmostree]\ncontainer-image-reference=other\n[origin]\ncontainer-image-reference=ostree-unverified-registry:reg.example/os@{digest}\n"
+        );
+        let found = parse(&text);
+        assert_eq!(found.digest, Some(digest));
+        assert_eq!(found.image, format!("reg.example/os@{digest}"));
+        let found = parse("[origin]\nrefspec=fedora:fedora/x86_64/coreos/stable\n");
+        assert_eq!((found.digest, &*found.image), (None, "fedora:fedora/x86_64/coreos/stable"));
+        assert_eq!(parse("=\n[").image, "");
+    }
+}

@@ -1,0 +1,187 @@
+//! Where the tools of the machine read a login while an image is staged.
+//!
+//! ostree's container code reads one file for all registries, the first of [`AUTH_FILES`]. If the
+//! machine has none, the first is a link to our file. If it has one, that file stays as it is, and
+//! only the process that pulls sees our file in its place, with the machine's logins for other
+//! registries in it. Invariant: our file is below [`FOLDER`], in memory and for root alone, and is
+//! removed when the unit that pulls ends, also if this process was killed.
+
+use crate::error::Error;
+use crate::host_root::HostRoot;
+use crate::login::{LOGIN_FILE, Login};
+
+/// In the order in which ostree's container code looks for them.
+const AUTH_FILES: [&str; 3] =
+    ["/run/ostree/auth.json", "/etc/ostree/auth.json", "/usr/lib/ostree/auth.json"];
+/// The directory of our file.
+const FOLDER: &str = "/run/mosb-rollout";
+const FILE: &str = "/run/mosb-rollout/auth.json";
+/// The text of the link to our file.
+const LINK: &str = "../mosb-rollout/auth.json";
+/// Lets rpm-ostree's daemon see our file.
+const DAEMON_DROP_IN: &str = "/run/systemd/system/rpm-ostreed.service.d/mosb-rollout.conf";
+
+/// A login that the tools read. It is removed on drop, unless the unit removes it.
+#[derive(Debug)]
+pub(crate) struct PlacedLogin<'a> {
+    root: &'a HostRoot,
+    /// The machine's own file that must be hidden from the process that pulls.
+    over: Option<&'static str>,
+    handed_over: bool,
+}
+
+impl<'a> PlacedLogin<'a> {
+    pub fn new(root: &'a HostRoot, login: &Login) -> Result<Self, Error> {
+        remove(root)?;
+        let mut own = None;
+        for path in AUTH_FILES {
+            if let Some(bytes) = root.read(path, LOGIN_FILE)? {
+                own = Some((path, bytes));
+                break;
+            }
+        }
+        // From here on it is removed, also if one of the next steps fails.
+        let placed = Self { root, over: own.as_ref().map(|own| own.0), handed_over: false };
+        let file = match &own {
+            Some((_, bytes)) => login.over(Some(bytes)),
+            None => login.to_bytes(),
+        };
+        root.make_private_folder(FOLDER)?;
+        root.write(FILE, file.expose(), 0o600)?;
+        if placed.over.is_none() {
+            root.make_link(AUTH_FILES[0], LINK)?;
+        }
+        Ok(placed)
+    }
+
+    /// The property of the unit that pulls.
+    pub fn unit_property(&self) -> Option<String> {
+        self.over.map(|own| format!("BindReadOnlyPaths={FILE}:{own}"))
+    }
+
+    /// Shows the file to rpm-ostree's daemon. Returns whether the daemon must be started anew.
+    pub fn show_to_daemon(&self) -> Result<bool, Error> {
+        let Some(own) = self.over else {
+            return Ok(false);
+        };
+        // `-`: without the file, the daemon starts as before.
+        let text = format!("[Service]\nBindReadOnlyPaths=-{FILE}:{own}\n");
+        self.root.write(DAEMON_DROP_IN, text.as_bytes(), 0o644)?;
+        Ok(true)
+    }
+
+    /// From now on the unit removes the file: it may still need it when this process is killed.
+    pub fn hand_over(mut self) {
+        self.handed_over = true;
+    }
+}
+
+impl Drop for PlacedLogin<'_> {
+    fn drop(&mut self) {
+        if !self.handed_over
+            && let Err(error) = remove(self.root)
+        {
+            tracing::error!("{error}");
+        }
+    }
+}
+
+/// The command of the unit that runs whenever it has ended.
+pub(crate) fn cleanup_property() -> String {
+    format!("ExecStopPost=/usr/bin/rm -rf {FOLDER} {DAEMON_DROP_IN}")
+}
+
+/// Removes what a login needed, if there is any. The link without the file is harmless, so the unit
+/// leaves it.
+pub(crate) fn remove(root: &HostRoot) -> Result<(), Error> {
+    root.remove(FILE)?;
+    root.remove_folder(FOLDER)?;
+    root.remove(DAEMON_DROP_IN)?;
+    if root.link(AUTH_FILES[0]).as_deref() == Some(LINK) {
+        root.remove(AUTH_FILES[0])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    const OURS: &str = r#"{"auths":{"reg.example/os":{"auth":"b3VyczpodXNo"}}}"#;
+    const OWN: &str = r#"{"auths":{"quay.io":{"auth":"b3duOm93bg=="}}}"#;
+
+    fn login() -> Login {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), OURS).unwrap();
+        Login::read(file.path()).unwrap()
+    }
+
+    /// All files and links below a directory.
+    fn files(dir: &Path, found: &mut BTreeMap<String, String>) {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.is_symlink() {
+                files(&path, found);
+            } else {
+                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                found.insert(path.display().to_string(), text);
+            }
+        }
+    }
+
+    fn snapshot(dir: &Path) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        files(dir, &mut found);
+        found
+    }
+
+    #[test]
+    fn without_a_file_of_the_machine_the_first_place_links_to_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        let placed = PlacedLogin::new(&root, &login()).unwrap();
+        assert_eq!(root.text(AUTH_FILES[0], 1000).unwrap().as_deref(), Some(OURS));
+        assert_eq!(placed.unit_property(), None);
+        assert!(!placed.show_to_daemon().unwrap());
+        drop(placed);
+        assert_eq!(snapshot(dir.path()), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_file_of_the_machine_is_unchanged_and_only_the_unit_sees_ours() {
+        for own in AUTH_FILES {
+            let dir = tempfile::tempdir().unwrap();
+            let root = HostRoot::open(dir.path()).unwrap();
+            root.write(own, OWN.as_bytes(), 0o600).unwrap();
+            let before = snapshot(dir.path());
+            let placed = PlacedLogin::new(&root, &login()).unwrap();
+            assert_eq!(root.text(own, 1000).unwrap().as_deref(), Some(OWN));
+            let property = placed.unit_property().unwrap();
+            assert_eq!(property, format!("BindReadOnlyPaths={FILE}:{own}"));
+            let ours = root.text(FILE, 1000).unwrap().unwrap();
+            assert!(ours.contains("quay.io") && ours.contains("reg.example/os"), "{ours}");
+            assert!(placed.show_to_daemon().unwrap());
+            let drop_in = root.text(DAEMON_DROP_IN, 1000).unwrap().unwrap();
+            assert!(drop_in.contains(&format!("=-{FILE}:{own}")), "{drop_in}");
+            drop(placed);
+            assert_eq!(snapshot(dir.path()), before, "{own}");
+        }
+    }
+
+    #[test]
+    fn a_login_that_a_killed_run_left_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        PlacedLogin::new(&root, &login()).unwrap().hand_over();
+        assert!(root.exists(FILE));
+        // The unit's own command removes the directory and leaves the link.
+        std::fs::remove_dir_all(dir.path().join(&FOLDER[1..])).unwrap();
+        assert!(!root.exists(AUTH_FILES[0]));
+        PlacedLogin::new(&root, &login()).unwrap().hand_over();
+        assert!(root.exists(AUTH_FILES[0]));
+        remove(&root).unwrap();
+        assert_eq!(snapshot(dir.path()), BTreeMap::new());
+    }
+}

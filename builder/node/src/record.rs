@@ -1,0 +1,84 @@
+//! The machine's record of the last target that it rebooted for. It is written before a reboot and
+//! survives it, so that an attempt reboots the machine once.
+
+use mosb_plan::api::rollout::NodeTarget;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::host_root::HostRoot;
+
+/// In the machine's own state, which no image replaces.
+const FILE: &str = "/var/lib/mosb/rollout.json";
+/// The most bytes that are read.
+const LIMIT: u64 = 16 * 1024;
+
+/// What the machine rebooted for, or runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Record {
+    pub target: NodeTarget,
+    pub attempt: u32,
+    /// The boot in which the record was written.
+    #[serde(rename = "bootID")]
+    pub boot_id: String,
+    pub phase: Phase,
+    /// Whether a finalized deployment had the image before the reboot already. If not, one that has
+    /// it after the reboot was finalized by it.
+    #[serde(default)]
+    pub had_image: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Phase {
+    /// The machine was asked to reboot into the target.
+    Rebooting,
+    /// The machine runs the target.
+    Applied,
+}
+
+impl Record {
+    /// The record; none if there is none, or one that can't be parsed.
+    pub fn read(root: &HostRoot) -> Result<Option<Self>, Error> {
+        let Some(text) = root.read(FILE, LIMIT)? else {
+            return Ok(None);
+        };
+        let record = serde_json::from_slice(&text);
+        Ok(record
+            .inspect_err(|error| tracing::warn!("{FILE} is no record, so it is ignored: {error}"))
+            .ok())
+    }
+
+    /// Writes it to the disk.
+    pub fn write(&self, root: &HostRoot) -> Result<(), Error> {
+        let text = serde_json::to_vec(self).expect("a record is JSON");
+        root.write(FILE, &text, 0o600)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mosb_image::Digest;
+
+    #[test]
+    fn a_record_is_read_back_and_an_unreadable_one_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        assert_eq!(Record::read(&root).unwrap(), None);
+        let image = format!("reg.example/os@{}", Digest::of(b"image"));
+        let record = Record {
+            target: serde_json::from_value(serde_json::json!({ "image": image })).unwrap(),
+            attempt: 2,
+            boot_id: "0".repeat(32),
+            phase: Phase::Rebooting,
+            had_image: true,
+        };
+        record.write(&root).unwrap();
+        assert_eq!(Record::read(&root).unwrap(), Some(record));
+        root.write(FILE, b"{", 0o600).unwrap();
+        assert_eq!(Record::read(&root).unwrap(), None);
+        root.write(FILE, &[b' '; LIMIT as usize + 1], 0o600).unwrap();
+        assert!(Record::read(&root).is_err());
+    }
+}

@@ -1,0 +1,113 @@
+//! The output of `rpm-ostree status --json`.
+
+use mosb_plan::api::rollout::Deployment;
+use serde::Deserialize;
+
+use crate::deployments::{DEPLOYMENTS, Deployments, deployment};
+
+#[derive(Deserialize)]
+struct Status {
+    deployments: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Entry {
+    #[serde(default)]
+    booted: bool,
+    #[serde(default)]
+    staged: bool,
+    container_image_reference: Option<String>,
+    container_image_reference_digest: Option<String>,
+    /// The ref, for a deployment that is not an image.
+    origin: Option<String>,
+}
+
+/// Reads the output: the deployments in boot order, the staged one first.
+///
+/// # Errors
+/// It is no status.
+pub(crate) fn parse(text: &str) -> Result<Deployments, String> {
+    let status: Status =
+        serde_json::from_str(text).map_err(|error| format!("no status: {error}"))?;
+    let mut found = Deployments::default();
+    for entry in status.deployments.iter().take(DEPLOYMENTS) {
+        let one = of_entry(entry);
+        if entry.booted {
+            found.booted = Some(one);
+        } else if entry.staged {
+            found.staged = Some(one);
+        } else {
+            found.others.push(one);
+        }
+    }
+    Ok(found)
+}
+
+fn of_entry(entry: &Entry) -> Deployment {
+    let name = entry.container_image_reference.as_deref().or(entry.origin.as_deref());
+    deployment(name.unwrap_or_default(), entry.container_image_reference_digest.as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mosb_image::Digest;
+    use serde_json::{Value, json};
+
+    fn entry(name: &str, digest: Digest, booted: bool, staged: bool) -> Value {
+        json!({
+            "base-commit-meta": { "ostree.manifest-digest": digest.to_string() },
+            "booted": booted,
+            "checksum": "0".repeat(64),
+            "container-image-reference": name,
+            "container-image-reference-digest": digest.to_string(),
+            "id": format!("fedora-coreos-{}.0", "0".repeat(64)),
+            "origin": name,
+            "osname": "fedora-coreos",
+            "packages": [],
+            "pinned": false,
+            "requested-local-packages": [],
+            "serial": 0,
+            "staged": staged,
+            "timestamp": 1_754_000_000,
+            "unlocked": "none",
+            "version": "42.20260801.3.0",
+        })
+    }
+
+    #[test]
+    fn deployments_are_told_apart_by_booted_and_staged() {
+        let digests = [b"booted", b"staged", b"before"].map(|bytes| Digest::of(bytes));
+        let [booted, staged, before] = digests;
+        let image = format!("ostree-unverified-registry:reg.example/os@{staged}");
+        let text = json!({
+            "deployments": [
+                entry(&image, staged, false, true),
+                entry("ostree-image-signed:docker://reg.example/os:1", booted, true, false),
+                entry("ostree-unverified-registry:reg.example/os:0", before, false, false),
+            ],
+            "transaction": null,
+            "cached-update": null,
+            "update-driver": null,
+        });
+        let found = parse(&text.to_string()).unwrap();
+        assert_eq!((found.booted_digest(), found.staged_digest()), (Some(booted), Some(staged)));
+        assert!(found.has_other(before));
+        assert_eq!(found.booted.unwrap().image, "reg.example/os:1");
+        assert_eq!(found.staged.unwrap().image, format!("reg.example/os@{staged}"));
+    }
+
+    #[test]
+    fn a_ref_of_ostree_is_no_image_and_other_output_is_an_error() {
+        let text = json!({ "deployments": [{ "booted": true, "origin": "fedora:fedora/x86_64/coreos/stable" }] });
+        let booted = parse(&text.to_string()).unwrap().booted.unwrap();
+        assert_eq!(booted.image, "fedora:fedora/x86_64/coreos/stable");
+        assert_eq!(booted.digest, None);
+        for text in ["", "{}", "[]", "error: No such method"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        let many = json!({ "deployments": vec![json!({}); 1000] }).to_string();
+        assert_eq!(parse(&many).unwrap().others.len(), DEPLOYMENTS);
+    }
+}

@@ -1,0 +1,99 @@
+//! Brings the image of a target to the machine, so that the next reboot applies it.
+
+use std::time::Duration;
+
+use mosb_build::Redactor;
+use mosb_plan::api::rollout::{NodeTarget, NodeTool};
+
+use crate::error::Error;
+use crate::host::{Host, words};
+use crate::login::Login;
+use crate::machine_state::MachineState;
+use crate::placed_login::{self, PlacedLogin};
+use crate::staging_unit::StagingUnit;
+
+/// How long systemd may take to read its units and to start rpm-ostree's daemon anew.
+const RELOAD_LIMIT: Duration = Duration::from_secs(120);
+
+/// Stages the image of `target`, unless the machine runs it or has it staged.
+///
+/// # Errors
+/// It is not staged.
+pub async fn stage(host: &Host, target: &NodeTarget, login: Option<&Login>) -> Result<(), Error> {
+    let state = MachineState::read(host).await?;
+    if state.runs(&target.image) || state.has_staged(&target.image) {
+        return Ok(());
+    }
+    bring(host, target, login, &state).await
+}
+
+/// Stages an image that is not staged.
+pub(crate) async fn bring(
+    host: &Host,
+    target: &NodeTarget,
+    login: Option<&Login>,
+    state: &MachineState,
+) -> Result<(), Error> {
+    let tool = state.tool.ok_or(Error::NoTool)?;
+    let unit = StagingUnit::of(target);
+    if !unit.is_running(host).await? {
+        StagingUnit::stop_others(host).await?;
+        start(host, &unit, tool, target, login).await?;
+    }
+    tracing::info!(image = %target.image, unit = unit.name(), "staging");
+    let ended = unit.wait(host, target).await;
+    placed_login::remove(host.root())?;
+    if login.is_some() && tool == NodeTool::RpmOstree {
+        restart_daemon(host).await?;
+    }
+    ended?;
+    // Whatever the tool's exit code: some fail after the image is staged.
+    let staged = MachineState::read(host).await?;
+    if staged.runs(&target.image) || staged.has_staged(&target.image) {
+        return Ok(());
+    }
+    let last = unit.last_output(host).await;
+    let redactor = Redactor::from_logins(login.map(|login| login.to_bytes().expose().clone()));
+    Err(Error::NotStaged {
+        image: target.image.to_string(),
+        unit: unit.name().to_owned(),
+        last: redactor.redact(&last),
+    })
+}
+
+async fn start(
+    host: &Host,
+    unit: &StagingUnit,
+    tool: NodeTool,
+    target: &NodeTarget,
+    login: Option<&Login>,
+) -> Result<(), Error> {
+    let Some(login) = login else {
+        placed_login::remove(host.root())?;
+        return unit.start(host, tool, target, None).await;
+    };
+    let placed = PlacedLogin::new(host.root(), login)?;
+    match tool {
+        NodeTool::Bootc => {}
+        // Its daemon pulls, not the unit.
+        NodeTool::RpmOstree => {
+            if placed.show_to_daemon()? {
+                restart_daemon(host).await?;
+            }
+        }
+    }
+    unit.start(host, tool, target, placed.unit_property()).await?;
+    placed.hand_over();
+    Ok(())
+}
+
+/// Lets rpm-ostree's daemon start with the drop-ins that there are.
+async fn restart_daemon(host: &Host) -> Result<(), Error> {
+    for command in [
+        words(["systemctl", "daemon-reload"]),
+        words(["systemctl", "try-restart", "rpm-ostreed.service"]),
+    ] {
+        host.run("systemctl", &command, RELOAD_LIMIT).await?;
+    }
+    Ok(())
+}
