@@ -9,6 +9,9 @@ NO_PATHS := --remap-path-prefix=$(CARGO_FILES)=cargo --remap-path-prefix=$(CURDI
 IMAGE ?= mosb.local/mosb:dev
 MINIMUM_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
+# What `make packages` installs: lists, one name a line.
+PACKAGES = tests/harness/debian-packages
+
 # Half of the time they wait for a pod, a time limit or a back-off. The harness has as many nodes of each kind.
 CLUSTER_TESTS ?= 3
 
@@ -57,6 +60,13 @@ test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer)
 test-rollout: packages parts ## machines that take images and reboot into them (needs root, Go 1.21 or newer)
 	cargo build --quiet --bin mosb
 	tests/in-memory cargo test --no-fail-fast --test rollout -- --test-threads=1
+
+.PHONY: test-vm
+test-vm: PACKAGES += tests/harness/debian-packages-vm
+test-vm: packages ## a virtual machine boots images of ours and goes back (QEMU, x86-64, root)
+	cargo run --quiet --package mosb-tests --bin parts -- --vm
+	cargo build --quiet --bin mosb
+	tests/in-memory cargo test --test vm -- --include-ignored --nocapture
 
 .PHONY: quick
 quick: ## what needs neither root nor Go, in minutes: unit tests, the command line, a registry (Debian's docker-registry)
@@ -113,7 +123,7 @@ soak: ## random events, kills and faults for MINUTES (30), the same ones again b
 
 .PHONY: packages
 packages: ## installs the Debian packages that the tests use and the machine lacks
-	@missing=$$(for p in $$(cat tests/harness/debian-packages); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
+	@missing=$$(for p in $$(cat $(PACKAGES)); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
 	test -z "$$missing" || { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends $$missing; }
 
 .PHONY: parts

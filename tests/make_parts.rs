@@ -1,9 +1,14 @@
 //! `make parts`: builds the programs that the tests use; with `--fuzz` the fuzz targets too, which
-//! are for x86-64.
+//! are for x86-64; with `--vm` only what virtual machines boot.
 
 fn main() {
+    let asked = |flag: &str| std::env::args().any(|word| word == flag);
+    if asked("--vm") {
+        mosb_tests::parts::make_for_vm();
+        return;
+    }
     mosb_tests::parts::make_all();
-    if cfg!(target_arch = "x86_64") && std::env::args().any(|word| word == "--fuzz") {
+    if cfg!(target_arch = "x86_64") && asked("--fuzz") {
         mosb_tests::fuzz_targets();
     }
 }

@@ -1,11 +1,10 @@
 //! A direct build as a program would call the library for it.
 
 use mosb_build::direct::{self, Assembled};
-use mosb_image::layer::Layer;
+use mosb_build::resolve::{given_base_name, layers};
 use mosb_image::tree::BaseTree;
 use mosb_plan::api::RenderedConfig;
 use mosb_plan::plan::Base;
-use mosb_plan::plan::BaseName;
 use mosb_plan::plan::BuildPlan;
 use mosb_plan::plan::BuildRequest;
 use mosb_plan::plan::Draft;
@@ -41,10 +40,7 @@ pub struct TransferStats {
 /// Resolves the base.
 async fn request(client: &Client, job: &Job, method: MethodChoice) -> (BuildRequest, Resolved) {
     let resolved = client.resolve(&job.base, None).await.unwrap();
-    let name = match resolved.pinned() {
-        Some(pinned) => BaseName::from_registry(pinned.repo(), resolved.manifest),
-        None => BaseName::from_layout(resolved.manifest),
-    };
+    let name = given_base_name(&resolved);
     let (manifest, config) = (&resolved.manifest_bytes, &resolved.config_bytes);
     let image = job.base.to_string();
     let base = Base::new(name, image, resolved.index, manifest, config).unwrap();
@@ -59,18 +55,7 @@ async fn request(client: &Client, job: &Job, method: MethodChoice) -> (BuildRequ
 /// Resolves the base, plans.
 async fn plan(client: &Client, job: Job) -> (BuildPlan, Resolved) {
     let (request, resolved) = request(client, &job, MethodChoice::Direct).await;
-    let layers: Vec<Layer> = resolved
-        .layers
-        .iter()
-        .zip(&request.base.config.diff_ids)
-        .map(|(blob, diff_id)| Layer {
-            media_type: blob.media_type.clone(),
-            digest: blob.digest,
-            size: blob.size,
-            diff_id: *diff_id,
-            annotations: blob.annotations.clone(),
-        })
-        .collect();
+    let layers = layers(&request.base, &resolved);
     let (cache, blobs) = (Some(&job.cache), &resolved.store);
     let obtained = base_tree::obtain(cache, &resolved.manifest, blobs, &layers).await;
     let tree = obtained.unwrap().tree;

@@ -9,7 +9,7 @@
 use std::cell::LazyCell;
 use std::time::Duration;
 
-#[path = "../cluster/test_cluster.rs"]
+#[path = "../cluster/test_cluster/mod.rs"]
 #[expect(dead_code, reason = "the tests use the rest of it")]
 mod test_cluster;
 

@@ -110,7 +110,7 @@ fn a_full_disk_leaves_no_half_image() {
             &what,
             1,
             "file-error",
-            &["output", "No space left", "make room"],
+            &["output", "No space left", "free disk space"],
         );
         assert!(
             !left(&fixture).contains("index.json") && !left(&fixture).contains(".mosb-tmp"),

@@ -14,6 +14,16 @@ use mosb_tests::{
 
 /// A pod on a busy machine.
 const POD: Duration = Duration::from_secs(180);
+/// The golden files of Jobs.
+const JOBS: [&str; 7] = [
+    "direct",
+    "containerfile",
+    "control-plane",
+    "degraded",
+    "everything",
+    "long-names",
+    "overrides",
+];
 const HEX: &str = "0123456789abcdef0123456789abcdef";
 
 fn folder(name: &str) -> PathBuf {
@@ -47,7 +57,7 @@ fn orphan(mut object: Value) -> Value {
 #[test]
 fn an_api_server_takes_every_object() {
     let namespace = Namespace::new(node(), "accepted");
-    for case in ["direct", "containerfile", "degraded", "everything", "long-names", "overrides"] {
+    for case in JOBS {
         let inputs = objects(&namespace, &format!("{case}/inputs.yaml"));
         for object in inputs.into_iter().chain([job(&namespace, case)]) {
             let taken =
@@ -83,26 +93,31 @@ fn lost(at: &str, given: &Value, taken: &Value) {
 fn all_but_buildah_passes_restricted() {
     let enforce = json!({ "pod-security.kubernetes.io/enforce": "restricted" });
     let namespace = Namespace::labelled(node(), "restricted", enforce);
-    let account = objects(&namespace, "direct/inputs.yaml");
-    let account = account.into_iter().find(|object| object["kind"] == "ServiceAccount");
-    create(&namespace, &orphan(account.unwrap()), &[]).ok();
     let pod = |case: &str| {
         let template = &job(&namespace, case)["spec"]["template"];
         let metadata = json!({ "name": "build", "labels": template["metadata"]["labels"] });
-        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"] })
-    };
-    let without_buildah = |case: &str| {
-        let mut pod = pod(case);
-        let containers = pod["spec"]["initContainers"].as_array_mut().unwrap();
-        containers.retain(|container| container["name"] != "image-build");
-        assert_eq!(containers.len(), 1, "{case}");
+        let mut pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"] });
+        pod["spec"]["serviceAccountName"] = json!("build");
         pod
     };
+    let account =
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "build" } });
+    create(&namespace, &account, &[]).ok();
     let tried = |pod: &Value| create(&namespace, pod, &["--dry-run=server"]);
-    tried(&pod("direct")).ok();
-    for case in ["containerfile", "everything", "degraded"] {
-        tried(&without_buildah(case)).ok();
-        let refused = tried(&pod(case));
+    let mut with_buildah = 0;
+    for case in JOBS {
+        let whole = pod(case);
+        let mut without_buildah = whole.clone();
+        let containers = without_buildah["spec"]["initContainers"].as_array_mut().unwrap();
+        containers.retain(|container| container["name"] != "image-build");
+        assert_eq!(containers.len(), 1, "{case}");
+        if without_buildah == whole {
+            tried(&whole).ok();
+            continue;
+        }
+        with_buildah += 1;
+        tried(&without_buildah).ok();
+        let refused = tried(&whole);
         let why = &refused.stderr;
         assert!(
             why.contains("violates PodSecurity") && why.contains("image-build"),
@@ -110,6 +125,7 @@ fn all_but_buildah_passes_restricted() {
         );
         assert!(!why.contains("wait-for-done") && !why.contains("image-push"), "{case}: {why}");
     }
+    assert!((1..JOBS.len()).contains(&with_buildah), "{with_buildah}");
 }
 
 /// Files below a folder, without those by which the kubelet changes all at once.

@@ -22,7 +22,7 @@ pub fn mosb_image() -> PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
         let program = Path::new(crate::program());
-        let version = hash(program, [MOSB_ROOT.version()].into_iter());
+        let version = hash([program.to_owned()], [MOSB_ROOT.version()]);
         let folder = crate::program::shared_directory().join("mosb-image");
         let archive = folder.join(format!("{version}.tar"));
         if !archive.exists() {

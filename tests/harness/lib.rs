@@ -40,6 +40,7 @@ mod stand_in;
 mod tls;
 mod token;
 mod tree;
+mod vm_base;
 mod web;
 
 pub use api_proxy::{ApiFault, ApiProxy, Write};
@@ -67,3 +68,4 @@ pub use ostree::{base as ostree_base, ext_cli as ostree_ext_cli, import as ostre
 pub use program::program;
 pub use repository::repository;
 pub use root::{base_image, debian_root};
+pub use vm_base::vm_base;

@@ -1,7 +1,7 @@
 //! How a part is made: whole or not at all, and by one process at a time.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -103,9 +103,12 @@ pub fn make(how: &Make, name: &str, version: &str, directory: &Path, count: &str
 }
 
 /// A version made of what goes in: the first 12 hex digits of a SHA-256 over names and contents.
-pub fn hash(source: &Path, versions: impl Iterator<Item = String>) -> String {
+pub fn hash(
+    sources: impl IntoIterator<Item = PathBuf>,
+    versions: impl IntoIterator<Item = String>,
+) -> String {
     let mut sum = Sha256::new();
-    add(&mut sum, source);
+    sources.into_iter().for_each(|source| add(&mut sum, &source));
     for version in versions {
         sum.update(version.as_bytes());
     }

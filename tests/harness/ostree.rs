@@ -13,7 +13,8 @@ use super::parts::{OSTREE_BASE, OSTREE_EXT_CLI};
 use super::root::debian_root;
 use super::snapshot::Snapshot;
 
-const SHAPE: &str = r#"
+/// Makes `tree` of the Debian root `$1`; `$2` is the importer's program.
+pub const SHAPE: &str = r#"
 cp -a "$1" tree
 cd tree
 mv etc usr/etc
@@ -42,12 +43,22 @@ for library in $(ldd /usr/bin/ostree "$2" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' |
     test -e "./$library" || cp -L "$library" usr/lib/x86_64-linux-gnu/
 done
 cd ..
-ostree --repo=made init --mode=bare
+"#;
+
+/// `made IMPORTER TAG [FLAG…]` makes the image with this tag, in the layout `image`, of `tree`; the flags are those of
+/// `ostree commit`.
+pub const MADE: &str = r#"
 made() {
-    ostree --repo=made commit --branch="$2" --tree=dir=tree --timestamp=@0
-    "$1" container encapsulate --repo=made --compression-fast --label=containers.bootc=1 --label=ostree.bootable=true \
-        "$2" "oci:image:$2"
+    importer=$1 tag=$2
+    shift 2
+    ostree --repo=made init --mode=bare
+    ostree --repo=made commit --branch="$tag" --tree=dir=tree --timestamp=@0 "$@"
+    "$importer" container encapsulate --repo=made --compression-fast --label=containers.bootc=1 --label=ostree.bootable=true \
+        "$tag" "oci:image:$tag"
 }
+"#;
+
+const IMAGES: &str = r#"
 made "$2" base
 rm -rf tree/var/*
 made "$2" empty-var
@@ -72,7 +83,7 @@ pub fn ext_cli() -> PathBuf {
 pub fn make(directory: &Path) {
     let mut shell = limited("sh");
     shell
-        .args(["-euc", SHAPE, "sh"])
+        .args(["-euc", &[SHAPE, MADE, IMAGES].concat(), "sh"])
         .arg(debian_root())
         .arg(OSTREE_EXT_CLI.program())
         .current_dir(directory);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::make::{self, Make};
-use super::{image, lab, ostree, root};
+use super::{image, lab, ostree, root, vm_base};
 
 /// One part: a directory of files under a name and a version.
 #[derive(Debug)]
@@ -26,9 +26,9 @@ pub struct Part {
 enum Version {
     /// The version that its project gave it.
     Released(&'static str),
-    /// A hash over this file or directory of `tests/`, and over the versions of the parts that it
-    /// is made from.
-    Sources(&'static str),
+    /// A hash over these files and directories of `tests/`, and over the versions of the parts that
+    /// it is made from.
+    Sources(&'static [&'static str]),
 }
 
 /// The applier, whose tree a direct build must equal.
@@ -67,7 +67,7 @@ pub static REGISTRY: Part = Part {
 /// A registry that shares no code with the two above.
 pub static OLAREG: Part = Part {
     name: "olareg",
-    version: Version::Sources("parts/olareg"),
+    version: Version::Sources(&["parts/olareg"]),
     needs: &[],
     make: Make::GoModule("parts/olareg"),
 };
@@ -75,7 +75,7 @@ pub static OLAREG: Part = Part {
 /// Ignition's own parser, validator and merger, as a program that tests ask.
 pub static IGNITION_ORACLE: Part = Part {
     name: "ignition-oracle",
-    version: Version::Sources("parts/ignition-oracle"),
+    version: Version::Sources(&["parts/ignition-oracle"]),
     needs: &[],
     make: Make::GoModule("parts/ignition-oracle"),
 };
@@ -83,7 +83,7 @@ pub static IGNITION_ORACLE: Part = Part {
 /// Helm's engine, without the rest of Helm.
 pub static HELM_TEMPLATE: Part = Part {
     name: "helm-template",
-    version: Version::Sources("parts/helm-template"),
+    version: Version::Sources(&["parts/helm-template"]),
     needs: &[],
     make: Make::GoModule("parts/helm-template"),
 };
@@ -91,7 +91,7 @@ pub static HELM_TEMPLATE: Part = Part {
 /// The importer that rpm-ostree and bootc run on nodes.
 pub static OSTREE_EXT_CLI: Part = Part {
     name: "ostree-ext-cli",
-    version: Version::Sources("parts/ostree-ext-cli"),
+    version: Version::Sources(&["parts/ostree-ext-cli"]),
     needs: &[],
     make: Make::Cargo("parts/ostree-ext-cli"),
 };
@@ -100,7 +100,7 @@ pub static OSTREE_EXT_CLI: Part = Part {
 /// kubectl.
 pub static KUBERNETES: Part = Part {
     name: "kubernetes",
-    version: Version::Sources("parts/kubernetes"),
+    version: Version::Sources(&["parts/kubernetes"]),
     needs: &[],
     make: Make::GoTools {
         module: "parts/kubernetes",
@@ -112,7 +112,7 @@ pub static KUBERNETES: Part = Part {
 /// The container runtime of the node, its shim, and `ctr`.
 pub static CONTAINERD: Part = Part {
     name: "containerd",
-    version: Version::Sources("parts/containerd"),
+    version: Version::Sources(&["parts/containerd"]),
     needs: &[],
     make: Make::GoTools {
         module: "parts/containerd",
@@ -124,7 +124,7 @@ pub static CONTAINERD: Part = Part {
 /// What starts the node's containers; without its tag, pods with a user namespace fail.
 pub static RUNC: Part = Part {
     name: "runc",
-    version: Version::Sources("parts/runc"),
+    version: Version::Sources(&["parts/runc"]),
     needs: &[],
     make: Make::GoTools { module: "parts/runc", tags: "seccomp", variable: None },
 };
@@ -132,7 +132,7 @@ pub static RUNC: Part = Part {
 /// A small Debian with systemd, and Ignition and jq where CoreOS has them; see `root.rs`.
 pub static DEBIAN_ROOT: Part = Part {
     name: "debian-root",
-    version: Version::Sources("harness/root.rs"),
+    version: Version::Sources(&["harness/root.rs"]),
     needs: &[&IGNITION],
     make: Make::Function(root::make),
 };
@@ -141,7 +141,7 @@ pub static DEBIAN_ROOT: Part = Part {
 /// `ostree.rs`.
 pub static OSTREE_BASE: Part = Part {
     name: "ostree-base",
-    version: Version::Sources("harness/ostree.rs"),
+    version: Version::Sources(&["harness/ostree.rs"]),
     needs: &[&DEBIAN_ROOT, &OSTREE_EXT_CLI],
     make: Make::Function(ostree::make),
 };
@@ -157,12 +157,25 @@ pub static LAB_BASE: Part = Part {
 /// The image that clusters run, without the program; see `image.rs`.
 pub static MOSB_ROOT: Part = Part {
     name: "mosb-root",
-    version: Version::Sources(image::RECIPE),
+    version: Version::Sources(&[image::RECIPE]),
     needs: &[],
     make: Make::Function(image::make),
 };
 
-/// Every part: each after what it is made from, and the longest build first.
+/// What a virtual machine boots; see `vm_base.rs`.
+pub static VM_BASE: Part = Part {
+    name: "vm-base",
+    version: Version::Sources(&[
+        "harness/vm_base.rs",
+        "harness/root.rs",
+        "harness/ostree.rs",
+        vm_base::RECIPE,
+    ]),
+    needs: &[&OSTREE_EXT_CLI],
+    make: Make::Function(vm_base::make),
+};
+
+/// Every part but those of [`VM`]: each after what it is made from, and the longest build first.
 static ALL: [&Part; 14] = [
     &KUBERNETES,
     &IGNITION,
@@ -179,6 +192,9 @@ static ALL: [&Part; 14] = [
     &OLAREG,
     &RUNC,
 ];
+
+/// What only the test program `vm` uses.
+static VM: [&Part; 1] = [&VM_BASE];
 
 /// As many parts are built at once: one is compiled while another is downloaded or linked.
 const AT_ONCE: usize = 2;
@@ -216,9 +232,10 @@ impl Part {
     pub fn version(&self) -> String {
         match self.version {
             Version::Released(version) => version.to_owned(),
-            Version::Sources(path) => {
-                make::hash(&source(path), self.needs.iter().map(|part| part.version()))
-            }
+            Version::Sources(paths) => make::hash(
+                paths.iter().map(|path| source(path)),
+                self.needs.iter().map(|part| part.version()),
+            ),
         }
     }
 }
@@ -238,9 +255,18 @@ pub fn cache() -> PathBuf {
     base.join("mosb/parts")
 }
 
-/// Makes every part that is not there, and prints where each is.
+/// Makes every part that is not there, but those for virtual machines, and prints where each is.
 pub fn make_all() {
-    let missing: Vec<_> = ALL.iter().filter(|part| !part.place().exists()).enumerate().collect();
+    make_missing(&ALL);
+}
+
+/// Makes what the test program `vm` uses, and prints where it is.
+pub fn make_for_vm() {
+    make_missing(&VM);
+}
+
+fn make_missing(parts: &[&Part]) {
+    let missing: Vec<_> = parts.iter().filter(|part| !part.place().exists()).enumerate().collect();
     let next = AtomicUsize::new(0);
     let build = || {
         while let Some((index, part)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -248,7 +274,7 @@ pub fn make_all() {
         }
     };
     thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(build))));
-    for part in ALL {
+    for part in parts {
         println!("{}: {}", part.name, part.place().display());
     }
 }

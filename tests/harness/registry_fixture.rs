@@ -117,5 +117,6 @@ pub fn plan_on(base: &Resolved, content: &str, tags: &[&str]) -> PushPlan {
         media_type: base.media_type.clone(),
         blobs,
         tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        protected_tag: tags.first().map(|tag| (*tag).to_owned()),
     }
 }

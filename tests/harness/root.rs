@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::child::run;
+use super::child::{finish, limited, run};
 use super::layout::{Compression, Image, Layout};
 use super::parts::{DEBIAN_ROOT, IGNITION};
 use super::tree::archive;
@@ -14,7 +14,7 @@ use super::tree::archive;
 /// Where a base has the Ignition binary.
 pub const IGNITION_PATH: &str = "usr/lib/dracut/modules.d/30ignition/ignition";
 
-const PACKAGES: &str = "--include=usr-is-merged,systemd,jq,passwd";
+const PACKAGES: &str = "usr-is-merged,systemd,jq,passwd";
 const LEFT_OUT: [&str; 9] = [
     "/usr/share/doc/*",
     "/usr/share/man/*",
@@ -42,23 +42,24 @@ pub fn base_image() -> Layout {
     Layout::at(DEBIAN_ROOT.directory().join("image"))
 }
 
+/// Makes a small Debian of these packages, separated by commas; `arguments` are further ones of
+/// mmdebstrap.
+#[track_caller]
+pub fn make_debian(root: &Path, packages: &str, arguments: &[&str]) {
+    let mut command = limited("mmdebstrap");
+    command.args(["--quiet", "--mode=root", "--format=directory", "--variant=essential"]);
+    command.arg("--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr");
+    command.arg(format!("--include={packages}"));
+    command.args(LEFT_OUT.map(|path| format!("--dpkgopt=path-exclude={path}")));
+    command.args(arguments).arg("bookworm").arg(root);
+    finish(&mut command, &[]).ok();
+    run("sh", ["-euc".as_ref(), CLEAN.as_ref(), "sh".as_ref(), root.as_os_str()]);
+}
+
 /// Makes root and image in a directory.
 pub fn make(directory: &Path) {
     let root = directory.join("root");
-    let mut arguments: Vec<String> = [
-        "--quiet",
-        "--mode=root",
-        "--format=directory",
-        "--variant=essential",
-        "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
-        PACKAGES,
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    arguments.extend(LEFT_OUT.map(|path| format!("--dpkgopt=path-exclude={path}")));
-    arguments.extend(["bookworm".to_owned(), root.to_str().unwrap().to_owned()]);
-    run("mmdebstrap", arguments);
-    run("sh", ["-euc", CLEAN, "sh", root.to_str().unwrap()]);
+    make_debian(&root, PACKAGES, &[]);
     let debian = archive(&root, &[]);
 
     let binary = root.join(IGNITION_PATH);

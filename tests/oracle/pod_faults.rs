@@ -101,25 +101,56 @@ fn a_build_that_is_killed_at_each_step_ends_the_same() {
         }
         (child, read)
     };
-    let (mut child, all) = lines(pod.containerfile(&[]), usize::MAX);
+    // The driver decides some bytes of the layers.
+    let driver = ["--storage-driver", usable_driver()];
+    let (mut child, all) = lines(pod.containerfile(&driver), usize::MAX);
     assert!(child.wait().unwrap().success(), "{all:#?}");
     println!("{all:#?}");
     assert!(all.len() > 8, "{all:#?}");
     for number in 1..all.len() {
-        let (child, _) = lines(pod.containerfile(&[]), number);
+        let (child, _) = lines(pod.containerfile(&driver), number);
         kill(child);
         assert!(pod.result("failure").is_none(), "{number}: it had no time to say so");
     }
-    ended(pod.containerfile(&[])).ok();
+    ended(pod.containerfile(&driver)).ok();
     assert_eq!(names(&pod.volume("image")), ["digest", "layout"]);
     pod.run(pod.push(&[])).ok();
     let digest = pod.result("result").unwrap()["digest"].clone();
     assert!(manifest(&registry, "acme/os", digest.as_str().unwrap()).is_some());
     // As in an undisturbed build.
     let calm = Pod::with(contained(), &proxy.address(), &config("/etc/mine"), Some(RUNS), &[]);
-    ended(calm.containerfile(&[])).ok();
+    ended(calm.containerfile(&driver)).ok();
     calm.run(calm.push(&[])).ok();
-    assert_eq!(calm.result("result").unwrap()["digest"], digest);
+    let undisturbed = calm.result("result").unwrap()["digest"].clone();
+    let image = |digest: &Value| contents(&registry, digest.as_str().unwrap());
+    assert_eq!(image(&undisturbed), image(&digest));
+    assert_eq!(undisturbed, digest);
+}
+
+/// The storage driver that buildah can use on this machine.
+fn usable_driver() -> &'static str {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(mosb_build::buildah::usable_driver(folder.path())).unwrap()
+}
+
+/// Config of an image, and the entries of its last layer: what a difference of digests comes from.
+fn contents(registry: &Registry, digest: &str) -> String {
+    let get = |kind: &str, digest: &str| {
+        let url = format!("http://{}/v2/acme/os/{kind}/{digest}", registry.address());
+        let accept = "Accept: application/vnd.oci.image.manifest.v1+json";
+        Command::new("curl").args(["-s", "-H", accept, &url]).output().unwrap().stdout
+    };
+    let manifest: Value = serde_json::from_slice(&get("manifests", digest)).unwrap();
+    let config = get("blobs", manifest["config"]["digest"].as_str().unwrap());
+    let mut text = String::from_utf8(config).unwrap();
+    for layer in manifest["layers"].as_array().unwrap().iter().skip(1) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), get("blobs", layer["digest"].as_str().unwrap())).unwrap();
+        let listed = Command::new("tar").args(["--full-time", "-tvf"]).arg(file.path()).output();
+        text += &format!("\n{}\n{}", layer, String::from_utf8_lossy(&listed.unwrap().stdout));
+    }
+    text
 }
 
 /// A registry that is killed when it has all blobs and no manifest, and comes back: soon enough for

@@ -2,7 +2,7 @@
 //! sent.
 
 use mosb_image::Digest;
-use mosb_registry::{Destination, Error};
+use mosb_registry::{Destination, Error, former_tag};
 
 use mosb_tests::registry_fixture::{
     anonymous_client, base, client, options_for, plan_on, source, target,
@@ -64,6 +64,9 @@ async fn an_image_is_built_upon_in_every_registry() {
             let other = again.push(&place, &other).await.unwrap();
             let moved = [("moves".to_owned(), digest)];
             assert_eq!(other.moved_tags, moved, "{what} {to}");
+            let former = format!("{to}:{}", former_tag("moves", &digest));
+            let found = registry.inspect(&former, &registry.authfile()).ok();
+            assert_eq!(found.json()["Digest"], digest.to_string(), "{what} {former}");
         }
         if access != Access::Anyone {
             let options = options_for(&registry, &registry.wrong_authfile());

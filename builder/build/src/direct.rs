@@ -16,7 +16,6 @@ use super::{Built, BuiltLayer, Error};
 /// An image in memory: the layer, and the base's manifest and config with it on top.
 #[derive(Debug, Clone)]
 pub struct Assembled {
-    /// The one new layer.
     pub layer: LayerBlob,
     pub edited: Edited,
     /// Paths that the layer adds or removes.
@@ -81,6 +80,7 @@ pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPl
         media_type: image.edited.media_type.clone(),
         blobs: base_layers.chain([layer, config]).collect(),
         tags: plan.tags.to_vec(),
+        protected_tag: Some(plan.build_name.tag()),
     }
 }
 

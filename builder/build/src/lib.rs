@@ -1,9 +1,9 @@
-//! From inputs to a plan, and the ways to carry it out. They know nothing of why a build is wanted;
-//! the plan has decided everything.
+//! Makes a plan from inputs, and carries it out, directly or with buildah. All decisions are in the
+//! plan.
 //!
-//! Input: a [`BuildPlan`](mosb_plan::plan::BuildPlan), the resolved base and a target. Output: what
-//! was [`Built`], confirmed by the place it was pushed to. Invariant: a build that was killed
-//! anywhere and is run again ends in the same image.
+//! Input: a [`BuildPlan`](mosb_plan::plan::BuildPlan), the resolved base and a target. Output: the
+//! [`Built`] image, confirmed by the target. Invariant: a build that was killed at any point and is
+//! run again gives the same image.
 
 pub mod buildah;
 mod cgroup;
@@ -60,11 +60,11 @@ pub struct Built {
 /// A layer that a build put on top of the base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuiltLayer {
-    /// Of the compressed bytes.
+    /// Digest of the compressed bytes.
     pub digest: Digest,
-    /// Of the tar inside.
+    /// Digest of the uncompressed tar.
     pub diff_id: DiffId,
-    /// Compressed bytes.
+    /// Size of the compressed bytes.
     pub size: u64,
     /// Paths that it adds or removes, without the parents that it repeats; only a direct build
     /// counts them.

@@ -4,10 +4,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use mosb_plan::api::{ClusterSettings, labels};
 
-/// Whether MachineOSConfigs may name a Secret for pulls; else why not, and what to do. Who may
-/// write MachineOSConfigs reads in `RUN` lines what a build pulls with, so that the Secret itself,
-/// or whoever writes the settings, must say that it is for that. `pushes` are the MachineOSConfigs
-/// that push with it: they take nothing away from a Secret that is permitted.
+/// Checks that MachineOSConfigs may name a Secret for pulls. The error has the reason and a remedy.
+///
+/// A user who can write MachineOSConfigs can read pull credentials in `RUN` lines, so a label of the
+/// Secret or the settings must permit it. `pushes` are the MachineOSConfigs that push with the Secret;
+/// they only affect the error.
 pub fn pull_permission(
     secret: &ObjectMeta,
     settings: &ClusterSettings,

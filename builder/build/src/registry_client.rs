@@ -26,7 +26,7 @@ pub struct RegistryClient {
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum RegistryClientError {
-    #[error("a temporary folder for certificates: {0}; make room below /tmp")]
+    #[error("a temporary folder for certificates: {0}; free disk space below /tmp")]
     #[diagnostic(code = "file-error", class = Transient)]
     Files(#[source] io::Error),
     #[error(transparent)]

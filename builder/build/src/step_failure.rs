@@ -38,7 +38,7 @@ impl Shortage {
                 ", and a process of this container was killed for lack of memory; raise its limit under job.resources in ConfigMap mosb-config, or let the build use less"
             }
             Self::Disk => {
-                ", as a disk is full; raise the container's ephemeral-storage under job.resources in ConfigMap mosb-config, make room on the node, or let the build write less"
+                ", as a disk is full; raise the container's ephemeral-storage under job.resources in ConfigMap mosb-config, free disk space on the node, or let the build write less"
             }
         }
     }

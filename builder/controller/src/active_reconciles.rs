@@ -81,7 +81,7 @@ impl ActiveReconciles {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics while holding it: maps and clocks don't")
+        self.state.lock().expect("it is not poisoned: maps and clocks don't panic")
     }
 }
 

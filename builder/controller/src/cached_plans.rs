@@ -33,6 +33,6 @@ impl CachedPlans {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(String, Arc<CachedPlan>)>> {
-        self.0.lock().expect("nobody panics while holding it: queues don't")
+        self.0.lock().expect("it is not poisoned: queues don't panic")
     }
 }

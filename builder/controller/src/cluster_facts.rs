@@ -91,7 +91,7 @@ impl ClusterFacts {
     }
 
     fn lock(&self) -> MutexGuard<'_, ProbeResults> {
-        self.0.lock().expect("nobody panics while holding it")
+        self.0.lock().expect("it is not poisoned: no code panics while it is locked")
     }
 }
 

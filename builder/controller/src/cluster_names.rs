@@ -9,7 +9,7 @@ pub(crate) const OPERATOR_NAMESPACE: &str = "openshift-machine-config-operator";
 pub(crate) const OPERATOR: &str = "machine-config-operator";
 /// Deployment of its builder of images.
 pub(crate) const OTHER_BUILDER: &str = "machine-os-builder";
-/// The Deployment that renders pools where a Machine Config Operator runs, and its ControllerConfig.
+/// The Deployment that renders pools for a Machine Config Operator, and its ControllerConfig.
 pub(crate) const RENDERER: &str = "machine-config-controller";
 /// DaemonSet that applies rendered configs on machines.
 pub(crate) const DAEMON: &str = "machine-config-daemon";

@@ -82,7 +82,7 @@ impl ConfigReconciler {
     }
 
     fn busy(&self) -> MutexGuard<'_, BTreeMap<String, BusyHosts>> {
-        self.busy.lock().expect("nobody panics while holding it: maps don't")
+        self.busy.lock().expect("it is not poisoned: maps don't panic")
     }
 }
 

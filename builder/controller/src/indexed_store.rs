@@ -196,7 +196,7 @@ impl<T: PartialEq> IndexedStore<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().expect("nobody panics while holding it: comparing and cloning don't")
+        self.state.lock().expect("it is not poisoned: comparing and cloning don't panic")
     }
 }
 

@@ -95,7 +95,7 @@ impl KeyStates {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, KeyState>> {
-        self.0.lock().expect("nobody panics while holding it: maps and clocks don't")
+        self.0.lock().expect("it is not poisoned: maps and clocks don't panic")
     }
 }
 

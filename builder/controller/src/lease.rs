@@ -100,7 +100,7 @@ impl Lease {
     }
 
     fn renewed(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.renewed.lock().expect("nobody panics while holding it")
+        self.renewed.lock().expect("it is not poisoned: no code panics while it is locked")
     }
 
     fn object(&self) -> String {

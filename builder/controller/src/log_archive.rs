@@ -33,7 +33,6 @@ pub struct ArchiveLogs {
     /// UID of the MachineOSBuild, which owns the Secret.
     pub build_uid: String,
     pub attempt: u32,
-    /// Labels of the Secret.
     pub labels: BTreeMap<String, String>,
     /// Annotations of the Secret; unlike labels they hold long names whole.
     pub annotations: BTreeMap<String, String>,

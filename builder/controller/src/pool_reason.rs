@@ -73,7 +73,7 @@ pub enum PoolReason {
     /// Its pod does not run yet.
     Pending {
         build: String,
-        /// The cluster's message.
+        /// The scheduler's or kubelet's message.
         why: Option<String>,
     },
     /// Its pod runs.
@@ -84,7 +84,7 @@ pub enum PoolReason {
     Waiting {
         build: String,
         attempt: u32,
-        /// Seconds until then.
+        /// Until the next attempt.
         seconds: u64,
         /// Why the last attempt failed.
         why: String,

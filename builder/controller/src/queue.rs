@@ -207,7 +207,7 @@ impl<K: Ord + Clone + Hash> Queue<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        self.state.lock().expect("nobody panics while holding it: no caller's code runs inside")
+        self.state.lock().expect("it is not poisoned: no caller's code runs while it is locked")
     }
 }
 

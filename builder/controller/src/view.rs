@@ -22,7 +22,6 @@ pub struct PoolView {
     pub pool: String,
     /// The rendered config that its machines should have; empty before the first.
     pub rendered: String,
-    /// Its MachineOSConfig.
     pub config: Option<String>,
     pub reason: PoolReason,
     /// The image in service; empty before the first.

@@ -145,7 +145,7 @@ impl WatchHealth {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, WatchEntry>> {
-        self.watches.lock().expect("nobody panics while holding it: maps and clones don't")
+        self.watches.lock().expect("it is not poisoned: maps and clones don't panic")
     }
 }
 
@@ -155,7 +155,6 @@ pub struct WatchedResource<K> {
     /// Name for messages: the plural, and which of them.
     pub what: String,
     pub api: Api<K>,
-    /// Label and field selectors.
     pub config: Config,
     /// Whether clusters without this kind are supported.
     pub optional: bool,

@@ -1,9 +1,9 @@
 //! Parses, validates and merges Ignition configs: from the raw object of `spec.config` to a typed
 //! form.
 //!
-//! In comes a JSON value of spec 3.0.0 to 3.6.0. It is validated by the rules of its own version,
-//! as Ignition 2.26 does it, and all problems are reported at once. Out comes a [`Config`] in the
-//! shape of spec 3.5.0, which is also that of 3.6.0, with the version of the input.
+//! Input: a JSON value of spec 3.0.0 to 3.6.0. It is validated by the rules of its own version, as
+//! Ignition 2.26 does it, and all problems are reported at once. Output: a [`Config`] in the shape of
+//! spec 3.5.0, which is also that of 3.6.0, with the version of the input.
 //!
 //! It takes two steps. `normalize` reads the JSON by the table of fields of its version (`schema`);
 //! then one module for each section checks the meaning of the fields (`header`, `storage`, `disks`,
@@ -16,7 +16,7 @@
 //! password hashes, keys and URLs, are in no message and in no `Debug` output.
 //!
 //! # Codes
-//! Of a problem in [`Error::Invalid`]. With a star: Ignition accepts the config, but fails or has a
+//! Codes of problems in [`Error::Invalid`]. With a star: Ignition accepts the config, but fails or has a
 //! surprising effect when it applies it; this crate rejects it.
 //!
 //! | code | problem |
@@ -48,7 +48,7 @@
 //!
 //! and the warnings `unsaid-mode` and `sectors-of-512`.
 //!
-//! Of a warning: `unknown-field`, `newer-field`, `misspelt-field`, `special-mode-bits`,
+//! Codes of warnings: `unknown-field`, `newer-field`, `misspelt-field`, `special-mode-bits`,
 //! `hard-link-owner`, `no-install-section`, and, only of [`Document::read`], `lost-field`. Of
 //! [`Config::left_to_machine`]: `left-to-machine`.
 //!

@@ -1,7 +1,7 @@
 //! Reads a raw config by the table of its fields, as Go's decoder does for Ignition: `null` is no
 //! value, and a key is found in whatever case it is written.
 //!
-//! In comes the raw JSON of a config, out comes its normalized form: only fields that its version
+//! Input: the raw JSON of a config. Output: its normalized form: only fields that its version
 //! has, spelt as the spec spells them, each of its type; every entry of a list with its key. A
 //! value that can't be read is null there, and nothing else is. The sink gets a problem for each of
 //! those and for each duplicate, and a warning for each field that is unknown, newer than the
@@ -222,7 +222,7 @@ fn refuse_duplicates(place: &Place<'_>, of: &'static Object, fields: &Fields) {
                     } else {
                         "the same entry".to_owned()
                     };
-                    let message = format!("{what} stands here twice; remove one");
+                    let message = format!("{what} is listed twice; remove one");
                     place.key(list).index(index).problem("duplicate", message);
                 } else {
                     seen.insert(key);

@@ -275,10 +275,7 @@ fn a_message_names_what_was_found() {
             ),
             r#"drop-in "x.conf" of unit "a.service" is no unit file"#,
         ),
-        (
-            unit(json!({ "name": "b.service" })),
-            r#"systemd.units[1]: "b.service" stands here twice"#,
-        ),
+        (unit(json!({ "name": "b.service" })), r#"systemd.units[1]: "b.service" is listed twice"#),
     ] {
         let error = parse(&with_version(&config, SpecVersion::V3_5)).unwrap_err();
         let message = error.to_string();

@@ -25,11 +25,11 @@ const NO_TIME: &str = "1970-01-01T00:00:00Z";
 /// A gzip layer to add.
 #[derive(Debug, Clone)]
 pub struct NewLayer {
-    /// Of the compressed bytes.
+    /// Digest of the compressed bytes.
     pub digest: Digest,
     /// Count of the compressed bytes.
     pub size: u64,
-    /// Of the tar inside.
+    /// Digest of the uncompressed tar.
     pub diff_id: DiffId,
     /// The text in `history`.
     pub created_by: String,

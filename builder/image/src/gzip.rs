@@ -37,9 +37,9 @@ const MAX_THREADS: usize = 16;
 /// Digests and sizes of compressed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compressed {
-    /// Of the compressed bytes.
+    /// Digest of the compressed bytes.
     pub digest: Digest,
-    /// Of the unpacked bytes.
+    /// Digest of the unpacked bytes.
     pub diff_id: DiffId,
     pub size: u64,
     pub unpacked_size: u64,

@@ -1,9 +1,9 @@
 //! OCI values, all pure: bytes in, bytes out, the same bytes every time.
 //!
-//! In come the bytes of manifests, configs and layers; out go references, digests, the
-//! [`tree::BaseTree`] of a base, the [`overlay::Overlay`] of what changes on it, and the layer,
-//! config and manifest made of that. The invariant: equal values are equal bytes, whatever the
-//! clock, user, umask, locale or order of a map.
+//! Input: the bytes of manifests, configs and layers. Output: references, digests, the
+//! [`tree::BaseTree`] of a base, the [`overlay::Overlay`] of its changes, and the new layer, config
+//! and manifest. Invariant: equal values are equal bytes, whatever the clock, user, umask, locale or
+//! order of a map.
 
 pub mod digest;
 pub mod edit;

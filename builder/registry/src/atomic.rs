@@ -21,8 +21,8 @@ pub(super) const TEMPORARY: &str = ".mosb-tmp-";
 /// The lock is held for a few file operations only; whoever holds it longer is stuck.
 const LOCK_TIME: Duration = Duration::from_secs(60);
 
-/// A file being written; gone with its writer unless it got its name. It is locked for as long as
-/// its writer lives: that is how [`clear`] tells who was killed.
+/// A file being written; removed with its writer unless it was renamed to its final name. It is
+/// locked while its writer runs, so [`clear`] finds the files of writers that were killed.
 #[derive(Debug)]
 pub(super) struct Temporary {
     dir: Arc<Folder>,
@@ -157,7 +157,7 @@ pub(super) fn replace(folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), E
                 .map_err(|e| io(&path, "not writable", e))
         });
     if written.is_err() {
-        // The error that is told is the first one.
+        // The first error is returned.
         let _ = unlinkat(folder.fd(), &*temporary, AtFlags::empty());
     }
     written.and_then(|()| sync(folder))

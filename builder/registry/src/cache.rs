@@ -25,7 +25,7 @@ use mosb_image::Digest;
 use mosb_image::tree::{self, BaseTree};
 use mosb_types::{Finding, error_text};
 
-/// Bytes of all entries unless told: some fifty of the biggest bases.
+/// Default limit of the bytes of all entries: some fifty of the largest bases.
 pub const DEFAULT_LIMIT: u64 = 256 << 20;
 /// Biggest file that is read as an entry; a tree of 100 000 paths has some 4 MB.
 const LARGEST: u64 = 512 << 20;
@@ -51,7 +51,7 @@ pub struct CacheEntry {
 /// What pruning did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Files that are gone, entries and what interrupted runs left behind.
+    /// Removed files: entries, and incomplete files of interrupted runs.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -163,7 +163,7 @@ impl TreeCache {
         temporary.rename(&folder, name.expect("a digest and a version"))
     }
 
-    /// Whether the writer of this file is gone. Each is made and locked under the directory's lock.
+    /// Whether the writer of this file has ended. Each is created and locked under the directory's lock.
     fn abandoned(&self, name: &str) -> bool {
         let file = Folder::open(&self.directory).and_then(|folder| {
             let _lock = take(&folder)?;
@@ -283,7 +283,7 @@ struct Cached {
 }
 
 impl Cached {
-    /// A file of the cache; `None` for what isn't ours, or is gone by now.
+    /// A file of the cache; `None` for other files, and for one that no longer exists.
     fn of(entry: &DirEntry) -> Option<Self> {
         let name = entry.file_name().into_string().ok()?;
         let tree = name.split_once(".tree-").is_some_and(|(hex, version)| {

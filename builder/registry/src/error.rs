@@ -241,7 +241,9 @@ fn remedy(error: &io::Error) -> &'static str {
             "check the name"
         }
         ErrorKind::PermissionDenied => "check that this user may do that",
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room, or choose another folder",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "free disk space, or choose another folder"
+        }
         ErrorKind::ReadOnlyFilesystem => "choose a folder that can be written to",
         _ => "check the disk that it is on",
     }

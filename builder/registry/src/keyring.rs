@@ -76,7 +76,7 @@ impl CredentialSources {
     }
 }
 
-/// A login and where it came from, which may be told.
+/// A login and its origin, which may be logged.
 #[derive(Debug, Clone)]
 pub(super) struct Credential {
     pub login: Login,

@@ -202,7 +202,6 @@ fn foreign(dir: &Path) -> Result<bool, Error> {
 mod tests {
     use super::*;
     use crate::atomic::TEMPORARY;
-    use mosb_types::Diagnostic as _;
 
     fn blob(bytes: &[u8]) -> BlobRef {
         BlobRef {
@@ -287,12 +286,5 @@ mod tests {
             .filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().starts_with(TEMPORARY));
         assert_eq!(left.count(), 0);
         assert!(!dir.path().join("index.json").exists());
-    }
-
-    #[tokio::test]
-    async fn a_folder_with_other_files_is_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("photo.jpg"), "x").unwrap();
-        assert_eq!(LayoutWriter::open(dir.path()).await.unwrap_err().code(), "bad-layout");
     }
 }

@@ -1,10 +1,9 @@
 //! Reads and writes images in registries, OCI layout directories and `dir:` directories. This crate
 //! does not interpret the content of layers.
 //!
-//! In comes what a user wrote ([`Source`], [`Target`]) and the bytes of an image; out go a
-//! [`Resolved`] image with its [`Store`] of blobs, and a [`Pushed`] one. The invariant: bytes that
-//! come in are those of their digest or an error, and a [`Confirmed`] digest was answered for by
-//! the registry after the push.
+//! Input: references of users ([`Source`], [`Target`]) and the bytes of an image. Output: a
+//! [`Resolved`] image with its [`Store`] of blobs, and a [`Pushed`] one. Invariant: bytes that are
+//! read match their digest, and the registry returned a [`Confirmed`] digest after the push.
 //!
 //! HTTP is our own thin layer on reqwest and not oci-client, whose 0.18 hides a token server's 429
 //! and 5xx behind unauthenticated requests, keeps neither status nor `Retry-After` in its errors,
@@ -73,7 +72,7 @@ pub use location::{Destination, Source, Target};
 pub use manifest::BlobRef;
 pub use probe::{OpenUpload, PullRepository};
 pub use push::{Push, Pushed};
-pub use push_plan::{BlobFrom, BlobToPush, PushPlan};
+pub use push_plan::{BlobFrom, BlobToPush, PushPlan, former_tag};
 pub use request::{Timeouts, TransferStats};
 pub use resolve::Resolved;
 pub use signature_policy::read_policy;

@@ -18,16 +18,16 @@ pub const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 /// Docker manifest list.
 pub const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
-/// What is asked for.
+/// The `Accept` header of a request for a manifest.
 pub(super) const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, \
     application/vnd.oci.image.index.v1+json, \
     application/vnd.docker.distribution.manifest.v2+json, \
     application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// Most bytes of a manifest or index: room for 512 layers with a table of contents each. Of a base
-/// with 40 layers it has 9 KiB.
+/// Most bytes of a manifest or index: enough for 512 layers with a table of contents each. That of
+/// a base with 40 layers has 9 KiB.
 pub(super) const MANIFEST_LIMIT: u64 = 512 << 10;
-/// Most bytes of a config: room for 512 layers with 1 KiB of history each, and as much of labels.
+/// Most bytes of a config: enough for 512 layers with 1 KiB of history each, and as much for labels.
 pub(super) const CONFIG_LIMIT: u64 = 1 << 20;
 
 /// A blob that a manifest names.
@@ -35,11 +35,9 @@ pub(super) const CONFIG_LIMIT: u64 = 1 << 20;
 #[serde(rename_all = "camelCase")]
 pub struct BlobRef {
     pub media_type: String,
-    /// Its name.
     pub digest: Digest,
-    /// Its bytes.
     pub size: u64,
-    /// What else its maker tells; a zstd:chunked layer says here where its table of contents is.
+    /// For example the position of a zstd:chunked layer's table of contents.
     #[serde(default)]
     pub annotations: BTreeMap<String, String>,
 }
@@ -81,7 +79,7 @@ struct RawIndex {
     manifests: Vec<IndexEntry>,
 }
 
-/// The fields by which a document without a media type tells what it is.
+/// The fields that identify a document without a media type.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Shape {
@@ -95,7 +93,7 @@ struct Shape {
     config: Option<serde_json::Value>,
 }
 
-/// A document, told apart.
+/// A manifest or an index.
 #[derive(Debug)]
 pub(super) enum Document {
     Image(ImageManifest),
@@ -106,9 +104,13 @@ pub(super) fn invalid(image: &str, cause: impl ToString) -> Error {
     Error::ManifestInvalid { image: image.to_owned(), cause: cause.to_string() }
 }
 
-/// The media type: what the document says of itself, else what came with it, else what it looks
-/// like. A document that could be taken for both kinds is refused (CVE-2021-41190).
-pub(super) fn media_type(image: &str, bytes: &[u8], told: Option<&str>) -> Result<String, Error> {
+/// The media type: the document's own, else its `Content-Type`, else by its fields. A document that
+/// could be of both kinds is rejected (CVE-2021-41190).
+pub(super) fn media_type(
+    image: &str,
+    bytes: &[u8],
+    content_type: Option<&str>,
+) -> Result<String, Error> {
     let shape: Shape = serde_json::from_slice(bytes).map_err(|e| invalid(image, e))?;
     if shape.manifests.is_some() && shape.config.is_some() {
         return Err(invalid(image, "both an index and a manifest"));
@@ -119,10 +121,10 @@ pub(super) fn media_type(image: &str, bytes: &[u8], told: Option<&str>) -> Resul
             media_type: "application/vnd.docker.distribution.manifest.v1+json".to_owned(),
         });
     }
-    let told = told
+    let content_type = content_type
         .map(|t| t.split(';').next().unwrap_or(t).trim().to_owned())
         .filter(|t| t.starts_with("application/vnd."));
-    Ok(match (shape.media_type.filter(|t| !t.is_empty()).or(told), &shape.manifests) {
+    Ok(match (shape.media_type.filter(|t| !t.is_empty()).or(content_type), &shape.manifests) {
         (Some(media_type), _) => media_type,
         (None, Some(_)) => OCI_INDEX.to_owned(),
         (None, None) => OCI_MANIFEST.to_owned(),

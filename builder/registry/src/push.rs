@@ -17,7 +17,7 @@ use super::upload::Reopen as _;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pushed {
     pub destination: Destination,
-    /// Of the manifest.
+    /// Digest of the manifest.
     pub digest: Confirmed<Digest>,
     /// `host/repo@digest`, if the destination is a registry.
     pub image: Option<Confirmed<PinnedRef>>,

@@ -13,6 +13,7 @@ use super::manifest::BlobRef;
 use super::store::Store;
 use super::upload::Reopen;
 use super::verify::{collect, verified};
+use mosb_image::Digest;
 
 /// An image to push.
 #[derive(Debug, Clone)]
@@ -23,6 +24,20 @@ pub struct PushPlan {
     pub blobs: Vec<BlobToPush>,
     /// The tags that name it afterwards; without any it is pushed by digest.
     pub tags: Vec<String>,
+    /// The tag whose former image is not left without a tag: before it moves, that image gets the
+    /// tag of [`former_tag`]. Registries collect what has no tag.
+    pub protected_tag: Option<String>,
+}
+
+/// The longest tag (OCI distribution spec).
+const TAG: usize = 128;
+
+/// The tag of the image that a tag named before: `TAG-<12 hex digits of its digest>`, the tag cut
+/// where that is too long.
+pub fn former_tag(tag: &str, former: &Digest) -> String {
+    let suffix = format!("-{}", &former.hex()[..12]);
+    let cut = tag.len().min(TAG - suffix.len());
+    format!("{}{suffix}", &tag[..cut])
 }
 
 impl PushPlan {
@@ -99,5 +114,23 @@ impl Reopen for BlobSource {
         let bytes = self.unverified(start).await?;
         // The rest of a blob can't be verified here; its registry verifies it at the end.
         Ok(if start == 0 { verified(&self.image, &self.to_push.blob, bytes) } else { bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_former_tag_is_a_tag_and_differs_by_digest() {
+        let (one, other) = (Digest::of(b"one"), Digest::of(b"other"));
+        let tag = former_tag("worker-0", &one);
+        assert_eq!(tag, format!("worker-0-{}", &one.hex()[..12]));
+        let long = "w".repeat(TAG);
+        for former in [one, other] {
+            let named = format!("reg.example/os:{}", former_tag(&long, &former));
+            assert!(named.parse::<mosb_image::ImageRef>().is_ok(), "{named}");
+        }
+        assert_ne!(former_tag(&long, &one), former_tag(&long, &other));
     }
 }

@@ -8,7 +8,8 @@ use mosb_image::Digest;
 
 use super::credentials::normal_host;
 use super::error::Error;
-use super::push_plan::{BlobFrom, BlobSource, BlobToPush, PushPlan};
+use super::manifest::OCI_MANIFEST;
+use super::push_plan::{BlobFrom, BlobSource, BlobToPush, PushPlan, former_tag};
 use super::refused_check::RefusedCheck;
 use super::remote::Remote;
 use super::token::Scopes;
@@ -133,6 +134,7 @@ pub(super) async fn push(
         return Ok(Vec::new());
     }
     let with_refused_check = |error| refused.add_to(error);
+    protect_former(remote, plan, &tags).await.map_err(with_refused_check)?;
     let rejected = put_manifests(remote, plan, missing, parallel).await;
     if let Some((references, error)) = rejected.map_err(with_refused_check)? {
         // A garbage collection ran after our checks, or the base's own blobs are incomplete.
@@ -156,6 +158,37 @@ pub(super) async fn push(
         Some((tag, found))
     });
     Ok(moved.collect())
+}
+
+/// Tags the image that the protected tag names, if that tag is about to move.
+async fn protect_former(
+    remote: &Remote,
+    plan: &PushPlan,
+    tags: &[(String, Option<Digest>)],
+) -> Result<(), Error> {
+    let digest = Digest::of(&plan.manifest);
+    let moves = |(tag, found): &(String, Option<Digest>)| {
+        let former = found.filter(|found| *found != digest)?;
+        (plan.protected_tag.as_ref() == Some(tag)).then(|| (tag.clone(), former))
+    };
+    let Some((tag, former)) = tags.iter().find_map(moves) else {
+        return Ok(());
+    };
+    let document = match remote.manifest(&former.to_string()).await {
+        Ok(document) => document,
+        // It was deleted since: there is nothing to protect.
+        Err(Error::NotFound { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let media_type = document.media_type.as_deref().unwrap_or(OCI_MANIFEST);
+    let new_tag = former_tag(&tag, &former);
+    match remote.put_manifest(&new_tag, media_type, &document.bytes, &former).await? {
+        ManifestPut::Confirmed => Ok(()),
+        ManifestPut::BlobUnknown(error) => {
+            tracing::warn!(%error, "{tag}: its former image {former} is not whole and gets no tag");
+            Ok(())
+        }
+    }
 }
 
 /// What has to be done for a blob.

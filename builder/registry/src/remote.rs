@@ -60,8 +60,8 @@ impl Remote {
         format!("{}{at}{reference}", self.shown)
     }
 
-    /// The manifest or index of a tag or digest; its bytes are those of the digest, if one was
-    /// asked for or told.
+    /// The manifest or index of a tag or digest; its bytes have the requested digest, or
+    /// the one that the registry returned.
     pub async fn manifest(&self, reference: &str) -> Result<Document, Error> {
         let image = self.named(reference);
         let repository = self.repository();

@@ -104,6 +104,7 @@ fn image(base: &Digest, tree: &[u8]) -> PushPlan {
         media_type: MANIFEST.to_owned(),
         blobs: vec![layer, config],
         tags: vec![tag(base)],
+        protected_tag: None,
     }
 }
 

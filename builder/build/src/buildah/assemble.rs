@@ -57,25 +57,22 @@ const KNOWN_CONFIG: [&str; 12] = [
 /// An image ready to be pushed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assembled {
-    /// Bytes of the manifest.
     pub manifest: Vec<u8>,
-    /// Media type of the manifest.
     pub media_type: &'static str,
     pub config: Vec<u8>,
-    /// How many of the base's layers are the lowest ones of this image; they are where the base is.
+    /// How many of the lowest layers are the base's; they are read from the base's source.
     pub base_layers: usize,
-    /// The layers above those.
     pub layers: Vec<NewLayer>,
 }
 
 /// A gzip layer that the base doesn't have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewLayer {
-    /// Of the compressed bytes.
+    /// Digest of the compressed bytes.
     pub digest: Digest,
-    /// Compressed bytes.
+    /// Size of the compressed bytes.
     pub size: u64,
-    /// Of the tar inside.
+    /// Digest of the uncompressed tar.
     pub diff_id: DiffId,
 }
 

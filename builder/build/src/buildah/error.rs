@@ -58,9 +58,9 @@ pub enum Error {
     #[diagnostic(code = "no-space", class = InvalidInput)]
     NoSpace {
         path: PathBuf,
-        /// MiB.
+        /// In MiB.
         available: u64,
-        /// MiB.
+        /// In MiB.
         needed: u64,
         driver: String,
     },

@@ -1,10 +1,9 @@
 //! The Containerfile build by a real `buildah`, as a child process, run to its end.
 //!
-//! Input: a plan, its Containerfile and where the base is read from. Output: [`Made`]: manifest and
-//! config with the base's own layers in them, and the layers above in a directory. Crate
-//! `mosb-registry` pushes them: the base's layers are never compressed or sent again, or even
-//! written. Invariant: nothing outside our own folder of the cache is written, and the next build
-//! removes what a killed one left there.
+//! Input: a plan, its Containerfile and the source of the base. Output: [`BuiltImage`]: manifest and
+//! config with the base's own layers, and the layers above in a directory. Crate `mosb-registry`
+//! pushes them; the base's layers are never compressed, sent or written again. Invariant: only our
+//! own folder of the cache is written, and the next build removes the files of a killed one.
 
 mod assemble;
 mod commands;
@@ -59,7 +58,7 @@ pub enum BaseSource {
 }
 
 impl BaseSource {
-    /// Of a base that was resolved.
+    /// The source of a resolved base.
     pub fn of(base: &Resolved) -> Self {
         match &base.source {
             Source::Registry(image) => Self::Registry(image.repo().pinned(base.manifest)),
@@ -69,8 +68,8 @@ impl BaseSource {
     }
 }
 
-/// Builds the image of a plan and pushes it: the base's layers from where the base is, the others
-/// from here.
+/// Builds the image of a plan and pushes it: the layers of the base from its source, the others
+/// from the build.
 ///
 /// # Errors
 /// As [`make`]; errors of the target.
@@ -97,19 +96,19 @@ pub async fn build(
     Ok(built)
 }
 
-/// Pushes what a build made: the base's layers from where the base is, the others from here.
+/// Pushes a built image: the layers of the base from its source, the others from the build.
 ///
 /// # Errors
 /// Errors of the target.
 pub async fn push(
     client: &Client,
     plan: &BuildPlan,
-    made: &Made,
+    built: &BuiltImage,
     base: &Resolved,
     target: &Target,
 ) -> Result<super::Built, super::Error> {
     let began = Instant::now();
-    let pushed = client.push(target, &push_plan(plan, made, base)).await?;
+    let pushed = client.push(target, &push_plan(plan, built, base)).await?;
     let layer = |layer: &NewLayer| BuiltLayer {
         digest: layer.digest,
         diff_id: layer.diff_id,
@@ -118,7 +117,7 @@ pub async fn push(
     };
     Ok(super::Built {
         pushed,
-        layers: made.image.layers.iter().map(layer).collect(),
+        layers: built.image.layers.iter().map(layer).collect(),
         warnings: Vec::new(),
         making: Duration::ZERO,
         pushing: began.elapsed(),
@@ -135,9 +134,9 @@ fn unit_stays(line: &str, preset_units: &[String]) -> Option<Finding> {
     ours.then(|| Finding::new("unit-stays", message).object(unit))
 }
 
-/// How a built image is pushed, and where its blobs are.
-pub fn push_plan(plan: &BuildPlan, made: &Made, base: &Resolved) -> PushPlan {
-    let image = &made.image;
+/// The plan for pushing a built image, with the source of each blob.
+pub fn push_plan(plan: &BuildPlan, built: &BuiltImage, base: &Resolved) -> PushPlan {
+    let image = &built.image;
     let blob = |media_type: &str, digest, size| BlobRef {
         media_type: media_type.to_owned(),
         digest,
@@ -151,7 +150,7 @@ pub fn push_plan(plan: &BuildPlan, made: &Made, base: &Resolved) -> PushPlan {
         .map(|layer| BlobToPush { blob: layer.clone(), from: BlobFrom::Store(base.store.clone()) });
     let layers = image.layers.iter().map(|layer| BlobToPush {
         blob: blob(assemble::OCI_LAYER, layer.digest, layer.size),
-        from: BlobFrom::File(made.blobs.join(layer.digest.hex())),
+        from: BlobFrom::File(built.blobs.join(layer.digest.hex())),
     });
     let config = BlobToPush {
         blob: blob(assemble::OCI_CONFIG, image.config_digest(), image.config.len() as u64),
@@ -162,12 +161,13 @@ pub fn push_plan(plan: &BuildPlan, made: &Made, base: &Resolved) -> PushPlan {
         media_type: image.media_type.to_owned(),
         blobs: base_layers.chain(layers).chain([config]).collect(),
         tags: plan.tags.to_vec(),
+        protected_tag: Some(plan.build_name.tag()),
     }
 }
 
 /// A built image, ready to push.
 #[derive(Debug)]
-pub struct Made {
+pub struct BuiltImage {
     /// Manifest, config, and which layers must be sent.
     pub image: Assembled,
     /// Holds `<64 hex digits>` for each layer to send, checked against its digest and diffID.
@@ -189,7 +189,7 @@ pub async fn make(
     base: &BaseSource,
     options: &Options,
     on_line: impl FnMut(Stream, &str),
-) -> Result<Made, Error> {
+) -> Result<BuiltImage, Error> {
     let (store, work) = open(options).await?;
     let out = work.path().join(commands::OUT);
     run(plan, containerfile, base, options, (&store, work.path()), &out, on_line).await?;
@@ -237,12 +237,12 @@ pub async fn leave(
 ///
 /// # Errors
 /// It isn't the plan's image, or it is damaged.
-pub async fn take(plan: &BuildPlan, out: &Path) -> Result<Made, Error> {
+pub async fn take(plan: &BuildPlan, out: &Path) -> Result<BuiltImage, Error> {
     let work = TempDir::new().map_err(io(&std::env::temp_dir()))?;
     take_into(plan, out, work).await
 }
 
-async fn take_into(plan: &BuildPlan, out: &Path, work: TempDir) -> Result<Made, Error> {
+async fn take_into(plan: &BuildPlan, out: &Path, work: TempDir) -> Result<BuiltImage, Error> {
     let blobs = work.path().join("layers");
     let read = {
         let (plan, out, blobs) = (plan.clone(), out.to_owned(), blobs.clone());
@@ -250,7 +250,7 @@ async fn take_into(plan: &BuildPlan, out: &Path, work: TempDir) -> Result<Made, 
     };
     let image =
         tokio::task::spawn_blocking(read).await.expect("it does not panic and is not cancelled")?;
-    Ok(Made { image, blobs, _work: work })
+    Ok(BuiltImage { image, blobs, _work: work })
 }
 
 async fn open(options: &Options) -> Result<(Store, TempDir), Error> {
@@ -349,14 +349,23 @@ async fn run_again(
 /// No buildah, or no place for a store.
 pub async fn usable_driver(cache_dir: &Path) -> Result<&'static str, Error> {
     let store = Store::open(cache_dir, Some("overlay")).await?;
-    match commands::info(&store).run(|_, _| ()).await {
-        Ok(_) => Ok("overlay"),
-        Err(exec::Error::Failed { last, .. }) => {
-            tracing::warn!("no overlay storage here, so each layer is a whole copy: {last}");
-            Ok("vfs")
+    for attempt in 1.. {
+        match commands::info(&store).run(|_, _| ()).await {
+            Ok(_) => return Ok("overlay"),
+            // The driver decides some bytes of the layers (overlay adds unchanged directories), so
+            // a failure that passes must not decide it.
+            Err(exec::Error::Failed { last, .. }) if attempt < TRIES => {
+                tracing::debug!("no overlay storage in try {attempt} of {TRIES}: {last}");
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(exec::Error::Failed { last, .. }) => {
+                tracing::warn!("no overlay storage here, so each layer is a whole copy: {last}");
+                return Ok("vfs");
+            }
+            Err(other) => return Err(other.into()),
         }
-        Err(other) => Err(other.into()),
     }
+    unreachable!("the loop ends by its number of tries")
 }
 
 /// The command lines of a build, for `--dry-run`, in their order.

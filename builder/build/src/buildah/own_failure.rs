@@ -1,15 +1,15 @@
-//! What buildah, its storage and its runtime write if they fail themselves, and not a program of a
-//! `RUN` line. Such a failure is transient.
+//! Recognises failures of buildah, its storage and its runtime by their output. Unlike the failure of
+//! a program of a `RUN` line, they are transient.
 //!
-//! Only what was written last counts: buildah's `Error:` line without the instruction that it
-//! quotes or, where that has nothing but a child's exit status, the line before, in which buildah's
-//! own child says why it did not start. A `RUN` line can write that line too, so there are at most
+//! Only the end of the output counts: buildah's `Error:` line without the instruction that it quotes.
+//! If that line has only the exit status of a child, the line before it counts, in which buildah's
+//! child reports why it did not start. A `RUN` line can write such a line too, so there are at most
 //! [`TRIES`].
 
 /// How often a command of buildah is tried.
 pub const TRIES: u32 = 3;
 
-/// How buildah begins the line with its error (cmd/buildah/main.go).
+/// The start of buildah's line with its error (cmd/buildah/main.go).
 const ERROR: &str = "Error: ";
 
 /// Parts of that line. Paths are of containers/buildah 1.44; `storage` and `image` are its modules
@@ -36,7 +36,7 @@ const IN_ERROR: [&str; 9] = [
     "signal: killed",
 ];
 
-/// How a line begins that a child of buildah ends with before it runs anything.
+/// Starts of the last line of a child of buildah that fails before it runs a program.
 const BEFORE_ERROR: [&str; 8] = [
     // storage: pkg/unshare/unshare.c, copy_self_proc_exe and containers_reexec.
     "Close_Fd sealing memfd copy: ",
@@ -54,8 +54,8 @@ const BEFORE_ERROR: [&str; 8] = [
 /// an exit status (chroot/run_common.go).
 const SKIPPED: [&str; 2] = ["STEP ", "subprocess exited with status "];
 
-/// What failed of buildah's own, from the end of its output; `None` if it is a program of a `RUN`
-/// line, or anything else.
+/// The text that identifies a failure of buildah itself, from the end of its output; `None` for a
+/// failed program of a `RUN` line, and for any other failure.
 pub(super) fn own_failure(output: &str) -> Option<&'static str> {
     let says = |line: &&str| {
         let skipped = SKIPPED.iter().any(|begins| line.starts_with(begins));
@@ -76,7 +76,7 @@ pub(super) fn own_failure(output: &str) -> Option<&'static str> {
     IN_ERROR.into_iter().find(|text| cause.contains(text))
 }
 
-/// The error behind `building at STEP "…": ` (imagebuildah/stage_executor.go), as the instruction
+/// The error after `building at STEP "…": ` (imagebuildah/stage_executor.go), as the instruction
 /// is the user's text.
 fn without_instruction(error: &str) -> &str {
     match error.split_once("at STEP \"") {

@@ -56,7 +56,6 @@ pub enum SecretProblem {
     /// No JSON object.
     #[error("{key}: no JSON of logins (line {line}, column {column})")]
     Json {
-        /// The key in the Secret.
         key: &'static str,
         /// From 1.
         line: usize,
@@ -66,29 +65,21 @@ pub enum SecretProblem {
     /// A value of the wrong type.
     #[error("{key}: {place}: want {want}")]
     Shape {
-        /// The key in the Secret.
         key: &'static str,
-        /// Where in the JSON.
+        /// Path in the JSON document.
         place: String,
-        /// The valid form.
         want: &'static str,
     },
     /// `auth` of a login.
     #[error(
         "{key}: {registry:?}.auth is no base64 of user:password; make the secret anew with kubectl create secret docker-registry"
     )]
-    Auth {
-        /// The key in the Secret.
-        key: &'static str,
-        /// Whose login it is.
-        registry: String,
-    },
+    Auth { key: &'static str, registry: String },
     /// A field that logins don't have.
     #[error("{key}: {place}: logins have no such field; take it out")]
     UnknownField {
-        /// The key in the Secret.
         key: &'static str,
-        /// Where in the JSON.
+        /// Path in the JSON document.
         place: String,
     },
 }

@@ -1,10 +1,10 @@
 //! Runs other programs. Only `keyring.rs` of crate `mosb-registry`, which runs credential helpers,
 //! does so too.
 //!
-//! In comes a [`Command`], a plain value that can be printed, compared and tested; [`Command::run`]
-//! carries it out. The invariant: no shell, no terminal, nothing left running. The child has a
-//! process group of its own, which is killed when the future is dropped or the time is over, and
-//! both of its streams are read to the end.
+//! Input: a [`Command`], a plain value that can be printed, compared and tested. [`Command::run`]
+//! runs it. Output: its stdout, and each line of both streams. Invariant: no shell, no terminal, no
+//! process left running. The child has a process group of its own, which is killed when the future
+//! is dropped or the time limit is over, and both streams are read to the end.
 
 mod error;
 

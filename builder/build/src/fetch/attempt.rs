@@ -40,7 +40,6 @@ pub(super) struct Attempt<'r> {
     request: &'r Request,
     extra: &'r HostHeaders,
     proxies: &'r Proxies,
-    /// The current one.
     pub url: Url,
     /// Whether a redirect led to another server.
     left_host: bool,

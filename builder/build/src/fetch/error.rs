@@ -97,13 +97,13 @@ pub enum Error {
     Tls { asked: Asked, cause: String },
     /// More bytes than we take.
     #[error(
-        "{asked}: more than {limit} bytes, which no machine's config has room for; check the URL"
+        "{asked}: more than {limit} bytes, which is too large for any machine's config; check the URL"
     )]
     #[diagnostic(code = "too-large", class = InvalidInput)]
     TooLarge { asked: Asked, limit: u64 },
     /// All references of a rendering together.
     #[error(
-        "{asked}: with it, more than {limit} bytes are fetched, which no machine's config has room for; refer to less"
+        "{asked}: with it, more than {limit} bytes are fetched, which is too large for any machine's config; refer to less"
     )]
     #[diagnostic(code = "too-large", class = InvalidInput)]
     TotalTooLarge {

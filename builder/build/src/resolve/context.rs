@@ -9,7 +9,6 @@ use super::error::Error;
 /// The clients and caches that planning uses.
 #[derive(Clone, Copy)]
 pub struct PlanContext<'a> {
-    /// Reads registries and layouts.
     pub client: &'a Client,
     /// Where base trees are cached; without, each is computed.
     pub trees: Option<Trees<'a>>,

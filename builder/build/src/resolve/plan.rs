@@ -18,7 +18,7 @@ use super::unresolved::Unresolved;
 /// A plan, and the images and tree that it was made with.
 #[derive(Debug)]
 pub struct ResolvedPlan {
-    /// Holds all warnings.
+    /// Includes the warnings about its inputs.
     pub plan: BuildPlan,
     /// The base, to build on.
     pub base: Resolved,

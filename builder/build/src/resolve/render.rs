@@ -5,7 +5,7 @@ use std::pin::pin;
 
 use mosb_ignition::snapshot::Contents;
 use mosb_plan::render::{self, Outcome, Rendered, Request};
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 
 use crate::fetch::{self, Fetcher};
 
@@ -14,15 +14,29 @@ use crate::fetch::{self, Fetcher};
 pub enum RenderFailure<E> {
     Invalid(render::Error),
     Fetch(E),
+    /// Merging panicked.
+    Stopped(JoinError),
 }
+
+/// Pure, so it runs in a thread for blocking work.
+type Merge = fn(&Request, &Contents) -> Result<Outcome, render::Error>;
 
 /// Renders, and fetches what that needs, until it is complete. `fetcher` is awaited only if there
 /// is a reference; without it, a reference is an error. `on_step` is called before each step with
 /// its description for people.
 ///
 /// # Errors
-/// Invalid MachineConfigs; a reference that can't be fetched.
+/// Invalid MachineConfigs; a reference that can't be fetched; a panic while merging.
 pub async fn render<E: From<fetch::Error>>(
+    request: Request,
+    fetcher: Option<impl Future<Output = Result<Fetcher, E>>>,
+    on_step: &(dyn Fn(&str) + Sync),
+) -> Result<Rendered, RenderFailure<E>> {
+    render_with(render::render, request, fetcher, on_step).await
+}
+
+async fn render_with<E: From<fetch::Error>>(
+    merge: Merge,
     request: Request,
     fetcher: Option<impl Future<Output = Result<Fetcher, E>>>,
     on_step: &(dyn Fn(&str) + Sync),
@@ -32,12 +46,11 @@ pub async fn render<E: From<fetch::Error>>(
     loop {
         on_step("merging");
         let merging = spawn_blocking(move || {
-            let outcome = render::render(&request, &contents);
+            let outcome = merge(&request, &contents);
             (outcome, request, contents)
         });
         let outcome;
-        (outcome, request, contents) =
-            merging.await.expect("rendering does not panic and is not cancelled");
+        (outcome, request, contents) = merging.await.map_err(RenderFailure::Stopped)?;
         let needs = match outcome.map_err(RenderFailure::Invalid)? {
             Outcome::Rendered(rendered) => return Ok(*rendered),
             Outcome::Needs(needs) => needs,
@@ -56,5 +69,31 @@ pub async fn render<E: From<fetch::Error>>(
         });
         let fetched = fetcher.fetch_all(&needs, &mut contents).await;
         fetched.map_err(|error| RenderFailure::Fetch(error.into()))?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Ready;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_while_merging_is_an_error() {
+        let request = Request {
+            pool: "worker".parse().unwrap(),
+            pool_object: None,
+            controller_config: None,
+            pool_settings: Vec::new(),
+            os_image: None,
+            extensions_image: None,
+            pins: Default::default(),
+            configs: Vec::new(),
+            explain: false,
+        };
+        let offline: Option<Ready<Result<Fetcher, fetch::Error>>> = None;
+        let rendered = render_with(|_, _| panic!("a bug"), request, offline, &|_| {}).await;
+        let Err(RenderFailure::Stopped(error)) = rendered else { panic!("{rendered:?}") };
+        assert!(error.is_panic());
     }
 }

@@ -46,19 +46,17 @@ pub struct JobResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all_fields = "camelCase")]
 pub enum Outcome {
-    /// The registry has the image and answered for it.
+    /// The registry has confirmed the image.
     Succeeded {
-        /// Of the image.
         digest: Digest,
-        /// How it was built.
         method: JobMethod,
-        /// Bytes that came from registries.
+        /// Bytes pulled from registries.
         #[serde(default)]
         bytes_pulled: u64,
-        /// Bytes that went to the registry.
+        /// Bytes pushed to the registry.
         #[serde(default)]
         bytes_pushed: u64,
-        /// How long it took.
+        /// Durations.
         #[serde(default)]
         phases: Phases,
         /// The image with the base's tree that this build pushed, if it did.
@@ -67,8 +65,8 @@ pub enum Outcome {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<Finding>,
     },
-    /// The base's tree showed that something must be run, so a direct build can't make it. Nothing
-    /// was pushed.
+    /// The base's tree shows that a program must run, so a direct build is impossible. Nothing was
+    /// pushed.
     NeedsContainerfile {
         /// The reason why a program must be run.
         reasons: Vec<Finding>,
@@ -76,7 +74,6 @@ pub enum Outcome {
     /// There is no image.
     Failed {
         step: Step,
-        /// The remedy.
         class: ErrorClass,
         /// The word for conditions and metrics.
         reason: String,
@@ -136,9 +133,9 @@ pub struct Phases {
     pub tree: u64,
     /// Making the layers.
     pub build: u64,
-    /// Sending what is new.
+    /// Pushing new layers and the manifest.
     pub push: u64,
-    /// From the program's start.
+    /// Since the program's start.
     pub total: u64,
 }
 
@@ -151,7 +148,6 @@ pub fn millis(duration: Duration) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BaseTreeImage {
-    /// Manifest of the base.
     pub base: Digest,
     /// Manifest of the image with its tree.
     pub image: Digest,

@@ -52,7 +52,7 @@ impl OwnWrites {
 
     /// The writes that are recent enough to count.
     fn lock(&self) -> MutexGuard<'_, Writes> {
-        let mut writes = self.0.lock().expect("nobody panics while holding it: maps don't");
+        let mut writes = self.0.lock().expect("it is not poisoned: maps don't panic");
         let is_recent = |at: &Instant| at.elapsed() <= OWN_WRITE_TIMEOUT;
         writes.replaced.retain(|_, at| is_recent(at));
         writes.created.retain(|_, (at, _)| is_recent(at));

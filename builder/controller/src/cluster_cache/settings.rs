@@ -31,7 +31,7 @@ impl SettingsCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(Sources, SettingsResult)>> {
-        self.0.lock().expect("nobody panics while holding it: reading settings doesn't")
+        self.0.lock().expect("it is not poisoned: reading settings doesn't panic")
     }
 }
 

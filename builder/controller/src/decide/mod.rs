@@ -3,19 +3,19 @@
 //!
 //! | module | decides |
 //! | --- | --- |
-//! | `opt_in` | whether the pool gets images at all |
+//! | `opt_in` | whether mosb builds images for the pool |
 //! | `component` | which MachineConfig sets the pool's pre-built image |
-//! | `desired_build` | the desired state, and whether it can be built |
+//! | `desired_build` | the desired build, and whether it is possible |
 //! | `seed` | how a pre-built image is put in service, before anything else |
-//! | `after_seeding` | how it is reported and reused afterwards |
-//! | `select_build` | which build fits: an existing, older, adopted or new one |
+//! | `after_seeding` | how a pre-built image in service is reported and reused |
+//! | `select_build` | which build is used: an existing, older, adopted or new one |
 //! | `create_build` | what a new build contains, and which builds it supersedes |
 //! | `adopt` | whether a build reuses the image in service |
-//! | `progress` | what the state of its workload means |
-//! | `start_workload` | what a workload needs before it starts |
-//! | `finish_attempt` | what the end of a workload means for its build |
+//! | `progress` | the next state of a build, from the state of its workload |
+//! | `start_workload` | which objects are created before a workload |
+//! | `finish_attempt` | the result of a build, from the end of its workload |
 //! | `archive_logs` | which logs are archived |
-//! | `annotations` | what annotations of builds and workloads say |
+//! | `annotations` | the values in annotations of builds and workloads |
 //! | `attempt_failure` | whether and when a failed attempt is retried |
 //! | `report_status` | the status of MachineOSConfig and pool |
 //!

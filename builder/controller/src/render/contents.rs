@@ -87,7 +87,7 @@ impl Contents {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, CachedConfigs> {
-        self.cached.lock().expect("nobody panics while holding it: maps don't")
+        self.cached.lock().expect("it is not poisoned: maps don't panic")
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::garbage;
-use super::snapshot::{Inputs, Made, RenderSnapshot};
+use super::snapshot::{Inputs, RenderOutput, RenderSnapshot};
 use crate::action::{Action, NewObject, Patch};
 use crate::decision::Decision;
 use crate::kinds::Kind;
@@ -81,10 +81,10 @@ pub fn decide(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {
     if is_settled(snapshot, inputs) {
         return settled(snapshot, now);
     }
-    match &snapshot.lookup_results.made {
+    match &snapshot.lookup_results.output {
         None => RenderDecision::looking_up(RenderLookup::Render, RenderReason::Rendering),
         Some(Err(problem)) => degraded(snapshot, problem, now),
-        Some(Ok(made)) => set_configuration(snapshot, inputs, made, now),
+        Some(Ok(output)) => set_configuration(snapshot, inputs, output, now),
     }
 }
 
@@ -135,10 +135,10 @@ fn degraded(snapshot: &RenderSnapshot, problem: &Problem, now: Timestamp) -> Ren
 fn set_configuration(
     snapshot: &RenderSnapshot,
     inputs: &Inputs,
-    made: &Made,
+    output: &RenderOutput,
     now: Timestamp,
 ) -> RenderDecision {
-    let name = &made.name;
+    let name = &output.name;
     let mut actions = Vec::new();
     let is_there = |one: &super::SeenRendered| one.name == *name && !one.deleting;
     if !snapshot.rendered.iter().any(is_there) {
@@ -146,18 +146,18 @@ fn set_configuration(
         let note = format!("{name} of {} MachineConfigs", inputs.members.len());
         let reason = EventReason::RenderedConfigGenerated;
         actions.push(Action::Event(Event::new(on(), reason, name, note)));
-        if let Some(image) = &made.overriding {
+        if let Some(image) = &output.overriding {
             let note = format!(
                 "a MachineConfig sets the base OS image of {name}: {image}; cluster updates don't change it any more"
             );
             let reason = EventReason::OsImageUrlOverridden;
             actions.push(Action::Event(Event::new(on(), reason, image, note)));
         }
-        actions.push(Action::Create(NewObject::Rendered(Arc::clone(&made.object))));
+        actions.push(Action::Create(NewObject::Rendered(Arc::clone(&output.object))));
     }
     let is_named = snapshot.pool.spec.configuration.name == *name;
     if !is_named || !has_stamp(snapshot, inputs, name) || !has_sources(snapshot, inputs) {
-        let patch = configuration(inputs, made);
+        let patch = configuration(inputs, output);
         actions.push(Action::patch(Kind::MachineConfigPool, &snapshot.pool.metadata, patch));
     }
     actions.extend(degraded_condition(snapshot, None, now));
@@ -165,21 +165,21 @@ fn set_configuration(
 }
 
 /// Sets `spec.configuration` of the pool, and the annotations with its inputs.
-fn configuration(inputs: &Inputs, made: &Made) -> Patch {
+fn configuration(inputs: &Inputs, output: &RenderOutput) -> Patch {
     let reference =
         |name: &str| json!({ "apiVersion": API_VERSION, "kind": "MachineConfig", "name": name });
-    let mut configuration = reference(&made.name);
+    let mut configuration = reference(&output.name);
     configuration["source"] = inputs.sources().map(reference).collect();
     // The old reference may have more fields, which a merge would retain.
     for field in ["fieldPath", "namespace", "resourceVersion", "uid"] {
         configuration[field] = Value::Null;
     }
     let mut patch = Patch { spec: json!({ "configuration": configuration }), ..Patch::default() };
-    patch.set(labels::RENDERED_FROM, inputs.stamp(&made.name));
-    if made.pins.is_empty() {
+    patch.set(labels::RENDERED_FROM, inputs.stamp(&output.name));
+    if output.pins.is_empty() {
         patch.remove(labels::PINS);
     } else {
-        patch.set(labels::PINS, json!(made.pins).to_string());
+        patch.set(labels::PINS, json!(output.pins).to_string());
     }
     patch
 }

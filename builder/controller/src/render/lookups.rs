@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::contents::{Contents, find};
 use super::observe::{controller_config, images, observe};
-use super::snapshot::{Made, RenderSnapshot};
+use super::snapshot::{RenderOutput, RenderSnapshot};
 use crate::Error;
 use crate::apply::{ApplyError, compare_rendered};
 use crate::lookup::Problem;
@@ -71,7 +71,7 @@ pub(super) async fn render(
     resolver: &Resolver,
     contents: &Contents,
     snapshot: &RenderSnapshot,
-) -> Result<Made, RenderError> {
+) -> Result<RenderOutput, RenderError> {
     let inputs = snapshot.inputs.clone()?;
     let configs = contents.read(&resolver.client, &inputs.members).await?;
     let request = request(resolver, snapshot, configs)?;
@@ -97,7 +97,7 @@ pub(super) async fn render(
     let mut warnings = rendered.warnings.iter();
     let overridden = warnings.any(|warning| warning.code == "os-image-overridden");
     let overriding = rendered.config.os_image_url.filter(|_| overridden);
-    Ok(Made { name, object: Arc::new(rendered.object), overriding, pins })
+    Ok(RenderOutput { name, object: Arc::new(rendered.object), overriding, pins })
 }
 
 /// The rendered config of a pool without the MachineConfigs that bring it a pre-built image, on the
@@ -204,6 +204,7 @@ async fn rendered(resolver: &Resolver, request: Request) -> Result<Rendered, Pro
     rendered.map_err(|error| match error {
         RenderFailure::Invalid(error) => to_problem(&resolver.cache.namespace, &error),
         RenderFailure::Fetch(problem) => problem,
+        RenderFailure::Stopped(error) => panic!("rendering does not panic: {error}"),
     })
 }
 

@@ -32,4 +32,6 @@ pub use decide::{RenderDecision, RenderLookup, RenderReason, decide};
 pub(super) use lookups::without_components;
 pub use observe::observe;
 pub(crate) use renderer::Renderer;
-pub use snapshot::{Inputs, Made, Member, RenderLookupResults, RenderSnapshot, SeenRendered};
+pub use snapshot::{
+    Inputs, Member, RenderLookupResults, RenderOutput, RenderSnapshot, SeenRendered,
+};

@@ -40,22 +40,22 @@ impl Renderer {
     async fn render(&self, snapshot: &mut RenderSnapshot) -> Result<(), NoDecision> {
         let pool = snapshot.pool.metadata.name.clone();
         let began = Instant::now();
-        let made = match lookups::render(&self.resolver, &self.contents, snapshot).await {
-            Ok(made) => Ok(made),
+        let output = match lookups::render(&self.resolver, &self.contents, snapshot).await {
+            Ok(output) => Ok(output),
             Err(RenderError::Problem(problem)) => Err(problem),
             Err(RenderError::Busy) => return Err(NoDecision::Busy),
             Err(RenderError::Failed(error)) => return Err(NoDecision::Failed(error)),
         };
         tracing::debug!("pool {pool}: rendered in {} ms", began.elapsed().as_millis());
-        if let Ok(made) = &made {
-            self.used().entry(pool).or_default().insert(made.name.clone());
+        if let Ok(output) = &output {
+            self.used().entry(pool).or_default().insert(output.name.clone());
         }
-        snapshot.lookup_results.made = Some(made);
+        snapshot.lookup_results.output = Some(output);
         Ok(())
     }
 
     fn used(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<String>>> {
-        self.used.lock().expect("nobody panics while holding it: maps don't")
+        self.used.lock().expect("it is not poisoned: maps don't panic")
     }
 }
 

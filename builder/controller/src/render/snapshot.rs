@@ -104,18 +104,16 @@ impl From<&SeenRendered> for Target {
 /// Results of the lookups of this pass.
 #[derive(Debug, Clone, Default)]
 pub struct RenderLookupResults {
-    /// The result of rendering.
-    pub made: Option<Result<Made, Problem>>,
+    pub output: Option<Result<RenderOutput, Problem>>,
     /// Rendered configs that nodes have or are about to get.
     pub configs_on_nodes: Option<BTreeSet<String>>,
 }
 
 /// A rendered config that can be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct RenderOutput {
     /// Contains a hash of the content.
     pub name: String,
-    /// The MachineConfig.
     pub object: Arc<Value>,
     /// The base OS image, if an administrator's MachineConfig sets it.
     pub overriding: Option<String>,

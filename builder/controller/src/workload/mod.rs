@@ -1,7 +1,7 @@
 //! Workloads: the objects that run a build in the cluster, and their observed state.
 //!
-//! Input: a [`JobRequest`]. Output: the [`Workload`] (a [`job()`], a [`pod()`] or an OpenShift Build)
-//! and its [`inputs()`], from `job-templates/`, filled field by field. Invariant: credentials are
+//! Input: a [`JobRequest`]. Output: the [`Workload`] (a [`job()`], a [`pod()`] or an OpenShift
+//! Build) and its [`inputs()`], from `job-templates/`, filled field by field. Invariant: credentials are
 //! only in Secrets, and each container can read only those that it needs.
 
 mod arguments;

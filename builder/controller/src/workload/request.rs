@@ -19,7 +19,6 @@ pub struct PlanArguments {
     pub extensions_image: Option<PinnedRef>,
     pub platform: Platform,
     pub push: RepoRef,
-    /// ARGs of the Containerfile.
     pub build_args: BTreeMap<String, String>,
 }
 

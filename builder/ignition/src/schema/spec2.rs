@@ -128,44 +128,32 @@ static MOUNT: Object = plain(&[
 
 static CREATE_FILESYSTEM: Object = plain(&[boolean("force"), texts("options")]);
 
-static FILE: Object = entry(
-    Key::Name("path"),
-    &[
-        string("path"),
-        string("filesystem"),
-        object("user", &OWNER),
-        object("group", &OWNER),
-        boolean("overwrite").since(V2_2),
-        boolean("append").since(V2_2).zero_is_unset(),
-        integer("mode"),
-        object("contents", &CONTENTS),
-    ],
+/// A file, a directory or a link: the fields of all three, and its own.
+macro_rules! node {
+    ($($own:expr),+ $(,)?) => {
+        entry(
+            Key::Name("path"),
+            &[
+                string("path"),
+                string("filesystem"),
+                object("user", &OWNER),
+                object("group", &OWNER),
+                boolean("overwrite").since(V2_2),
+                $($own),+
+            ],
+        )
+    };
+}
+
+static FILE: Object = node!(
+    boolean("append").since(V2_2).zero_is_unset(),
+    integer("mode"),
+    object("contents", &CONTENTS),
 );
 
-static DIRECTORY: Object = entry(
-    Key::Name("path"),
-    &[
-        string("path"),
-        string("filesystem"),
-        object("user", &OWNER),
-        object("group", &OWNER),
-        boolean("overwrite").since(V2_2),
-        integer("mode"),
-    ],
-);
+static DIRECTORY: Object = node!(integer("mode"));
 
-static LINK: Object = entry(
-    Key::Name("path"),
-    &[
-        string("path"),
-        string("filesystem"),
-        object("user", &OWNER),
-        object("group", &OWNER),
-        boolean("overwrite").since(V2_2),
-        boolean("hard").zero_is_unset(),
-        string("target"),
-    ],
-);
+static LINK: Object = node!(boolean("hard").zero_is_unset(), string("target"));
 
 static OWNER: Object = plain(&[integer("id"), string("name").since(V2_1).zero_is_unset()]);
 

@@ -1,10 +1,10 @@
 //! Embeds everything that a config refers to.
 //!
-//! In come a [`Document`](super::Document) and the contents that were fetched so far
-//! ([`Contents`]); out comes the document without remote references, or the list of references to
-//! fetch ([`Resolution::Needs`]). The caller fetches them, adds the responses to the contents and
-//! calls again, until it is done. So the result doesn't depend on when, or how often, something was
-//! fetched.
+//! Input: a [`Document`](super::Document) and the contents that are fetched so far ([`Contents`]).
+//! Output: the document without remote references, or the list of references to fetch
+//! ([`Resolution::Needs`]). The caller fetches them, adds the responses to the contents and calls
+//! again until the document is complete. The result therefore doesn't depend on when, or how often,
+//! something was fetched.
 //!
 //! [`configs`] resolves `ignition.config.merge` and `.replace` as Ignition 2.24 does
 //! (`internal/exec/config_fetcher.go`): each referenced config is resolved itself, then merged over
@@ -24,7 +24,7 @@
 //! own fetches.
 //!
 //! # Codes
-//! Of a problem in [`Error::Invalid`](super::Error::Invalid), in addition to those of the crate.
+//! Codes of problems in [`Error::Invalid`](super::Error::Invalid), in addition to those of the crate.
 //!
 //! | code | problem |
 //! | --- | --- |

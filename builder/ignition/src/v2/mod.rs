@@ -1,8 +1,8 @@
 //! Ignition configs of spec 2.0.0 to 2.4.0, translated to the shape of spec 3.5.0.
 //!
-//! In comes the JSON value of a config, out comes the same config in spec 3.5.0. It is checked by
-//! the rules of its own version first, as Ignition 0.35 does it, and then by those of spec 3.5.0;
-//! all problems are reported at once with the places of the original. A field without equivalent in
+//! Input: the JSON value of a config. Output: the same config in spec 3.5.0. It is checked by the
+//! rules of its own version first, as Ignition 0.35 does it, and then by those of spec 3.5.0; all
+//! problems are reported at once with the places of the original. A field without equivalent in
 //! spec 3 is an error (`no-spec3-equal`), never dropped. The translation of each field is in
 //! `docs/translation.md`.
 //!

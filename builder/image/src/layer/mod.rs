@@ -1,8 +1,8 @@
 //! Layers, both ways: the bytes of a base's layers become a [`BaseTree`](super::tree::BaseTree),
 //! and the entries of an [`Overlay`](super::overlay::Overlay) become a layer.
 //!
-//! In come readers of untrusted blobs, which are accepted only with the size, digest and diffID of
-//! the manifest and config. The invariant: memory is bounded for any blob, and equal entries are
+//! Input: readers of untrusted blobs, which are accepted only with the size, digest and diffID of
+//! the manifest and config. Invariant: memory is bounded for any blob, and equal entries are
 //! always written as equal bytes.
 
 mod budget;
@@ -36,15 +36,15 @@ pub use write::{LayerBlob, MTIME, write_layer};
 /// A layer of a base as its manifest and config describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
-    /// Of the descriptor.
+    /// From the descriptor.
     pub media_type: String,
-    /// Of the blob.
+    /// Digest of the blob.
     pub digest: Digest,
     /// Bytes of the blob.
     pub size: u64,
-    /// Of the unpacked layer, from the config.
+    /// Digest of the unpacked layer, from the config.
     pub diff_id: DiffId,
-    /// Of the descriptor; those of a zstd:chunked layer locate its table of contents.
+    /// From the descriptor; those of a zstd:chunked layer locate its table of contents.
     pub annotations: BTreeMap<String, String>,
 }
 

@@ -1,9 +1,9 @@
 //! The tree of a base: every path with type, mode, owner and link target, and the contents of the
 //! few files that planning reads.
 //!
-//! In come the [`Delta`](super::layer::Delta)s of the layers, in their order, into a [`Builder`];
-//! out comes a [`BaseTree`], one block of bytes that a cache can store. The invariant: equal trees
-//! are equal bytes, and reading damaged or hostile bytes neither panics nor loops.
+//! Input: the [`Delta`](super::layer::Delta)s of the layers, in their order, for a [`Builder`].
+//! Output: a [`BaseTree`], one block of bytes that a cache can store. Invariant: equal trees are
+//! equal bytes, and reading damaged or hostile bytes neither panics nor loops.
 //!
 //! Paths below `sysroot/ostree/repo/objects` are only used to resolve hard links and then removed:
 //! their names are hashes, which no config names. [`retained`] selects the contents that are

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::check::ValidatedInstall;
 use super::error::Error;
 use super::file::{File, by_hand};
-use super::machine::{self, Given};
+use super::machine::{self, PullFiles};
 use super::manifest::Manifests;
 use super::openshift::os_configs;
 use super::seed::Seed;
@@ -197,11 +197,11 @@ pub fn output(
         match seed {
             Some(seed) => {
                 notices.extend(machine::left_out(&one.rendered.config));
-                let given = Given::new(seed, &checked.settings);
-                let config = machine::config(&one.rendered.config, &given)?;
+                let pull_files = PullFiles::new(seed, &checked.settings);
+                let config = machine::config(&one.rendered.config, &pull_files)?;
                 let path = format!("ignition/{}.ign", api::shortened(out.pool.as_str(), 200));
                 out.ignition = Some(path.clone());
-                out.has_logins = given.has_logins();
+                out.has_logins = pull_files.has_logins();
                 let text = serde_json::to_string_pretty(&config).expect("JSON") + "\n";
                 files.push(File { path, bytes: text.into_bytes(), is_private: true });
             }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What runs a build: `imageBuilderType` of a MachineOSBuild's `status.builder`, of ConfigMap `on-cluster-build-config`, and annotation
-/// `mosb.dev/builder` of a MachineOSConfig.
+/// The kind of workload that runs a build: `imageBuilderType` of a MachineOSBuild's `status.builder` and
+/// of ConfigMap `on-cluster-build-config`, and annotation `mosb.dev/builder` of a MachineOSConfig.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize, JsonSchema,
 )]

@@ -53,8 +53,8 @@ pub const EPHEMERAL_BUILD_OBJECT: &str = "machineconfiguration.openshift.io/ephe
 pub const ON_CLUSTER_LAYERING: &str = "machineconfiguration.openshift.io/on-cluster-layering";
 /// Label of everything that serves a MachineOSConfig.
 pub const MACHINE_OS_CONFIG: &str = "machineconfiguration.openshift.io/machine-os-config";
-/// Label of a MachineOSBuild that stands for an image somebody else made (`true`). Annotation of a
-/// MachineOSConfig, and of the component MachineConfig made for it: that image,
+/// Label of a MachineOSBuild that represents an image built elsewhere (`true`). Annotation of a
+/// MachineOSConfig, and of the component MachineConfig created for it: that image,
 /// `host/repository@sha256:…`.
 pub const PRE_BUILT_IMAGE: &str = "machineconfiguration.openshift.io/pre-built-image";
 /// Label of a copy of a registry secret in the one form that all tools read.
@@ -127,7 +127,7 @@ pub const SERVES: &str = "mosb.dev/machine-os-config";
 /// Label of a Secret (`true`): MachineOSConfigs may name it for pulls, so that the `RUN` lines of
 /// their Containerfiles may read it.
 pub const PULL_SECRET: &str = "mosb.dev/pull-secret";
-/// Label of the ConfigMap in which a build's pod tells its result, so that it can be watched
+/// Label of the ConfigMap to which a build's pod writes its result, so that it can be watched
 /// without the large ones.
 pub const RESULT: &str = "mosb.dev/result";
 /// Annotation of a node: the rendered config that it has.

@@ -29,7 +29,7 @@ pub struct MachineOsBuildSpec {
     /// The rendered config.
     #[serde(deserialize_with = "null_is_empty")]
     pub machine_config: NameRef,
-    /// Whose wish it was.
+    /// The MachineOSConfig that requested it.
     #[serde(rename = "machineOSConfig", deserialize_with = "null_is_empty")]
     pub machine_os_config: NameRef,
     /// `host[:port]/repository:tag` of the image.
@@ -109,7 +109,7 @@ impl BuildCondition {
         }
     }
 
-    /// The message that it carries where there is nothing more to tell.
+    /// The default message.
     pub fn message(self) -> &'static str {
         match self {
             Self::Prepared => "Build Prepared and Pending",
@@ -127,7 +127,7 @@ impl BuildCondition {
 }
 
 impl MachineOsBuild {
-    /// Whether it stands for an image that was built elsewhere.
+    /// Whether it represents an image that was built elsewhere.
     pub fn is_pre_built(&self) -> bool {
         let label = self.metadata.labels.get(labels::PRE_BUILT_IMAGE);
         label.is_some_and(|label| label == "true")

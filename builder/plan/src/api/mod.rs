@@ -1,7 +1,7 @@
 //! The Kubernetes kinds as the API has them, and the checked forms that the other crates use.
 //!
-//! In comes YAML or JSON text; out go [`MachineConfig`] and the like, as lenient as the API, and
-//! [`RenderedConfig`], which can't be wrong. Knows nothing of how anything is built.
+//! Input: YAML or JSON text. Output: [`MachineConfig`] and similar types, as lenient as the API, and
+//! [`RenderedConfig`], which is always valid. This module does not depend on how images are built.
 
 pub mod cluster_settings;
 mod condition;

@@ -120,8 +120,8 @@ impl RenderedName {
 }
 
 impl BuildName {
-    /// The build of this pool with the first 32 of these hex digits; a pool's name that leaves no
-    /// room for them is cut.
+    /// The build of this pool with the first 32 of these hex digits; a pool's name that is too
+    /// long for them is shortened.
     pub fn new(pool: &PoolName, hex: &str) -> Result<Self, NameError> {
         let pool = shortened(&pool.0, NAME - "-".len() - 32);
         format!("{pool}-{}", hex.get(..32).unwrap_or(hex)).parse()

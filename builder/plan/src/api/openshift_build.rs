@@ -9,18 +9,16 @@ use k8s_openapi::api::core::v1::{LocalObjectReference, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize};
 
-/// One build of an image, which the cluster carries out.
+/// A Build, which the cluster runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenShiftBuild {
     /// `build.openshift.io/v1`, which the items of a list leave out.
     pub api_version: String,
-    /// `Build`.
     pub kind: String,
-    /// Name, labels, owners.
     pub metadata: ObjectMeta,
     pub spec: OpenShiftBuildSpec,
-    /// What has come of it.
+    /// Set by the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<OpenShiftBuildStatus>,
 }
@@ -59,35 +57,35 @@ impl k8s_openapi::Metadata for OpenShiftBuild {
     }
 }
 
-/// What to do.
+/// `spec` of a Build.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenShiftBuildSpec {
-    /// Seconds until it is given up.
+    /// The time limit in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_deadline_seconds: Option<i64>,
-    /// Which nodes may carry it out.
+    /// Selects the nodes that may run it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<BTreeMap<String, String>>,
-    /// Where the image goes.
+    /// The target of the image.
     pub output: BuildOutput,
-    /// What its pod may use.
+    /// Resources of its pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// Whom its pod runs as.
+    /// ServiceAccount of its pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
-    /// What the image is made of.
+    /// The inputs of the image.
     pub source: BuildSource,
     pub strategy: BuildStrategy,
 }
 
-/// Where an image goes.
+/// The target of an image.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildOutput {
     pub to: ImageReference,
-    /// The Secret it is pushed with.
+    /// The Secret for the push.
     pub push_secret: LocalObjectReference,
 }
 
@@ -100,78 +98,72 @@ pub struct ImageReference {
     pub name: String,
 }
 
-/// What an image is made of.
+/// The inputs of an image.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildSource {
-    /// `Dockerfile`: it stands here.
+    /// `Dockerfile`: the text is in this object.
     #[serde(rename = "type")]
     pub type_: String,
-    /// The text.
     pub dockerfile: String,
-    /// ConfigMaps that are copied into the context.
+    /// ConfigMaps that are copied to the build context.
     pub config_maps: Vec<ConfigMapBuildSource>,
 }
 
-/// A ConfigMap whose keys become files of the context.
+/// A ConfigMap whose keys become files of the build context.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ConfigMapBuildSource {
     pub config_map: LocalObjectReference,
-    /// Folder of the context.
+    /// Folder of the build context.
     pub destination_dir: String,
 }
 
-/// How an image is built.
+/// The build strategy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildStrategy {
     /// `Docker`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// By a Containerfile.
     pub docker_strategy: DockerBuildStrategy,
 }
 
-/// By a Containerfile.
+/// Settings of a Containerfile build.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DockerBuildStrategy {
-    /// The Secret that images are pulled with.
+    /// The Secret for pulling images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_secret: Option<LocalObjectReference>,
-    /// What is mounted while instructions run.
+    /// Volumes that are mounted while instructions run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<BuildVolume>,
 }
 
-/// A volume that instructions see.
+/// A volume that is mounted while instructions run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildVolume {
     pub name: String,
-    /// Where it is from.
     pub source: BuildVolumeSource,
-    /// Where it is seen.
     pub mounts: Vec<BuildVolumeMount>,
 }
 
-/// Where a volume is from: one of the two, as `type` says.
+/// The source of a volume; `type` selects the field.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildVolumeSource {
     /// `Secret` or `ConfigMap`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// A Secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<k8s_openapi::api::core::v1::SecretVolumeSource>,
-    /// A ConfigMap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_map: Option<k8s_openapi::api::core::v1::ConfigMapVolumeSource>,
 }
 
-/// Where a volume is seen.
+/// A mount of a volume.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildVolumeMount {
@@ -179,28 +171,25 @@ pub struct BuildVolumeMount {
     pub destination_path: String,
 }
 
-/// What has come of it.
+/// `status` of a Build.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenShiftBuildStatus {
     /// `New`, `Pending`, `Running`, `Complete`, `Failed`, `Error` or `Cancelled`.
     pub phase: String,
-    /// A word for what failed, such as `DockerBuildFailed`.
+    /// The reason of a failure, such as `DockerBuildFailed`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The same for people.
+    /// The message for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The last lines of the log of one that failed.
+    /// The last lines of the log, if the build failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub log_snippet: String,
-    /// When its pod began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_timestamp: Option<Time>,
-    /// When its pod ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_timestamp: Option<Time>,
-    /// The image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<OpenShiftBuildStatusOutput>,
 }
@@ -209,14 +198,14 @@ pub struct OpenShiftBuildStatus {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenShiftBuildStatusOutput {
-    /// As it was pushed.
+    /// The pushed image.
     pub to: OpenShiftBuildStatusOutputTo,
 }
 
-/// An image as it was pushed.
+/// The pushed image.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenShiftBuildStatusOutputTo {
-    /// `sha256:…`; empty if the registry did not tell.
+    /// `sha256:…`; empty if the registry did not return one.
     pub image_digest: String,
 }

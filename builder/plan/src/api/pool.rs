@@ -12,12 +12,9 @@ use super::selector::LabelSelector;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct MachineConfigPool {
-    /// Name, labels, uid.
     pub metadata: Metadata,
-    /// What is wanted.
     #[serde(deserialize_with = "null_is_empty")]
     pub spec: PoolSpec,
-    /// How far the cluster has got with it.
     #[serde(deserialize_with = "null_is_empty")]
     pub status: PoolStatus,
 }
@@ -26,24 +23,24 @@ pub struct MachineConfigPool {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolSpec {
-    /// Which MachineConfigs are the pool's.
+    /// Selects the pool's MachineConfigs.
     pub machine_config_selector: Option<LabelSelector>,
     /// The stream of OS images that the pool follows, instead of the release's own image.
     pub os_image_stream: Option<OsImageStream>,
     /// The rendered config that the pool's machines should have.
     #[serde(deserialize_with = "null_is_empty")]
     pub configuration: PoolConfiguration,
-    /// Whether the roll-out to the machines waits; a build does not.
+    /// Whether the roll-out to machines is paused; builds continue.
     #[serde(deserialize_with = "null_is_empty")]
     pub paused: bool,
-    /// Which nodes are the pool's.
+    /// Selects the pool's nodes.
     pub node_selector: Option<LabelSelector>,
     /// How many machines may be unavailable at once: a number, or a percentage of the pool.
     pub max_unavailable: Option<IntOrString>,
 }
 
 /// `spec.configuration` or `status.configuration` of a MachineConfigPool: a rendered config and
-/// what it was made of.
+/// its sources.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PoolConfiguration {
@@ -55,11 +52,10 @@ pub struct PoolConfiguration {
     pub source: Vec<ConfigurationSource>,
 }
 
-/// One of the MachineConfigs that a rendered one was made of.
+/// A MachineConfig that is part of a rendered one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ConfigurationSource {
-    /// Its name.
     #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
 }
@@ -74,10 +70,10 @@ pub struct PoolStatus {
     /// An atomic list with several writers.
     #[serde(deserialize_with = "null_is_empty")]
     pub conditions: Vec<Condition>,
-    /// Machines of the pool.
+    /// Number of machines.
     #[serde(deserialize_with = "null_is_empty")]
     pub machine_count: i64,
-    /// Those of them that have the wanted config and image.
+    /// Number of machines that have the desired config and image.
     #[serde(deserialize_with = "null_is_empty")]
     pub updated_machine_count: i64,
     /// Updated machines that are Ready.
@@ -102,12 +98,10 @@ pub struct OsImageStream {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ControllerConfig {
-    /// Annotations, generation.
     pub metadata: Metadata,
-    /// What the release says.
     #[serde(deserialize_with = "null_is_empty")]
     pub spec: ControllerConfigSpec,
-    /// How far the cluster has got with it; a manifest has none.
+    /// Absent in a manifest.
     pub status: Option<Status>,
 }
 
@@ -121,15 +115,15 @@ pub struct ControllerConfigSpec {
     /// Pullspec of the release's extensions image.
     #[serde(rename = "baseOSExtensionsContainerImage", deserialize_with = "null_is_empty")]
     pub extensions_image: String,
-    /// The cluster's proxy; none without.
+    /// The cluster's proxy, if it has one.
     pub proxy: Option<Proxy>,
     /// The administrator's own certificates, base64 of PEM.
     #[serde(deserialize_with = "null_is_empty")]
     pub additional_trust_bundle: String,
-    /// Certificates of registries that the release knows.
+    /// Certificates of registries, from the release.
     #[serde(deserialize_with = "null_is_empty")]
     pub image_registry_bundle_data: Vec<RegistryBundle>,
-    /// Certificates of registries that the administrator named.
+    /// Certificates of registries, from the administrator.
     #[serde(deserialize_with = "null_is_empty")]
     pub image_registry_bundle_user_data: Vec<RegistryBundle>,
     /// The cluster's root certificates, base64 of PEM.
@@ -137,7 +131,7 @@ pub struct ControllerConfigSpec {
     pub root_ca_data: String,
 }
 
-/// The proxy of a cluster, as the release spells it.
+/// The proxy in a ControllerConfig.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Proxy {
@@ -147,7 +141,7 @@ pub struct Proxy {
     /// For `https` URLs.
     #[serde(deserialize_with = "null_is_empty")]
     pub https_proxy: String,
-    /// Hosts and networks that are asked directly.
+    /// Hosts and networks that are contacted without the proxy.
     #[serde(deserialize_with = "null_is_empty")]
     pub no_proxy: String,
 }
@@ -164,19 +158,17 @@ pub struct RegistryBundle {
     pub data: String,
 }
 
-/// A KubeletConfig or ContainerRuntimeConfig: what the cluster turns into a MachineConfig of the
-/// pools that it selects.
+/// A KubeletConfig or ContainerRuntimeConfig, which the cluster converts to a MachineConfig for
+/// each pool that it selects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PoolSettings {
     /// `KubeletConfig` or `ContainerRuntimeConfig`.
     pub kind: String,
-    /// Name, generation.
     pub metadata: Metadata,
-    /// Whom it is for.
     #[serde(deserialize_with = "null_is_empty")]
     pub spec: PoolSettingsSpec,
-    /// How far the cluster has got with it; a manifest has none.
+    /// Absent in a manifest.
     pub status: Option<Status>,
 }
 
@@ -184,15 +176,15 @@ pub struct PoolSettings {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolSettingsSpec {
-    /// By the labels of the pool.
+    /// Matches labels of pools.
     pub machine_config_pool_selector: Option<LabelSelector>,
 }
 
-/// What a controller says of an object.
+/// The status that a controller reports for an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    /// The generation that it speaks of.
+    /// The generation that the status is for.
     pub observed_generation: Option<i64>,
     /// Oldest first.
     #[serde(deserialize_with = "null_is_empty")]
@@ -200,7 +192,8 @@ pub struct Status {
 }
 
 impl ControllerConfig {
-    /// Why a cluster is not through with it; a manifest, which says nothing, is taken as it is.
+    /// Why the cluster has not processed the object yet; `None` if it has, or for a manifest, which has
+    /// no status.
     pub fn unfinished(&self) -> Option<&'static str> {
         let status = self.status.as_ref()?;
         let is = |kind: &str| {
@@ -221,7 +214,7 @@ impl ControllerConfig {
 }
 
 impl PoolSettings {
-    /// Whether the cluster has made a MachineConfig of its newest generation.
+    /// Whether the cluster has processed the newest generation.
     pub fn is_finished(&self) -> bool {
         self.status.as_ref().is_some_and(|status| {
             let last = status.conditions.last();

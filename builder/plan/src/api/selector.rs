@@ -23,7 +23,7 @@ pub struct LabelSelector {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Expression {
-    /// Of the label.
+    /// Key of the label.
     pub key: String,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: String,

@@ -23,9 +23,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Of a text that is one object.
+    /// Limits of a text with one object.
     pub const OBJECT: Self = Self { bytes: INPUT_LIMIT, nodes: 250_000, documents: 1024 };
-    /// Of a text that lists objects.
+    /// Limits of a text with a list of objects.
     pub const LIST: Self = Self { bytes: LIST_LIMIT, nodes: 4_000_000, documents: 50_000 };
 }
 
@@ -84,7 +84,7 @@ pub fn parse_all(bytes: &[u8], limits: Limits) -> Result<Vec<Value>, YamlError> 
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
-/// As many values as a JSON text can hold: each but the first stands behind a comma, a colon or a
+/// As many values as a JSON text can hold: each but the first follows a comma, a colon or a
 /// bracket.
 fn values_at_most(json: &str) -> usize {
     let (mut values, mut quoted, mut escaped) = (1, false, false);
@@ -115,7 +115,7 @@ pub fn parse_one(bytes: &[u8]) -> Result<Value, YamlError> {
 
 /// A value as a YAML document that Kubernetes reads back as the same value.
 pub fn to_text<T: Serialize>(value: &T) -> String {
-    // One line a value, or a long pullspec stands on the line after its key, where grep doesn't
+    // One line a value, or a long pullspec is on the line after its key, where grep doesn't
     // find it.
     let options = serde_saphyr::ser_options! { yaml_12: false, folded_wrap_chars: usize::MAX };
     serde_saphyr::to_string_with_options(value, options)

@@ -1,9 +1,9 @@
 //! The Containerfile of a build: text made of the plan, from the sections in `containerfiles/`.
 //!
-//! In comes a [`BuildPlan`](crate::plan::BuildPlan); out goes text that buildah 1.28 and newer
-//! understand. The invariant: only texts that can't hold a quote, a `$`, a backslash or a line
-//! break reach it; everything else that a config says is read from files of the context. The
-//! administrator's own text is last, as it is.
+//! Input: a [`BuildPlan`](crate::plan::BuildPlan). Output: text for buildah 1.28 and newer.
+//! Invariant: the text contains only values without quotes, `$`, backslashes and line breaks; all
+//! other values of a config are read from files of the context. The administrator's own text comes
+//! last, unchanged.
 
 mod administrator;
 mod error;

@@ -1,9 +1,7 @@
-//! What a build carries with it: the rendered config as ConfigMaps, and the files of the build's
-//! context.
+//! The files of a build: the rendered config as ConfigMaps, and the build context.
 //!
-//! In comes a plan; out go objects in the API's shape, each within the API's limits, and
-//! [`context`]'s files. The invariant: unpacking a packed payload gives the same bytes, or an
-//! error; never other bytes.
+//! Input: a plan. Output: API objects, each within the API's limits, and [`context`]'s files.
+//! Invariant: unpacking a packed payload gives the same bytes, or an error; never other bytes.
 
 mod build_source;
 mod config_map;

@@ -17,26 +17,22 @@ use mosb_image::tree::BaseTree;
 use mosb_image::{Digest, PinnedRef, edit};
 use mosb_types::Finding;
 
-/// Everything that will be done, and why.
+/// All decisions about a build, with their reasons.
 #[derive(Debug, Clone)]
 pub struct BuildPlan {
     pub request: BuildRequest,
     /// The config's Ignition part, read and checked; none if the config has none.
     pub ignition: Option<ignition::Config>,
-    /// The build method.
     pub method: Method,
-    /// The inputs that the image depends on.
     pub inputs: Inputs,
     /// Name of the build, and second tag.
     pub build_name: BuildName,
     /// The tags: the rendered name, then the build name.
     pub tags: [String; 2],
-    /// The labels that the image gets.
     pub labels: BTreeMap<String, String>,
-    /// What the image's manifest says of its base; nothing in a Docker manifest, which has no
-    /// annotations.
+    /// Name the base in the image's manifest; empty for a Docker manifest, which has no annotations.
     pub annotations: BTreeMap<String, String>,
-    /// What the direct build writes, in the order of the layer; empty for a Containerfile.
+    /// The entries of a direct build's layer, in order; empty for a Containerfile build.
     pub layer: Vec<LayerEntry>,
     /// The units to preset once Ignition has run, in the order of the config.
     pub preset_units: Vec<String>,
@@ -44,11 +40,11 @@ pub struct BuildPlan {
     pub left_out: Vec<Finding>,
     /// Notices about the image.
     pub warnings: Vec<Finding>,
-    /// What a node will make of it.
+    /// How a node will use the image.
     pub notes: Vec<Finding>,
 }
 
-/// The part of a plan that needs no tree of the base.
+/// The part of a plan that does not need the base's tree.
 #[derive(Debug, Clone)]
 pub struct Draft {
     request: BuildRequest,
@@ -62,8 +58,8 @@ impl Draft {
     /// Reads the config and checks the request against it and the base.
     ///
     /// # Errors
-    /// A broken Ignition config, a base that is itself a build, settings that can't be built,
-    /// `--method direct` where something must be run.
+    /// An invalid Ignition config, a base that is itself a build, settings that can't be built,
+    /// `--method direct` although a program must run.
     pub fn new(request: BuildRequest) -> Result<Self, Error> {
         let name = request.config.name();
         if let Some(config) = request.base.config.labels.get(labels::IMAGE_MACHINE_CONFIG)
@@ -87,41 +83,41 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Whether the base's tree decides something: it does unless something must be run anyway.
+    /// Whether the base's tree can affect the plan. It can't if a program must run anyway.
     pub fn needs_tree(&self) -> bool {
         self.reasons.is_empty()
     }
 
-    /// What the image depends on, and the name of its build: those of the whole plan, which the
-    /// base's tree is no part of.
+    /// The inputs of the image and the name of its build. They do not depend on the base's tree, so
+    /// they are those of the complete plan.
     pub fn names(&self) -> (Inputs, BuildName) {
         self.names_in(self.format)
     }
 
-    /// What they are where the same image is written in another format.
+    /// As [`Self::names`], for another image format.
     pub fn names_in(&self, format: Format) -> (Inputs, BuildName) {
         let inputs = inputs(&self.request, format);
         let build = inputs.build_name(self.request.config.pool(), self.request.push.as_ref());
         (inputs, build)
     }
 
-    /// Writes the image in this format.
+    /// The same draft for another image format.
     pub fn in_format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// The inputs of the plan.
+    /// The request that is planned.
     pub fn request(&self) -> &BuildRequest {
         &self.request
     }
 
-    /// Why it can't be direct, as far as is known without the base's tree.
+    /// Why the build can't be direct, as far as known without the base's tree.
     pub fn reasons(&self) -> &[Reason] {
         &self.reasons
     }
 
-    /// What to think of before the image is used, as far as is known without the base's tree.
+    /// Warnings about the image, as far as known without the base's tree.
     pub fn warnings(&self) -> Vec<Finding> {
         let mut warnings = self.warnings.clone();
         warnings.extend(explain::warnings(&self.request, self.ignition.as_ref()));
@@ -136,10 +132,10 @@ impl Draft {
         Ok(())
     }
 
-    /// Decides the rest. `tree` is looked at only if [it is needed](Self::needs_tree).
+    /// Completes the plan. `tree` is used only if [it is needed](Self::needs_tree).
     ///
     /// # Errors
-    /// What the real Ignition would fail on; `--method direct` where something must be run.
+    /// Failures that the real Ignition has too; `--method direct` although a program must run.
     pub fn finish(mut self, tree: &BaseTree) -> Result<BuildPlan, Error> {
         let mut layer = Vec::new();
         let mut notes = Vec::new();
@@ -212,7 +208,7 @@ fn reasons(request: &BuildRequest, ignition: Option<&ignition::Config>) -> Vec<R
     reasons
 }
 
-/// What is written below it is compiled into the trust store by `update-ca-trust`.
+/// `update-ca-trust` adds the files below it to the trust store.
 const CA_TRUST_SOURCE: &str = "/etc/pki/ca-trust/source/";
 
 fn inputs(request: &BuildRequest, format: Format) -> Inputs {

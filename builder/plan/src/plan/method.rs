@@ -77,11 +77,7 @@ pub enum Reason {
     /// A hard link to a file of the base: a layer would have to repeat its content.
     HardLinkToBase(String),
     /// What enabling or disabling a unit means can't be decided without running systemctl.
-    Unit {
-        unit: String,
-        /// The reason.
-        why: String,
-    },
+    Unit { unit: String, why: String },
 }
 
 impl Reason {

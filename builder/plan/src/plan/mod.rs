@@ -1,9 +1,9 @@
-//! Everything that is decided before anything is done.
+//! Plans a build: makes all decisions before anything is changed.
 //!
-//! In come the rendered config, the base's manifest, config and tree, and what the user asked for;
-//! out comes a [`BuildPlan`]: the method and why, the inputs pinned by digest, every path of the
-//! layer, the names, tags and labels, and what is left out. The invariant: the same inputs give the
-//! same plan, and nothing in a plan was looked up after it was made.
+//! Input: the rendered config, the base's manifest, config and tree, and the user's options. Output:
+//! a [`BuildPlan`]: the method and its reasons, the inputs pinned by digest, every path of the layer,
+//! the names, tags and labels, and the parts that are not in the image. Invariant: the same inputs
+//! give the same plan, and carrying it out resolves nothing again.
 
 mod apply;
 mod base;

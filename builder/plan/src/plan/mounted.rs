@@ -1,49 +1,46 @@
-//! Files over which a build container mounts its own while a step runs: nothing that runs can write
-//! them.
+//! Files that are bind mounts in a build container, so that no `RUN` line can change those of the
+//! image.
 
 use mosb_ignition::{Config, Owner};
 
-/// The files, all in `/etc`.
+/// Names of the files in `/etc`.
 const NAMES: [&str; 3] = ["hostname", "hosts", "resolv.conf"];
-/// Bytes of such a file; those of a whole rendered config are fewer, unless they are compressed.
+/// Most bytes of such a file. Only compressed contents can be larger: a rendered config is smaller.
 const LIMIT: u64 = 16 * 1024 * 1024;
 
-/// One of these files as a config wants it: a Containerfile copies it.
+/// One of these files in a config. A Containerfile copies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
-    /// Its name in `/etc`.
+    /// The name in `/etc`.
     pub name: &'static str,
-    /// The node there.
     pub what: MountedAs,
 }
 
-/// What a config wants at such a path.
+/// The node that a config sets at such a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MountedAs {
     File {
         content: Vec<u8>,
-        /// Permission bits.
         mode: u32,
-        /// The owner; unsaid is root.
+        /// Default: root.
         user: Owner,
-        /// The group; unsaid is root.
+        /// Default: root.
         group: Owner,
     },
-    /// A symbolic link of root.
+    /// A symbolic link, owned by root.
     Link {
-        /// Where it points, as it is written.
+        /// As it is written.
         target: String,
     },
 }
 
-/// What such a file can't be in a Containerfile build.
+/// Why a Containerfile build can't set such a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{path}: a build container has its own file there, so {problem} in a Containerfile build; give the file whole, with contents, owned by root"
 )]
 pub struct MountedError {
     pub path: String,
-    /// What isn't possible.
     pub problem: &'static str,
 }
 
@@ -58,10 +55,10 @@ fn path(name: &str) -> String {
     format!("/etc/{name}")
 }
 
-/// What a config wants at these paths.
+/// The nodes that a config sets at these paths.
 ///
 /// # Errors
-/// Something that can't be copied: an append, another mode or owner for what the base has, a hard
+/// An entry that can't be copied: an append, another mode or owner for a file of the base, a hard
 /// link, a directory.
 pub fn mounted(config: &Config) -> Result<Vec<Mounted>, MountedError> {
     let storage = &config.storage;

@@ -28,7 +28,6 @@ pub enum Error {
     Unknown {
         /// Name of the rendered config.
         config: String,
-        /// The names.
         unknown: Vec<String>,
     },
     /// The kernel with 64k pages exists for one architecture.
@@ -38,7 +37,6 @@ pub enum Error {
     Kernel {
         /// Name of the rendered config.
         config: String,
-        /// Platform of the base.
         platform: Platform,
     },
     /// Packages that no repository or extensions image has.

@@ -12,9 +12,9 @@ use mosb_ignition::Provenance;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// The pool's MachineConfigs in the order in which they are merged: a later one's word counts.
+    /// The pool's MachineConfigs in the order in which they are merged: the later one wins.
     pub machine_configs: Vec<Origin>,
-    /// Every field, and who says it.
+    /// Every field, and the MachineConfig that sets it.
     pub fields: Vec<FieldOrigin>,
 }
 
@@ -37,9 +37,9 @@ pub struct Origin {
 pub struct FieldOrigin {
     /// As `spec.config.storage.files[/etc/chrony.conf].mode`; contents are one field.
     pub field: String,
-    /// The MachineConfig whose word counts, or what gives the release's image.
+    /// The MachineConfig whose value is used, or the source of the release's image.
     pub from: String,
-    /// Those that origin something here that does not count, in their order.
+    /// The MachineConfigs whose value is overridden, in the order of merging.
     pub overrides: Vec<String>,
 }
 

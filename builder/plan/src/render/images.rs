@@ -1,5 +1,5 @@
-//! Which OS image and which extensions image: the release's, or the last that an administrator
-//! names.
+//! Chooses the OS image and the extensions image: the release's, or the last one that an
+//! administrator's MachineConfig names.
 
 use super::settings::{Of, Settings};
 use super::{Component, Request, select, settings};
@@ -17,7 +17,7 @@ pub(super) struct Images {
 /// An image, and the MachineConfigs that name it.
 #[derive(Debug)]
 pub(super) struct Decided {
-    /// With its digest; empty if none is named.
+    /// With a digest; empty if no image is named.
     pub image: String,
     /// The field of the MachineConfigs.
     pub field: &'static str,
@@ -27,17 +27,17 @@ pub(super) struct Decided {
     pub named_by: Vec<usize>,
 }
 
-/// An image that is given beside the MachineConfigs.
+/// An image that does not come from a MachineConfig.
 #[derive(Debug, Clone)]
 pub(super) struct Base {
     pub image: String,
-    /// Who gives it, for messages.
+    /// Its source, for messages.
     pub by: &'static str,
 }
 
-/// How a message calls the image that the caller gives.
+/// Names the caller's image in messages.
 pub const GIVEN: &str = "the image that was given";
-/// How a message calls that of the release.
+/// Names the release's image in messages.
 const RELEASE: &str = "ControllerConfig machine-config-controller";
 
 impl Images {
@@ -99,8 +99,7 @@ pub(super) fn decide(
         problems.extend(message.map(|text| Finding::new("os-image-stream", text).object(place)));
     } else if images.os_is_overridden()
         && let (Some(last), Some(base)) = (images.os.named_by.last(), &images.os.base)
-        // A pool's first image is the controller's business, and later ones are built on the
-        // release's own.
+        // The controller decides on a pool's first image, and later ones are built on the release's.
         && !is_component_name(chosen[*last].name())
     {
         let message = format!(
@@ -137,7 +136,7 @@ pub struct Unpinned {
     /// As it was written.
     pub image: String,
     pub reference: ImageRef,
-    /// Who names it: a field of a MachineConfig, a ControllerConfig, or [`GIVEN`].
+    /// Its source: a field of a MachineConfig, a ControllerConfig, or [`GIVEN`].
     pub place: String,
 }
 

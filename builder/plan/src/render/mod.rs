@@ -1,9 +1,9 @@
 //! Renders the MachineConfigs of a pool to one static MachineConfig, which is named by its content.
 //!
-//! In come the objects ([`Request`]) and the contents that were fetched for them so far; out comes
-//! the rendered config, or the references to fetch first ([`Outcome`]). All problems of the inputs
-//! are reported at once. The invariant: the same MachineConfigs give the same object, in any order
-//! and from any files; it has no remote references.
+//! Input: the objects ([`Request`]) and the contents that are fetched so far. Output: the rendered
+//! config, or the references to fetch first ([`Outcome`]). All problems of the inputs are reported
+//! at once. Invariant: the same MachineConfigs give the same object, in any order and from any
+//! files; it has no remote references.
 //!
 //! # Codes
 //! Those of a problem of [`Error::Invalid`], beside those of [`ignition`](mosb_ignition):
@@ -62,7 +62,6 @@ pub const RENDERER: &str = "mosb";
 /// The inputs of rendering.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The pool's name.
     pub pool: PoolName,
     /// The pool itself: its selector, its uid; without, the role label decides.
     pub pool_object: Option<MachineConfigPool>,
@@ -98,12 +97,10 @@ impl Request {
 pub struct Component {
     /// As `dir/a.yaml (document 2)`, for messages; empty in a cluster.
     pub origin: String,
-    /// The object.
     pub config: MachineConfig,
 }
 
 impl Component {
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.config.metadata.name
     }

@@ -9,10 +9,10 @@ use mosb_types::Finding;
 /// The pool of the control plane.
 const MASTER: &str = "master";
 
-/// The selection.
+/// The pool's MachineConfigs, and problems of all inputs.
 #[derive(Debug)]
 pub(super) struct Selected<'a> {
-    /// In the order in which they are merged.
+    /// In the order of merging.
     pub chosen: Vec<&'a Component>,
     pub problems: Vec<Finding>,
     pub notices: Vec<Finding>,
@@ -50,7 +50,7 @@ pub(super) fn select(request: &Request) -> Selected<'_> {
     }
 }
 
-/// Whether a renderer made it, the cluster's or ours. A MachineConfig of an administrator has a
+/// Whether a renderer created it, the cluster's or ours. A MachineConfig of an administrator has a
 /// role.
 fn is_rendered(one: &Component) -> bool {
     let metadata = &one.config.metadata;
@@ -59,7 +59,7 @@ fn is_rendered(one: &Component) -> bool {
     is_rendered_one(&metadata.name, kinds, one.role())
 }
 
-/// Whether a MachineConfig of this name, with owners of these kinds and this role, was made by a
+/// Whether a MachineConfig of this name, with owners of these kinds and this role, was created by a
 /// renderer.
 pub fn is_rendered_one<'a>(
     name: &str,
@@ -79,7 +79,7 @@ fn skipped(rendered: &[&Component]) -> Option<Finding> {
     Some(Finding::new("rendered-skipped", message).object(first.place("")))
 }
 
-/// A misspelt pool would get a config, too: that of all pools.
+/// A misspelt pool would otherwise get the config of all pools.
 fn none_of_its_own(request: &Request, chosen: &[&Component]) -> Option<Finding> {
     let pool = request.pool.as_str();
     let is_known =
@@ -124,7 +124,7 @@ fn check_names(configs: &[&Component], problems: &mut Vec<Finding>) {
     }
 }
 
-/// The pool's own selector; without the object, by the role.
+/// By the pool's own selector; without the object, by the role.
 fn selector(request: &Request) -> Result<Selector, Vec<Finding>> {
     let Some(pool) = &request.pool_object else {
         return Ok(by_role(&request.pool));

@@ -191,21 +191,3 @@ async fn dropping_it_ends_the_threads() {
     assert!(cancelled.await.is_err());
     // The runtime waits for its blocking threads when it is dropped: a thread that stays would hang this test.
 }
-
-#[tokio::test]
-async fn the_cache_saves_the_reading_and_never_fails_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let cache = TreeCache::new(directory.path().join("new"), 1 << 20);
-    let manifest = Digest::of(b"manifest");
-    let (memory, layers) = base();
-    let first = obtain(Some(&cache), &manifest, &memory, &layers).await.unwrap();
-    let second = obtain(Some(&cache), &manifest, &memory, &layers).await.unwrap();
-    assert_eq!((first.source, second.source), (TreeSource::Computed, TreeSource::Cache));
-    assert_eq!(first.tree, second.tree);
-    let file = directory.path().join("file");
-    std::fs::write(&file, "").unwrap();
-    let unusable = TreeCache::new(file, 1 << 20);
-    let third = obtain(Some(&unusable), &manifest, &memory, &layers).await.unwrap();
-    assert_eq!((third.source, third.warnings.len()), (TreeSource::Computed, 1));
-    assert_eq!(third.tree, first.tree);
-}

@@ -6,6 +6,7 @@ mod fake_cluster;
 mod fake_seed;
 mod format;
 mod others;
+mod problems;
 mod property;
 mod reuse;
 mod rows;

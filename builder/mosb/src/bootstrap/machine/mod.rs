@@ -7,7 +7,7 @@
 //! `rpm-ostree`. `docs/first-boot.md` describes these files.
 
 mod arguments;
-mod given;
+mod pull_files;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ use mosb_ignition as ignition;
 use mosb_plan::api::RenderedConfig;
 use mosb_types::Finding;
 
-pub use given::Given;
+pub use pull_files::PullFiles;
 
 /// Folder of the unit's input. Not below `/run`, which is emptied when the machine leaves the
 /// initial file system.
@@ -40,7 +40,7 @@ const OF_MACHINE: [&str; 7] =
 ///
 /// # Errors
 /// The config is invalid, which is a bug of mosb.
-pub fn config(rendered: &RenderedConfig, given: &Given) -> Result<Value, Error> {
+pub fn config(rendered: &RenderedConfig, pull_files: &PullFiles) -> Result<Value, Error> {
     let nothing = json!({});
     let from = rendered.ignition().unwrap_or(&nothing);
     let version = from.pointer("/ignition/version").cloned();
@@ -52,7 +52,7 @@ pub fn config(rendered: &RenderedConfig, given: &Given) -> Result<Value, Error> 
         file(ENCAPSULATED, 0o600, &rendered.current_config()),
         file(PRESET, 0o644, format!("enable {UNIT}\n").as_bytes()),
     ];
-    files.extend(given.files().into_iter().map(|one| {
+    files.extend(pull_files.files().into_iter().map(|one| {
         let path = format!("{FIRST_BOOT}/{}", one.name);
         file(&path, one.mode, &one.bytes)
     }));

@@ -28,7 +28,7 @@ fn only_what_no_image_holds_is_written() {
         },
         "systemd": { "units": [{ "name": "a.service", "enabled": true }] },
     });
-    let made = config(&rendered(&from), &given()).unwrap();
+    let made = config(&rendered(&from), &pull_files()).unwrap();
     assert_eq!(made["ignition"], json!({ "version": "3.5.0" }));
     assert_eq!(made["passwd"], json!({ "users": users }));
     assert_eq!(made["storage"]["disks"], disks);
@@ -51,19 +51,19 @@ fn only_what_no_image_holds_is_written() {
 }
 
 /// A pool's machines with logins for a registry, a mirror and others.
-fn given() -> Given {
+fn pull_files() -> PullFiles {
     let text = include_bytes!("../../../../../testdata/bootstrap/three-pools/manifests.yaml");
     let objects =
         mosb_plan::api::yaml::parse_all(text, mosb_plan::api::yaml::Limits::LIST).unwrap();
     let options =
         ValidationOptions { cluster: Cluster::Kubernetes, pull_secret: None, registries: true };
     let checked = check(&manifests(&objects), &options).unwrap();
-    Given::new(&checked.seeds[1], &checked.settings)
+    PullFiles::new(&checked.seeds[1], &checked.settings)
 }
 
 #[test]
 fn machines_get_the_logins_and_authorities_that_their_image_needs() {
-    let files = given().files();
+    let files = pull_files().files();
     let names: Vec<&str> = files.iter().map(|file| &*file.name).collect();
     let want = [
         "auth.json",

@@ -7,19 +7,19 @@ use clap::{ArgAction, Args, Subcommand, ValueEnum};
 /// `mosb bootstrap`.
 #[derive(Debug, Args)]
 pub struct Bootstrap {
-    /// What the cluster begins with: files, directories (their *.yaml, *.yml and *.json), or - for stdin
+    /// The cluster's first manifests: files, directories (their *.yaml, *.yml and *.json), or - for stdin
     #[arg(long, value_name = "DIR", required = true, num_args = 1..)]
     pub manifests: Vec<PathBuf>,
-    /// Where the result is put: a new or empty directory, or that of an earlier run, which is replaced
+    /// The directory for the result: a new or empty one, or that of an earlier run, which is replaced
     #[arg(long, value_name = "DIR")]
     pub output: PathBuf,
-    /// What is installed; without, openshift if a ControllerConfig is among the manifests
+    /// The kind of cluster [default: openshift if a ControllerConfig is among the manifests, else kubernetes]
     #[arg(long = "for", value_name = "CLUSTER", value_enum)]
     pub cluster: Option<ClusterKind>,
-    /// Logins that machines pull their image with, instead of a Secret among the manifests
+    /// Credentials that machines pull their image with, instead of a Secret among the manifests
     #[arg(long, value_name = "FILE")]
     pub pull_secret: Option<PathBuf>,
-    /// With =false, no registry is asked
+    /// With =false, no registry is contacted
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
           default_value = "true", default_missing_value = "true", hide_possible_values = true)]
     pub check_registry: bool,
@@ -28,9 +28,9 @@ pub struct Bootstrap {
 /// `--for`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ClusterKind {
-    /// MachineOSConfigs for the installer, which makes the rest.
+    /// MachineOSConfigs for the installer, which creates the rest.
     Openshift,
-    /// Everything that a cluster begins with, and its machines' Ignition configs.
+    /// All first manifests of a cluster, and its machines' Ignition configs.
     Kubernetes,
 }
 
@@ -59,7 +59,7 @@ pub struct SeedNew {
     /// Name of the Secret that later images are pushed with
     #[arg(long, value_name = "NAME")]
     pub push_secret: String,
-    /// Where later images are pushed; the tag is replaced
+    /// The repository for later images; the tag is replaced
     #[arg(long, value_name = "REPO:TAG")]
     pub push_spec: String,
     /// Your own Containerfile, for later images

@@ -1,14 +1,14 @@
-//! What all commands take.
+//! The options of all commands.
 
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
 
-/// What all commands take.
+/// The options of all commands.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Common options")]
 pub struct Common {
-    /// How the result is printed: text, json, yaml; plan also has containerfile and configmap, render has name
+    /// The format of the result: text, json, yaml; for plan also containerfile and configmap, for render name
     #[arg(
         short = 'o',
         long = "format",
@@ -18,35 +18,35 @@ pub struct Common {
         hide_possible_values = true
     )]
     pub format: Format,
-    /// Credentials of registries; without, the places where podman and docker keep them
+    /// Registry credentials [default: those of podman and docker]
     #[arg(long, global = true, value_name = "FILE")]
     pub authfile: Option<PathBuf>,
-    /// Credentials to push with; without, those to pull with
+    /// Registry credentials for pushes [default: those for pulls]
     #[arg(long, global = true, value_name = "FILE")]
     pub push_authfile: Option<PathBuf>,
     /// CAs (*.crt) and client certificates (*.cert, *.key) for all registries
     #[arg(long, global = true, value_name = "DIR")]
     pub cert_dir: Option<PathBuf>,
-    /// With =false, certificates are not checked and plain HTTP is fine
+    /// With =false, certificates are not checked and plain HTTP is allowed
     #[arg(long, global = true, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
           default_value = "true", default_missing_value = "true", hide_possible_values = true)]
     pub tls_verify: bool,
     /// Mirrors and blocked registries (registries.conf, version 2)
     #[arg(long, global = true, value_name = "FILE")]
     pub registries_conf: Option<PathBuf>,
-    /// Which images may be pulled (policy.json); without, where podman looks for it. Signatures are not checked
+    /// The images that may be pulled (policy.json) [default: podman's]. Signatures are not checked
     #[arg(long, global = true, value_name = "FILE")]
     pub signature_policy: Option<PathBuf>,
-    /// Where base trees are kept [default: $XDG_CACHE_HOME/mosb, else ~/.cache/mosb]
+    /// The cache of base trees [default: $XDG_CACHE_HOME/mosb, else ~/.cache/mosb]
     #[arg(long, global = true, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
     /// No progress, errors only
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Tell more, for finding faults; nothing of a credential
+    /// Log more, for debugging; never a credential
     #[arg(short, long, global = true)]
     pub verbose: bool,
-    /// How progress and warnings are written to stderr
+    /// The format of progress and warnings on stderr
     #[arg(long, global = true, value_enum, default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
 }
@@ -56,7 +56,7 @@ pub struct Common {
 pub enum Format {
     /// For people.
     Text,
-    /// One object, as `docs/schemas/` says.
+    /// One object, with a schema in `docs/schemas/`.
     Json,
     /// The same object as YAML.
     Yaml,
@@ -75,7 +75,7 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
-    /// A line behind its time, which some commands have instead of [`Self::Text`].
+    /// A line with a timestamp, which some commands use instead of [`Self::Text`].
     #[value(skip)]
     Timed,
 }

@@ -1,20 +1,20 @@
-//! The commands that look at an image.
+//! The commands that inspect an image.
 
 use clap::{Args, ValueEnum};
 
 /// `mosb diff`.
 #[derive(Debug, Args)]
 pub struct Diff {
-    /// The side before
+    /// The old config or image
     #[arg(value_name = "CONFIG|IMAGE")]
     pub from: String,
-    /// The side after
+    /// The new config or image
     #[arg(value_name = "CONFIG|IMAGE")]
     pub to: String,
-    /// The base that a CONFIG would be built on; without, its own spec.osImageURL
+    /// The base of a CONFIG [default: its spec.osImageURL]
     #[arg(long, value_name = "IMAGE")]
     pub base: Option<String>,
-    /// Which image of an index, as linux/amd64
+    /// The platform to select from an index, such as linux/amd64
     #[arg(long, value_name = "OS/ARCH")]
     pub platform: Option<String>,
 }
@@ -24,7 +24,7 @@ pub struct Diff {
 pub struct Inspect {
     /// host/repo[:tag][@digest], or oci:DIR[:TAG][@digest]
     pub image: String,
-    /// Which image of an index, as linux/amd64
+    /// The platform to select from an index, such as linux/amd64
     #[arg(long, value_name = "OS/ARCH")]
     pub platform: Option<String>,
 }
@@ -34,10 +34,10 @@ pub struct Inspect {
 pub struct Files {
     /// host/repo[:tag][@digest], or oci:DIR[:TAG][@digest]
     pub image: String,
-    /// Only this layer of those that the build added
+    /// Only this one of the layers that the build added
     #[arg(long, value_enum)]
     pub layer: Option<LayerChoice>,
-    /// Which image of an index, as linux/amd64
+    /// The platform to select from an index, such as linux/amd64
     #[arg(long, value_name = "OS/ARCH")]
     pub platform: Option<String>,
 }
@@ -45,6 +45,6 @@ pub struct Files {
 /// `--layer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LayerChoice {
-    /// The one that holds the rendered config.
+    /// The layer with the rendered config.
     Config,
 }

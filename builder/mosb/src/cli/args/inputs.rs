@@ -1,4 +1,4 @@
-//! What an image is made of, as it is typed for `build` and `plan`.
+//! The inputs of an image, as they are typed for `build` and `plan`.
 
 use std::path::PathBuf;
 
@@ -6,22 +6,22 @@ use clap::{Args, ValueEnum};
 
 use mosb_plan::plan::MethodChoice;
 
-/// What an image is made of.
+/// The inputs of an image.
 #[derive(Debug, Args)]
 pub struct Inputs {
     /// The rendered MachineConfig: a YAML or JSON file, or - for stdin
     #[arg(value_name = "CONFIG")]
     pub config: PathBuf,
-    /// The base OS image; without, the config's spec.osImageURL
+    /// The base OS image [default: the config's spec.osImageURL]
     #[arg(long, value_name = "IMAGE")]
     pub base: Option<String>,
-    /// Which image of an index, as linux/amd64; the host's own is never assumed
+    /// The platform to select from an index, such as linux/amd64; the host's is never assumed
     #[arg(long, value_name = "OS/ARCH")]
     pub platform: Option<String>,
-    /// How to build: auto (direct if it can be), direct, containerfile
+    /// The build method: auto (direct if possible), direct, containerfile
     #[arg(long, default_value = "auto", value_parser = |s: &str| s.parse::<MethodChoice>(), value_name = "METHOD")]
     pub method: MethodChoice,
-    /// Your own Containerfile, run last
+    /// Your own Containerfile, which runs last
     #[arg(long, value_name = "FILE")]
     pub containerfile: Option<PathBuf>,
     /// The image with the packages of spec.extensions
@@ -33,13 +33,13 @@ pub struct Inputs {
     /// An ARG of your Containerfile; may be repeated. It can be read in the image's history
     #[arg(long, value_name = "K=V", requires = "containerfile")]
     pub build_arg: Vec<String>,
-    /// A folder that RUN lines see, such as entitlements, or a copy of it that they may write; may be repeated. Never part of a layer
+    /// A folder for RUN lines, such as entitlements: read-only, or a copy that they may write; may be repeated. Never in a layer
     #[arg(long, value_name = "SRC:DST[:ro|copy]")]
     pub volume: Vec<String>,
-    /// How buildah separates RUN lines from this machine
+    /// How buildah isolates RUN lines from this machine
     #[arg(long, value_enum)]
     pub isolation: Option<Isolation>,
-    /// Where buildah keeps layers
+    /// How buildah stores layers
     #[arg(long, value_enum, value_name = "DRIVER")]
     pub storage_driver: Option<StorageDriver>,
     /// The base may itself be built from a rendered config
@@ -47,7 +47,7 @@ pub struct Inputs {
     pub on_top: bool,
 }
 
-/// `--isolation`, as buildah has it.
+/// `--isolation`, as for buildah.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Isolation {
     /// A container by an OCI runtime.
@@ -69,7 +69,7 @@ impl Isolation {
     }
 }
 
-/// `--storage-driver`, as buildah has it.
+/// `--storage-driver`, as for buildah.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StorageDriver {
     /// Layers on each other.
@@ -91,16 +91,15 @@ impl StorageDriver {
 /// `mosb build`.
 #[derive(Debug, Args)]
 pub struct Build {
-    /// What it is made of.
     #[command(flatten)]
     pub inputs: Inputs,
-    /// Where the image goes: host/repo, or oci:DIR
+    /// The target: host/repo, or oci:DIR
     #[arg(long, value_name = "TARGET")]
     pub output: String,
-    /// Write the image's digest into this file, once the target has it
+    /// Write the image's digest to this file once the target has the image
     #[arg(long, value_name = "FILE")]
     pub digestfile: Option<PathBuf>,
-    /// Show the plan and build nothing
+    /// Show the plan without building
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -108,10 +107,9 @@ pub struct Build {
 /// `mosb plan`.
 #[derive(Debug, Args)]
 pub struct Plan {
-    /// What it is made of.
     #[command(flatten)]
     pub inputs: Inputs,
-    /// Where the image would go; part of the build name
+    /// The target; part of the build name
     #[arg(long, value_name = "TARGET")]
     pub output: Option<String>,
 }

@@ -11,8 +11,8 @@ use super::StorageDriver;
 pub enum InPod {
     /// Builds: directly, and pushes (--result), or with buildah into a folder (--image)
     ///
-    /// The plan is made anew from what is mounted, and must have the build name that the Job is for. A direct build that
-    /// turns out to need a Containerfile says so in its result, pushes nothing, and ends well: it is an answer, not a failure.
+    /// Plans again from the mounted inputs; the plan must have the build name of the Job. If a direct build turns out to need
+    /// a Containerfile, the result reports that, nothing is pushed, and the exit code is 0.
     ///
     /// Example:
     ///
@@ -20,10 +20,10 @@ pub enum InPod {
     ///     --build-name worker-… --push registry.example.com/os/worker --result /run/mosb/result
     #[command(verbatim_doc_comment)]
     Build(Box<JobBuild>),
-    /// Pushes what `mosb job build --image` left in a folder, of which nothing is believed
+    /// Pushes the image that `mosb job build --image` wrote to a folder, after checking all of it
     ///
-    /// Layers of the base are never read there: they are where the base is. The others are unpacked, compared with what the
-    /// image's config says of them, compressed and sent.
+    /// Layers of the base are not read from the folder: the registry of the base has them. The others are unpacked, compared
+    /// with the image's config, compressed and pushed.
     ///
     /// Example:
     ///
@@ -31,10 +31,10 @@ pub enum InPod {
     ///     --build-name worker-… --push registry.example.com/os/worker --image /run/mosb/image --result /run/mosb/result
     #[command(verbatim_doc_comment)]
     Push(Box<JobPush>),
-    /// Waits for the result of the other containers, and puts it into a ConfigMap
+    /// Waits for the result of the other containers, and writes it to a ConfigMap
     ///
-    /// The sidecar of a build pod. It reaches the API by its pod's token (or KUBECONFIG), may only get and patch that one
-    /// ConfigMap, and runs until SIGTERM, on which it delivers what is there and ends.
+    /// The sidecar of a build pod. It uses its pod's token (or KUBECONFIG), may only get and patch that one ConfigMap, and
+    /// runs until SIGTERM. On SIGTERM it delivers the result, if there is one, and ends.
     ///
     /// Example:
     ///
@@ -44,10 +44,10 @@ pub enum InPod {
     WaitForDone(WaitForDone),
 }
 
-/// What an image is made of, as a pod finds it.
+/// The inputs of an image, as they are mounted in a pod.
 #[derive(Debug, Args)]
 pub struct JobInputs {
-    /// Where the rendered MachineConfig is mounted: its ConfigMaps in folders 0, 1, and on, or one by itself
+    /// The mount of the rendered MachineConfig: its ConfigMaps in folders 0, 1, …, or one ConfigMap
     #[arg(long, value_name = "DIR", default_value = "/run/mosb/machine-config")]
     pub machine_config: PathBuf,
     /// The administrator's Containerfile
@@ -59,31 +59,31 @@ pub struct JobInputs {
     /// The base OS image, by the digest of its manifest
     #[arg(long, value_name = "IMAGE@DIGEST")]
     pub base: String,
-    /// What labels call the base
+    /// The name of the base in labels
     #[arg(long, value_name = "TEXT")]
     pub base_name: String,
     /// The image with the packages of spec.extensions, by digest
     #[arg(long, value_name = "IMAGE@DIGEST")]
     pub extensions_image: Option<String>,
-    /// Which platform the image is for, as linux/amd64
+    /// The platform of the image, such as linux/amd64
     #[arg(long, value_name = "OS/ARCH")]
     pub platform: String,
     /// Name of the build that the Job is for
     #[arg(long, value_name = "NAME")]
     pub build_name: String,
-    /// The repository that the image goes to
+    /// The repository that the image is pushed to
     #[arg(long, value_name = "REPO")]
     pub push: String,
     /// An ARG of the Containerfile; may be repeated
     #[arg(long, value_name = "K=V", requires = "containerfile")]
     pub build_arg: Vec<String>,
-    /// An image with the base's tree, by the digest that was recorded when it was pushed
+    /// The image with the base's tree, by digest
     #[arg(long, value_name = "IMAGE@DIGEST")]
     pub base_tree: Option<String>,
     /// UID of the Job, for the result
     #[arg(long, value_name = "UID", env = "MOSB_JOB_UID", default_value = "")]
     pub job_uid: String,
-    /// Where the container's termination message goes, if it is there
+    /// The file for the container's termination message, if it exists
     #[arg(long, value_name = "FILE", default_value = "/dev/termination-log")]
     pub termination_log: PathBuf,
 }
@@ -91,25 +91,24 @@ pub struct JobInputs {
 /// `mosb job build`.
 #[derive(Debug, Args)]
 pub struct JobBuild {
-    /// What it is made of.
     #[command(flatten)]
     pub inputs: JobInputs,
-    /// Build directly and push; the folder where the sidecar waits for the result
+    /// Build directly and push; the folder in which the sidecar expects the result
     #[arg(long, value_name = "DIR", required_unless_present = "image", conflicts_with_all = ["image", "failure"])]
     pub result: Option<PathBuf>,
-    /// Build with buildah; the folder where the image is left
+    /// Build with buildah; the folder for the image
     #[arg(long, value_name = "DIR", requires = "failure")]
     pub image: Option<PathBuf>,
-    /// With --image: the folder where a failure is told
+    /// With --image: the folder for a failure report
     #[arg(long, value_name = "DIR", requires = "image")]
     pub failure: Option<PathBuf>,
-    /// A folder that RUN lines see, such as entitlements, or a copy of it that they may write; may be repeated. Never part of a layer
+    /// A folder for RUN lines, such as entitlements: read-only, or a copy that they may write; may be repeated. Never in a layer
     #[arg(long, value_name = "SRC:DST[:ro|copy]", requires = "image")]
     pub volume: Vec<String>,
-    /// Where buildah keeps layers; without, overlay if it works here, else vfs
+    /// How buildah stores layers [default: overlay if it works here, else vfs]
     #[arg(long, value_enum, value_name = "DRIVER", requires = "image")]
     pub storage_driver: Option<StorageDriver>,
-    /// Refuse to build where root is root on the node
+    /// Reject the build if the pod's root is root on the node
     #[arg(long, requires = "image")]
     pub require_user_namespace: bool,
 }
@@ -117,13 +116,12 @@ pub struct JobBuild {
 /// `mosb job push`.
 #[derive(Debug, Args)]
 pub struct JobPush {
-    /// What it is made of.
     #[command(flatten)]
     pub inputs: JobInputs,
-    /// The folder where the image was left
+    /// The folder with the image
     #[arg(long, value_name = "DIR")]
     pub image: PathBuf,
-    /// The folder where the sidecar waits for the result
+    /// The folder in which the sidecar expects the result
     #[arg(long, value_name = "DIR")]
     pub result: PathBuf,
 }
@@ -131,13 +129,13 @@ pub struct JobPush {
 /// `mosb job wait-for-done`.
 #[derive(Debug, Args)]
 pub struct WaitForDone {
-    /// The folder where a push leaves its result
+    /// The folder with the result of a push
     #[arg(long, value_name = "DIR")]
     pub result: PathBuf,
-    /// The folder where a build leaves its failure; nothing else is believed from there
+    /// The folder with the failure report of a build; only failures are accepted from it
     #[arg(long, value_name = "DIR")]
     pub failure: Option<PathBuf>,
-    /// The ConfigMap that gets the result
+    /// The ConfigMap for the result
     #[arg(long, value_name = "NAME")]
     pub config_map: String,
     /// Its namespace

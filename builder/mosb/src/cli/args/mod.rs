@@ -35,13 +35,13 @@ pub use render::Render;
 
 /// Machine OS Builder: a pool's rendered MachineConfig and a base OS image become one bootable OS image.
 ///
-/// A change of configuration is built directly, as one layer on the base's manifest; where something must be run
-/// (packages, another kernel, your own Containerfile), buildah builds it. `mosb plan` tells which, and why.
+/// A change of configuration is built directly, as one layer on top of the base. If something must run (packages, another
+/// kernel, your own Containerfile), buildah builds the image. `mosb plan` shows the method and the reasons.
 ///
 /// The result goes to stdout, progress to stderr.
 ///
-/// Exit codes: 0 done; 1 the build failed, or the registry refused it; 2 wrong use, invalid or missing input; 3 could not
-/// tell (unreachable, server error, timed out); 130 interrupted (SIGINT), 143 ended (SIGTERM).
+/// Exit codes: 0 done; 1 the build failed, or the registry refused it; 2 wrong use, invalid or missing input; 3 not
+/// known (unreachable, server error, timed out); 130 interrupted (SIGINT), 143 ended (SIGTERM).
 ///
 /// Example:
 ///
@@ -58,7 +58,6 @@ pub struct Cli {
     /// What all commands take.
     #[command(flatten)]
     pub common: Common,
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -86,10 +85,10 @@ pub enum Command {
     Plan(Plan),
     /// Merges the MachineConfigs of a pool into one rendered MachineConfig, named by its content
     ///
-    /// Those of role worker come first, then the pool's own, each by name: the later one's word counts. Ignition specs 2.0 to
-    /// 3.5 are read, and what they refer to is fetched and put in. Printed as YAML, as JSON, or (-o name) its name alone.
+    /// MachineConfigs of role worker are merged first, then the pool's own, each by name; the later one wins. Ignition specs
+    /// 2.0 to 3.5 are read, and remote contents are fetched and embedded. Printed as YAML, as JSON, or (-o name) as its name.
     ///
-    /// Exit codes: 0 done; 1 done, and --previous found something that nodes can't take; 2 invalid input; 3 unreachable.
+    /// Exit codes: 0 done; 1 done, and --previous found a change that nodes can't apply; 2 invalid input; 3 unreachable.
     ///
     /// Examples:
     ///
@@ -97,13 +96,14 @@ pub enum Command {
     ///   oc get mcp,mc,controllerconfig -o yaml | mosb render --pool infra --explain -
     #[command(verbatim_doc_comment)]
     Render(Render),
-    /// Checks what a cluster is installed with, so that its machines run images that exist already
+    /// Checks the manifests of a new cluster whose machines run images that exist already
     ///
     /// Each MachineOSConfig names its image in the annotation machineconfiguration.openshift.io/pre-built-image. For openshift,
-    /// MachineOSConfigs are written, for the installer's manifests; for kubernetes everything that a cluster begins with, and for
-    /// each pool the Ignition config of new machines. All that is wrong is told at once; then nothing is written.
+    /// MachineOSConfigs for the installer's manifests are written; for kubernetes all first manifests, and for each pool the
+    /// Ignition config of new machines. All problems are reported at once, and then nothing is written.
     ///
-    /// Exit codes: 0 done; 1 a registry refused; 2 wrong use, invalid manifests; 3 a registry could not be asked.
+    /// Exit codes: 0 done; 1 a registry rejected a request; 2 wrong use, invalid manifests; 3 a registry
+    /// could not be reached.
     ///
     /// Examples:
     ///
@@ -114,15 +114,15 @@ pub enum Command {
     /// Manifests for images that exist already
     #[command(arg_required_else_help = true)]
     Seed {
-        /// What to make.
+        /// The manifest.
         #[command(subcommand)]
         command: Seed,
     },
     /// Shows what changes from one config or image to another
     ///
     /// An operand is a config if it is `-`, ends in .yaml, .yml or .json, or begins with ./, ../ or /; else it is an image.
-    /// Of file contents only size and digest are shown. For an image that was built with --base, give the same --base: then
-    /// the config is compared as it would be built on that.
+    /// For file contents, only size and digest are shown. For an image that was built with --base, give the same --base: the
+    /// config is then compared as it would be built on that base.
     ///
     /// Exit codes: 0 same, 1 differs, 2 wrong use, 3 all else.
     ///
@@ -134,7 +134,7 @@ pub enum Command {
     Diff(Diff),
     /// Shows what mosb knows of an image: config, pool, base, inputs, layers and their history
     ///
-    /// An image that mosb did not build is shown too, and said to be none.
+    /// An image that mosb did not build is shown too, and marked as such.
     ///
     /// Example:
     ///
@@ -150,9 +150,9 @@ pub enum Command {
     Files(Files),
     /// Checks images and registries before an installation relies on them
     ///
-    /// Of each image: does the registry answer, may it be pulled (manifest, config and a layer are really read), is it
-    /// bootable, for the machines' architecture, of the cluster's release; may later images be pushed (an upload is begun and
-    /// cancelled). The log on stderr has a line with its time for each check.
+    /// For each image: does the registry respond; may the image be pulled (manifest, config and a layer are read); is it
+    /// bootable, for the machines' architecture, of the cluster's release; may later images be pushed (an upload is started
+    /// and cancelled)? The log on stderr has a line with a timestamp for each check.
     ///
     /// Exit codes: 0 all passed; 1 a check failed; 2 wrong use; 3 a check could not be made, try again.
     ///
@@ -166,8 +166,8 @@ pub enum Command {
     #[cfg(feature = "cluster")]
     /// Builds images in a cluster whenever a pool's config changes: the program of the Deployment
     ///
-    /// Watches MachineOSConfigs, pools and builds, makes a Job of each build, and tells in their statuses. Of several
-    /// controllers in a namespace one acts, by Lease.
+    /// Watches MachineOSConfigs, pools and builds, creates a Job for each build, and updates their statuses. If several
+    /// controllers run in a namespace, a Lease selects the one that acts.
     ///
     /// Example:
     ///
@@ -175,7 +175,7 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Controller(Controller),
     #[cfg(feature = "cluster")]
-    /// Tells of each pool of a cluster why it is or isn't building
+    /// Shows for each pool of a cluster why it is or isn't building
     ///
     /// Examples:
     ///
@@ -184,7 +184,7 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Status(Status),
     #[cfg(feature = "cluster")]
-    /// Asks for the image of a pool to be built again
+    /// Requests a new build of a pool's image
     ///
     /// Example:
     ///
@@ -192,9 +192,9 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Rebuild(Rebuild),
     #[cfg(feature = "cluster")]
-    /// Shows what a build's pod says, container after container
+    /// Shows the log of a build's pod, container by container
     ///
-    /// A build that succeeded has no pod any more.
+    /// The pod of a build that succeeded is deleted.
     ///
     /// Examples:
     ///
@@ -203,9 +203,9 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Logs(Logs),
     #[cfg(feature = "cluster")]
-    /// Waits until the image of a pool is what is wanted
+    /// Waits until the image of a pool is up to date
     ///
-    /// Exit codes: 0 it is; 1 the build failed; 2 somebody must change something first; 3 the time is over.
+    /// Exit codes: 0 it is; 1 the build failed; 2 somebody must change something first; 3 timed out.
     ///
     /// Example:
     ///
@@ -219,17 +219,17 @@ pub enum Command {
     ///   mosb cache list
     #[command(verbatim_doc_comment, arg_required_else_help = true)]
     Cache {
-        /// What to do with it.
+        /// The command on the cache.
         #[command(subcommand)]
         command: Cache,
     },
     #[cfg(feature = "cluster")]
     /// The parts of a build that run inside a build pod; the controller's Jobs call them
     ///
-    /// Each ends with a result: what was built, or what went wrong and what to do about it.
+    /// Each writes a result: the image, or the failure and its remedy.
     #[command(verbatim_doc_comment, arg_required_else_help = true)]
     Job {
-        /// Which part.
+        /// The part.
         #[command(subcommand)]
         command: InPod,
     },
@@ -269,7 +269,7 @@ pub enum Command {
 /// One of the commands on the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
 pub enum Cache {
-    /// Lists the base trees that are kept, and buildah's storage
+    /// Lists the cached base trees, and buildah's storage
     ///
     /// Example:
     ///

@@ -12,19 +12,19 @@ pub struct Preflight {
     /// host/repo[:tag][@digest]
     #[arg(value_name = "IMAGE", required_unless_present = "manifests")]
     pub images: Vec<String>,
-    /// Check the images of an installation: what the cluster begins with, as of `mosb bootstrap`
+    /// Check the images of an installation: the cluster's first manifests, as for `mosb bootstrap`
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["images", "push", "base"])]
     pub manifests: Vec<PathBuf>,
-    /// What is installed, as of `mosb bootstrap`
+    /// The kind of cluster, as for `mosb bootstrap`
     #[arg(long = "for", value_name = "CLUSTER", value_enum, conflicts_with = "images")]
     pub cluster: Option<ClusterKind>,
-    /// Logins that machines pull their image with, instead of a Secret among the manifests
+    /// Credentials that machines pull their image with, instead of a Secret among the manifests
     #[arg(long, value_name = "FILE", conflicts_with = "images")]
     pub pull_secret: Option<PathBuf>,
-    /// Where later images are pushed to
+    /// The repository for later images
     #[arg(long, value_name = "REPO")]
     pub push: Option<String>,
-    /// What the machines are, as linux/amd64; without, what the cluster's own OS image is for
+    /// The platform of the machines, such as linux/amd64 [default: that of the cluster's own OS image]
     #[arg(long, value_name = "OS/ARCH")]
     pub platform: Option<String>,
     /// The cluster's own OS image, whose release and architecture the images must have

@@ -13,10 +13,10 @@ pub struct Render {
     /// The pool's name
     #[arg(long, value_name = "NAME")]
     pub pool: String,
-    /// The MachineConfigPool, for its selector; without, one among the inputs, else the role label decides
+    /// The MachineConfigPool, for its selector [default: one among the inputs; without one, the role label decides]
     #[arg(long, value_name = "FILE")]
     pub pool_file: Option<PathBuf>,
-    /// The ControllerConfig, for the release's images; without, one among the inputs
+    /// The ControllerConfig, for the release's images [default: one among the inputs]
     #[arg(long, value_name = "FILE")]
     pub controller_config: Option<PathBuf>,
     /// The base OS image, instead of the ControllerConfig's
@@ -25,25 +25,25 @@ pub struct Render {
     /// The extensions image, instead of the ControllerConfig's
     #[arg(long, value_name = "IMAGE@DIGEST")]
     pub extensions_image: Option<String>,
-    /// Ask a registry which digest an image's tag has now
+    /// Resolve image tags to their current digests
     #[arg(long, conflicts_with = "offline")]
     pub resolve_tags: bool,
-    /// Fetch nothing: what lies elsewhere is an error
+    /// Fetch nothing: a reference to remote contents is an error
     #[arg(long)]
     pub offline: bool,
-    /// Headers for some hosts that contents are fetched from
+    /// HTTP headers for fetching contents, by host
     #[arg(long, value_name = "FILE")]
     pub http_headers_file: Option<PathBuf>,
-    /// CAs (PEM) to trust where contents are fetched from, instead of the system's
+    /// CAs (PEM) to trust when fetching contents, instead of the system's
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// How long one reference may take, as 30s or 2m
+    /// The time limit of one reference, such as 30s or 2m
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub timeout: String,
-    /// An earlier rendered config of the pool: lists what its nodes can't take without being installed anew
+    /// An earlier rendered config of the pool: list the changes that nodes can't apply without a reinstallation
     #[arg(long, value_name = "FILE")]
     pub previous: Option<PathBuf>,
-    /// Show where each file, unit and setting comes from, and whom it overrides, instead of the config
+    /// Instead of the config, show the MachineConfig that each file, unit and setting comes from, and those that it overrides
     #[arg(long)]
     pub explain: bool,
 }

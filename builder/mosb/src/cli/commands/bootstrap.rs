@@ -36,7 +36,7 @@ pub async fn bootstrap(
     output_folder::check(&wanted.output)?;
     let made = async {
         match installation.cluster {
-            Cluster::Openshift => Ok(Made::for_openshift(&installation)),
+            Cluster::Openshift => Ok(BootstrapOutput::for_openshift(&installation)),
             Cluster::Kubernetes => for_kubernetes(&installation, wanted, settings, progress).await,
         }
     };
@@ -79,13 +79,13 @@ pub async fn bootstrap(
 }
 
 /// Makes the output files and the report.
-struct Made {
+struct BootstrapOutput {
     files: Vec<File>,
     pools: Vec<kubernetes::PoolOutput>,
     notices: Vec<Finding>,
 }
 
-impl Made {
+impl BootstrapOutput {
     fn for_openshift(installation: &Installation) -> Self {
         Self {
             files: openshift::files(&installation.objects, &installation.checked),
@@ -116,7 +116,7 @@ async fn for_kubernetes(
     wanted: &Bootstrap,
     settings: &Settings,
     progress: &Progress,
-) -> Result<Made> {
+) -> Result<BootstrapOutput> {
     let (objects, checked) = (&installation.objects, &installation.checked);
     let configs = kubernetes::configs(objects, checked);
     let mut rendered = Vec::new();
@@ -143,7 +143,7 @@ async fn for_kubernetes(
         return Err(bootstrap::Error::Invalid { problems }.into());
     }
     let output = kubernetes::output(objects, checked, &configs, &rendered)?;
-    Ok(Made { files: output.files, pools: output.pools, notices: output.notices })
+    Ok(BootstrapOutput { files: output.files, pools: output.pools, notices: output.notices })
 }
 
 /// Pins images that have a tag; the controller keeps these pins.

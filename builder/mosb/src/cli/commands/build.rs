@@ -16,7 +16,7 @@ use crate::cli::resolve::{Build, Settings};
 use mosb_build::result::millis;
 use mosb_plan::plan::Method;
 use mosb_plan::plan::Reason;
-use mosb_registry::{Destination, Pushed};
+use mosb_registry::{Destination, Pushed, former_tag};
 use mosb_types::Finding;
 
 /// Builds, pushes, and writes the digest file.
@@ -90,8 +90,12 @@ pub async fn build(
 /// Warns if the tag with the build's name pointed to another image before.
 pub(super) fn tag_moved(pushed: &Pushed, build_name: &str) -> Option<Finding> {
     let (tag, before) = pushed.moved_tags.iter().find(|(tag, _)| tag == build_name)?;
-    let message =
-        format!("named {before}; an image that nodes still run may have lost its last tag");
+    let message = match &pushed.destination {
+        Destination::Registry(_) => {
+            format!("named {before}, which now has the tag {}", former_tag(tag, before))
+        }
+        Destination::Layout(_) => format!("named {before}, which has no tag now"),
+    };
     Some(Finding::new("tag-moved", message).object(tag.clone()))
 }
 

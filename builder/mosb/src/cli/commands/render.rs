@@ -225,6 +225,7 @@ pub(super) fn render_error(error: RenderFailure<Failure>) -> Failure {
     match error {
         RenderFailure::Invalid(error) => error.into(),
         RenderFailure::Fetch(error) => error,
+        RenderFailure::Stopped(error) => Error::stopped("merging")(error).into(),
     }
 }
 
@@ -250,4 +251,19 @@ async fn fetcher(wanted: &Render, settings: &Settings) -> Result<Fetcher> {
         },
         ..fetch::Options::default()
     })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mosb_types::ErrorClass;
+
+    #[tokio::test]
+    async fn a_panic_while_merging_is_an_internal_error() {
+        let panicked = spawn_blocking(|| panic!("a bug")).await.unwrap_err();
+        let failure = render_error(RenderFailure::Stopped(panicked));
+        assert_eq!((failure.class(), failure.code()), (ErrorClass::Internal, "internal"));
+        assert_eq!(failure.exit_code(false), 3);
+        assert!(failure.text().starts_with("merging stopped: "), "{}", failure.text());
+    }
 }

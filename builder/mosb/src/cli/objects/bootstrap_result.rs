@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use mosb_types::Finding;
 
-/// What an installation was given, so that its machines run images that exist already.
+/// The files for a new cluster whose machines run images that exist already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BootstrapResult {
@@ -14,15 +14,15 @@ pub struct BootstrapResult {
     pub cluster: String,
     /// The directory.
     pub output: String,
-    /// The pools with an image to begin with, by name.
+    /// The pools whose first image exists already, by name.
     pub pools: Vec<SeededPool>,
     /// All files, below `output`.
     pub files: Vec<String>,
-    /// What an administrator may want to know.
+    /// Notices for the administrator.
     pub notices: Vec<Finding>,
 }
 
-/// A pool with an image to begin with.
+/// A pool whose first image exists already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SeededPool {
@@ -30,12 +30,12 @@ pub struct SeededPool {
     pub pool: String,
     /// `repo@digest`.
     pub image: String,
-    /// The rendered config that it names; none where the cluster renders.
+    /// The rendered config that the image names; none if the cluster renders.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rendered_config: Option<String>,
-    /// The file with the Ignition config of its new machines; none where the cluster serves them.
+    /// The file with the Ignition config of new machines; none if the cluster serves them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignition: Option<String>,
-    /// Whether logins are in that file.
+    /// Whether that file contains credentials.
     pub holds_credentials: bool,
 }

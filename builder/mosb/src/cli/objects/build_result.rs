@@ -8,7 +8,7 @@ use mosb_plan::plan::Base;
 use mosb_plan::plan::Method;
 use mosb_types::Finding;
 
-/// A built image, which the target has answered for.
+/// A built image, whose digest the target has confirmed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BuildResult {
@@ -18,31 +18,31 @@ pub struct BuildResult {
     pub pool: String,
     /// `repo@digest`, or `oci:DIR@digest`.
     pub image: String,
-    /// The tags that it has there: the rendered name, the build name.
+    /// The tags of the image: the rendered name, the build name.
     pub tags: Vec<String>,
     /// Digest of the manifest.
     pub digest: String,
     /// `direct` or `containerfile`.
     pub method: String,
-    /// Why it isn't direct; empty if it is.
+    /// Why the method is not `direct`; else empty.
     pub reasons: Vec<Finding>,
-    /// What it is built on.
+    /// The base.
     pub base: PinnedBase,
-    /// The base's tree, where it was needed.
+    /// The base's tree, if it was needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_tree: Option<BaseTreeUse>,
-    /// The layer that was put on the base, where it is one.
+    /// The layer that was added to the base, if it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer: Option<LayerInfo>,
-    /// SHA-256 of all that the image depends on: 64 hex digits, also in its label `mosb.dev/inputs`.
+    /// SHA-256 of all inputs of the image: 64 hex digits, also in its label `mosb.dev/inputs`.
     pub inputs: String,
-    /// Bytes of manifests and blobs that came.
+    /// Bytes of pulled manifests and blobs.
     pub bytes_pulled: u64,
-    /// Bytes of manifests and blobs that went.
+    /// Bytes of pushed manifests and blobs.
     pub bytes_pushed: u64,
     /// From start to end.
     pub duration_millis: u64,
-    /// What the reader should know before using the image.
+    /// Warnings about the image.
     pub warnings: Vec<Finding>,
 }
 
@@ -54,16 +54,16 @@ pub struct PinnedBase {
     pub image: String,
     /// Digest of its manifest.
     pub manifest: String,
-    /// Digest of the index that it was found in.
+    /// Digest of the index that names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<String>,
 }
 
-/// The base tree that a build worked against.
+/// The base tree that a build used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BaseTreeUse {
-    /// Of the tree itself.
+    /// Digest of the tree.
     pub digest: String,
     /// Where it came from.
     pub source: TreeSource,
@@ -79,23 +79,23 @@ pub enum TreeSource {
     Computed,
 }
 
-/// The one layer that was put on the base.
+/// The one layer that was added to the base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LayerInfo {
-    /// Of the blob.
+    /// Digest of the blob.
     pub digest: String,
-    /// Of the unpacked layer.
+    /// Digest of the unpacked layer.
     pub diff_id: String,
     /// Bytes of the blob.
     pub size: u64,
-    /// How many paths it puts or takes away; only a direct build counts them.
+    /// The number of paths that it adds, changes or removes; only direct builds count them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<usize>,
 }
 
 impl PinnedBase {
-    /// Of a resolved base.
+    /// The base as it was resolved.
     pub fn new(base: &Base) -> Self {
         Self {
             image: base.image.clone(),
@@ -106,7 +106,7 @@ impl PinnedBase {
 }
 
 impl BaseTreeUse {
-    /// Of a tree with this digest.
+    /// The use of a tree with this digest.
     pub fn new(digest: Digest, source: TreeSource) -> Self {
         Self { digest: digest.to_string(), source }
     }

@@ -3,17 +3,17 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The base trees that are kept on this machine.
+/// The base trees that are cached on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CacheList {
-    /// Where they are.
+    /// The directory.
     pub directory: String,
     /// Bytes of all trees together.
     pub size: u64,
-    /// Each, the one used last first.
+    /// Each base tree, the one used last first.
     pub trees: Vec<CachedTree>,
-    /// What buildah keeps, if it keeps anything.
+    /// buildah's storage, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buildah: Option<BuildahStore>,
 }
@@ -22,13 +22,13 @@ pub struct CacheList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BuildahStore {
-    /// Where it is.
+    /// The directory.
     pub directory: String,
     /// Bytes of its files.
     pub size: u64,
 }
 
-/// One base tree that is kept.
+/// One cached base tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CachedTree {
@@ -44,25 +44,25 @@ pub struct CachedTree {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CachePrune {
-    /// Where the base trees are.
+    /// The directory of the base trees.
     pub directory: String,
-    /// How many files were removed: trees, and what interrupted runs left.
+    /// The number of removed files: trees, and incomplete files of interrupted runs.
     pub removed: u64,
     /// Bytes of these files.
     pub size: u64,
-    /// What buildah kept, if it kept anything.
+    /// buildah's storage, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buildah: Option<PrunedStore>,
 }
 
-/// Storage of buildah that was to be removed.
+/// buildah's storage, which was to be removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PrunedStore {
-    /// Where it is.
+    /// The directory.
     pub directory: String,
-    /// Bytes that its files had.
+    /// Bytes of its files.
     pub size: u64,
-    /// Whether it is gone; not if a build is using it.
+    /// Whether it was removed; false if a build is using it.
     pub removed: bool,
 }

@@ -14,7 +14,7 @@ pub struct Error {
     pub code: String,
     /// What failed, why, and what to do.
     pub message: String,
-    /// Each problem by itself, where there are several.
+    /// Each problem, if there are several.
     pub findings: Vec<Finding>,
     /// The exit code of the program.
     pub exit_code: u8,

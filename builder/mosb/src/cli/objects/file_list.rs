@@ -19,9 +19,9 @@ pub struct FileList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileLayer {
-    /// Of the blob.
+    /// Digest of the blob.
     pub digest: String,
-    /// Whether it holds the rendered config.
+    /// Whether it contains the rendered config.
     pub config: bool,
     /// Every path, sorted.
     pub paths: Vec<PathEntry>,

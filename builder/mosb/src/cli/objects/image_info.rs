@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use mosb_plan::api::labels;
 
-/// What mosb knows of an image.
+/// The properties of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageInfo {
@@ -16,10 +16,10 @@ pub struct ImageInfo {
     pub image: String,
     /// Digest of the manifest.
     pub digest: String,
-    /// Digest of the index that it was found in.
+    /// Digest of the index that names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<String>,
-    /// Whether its labels are those of a build by mosb. Anyone can write labels: it is no proof.
+    /// Whether its labels are those of a build by mosb. This is no proof: anyone can write labels.
     pub built_by_mosb: bool,
     /// Name of the rendered MachineConfig.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,19 +27,19 @@ pub struct ImageInfo {
     /// Name of the pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// What it was built on.
+    /// The base.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<BaseInfo>,
-    /// SHA-256 of all that it depends on: 64 hex digits.
+    /// SHA-256 of all inputs of the image: 64 hex digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<String>,
-    /// The format it was built in.
+    /// The version of mosb's image format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
     /// `os/architecture[/variant]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
-    /// As its config says.
+    /// The creation time in the image's config.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
     /// Bytes of all layers as they are stored.
@@ -50,7 +50,7 @@ pub struct ImageInfo {
     pub labels: BTreeMap<String, String>,
 }
 
-/// What an image was built on, as its labels say.
+/// The base of an image, from the image's labels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BaseInfo {
@@ -61,18 +61,18 @@ pub struct BaseInfo {
     pub digest: Option<String>,
 }
 
-/// A layer, and who made it.
+/// A layer and its history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LayerHistory {
-    /// Of the blob.
+    /// Digest of the blob.
     pub digest: String,
-    /// Of the unpacked layer, as the config says.
+    /// Digest of the unpacked layer, from the config.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff_id: Option<String>,
     /// Bytes as they are stored.
     pub size: u64,
-    /// Of the descriptor.
+    /// The media type in the descriptor.
     pub media_type: String,
     /// The instruction in the history.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,7 @@ pub struct LayerHistory {
 }
 
 impl ImageInfo {
-    /// What manifest and config say. A field of another type than the OCI image spec has counts as absent.
+    /// Reads manifest and config. A field with another type than in the OCI image spec is ignored.
     pub fn new(
         image: String,
         digest: String,
@@ -139,15 +139,18 @@ fn layers(manifest: &Value, config: &Value) -> Vec<LayerHistory> {
         .into_iter()
         .filter(|entry| entry.get("empty_layer") != Some(&Value::Bool(true)))
         .collect();
-    // A history that tells of another number of layers can't be matched with them.
-    let told = history.len() == layers.len();
+    // A history with another number of layers can't be matched with them.
+    let has_history = history.len() == layers.len();
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let layer = |(at, layer): (usize, &Value)| LayerHistory {
         digest: text(layer, "digest").unwrap_or_default(),
         diff_id: diff_ids.get(at).and_then(Value::as_str).map(str::to_owned),
         size: layer.get("size").and_then(Value::as_u64).unwrap_or_default(),
         media_type: text(layer, "mediaType").unwrap_or_default(),
-        created_by: history.get(at).filter(|_| told).and_then(|entry| text(entry, "created_by")),
+        created_by: history
+            .get(at)
+            .filter(|_| has_history)
+            .and_then(|entry| text(entry, "created_by")),
     };
     layers.iter().enumerate().map(layer).collect()
 }

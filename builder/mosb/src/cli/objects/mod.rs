@@ -42,12 +42,12 @@ pub use version::Version;
 /// The API version of all objects that mosb prints.
 pub const API_VERSION: &str = "mosb.dev/v1";
 
-/// Something that a command reports.
+/// The result of a command.
 pub trait Object: Serialize + JsonSchema {
     /// Its `kind`.
     const KIND: &'static str;
 
-    /// For people.
+    /// The text for people.
     fn text(&self) -> String;
 }
 
@@ -81,7 +81,7 @@ fn schema<T: Object>() -> (&'static str, Value) {
     (T::KIND, schema)
 }
 
-/// The JSON Schema of what a cluster's administrator writes; no object of its own, but the text in a ConfigMap.
+/// The JSON Schema of the settings that a cluster's administrator writes into a ConfigMap.
 fn settings() -> (&'static str, Value) {
     let schema = schemars::schema_for!(ClusterSettings).to_value();
     ("ClusterSettings", schema)

@@ -5,13 +5,13 @@ use serde::Serialize;
 
 use mosb_image::overlay::{LayerEntry, Meta, Node};
 
-/// A path of a layer: what stands there, or that nothing stands there any more.
+/// A path of a layer: a new or changed entry, or the removal of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PathEntry {
     /// Absolute, in the image.
     pub path: String,
-    /// What stands there.
+    /// The type of the entry.
     #[serde(rename = "type")]
     pub kind: PathType,
     /// Octal, four digits. Absent for what has none.
@@ -26,7 +26,7 @@ pub struct PathEntry {
     /// Bytes of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Of a link.
+    /// The target of a link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// A directory of the base that the layer repeats as it is, because something below it changes.
@@ -35,7 +35,7 @@ pub struct PathEntry {
     pub unchanged: bool,
 }
 
-/// What stands at a path of a layer.
+/// The type of an entry of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PathType {
@@ -47,9 +47,9 @@ pub enum PathType {
     Symlink,
     /// Another name of a file.
     Hardlink,
-    /// A path of the base that is gone.
+    /// A path of the base that is removed.
     Whiteout,
-    /// A directory of which the base's content is gone.
+    /// A directory whose content in the base is removed.
     Opaque,
     /// A device, pipe or socket.
     Other,

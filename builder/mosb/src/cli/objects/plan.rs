@@ -22,11 +22,11 @@ pub struct Plan {
     pub pool: String,
     /// `direct` or `containerfile`.
     pub method: String,
-    /// Why it isn't direct; empty if it is.
+    /// Why the method is not `direct`; else empty.
     pub reasons: Vec<Finding>,
-    /// What it is built on.
+    /// The base.
     pub base: PlannedBase,
-    /// The base's tree, where it is needed.
+    /// The base's tree, if it is needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_tree: Option<BaseTreeUse>,
     /// The image with packages, pinned.
@@ -42,9 +42,9 @@ pub struct Plan {
     /// Digest of the trust bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust_bundle: Option<String>,
-    /// SHA-256 of all that the image depends on: 64 hex digits.
+    /// SHA-256 of all inputs of the image: 64 hex digits.
     pub inputs: String,
-    /// Where the image goes: `host/repo` or `oci:DIR`. Without, names are those for an OCI layout.
+    /// The target: `host/repo` or `oci:DIR`. Without it, names are those for an OCI layout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Name of the build.
@@ -53,7 +53,7 @@ pub struct Plan {
     pub tags: Vec<String>,
     /// The labels that the image gets.
     pub labels: BTreeMap<String, String>,
-    /// What the image's manifest says of its base.
+    /// The annotations that name the base in the image's manifest.
     pub annotations: BTreeMap<String, String>,
     /// The layer of a direct build.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,11 +64,11 @@ pub struct Plan {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub commands: Vec<String>,
-    /// What of the config does not go into the image, and who does it.
+    /// The parts of the config that are not in the image, and the program that applies them.
     pub left_out: Vec<Finding>,
-    /// What the reader should know before using the image.
+    /// Warnings about the image.
     pub warnings: Vec<Finding>,
-    /// What a node will make of the image.
+    /// How a node will use the image.
     pub notes: Vec<Finding>,
 }
 
@@ -76,12 +76,12 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedBase {
-    /// Where it is read.
+    /// The source.
     #[serde(flatten)]
     pub pinned: PinnedBase,
-    /// What the labels call it.
+    /// Its name in the labels.
     pub name: String,
-    /// What it is for: `os/architecture[/variant]`.
+    /// `os/architecture[/variant]`.
     pub platform: String,
     /// Whether nodes can boot it.
     pub bootable: bool,
@@ -98,7 +98,7 @@ pub struct PlanLayer {
 }
 
 impl Plan {
-    /// Of a plan that was made.
+    /// Describes a plan.
     pub fn new(plan: &BuildPlan, target: Option<&Target>, base_tree: Option<BaseTreeUse>) -> Self {
         let request = &plan.request;
         let base = &request.base;

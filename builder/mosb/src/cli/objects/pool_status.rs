@@ -1,4 +1,4 @@
-//! What is going on in a cluster.
+//! The state of a cluster's pools.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
-    /// Where mosb's own objects are.
+    /// mosb's namespace.
     pub namespace: String,
     /// Each pool, by name.
     pub pools: Vec<PoolStatus>,
@@ -22,7 +22,7 @@ pub struct PoolStatus {
     /// The rendered config that its machines should have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rendered_config: Option<String>,
-    /// The MachineOSConfig that asks for its images.
+    /// The MachineOSConfig of the pool.
     #[serde(rename = "machineOSConfig", skip_serializing_if = "Option::is_none")]
     pub machine_os_config: Option<String>,
     /// The image in service.
@@ -30,7 +30,7 @@ pub struct PoolStatus {
     pub image: Option<String>,
     /// Why it is or isn't building.
     pub reason: ReasonInfo,
-    /// The build in use or on its way.
+    /// The current build.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build: Option<BuildInfo>,
 }
@@ -50,7 +50,7 @@ pub struct ReasonInfo {
 pub struct BuildInfo {
     /// Its name.
     pub name: String,
-    /// `Prepared`, `Building`, `Failed`, `Interrupted` or `Succeeded`; none before anything was done.
+    /// `Prepared`, `Building`, `Failed`, `Interrupted` or `Succeeded`; none if nothing was done yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// When it began.
@@ -61,7 +61,7 @@ pub struct BuildInfo {
     pub end: Option<String>,
 }
 
-/// A rebuild that was asked for.
+/// A requested rebuild.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebuildRequest {

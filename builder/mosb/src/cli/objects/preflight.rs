@@ -1,4 +1,4 @@
-//! What the checks before an installation found.
+//! The result of the checks before an installation.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::bootstrap::preflight::{Check, ImageReport, Report};
 
-/// What the checks before an installation found.
+/// The result of the checks before an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Preflight {
@@ -15,11 +15,11 @@ pub struct Preflight {
     pub outcome: String,
     /// Each image, in the order in which they were given.
     pub images: Vec<CheckedImage>,
-    /// How long all of it took, in milliseconds.
+    /// Duration of all checks, in milliseconds.
     pub millis: u64,
 }
 
-/// What was checked of an image.
+/// The checks of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckedImage {
@@ -36,19 +36,19 @@ pub struct CheckedImage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageCheck {
-    /// What was asked: `registry`, `pull`, `bootable`, `architecture`, `release`, `push`.
+    /// The check: `registry`, `pull`, `bootable`, `architecture`, `release`, `push`.
     pub check: String,
     /// `passed`, `failed`, `unknown` (it could not be made; try again) or `skipped`.
     pub outcome: String,
-    /// One of a fixed, documented set of words, such as `denied`, where it did not pass.
+    /// One of a fixed, documented set of words, such as `denied`, if it did not pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// What was seen.
+    /// The observation.
     pub message: String,
-    /// What to do, where something is to be done.
+    /// The remedy, if one is needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// How long it took, in milliseconds.
+    /// Duration, in milliseconds.
     pub millis: u64,
 }
 

@@ -17,9 +17,9 @@ pub struct RenderExplanation {
     /// The MachineConfigs, and the fields.
     #[serde(flatten)]
     pub explanation: Explanation,
-    /// With `--previous`: what nodes can't take without being installed anew.
+    /// With `--previous`: the changes that nodes can't apply without a reinstallation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreconcilable: Option<Vec<Finding>>,
-    /// What an administrator may want to look at.
+    /// Warnings for the administrator.
     pub warnings: Vec<Finding>,
 }

@@ -1,7 +1,6 @@
 //! Which annotations the settings may give to build pods.
 
-/// What mosb knows of annotations beside words without a domain, and that no container runtime or
-/// plugin of a node acts upon.
+/// Annotations with a domain that no container runtime or plugin of a node acts upon.
 const HARMLESS: [&str; 14] = [
     "cluster-autoscaler.kubernetes.io/safe-to-evict",
     "consul.hashicorp.com/connect-inject",

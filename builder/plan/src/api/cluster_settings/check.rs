@@ -55,7 +55,7 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
     rollout(settings)
 }
 
-/// A mirror that is unavailable for so many tries has no transient failure.
+/// A mirror that is unavailable for that many tries has a permanent failure.
 const MAX_RUN_RETRIES: u32 = 10;
 const PLACE: &str = "want host[:port][/path], or *.domain as a source, without a tag";
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
@@ -73,7 +73,7 @@ fn certificates(field: &str, text: &str) -> Checked {
     Ok(())
 }
 
-/// `host[:port]` or `[address]:port`, as a path can hold it.
+/// `host[:port]` or `[address]:port`, without characters that are invalid in a path.
 pub(super) fn is_host(text: &str) -> bool {
     let (name, port) = match text.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
@@ -99,7 +99,7 @@ pub(super) fn is_scope(text: &str) -> bool {
     is_place(text) || text.strip_prefix("*.").is_some_and(is_host)
 }
 
-/// Which field of it is wrong.
+/// The error names the invalid field.
 pub(super) fn mirror(mirrors: &Mirrors) -> Result<(), String> {
     if !is_scope(&mirrors.source) {
         return Err("source".to_owned());
@@ -227,7 +227,7 @@ fn is_quantity(text: &str) -> bool {
     number.parse::<f64>().is_ok() && suffixes.contains(&suffix)
 }
 
-/// Which field of it is wrong, and what it may be.
+/// The error names the invalid field and its valid values.
 fn toleration(one: &Toleration) -> Result<(), (&'static str, &'static str)> {
     let among = |value: &Option<String>, allowed: &[&str]| {
         value.as_deref().is_none_or(|value| allowed.contains(&value))

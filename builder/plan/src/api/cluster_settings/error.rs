@@ -8,22 +8,22 @@ use mosb_types::Diagnostic;
 #[diagnostic(code = "bad-cluster-settings", class = InvalidInput)]
 #[non_exhaustive]
 pub enum ClusterSettingsError {
-    /// No YAML.
+    /// It is not YAML.
     #[error("config.yaml of ConfigMap mosb-config: {0}")]
     Yaml(YamlError),
-    /// A field that there isn't, or with a wrong value.
+    /// A field that does not exist or has an invalid value.
     #[error("config.yaml of ConfigMap mosb-config: {field}: {problem}")]
     Field {
         /// Its path, such as `job.tolerations[0].key`.
         field: String,
-        /// What is wrong, and what would be right.
+        /// The problem and the valid values.
         problem: String,
     },
     /// The Secret that `proxy.secret` names.
     #[error("secret {secret} (proxy.secret): {problem}")]
     ProxySecret {
         secret: String,
-        /// What is wrong, and what would be right.
+        /// The problem and the valid values.
         problem: String,
     },
 }

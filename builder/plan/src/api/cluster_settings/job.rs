@@ -5,39 +5,40 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// How build Jobs are made. What is left out is as in `job-templates/`.
+/// The settings of build Jobs. Defaults are in `job-templates/`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct JobSettings {
-    /// What the containers ask for, and what they may have.
+    /// Resource requests and limits of the containers.
     pub resources: ContainerResources,
-    /// Seconds after which a build that isn't done has failed, by method.
+    /// The time limit of a build in seconds, by method.
     pub active_deadline_seconds: Deadlines,
-    /// How often a build by Containerfile is tried again whose `RUN` line failed; at most 10.
+    /// How often a Containerfile build is retried after a `RUN` line failed; at most 10.
     pub run_retries: u32,
     /// Taints of nodes that build pods tolerate.
     pub tolerations: Vec<Toleration>,
-    /// Labels of nodes that build pods may run on, added to those by platform; the same key here wins.
+    /// Labels of nodes that build pods may run on, in addition to those for the platform. If a key is in
+    /// both, this one wins.
     pub node_selector: BTreeMap<String, String>,
-    /// Where the images of control-plane machines are built.
+    /// The nodes on which images of control-plane machines are built.
     pub control_plane: ControlPlaneBuilds,
     /// PriorityClass of build pods.
     pub priority_class_name: Option<String>,
     /// When the builder image is pulled. Without it, `IfNotPresent`.
     pub image_pull_policy: Option<ImagePullPolicy>,
-    /// Names of Secrets that the builder image is pulled with.
+    /// Names of the Secrets for pulling the builder image.
     pub image_pull_secrets: Vec<String>,
-    /// How buildah keeps layers. Without it, `overlay` in a user namespace, else `vfs`.
+    /// How buildah stores layers. Without it, `overlay` in a user namespace, else `vfs`.
     pub storage_driver: Option<StorageDriver>,
     /// Whether buildah runs in a user namespace.
     pub user_namespaces: UserNamespaces,
-    /// More labels of build pods; those that mosb sets stay.
+    /// Additional labels of build pods; those that mosb sets can't be changed.
     pub labels: BTreeMap<String, String>,
-    /// More annotations of build pods; those that mosb sets stay.
+    /// Additional annotations of build pods; those that mosb sets can't be changed.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Resources of each container that there is.
+/// Resources by container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ContainerResources {
@@ -45,19 +46,19 @@ pub struct ContainerResources {
     pub direct: Resources,
     /// The container that runs buildah.
     pub image_build: Resources,
-    /// The container that pushes what buildah made.
+    /// The container that pushes buildah's image.
     pub image_push: Resources,
-    /// The sidecar.
+    /// The sidecar, which reports the result.
     pub wait_for_done: Resources,
 }
 
-/// Quantities by resource (`cpu`, `memory`, `ephemeral-storage`); null takes a default away.
+/// Quantities by resource (`cpu`, `memory`, `ephemeral-storage`); null removes a default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Resources {
-    /// What the scheduler keeps free.
+    /// The requests, which the scheduler reserves.
     pub requests: BTreeMap<String, Option<String>>,
-    /// What may be used at most.
+    /// The limits.
     pub limits: BTreeMap<String, Option<String>>,
 }
 
@@ -65,36 +66,36 @@ pub struct Resources {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Deadlines {
-    /// Of a direct build.
+    /// The limit of a direct build.
     pub direct: Option<u32>,
-    /// Of a build by Containerfile.
+    /// The limit of a Containerfile build.
     pub containerfile: Option<u32>,
 }
 
-/// A toleration, as a pod has it.
+/// A toleration, as in a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Toleration {
-    /// The taint's key; all if left out, with operator `Exists`.
+    /// The taint's key. Without it, all taints, with operator `Exists`.
     pub key: Option<String>,
     /// `Equal` (default) or `Exists`.
     pub operator: Option<String>,
     /// The taint's value.
     pub value: Option<String>,
-    /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`; all if left out.
+    /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`. Without it, all.
     pub effect: Option<String>,
-    /// How long `NoExecute` is borne; for ever if left out.
+    /// How long `NoExecute` is tolerated. Without it, for ever.
     pub toleration_seconds: Option<i64>,
 }
 
-/// Where the images of pools are built whose machines are control-plane nodes.
+/// The nodes on which images of control-plane machines are built.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ControlPlaneBuilds {
-    /// Labels of nodes that these builds may run on, instead of those in `job.nodeSelector`; `{}` is any node. Without it, the
-    /// control-plane nodes that the pool's own node selector selects.
+    /// Labels of nodes that these builds may run on, instead of those in `job.nodeSelector`; `{}` is any
+    /// node. Without it, the control-plane nodes that the pool's own node selector selects.
     pub node_selector: Option<BTreeMap<String, String>>,
-    /// Taints that these builds tolerate beside those in `job.tolerations`. Without it, the taints
+    /// Taints that these builds tolerate, in addition to those in `job.tolerations`. Without it, the taints
     /// `node-role.kubernetes.io/control-plane` and `node-role.kubernetes.io/master`.
     pub tolerations: Option<Vec<Toleration>>,
 }
@@ -102,11 +103,11 @@ pub struct ControlPlaneBuilds {
 /// When an image is pulled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum ImagePullPolicy {
-    /// For each pod.
+    /// Once for each pod.
     Always,
-    /// Once for a node.
+    /// Once for each node.
     IfNotPresent,
-    /// It must be there.
+    /// Never: the node must have it.
     Never,
 }
 
@@ -121,13 +122,14 @@ impl ImagePullPolicy {
     }
 }
 
-/// How buildah keeps layers.
+/// How buildah stores layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum StorageDriver {
-    /// One copy of each layer. Needs a user namespace, and a file system of the node that overlays can lie on.
+    /// One copy of each layer. Needs a user namespace, and a file system of the node that supports
+    /// overlays.
     Overlay,
-    /// A whole copy for each layer: works everywhere, slow and large.
+    /// A full copy for each layer: works everywhere, but is slow and needs much disk space.
     Vfs,
 }
 
@@ -145,11 +147,12 @@ impl StorageDriver {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum UserNamespaces {
-    /// If the cluster has them.
+    /// If the cluster supports them.
     #[default]
     Auto,
-    /// Always: without them, builds by Containerfile are refused.
+    /// Always: without them, Containerfile builds are rejected.
     Required,
-    /// Never: buildah runs as the node's root with the default capabilities, and without seccomp and AppArmor profiles.
+    /// Never: buildah runs as the node's root with the default capabilities, and without seccomp and
+    /// AppArmor profiles.
     Never,
 }

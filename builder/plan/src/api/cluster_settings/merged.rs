@@ -26,9 +26,9 @@ pub struct ClusterObjects<'a> {
 }
 
 impl ClusterSettings {
-    /// The settings with what the cluster's objects say: each field that they have wins, and
-    /// mirrors all together. What can't be read in them is told and left out, as one odd object
-    /// must not stop every build.
+    /// The settings, overridden by the cluster's objects: field by field, and mirrors as a whole. A
+    /// value that can't be read is reported and ignored, because one invalid object must not stop
+    /// every build.
     #[must_use]
     pub fn merged(mut self, cluster: &ClusterObjects<'_>) -> (Self, Vec<Finding>) {
         let mut findings = Vec::new();
@@ -135,7 +135,7 @@ fn certificates(of: &Value, field: &str, findings: &mut Vec<Finding>) -> Option<
     })
 }
 
-/// Bytes as JSON has them, with a certificate in them; none if there are none.
+/// Decodes base64 with at least one certificate; `None` if it is empty.
 fn decoded(value: &Value) -> Result<Option<String>, &'static str> {
     let Some(text) = given(value) else {
         return Ok(None);
@@ -151,7 +151,7 @@ fn decoded(value: &Value) -> Result<Option<String>, &'static str> {
     }
 }
 
-/// Of all objects, by their names, so that their order in a list doesn't matter.
+/// The mirrors of all objects, sorted by name, so that their order in a list doesn't matter.
 fn mirrors(objects: &[Value], findings: &mut Vec<Finding>) -> Vec<Mirrors> {
     let name = |object: &Value| {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

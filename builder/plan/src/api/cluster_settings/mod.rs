@@ -27,12 +27,12 @@ pub use rollout::RolloutLimits;
 
 /// Name of the ConfigMap.
 pub const CONFIG_MAP: &str = "mosb-config";
-/// Its key.
+/// The ConfigMap's key.
 pub const CONFIG_KEY: &str = "config.yaml";
 
-/// What holds for all builds of a cluster: `config.yaml` of ConfigMap `mosb-config`. Every field may be left out.
+/// The settings for all builds of a cluster: `config.yaml` of ConfigMap `mosb-config`. Every field is optional.
 ///
-/// Spelt as ControllerConfig spells them. Where the cluster has a ControllerConfig or mirror sets, what they say wins.
+/// Names are those of ControllerConfig. If the cluster has a ControllerConfig or mirror sets, their values win.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ClusterSettings {
@@ -46,25 +46,30 @@ pub struct ClusterSettings {
     pub builder_image: Option<String>,
     /// How build pods reach registries.
     pub proxy: Option<Proxy>,
-    /// CAs (PEM) that images trust, and that build pods trust at every registry. An image with them needs a Containerfile build.
+    /// CAs (PEM) that images trust, and that build pods trust for every registry. They need a Containerfile
+    /// build.
     pub additional_trust_bundle: Option<String>,
-    /// CAs (PEM) that build pods trust at every registry, beside those of their image. They don't get into images.
+    /// CAs (PEM) that build pods trust for every registry, in addition to those of their image. They are not
+    /// added to images.
     pub registry_trust_bundle: Option<String>,
     /// CAs (PEM) for one registry each, by `host` or `host:port`.
     pub image_registry_bundles: BTreeMap<String, String>,
     /// Which registries may be used, and how.
     pub registry_sources: RegistrySources,
-    /// A `policy.json` of containers' tools, as a text: which images may be pulled. Signatures are not checked.
+    /// A `policy.json` (containers-policy.json(5)) as text: the images that may be pulled. Signatures are not
+    /// checked.
     pub signature_policy: Option<String>,
-    /// Where images are pulled from instead.
+    /// Mirrors that images are pulled from.
     pub mirrors: Vec<Mirrors>,
-    /// Name of the Secret that images are pulled with; a MachineOSConfig's own pull secret goes over it, registry by registry.
+    /// Name of the Secret for pulling images; a MachineOSConfig's own pull secret overrides it, registry by
+    /// registry.
     pub global_pull_secret: String,
-    /// Names of Secrets that MachineOSConfigs may name as `baseImagePullSecret`, beside those with the label `mosb.dev/pull-secret`.
+    /// Names of Secrets that MachineOSConfigs may use as `baseImagePullSecret`, in addition to those with the
+    /// label `mosb.dev/pull-secret`.
     pub pull_secrets: Vec<String>,
-    /// What may run builds, as annotation `mosb.dev/builder` spells it.
+    /// The kinds of workloads that may run builds, as in annotation `mosb.dev/builder`.
     pub builders: Vec<ImageBuilderType>,
-    /// How build Jobs are made.
+    /// The settings of build Jobs.
     pub job: JobSettings,
     /// How images are brought to machines.
     pub rollout: RolloutLimits,
@@ -98,29 +103,29 @@ impl Default for ClusterSettings {
 pub struct Mirrors {
     /// `host`, `host/namespace`, `host/namespace/repository`, or `*.domain` for the hosts below it.
     pub source: String,
-    /// Where to look first, in this order.
+    /// The mirrors, in the order in which they are tried.
     #[serde(default)]
     pub mirrors: Vec<String>,
-    /// Which references they serve.
+    /// The references that they serve.
     #[serde(default)]
     pub by: MirrorBy,
-    /// Whether the source itself is asked when no mirror has an image.
+    /// Whether the source itself is contacted if no mirror has an image.
     #[serde(default)]
     pub mirror_source_policy: MirrorSourcePolicy,
 }
 
-/// Which references mirrors serve.
+/// The references that mirrors serve.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum MirrorBy {
-    /// Those with a digest.
+    /// References with a digest.
     #[default]
     Digest,
-    /// Those with a tag.
+    /// References with a tag.
     Tag,
 }
 
-/// Whether the source itself is asked.
+/// Whether the source itself is contacted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum MirrorSourcePolicy {
     /// After all mirrors.
@@ -134,7 +139,7 @@ impl ClusterSettings {
     /// Reads `config.yaml`. An empty text is the default.
     ///
     /// # Errors
-    /// No YAML, a field that there isn't, or a value that can't be right; with the field's path.
+    /// Invalid YAML, an unknown field, or an invalid value; with the field's path.
     pub fn parse(text: &str) -> Result<Self, ClusterSettingsError> {
         let value = match yaml::parse_one(text.as_bytes()) {
             Ok(value) => value,

@@ -9,17 +9,18 @@ use zeroize::Zeroize as _;
 
 use super::ClusterSettingsError;
 
-/// How registries are reached.
+/// The proxy for registries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Proxy {
-    /// For http.
+    /// The proxy for `http` URLs.
     pub http_proxy: Option<ProxyUrl>,
-    /// For https.
+    /// The proxy for `https` URLs.
     pub https_proxy: Option<ProxyUrl>,
-    /// Hosts, domains and networks that are reached directly, separated by commas.
+    /// Hosts, domains and networks that are contacted without the proxy, separated by commas.
     pub no_proxy: Option<String>,
-    /// Name of a Secret whose keys `httpProxy`, `httpsProxy` and `noProxy` go over the fields; for addresses with a password.
+    /// Name of a Secret whose keys `httpProxy`, `httpsProxy` and `noProxy` override the fields; for addresses
+    /// with a password.
     pub secret: Option<String>,
 }
 
@@ -33,7 +34,7 @@ impl ProxyUrl {
         Self(text.into())
     }
 
-    /// All of it, for the one place that writes it into a Secret.
+    /// The whole address, for the one place that writes it into a Secret.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -49,7 +50,7 @@ impl ProxyUrl {
         }
     }
 
-    /// Whether it has a user or a password.
+    /// Whether it contains a user or a password.
     pub fn has_user(&self) -> bool {
         self.split().1.is_some()
     }
@@ -78,12 +79,12 @@ impl fmt::Debug for ProxyUrl {
 }
 
 impl Proxy {
-    /// Whether there is none.
+    /// Whether no proxy is set.
     pub fn is_empty(&self) -> bool {
         self.http_proxy.is_none() && self.https_proxy.is_none()
     }
 
-    /// The variables that programs read, in capitals (most) and small letters (curl).
+    /// The environment variables, in upper case (most programs) and lower case (curl).
     pub fn variables(&self) -> BTreeMap<String, String> {
         let url = |url: &Option<ProxyUrl>| url.as_ref().map(|url| url.0.clone());
         let all = [
@@ -98,10 +99,10 @@ impl Proxy {
         given.flatten().collect()
     }
 
-    /// The proxy with what the Secret that [`Self::secret`] names says.
+    /// The proxy, overridden by the Secret that [`Self::secret`] names.
     ///
     /// # Errors
-    /// A key that there isn't, or a value that is no address; never quoted.
+    /// An unknown key, or a value that is no address; the value is never quoted.
     pub fn with_secret(
         mut self,
         data: &BTreeMap<String, Vec<u8>>,

@@ -8,15 +8,16 @@ use super::check::is_scope;
 use mosb_image::signature_policy::SignaturePolicy;
 use mosb_types::Finding;
 
-/// Each entry is `host[:port]`, `host/namespace`, `host/namespace/repository`, or `*.domain` for the hosts below it.
+/// Registries that are allowed, blocked or insecure. Each entry is `host[:port]`, `host/namespace`,
+/// `host/namespace/repository`, or `*.domain` for the hosts below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RegistrySources {
-    /// If there are any, images are pulled from and pushed to these only.
+    /// If not empty, images are only pulled from and pushed to these.
     pub allowed_registries: Vec<String>,
     /// Nothing is pulled from or pushed to these.
     pub blocked_registries: Vec<String>,
-    /// Certificates are not checked and plain HTTP is fine.
+    /// For these, certificates are not checked and plain HTTP is allowed.
     pub insecure_registries: Vec<String>,
 }
 
@@ -25,7 +26,7 @@ impl RegistrySources {
         self.lists().iter().all(|(_, list)| list.is_empty())
     }
 
-    /// With the names of their fields.
+    /// The lists with the names of their fields.
     pub(super) fn lists(&self) -> [(&'static str, &Vec<String>); 3] {
         [
             ("allowedRegistries", &self.allowed_registries),
@@ -34,7 +35,7 @@ impl RegistrySources {
         ]
     }
 
-    /// What `spec.registrySources` of an Image of OpenShift's API says.
+    /// Reads `spec.registrySources` of an Image (`config.openshift.io`).
     pub(super) fn of_cluster(image_config: &Value, findings: &mut Vec<Finding>) -> Self {
         let mut list = |field: &str| {
             let entries = image_config["spec"]["registrySources"][field].as_array();
@@ -62,7 +63,7 @@ impl RegistrySources {
 }
 
 impl super::ClusterSettings {
-    /// Which images may be pulled; none if all may.
+    /// The images that may be pulled; `None` if all may.
     pub fn pull_policy(&self) -> Option<SignaturePolicy> {
         let text = self.signature_policy.as_deref();
         let policy = text.map(|text| {

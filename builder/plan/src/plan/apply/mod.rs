@@ -1,10 +1,10 @@
 //! Computes what the real tools would write onto the base, without running them
 //! (`docs/direct-build.md`, What is in the image).
 //!
-//! In come the base's tree and the checked config; out come the [`Overlay`] with every change, and
-//! what only running the tools can decide. The order is Ignition's: directories, files and links
-//! from the shallowest to the deepest, hard links, units; then the `[Install]` links of `systemctl
-//! preset`, the config itself, and what a container commit removes. Observed of: `ignition-apply
+//! Input: the base's tree and the checked config. Output: the [`Overlay`] with every change, and the
+//! reasons why a tool must run. The order is Ignition's: directories, files and links from the
+//! shallowest to the deepest, hard links, units; then the `[Install]` links of `systemctl preset`,
+//! the config itself, and the removals of a container commit. It was verified with `ignition-apply
 //! --ignore-unsupported` 2.26 with root `/` in a chroot of the base.
 
 mod commit;
@@ -27,57 +27,45 @@ use mosb_types::{Diagnostic, Finding, escape_control};
 pub use units::instance_of;
 pub(super) use units::preset_units;
 
-/// The result.
+/// The changed tree, and the decisions about it.
 #[derive(Debug)]
 pub(super) struct Applied<'a> {
     /// The base with every change on it.
     pub tree: Overlay<'a>,
-    /// What can't be decided here; if there is any, the tree is not whole.
+    /// Decisions that need the real tools. If there are any, the tree is incomplete.
     pub reasons: Vec<Reason>,
-    /// What would be written and is not in the image, and why.
+    /// Entries that are not in the image, and why.
     pub left_out: Vec<Finding>,
-    /// Notes about the decisions, for the reader.
+    /// Notes about the decisions, for the user.
     pub warnings: Vec<Finding>,
 }
 
-/// What the real Ignition would fail on, too. A path of a config may hold any character, so the
+/// Failures that the real Ignition has too. A path of a config may contain any character, so
 /// messages escape control characters.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[diagnostic(code = "conflicts-with-base", class = InvalidInput)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// Something is in the way.
+    /// The base has a node there already.
     #[error(
         "{}: {found} is there in the base already; set overwrite: true to replace it, or take it out of the config",
         escape_control(path)
     )]
     InTheWay {
-        /// The path of the config.
         path: String,
-        /// What is there.
+        /// The type of the existing node.
         found: &'static str,
     },
     /// A parent is no directory.
     #[error("{}: {} is no directory in the base, so nothing can be written below it; choose another path", escape_control(path), escape_control(&parent.to_string()))]
-    NotADirectory {
-        /// The path of the config.
-        path: String,
-        parent: TreePath,
-    },
+    NotADirectory { path: String, parent: TreePath },
     /// A parent is a link that leads nowhere.
     #[error("{}: {} is a link in the base that leads nowhere, so no directory can be made there; name the real path", escape_control(path), escape_control(&link.to_string()))]
-    DanglingLink {
-        /// The path of the config.
-        path: String,
-        link: TreePath,
-    },
+    DanglingLink { path: String, link: TreePath },
     /// Links lead in a circle.
     #[error("{}: the base's links lead in a circle; choose another path", escape_control(path))]
-    LinkLoop {
-        /// The path of the config.
-        path: String,
-    },
-    /// Two entries land at one path through the base's links.
+    LinkLoop { path: String },
+    /// Two entries have the same real path because of the base's links.
     #[error(
         "{} and {} are both {} through the base's links; keep one of them",
         escape_control(first),
@@ -85,11 +73,9 @@ pub enum ApplyError {
         escape_control(real)
     )]
     SamePath {
-        /// The earlier entry.
         first: String,
-        /// The later entry.
         second: String,
-        /// Where both land.
+        /// The real path.
         real: String,
     },
     /// An owner by name that the base doesn't have.
@@ -98,7 +84,6 @@ pub enum ApplyError {
         escape_control(path)
     )]
     UnknownOwner {
-        /// The path of the config.
         path: String,
         /// `user` or `group`.
         what: &'static str,
@@ -106,52 +91,45 @@ pub enum ApplyError {
         file: &'static str,
         name: String,
     },
-    /// The target of a hard link.
+    /// A hard link to an invalid target.
     #[error("{}: a hard link to {}, which {problem}", escape_control(path), escape_control(target))]
     HardLink {
-        /// The path of the config.
         path: String,
         /// The target as it is written.
         target: String,
         problem: &'static str,
     },
-    /// A part is appended to something that is no file.
+    /// An append to a node that is no file.
     #[error(
         "{}: {found} is there in the base; something can only be appended to a file",
         escape_control(path)
     )]
     AppendTo {
-        /// The path of the config.
         path: String,
-        /// What is there.
+        /// The type of the existing node.
         found: &'static str,
     },
-    /// A name that takes something else away.
+    /// A name that removes another path in a layer.
     #[error("{}: a name that begins with .wh. takes another path away in a layer of an image; give the unit or alias another name", escape_control(&path.to_string()))]
     Whiteout {
         /// The path in the image.
         path: TreePath,
     },
-    /// The content can't be had.
+    /// The content can't be decoded or verified.
     #[error("{}: {source}", escape_control(path))]
     #[diagnostic(transparent)]
-    Content {
-        /// The path of the config.
-        path: String,
-        /// What is wrong with it.
-        source: ContentError,
-    },
+    Content { path: String, source: ContentError },
 }
 
-/// The bytes that one file of a config may have once unpacked.
+/// Most unpacked bytes of one file of a config.
 const FILE_LIMIT: u64 = 64 * 1024 * 1024;
-/// The bytes that all files of a config together may have once unpacked.
+/// Most unpacked bytes of all files of a config together.
 const TOTAL_LIMIT: u64 = 256 * 1024 * 1024;
 
 /// Applies a config and the config's own object to a base.
 ///
-/// `current_config` is what `/etc/machine-config-daemon/currentconfig` holds; `commits` says
-/// whether a container commit follows.
+/// `current_config` is the content of `/etc/machine-config-daemon/currentconfig`; with `commits`, a
+/// container commit follows.
 pub(super) fn apply<'a>(
     base: &'a BaseTree,
     config: Option<&Config>,
@@ -180,13 +158,13 @@ struct Applier<'a> {
     tree: Overlay<'a>,
     reasons: Vec<Reason>,
     warnings: Vec<Finding>,
-    /// Bytes of content that may still come.
+    /// Bytes of content that are still allowed.
     left: u64,
 }
 
 impl Applier<'_> {
-    /// Mode and owner of something that root makes in a directory: its group and, for a directory,
-    /// its set-gid bit are the directory's where that has the bit.
+    /// Mode and owner of a node that root creates in a directory. If the directory has the set-gid
+    /// bit, the node inherits its group and, if it is a directory itself, the bit.
     fn inherit_ownership(&self, parent: &TreePath, mode: u32, directory: bool) -> Meta {
         let inherits = self.tree.get(parent).filter(|found| found.meta.mode & 0o2000 != 0);
         match inherits {
@@ -199,8 +177,8 @@ impl Applier<'_> {
         }
     }
 
-    /// Refuses names that a layer can't hold (OCI image spec, layer, whiteouts): what `[Install]`
-    /// names may have one.
+    /// Rejects names that a layer can't contain (OCI image spec, layer, whiteouts). Names in `[Install]`
+    /// may be such names.
     fn no_whiteouts(&self) -> Result<(), ApplyError> {
         let mut puts = self.tree.puts().map(|(path, _)| path);
         match puts.find(|path| path.name().starts_with(".wh.")) {
@@ -209,8 +187,8 @@ impl Applier<'_> {
         }
     }
 
-    /// Replaces a file, as a rename of a temporary file does: the existing node is removed, and a
-    /// directory is in the way.
+    /// Replaces a file as a rename of a temporary file does: it removes the existing node, and fails
+    /// for a directory.
     fn write(
         &mut self,
         path: &str,

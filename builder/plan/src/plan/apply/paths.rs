@@ -1,5 +1,4 @@
-//! Walking paths as the kernel does in a chroot of the base, and as Ignition does before anything
-//! is made.
+//! Resolves paths as the kernel does in a chroot of the base, and as Ignition does before it writes.
 
 use super::{Applier, ApplyError};
 use mosb_image::overlay::{Node, Overlay};
@@ -9,7 +8,7 @@ use mosb_image::tree::Kind;
 /// The kernel's limit of links in one path.
 const MAX_LINKS: usize = 40;
 
-/// Why a path can't be walked.
+/// Why a path can't be resolved.
 #[derive(Debug)]
 pub(super) enum PathError {
     NotADirectory(TreePath),
@@ -28,7 +27,7 @@ impl PathError {
     }
 }
 
-/// Where a path leads with all links followed, the last one too; `None` if nothing is there.
+/// Resolves all links of a path, including the last component; `None` if nothing exists there.
 pub(super) fn real(tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, PathError> {
     let mut at = TreePath::root();
     let mut rest: Vec<String> = components(path);
@@ -87,14 +86,14 @@ fn clean(path: &str) -> TreePath {
     at
 }
 
-/// Where Ignition puts an entry: each parent that is a link is replaced by where that one link
-/// points, the last component is never followed. Links behind links are left for the kernel.
+/// The path at which Ignition writes an entry: each parent that is a link is replaced by that link's
+/// target, and the last component is never followed. The kernel resolves links to links.
 pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, PathError> {
     let path = clean(path);
     let Some(parent) = path.parent() else {
         return Ok(path);
     };
-    // Where Ignition believes to be, and where the kernel is then: nowhere, if that isn't there.
+    // The path as Ignition computes it, and the kernel's real path of it, if that exists.
     let mut at = TreePath::root();
     let mut here = Ok(Some(TreePath::root()));
     for component in parent.components() {
@@ -125,8 +124,7 @@ pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, Path
     Ok(at.join(path.name()).unwrap_or(at))
 }
 
-/// The path with its parents' links followed and the last component as it is; `None` if a parent
-/// isn't there.
+/// Resolves the links of the parents, but not the last component; `None` if a parent does not exist.
 pub(super) fn exact(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<TreePath>, PathError> {
     let Some(parent) = path.parent() else {
         return Ok(Some(path.clone()));
@@ -142,8 +140,7 @@ pub(super) fn exact(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<TreePa
 }
 
 impl Applier<'_> {
-    /// Makes a directory with all above it, as `mkdir -p` of root does, and says where it really
-    /// is.
+    /// Creates a directory and its parents, as `mkdir -p` of root does, and returns its real path.
     pub(super) fn mkdir_all(&mut self, path: &TreePath) -> Result<TreePath, PathError> {
         if let Some(real) = real(&self.tree, &path.to_string())? {
             return match self.tree.get(&real) {
@@ -171,7 +168,7 @@ impl Applier<'_> {
         Ok(at)
     }
 
-    /// Where an entry of the config lands, with its parents made.
+    /// The real path of an entry of the config; creates its parents.
     pub(super) fn place(&mut self, path: &TreePath) -> Result<TreePath, PathError> {
         let Some(parent) = path.parent() else {
             return Ok(path.clone());

@@ -17,7 +17,7 @@ use super::Error;
 use mosb_image::Digest;
 pub use side::Side;
 
-/// What happened to a thing.
+/// How an entry changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
@@ -25,11 +25,11 @@ pub enum Change {
     Added,
     /// Only the first side has it.
     Removed,
-    /// Both have it, not the same.
+    /// Both sides have it, with differences.
     Changed,
 }
 
-/// All that changes; nothing in it if the same image comes of both.
+/// All changes; empty if both sides give the same image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Diff {
@@ -47,12 +47,12 @@ pub struct Diff {
 pub struct SettingChange {
     /// The field, such as `spec.kernelType`; `base` for the base image.
     pub field: String,
-    /// What happened to it.
+    /// How it changes.
     pub change: Change,
-    /// Its value before, where it may be told.
+    /// Its old value, unless it may be secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Its value after, where it may be told.
+    /// Its new value, unless it may be secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
 }
@@ -61,21 +61,21 @@ pub struct SettingChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PathChange {
-    /// The path as the config has it.
+    /// The path as the config spells it.
     pub path: String,
     /// How it changes.
     #[serde(flatten)]
     pub changed: Changed<PathState>,
 }
 
-/// How something changes of which both sides can say several things.
+/// The change of an entry with several properties.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Changed<S> {
-    /// What happened to it.
+    /// How it changes.
     pub change: Change,
-    /// Which of its properties differ, where both sides have it: of a path `type`, `content`, `append`, `mode`, `user`,
-    /// `group`, `target`, `overwrite`, of a unit `enabled`, `masked`, `content`, `dropins`.
+    /// The properties that differ, if both sides have the entry. For a path: `type`, `content`, `append`,
+    /// `mode`, `user`, `group`, `target`, `overwrite`; for a unit: `enabled`, `masked`, `content`, `dropins`.
     pub what: Vec<&'static str>,
     /// Before.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,42 +85,42 @@ pub struct Changed<S> {
     pub to: Option<S>,
 }
 
-/// What a config says of a path.
+/// The properties of a path in a config.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PathState {
     /// `file`, `directory`, `symlink` or `hardlink`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// Octal, four digits; absent if the config doesn't say.
+    /// Octal, four digits; absent if the config does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Name or number; absent if the config doesn't say.
+    /// Name or number; absent if the config does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Name or number; absent if the config doesn't say.
+    /// Name or number; absent if the config does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Of a file; absent if the config gives none.
+    /// The contents of a file; absent if the config gives none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<ContentState>,
-    /// What is appended to a file, in order.
+    /// The contents that are appended to a file, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub append: Vec<ContentState>,
-    /// Of a link.
+    /// The target of a link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// As the config says it.
+    /// `overwrite` in the config.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overwrite: Option<bool>,
 }
 
-/// Contents, without them.
+/// Size and digest of contents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentState {
-    /// Bytes, unpacked.
+    /// Unpacked, in bytes.
     pub size: u64,
     /// `sha256:…` of the unpacked bytes.
     pub digest: String,
@@ -137,17 +137,17 @@ pub struct UnitChange {
     pub changed: Changed<UnitState>,
 }
 
-/// What a config says of a unit.
+/// The properties of a unit in a config.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnitState {
-    /// Absent if the config doesn't say.
+    /// Absent if the config does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// Absent if the config doesn't say.
+    /// Absent if the config does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub masked: Option<bool>,
-    /// Of the unit file; absent if the config gives none.
+    /// The contents of the unit file; absent if the config gives none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<ContentState>,
     /// Drop-ins by name.

@@ -107,7 +107,7 @@ pub async fn logs(
     let (why, (attempt, lines)) = match (live, archived) {
         (Err(error), Some(archived)) => (error.to_string(), archived),
         (Ok(None), Some(archived)) => (format!("{name} has no pod any more"), archived),
-        (Ok(Some(_)), Some(archived)) => ("its pod has said nothing yet".to_owned(), archived),
+        (Ok(Some(_)), Some(archived)) => ("its pod has written no log yet".to_owned(), archived),
         (Err(error), None) => return Err(error.into()),
         (Ok(Some(_)), None) => return Ok(()),
         (Ok(None), None) => {
@@ -115,7 +115,7 @@ pub async fn logs(
             return Err(Error::NoPod { build }.into());
         }
     };
-    tracing::info!("{why}; this is what was kept of attempt {attempt}");
+    tracing::info!("{why}; the archived log of attempt {attempt} follows");
     lines.into_iter().for_each(print);
     Ok(())
 }

@@ -14,7 +14,7 @@ use super::super::seed::Seed;
 
 /// Files and settings that a new machine needs to pull its image, and nothing else.
 #[derive(Debug)]
-pub struct Given {
+pub struct PullFiles {
     image: PinnedRef,
     logins: DockerConfigJson,
     registries_conf: Option<String>,
@@ -25,7 +25,7 @@ pub struct Given {
 
 /// A file below [`FIRST_BOOT`](super::FIRST_BOOT).
 #[derive(Debug)]
-pub(super) struct GivenFile {
+pub(super) struct PullFile {
     pub name: String,
     pub mode: u32,
     pub bytes: Vec<u8>,
@@ -34,7 +34,7 @@ pub(super) struct GivenFile {
 /// `HOME` of skopeo, for the files below it.
 const HOME: &str = "/run/mosb";
 
-impl Given {
+impl PullFiles {
     /// Collects the files and settings for the machines of a pool.
     pub fn new(seed: &Seed, settings: &ClusterSettings) -> Self {
         let conf = registries_conf(settings);
@@ -64,7 +64,7 @@ impl Given {
         !self.logins.is_empty()
     }
 
-    pub(super) fn files(&self) -> Vec<GivenFile> {
+    pub(super) fn files(&self) -> Vec<PullFile> {
         let mut files = vec![
             one("environment", 0o600, self.environment.expose().as_bytes()),
             one("image", 0o600, format!("{}\n", self.image).as_bytes()),
@@ -86,8 +86,8 @@ impl Given {
     }
 }
 
-fn one(name: &str, mode: u32, bytes: &[u8]) -> GivenFile {
-    GivenFile { name: name.to_owned(), mode, bytes: bytes.to_owned() }
+fn one(name: &str, mode: u32, bytes: &[u8]) -> PullFile {
+    PullFile { name: name.to_owned(), mode, bytes: bytes.to_owned() }
 }
 
 /// The environment of the unit, and of rpm-ostree's daemon (systemd.exec(5), `EnvironmentFile=`).

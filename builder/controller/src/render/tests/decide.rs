@@ -1,88 +1,6 @@
-use std::sync::Arc;
-use std::time::Duration;
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
-use serde_json::{Value, json};
+//! What is decided for a pool, and what an object with the wanted name means.
 
 use super::*;
-use crate::action::{Action, NewObject, NewStatus};
-use crate::apply::{ApplyError, compare_rendered};
-use crate::cluster_cache::{ClusterCache, Trigger};
-use crate::lookup::Problem;
-use crate::snapshot::EarlierProblem;
-use crate::status::EventReason;
-use mosb_image::Digest;
-use mosb_plan::api::labels;
-use mosb_types::ErrorClass;
-
-const OLD: &str = "rendered-infra-00000000000000000000000000000000";
-const NEW: &str = "rendered-infra-11111111111111111111111111111111";
-const POOL: &str = "uid-infra";
-
-fn now() -> Timestamp {
-    Timestamp::from_second(100).unwrap()
-}
-
-fn member(name: &str, generation: i64) -> Member {
-    Member {
-        name: name.to_owned(),
-        uid: format!("uid-{name}"),
-        generation,
-        role: "infra".to_owned(),
-        generated_by: None,
-    }
-}
-
-fn inputs() -> Inputs {
-    Inputs {
-        members: vec![member("00-worker", 1), member("50-infra", 2)],
-        settings: json!({ "os": "registry.example.com/os@sha256:0" }),
-    }
-}
-
-fn rendered(name: &str, created: i64) -> SeenRendered {
-    SeenRendered {
-        name: name.to_owned(),
-        uid: format!("uid-{name}"),
-        created: Some(Time(Timestamp::from_second(created).unwrap())),
-        is_ours: true,
-        is_edited: false,
-        deleting: false,
-    }
-}
-
-/// A pool that has the rendered config OLD of exactly these inputs.
-fn settled() -> RenderSnapshot {
-    let pool = json!({
-    "metadata": { "name": "infra", "uid": POOL, "resourceVersion": "7",
-            "annotations": { labels::RENDERED_FROM: inputs().stamp(OLD) } },
-    "spec": { "machineConfigSelector": { "matchLabels": { "a": "b" } }, "configuration": { "name": OLD, "source": [{ "name": "00-worker" }, { "name": "50-infra" }] } },
-    "status": { "conditions": [{ "type": "Updated", "status": "True" }, { "type": "RenderDegraded", "status": "False" }] },
-    });
-    RenderSnapshot {
-        pool: serde_json::from_value(pool).unwrap(),
-        other_renderer: None,
-        inputs: Ok(inputs()),
-        rendered: vec![rendered(OLD, 1)],
-        named: [OLD.to_owned()].into(),
-        inputs_digest: Digest::of(b"inputs"),
-        lookup_results: RenderLookupResults::default(),
-        earlier_problem: None,
-    }
-}
-
-fn object(name: &str) -> Arc<Value> {
-    Arc::new(json!({ "metadata": { "name": name } }))
-}
-
-fn problem(class: ErrorClass) -> Problem {
-    Problem {
-        class,
-        reason: "invalid-machine-configs".to_owned(),
-        message: "50-infra: spec.kernelType: …".to_owned(),
-    }
-}
 
 /// Name of the case, the difference to a settled pool, and the actions.
 type Case<'a> = (&'a str, &'a dyn Fn(&mut RenderSnapshot), &'a [&'a str]);
@@ -111,7 +29,7 @@ fn words(decision: &RenderDecision) -> Vec<String> {
 #[test]
 fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
     let made = |overriding: Option<&str>| {
-        Some(Ok(Made {
+        Some(Ok(RenderOutput {
             name: NEW.to_owned(),
             object: object(NEW),
             overriding: overriding.map(str::to_owned),
@@ -199,7 +117,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             "a new rendered config",
             &|snapshot| {
                 change(snapshot);
-                snapshot.lookup_results.made = made(None);
+                snapshot.lookup_results.output = made(None);
             },
             &["RenderedConfigGenerated", create, go],
         ),
@@ -207,7 +125,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             "with an administrator's base",
             &|snapshot| {
                 change(snapshot);
-                snapshot.lookup_results.made = made(Some("registry.example.com/own@sha256:1"));
+                snapshot.lookup_results.output = made(Some("registry.example.com/own@sha256:1"));
             },
             &["RenderedConfigGenerated", "OSImageURLOverridden", create, go],
         ),
@@ -216,7 +134,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             &|snapshot| {
                 change(snapshot);
                 snapshot.rendered.push(rendered(NEW, 2));
-                snapshot.lookup_results.made = made(None);
+                snapshot.lookup_results.output = made(None);
             },
             &[go],
         ),
@@ -226,7 +144,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
                 change(snapshot);
                 snapshot.rendered.push(rendered(NEW, 2));
                 snapshot.rendered[1].deleting = true;
-                snapshot.lookup_results.made = made(None);
+                snapshot.lookup_results.output = made(None);
             },
             &["RenderedConfigGenerated", create, go],
         ),
@@ -234,7 +152,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             "the same content of other inputs",
             &|snapshot| {
                 change(snapshot);
-                snapshot.lookup_results.made = Some(Ok(Made {
+                snapshot.lookup_results.output = Some(Ok(RenderOutput {
                     name: OLD.to_owned(),
                     object: object(OLD),
                     overriding: None,
@@ -247,7 +165,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             "what can't be rendered",
             &|snapshot| {
                 change(snapshot);
-                snapshot.lookup_results.made = Some(Err(problem(ErrorClass::InvalidInput)));
+                snapshot.lookup_results.output = Some(Err(problem(ErrorClass::InvalidInput)));
             },
             &["say True"],
         ),
@@ -266,7 +184,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             &|snapshot| {
                 change(snapshot);
                 snapshot.pool.status.conditions[1].status = "True".to_owned();
-                snapshot.lookup_results.made = made(None);
+                snapshot.lookup_results.output = made(None);
             },
             &["RenderedConfigGenerated", create, go, "say False"],
         ),
@@ -282,7 +200,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
 fn a_rendered_config_is_written_completely() {
     let mut snapshot = settled();
     snapshot.inputs.as_mut().unwrap().members[1].generation = 3;
-    snapshot.lookup_results.made = Some(Ok(Made {
+    snapshot.lookup_results.output = Some(Ok(RenderOutput {
         name: NEW.to_owned(),
         object: object(NEW),
         overriding: None,
@@ -321,7 +239,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
     let mut snapshot = settled();
     snapshot.inputs.as_mut().unwrap().members.clear();
     let wrong = problem(ErrorClass::Transient);
-    snapshot.lookup_results.made = Some(Err(wrong.clone()));
+    snapshot.lookup_results.output = Some(Err(wrong.clone()));
     let decision = decide(&snapshot, now());
     assert_eq!(decision.reason, RenderReason::Degraded(wrong.clone()));
     let Action::ReplaceStatus(_, NewStatus::Conditions(conditions)) = &decision.actions[0] else {
@@ -341,7 +259,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
     ] {
         snapshot.earlier_problem = earlier
             .map(|earlier| EarlierProblem { cause: earlier.cause(), lasted: Duration::ZERO });
-        snapshot.lookup_results.made = Some(Err(now_wrong.clone()));
+        snapshot.lookup_results.output = Some(Err(now_wrong.clone()));
         let actions = decide(&snapshot, now()).actions;
         assert_eq!(!actions.is_empty(), is_written, "{what}: {actions:?}");
     }
@@ -440,121 +358,4 @@ fn an_existing_rendered_config_is_checked_for_content_and_owner() {
     ] {
         assert_eq!(judged(there), want, "{what}");
     }
-}
-
-fn cache() -> ClusterCache {
-    let cache = ClusterCache::empty("mosb");
-    let pool = |name: &str, roles: Value, source: &str| {
-        let pool = json!({ "metadata": { "name": name, "uid": format!("uid-{name}") }, "spec": {
-            "machineConfigSelector": { "matchExpressions": [{ "key": labels::ROLE, "operator": "In", "values": roles }] },
-            "configuration": { "name": format!("rendered-{name}-{:032}", 0), "source": [{ "name": source }] } } });
-        (name.to_owned(), serde_json::from_value(pool).unwrap())
-    };
-    cache.pools.replace([
-        pool("worker", json!(["worker"]), "00-worker"),
-        pool("infra", json!(["worker", "infra"]), "70-gone"),
-    ]);
-    let config = |name: &str, meta: Value| {
-        let mut whole = json!({ "name": name, "uid": format!("uid-{name}"), "generation": 1 });
-        for (key, value) in meta.as_object().unwrap() {
-            whole[key] = value.clone();
-        }
-        (name.to_owned(), serde_json::from_value(whole).unwrap())
-    };
-    let role = |role: &str| json!({ "labels": { labels::ROLE: role } });
-    let owner = json!([{ "apiVersion": "v1", "kind": "MachineConfigPool", "name": "infra", "uid": POOL, "controller": true }]);
-    cache.machine_configs.replace([
-        config("00-worker", role("worker")),
-        config("50-infra", role("infra")),
-        config("60-master", role("master")),
-        config("61-nobodys", json!({})),
-        config(
-            OLD,
-            json!({ "ownerReferences": owner, "generation": 2,
-            "annotations": { labels::GENERATED_BY_CONTROLLER_VERSION: "mosb" } }),
-        ),
-        config(NEW, json!({ "labels": { labels::ROLE: "" } })),
-    ]);
-    cache
-}
-
-#[test]
-fn a_pool_is_seen_with_what_it_selects_and_its_rendered_configs() {
-    let cache = cache();
-    let snapshot = observe(&cache, "infra").unwrap();
-    let inputs = snapshot.inputs.unwrap();
-    assert_eq!(inputs.sources().collect::<Vec<_>>(), ["00-worker", "50-infra"]);
-    let seen: Vec<_> = snapshot.rendered.iter().collect();
-    let [old, new] = seen[..] else {
-        panic!("{seen:?}");
-    };
-    assert_eq!((&*old.name, old.is_ours, old.is_edited), (OLD, true, true), "it was edited");
-    assert_eq!((&*new.name, new.is_ours), (NEW, false), "somebody else's");
-    assert_eq!(snapshot.named, [OLD.to_owned()].into());
-    assert!(observe(&cache, "gone").is_none());
-    assert_eq!(snapshot.other_renderer, None);
-    for (name, want) in [
-        ("mosb/machine-config-controller", true),
-        ("openshift-machine-config-operator/machine-config-controller", true),
-        ("elsewhere/machine-config-controller", false),
-    ] {
-        cache.renderers.replace([(name.to_owned(), 1)]);
-        assert_eq!(cache.other_renderer().is_some(), want, "{name}");
-        cache.renderers.replace([(name.to_owned(), 0)]);
-        assert_eq!(cache.other_renderer(), None, "{name} without replicas");
-    }
-}
-
-#[test]
-fn a_change_concerns_the_pools_that_have_or_select_it() {
-    let cache = cache();
-    let config = |name: &str| Trigger::MachineConfig(name.to_owned(), None);
-    for (what, cause, want) in [
-        ("everybody's", config("00-worker"), &["infra", "worker"][..]),
-        ("one's own", config("50-infra"), &["infra"]),
-        ("another role", config("60-master"), &[]),
-        ("one that was there", config("70-gone"), &["infra"]),
-        ("the rendered one", config(OLD), &["infra"]),
-        ("the pool", Trigger::Pool("infra".to_owned()), &["infra"]),
-        ("settings", Trigger::All, &["infra", "worker"]),
-        ("a secret", Trigger::Secret("a".to_owned()), &[]),
-        (
-            "the secret that tags are pinned with",
-            Trigger::Secret("global-pull-secret-copy".to_owned()),
-            &["infra", "worker"],
-        ),
-    ] {
-        let affected_pools = super::observe::affected_pools(&cache, &cause);
-        let affected_pools: Vec<_> = affected_pools.iter().map(String::as_str).collect();
-        assert_eq!(affected_pools, want, "{what}");
-    }
-}
-
-#[test]
-fn the_base_is_that_of_the_settings_else_of_the_older_config_map() {
-    let cache = ClusterCache::empty("mosb");
-    let fill = |name: &str, key: &str, text: &str| {
-        let map = json!({ "metadata": { "name": name }, "data": { key: text } });
-        let map = serde_json::from_value(map).unwrap();
-        cache.settings[name].replace([(name.to_owned(), map)]);
-    };
-    let os = || super::observe::images(&cache).map(|images| images.os);
-    assert_eq!(os(), Ok(None));
-    let older = "machine-config-osimageurl";
-    fill(older, "baseOSContainerImage", "a.test/os:1\n");
-    assert_eq!(os(), Ok(Some("a.test/os:1".to_owned())));
-    let text = "baseOSContainerImage: b.test/os:1";
-    fill("mosb-config", "config.yaml", text);
-    assert_eq!(os(), Ok(Some("b.test/os:1".to_owned())));
-    let before = observe_settings(&cache);
-    fill("mosb-config", "config.yaml", "builderImage: b.test/mosb:1");
-    assert_ne!(observe_settings(&cache), before);
-    fill("mosb-config", "config.yaml", "nonsense: 1");
-    assert_eq!(os().unwrap_err().class, ErrorClass::InvalidInput);
-}
-
-fn observe_settings(cache: &ClusterCache) -> Value {
-    let pool = json!({ "metadata": { "name": "infra" } });
-    cache.pools.replace([("infra".to_owned(), serde_json::from_value(pool).unwrap())]);
-    observe(cache, "infra").unwrap().inputs.unwrap().settings
 }

@@ -1,0 +1,107 @@
+//! What lookups find: the plan, results and images.
+
+use super::*;
+use crate::decide::tests::fake_seed::STOCK;
+
+impl FakeCluster {
+    /// Decides, and resolves lookups until none are left.
+    pub fn decide(&mut self) -> Decision {
+        let mut seen = self.snapshot.clone();
+        for _ in 0..5 {
+            let decision = decide(&seen, self.now);
+            assert_eq!(decision, decide(&seen, self.now), "same snapshot, same actions");
+            if decision.lookups.is_empty() {
+                return decision;
+            }
+            assert_eq!(decision.actions, []);
+            for lookup in decision.lookups {
+                self.asked.push(lookup.clone());
+                match lookup {
+                    Lookup::OsImage { rendered } => {
+                        let image = self.os_images.get(rendered.as_str()).cloned();
+                        let image =
+                            image.ok_or_else(|| problem(ErrorClass::Transient, "not there yet"));
+                        let twice = seen.lookup_results.os_image.insert(rendered, image);
+                        assert!(twice.is_none(), "asked twice");
+                    }
+                    Lookup::Result { build } => {
+                        let unseen =
+                            self.unseen.as_ref().map(|result| &result.build) == Some(&build);
+                        let result = match &self.api_problem {
+                            Some(problem) => Err(problem.clone()),
+                            None if unseen => Ok(self.unseen.clone()),
+                            None => Ok(seen.results.get(build.as_str()).cloned()),
+                        };
+                        let twice = seen.lookup_results.results.insert(build, result);
+                        assert!(twice.is_none(), "asked twice");
+                    }
+                    Lookup::Plan(lookup) => {
+                        let answer = self.planned(&lookup);
+                        assert!(seen.lookup_results.plan.replace(answer).is_none(), "asked twice");
+                    }
+                    Lookup::Exists { image, secret, pull } => {
+                        assert_eq!(secret, "push");
+                        let push = &self.snapshot.config.as_ref().unwrap().spec;
+                        let push: ImageRef = push.rendered_image_push_spec.parse().unwrap();
+                        let is_elsewhere = image.repo() != push.repo();
+                        assert!(pull != Pull::Not || !is_elsewhere);
+                        let answer = match &self.registry_problem {
+                            Some(problem) => ImageStatus::Unknown(problem.clone()),
+                            None if self.images.contains(&image) => {
+                                self.confirmed.insert(image.clone());
+                                ImageStatus::Present(Confirmed::in_a_test(image.clone()))
+                            }
+                            None => ImageStatus::Missing,
+                        };
+                        assert!(
+                            seen.lookup_results.exists.insert(image, answer).is_none(),
+                            "asked twice"
+                        );
+                    }
+                }
+            }
+        }
+        panic!("it asks and asks");
+    }
+
+    fn planned(&self, lookup: &PlanLookup) -> Result<Planned, Problem> {
+        if let Some(problem) = &self.problem {
+            return Err(problem.clone());
+        }
+        let repo: RepoRef = "quay.io/release/base".parse().unwrap();
+        let fresh = repo.pinned(Digest::of(&self.base.to_be_bytes()));
+        let base = lookup.base.clone().unwrap_or(fresh);
+        let inputs = |format: u32| {
+            let (rendered, containerfile) = (&lookup.rendered, &lookup.containerfile);
+            let parts = json!([format, rendered, containerfile, lookup.push, base]);
+            Digest::of(&canonical_json(&parts)).hex()
+        };
+        let build = |format| BuildName::new(&lookup.pool, &inputs(format)).unwrap();
+        assert!(!self.is_waiting_for_its_seed(), "planned before it is seeded");
+        let os_image = self.os_images.get(lookup.rendered.as_str());
+        if let Some(instead) = &lookup.instead
+            && os_image.is_some_and(|os_image| instead.of.contains(os_image))
+        {
+            assert_eq!(instead.stock.as_deref(), Some(STOCK));
+        } else {
+            let is_stock = os_image.is_none_or(|os_image| os_image == STOCK);
+            assert!(is_stock, "built on the pre-built image");
+        }
+        let runs = lookup.containerfile.is_some() || lookup.method.is_some();
+        let bad = self.bad_containerfile && lookup.containerfile.is_some();
+        Ok(Planned {
+            build: build(self.format),
+            older: (1..self.format).rev().map(build).collect(),
+            inputs: inputs(self.format),
+            base: base.clone(),
+            method: if runs { JobMethod::Containerfile } else { JobMethod::Direct },
+            reasons: Vec::new(),
+            platform: "linux/amd64".parse().unwrap(),
+            warnings: self.warnings.clone(),
+            containerfile_problem: bad
+                .then(|| problem(ErrorClass::InvalidInput, "line 1: FRO is no instruction")),
+            os_changed: self.os_changes || lookup.compare.is_none(),
+            is_recognised: self.recognises && lookup.recognise.is_some(),
+        })
+    }
+}

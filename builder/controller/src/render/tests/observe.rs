@@ -1,0 +1,120 @@
+//! What is seen of the cluster.
+
+use super::*;
+
+fn cache() -> ClusterCache {
+    let cache = ClusterCache::empty("mosb");
+    let pool = |name: &str, roles: Value, source: &str| {
+        let pool = json!({ "metadata": { "name": name, "uid": format!("uid-{name}") }, "spec": {
+            "machineConfigSelector": { "matchExpressions": [{ "key": labels::ROLE, "operator": "In", "values": roles }] },
+            "configuration": { "name": format!("rendered-{name}-{:032}", 0), "source": [{ "name": source }] } } });
+        (name.to_owned(), serde_json::from_value(pool).unwrap())
+    };
+    cache.pools.replace([
+        pool("worker", json!(["worker"]), "00-worker"),
+        pool("infra", json!(["worker", "infra"]), "70-gone"),
+    ]);
+    let config = |name: &str, meta: Value| {
+        let mut whole = json!({ "name": name, "uid": format!("uid-{name}"), "generation": 1 });
+        for (key, value) in meta.as_object().unwrap() {
+            whole[key] = value.clone();
+        }
+        (name.to_owned(), serde_json::from_value(whole).unwrap())
+    };
+    let role = |role: &str| json!({ "labels": { labels::ROLE: role } });
+    let owner = json!([{ "apiVersion": "v1", "kind": "MachineConfigPool", "name": "infra", "uid": POOL, "controller": true }]);
+    cache.machine_configs.replace([
+        config("00-worker", role("worker")),
+        config("50-infra", role("infra")),
+        config("60-master", role("master")),
+        config("61-nobodys", json!({})),
+        config(
+            OLD,
+            json!({ "ownerReferences": owner, "generation": 2,
+            "annotations": { labels::GENERATED_BY_CONTROLLER_VERSION: "mosb" } }),
+        ),
+        config(NEW, json!({ "labels": { labels::ROLE: "" } })),
+    ]);
+    cache
+}
+
+#[test]
+fn a_pool_is_seen_with_what_it_selects_and_its_rendered_configs() {
+    let cache = cache();
+    let snapshot = observe(&cache, "infra").unwrap();
+    let inputs = snapshot.inputs.unwrap();
+    assert_eq!(inputs.sources().collect::<Vec<_>>(), ["00-worker", "50-infra"]);
+    let seen: Vec<_> = snapshot.rendered.iter().collect();
+    let [old, new] = seen[..] else {
+        panic!("{seen:?}");
+    };
+    assert_eq!((&*old.name, old.is_ours, old.is_edited), (OLD, true, true), "it was edited");
+    assert_eq!((&*new.name, new.is_ours), (NEW, false), "somebody else's");
+    assert_eq!(snapshot.named, [OLD.to_owned()].into());
+    assert!(observe(&cache, "gone").is_none());
+    assert_eq!(snapshot.other_renderer, None);
+    for (name, want) in [
+        ("mosb/machine-config-controller", true),
+        ("openshift-machine-config-operator/machine-config-controller", true),
+        ("elsewhere/machine-config-controller", false),
+    ] {
+        cache.renderers.replace([(name.to_owned(), 1)]);
+        assert_eq!(cache.other_renderer().is_some(), want, "{name}");
+        cache.renderers.replace([(name.to_owned(), 0)]);
+        assert_eq!(cache.other_renderer(), None, "{name} without replicas");
+    }
+}
+
+#[test]
+fn a_change_concerns_the_pools_that_have_or_select_it() {
+    let cache = cache();
+    let config = |name: &str| Trigger::MachineConfig(name.to_owned(), None);
+    for (what, cause, want) in [
+        ("everybody's", config("00-worker"), &["infra", "worker"][..]),
+        ("one's own", config("50-infra"), &["infra"]),
+        ("another role", config("60-master"), &[]),
+        ("one that was there", config("70-gone"), &["infra"]),
+        ("the rendered one", config(OLD), &["infra"]),
+        ("the pool", Trigger::Pool("infra".to_owned()), &["infra"]),
+        ("settings", Trigger::All, &["infra", "worker"]),
+        ("a secret", Trigger::Secret("a".to_owned()), &[]),
+        (
+            "the secret that tags are pinned with",
+            Trigger::Secret("global-pull-secret-copy".to_owned()),
+            &["infra", "worker"],
+        ),
+    ] {
+        let affected_pools = crate::render::observe::affected_pools(&cache, &cause);
+        let affected_pools: Vec<_> = affected_pools.iter().map(String::as_str).collect();
+        assert_eq!(affected_pools, want, "{what}");
+    }
+}
+
+#[test]
+fn the_base_is_that_of_the_settings_else_of_the_older_config_map() {
+    let cache = ClusterCache::empty("mosb");
+    let fill = |name: &str, key: &str, text: &str| {
+        let map = json!({ "metadata": { "name": name }, "data": { key: text } });
+        let map = serde_json::from_value(map).unwrap();
+        cache.settings[name].replace([(name.to_owned(), map)]);
+    };
+    let os = || crate::render::observe::images(&cache).map(|images| images.os);
+    assert_eq!(os(), Ok(None));
+    let older = "machine-config-osimageurl";
+    fill(older, "baseOSContainerImage", "a.test/os:1\n");
+    assert_eq!(os(), Ok(Some("a.test/os:1".to_owned())));
+    let text = "baseOSContainerImage: b.test/os:1";
+    fill("mosb-config", "config.yaml", text);
+    assert_eq!(os(), Ok(Some("b.test/os:1".to_owned())));
+    let before = observe_settings(&cache);
+    fill("mosb-config", "config.yaml", "builderImage: b.test/mosb:1");
+    assert_ne!(observe_settings(&cache), before);
+    fill("mosb-config", "config.yaml", "nonsense: 1");
+    assert_eq!(os().unwrap_err().class, ErrorClass::InvalidInput);
+}
+
+fn observe_settings(cache: &ClusterCache) -> Value {
+    let pool = json!({ "metadata": { "name": "infra" } });
+    cache.pools.replace([("infra".to_owned(), serde_json::from_value(pool).unwrap())]);
+    observe(cache, "infra").unwrap().inputs.unwrap().settings
+}

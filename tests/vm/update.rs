@@ -1,0 +1,94 @@
+//! A machine on the base takes an image of ours by itself, updates itself to a second one, and goes
+//! back: what the config says is on the machine, and no unit fails.
+//!
+//! Real: the kernel, systemd, `mosb build`, the registry, and the importer (ostree-ext) that
+//! rpm-ostree and bootc are built on. Stand-ins: Debian for CoreOS; the test for the boot loader,
+//! of whose entries it takes the default or the next, as after a rollback; the command line of
+//! ostree-ext for rpm-ostree and bootc.
+
+use mosb_tests::{Mosb, Registry, vm_base};
+
+use super::config::{Config, ON_THE_BASE};
+use super::machine::{Check, Deployment, Machine, REGISTRY};
+
+/// The network that QEMU provides.
+const CONNECT: &str = "modprobe virtio_net && udevadm settle && \
+    busybox ip addr add 10.0.2.15/24 dev eth0 && busybox ip link set eth0 up";
+
+/// The image that the running deployment was made from.
+const ORIGIN: &str = "deployment=$(readlink -f \"$(sed 's/.*ostree=//; s/ .*//' /proc/cmdline)\"); \
+    sed -n 's/^container-image-reference=//p' \"$deployment.origin\"";
+
+/// An image in the registry, built from a config.
+struct Image {
+    config: Config,
+    /// As the machine's importer names it.
+    reference: String,
+    current_config: String,
+}
+
+impl Image {
+    fn build(mosb: &Mosb, registry: &Registry, config: Config) -> Self {
+        let rendered = config.rendered().to_string();
+        let base = registry.repository("base:1");
+        let target = registry.repository("os");
+        let line = ["build", "-", "--base", &base, "--output", &target, "--method", "direct"];
+        let built = mosb.run_with([&line[..], &["-o", "json"]].concat(), rendered.as_bytes()).ok();
+        let image = built.json()["image"].as_str().unwrap().to_owned();
+        let name = image.replace(registry.address(), REGISTRY);
+        let reference = format!("ostree-unverified-registry:{name}");
+        Self { config, reference, current_config: rendered }
+    }
+
+    /// What a machine that runs this image has, and these.
+    fn checks<'a>(&'a self, more: &[Check<'a>]) -> Vec<Check<'a>> {
+        let mut checks = self.config.checks();
+        checks.push((ORIGIN, &self.reference));
+        checks.push(("cat /etc/machine-config-daemon/currentconfig", &self.current_config));
+        checks.extend(more);
+        checks
+    }
+
+    /// The command by which a machine takes it: it becomes the default at shutdown.
+    fn deploy(&self) -> String {
+        format!(
+            "ostree-ext-cli container image deploy --sysroot / --stateroot vm --imgref {}",
+            self.reference
+        )
+    }
+}
+
+#[test]
+#[ignore = "boots a machine four times: make test-vm"]
+fn a_machine_takes_two_images_from_a_registry_and_goes_back() {
+    let registry = Registry::plain();
+    registry.push(&vm_base().0, "base", "base:1");
+    let mosb = Mosb::new();
+    let first = Image::build(&mosb, &registry, Config::First);
+    let second = Image::build(&mosb, &registry, Config::Second);
+    let machine = Machine::new(&registry);
+
+    machine.boot("the base", Deployment::Default, &ON_THE_BASE, &[CONNECT, &first.deploy()]);
+    machine.boot(
+        "the first image",
+        Deployment::Default,
+        &first.checks(&[("cat /etc/vm/on-machine", "first")]),
+        &[
+            "echo machine >/etc/vm/on-machine",
+            "echo machine >/etc/vm/of-machine",
+            CONNECT,
+            &second.deploy(),
+        ],
+    );
+    // What the machine changed stays, in the deployments that were made of this one's `/etc`.
+    let of_machine = [("cat /etc/vm/on-machine", "machine"), ("cat /etc/vm/of-machine", "machine")];
+    machine.boot(
+        "the second image",
+        Deployment::Default,
+        &second.checks(&of_machine),
+        &["echo second >/etc/vm/of-machine", "echo second >/etc/vm/of-second"],
+    );
+    let of_first =
+        [of_machine[0], of_machine[1], ("test -e /etc/vm/of-second || echo missing", "missing")];
+    machine.boot("the first image again", Deployment::Previous, &first.checks(&of_first), &[]);
+}
