@@ -149,7 +149,7 @@ pub static OSTREE_BASE: Part = Part {
 /// The base image of the lab's machines, and a disk with it; see `lab/base`.
 pub static LAB_BASE: Part = Part {
     name: "lab-base",
-    version: Version::Sources("harness/lab/base"),
+    version: Version::Sources(&["harness/lab/base"]),
     needs: &[&OSTREE_EXT_CLI],
     make: Make::Function(lab::base::make),
 };
