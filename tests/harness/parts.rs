@@ -171,11 +171,11 @@ pub static VM_BASE: Part = Part {
         "harness/ostree.rs",
         vm_base::RECIPE,
     ]),
-    needs: &[&OSTREE_EXT_CLI],
+    needs: &[&IGNITION, &OSTREE_EXT_CLI],
     make: Make::Function(vm_base::make),
 };
 
-/// Every part but those of [`VM`]: each after what it is made from, and the longest build first.
+/// Every part but [`VM_BASE`]: each after what it is made from, and the longest build first.
 static ALL: [&Part; 14] = [
     &KUBERNETES,
     &IGNITION,
@@ -193,8 +193,8 @@ static ALL: [&Part; 14] = [
     &RUNC,
 ];
 
-/// What only the test program `vm` uses.
-static VM: [&Part; 1] = [&VM_BASE];
+/// What the test program `vm` uses, and what that is made from.
+static VM: [&Part; 3] = [&IGNITION, &OSTREE_EXT_CLI, &VM_BASE];
 
 /// As many parts are built at once: one is compiled while another is downloaded or linked.
 const AT_ONCE: usize = 2;
@@ -255,7 +255,7 @@ pub fn cache() -> PathBuf {
     base.join("mosb/parts")
 }
 
-/// Makes every part that is not there, but those for virtual machines, and prints where each is.
+/// Makes every part that is not there, but the base of virtual machines, and prints where each is.
 pub fn make_all() {
     make_missing(&ALL);
 }

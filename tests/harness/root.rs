@@ -56,15 +56,20 @@ pub fn make_debian(root: &Path, packages: &str, arguments: &[&str]) {
     run("sh", ["-euc".as_ref(), CLEAN.as_ref(), "sh".as_ref(), root.as_os_str()]);
 }
 
+/// Puts Ignition where CoreOS has it, for builds with buildah.
+pub fn put_ignition(root: &Path) {
+    let binary = root.join(IGNITION_PATH);
+    fs::create_dir_all(binary.parent().unwrap()).unwrap();
+    fs::copy(IGNITION.program(), &binary).unwrap();
+}
+
 /// Makes root and image in a directory.
 pub fn make(directory: &Path) {
     let root = directory.join("root");
     make_debian(&root, PACKAGES, &[]);
     let debian = archive(&root, &[]);
 
-    let binary = root.join(IGNITION_PATH);
-    fs::create_dir_all(binary.parent().unwrap()).unwrap();
-    fs::copy(IGNITION.program(), &binary).unwrap();
+    put_ignition(&root);
     let ignition = archive(&root, &["usr/lib/dracut"]);
     let image = Image::new()
         .layer(Compression::Gzip, debian)

@@ -1,9 +1,9 @@
 //! What a virtual machine boots: a base of CoreOS's format with a kernel, and a disk on which it is
 //! installed. For x86-64.
 //!
-//! A Debian in ostree's shape, as in `ostree.rs`, whose kernel is Debian's. `tests/parts/vm-base`
-//! has the rest of the recipe: an initramfs, a unit that runs the script of a test, the units that
-//! a machine in a test has no use for, which are masked.
+//! A Debian in ostree's shape, as in `ostree.rs`, with Ignition, whose kernel is Debian's.
+//! `tests/parts/vm-base` has the rest of the recipe: an initramfs, a unit that runs the script of a
+//! test, the units that a machine in a test has no use for, which are masked.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::child::{finish, limited};
 use super::layout::Layout;
 use super::ostree::{MADE, SHAPE};
 use super::parts::{OSTREE_EXT_CLI, VM_BASE, source};
-use super::root::make_debian;
+use super::root::{make_debian, put_ignition};
 
 /// Below `tests/`.
 pub const RECIPE: &str = "parts/vm-base";
@@ -39,6 +39,7 @@ pub fn vm_base() -> (Layout, PathBuf) {
 pub fn make(directory: &Path) {
     let root = directory.join("debian");
     make_debian(&root, PACKAGES, &[KERNEL]);
+    put_ignition(&root);
     let importer = OSTREE_EXT_CLI.program();
     let mut shape = limited("sh");
     shape.args(["-euc", SHAPE, "sh"]).arg(root).arg(&importer).current_dir(directory);

@@ -90,6 +90,14 @@ impl Config {
         }
     }
 
+    /// How its image is built.
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::First => "direct",
+            Self::Second => "containerfile",
+        }
+    }
+
     /// The rendered MachineConfig, which is also what `currentconfig` is to hold.
     pub fn rendered(self) -> Value {
         json!({

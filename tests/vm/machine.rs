@@ -63,7 +63,7 @@ impl<'a> Machine<'a> {
     /// A machine on which the base is installed.
     #[track_caller]
     pub fn new(registry: &'a Registry) -> Self {
-        assert!(cfg!(target_arch = "x86_64"), "the base of virtual machines is for x86-64");
+        assert_eq!(std::env::consts::ARCH, "x86_64", "the base of virtual machines is for x86-64");
         Self { disk: Disk::copy(&vm_base().1), registry }
     }
 

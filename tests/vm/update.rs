@@ -1,10 +1,11 @@
 //! A machine on the base takes an image of ours by itself, updates itself to a second one, and goes
-//! back: what the config says is on the machine, and no unit fails.
+//! back: what the config says is on the machine, and no unit fails. The first image is a direct
+//! build, the second one is built by buildah.
 //!
-//! Real: the kernel, systemd, `mosb build`, the registry, and the importer (ostree-ext) that
-//! rpm-ostree and bootc are built on. Stand-ins: Debian for CoreOS; the test for the boot loader,
-//! of whose entries it takes the default or the next, as after a rollback; the command line of
-//! ostree-ext for rpm-ostree and bootc.
+//! Real: the kernel, systemd, `mosb build`, buildah, the registry, and the importer (ostree-ext)
+//! that rpm-ostree and bootc are built on. Stand-ins: Debian for CoreOS; the test for the boot
+//! loader, of whose entries it takes the default or the next, as after a rollback; the command line
+//! of ostree-ext for rpm-ostree and bootc.
 
 use mosb_tests::{Mosb, Registry, vm_base};
 
@@ -32,8 +33,10 @@ impl Image {
         let rendered = config.rendered().to_string();
         let base = registry.repository("base:1");
         let target = registry.repository("os");
-        let line = ["build", "-", "--base", &base, "--output", &target, "--method", "direct"];
-        let built = mosb.run_with([&line[..], &["-o", "json"]].concat(), rendered.as_bytes()).ok();
+        let method = config.method();
+        let line = ["build", "-", "--base", &base, "--output", &target, "--method", method];
+        let line = [&line[..], &["--isolation", "chroot", "-o", "json"]].concat();
+        let built = mosb.run_with(line, rendered.as_bytes()).ok();
         let image = built.json()["image"].as_str().unwrap().to_owned();
         let name = image.replace(registry.address(), REGISTRY);
         let reference = format!("ostree-unverified-registry:{name}");
