@@ -7,8 +7,8 @@ use crate::action::{Action, Patch};
 use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup, PlanLookup, Planned};
 use crate::pool_reason::PoolReason;
-use crate::status::{EventReason, OTHER_DEGRADED};
-use mosb_plan::api::{BuildCondition, ImageBuilderType, MachineOsBuild, condition, labels};
+use crate::status::{EventReason, blocking_conditions};
+use mosb_plan::api::{BuildCondition, ImageBuilderType, MachineOsBuild, labels};
 
 impl<'a> DecisionBuilder<'a> {
     pub(super) fn run(&mut self) -> Result<PoolReason, Lookup> {
@@ -227,9 +227,7 @@ impl<'a> DecisionBuilder<'a> {
 
     /// Blocks if the pool is degraded for reasons that a new image doesn't fix.
     fn blocked_by_degraded_pool(&mut self) -> Option<PoolReason> {
-        let conditions = &self.pool.status.conditions;
-        let is = |kind: &&str| condition(conditions, kind).is_some_and(|one| one.is_true());
-        let kinds: Vec<_> = OTHER_DEGRADED.into_iter().filter(is).collect();
+        let kinds = blocking_conditions(&self.pool.status.conditions);
         if kinds.is_empty() {
             return None;
         }

@@ -11,23 +11,51 @@
 //!
 //! | file | does |
 //! | --- | --- |
-//! | `snapshot` | the input of a decision |
-//! | `lookup` | facts that the watches don't show |
+//! | `snapshot`, `lookup` | the input of a decision, and facts that the watches don't show |
 //! | `observe`, `job_phase` | cache → snapshot, and which pools a change affects |
+//! | `desired_target` | what the machines should run |
+//! | `machine_state`, `slot_phase` | what one machine runs and does, from its marks and Jobs |
+//! | `slots` | which machines may become unavailable |
+//! | `staging` | which machines report, and which ones stage the target |
+//! | `drain` | which pods are evicted |
+//! | `context` | what a pass knows about the pool as a whole |
+//! | `machine_plan`, `marks`, `machine_events` | what one machine gets, and the patch of its Node |
+//! | `config_marks` | history and finalizer of the MachineOSConfig |
+//! | `pool_status` | counts and conditions of the pool |
+//! | `decide`, `reason` | snapshot → lookups or actions, and why |
 //! | `job_request` | the Jobs on machines that a decision creates |
 //! | `node_job` | these Jobs and their Secrets as objects, from `job-templates/` |
 
+mod config_marks;
+mod context;
+mod decide;
+mod desired_target;
+mod drain;
 mod job_phase;
 mod job_request;
 mod lookup;
+mod machine_events;
+mod machine_plan;
+mod machine_state;
+mod marks;
 mod node_job;
 mod observe;
+mod pool_status;
+mod reason;
+mod slot_phase;
+mod slots;
 mod snapshot;
+mod staging;
 
+#[cfg(test)]
+mod tests;
+
+pub use decide::{RolloutDecision, decide};
 pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb};
 pub use lookup::{ControlPlaneHealth, RolloutLookup, RolloutLookupResults, SeenPod, TargetImage};
 pub(crate) use node_job::{OwnerJob, node_job, node_secret};
 pub use observe::{OwnPlace, Refusals, affected_pools, observe};
+pub use reason::RolloutReason;
 pub use snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, Refusal, RolloutSettings,
     RolloutSnapshot,

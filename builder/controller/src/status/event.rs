@@ -88,6 +88,20 @@ pub enum EventReason {
     RenderedConfigGenerated,
     /// An administrator's MachineConfig overrides the base of a rendered config.
     OsImageUrlOverridden,
+    /// The image is staged on a machine.
+    NodeStaged,
+    /// A machine is cordoned and drained for an image.
+    NodeSlotGiven,
+    /// Its drain is cancelled, and the machine is uncordoned.
+    NodeDrainCancelled,
+    /// A drained machine reboots into the image.
+    NodeRebooting,
+    /// A machine rebooted without a try to boot the image.
+    NodeRetried,
+    /// A machine runs the image and is Ready.
+    NodeUpdated,
+    /// A machine can't follow its pool.
+    NodeDegraded,
 }
 
 impl EventReason {
@@ -117,6 +131,13 @@ impl EventReason {
             Self::PreBuiltImageMissing => "PreBuiltImageMissing",
             Self::RenderedConfigGenerated => "RenderedConfigGenerated",
             Self::OsImageUrlOverridden => "OSImageURLOverridden",
+            Self::NodeStaged => "NodeStaged",
+            Self::NodeSlotGiven => "NodeSlotGiven",
+            Self::NodeDrainCancelled => "NodeDrainCancelled",
+            Self::NodeRebooting => "NodeRebooting",
+            Self::NodeRetried => "NodeRetried",
+            Self::NodeUpdated => "NodeUpdated",
+            Self::NodeDegraded => "NodeDegraded",
         }
     }
 
@@ -127,7 +148,9 @@ impl EventReason {
             | Self::JobFailed
             | Self::ConfigReconcileFailed
             | Self::BuildDegraded
-            | Self::PreBuiltImageMissing => EventKind::Warning,
+            | Self::PreBuiltImageMissing
+            | Self::NodeRetried
+            | Self::NodeDegraded => EventKind::Warning,
             Self::BuildStarted
             | Self::BuildPreparing
             | Self::BuildBuilding
@@ -144,7 +167,12 @@ impl EventReason {
             | Self::PoolConfigChanged
             | Self::PreBuiltImageSeeded
             | Self::RenderedConfigGenerated
-            | Self::OsImageUrlOverridden => EventKind::Normal,
+            | Self::OsImageUrlOverridden
+            | Self::NodeStaged
+            | Self::NodeSlotGiven
+            | Self::NodeDrainCancelled
+            | Self::NodeRebooting
+            | Self::NodeUpdated => EventKind::Normal,
         }
     }
 }
@@ -205,6 +233,13 @@ mod tests {
             (PreBuiltImageMissing, "PreBuiltImageMissing", Warning),
             (RenderedConfigGenerated, "RenderedConfigGenerated", Normal),
             (OsImageUrlOverridden, "OSImageURLOverridden", Normal),
+            (NodeStaged, "NodeStaged", Normal),
+            (NodeSlotGiven, "NodeSlotGiven", Normal),
+            (NodeDrainCancelled, "NodeDrainCancelled", Normal),
+            (NodeRebooting, "NodeRebooting", Normal),
+            (NodeRetried, "NodeRetried", Warning),
+            (NodeUpdated, "NodeUpdated", Normal),
+            (NodeDegraded, "NodeDegraded", Warning),
         ] {
             let on = Regarding {
                 kind: "MachineOSBuild",

@@ -10,6 +10,7 @@ mod event;
 mod message;
 mod pool;
 mod render;
+mod rollout;
 mod seed;
 
 use jiff::Timestamp;
@@ -22,8 +23,11 @@ pub use config::{
 };
 pub use event::{Event, EventKind, EventReason, Regarding};
 pub use message::failed_message;
-pub use pool::{IMAGE_BUILD_DEGRADED, OTHER_DEGRADED, PoolBuild, pool_conditions};
+pub use pool::{IMAGE_BUILD_DEGRADED, PoolBuild, blocking_conditions, pool_conditions};
 pub use render::{RENDER_DEGRADED, render_conditions};
+pub use rollout::{
+    ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, not_enabled_conditions, set_condition,
+};
 pub use seed::{PRE_BUILT_IMAGE_SEEDED, SEEDED, seeded_status};
 
 /// Truncates to whole seconds, as other API clients do.

@@ -3,15 +3,26 @@
 use jiff::Timestamp;
 
 use super::condition_of;
+use super::rollout::ROLLOUT_NODES_DEGRADED;
 use mosb_plan::api::{Condition, condition};
 
 /// The type of the pool's condition.
 pub const IMAGE_BUILD_DEGRADED: &str = "ImageBuildDegraded";
 /// Conditions that block new builds.
-pub const OTHER_DEGRADED: [&str; 4] =
+const OTHER_DEGRADED: [&str; 4] =
     ["NodeDegraded", "RenderDegraded", "PinnedImageSetsDegraded", "PoolSynchronizerDegraded"];
 /// Maximum characters of a build's message in a pool's condition.
 const MESSAGE: usize = 4096;
+
+/// The conditions of a pool that block new builds. Machines that failed a roll-out don't: a
+/// corrected image repairs them.
+pub fn blocking_conditions(conditions: &[Condition]) -> Vec<&'static str> {
+    let is_blocking = |kind: &&str| {
+        condition(conditions, kind)
+            .is_some_and(|one| one.is_true() && one.reason != ROLLOUT_NODES_DEGRADED)
+    };
+    OTHER_DEGRADED.into_iter().filter(is_blocking).collect()
+}
 
 /// The state of a pool's build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +90,25 @@ pub fn pool_conditions(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn machines_that_failed_a_roll_out_do_not_block_builds() {
+        let degraded = |kind: &str, status: &str, reason: &str| Condition {
+            kind: kind.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            ..Condition::default()
+        };
+        for (what, list, want) in [
+            ("a daemon's", degraded("NodeDegraded", "True", ""), &["NodeDegraded"][..]),
+            ("ours", degraded("NodeDegraded", "True", ROLLOUT_NODES_DEGRADED), &[]),
+            ("not degraded", degraded("NodeDegraded", "False", ""), &[]),
+            ("a sum of the others", degraded("Degraded", "True", ""), &[]),
+            ("not rendered", degraded("RenderDegraded", "True", "Bad"), &["RenderDegraded"]),
+        ] {
+            assert_eq!(blocking_conditions(&[list]), want, "{what}");
+        }
+    }
 
     #[test]
     fn only_our_entry_changes_and_it_moves_to_the_end() {

@@ -1,0 +1,176 @@
+//! What a pass knows about the pool as a whole.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::desired_target::{Desired, DesiredTarget};
+use super::lookup::TargetImage;
+use super::machine_state::MachineState;
+use super::snapshot::RolloutSnapshot;
+use super::staging::{self, Trouble};
+use mosb_image::{Digest, ImageRef};
+use mosb_plan::api::labels;
+use mosb_plan::api::rollout::{History, NodeReport, NodeTarget, RolloutMode, Slot};
+
+/// How tools spell where an image is from.
+const TRANSPORTS: [&str; 5] = [
+    "ostree-unverified-registry:",
+    "ostree-unverified-image:docker://",
+    "ostree-unverified-image:registry:",
+    "ostree-image-signed:docker://",
+    "docker://",
+];
+
+#[derive(Debug)]
+pub(super) struct Context<'a> {
+    pub snapshot: &'a RolloutSnapshot,
+    pub desired: &'a Desired,
+    pub now: Timestamp,
+    /// What images are of, by digest.
+    known: BTreeMap<Digest, NodeTarget>,
+}
+
+impl<'a> Context<'a> {
+    pub fn new(snapshot: &'a RolloutSnapshot, desired: &'a Desired, now: Timestamp) -> Self {
+        let mut known = BTreeMap::new();
+        let mut add = |target: NodeTarget| known.insert(target.image.digest(), target);
+        for build in &snapshot.builds {
+            let image = build.status.image().and_then(|image| image.parse().ok());
+            let config = build.spec.machine_config.name.parse().ok();
+            if let (Some(image), Some(config)) = (image, config) {
+                add(NodeTarget { image, config: Some(config), machine_part: None });
+            }
+        }
+        if let Some(config) = &snapshot.config {
+            for entry in History::of(&config.metadata).entries() {
+                let (image, config) = (entry.image.clone(), Some(entry.config.clone()));
+                add(NodeTarget { image, config, machine_part: None });
+            }
+        }
+        if let Some(target) = desired.target() {
+            add(target.target.clone());
+        }
+        Self { snapshot, desired, now, known }
+    }
+
+    pub fn desired_target(&self) -> Option<&'a DesiredTarget> {
+        self.desired.target()
+    }
+
+    /// What the machines should run, whether it is brought to them or not.
+    pub fn target(&self) -> Option<&'a NodeTarget> {
+        self.desired_target().map(|desired| &desired.target)
+    }
+
+    /// The target, if it is staged on machines now.
+    pub fn stages(&self) -> Option<&'a NodeTarget> {
+        let desired = self.desired_target()?;
+        let may = desired.mode >= RolloutMode::Stage && !self.snapshot.pool.spec.paused;
+        may.then_some(&desired.target)
+    }
+
+    /// The target, if machines are rebooted into it now.
+    pub fn rolls_to(&self) -> Option<&'a NodeTarget> {
+        let desired = self.desired_target()?;
+        let may = desired.mode == RolloutMode::Automatic && !self.snapshot.pool.spec.paused;
+        may.then_some(&desired.target)
+    }
+
+    /// Whether nothing is brought to machines, and nothing is unknown.
+    pub fn is_off(&self) -> bool {
+        match self.desired {
+            Desired::Nothing => true,
+            Desired::Target(desired) => desired.mode == RolloutMode::None,
+            Desired::LookUp(_) | Desired::Unknown(_) | Desired::Invalid(_) => false,
+        }
+    }
+
+    /// Whether the marks of a machine are written.
+    pub fn is_part(&self, state: &MachineState<'_>) -> bool {
+        !self.is_off() || state.has_slot()
+    }
+
+    /// Whether an image of this pool was ever brought to machines, or is now.
+    pub fn is_used(&self) -> bool {
+        let machines = &mut self.snapshot.machines.iter();
+        let config = self.snapshot.config.as_ref();
+        !self.is_off()
+            || config.is_some_and(|config| {
+                config.metadata.finalizers.iter().any(|one| one == labels::ROLLOUT_FINALIZER)
+            })
+            || machines.any(|machine| {
+                let annotation = |key| machine.metadata.annotation(key).is_some();
+                annotation(labels::NODE_REPORT) || annotation(labels::NODE_SLOT)
+            })
+    }
+
+    /// Whether a drain for this slot is cancelled. If a fact could not be looked up, it goes on.
+    pub fn takes_back(&self, slot: &Slot) -> bool {
+        if matches!(self.desired, Desired::Unknown(_) | Desired::LookUp(_)) {
+            return self.snapshot.pool.spec.paused;
+        }
+        self.rolls_to() != Some(&slot.target)
+    }
+
+    pub fn pull_secret(&self) -> Option<String> {
+        let config = self.snapshot.config.as_ref()?;
+        config.spec.base_image_pull_secret.as_ref().map(|secret| secret.name.clone())
+    }
+
+    /// The booted image with its digest, and its rendered config if the image is known.
+    pub fn current(&self, report: &NodeReport) -> (Option<String>, Option<String>) {
+        let Some(booted) = &report.booted else {
+            return (None, None);
+        };
+        let Some(digest) = booted.digest else {
+            return (None, None);
+        };
+        if let Some(known) = self.known.get(&digest) {
+            let config = known.config.as_ref().map(ToString::to_string);
+            return (Some(known.image.to_string()), config);
+        }
+        let image = TRANSPORTS.iter().find_map(|one| booted.image.strip_prefix(one));
+        let image: Option<ImageRef> = image.unwrap_or(&booted.image).parse().ok();
+        (image.map(|image| image.repo().pinned(digest).to_string()), None)
+    }
+
+    /// What the registry reported about the target in this pass.
+    pub fn target_image(&self) -> Option<&'a TargetImage> {
+        self.snapshot.lookup_results.images.get(&self.target()?.image)
+    }
+
+    /// Whether the target has an image for the platform of this machine, as far as that is known.
+    pub fn is_for(&self, state: &MachineState<'_>) -> bool {
+        let (Some(TargetImage::Present { platforms, .. }), Some(platform)) =
+            (self.target_image(), state.platform())
+        else {
+            return true;
+        };
+        platforms.is_empty() || platforms.iter().any(|one| platform.accepts(one))
+    }
+
+    /// Why a machine without a slot can't follow the pool.
+    pub fn trouble(&self, state: &MachineState<'_>) -> Option<Trouble> {
+        let target = self.stages();
+        let known = staging::trouble(state, target);
+        let is_behind = target.is_some_and(|target| !state.runs(target.image.digest()));
+        known.or_else(|| {
+            let is_wrong = is_behind && !self.is_for(state);
+            is_wrong.then(|| {
+                Trouble::Failing(format!(
+                    "{} has no image for the platform {}; build one, or take the machine out of the pool",
+                    target.map(|target| target.image.to_string()).unwrap_or_default(),
+                    state.platform().map(|platform| platform.to_string()).unwrap_or_default()
+                ))
+            })
+        })
+    }
+
+    /// Whether all is known that may be in the way of this machine. What the registry reports about
+    /// the platforms is known only in passes that look it up.
+    pub fn knows_trouble(&self, state: &MachineState<'_>) -> bool {
+        let wants = |target| staging::wants_stage(state, None, target);
+        self.target_image().is_some() || !self.stages().is_some_and(wants)
+    }
+}

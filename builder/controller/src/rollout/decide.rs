@@ -1,0 +1,324 @@
+//! Decides what to do about the machines of a pool. Pure: a snapshot gives lookups or actions.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::context::Context;
+use super::desired_target::Desired;
+use super::job_request::NodeJobRequest;
+use super::lookup::{RolloutLookup, TargetImage};
+use super::machine_plan::{MachinePlan, next_try};
+use super::machine_state::MachineState;
+use super::pool_status::{self, Blocked, Standing};
+use super::reason::RolloutReason;
+use super::slot_phase::SlotPhase;
+use super::slots::{self, SlotCandidate, SlotChoice, StopReason};
+use super::snapshot::RolloutSnapshot;
+use super::{config_marks, machine_events, staging};
+use crate::action::{Action, NewObject};
+use crate::decision::Decision;
+use mosb_plan::api::rollout::{NodeTarget, RolloutMode, Slot};
+
+/// What to do about the machines of a pool.
+pub type RolloutDecision = Decision<RolloutLookup, RolloutReason>;
+
+/// How often a fact that could not be looked up, or that is in the way, is looked up again.
+const PROBLEM_REQUEUE: Duration = Duration::from_secs(60);
+/// How often machines that are on their way are checked against the time limit.
+const TIMEOUT_CHECK: Duration = Duration::from_secs(60);
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// All changes, in order. Pure: the same snapshot and time give the same actions.
+pub fn decide(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutDecision {
+    if let Some(who) = &snapshot.other_controller {
+        return Decision::unchanged(RolloutReason::OtherController(who.clone()));
+    }
+    if snapshot.pool.metadata.is_being_deleted() {
+        return Decision::unchanged(RolloutReason::Deleting);
+    }
+    let desired = Desired::of(snapshot);
+    if let Desired::LookUp(lookup) = &desired {
+        return Decision::looking_up(lookup.clone(), RolloutReason::LookingUp);
+    }
+    let cx = Context::new(snapshot, &desired, now);
+    if !cx.is_used() {
+        return Decision::unchanged(RolloutReason::Off);
+    }
+    Pass::of(&cx).decision()
+}
+
+type Machines<'a> = Vec<(MachineState<'a>, Option<SlotPhase>)>;
+
+struct Pass<'a> {
+    cx: &'a Context<'a>,
+    machines: Machines<'a>,
+    plans: Vec<MachinePlan>,
+    lookups: Vec<RolloutLookup>,
+    blocked: Option<Blocked>,
+    requeue_after: Option<Duration>,
+}
+
+impl<'a> Pass<'a> {
+    fn of(cx: &'a Context<'a>) -> Self {
+        let timeout = cx.snapshot.settings.node_timeout;
+        let machines = cx.snapshot.machines.iter().map(|machine| {
+            let state = MachineState::of(machine);
+            let phase = state.valid_slot().map(|slot| SlotPhase::of(&state, slot, timeout, cx.now));
+            (state, phase)
+        });
+        let machines: Machines<'a> = machines.collect();
+        let plans =
+            machines.iter().map(|(state, phase)| MachinePlan::of(cx, state, phase.as_ref()));
+        let plans: Vec<MachinePlan> = plans.collect();
+        let lookups = plans.iter().filter_map(|plan| plan.lookup.clone()).collect();
+        let blocked = match cx.desired {
+            Desired::Invalid(error) => {
+                Some(Blocked { reason: error.reason, message: error.message.clone() })
+            }
+            Desired::Unknown(problem) => {
+                Some(Blocked { reason: "LookupFailed", message: problem.message.clone() })
+            }
+            Desired::Nothing | Desired::LookUp(_) | Desired::Target(_) => shared(cx.snapshot),
+        };
+        let mut pass = Self { cx, machines, plans, lookups, blocked, requeue_after: None };
+        pass.requeue();
+        pass
+    }
+
+    fn decision(mut self) -> RolloutDecision {
+        let mut given = self.choose_slots();
+        let mut jobs = self.stage_jobs();
+        let needs_image = !given.is_empty() || !jobs.is_empty();
+        match (self.cx.target(), self.cx.target_image()) {
+            (None, _) => {}
+            (Some(target), None) if needs_image => {
+                self.lookups.push(RolloutLookup::Image(target.image.clone()));
+            }
+            (Some(target), Some(TargetImage::Missing)) => {
+                let message = format!(
+                    "{}: the registry has no such image; rebuild the pool, or pin another build",
+                    target.image
+                );
+                self.block("ImageMissing", message, Some(PROBLEM_REQUEUE));
+                (given, jobs) = (Vec::new(), Vec::new());
+            }
+            (Some(_), Some(TargetImage::Unknown(problem))) => {
+                self.block("RegistryFailed", problem.message.clone(), Some(PROBLEM_REQUEUE));
+                (given, jobs) = (Vec::new(), Vec::new());
+            }
+            (Some(_), None | Some(TargetImage::Present { .. })) => {}
+        }
+        if !self.lookups.is_empty() {
+            let mut decision = Decision::unchanged(RolloutReason::LookingUp);
+            decision.lookups = self.lookups;
+            return decision;
+        }
+        if let Some(target) = self.cx.rolls_to() {
+            given.iter().for_each(|name| self.give_slot(name, target));
+        }
+        if !self.cx.is_off() || self.machines.iter().any(|(state, _)| state.has_slot()) {
+            jobs.extend(staging::report_jobs(self.cx.snapshot, &self.machines, self.cx.now));
+        }
+        self.actions(jobs)
+    }
+
+    fn actions(self, jobs: Vec<NodeJobRequest>) -> RolloutDecision {
+        let standings: Vec<Standing> = self.standings();
+        let is_done = !standings.is_empty() && standings.iter().all(|one| one.is_updated)
+            || self.cx.snapshot.machines.is_empty();
+        let mut actions: Vec<Action> = config_marks::patch(self.cx, is_done).into_iter().collect();
+        for ((state, _), plan) in self.machines.iter().zip(&self.plans) {
+            let patch = plan.marks.patch(state.machine);
+            actions.extend(machine_events::events(self.cx, state, plan, patch.is_some()));
+            actions.extend(patch);
+            let create = plan.create.iter().cloned();
+            actions.extend(create.map(|job| Action::Create(NewObject::NodeJob(Box::new(job)))));
+            actions.extend(plan.actions.iter().cloned());
+            actions.extend(plan.delete.iter().cloned());
+        }
+        actions
+            .extend(jobs.into_iter().map(|job| Action::Create(NewObject::NodeJob(Box::new(job)))));
+        actions.extend(pool_status::action(self.cx, &standings, self.blocked.as_ref()));
+        let reason = self.reason(&standings, is_done);
+        Decision { requeue_after: self.requeue_after, ..Decision::of(reason, actions) }
+    }
+
+    fn block(&mut self, reason: &'static str, message: String, again: Option<Duration>) {
+        self.blocked.get_or_insert(Blocked { reason, message });
+        self.again(again);
+    }
+
+    fn again(&mut self, after: Option<Duration>) {
+        self.requeue_after = self.requeue_after.into_iter().chain(after).min();
+    }
+
+    /// The machines that get a slot now.
+    fn choose_slots(&mut self) -> Vec<String> {
+        let snapshot = self.cx.snapshot;
+        let Some(target) = self.cx.rolls_to() else {
+            return Vec::new();
+        };
+        let max = &snapshot.pool.spec.max_unavailable;
+        let max = match slots::max_unavailable(max.as_ref(), snapshot.machines.len()) {
+            Ok(max) => max,
+            Err(message) => {
+                self.block("BadMaxUnavailable", message, None);
+                return Vec::new();
+            }
+        };
+        let candidates: Vec<SlotCandidate<'_>> = self
+            .machines
+            .iter()
+            .map(|(state, phase)| candidate(self.cx, state, phase.as_ref(), target))
+            .collect();
+        let cluster = &snapshot.cluster;
+        let health = snapshot.lookup_results.control_plane.as_ref();
+        match slots::choose(&candidates, max, &cluster.control_plane, health) {
+            SlotChoice::Give(names) => names,
+            SlotChoice::LookUpControlPlane => {
+                self.lookups.push(RolloutLookup::ControlPlane);
+                Vec::new()
+            }
+            SlotChoice::Stopped(stop) => {
+                let (reason, message) = match stop {
+                    StopReason::Lost(names) => ("MachineLost", stopped("not back", &names)),
+                    StopReason::Failed(names) => {
+                        ("MachinesFailed", stopped("did not boot the target", &names))
+                    }
+                    StopReason::ControlPlane(why) => (
+                        "ControlPlaneUnhealthy",
+                        format!(
+                            "no control-plane machine is rebooted: {why}; repair the control plane"
+                        ),
+                    ),
+                };
+                self.block(reason, message, Some(PROBLEM_REQUEUE));
+                Vec::new()
+            }
+        }
+    }
+
+    fn stage_jobs(&self) -> Vec<NodeJobRequest> {
+        let Some(target) = self.cx.stages() else {
+            return Vec::new();
+        };
+        staging::stage_jobs(self.cx, &self.machines, target)
+    }
+
+    fn give_slot(&mut self, name: &str, target: &NodeTarget) {
+        let now = self.cx.now;
+        let found = self.machines.iter().zip(&mut self.plans);
+        for ((state, _), plan) in found.filter(|((state, _), _)| state.name() == name) {
+            let slot = Slot {
+                target: target.clone(),
+                since: Time(now),
+                attempt: 1,
+                boot_id: state.machine.boot_id.clone(),
+                cordoned: true,
+            };
+            plan.give(&slot, state);
+        }
+    }
+
+    fn requeue(&mut self) {
+        let cx = self.cx;
+        let mut soonest: Vec<Duration> = Vec::new();
+        for ((state, phase), plan) in self.machines.iter().zip(&self.plans) {
+            soonest.extend(plan.requeue_after);
+            soonest.extend(next_try(cx, state, phase.as_ref()));
+            if phase.as_ref().is_some_and(|phase| !phase.is_failed()) {
+                soonest.push(TIMEOUT_CHECK);
+            }
+        }
+        if matches!(cx.desired, Desired::Unknown(_)) {
+            soonest.push(PROBLEM_REQUEUE);
+        }
+        self.again(soonest.into_iter().min());
+    }
+
+    fn standings(&self) -> Vec<Standing> {
+        let target = self.cx.target();
+        let all = self.machines.iter().zip(&self.plans);
+        all.map(|((state, phase), plan)| Standing {
+            name: state.name().to_owned(),
+            is_available: state.is_available(),
+            has_slot: state.has_slot() || plan.is_given,
+            is_updated: !state.has_slot()
+                && target.is_some_and(|target| state.runs(target.image.digest())),
+            is_staged: target.is_some() && state.staged.as_ref() == target,
+            is_lost: matches!(phase, Some(SlotPhase::Lost { .. })),
+            degraded: plan.degraded.clone(),
+            waiting: plan.waiting.clone(),
+            booted: state.booted(),
+        })
+        .collect()
+    }
+
+    fn reason(&self, standings: &[Standing], is_done: bool) -> RolloutReason {
+        if let Some(Blocked { reason, message }) = &self.blocked {
+            return RolloutReason::Blocked { reason, message: message.clone() };
+        }
+        let Some(desired) = self.cx.desired_target().filter(|_| !self.cx.is_off()) else {
+            return RolloutReason::Off;
+        };
+        let build = desired.build.to_string();
+        let count = |is: fn(&Standing) -> bool| standings.iter().filter(|one| is(one)).count();
+        let machines = standings.len();
+        if is_done {
+            RolloutReason::Updated(build)
+        } else if self.cx.snapshot.pool.spec.paused {
+            RolloutReason::Paused(build)
+        } else if desired.mode == RolloutMode::Stage {
+            let staged = count(|one| one.is_staged || one.is_updated);
+            RolloutReason::Staging { build, staged, machines }
+        } else {
+            let updated = count(|one| one.is_updated);
+            RolloutReason::RollingOut { build, updated, machines }
+        }
+    }
+}
+
+fn candidate<'a>(
+    cx: &Context<'_>,
+    state: &MachineState<'a>,
+    phase: Option<&SlotPhase>,
+    target: &NodeTarget,
+) -> SlotCandidate<'a> {
+    let metadata = &state.machine.metadata;
+    SlotCandidate {
+        name: state.name(),
+        zone: metadata.labels.get(ZONE).map(String::as_str),
+        created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+        is_available: state.is_available(),
+        has_slot: state.has_slot(),
+        is_failed: phase.is_some_and(SlotPhase::is_failed),
+        is_lost: matches!(phase, Some(SlotPhase::Lost { .. })),
+        is_staged: state.staged.as_ref() == Some(target)
+            && state.report.is_some()
+            && !state.runs(target.image.digest())
+            && !state.is_being_deleted(),
+        is_control_plane: state.is_control_plane(),
+        is_own: cx.snapshot.cluster.own_node.as_deref() == Some(state.name()),
+    }
+}
+
+fn stopped(what: &str, names: &[String]) -> String {
+    format!(
+        "no machine is rebooted: {what}: {}; repair them, or bring a corrected image into service",
+        names.join(", ")
+    )
+}
+
+/// Nodes of two custom pools.
+fn shared(snapshot: &RolloutSnapshot) -> Option<Blocked> {
+    let (node, pools) = snapshot.shared_nodes.iter().next()?;
+    let more = snapshot.shared_nodes.len() - 1;
+    let others = if more > 0 { format!(" and {more} others") } else { String::new() };
+    let message = format!(
+        "node {node}{others}: selected by the pools {}; change the labels so that one is left",
+        pools.join(", ")
+    );
+    Some(Blocked { reason: "SharedNodes", message })
+}

@@ -1,0 +1,320 @@
+//! What the machines of a pool should run. Pure.
+//!
+//! Input: MachineOSConfig, its MachineOSBuilds and the result of looking up the stock image.
+//! Output: a target and how far it is brought to the machines, or why there is none. Invariant: a
+//! target is the stock image, an image that was in service, or the image of a succeeded build that
+//! this very MachineOSConfig controls, in its push repository.
+
+use super::lookup::RolloutLookup;
+use super::machine_state::MachineState;
+use super::snapshot::{Machine, RolloutSnapshot};
+use crate::lookup::Problem;
+use mosb_image::{Digest, ImageRef, PinnedRef};
+use mosb_plan::api::rollout::{
+    AnnotationError, History, NodeTarget, OnDelete, PinnedBuild, RolloutMode, STOCK,
+};
+use mosb_plan::api::{MachineOsBuild, MachineOsConfig, RenderedName, labels};
+
+/// What the machines should run.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Desired {
+    /// There is no MachineOSConfig, or it has no image yet: nothing is brought to machines.
+    Nothing,
+    /// A fact is missing.
+    LookUp(RolloutLookup),
+    /// A fact could not be looked up: what is under way goes on.
+    Unknown(Problem),
+    /// A setting or an object is wrong: nothing new is begun.
+    Invalid(TargetError),
+    Target(Box<DesiredTarget>),
+}
+
+/// A target of the pool.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct DesiredTarget {
+    pub target: NodeTarget,
+    /// The build by name and digest.
+    pub build: PinnedBuild,
+    /// `Automatic` also for a target that is rolled out once, and before a deletion.
+    pub mode: RolloutMode,
+    /// The build in service, if the pool is pinned to another one.
+    pub newer: Option<PinnedBuild>,
+    pub is_pinned: bool,
+    /// The annotation `mosb.dev/rollout-once` names it.
+    pub is_once: bool,
+    /// The MachineOSConfig is deleted once all machines run it.
+    pub is_deletion: bool,
+}
+
+impl DesiredTarget {
+    pub fn digest(&self) -> Digest {
+        self.target.image.digest()
+    }
+}
+
+/// Why there is no target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TargetError {
+    /// One word for programs.
+    pub reason: &'static str,
+    pub message: String,
+}
+
+impl From<AnnotationError> for TargetError {
+    fn from(error: AnnotationError) -> Self {
+        Self { reason: "BadAnnotation", message: error.to_string() }
+    }
+}
+
+fn invalid(reason: &'static str, message: impl Into<String>) -> Desired {
+    Desired::Invalid(TargetError { reason, message: message.into() })
+}
+
+impl Desired {
+    pub fn of(snapshot: &RolloutSnapshot) -> Self {
+        let Some(config) = &snapshot.config else {
+            return Self::Nothing;
+        };
+        let mode = match RolloutMode::of(&config.metadata) {
+            Ok(mode) => mode,
+            Err(error) => return Self::Invalid(error.into()),
+        };
+        if config.metadata.is_being_deleted() {
+            return on_deletion(snapshot, config);
+        }
+        let pin = |annotation| PinnedBuild::in_annotation(&config.metadata, annotation);
+        let (pinned, once) = match (pin(labels::ROLLOUT_BUILD), pin(labels::ROLLOUT_ONCE)) {
+            (Ok(pinned), Ok(once)) => (pinned, once),
+            (Err(error), _) | (_, Err(error)) => return Self::Invalid(error.into()),
+        };
+        let found = Self::of_annotations(snapshot, config, mode, pinned, once.as_ref());
+        match found {
+            // Nobody waits for a target.
+            Self::Invalid(_) if mode == RolloutMode::None && once.is_none() => Self::Nothing,
+            found => found,
+        }
+    }
+
+    fn of_annotations(
+        snapshot: &RolloutSnapshot,
+        config: &MachineOsConfig,
+        mode: RolloutMode,
+        pinned: Option<PinnedBuild>,
+        once: Option<&PinnedBuild>,
+    ) -> Self {
+        if !snapshot.rivals.is_empty() {
+            let names = snapshot.rivals.join(", ");
+            return invalid(
+                "Rivals",
+                format!("more than one MachineOSConfig for the pool: {names}; delete all but one"),
+            );
+        }
+        let in_service = in_service(config, &snapshot.builds);
+        // A pin takes precedence over a target that is rolled out once.
+        let named = pinned.as_ref().or(once);
+        let found = match named {
+            Some(pin) if pin.is_stock() => stock(snapshot, Some(pin.digest)),
+            Some(pin) => by_pin(config, &snapshot.builds, pin),
+            None => match &in_service {
+                Ok(Some(found)) => Ok(found.clone()),
+                Ok(None) => Err(Self::Nothing),
+                Err(error) => Err(Self::Invalid(error.clone())),
+            },
+        };
+        let (build, target) = match found {
+            Ok(found) => found,
+            Err(desired) => return desired,
+        };
+        let is_once = once == Some(&build);
+        let newer = in_service.ok().flatten().map(|(newest, _)| newest);
+        Self::Target(Box::new(DesiredTarget {
+            mode: if is_once { RolloutMode::Automatic } else { mode },
+            newer: newer.filter(|newest| pinned.is_some() && newest.digest != build.digest),
+            is_pinned: pinned.is_some(),
+            is_once,
+            is_deletion: false,
+            build,
+            target,
+        }))
+    }
+
+    pub fn target(&self) -> Option<&DesiredTarget> {
+        match self {
+            Self::Target(target) => Some(target),
+            _ => None,
+        }
+    }
+}
+
+/// The image in service as an entry of the history; none before the first one, or if it is not of
+/// this MachineOSConfig.
+pub(super) fn served(snapshot: &RolloutSnapshot) -> Option<(PinnedBuild, NodeTarget)> {
+    let config = snapshot.config.as_ref()?;
+    in_service(config, &snapshot.builds).ok().flatten()
+}
+
+/// Only a MachineOSConfig whose image was rolled out has our finalizer.
+fn on_deletion(snapshot: &RolloutSnapshot, config: &MachineOsConfig) -> Desired {
+    if !config.metadata.finalizers.iter().any(|one| one == labels::ROLLOUT_FINALIZER) {
+        return Desired::Nothing;
+    }
+    match OnDelete::of(&config.metadata) {
+        Err(error) => Desired::Invalid(error.into()),
+        Ok(OnDelete::Keep) => Desired::Nothing,
+        Ok(OnDelete::Stock) => match stock(snapshot, None) {
+            Err(desired) => desired,
+            Ok((build, target)) => Desired::Target(Box::new(DesiredTarget {
+                target,
+                build,
+                mode: RolloutMode::Automatic,
+                newer: None,
+                is_pinned: false,
+                is_once: false,
+                is_deletion: true,
+            })),
+        },
+    }
+}
+
+type Found = (PinnedBuild, NodeTarget);
+
+/// The stock image of the pool's rendered config, which must have this digest.
+fn stock(snapshot: &RolloutSnapshot, digest: Option<Digest>) -> Result<Found, Desired> {
+    let name = &snapshot.pool.spec.configuration.name;
+    let Ok(rendered) = name.parse::<RenderedName>() else {
+        return Err(invalid("NoStockImage", format!("{name:?} is no rendered config")));
+    };
+    let image = match snapshot.lookup_results.stock_images.get(&rendered) {
+        // An idle pool causes no requests.
+        None => match digest.and_then(|digest| running_everywhere(snapshot, digest)) {
+            Some(image) => image,
+            None => return Err(Desired::LookUp(RolloutLookup::StockImage(rendered))),
+        },
+        Some(Err(problem)) => return Err(Desired::Unknown(problem.clone())),
+        Some(Ok(image)) => image.clone(),
+    };
+    if digest.is_some_and(|digest| digest != image.digest()) {
+        return Err(invalid(
+            "PinChanged",
+            format!(
+                "the stock image of {rendered} is {image}, not the pinned digest; set stock@{}, or remove the annotation",
+                image.digest()
+            ),
+        ));
+    }
+    let build = PinnedBuild { name: STOCK.to_owned(), digest: image.digest() };
+    Ok((build, NodeTarget { image, config: None, machine_part: None }))
+}
+
+/// The image of this digest, if all machines run it.
+fn running_everywhere(snapshot: &RolloutSnapshot, digest: Digest) -> Option<PinnedRef> {
+    let runs = |machine: &Machine| {
+        let state = MachineState::of(machine);
+        state.runs(digest) && !state.has_slot()
+    };
+    if !snapshot.machines.iter().all(runs) {
+        return None;
+    }
+    let image = snapshot.machines.first()?.metadata.annotation(labels::NODE_CURRENT_IMAGE)?;
+    image.parse().ok().filter(|image: &PinnedRef| image.digest() == digest)
+}
+
+/// A build that was in service, or any that is this MachineOSConfig's.
+fn by_pin(
+    config: &MachineOsConfig,
+    builds: &[MachineOsBuild],
+    pin: &PinnedBuild,
+) -> Result<Found, Desired> {
+    let history = History::of(&config.metadata);
+    if let Some(entry) = history.find(pin) {
+        let target = NodeTarget {
+            image: entry.image.clone(),
+            config: Some(entry.config.clone()),
+            machine_part: None,
+        };
+        return Ok((pin.clone(), target));
+    }
+    let Some(build) = builds.iter().find(|build| build.metadata.name == pin.name) else {
+        return Err(invalid(
+            "PinNotFound",
+            format!("no build {pin} of this pool; choose one that `mosb builds` lists"),
+        ));
+    };
+    let target = match target_of(config, build) {
+        Ok(target) => target,
+        Err(error) => return Err(Desired::Invalid(error)),
+    };
+    if target.image.digest() != pin.digest {
+        return Err(invalid(
+            "PinChanged",
+            format!(
+                "build {} has the image {} now, not {}; pin {}@{}, or remove the annotation",
+                pin.name,
+                target.image,
+                pin.digest,
+                pin.name,
+                target.image.digest()
+            ),
+        ));
+    }
+    Ok((pin.clone(), target))
+}
+
+/// What is in service, and the build of it.
+fn in_service(
+    config: &MachineOsConfig,
+    builds: &[MachineOsBuild],
+) -> Result<Option<Found>, TargetError> {
+    let spec = &config.status.current_image_pull_spec;
+    if spec.is_empty() {
+        return Ok(None);
+    }
+    let error = |message: String| TargetError { reason: "ImageNotOurs", message };
+    let image: PinnedRef = spec
+        .parse()
+        .map_err(|_| error(format!("{spec:?} in service has no digest; rebuild the pool")))?;
+    let named = config.status.machine_os_build.as_ref().map(|build| &build.name);
+    let mut of_it = builds.iter().filter(|build| Some(&build.metadata.name) == named);
+    let target = of_it.next().map(|build| (build, target_of(config, build)));
+    match target {
+        Some((build, Ok(target))) if target.image == image => {
+            let build = PinnedBuild { name: build.metadata.name.clone(), digest: image.digest() };
+            Ok(Some((build, target)))
+        }
+        Some((_, Err(wrong))) => Err(wrong),
+        // The build may have been deleted, or run again, since its image came into service.
+        _ => {
+            let history = History::of(&config.metadata);
+            let mut entries = history.entries().iter();
+            let entry = entries.find(|entry| entry.image == image).ok_or_else(|| {
+                error(format!("{image} in service is of no build of this pool; rebuild the pool"))
+            })?;
+            let target =
+                NodeTarget { image, config: Some(entry.config.clone()), machine_part: None };
+            Ok(Some((entry.pin(), target)))
+        }
+    }
+}
+
+/// The image of a build, if it is one that machines may run.
+fn target_of(config: &MachineOsConfig, build: &MachineOsBuild) -> Result<NodeTarget, TargetError> {
+    let name = &build.metadata.name;
+    let error = |cause: &str| TargetError {
+        reason: "ImageNotOurs",
+        message: format!("build {name}: {cause}; choose one that `mosb builds` lists"),
+    };
+    if !build.metadata.is_controlled_by(config.metadata.uid()) {
+        return Err(error("not controlled by this MachineOSConfig"));
+    }
+    let image = build.status.image().ok_or_else(|| error("it has no image"))?;
+    let image: PinnedRef = image.parse().map_err(|_| error("its image has no digest"))?;
+    let push: Result<ImageRef, _> = config.spec.rendered_image_push_spec.parse();
+    let is_pushed = push.is_ok_and(|push| push.repo() == image.repo());
+    // A pre-built image is named by the administrator, and was never pushed by mosb.
+    if !is_pushed && !build.is_pre_built() {
+        return Err(error("its image is not in the push repository"));
+    }
+    let config = &build.spec.machine_config.name;
+    let config = config.parse().map_err(|_| error("it is not of a rendered config"))?;
+    Ok(NodeTarget { image, config: Some(config), machine_part: None })
+}

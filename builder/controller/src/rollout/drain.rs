@@ -1,0 +1,40 @@
+//! Which pods are evicted from a machine, as by `kubectl drain` with `--ignore-daemonsets`,
+//! `--delete-emptydir-data` and `--force`. Pure.
+
+use super::lookup::SeenPod;
+use super::machine_state::MachineState;
+use super::snapshot::ClusterMachines;
+
+/// The most evictions of one pass: the other machines wait for it.
+const MAX_EVICTIONS: usize = 100;
+
+/// What is left to do until a machine is drained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Drain<'a> {
+    pub evict: Vec<&'a SeenPod>,
+    /// Pods that have been evicted and are still there.
+    pub terminating: usize,
+}
+
+impl<'a> Drain<'a> {
+    pub fn of(pods: &'a [SeenPod]) -> Self {
+        let stays = |pod: &&SeenPod| {
+            pod.is_of_daemon_set || pod.is_mirror || pod.is_of_rollout || pod.is_finished
+        };
+        let (terminating, evict): (Vec<&SeenPod>, Vec<&SeenPod>) =
+            pods.iter().filter(|pod| !stays(pod)).partition(|pod| pod.deleting);
+        let evict = evict.into_iter().take(MAX_EVICTIONS).collect();
+        Self { evict, terminating: terminating.len() }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.evict.is_empty() && self.terminating == 0
+    }
+}
+
+/// Whether a machine reboots without being drained: its pods, among them the controller, could run
+/// nowhere else.
+pub(super) fn is_skipped(state: &MachineState<'_>, cluster: &ClusterMachines) -> bool {
+    let is_only_control_plane = state.is_control_plane() && cluster.control_plane.len() <= 1;
+    is_only_control_plane || cluster.schedulable_nodes <= 1
+}

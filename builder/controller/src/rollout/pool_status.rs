@@ -1,0 +1,211 @@
+//! The status of a pool that mosb rolls out, as the Machine Config Operator writes it. Pure.
+
+use serde_json::{Value, json};
+
+use super::context::Context;
+use crate::action::{Action, NewStatus, PoolStatusUpdate};
+use crate::kinds::Kind;
+use crate::status::{RENDER_DEGRADED, ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, set_condition};
+use crate::target::Target;
+use mosb_image::Digest;
+use mosb_plan::api::rollout::RolloutMode;
+use mosb_plan::api::{API_VERSION, Condition, MachineConfigPool, condition};
+
+/// The most machines that a message names.
+const NAMED: usize = 5;
+/// Maximum characters of a message.
+const MESSAGE: usize = 4096;
+
+/// Why nothing new is begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Blocked {
+    /// One word for programs.
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// One machine, as far as the pool counts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub name: String,
+    pub is_available: bool,
+    pub has_slot: bool,
+    /// It runs the target and has no slot.
+    pub is_updated: bool,
+    pub is_staged: bool,
+    pub is_lost: bool,
+    pub degraded: Option<String>,
+    pub waiting: Option<String>,
+    pub booted: Option<Digest>,
+}
+
+/// The write of the pool's status; none if it is unchanged.
+pub(super) fn action(
+    cx: &Context<'_>,
+    machines: &[Standing],
+    blocked: Option<&Blocked>,
+) -> Option<Action> {
+    let pool = &cx.snapshot.pool;
+    let count = |is: &dyn Fn(&Standing) -> bool| {
+        i64::try_from(machines.iter().filter(|one| is(one)).count()).expect("less than 2^63")
+    };
+    let mut update = PoolStatusUpdate {
+        observed_generation: pool.metadata.generation,
+        machine_count: count(&|_| true),
+        updated_machine_count: count(&|one| one.is_updated),
+        ready_machine_count: count(&|one| one.is_updated && one.is_available),
+        unavailable_machine_count: count(&|one| !one.is_available || one.has_slot),
+        degraded_machine_count: count(&|one| one.degraded.is_some()),
+        configuration: None,
+        conditions: pool.status.conditions.clone(),
+    };
+    let is_done =
+        update.ready_machine_count == update.machine_count && update.unavailable_machine_count == 0;
+    let is_newest = cx.desired_target().is_some_and(|desired| is_newest(cx, desired.is_pinned));
+    if is_done && is_newest {
+        update.configuration = configuration(cx);
+    }
+    conditions(cx, machines, is_done && is_newest, blocked, &mut update.conditions);
+    let target = Target::of(Kind::MachineConfigPool, &pool.metadata);
+    is_changed(pool, &update)
+        .then(|| Action::ReplaceStatus(target, NewStatus::Pool(Box::new(update))))
+}
+
+fn is_changed(pool: &MachineConfigPool, update: &PoolStatusUpdate) -> bool {
+    let status = &pool.status;
+    let name = update.configuration.as_ref().map(|value| value["name"].as_str());
+    status.observed_generation != update.observed_generation
+        || status.machine_count != update.machine_count
+        || status.updated_machine_count != update.updated_machine_count
+        || status.ready_machine_count != update.ready_machine_count
+        || status.unavailable_machine_count != update.unavailable_machine_count
+        || status.degraded_machine_count != update.degraded_machine_count
+        || name.is_some_and(|name| name != Some(&*status.configuration.name))
+        || status.conditions != update.conditions
+}
+
+/// Whether the target is of the pool's rendered config, or of what the pool is pinned to.
+fn is_newest(cx: &Context<'_>, is_pinned: bool) -> bool {
+    let config = cx.target().and_then(|target| target.config.as_ref());
+    let rendered = &cx.snapshot.pool.spec.configuration.name;
+    is_pinned || config.is_none_or(|config| config.to_string() == *rendered)
+}
+
+/// The rendered config that the machines have; none for the stock image, which is of no config.
+fn configuration(cx: &Context<'_>) -> Option<Value> {
+    let name = cx.target()?.config.as_ref()?.to_string();
+    let reference =
+        |name: &str| json!({ "apiVersion": API_VERSION, "kind": "MachineConfig", "name": name });
+    let mut configuration = reference(&name);
+    let wanted = &cx.snapshot.pool.spec.configuration;
+    let source: Vec<Value> = if wanted.name == name {
+        wanted.source.iter().map(|source| reference(&source.name)).collect()
+    } else {
+        Vec::new()
+    };
+    configuration["source"] = json!(source);
+    Some(configuration)
+}
+
+/// Sets the conditions that a roll-out writes; others stay.
+fn conditions(
+    cx: &Context<'_>,
+    machines: &[Standing],
+    is_done: bool,
+    blocked: Option<&Blocked>,
+    list: &mut Vec<Condition>,
+) {
+    let now = cx.now;
+    let mut set = |kind: &str, is_true: bool, reason: &str, message: &str| {
+        let message: String = message.chars().take(MESSAGE).collect();
+        let status = if is_true { "True" } else { "False" };
+        set_condition(list, kind, (status, reason, &message), now);
+    };
+    let name = cx.desired_target().map(|desired| {
+        let config = desired.target.config.as_ref().map(ToString::to_string);
+        config.unwrap_or_else(|| desired.build.to_string())
+    });
+    let degraded = named(machines, |one| {
+        one.degraded.as_ref().map(|text| format!("node {} is reporting: {text:?}", one.name))
+    });
+    let reason = if degraded.is_empty() { "" } else { ROLLOUT_NODES_DEGRADED };
+    let pinned = pinned(cx);
+    if is_done {
+        let name = name.unwrap_or_default();
+        set("Updated", true, "", &format!("All nodes are updated with {name}{pinned}"));
+        set("Updating", false, "", "");
+    } else {
+        set("Updated", false, "", pinned.trim_start_matches("; "));
+        let (is_updating, message) = progress(cx, machines, name.as_deref());
+        set("Updating", is_updating, "", &message);
+    }
+    set("NodeDegraded", !degraded.is_empty(), reason, &degraded);
+    match blocked {
+        Some(blocked) => set(ROLLOUT_DEGRADED, true, blocked.reason, &blocked.message),
+        None => set(ROLLOUT_DEGRADED, false, "", ""),
+    }
+    let is_unrendered = condition(list, RENDER_DEGRADED).is_some_and(Condition::is_true);
+    let status = if is_unrendered || !degraded.is_empty() { "True" } else { "False" };
+    set_condition(list, "Degraded", (status, reason, ""), now);
+}
+
+/// What a pinned pool adds to its messages.
+fn pinned(cx: &Context<'_>) -> String {
+    let Some(desired) = cx.desired_target().filter(|desired| desired.is_pinned) else {
+        return String::new();
+    };
+    let newer = desired.newer.as_ref().map(|newer| format!("; {newer} is newer"));
+    format!("; pinned to {}{}", desired.build, newer.unwrap_or_default())
+}
+
+/// Whether machines are on their way, and a text for people.
+fn progress(cx: &Context<'_>, machines: &[Standing], name: Option<&str>) -> (bool, String) {
+    let Some((desired, name)) = cx.desired_target().zip(name) else {
+        let texts = "no image is rolled out; the machines keep what they run";
+        return (false, texts.to_owned());
+    };
+    if cx.snapshot.pool.spec.paused {
+        return (false, format!("Pool is paused; will not update to {name}"));
+    }
+    let behind =
+        named(machines, |one| (!one.is_updated && !one.has_slot).then(|| one.name.clone()));
+    match desired.mode {
+        RolloutMode::None => {
+            (false, format!("not rolled out: mosb.dev/rollout is none; not at {name}: {behind}"))
+        }
+        RolloutMode::Stage => {
+            let have = machines.iter().filter(|one| one.is_staged || one.is_updated).count();
+            let all = machines.len();
+            (
+                false,
+                format!(
+                    "{name} is staged or running on {have} of {all} machines; they run it after a reboot"
+                ),
+            )
+        }
+        RolloutMode::Automatic => {
+            let waiting = named(machines, |one| {
+                one.waiting.as_ref().map(|text| format!("{}: {text}", one.name))
+            });
+            let waiting =
+                if waiting.is_empty() { waiting } else { format!("; waiting: {waiting}") };
+            let rendered = &cx.snapshot.pool.spec.configuration.name;
+            let is_all = machines.iter().all(|one| one.is_updated);
+            if is_all && !is_newest(cx, desired.is_pinned) {
+                return (true, format!("Waiting for the image of {rendered}"));
+            }
+            (true, format!("All nodes are updating to {name}{waiting}"))
+        }
+    }
+}
+
+/// Texts of the first machines that have one, and how many more there are.
+fn named(machines: &[Standing], text: impl Fn(&Standing) -> Option<String>) -> String {
+    let texts: Vec<String> = machines.iter().filter_map(text).collect();
+    let more = texts.len().saturating_sub(NAMED);
+    let mut joined = texts.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        joined += &format!(" and {more} more");
+    }
+    joined
+}

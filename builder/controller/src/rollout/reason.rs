@@ -1,0 +1,58 @@
+//! Why a pool's machines change, or don't.
+
+use std::fmt;
+
+/// The state of a pool's roll-out, for the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RolloutReason {
+    /// Another controller brings images to machines.
+    OtherController(String),
+    /// The pool is being deleted.
+    Deleting,
+    /// Nothing is brought to the machines.
+    Off,
+    /// Facts are being looked up.
+    LookingUp,
+    /// No target, or no new slot.
+    Blocked {
+        reason: &'static str,
+        message: String,
+    },
+    /// All machines run the target.
+    Updated(String),
+    Paused(String),
+    /// The image is staged, and nothing reboots.
+    Staging {
+        build: String,
+        staged: usize,
+        machines: usize,
+    },
+    RollingOut {
+        build: String,
+        updated: usize,
+        machines: usize,
+    },
+}
+
+impl fmt::Display for RolloutReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherController(who) => write!(
+                f,
+                "not rolled out by mosb: {who} does; remove --rollout from mosb, or scale the other one to 0"
+            ),
+            Self::Deleting => write!(f, "the pool is being deleted"),
+            Self::Off => write!(f, "nothing is rolled out"),
+            Self::LookingUp => write!(f, "looking up what a decision needs"),
+            Self::Blocked { message, .. } => f.write_str(message),
+            Self::Updated(build) => write!(f, "all machines run {build}"),
+            Self::Paused(build) => write!(f, "the pool is paused; it does not get {build}"),
+            Self::Staging { build, staged, machines } => {
+                write!(f, "{staged} of {machines} machines have or run {build}")
+            }
+            Self::RollingOut { build, updated, machines } => {
+                write!(f, "{updated} of {machines} machines run {build}")
+            }
+        }
+    }
+}

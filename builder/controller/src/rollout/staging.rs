@@ -1,0 +1,173 @@
+//! Which machines report, and which ones stage the target. Neither disturbs a machine, so neither
+//! needs a slot; both are limited. Pure.
+//!
+//! Output: the Jobs to create, and how each machine's staging is going.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::context::Context;
+use super::job_request::{NodeJobRequest, NodeVerb};
+use super::machine_state::{JobState, MachineState};
+use super::slot_phase::SlotPhase;
+use super::snapshot::{JobPhase, RolloutSnapshot};
+use mosb_plan::api::rollout::{ExitCode, NodeTarget};
+
+/// The most machines of a cluster that report at once.
+const MAX_REPORTING: usize = 10;
+/// A machine whose Job failed as often is degraded.
+const MAX_FAILED_TRIES: u32 = 3;
+
+/// How a Job without a slot is going.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Tries {
+    /// This try is due.
+    Due(u32),
+    /// The Job runs, or its result is being written.
+    UnderWay,
+    /// The next try is later.
+    Waiting(Duration),
+    /// Another try ends the same in this boot.
+    Final,
+}
+
+/// What the newest Job of a verb means for the next one.
+pub(super) fn tries(
+    state: &MachineState<'_>,
+    verb: NodeVerb,
+    target: Option<&NodeTarget>,
+    now: Timestamp,
+) -> Tries {
+    match state.job_state(state.job(verb, target)) {
+        JobState::Missing => Tries::Due(1),
+        JobState::Running | JobState::Succeeded => Tries::UnderWay,
+        JobState::Failed(failure) => match (failure.exit, failure.wait(now)) {
+            (Some(ExitCode::Unreconcilable), _) => Tries::Final,
+            (_, Some(left)) => Tries::Waiting(left),
+            (_, None) => Tries::Due(failure.number.saturating_add(1)),
+        },
+    }
+}
+
+/// Why a machine that has no slot can't follow the pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// Nothing changes its image.
+    Unreconcilable(String),
+    Failing(String),
+}
+
+/// Why a machine that has no slot can't follow the pool; none if it can, or may yet.
+pub(super) fn trouble(state: &MachineState<'_>, target: Option<&NodeTarget>) -> Option<Trouble> {
+    if target.is_some_and(|target| state.runs(target.image.digest())) {
+        return None;
+    }
+    let verbs = [(NodeVerb::Report, None), (NodeVerb::Stage, target)];
+    for (verb, target) in verbs {
+        if verb == NodeVerb::Stage && target.is_none() {
+            continue;
+        }
+        let JobState::Failed(failure) = state.job_state(state.job(verb, target)) else {
+            continue;
+        };
+        if failure.exit == Some(ExitCode::Unreconcilable) {
+            return Some(Trouble::Unreconcilable(failure.message));
+        }
+        if failure.number >= MAX_FAILED_TRIES {
+            let (verb, number) = (verb.as_str(), failure.number);
+            return Some(Trouble::Failing(format!(
+                "{verb} failed {number} times: {}",
+                failure.message
+            )));
+        }
+    }
+    let text = "the machine has neither bootc nor rpm-ostree; install a machine from an image, or take it out of the pool";
+    (target.is_some() && state.has_no_tool()).then(|| Trouble::Unreconcilable(text.to_owned()))
+}
+
+/// The Jobs that report what a machine runs, as many as the limit of the cluster allows.
+pub(super) fn report_jobs(
+    snapshot: &RolloutSnapshot,
+    machines: &[(MachineState<'_>, Option<SlotPhase>)],
+    now: Timestamp,
+) -> Vec<NodeJobRequest> {
+    let running = machines.iter().flat_map(|(state, _)| state.jobs());
+    let running = running
+        .filter(|job| job.verb == NodeVerb::Report && job.phase == JobPhase::Running)
+        .count();
+    let free = MAX_REPORTING.saturating_sub(running + snapshot.cluster.reporting_elsewhere);
+    let wants = |(state, _): &&(MachineState<'_>, Option<SlotPhase>)| {
+        state.report.is_none()
+            && state.machine.ready
+            && !state.machine.boot_id.is_empty()
+            && !state.is_being_deleted()
+            && !state.has_running_job()
+    };
+    let due = machines.iter().filter(wants).filter_map(|(state, _)| {
+        match tries(state, NodeVerb::Report, None, now) {
+            Tries::Due(number) => {
+                Some(NodeJobRequest::new(snapshot, state.machine, NodeVerb::Report, None, number))
+            }
+            Tries::UnderWay | Tries::Waiting(_) | Tries::Final => None,
+        }
+    });
+    due.take(free).collect()
+}
+
+/// Whether a machine should stage this target.
+pub(super) fn wants_stage(
+    state: &MachineState<'_>,
+    phase: Option<&SlotPhase>,
+    target: &NodeTarget,
+) -> bool {
+    let may = match (state.valid_slot(), phase) {
+        (None, _) => !state.has_slot(),
+        // A machine that failed gets the newer target within its slot.
+        (Some(slot), Some(SlotPhase::Failed { .. })) => slot.target != *target,
+        (Some(_), _) => false,
+    };
+    may && state.report.is_some()
+        && !state.runs(target.image.digest())
+        && state.staged.as_ref() != Some(target)
+        && !state.has_no_tool()
+        && state.machine.ready
+        && !state.is_being_deleted()
+}
+
+/// The Jobs that bring this target to machines, as many as the limit of its registry allows:
+/// machines with a slot first, because they are unavailable already.
+pub(super) fn stage_jobs(
+    cx: &Context<'_>,
+    machines: &[(MachineState<'_>, Option<SlotPhase>)],
+    target: &NodeTarget,
+) -> Vec<NodeJobRequest> {
+    let (snapshot, now) = (cx.snapshot, cx.now);
+    let host = target.image.repo().host();
+    let mut running: BTreeMap<&str, usize> = BTreeMap::new();
+    let jobs = machines.iter().flat_map(|(state, _)| state.jobs());
+    for job in jobs.filter(|job| job.verb == NodeVerb::Stage && job.phase == JobPhase::Running) {
+        if let Some(target) = &job.target {
+            *running.entry(target.image.repo().host()).or_default() += 1;
+        }
+    }
+    let elsewhere = snapshot.cluster.staging_elsewhere.get(host).copied().unwrap_or_default();
+    let used = running.get(host).copied().unwrap_or_default() + elsewhere;
+    let free = snapshot.settings.staging_per_registry.max(1).saturating_sub(used);
+    let mut due: Vec<(&MachineState<'_>, u32)> = Vec::new();
+    for (state, phase) in machines {
+        if wants_stage(state, phase.as_ref(), target)
+            && cx.is_for(state)
+            && let Tries::Due(number) = tries(state, NodeVerb::Stage, Some(target), now)
+        {
+            due.push((state, number));
+        }
+    }
+    due.sort_by_key(|(state, number)| (!state.has_slot(), *number));
+    let due = due.into_iter().take(free);
+    due.map(|(state, number)| {
+        NodeJobRequest::new(snapshot, state.machine, NodeVerb::Stage, Some(target), number)
+    })
+    .collect()
+}
