@@ -131,8 +131,10 @@ impl<'a> Pass<'a> {
         let mut actions: Vec<Action> = config_marks::patch(self.cx, is_done).into_iter().collect();
         for ((state, _), plan) in self.machines.iter().zip(&self.plans) {
             let patch = plan.marks.patch(state.machine);
-            actions.extend(machine_events::events(self.cx, state, plan, patch.is_some()));
+            let events = machine_events::events(self.cx, state, plan, patch.is_some());
             actions.extend(patch);
+            // A rejected patch ends the pass, and what did not happen is not reported.
+            actions.extend(events);
             let create = plan.create.iter().cloned();
             actions.extend(create.map(|job| Action::Create(NewObject::NodeJob(Box::new(job)))));
             actions.extend(plan.actions.iter().cloned());

@@ -46,12 +46,6 @@ pub(super) struct DesiredTarget {
     pub is_deletion: bool,
 }
 
-impl DesiredTarget {
-    pub fn digest(&self) -> Digest {
-        self.target.image.digest()
-    }
-}
-
 /// Why there is no target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TargetError {

@@ -363,9 +363,12 @@ fn is_obsolete(
             let is_booted = digest.is_some() && state.booted() == digest;
             is_older || is_other || is_booted || state.has_staged(job)
         }
-        NodeVerb::Apply => slot.is_none_or(|slot| {
-            job.target.as_ref() != Some(&slot.target) || job.number != slot.attempt
-        }),
+        NodeVerb::Apply => {
+            state.slot != SlotMark::Unreadable
+                && slot.is_none_or(|slot| {
+                    job.target.as_ref() != Some(&slot.target) || job.number != slot.attempt
+                })
+        }
     }
 }
 

@@ -1,1 +1,11 @@
-//! Tests of the roll-out.
+//! Tests of the roll-out: tables of the pure functions, stories that run to their end on a fake
+//! cluster of machines, and any sequence of events.
+
+mod failures;
+mod fleet;
+mod machine;
+mod property;
+mod server;
+mod stories;
+mod tables;
+mod targets;

@@ -1,0 +1,290 @@
+//! A fake cluster of machines: what users do, and what snapshots and lookups show of it. Jobs and
+//! boots are in `machine`, writes and what is checked of each in `server`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::json;
+
+use super::machine::{FakeJob, FakeNode};
+use crate::rollout::*;
+use mosb_image::{Digest, PinnedRef};
+use mosb_plan::api::rollout::PinnedBuild;
+use mosb_plan::api::*;
+use mosb_registry::Confirmed;
+use mosb_types::ErrorClass;
+
+pub const STOCK_IMAGE: u32 = 0;
+
+/// The image of a build by number.
+pub fn image(number: u32) -> PinnedRef {
+    let repository = if number == STOCK_IMAGE { "base" } else { "os" };
+    format!("reg.example/{repository}@{}", Digest::of(&number.to_be_bytes())).parse().unwrap()
+}
+
+pub fn pin(number: u32) -> PinnedBuild {
+    let name = if number == STOCK_IMAGE { "stock".to_owned() } else { format!("build-{number}") };
+    PinnedBuild { name, digest: image(number).digest() }
+}
+
+pub fn rendered(number: u32) -> String {
+    format!("rendered-worker-{number:032x}")
+}
+
+pub fn problem(message: &str) -> crate::Problem {
+    crate::Problem {
+        class: ErrorClass::Transient,
+        reason: "x".to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+/// A fake cluster. Tests may change its public fields as users would.
+#[derive(Clone)]
+pub struct Fleet {
+    pub now: Timestamp,
+    pub pools: BTreeMap<String, MachineConfigPool>,
+    /// By pool.
+    pub configs: BTreeMap<String, MachineOsConfig>,
+    pub builds: Vec<MachineOsBuild>,
+    pub nodes: BTreeMap<String, FakeNode>,
+    pub jobs: BTreeMap<String, FakeJob>,
+    pub refusals: BTreeMap<String, Vec<Refusal>>,
+    pub is_registry_down: bool,
+    pub unhealthy: Option<String>,
+    pub settings: RolloutSettings,
+    pub own_node: Option<String>,
+    pub asked: Vec<RolloutLookup>,
+    pub events: Vec<(String, String)>,
+    pub event_names: BTreeSet<String>,
+    pub version: u64,
+    /// Reboots by `apply`: node UID, target, attempt and time of the slot.
+    pub reboots: BTreeMap<String, usize>,
+    /// Writes of nodes, for the count of a whole roll-out.
+    pub node_writes: usize,
+}
+
+impl Fleet {
+    /// A pool `worker` that runs build 1, with this many machines.
+    pub fn new(machines: usize) -> Self {
+        let mut fleet = Self {
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            pools: BTreeMap::new(),
+            configs: BTreeMap::new(),
+            builds: Vec::new(),
+            nodes: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            refusals: BTreeMap::new(),
+            is_registry_down: false,
+            unhealthy: None,
+            settings: RolloutSettings::default(),
+            own_node: None,
+            asked: Vec::new(),
+            events: Vec::new(),
+            event_names: BTreeSet::new(),
+            version: 0,
+            reboots: BTreeMap::new(),
+            node_writes: 0,
+        };
+        fleet.add_pool("worker");
+        for number in 0..machines {
+            fleet.add_node(&format!("w{number}"), "worker", 1);
+        }
+        // Somewhere else for pods to run.
+        fleet.add_node("elsewhere", "other", 1);
+        fleet
+    }
+
+    pub fn next_version(&mut self) -> String {
+        self.version += 1;
+        self.version.to_string()
+    }
+
+    pub fn metadata(&mut self, name: &str) -> Metadata {
+        let version = self.next_version();
+        Metadata {
+            name: name.to_owned(),
+            uid: Some(format!("uid-{version}")),
+            resource_version: Some(version),
+            generation: Some(1),
+            creation_timestamp: Some(Time(self.now)),
+            ..Metadata::default()
+        }
+    }
+
+    pub fn add_pool(&mut self, name: &str) {
+        let mut pool =
+            MachineConfigPool { metadata: self.metadata(name), ..MachineConfigPool::default() };
+        pool.spec.configuration.name = rendered(1);
+        self.pools.insert(name.to_owned(), pool);
+        let mut config =
+            MachineOsConfig { metadata: self.metadata(name), ..MachineOsConfig::default() };
+        config.spec.rendered_image_push_spec = "reg.example/os:latest".to_owned();
+        self.configs.insert(name.to_owned(), config);
+        self.serve(name, 1);
+    }
+
+    pub fn add_node(&mut self, name: &str, pool: &str, runs: u32) {
+        let mut metadata = self.metadata(name);
+        metadata.labels.insert("kubernetes.io/os".to_owned(), "linux".to_owned());
+        metadata.labels.insert("kubernetes.io/arch".to_owned(), "amd64".to_owned());
+        self.nodes.insert(name.to_owned(), FakeNode::new(metadata, pool, image(runs).digest()));
+    }
+
+    pub fn make_control_plane(&mut self, name: &str) {
+        let label = "node-role.kubernetes.io/control-plane".to_owned();
+        self.node(name).machine.metadata.labels.insert(label, String::new());
+    }
+
+    pub fn node(&mut self, name: &str) -> &mut FakeNode {
+        self.nodes.get_mut(name).unwrap()
+    }
+
+    pub fn pool(&mut self) -> &mut MachineConfigPool {
+        self.pools.get_mut("worker").unwrap()
+    }
+
+    pub fn max_unavailable(&mut self, value: IntOrString) {
+        self.pool().spec.max_unavailable = Some(value);
+    }
+
+    /// A build succeeded, and its image is in service.
+    pub fn serve(&mut self, pool: &str, number: u32) {
+        let name = pin(number).name;
+        let owner = self.configs[pool].metadata.uid().to_owned();
+        let is_of_it = |one: &MachineOsBuild| {
+            one.metadata.name == name && one.metadata.is_controlled_by(&owner)
+        };
+        if !self.builds.iter().any(is_of_it) {
+            let mut metadata = self.metadata(&name);
+            metadata.owner_references = vec![OwnerReference {
+                uid: owner,
+                controller: Some(true),
+                ..OwnerReference::default()
+            }];
+            let mut build = MachineOsBuild { metadata, ..MachineOsBuild::default() };
+            build.spec.machine_config.name = rendered(number);
+            build.status.digested_image_push_spec = image(number).to_string();
+            build.status.conditions = vec![Condition {
+                kind: "Succeeded".to_owned(),
+                status: "True".to_owned(),
+                ..Condition::default()
+            }];
+            self.builds.push(build);
+        }
+        let version = self.next_version();
+        let config = self.configs.get_mut(pool).unwrap();
+        config.metadata.resource_version = Some(version);
+        config.status.current_image_pull_spec = image(number).to_string();
+        let reference = json!({ "name": name });
+        config.status.machine_os_build = serde_json::from_value(reference).unwrap();
+        let pool = self.pools.get_mut(pool).unwrap();
+        pool.spec.configuration.name = rendered(number);
+    }
+
+    pub fn annotate(&mut self, key: &str, value: &str) {
+        let version = self.next_version();
+        let metadata = &mut self.configs.get_mut("worker").unwrap().metadata;
+        metadata.annotations.insert(key.to_owned(), value.to_owned());
+        metadata.resource_version = Some(version);
+    }
+
+    pub fn wait(&mut self, time: Duration) {
+        self.now += jiff::SignedDuration::try_from(time).unwrap();
+    }
+
+    /// What the cache and the lookups show of a pool.
+    pub fn snapshot(&self, pool: &str) -> RolloutSnapshot {
+        let config = self.configs.get(pool);
+        let uid = config.map(|config| config.metadata.uid()).unwrap_or_default();
+        let of_pool = |node: &&FakeNode| node.pool == pool;
+        let elsewhere = |verb: NodeVerb| {
+            let jobs = self.jobs.values();
+            jobs.filter(|job| {
+                let node = self.nodes.get(&job.node);
+                job.seen.verb == verb
+                    && job.seen.phase == JobPhase::Running
+                    && node.is_some_and(|node| node.pool != pool)
+            })
+            .count()
+        };
+        let is_control_plane = |node: &&FakeNode| node.is_control_plane();
+        RolloutSnapshot {
+            pool: self.pools[pool].clone(),
+            config: config.cloned(),
+            builds: self
+                .builds
+                .iter()
+                .filter(|build| build.metadata.is_controlled_by(uid))
+                .cloned()
+                .collect(),
+            machines: self.nodes.values().filter(of_pool).map(|node| self.seen(node)).collect(),
+            cluster: ClusterMachines {
+                own_node: self.own_node.clone(),
+                own_image: "reg.example/mosb@sha256:00".to_owned(),
+                schedulable_nodes: self
+                    .nodes
+                    .values()
+                    .filter(|node| !node.machine.unschedulable || node.slot().is_some())
+                    .count(),
+                control_plane: self
+                    .nodes
+                    .values()
+                    .filter(is_control_plane)
+                    .map(|node| ControlPlaneNode {
+                        name: node.machine.metadata.name.clone(),
+                        uid: node.machine.metadata.uid().to_owned(),
+                        resource_version: String::new(),
+                        ready: node.machine.ready,
+                        has_slot: node.slot().is_some(),
+                    })
+                    .collect(),
+                staging_elsewhere: [("reg.example".to_owned(), elsewhere(NodeVerb::Stage))].into(),
+                reporting_elsewhere: elsewhere(NodeVerb::Report),
+            },
+            settings: self.settings,
+            ..RolloutSnapshot::default()
+        }
+    }
+
+    fn seen(&self, node: &FakeNode) -> Machine {
+        let name = &node.machine.metadata.name;
+        let jobs = self.jobs.values().filter(|job| job.node == *name);
+        Machine {
+            jobs: jobs.map(|job| job.seen.clone()).collect(),
+            refusals: self.refusals.get(name).cloned().unwrap_or_default(),
+            ..node.machine.clone()
+        }
+    }
+
+    pub fn look_up(&mut self, lookup: &RolloutLookup, results: &mut RolloutLookupResults) {
+        self.asked.push(lookup.clone());
+        match lookup {
+            RolloutLookup::Image(image) => {
+                let found = if self.is_registry_down {
+                    TargetImage::Unknown(problem("reg.example: no answer"))
+                } else {
+                    let platforms = ["linux/amd64".parse().unwrap()].into();
+                    TargetImage::Present { image: Confirmed::in_a_test(image.clone()), platforms }
+                };
+                results.images.insert(image.clone(), found);
+            }
+            RolloutLookup::StockImage(rendered) => {
+                results.stock_images.insert(rendered.clone(), Ok(image(STOCK_IMAGE)));
+            }
+            RolloutLookup::ControlPlane => {
+                results.control_plane = Some(match &self.unhealthy {
+                    Some(why) => ControlPlaneHealth::Unhealthy(why.clone()),
+                    None => ControlPlaneHealth::Healthy { is_etcd_external: false },
+                });
+            }
+            RolloutLookup::Pods { node } => {
+                let pods = self.nodes[node].pods.clone();
+                results.pods.insert(node.clone(), Ok(pods));
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Fake machines: what Jobs on them do, and how they boot.
+
+use super::fleet::*;
+use crate::rollout::*;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use mosb_image::Digest;
+use mosb_plan::api::rollout::*;
+use mosb_plan::api::{Metadata, labels};
+use std::collections::BTreeSet;
+
+#[derive(Clone)]
+pub struct FakeNode {
+    pub pool: String,
+    /// As the API has it, without Jobs and refusals.
+    pub machine: Machine,
+    pub booted: Digest,
+    pub staged: Option<Digest>,
+    pub boot: u32,
+    pub is_down: bool,
+    /// Images whose finalizing fails.
+    pub not_bootable: BTreeSet<Digest>,
+    pub is_lost: bool,
+    pub has_no_tool: bool,
+    /// An administrator cordoned it.
+    pub is_cordoned_by_hand: bool,
+    pub is_finalized: bool,
+    pub record: Option<(NodeTarget, u32, u32)>,
+    pub pods: Vec<SeenPod>,
+    /// Names of pods that a PodDisruptionBudget holds.
+    pub held: BTreeSet<String>,
+}
+
+#[derive(Clone)]
+pub struct FakeJob {
+    pub node: String,
+    pub seen: MachineJob,
+}
+
+impl FakeNode {
+    pub fn new(metadata: Metadata, pool: &str, booted: Digest) -> Self {
+        let machine =
+            Machine { metadata, boot_id: "boot-0".to_owned(), ready: true, ..Machine::default() };
+        let mut node = Self {
+            pool: pool.to_owned(),
+            machine,
+            booted,
+            staged: None,
+            boot: 0,
+            is_down: false,
+            not_bootable: BTreeSet::new(),
+            is_lost: false,
+            has_no_tool: false,
+            is_cordoned_by_hand: false,
+            is_finalized: false,
+            record: None,
+            pods: Vec::new(),
+            held: BTreeSet::new(),
+        };
+        node.schedule_pods();
+        node
+    }
+
+    /// Pods run on it again.
+    pub fn schedule_pods(&mut self) {
+        let pod = |name: &str| SeenPod {
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+            uid: name.to_owned(),
+            ..SeenPod::default()
+        };
+        self.pods = vec![
+            pod("app"),
+            pod("db"),
+            SeenPod { is_of_daemon_set: true, ..pod("agent") },
+            SeenPod { is_mirror: true, ..pod("static") },
+            SeenPod { is_finished: true, ..pod("batch") },
+        ];
+    }
+
+    pub fn slot(&self) -> Option<Slot> {
+        let text = self.machine.metadata.annotation(labels::NODE_SLOT)?;
+        Some(serde_json::from_str(text).unwrap())
+    }
+
+    pub fn state(&self) -> &str {
+        self.machine.metadata.annotation(labels::NODE_STATE).unwrap_or_default()
+    }
+
+    pub fn reason(&self) -> &str {
+        self.machine.metadata.annotation(labels::NODE_REASON).unwrap_or_default()
+    }
+
+    pub fn is_control_plane(&self) -> bool {
+        let mut keys = self.machine.metadata.labels.keys();
+        keys.any(|key| key.ends_with("/control-plane"))
+    }
+
+    /// Whether pods are left that a drain evicts.
+    pub fn is_drained(&self) -> bool {
+        let stays = |pod: &SeenPod| pod.is_of_daemon_set || pod.is_mirror || pod.is_finished;
+        self.pods.iter().all(stays)
+    }
+
+    fn boot_id(&self) -> String {
+        format!("boot-{}", self.boot)
+    }
+
+    pub fn report(&self) -> NodeReport {
+        let deployment =
+            |digest| Deployment { image: "reg.example/os".to_owned(), digest: Some(digest) };
+        NodeReport {
+            boot_id: self.boot_id(),
+            tool: (!self.has_no_tool).then_some(NodeTool::Bootc),
+            booted: Some(deployment(self.booted)),
+            staged: self.staged.map(deployment),
+            rollback: None,
+            applied: None,
+            error: None,
+        }
+    }
+
+    /// The machine goes down in order.
+    pub fn reboot(&mut self) {
+        if let Some(staged) = self.staged.take() {
+            self.is_finalized = true;
+            if !self.not_bootable.contains(&staged) {
+                self.booted = staged;
+            }
+        }
+        self.is_down = true;
+        self.machine.ready = false;
+    }
+
+    /// What is staged is lost.
+    pub fn cut_power(&mut self) {
+        self.staged = None;
+        self.is_finalized = false;
+        self.is_down = true;
+        self.machine.ready = false;
+    }
+
+    pub fn boot_up(&mut self) {
+        if self.is_down && !self.is_lost {
+            self.is_down = false;
+            self.boot += 1;
+            self.machine.ready = true;
+            self.machine.boot_id = self.boot_id();
+        }
+    }
+}
+
+impl Fleet {
+    pub fn boot_all(&mut self) {
+        let down: Vec<String> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.is_down && !node.is_lost)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in down {
+            self.node(&name).boot_up();
+            let version = self.next_version();
+            self.node(&name).machine.metadata.resource_version = Some(version);
+        }
+    }
+
+    /// Pods that are being deleted end.
+    pub fn end_pods(&mut self) {
+        for node in self.nodes.values_mut().filter(|node| !node.is_down) {
+            let before = node.pods.len();
+            node.pods.retain(|pod| !pod.deleting);
+            self.version += u64::from(node.pods.len() < before);
+        }
+    }
+
+    pub fn run_jobs(&mut self) {
+        let names: Vec<String> = self.jobs.keys().cloned().collect();
+        for name in names {
+            self.run_job(&name);
+        }
+    }
+
+    /// What the pod of a Job does next.
+    pub fn run_job(&mut self, name: &str) {
+        let job = self.jobs[name].clone();
+        let (seen, is_registry_down) = (job.seen, self.is_registry_down);
+        let Some(node) = self.nodes.get_mut(&job.node) else {
+            return;
+        };
+        let is_of_it = node.machine.metadata.uid() == seen.node_uid;
+        if seen.phase != JobPhase::Running || node.is_down || !seen.has_login || !is_of_it {
+            return;
+        }
+        let result = match seen.verb {
+            NodeVerb::Report => Ok(()),
+            NodeVerb::Stage | NodeVerb::Apply if node.has_no_tool => Err((44, "no tool")),
+            NodeVerb::Stage => node.stage(seen.target.as_ref().unwrap(), is_registry_down),
+            NodeVerb::Apply => {
+                match node.apply(seen.target.as_ref().unwrap(), seen.number, is_registry_down) {
+                    Some(result) => result,
+                    None => {
+                        self.check_reboot(&job.node, &seen);
+                        return self.node(&job.node).reboot();
+                    }
+                }
+            }
+        };
+        let node = &self.nodes[&job.node];
+        let phase = match result {
+            Ok(()) => JobPhase::Succeeded(Box::new(node.report())),
+            Err((code, message)) => JobPhase::Failed {
+                exit_code: Some(code),
+                report: Some(Box::new(node.report())),
+                message: message.to_owned(),
+                at: Some(Time(self.now)),
+            },
+        };
+        self.jobs.get_mut(name).unwrap().seen.phase = phase;
+    }
+}
+
+type JobResult = Result<(), (i32, &'static str)>;
+
+impl FakeNode {
+    fn stage(&mut self, target: &NodeTarget, is_registry_down: bool) -> JobResult {
+        let digest = target.image.digest();
+        if self.booted == digest || self.staged == Some(digest) {
+            return Ok(());
+        }
+        if is_registry_down {
+            return Err((1, "reg.example: no answer"));
+        }
+        self.staged = Some(digest);
+        Ok(())
+    }
+
+    /// Follows the contract of `mosb node apply`; `None` if the machine reboots.
+    fn apply(
+        &mut self,
+        target: &NodeTarget,
+        attempt: u32,
+        is_registry_down: bool,
+    ) -> Option<JobResult> {
+        if self.booted == target.image.digest() {
+            return Some(Ok(()));
+        }
+        if let Some((recorded, number, boot)) = &self.record
+            && (recorded, *number) == (target, attempt)
+            && *boot != self.boot
+        {
+            let code = if self.is_finalized { (42, "finalizing failed") } else { (43, "power") };
+            return Some(Err(code));
+        }
+        if let Err(error) = self.stage(target, is_registry_down) {
+            return Some(Err(error));
+        }
+        self.record = Some((target.clone(), attempt, self.boot));
+        self.is_finalized = false;
+        None
+    }
+}

@@ -1,0 +1,239 @@
+//! The fake API server, and the observer that checks every write.
+
+use super::fleet::*;
+use super::machine::FakeJob;
+use crate::kinds::Kind;
+use crate::rollout::slots::max_unavailable;
+use crate::rollout::*;
+use crate::{Action, NewObject, NewStatus, Patch, Target};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use mosb_plan::api::{Metadata, labels};
+use std::time::Duration;
+
+impl Fleet {
+    pub fn decide(&mut self, pool: &str) -> RolloutDecision {
+        let mut snapshot = self.snapshot(pool);
+        for _ in 0..crate::driver::MAX_LOOKUP_ROUNDS {
+            let decision = decide(&snapshot, self.now);
+            if decision.lookups.is_empty() {
+                return decision;
+            }
+            assert!(decision.actions.is_empty());
+            let mut results = std::mem::take(&mut snapshot.lookup_results);
+            for lookup in &decision.lookups {
+                self.look_up(lookup, &mut results);
+            }
+            snapshot.lookup_results = results;
+        }
+        panic!("too many lookups");
+    }
+
+    /// A pass of which at most this many actions are applied. Returns the decision.
+    pub fn pass(&mut self, pool: &str, most: usize) -> RolloutDecision {
+        let decision = self.decide(pool);
+        self.refusals.clear();
+        for action in decision.actions.iter().take(most) {
+            if self.apply(action).is_none() {
+                break;
+            }
+        }
+        decision
+    }
+
+    /// `None`: the API server rejects it, and the pass ends.
+    pub fn apply(&mut self, action: &Action) -> Option<()> {
+        match action {
+            Action::Create(NewObject::NodeJob(request)) => {
+                assert!(request.name.len() <= 63, "{}", request.name);
+                if self.jobs.contains_key(&request.name) {
+                    return None;
+                }
+                let version = self.next_version();
+                let seen = MachineJob {
+                    name: request.name.clone(),
+                    uid: format!("uid-{version}"),
+                    resource_version: version,
+                    verb: request.verb,
+                    node_uid: request.node_uid.clone(),
+                    target: request.target.clone(),
+                    number: request.number,
+                    has_login: request.verb == NodeVerb::Report,
+                    created: Some(Time(self.now)),
+                    phase: JobPhase::Running,
+                    deleting: false,
+                };
+                let job = FakeJob { node: request.node.clone(), seen };
+                self.jobs.insert(request.name.clone(), job);
+            }
+            Action::CreateNodeLogin(login) => {
+                let job = self.jobs.get_mut(&login.job)?;
+                assert_eq!(job.seen.uid, login.job_uid);
+                job.seen.has_login = true;
+            }
+            Action::Delete(target) => {
+                assert_eq!(target.kind, Kind::NodeJob);
+                let uid = self.jobs.get(&target.name).map(|job| job.seen.uid.clone());
+                if uid.as_ref() == Some(&target.uid) {
+                    self.jobs.remove(&target.name);
+                }
+            }
+            Action::Evict { pod, node, uid, .. } => self.evict(pod, uid, node),
+            Action::Patch(target, patch) => self.patch(target, patch)?,
+            Action::ReplaceStatus(target, NewStatus::Pool(update)) => {
+                let version = self.next_version();
+                let pool = self.pools.get_mut(&target.name)?;
+                if pool.metadata.resource_version != target.version {
+                    return None;
+                }
+                pool.metadata.resource_version = Some(version);
+                let mut status = serde_json::to_value(&**update).unwrap();
+                if status.get("configuration").is_none() {
+                    status["configuration"] =
+                        serde_json::json!({ "name": pool.status.configuration.name });
+                }
+                pool.status = serde_json::from_value(status).unwrap();
+            }
+            Action::Event(event) => {
+                if self.event_names.insert(event.name.clone()) {
+                    self.events.push((event.reason.as_str().to_owned(), event.note.clone()));
+                }
+            }
+            other => panic!("{other}"),
+        }
+        Some(())
+    }
+
+    fn evict(&mut self, name: &str, uid: &str, node: &str) {
+        let held = self.nodes[node].held.contains(name);
+        assert!(self.nodes[node].slot().is_some(), "an eviction without a slot");
+        let pods = &mut self.nodes.get_mut(node).unwrap().pods;
+        let Some(pod) = pods.iter_mut().find(|pod| pod.uid == uid) else {
+            return;
+        };
+        assert!(!pod.is_of_daemon_set && !pod.is_mirror && !pod.is_finished && !pod.deleting);
+        if held {
+            self.refusals.entry(node.to_owned()).or_default().push(Refusal {
+                namespace: "default".to_owned(),
+                pod: name.to_owned(),
+                message: "Cannot evict pod: the disruption budget db needs 1".to_owned(),
+            });
+        } else {
+            pod.deleting = true;
+        }
+    }
+
+    fn patch(&mut self, target: &Target, patch: &Patch) -> Option<()> {
+        let version = self.next_version();
+        let is_node = target.kind == Kind::Node;
+        let metadata = if is_node {
+            &mut self.nodes.get_mut(&target.name)?.machine.metadata
+        } else {
+            assert_eq!(target.kind, Kind::MachineOsConfig);
+            &mut self.configs.get_mut(&target.name)?.metadata
+        };
+        if metadata.resource_version != target.version {
+            return None;
+        }
+        metadata.resource_version = Some(version);
+        let had_slot = metadata.annotations.contains_key(labels::NODE_SLOT);
+        merge(metadata, patch);
+        if !is_node {
+            if metadata.is_being_deleted() && metadata.finalizers.is_empty() {
+                self.configs.remove(&target.name);
+            }
+            return Some(());
+        }
+        self.node_writes += 1;
+        let has_slot = metadata.annotations.contains_key(labels::NODE_SLOT);
+        let node = self.node(&target.name);
+        if let Some(unschedulable) = patch.spec.get("unschedulable") {
+            let unschedulable = unschedulable.as_bool().unwrap();
+            assert!(!node.is_cordoned_by_hand, "a cordon of others is untouched");
+            assert_eq!(unschedulable, has_slot, "cordoned with the slot, uncordoned with its end");
+            node.machine.unschedulable = unschedulable;
+            if !unschedulable {
+                node.schedule_pods();
+            }
+        }
+        if has_slot && !had_slot {
+            self.check_slot(&target.name);
+        }
+        Some(())
+    }
+
+    /// A node has just got a slot.
+    fn check_slot(&self, name: &str) {
+        let node = &self.nodes[name];
+        let (slot, pool) = (node.slot().unwrap(), &self.pools[&node.pool]);
+        assert!(!pool.spec.paused, "a slot of a paused pool");
+        assert!(node.machine.ready && node.machine.unschedulable);
+        assert_eq!(node.staged, Some(slot.target.image.digest()), "{name} has staged the target");
+        let members: Vec<_> = self.nodes.values().filter(|one| one.pool == node.pool).collect();
+        let is_unavailable = |machine: &Machine| {
+            !machine.ready
+                || machine.unschedulable
+                || machine.disk_pressure
+                || machine.metadata.annotation(labels::NODE_SLOT).is_some()
+        };
+        let unavailable = members.iter().filter(|one| is_unavailable(&one.machine)).count();
+        let max = max_unavailable(pool.spec.max_unavailable.as_ref(), members.len()).unwrap();
+        assert!(unavailable <= max, "{unavailable} of at most {max} are unavailable");
+        if node.is_control_plane() {
+            let others = self.nodes.values().filter(|one| one.is_control_plane());
+            for other in others.filter(|other| other.machine.metadata.name != name) {
+                assert!(other.slot().is_none() && other.machine.ready, "one control-plane node");
+            }
+        }
+    }
+
+    /// An `apply` Job reboots its machine.
+    pub fn check_reboot(&mut self, name: &str, job: &MachineJob) {
+        let node = &self.nodes[name];
+        let slot = node.slot().expect("a reboot only in a slot");
+        assert_eq!((Some(&slot.target), slot.attempt), (job.target.as_ref(), job.number));
+        assert!(node.machine.unschedulable, "{name} is cordoned");
+        let control_plane = self.nodes.values().filter(|one| one.is_control_plane()).count();
+        let is_alone = self.nodes.len() == 1 || (node.is_control_plane() && control_plane == 1);
+        assert!(node.is_drained() || is_alone, "{name} is drained");
+        let key = format!("{} {} {}", job.node_uid, slot.target.to_json(), job.number);
+        let count = self.reboots.entry(format!("{key} {}", slot.since.0)).or_default();
+        *count += 1;
+        assert_eq!(*count, 1, "{name} rebooted twice for one attempt");
+    }
+
+    /// Lets everything happen until nothing changes any more. Returns the last decisions.
+    pub fn settle(&mut self) -> Vec<RolloutDecision> {
+        let pools: Vec<String> = self.pools.keys().cloned().collect();
+        for _ in 0..400 {
+            let before = self.version;
+            let last: Vec<_> = pools.iter().map(|pool| self.pass(pool, usize::MAX)).collect();
+            let is_running = self.jobs.values().any(|job| {
+                let node = self.nodes.get(&job.node);
+                job.seen.phase == JobPhase::Running
+                    && job.seen.has_login
+                    && node.is_some_and(|node| !node.is_lost)
+            });
+            self.run_jobs();
+            self.end_pods();
+            self.boot_all();
+            if self.version == before && !is_running {
+                return last;
+            }
+            self.wait(Duration::from_secs(10));
+        }
+        let next: Vec<_> = pools.iter().map(|pool| self.decide(pool)).collect();
+        panic!("no end: {next:#?}");
+    }
+}
+
+fn merge(metadata: &mut Metadata, patch: &Patch) {
+    for (key, value) in &patch.annotations {
+        match value {
+            Some(value) => metadata.annotations.insert(key.clone(), value.clone()),
+            None => metadata.annotations.remove(key),
+        };
+    }
+    if let Some(finalizers) = &patch.finalizers {
+        metadata.finalizers.clone_from(finalizers);
+    }
+}

@@ -1,0 +1,288 @@
+//! Stories that end well: each runs `decide` to the end, while every write is checked.
+
+use super::fleet::*;
+use crate::rollout::*;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use mosb_plan::api::rollout::{History, STOCK};
+use mosb_plan::api::{condition, labels};
+use std::collections::BTreeSet;
+
+/// A pool with this mode whose machines run build 1; build 2 is in service.
+pub fn rolling(machines: usize, mode: &str) -> Fleet {
+    let mut fleet = Fleet::new(machines);
+    fleet.annotate(labels::ROLLOUT, mode);
+    fleet.settle();
+    fleet.serve("worker", 2);
+    fleet
+}
+
+pub fn running(fleet: &Fleet, number: u32) -> usize {
+    let digest = image(number).digest();
+    fleet.nodes.values().filter(|node| node.pool == "worker" && node.booted == digest).count()
+}
+
+pub fn status(fleet: &Fleet, kind: &str) -> (String, String, String) {
+    let one = condition(&fleet.pools["worker"].status.conditions, kind).unwrap().clone();
+    (one.status, one.reason, one.message)
+}
+
+/// The largest number of slots at once until it settles.
+fn most_slots(fleet: &mut Fleet) -> usize {
+    let mut most = 0;
+    for _ in 0..200 {
+        fleet.pass("worker", usize::MAX);
+        let slots = fleet.nodes.values().filter(|node| node.slot().is_some()).count();
+        most = most.max(slots);
+        fleet.run_jobs();
+        fleet.end_pods();
+        fleet.boot_all();
+        fleet.wait(std::time::Duration::from_secs(10));
+    }
+    most
+}
+
+#[test]
+fn a_pool_that_was_never_rolled_out_gets_no_write_and_causes_no_lookup() {
+    let mut fleet = Fleet::new(3);
+    let version = fleet.version;
+    let decisions = fleet.settle();
+    assert!(
+        decisions.iter().all(|one| one.reason == RolloutReason::Off && one.requeue_after.is_none())
+    );
+    assert_eq!((fleet.version, fleet.asked.len()), (version, 0));
+}
+
+#[test]
+fn a_new_machine_that_runs_the_target_is_not_rebooted() {
+    let mut fleet = Fleet::new(3);
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    fleet.settle();
+    assert!(fleet.reboots.is_empty());
+    assert_eq!(status(&fleet, "Updated").0, "True");
+    let pool = &fleet.pools["worker"];
+    assert_eq!((pool.status.machine_count, pool.status.updated_machine_count), (3, 3));
+    let node = &fleet.nodes["w0"].machine.metadata;
+    assert_eq!(node.annotation(labels::NODE_CURRENT_IMAGE), Some(&*image(1).to_string()));
+    assert_eq!(node.annotation(labels::NODE_CURRENT_CONFIG), Some(&*rendered(1)));
+    assert_eq!(fleet.nodes["w0"].state(), "Done");
+    fleet.asked.clear();
+    let idle = fleet.pass("worker", usize::MAX);
+    assert!(idle.actions.is_empty() && idle.requeue_after.is_none(), "{idle:?}");
+    assert!(fleet.asked.is_empty());
+}
+
+#[test]
+fn with_stage_every_machine_gets_the_image_and_none_reboots() {
+    let mut fleet = rolling(3, "stage");
+    fleet.settle();
+    assert!(
+        fleet
+            .nodes
+            .values()
+            .filter(|node| node.pool == "worker")
+            .all(|node| { node.staged == Some(image(2).digest()) && !node.machine.unschedulable })
+    );
+    assert!(fleet.reboots.is_empty());
+    let message = status(&fleet, "Updating").2;
+    assert!(message.contains("staged or running on 3 of 3"), "{message}");
+    // Once: what is in service is rolled out, and a restart goes on with it.
+    fleet.annotate(labels::ROLLOUT_ONCE, &pin(2).to_string());
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 3);
+    assert_eq!(fleet.configs["worker"].metadata.annotation(labels::ROLLOUT_ONCE), None);
+    fleet.serve("worker", 3);
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 3, "only once");
+}
+
+#[test]
+fn automatic_updates_as_many_at_once_as_the_pool_allows() {
+    let percent = |text: &str| IntOrString::String(text.to_owned());
+    for (what, machines, max, want) in [
+        ("the default", 3, None, 1),
+        ("two", 5, Some(IntOrString::Int(2)), 2),
+        ("zero is one", 3, Some(IntOrString::Int(0)), 1),
+        ("half of five", 5, Some(percent("50%")), 2),
+        ("little of three", 3, Some(percent("10%")), 1),
+        ("all", 3, Some(percent("100%")), 3),
+    ] {
+        let mut fleet = rolling(machines, "automatic");
+        fleet.pool().spec.max_unavailable = max;
+        assert_eq!(most_slots(&mut fleet), want, "{what}");
+        assert_eq!(running(&fleet, 2), machines, "{what}");
+        assert_eq!(fleet.reboots.len(), machines, "{what}");
+        assert_eq!(status(&fleet, "Updated").0, "True", "{what}");
+        assert_eq!(fleet.pools["worker"].status.configuration.name, rendered(2));
+        assert!(fleet.jobs.is_empty(), "{what}: all Jobs are deleted");
+    }
+}
+
+#[test]
+fn a_held_drain_names_pod_and_budget_and_goes_on_when_it_is_loosened() {
+    let mut fleet = rolling(2, "automatic");
+    fleet.node("w0").held.insert("db".to_owned());
+    fleet.settle();
+    let node = &fleet.nodes["w0"];
+    assert_eq!((node.state(), running(&fleet, 2)), ("Working", 0));
+    assert!(node.reason().contains("default/db") && node.reason().contains("budget"));
+    assert!(status(&fleet, "Updating").2.contains("disruption budget db"));
+    assert_eq!(fleet.pass("worker", 0).requeue_after.unwrap().as_secs(), 5);
+    fleet.node("w0").held.clear();
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), fleet.nodes["w0"].reason()), (2, ""));
+}
+
+#[test]
+fn a_pause_cancels_a_drain_and_gives_no_slot() {
+    let mut fleet = rolling(3, "automatic");
+    fleet.node("w0").held.insert("db".to_owned());
+    fleet.settle();
+    assert!(fleet.nodes["w0"].machine.unschedulable);
+    fleet.pool().spec.paused = true;
+    fleet.settle();
+    let node = &fleet.nodes["w0"];
+    assert_eq!((node.slot(), node.machine.unschedulable, node.state()), (None, false, "Done"));
+    let paused = format!("Pool is paused; will not update to {}", rendered(2));
+    assert_eq!(status(&fleet, "Updating"), ("False".to_owned(), String::new(), paused));
+    fleet.node("w0").held.clear();
+    fleet.pool().spec.paused = false;
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 3);
+}
+
+#[test]
+fn a_machine_that_applies_goes_on_in_a_paused_pool() {
+    let mut fleet = rolling(2, "automatic");
+    while !fleet.nodes.values().any(|node| node.is_down) {
+        fleet.pass("worker", usize::MAX);
+        fleet.run_jobs();
+        fleet.end_pods();
+    }
+    fleet.pool().spec.paused = true;
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), fleet.reboots.len()), (1, 1));
+    assert!(fleet.nodes.values().all(|node| !node.machine.unschedulable));
+}
+
+#[test]
+fn a_second_image_while_the_first_rolls_out_wins() {
+    let mut fleet = rolling(4, "automatic");
+    while running(&fleet, 2) < 2 {
+        fleet.pass("worker", usize::MAX);
+        fleet.run_jobs();
+        fleet.end_pods();
+        fleet.boot_all();
+    }
+    fleet.serve("worker", 3);
+    fleet.settle();
+    assert_eq!(running(&fleet, 3), 4);
+    let history = History::of(&fleet.configs["worker"].metadata);
+    let builds: Vec<&str> = history.entries().iter().map(|one| &*one.build).collect();
+    assert_eq!(builds, ["build-3", "build-2", "build-1"]);
+}
+
+#[test]
+fn a_pin_goes_back_and_stock_is_a_target_like_any_other() {
+    let mut fleet = rolling(2, "automatic");
+    fleet.settle();
+    fleet.annotate(labels::ROLLOUT_BUILD, &pin(1).to_string());
+    fleet.settle();
+    assert_eq!(running(&fleet, 1), 2);
+    let message = status(&fleet, "Updated").2;
+    assert!(message.contains(&format!("pinned to {}; {} is newer", pin(1), pin(2))), "{message}");
+    assert_eq!(status(&fleet, "Updated").0, "True");
+    fleet.annotate(labels::ROLLOUT_BUILD, &pin(STOCK_IMAGE).to_string());
+    fleet.settle();
+    assert_eq!(running(&fleet, STOCK_IMAGE), 2);
+    assert_eq!(pin(STOCK_IMAGE).name, STOCK);
+    fleet.asked.clear();
+    fleet.settle();
+    assert!(fleet.asked.is_empty(), "an idle pool causes no lookups: {:?}", fleet.asked);
+}
+
+#[test]
+fn a_cordon_of_an_administrator_counts_and_is_untouched() {
+    let mut fleet = rolling(3, "automatic");
+    fleet.node("w1").machine.unschedulable = true;
+    fleet.node("w1").is_cordoned_by_hand = true;
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 0, "one may be unavailable, and one is");
+    fleet.max_unavailable(IntOrString::Int(2));
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), fleet.nodes["w1"].machine.unschedulable), (2, true));
+}
+
+#[test]
+fn a_single_node_reboots_without_a_drain() {
+    let mut fleet = Fleet::new(1);
+    fleet.nodes.remove("elsewhere");
+    fleet.make_control_plane("w0");
+    fleet.own_node = Some("w0".to_owned());
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    fleet.settle();
+    fleet.serve("worker", 2);
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 1);
+    assert!(!fleet.asked.iter().any(|one| matches!(one, RolloutLookup::Pods { .. })));
+}
+
+#[test]
+fn control_plane_nodes_go_one_at_a_time_while_the_others_are_healthy() {
+    let mut fleet = rolling(3, "automatic");
+    for name in ["w0", "w1", "w2"] {
+        fleet.make_control_plane(name);
+    }
+    fleet.own_node = Some("w0".to_owned());
+    fleet.max_unavailable(IntOrString::Int(3));
+    fleet.unhealthy = Some("etcd-w1 is not Ready".to_owned());
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 0);
+    let degraded = status(&fleet, "RolloutDegraded");
+    assert_eq!(degraded.1, "ControlPlaneUnhealthy");
+    assert!(degraded.2.contains("etcd-w1"), "{}", degraded.2);
+    fleet.unhealthy = None;
+    assert_eq!(most_slots(&mut fleet), 1);
+    assert_eq!(running(&fleet, 2), 3);
+    let given = fleet.events.iter().filter(|(reason, _)| reason == "NodeSlotGiven");
+    let order: Vec<&str> = given.map(|(_, note)| note.split(' ').next().unwrap()).collect();
+    assert_eq!(order, ["w1", "w2", "w0"], "its own node last");
+}
+
+#[test]
+fn two_pools_roll_out_at_once_and_share_the_limit_of_the_registry() {
+    let mut fleet = Fleet::new(4);
+    fleet.add_pool("infra");
+    for number in 0..4 {
+        fleet.add_node(&format!("i{number}"), "infra", 1);
+    }
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    let metadata = &mut fleet.configs.get_mut("infra").unwrap().metadata;
+    metadata.annotations.insert(labels::ROLLOUT.to_owned(), "automatic".to_owned());
+    fleet.settle();
+    fleet.serve("worker", 2);
+    fleet.serve("infra", 2);
+    fleet.pass("worker", usize::MAX);
+    fleet.pass("infra", usize::MAX);
+    let staging = fleet.jobs.values().filter(|job| job.seen.verb == NodeVerb::Stage).count();
+    assert_eq!(staging, 3, "three at once from one registry");
+    fleet.settle();
+    let digest = image(2).digest();
+    assert_eq!(fleet.nodes.values().filter(|node| node.booted == digest).count(), 8);
+}
+
+#[test]
+fn writes_for_a_machine_are_constant_and_machines_may_join_and_leave() {
+    let mut writes = BTreeSet::new();
+    for machines in [2, 8] {
+        let mut fleet = rolling(machines, "automatic");
+        fleet.node_writes = 0;
+        fleet.settle();
+        writes.insert(fleet.node_writes / machines);
+        fleet.add_node("joins", "worker", 1);
+        fleet.nodes.remove("w0");
+        fleet.settle();
+        assert_eq!(running(&fleet, 2), machines);
+        assert_eq!(fleet.pools["worker"].status.machine_count, machines as i64);
+    }
+    assert_eq!(writes.len(), 1, "{writes:?}");
+}

@@ -1,0 +1,146 @@
+//! Tables of the pure functions.
+
+use crate::rollout::drain::Drain;
+use crate::rollout::slots::{self, SlotCandidate, SlotChoice, StopReason, max_unavailable};
+use crate::rollout::*;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+fn machine(name: &str) -> SlotCandidate<'_> {
+    SlotCandidate {
+        name,
+        zone: None,
+        created: None,
+        is_available: true,
+        has_slot: false,
+        is_failed: false,
+        is_lost: false,
+        is_staged: true,
+        is_control_plane: false,
+        is_own: false,
+    }
+}
+
+fn give(names: &[&str]) -> SlotChoice {
+    SlotChoice::Give(names.iter().map(|name| (*name).to_owned()).collect())
+}
+
+#[test]
+fn slots_go_to_staged_available_machines_within_the_limit() {
+    let at = |second| Some(Timestamp::from_second(second).unwrap());
+    let slot = SlotCandidate { has_slot: true, is_available: false, ..machine("s") };
+    let failed = SlotCandidate { is_failed: true, ..slot.clone() };
+    let lost = SlotCandidate { is_failed: true, is_lost: true, ..slot.clone() };
+    let not_ready = SlotCandidate { is_available: false, ..machine("n") };
+    let not_staged = SlotCandidate { is_staged: false, ..machine("u") };
+    let zoned = |name, zone, second| SlotCandidate {
+        zone: Some(zone),
+        created: at(second),
+        ..machine(name)
+    };
+    let stopped = |reason| SlotChoice::Stopped(reason);
+    for (what, machines, max, want) in [
+        ("nothing waits", vec![not_staged.clone(), lost.clone()], 9, give(&[])),
+        ("one", vec![machine("b"), machine("a")], 1, give(&["a"])),
+        ("a slot counts", vec![machine("a"), machine("b"), slot.clone()], 2, give(&["a"])),
+        ("a machine that is not Ready counts", vec![machine("a"), not_ready.clone()], 1, give(&[])),
+        ("it is never chosen", vec![not_ready, machine("b")], 3, give(&["b"])),
+        (
+            "by zone, then age; without a zone last",
+            vec![machine("z"), zoned("c", "2", 1), zoned("b", "1", 9), zoned("a", "1", 10)],
+            4,
+            give(&["b", "a", "c", "z"]),
+        ),
+        (
+            "the own node is last",
+            vec![SlotCandidate { is_own: true, ..machine("a") }, machine("b")],
+            2,
+            give(&["b", "a"]),
+        ),
+        ("one that failed takes its place", vec![machine("a"), failed.clone()], 1, give(&[])),
+        ("others go on beside it", vec![machine("a"), failed.clone()], 2, give(&["a"])),
+        (
+            "two that failed",
+            vec![machine("a"), failed.clone(), failed],
+            9,
+            stopped(StopReason::Failed(vec!["s".to_owned(), "s".to_owned()])),
+        ),
+        (
+            "one that is lost",
+            vec![machine("a"), lost],
+            9,
+            stopped(StopReason::Lost(vec!["s".to_owned()])),
+        ),
+    ] {
+        assert_eq!(slots::choose(&machines, max, &[], None), want, "{what}");
+    }
+}
+
+#[test]
+fn a_control_plane_node_waits_for_all_others() {
+    let node = |name: &str, ready, has_slot| ControlPlaneNode {
+        name: name.to_owned(),
+        ready,
+        has_slot,
+        ..ControlPlaneNode::default()
+    };
+    let candidate = |name| SlotCandidate { is_control_plane: true, ..machine(name) };
+    let healthy = ControlPlaneHealth::Healthy { is_etcd_external: false };
+    let unhealthy = ControlPlaneHealth::Unhealthy("etcd".to_owned());
+    let stopped = |why: &str| SlotChoice::Stopped(StopReason::ControlPlane(why.to_owned()));
+    let all = [node("a", true, false), node("b", true, false)];
+    let busy = [node("a", true, false), node("c", false, true)];
+    let broken = [node("a", true, false), node("b", true, false), node("c", false, false)];
+    for (what, nodes, health, want) in [
+        ("not looked up", &all[..], None, SlotChoice::LookUpControlPlane),
+        ("one of two", &all, Some(&healthy), give(&["a", "w"])),
+        ("unhealthy", &all, Some(&unhealthy), give(&["w"])),
+        ("another pool's has a slot", &busy, Some(&healthy), give(&["w"])),
+        ("another is not Ready", &broken, Some(&healthy), give(&["w"])),
+    ] {
+        let machines = [candidate("a"), candidate("b"), machine("w")];
+        assert_eq!(slots::choose(&machines, 9, nodes, health), want, "{what}");
+    }
+    let alone = [candidate("a"), candidate("b")];
+    assert_eq!(slots::choose(&alone, 9, &broken, Some(&healthy)), stopped("not Ready: c"));
+    assert_eq!(slots::choose(&alone, 9, &all, Some(&unhealthy)), stopped("etcd"));
+}
+
+#[test]
+fn max_unavailable_is_a_number_or_a_percentage_rounded_down_and_at_least_one() {
+    let text = |text: &str| Some(IntOrString::String(text.to_owned()));
+    for (value, machines, want) in [
+        (None, 10, Some(1)),
+        (Some(IntOrString::Int(3)), 10, Some(3)),
+        (Some(IntOrString::Int(0)), 10, Some(1)),
+        (Some(IntOrString::Int(-1)), 10, None),
+        (text("25%"), 10, Some(2)),
+        (text("5%"), 10, Some(1)),
+        (text("100%"), 10, Some(10)),
+        (text("101%"), 10, None),
+        (text("3"), 10, None),
+        (text("-1%"), 10, None),
+    ] {
+        assert_eq!(max_unavailable(value.as_ref(), machines).ok(), want, "{value:?}");
+    }
+}
+
+#[test]
+fn a_drain_evicts_what_kubectl_drain_evicts() {
+    let pod = |name: &str| SeenPod { name: name.to_owned(), ..SeenPod::default() };
+    let pods = [
+        pod("app"),
+        SeenPod { is_of_daemon_set: true, ..pod("agent") },
+        SeenPod { is_mirror: true, ..pod("static") },
+        SeenPod { is_of_rollout: true, ..pod("stage") },
+        SeenPod { is_finished: true, ..pod("batch") },
+        SeenPod { deleting: true, ..pod("ends") },
+        SeenPod { is_of_daemon_set: true, deleting: true, ..pod("old-agent") },
+    ];
+    let drain = Drain::of(&pods);
+    let names: Vec<&str> = drain.evict.iter().map(|pod| &*pod.name).collect();
+    assert_eq!((names, drain.terminating, drain.is_done()), (vec!["app"], 1, false));
+    assert!(Drain::of(&pods[1..5]).is_done());
+    let many = vec![pod("app"); 1000];
+    assert_eq!(Drain::of(&many).evict.len(), 100);
+}

@@ -1,0 +1,190 @@
+//! What may be a target.
+
+use super::fleet::*;
+use crate::rollout::desired_target::Desired;
+use mosb_plan::api::labels;
+use mosb_plan::api::rollout::RolloutMode;
+
+fn desired(edit: impl FnOnce(&mut Fleet)) -> Desired {
+    let mut fleet = Fleet::new(1);
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    fleet.serve("worker", 2);
+    edit(&mut fleet);
+    Desired::of(&fleet.snapshot("worker"))
+}
+
+fn words(desired: &Desired) -> String {
+    match desired {
+        Desired::Nothing => "nothing".to_owned(),
+        Desired::LookUp(lookup) => format!("{lookup:?}"),
+        Desired::Unknown(problem) => problem.message.clone(),
+        Desired::Invalid(error) => error.reason.to_owned(),
+        Desired::Target(target) => format!("{}", target.build.name),
+    }
+}
+
+type Edit = fn(&mut Fleet);
+
+#[test]
+fn a_target_is_of_this_pool_or_there_is_none() {
+    let cases: &[(&str, Edit, &str)] = &[
+        ("in service", |_| {}, "build-2"),
+        (
+            "not built yet",
+            |fleet| {
+                let status = &mut fleet.configs.get_mut("worker").unwrap().status;
+                status.current_image_pull_spec.clear();
+            },
+            "nothing",
+        ),
+        (
+            "an image by tag",
+            |fleet| {
+                let status = &mut fleet.configs.get_mut("worker").unwrap().status;
+                status.current_image_pull_spec = "reg.example/os:latest".to_owned();
+            },
+            "ImageNotOurs",
+        ),
+        (
+            "an image of no build",
+            |fleet| {
+                let status = &mut fleet.configs.get_mut("worker").unwrap().status;
+                status.current_image_pull_spec = image(9).to_string();
+            },
+            "ImageNotOurs",
+        ),
+        (
+            "a build of another instance of the config",
+            |fleet| {
+                fleet.configs.get_mut("worker").unwrap().metadata.uid = Some("other".to_owned());
+            },
+            "ImageNotOurs",
+        ),
+        (
+            "outside the push repository",
+            |fleet| {
+                let spec = &mut fleet.configs.get_mut("worker").unwrap().spec;
+                spec.rendered_image_push_spec = "reg.example/elsewhere:latest".to_owned();
+            },
+            "ImageNotOurs",
+        ),
+        (
+            "a pre-built image was never pushed by mosb",
+            |fleet| {
+                let spec = &mut fleet.configs.get_mut("worker").unwrap().spec;
+                spec.rendered_image_push_spec = "reg.example/elsewhere:latest".to_owned();
+                for build in &mut fleet.builds {
+                    build
+                        .metadata
+                        .labels
+                        .insert(labels::PRE_BUILT_IMAGE.to_owned(), "true".to_owned());
+                }
+            },
+            "build-2",
+        ),
+        (
+            "a failed build",
+            |fleet| {
+                fleet.builds.iter_mut().for_each(|build| build.status.conditions.clear());
+            },
+            "ImageNotOurs",
+        ),
+        ("pinned", |fleet| fleet.annotate(labels::ROLLOUT_BUILD, &pin(1).to_string()), "build-1"),
+        (
+            "pinned to no build",
+            |fleet| {
+                fleet.annotate(labels::ROLLOUT_BUILD, &pin(9).to_string());
+            },
+            "PinNotFound",
+        ),
+        (
+            "pinned to a build that has another image now",
+            |fleet| {
+                let digest = image(9).digest();
+                fleet.annotate(labels::ROLLOUT_BUILD, &format!("build-1@{digest}"));
+            },
+            "PinChanged",
+        ),
+        ("no pin", |fleet| fleet.annotate(labels::ROLLOUT_BUILD, "build-1"), "BadAnnotation"),
+        ("no mode", |fleet| fleet.annotate(labels::ROLLOUT, "yes"), "BadAnnotation"),
+        (
+            "nobody waits for a target",
+            |fleet| {
+                fleet.annotate(labels::ROLLOUT, "none");
+                fleet.annotate(labels::ROLLOUT_BUILD, &pin(9).to_string());
+            },
+            "nothing",
+        ),
+        (
+            "once",
+            |fleet| {
+                fleet.annotate(labels::ROLLOUT, "none");
+                fleet.annotate(labels::ROLLOUT_ONCE, &pin(1).to_string());
+            },
+            "build-1",
+        ),
+        (
+            "a pin comes before once",
+            |fleet| {
+                fleet.annotate(labels::ROLLOUT_BUILD, &pin(2).to_string());
+                fleet.annotate(labels::ROLLOUT_ONCE, &pin(1).to_string());
+            },
+            "build-2",
+        ),
+        (
+            "in the history",
+            |fleet| {
+                fleet.settle();
+                fleet.builds.clear();
+            },
+            "build-2",
+        ),
+        (
+            "deleted and never rolled out",
+            |fleet| {
+                let now = fleet.now;
+                let metadata = &mut fleet.configs.get_mut("worker").unwrap().metadata;
+                metadata.deletion_timestamp =
+                    Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+            },
+            "nothing",
+        ),
+    ];
+    for (what, edit, want) in cases {
+        assert_eq!(words(&desired(edit)), *want, "{what}");
+    }
+}
+
+#[test]
+fn stock_is_looked_up_and_must_have_the_pinned_digest() {
+    let mut fleet = Fleet::new(1);
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    let mut ask = |number: u32| {
+        let digest = image(number).digest();
+        fleet.annotate(labels::ROLLOUT_BUILD, &format!("stock@{digest}"));
+        let mut snapshot = fleet.snapshot("worker");
+        let Desired::LookUp(lookup) = Desired::of(&snapshot) else {
+            panic!("{number}");
+        };
+        fleet.look_up(&lookup, &mut snapshot.lookup_results);
+        Desired::of(&snapshot)
+    };
+    let target = ask(STOCK_IMAGE).target().cloned().unwrap();
+    assert_eq!((target.target.image, target.target.config), (image(STOCK_IMAGE), None));
+    assert_eq!(words(&ask(9)), "PinChanged");
+}
+
+#[test]
+fn once_is_automatic_for_its_target_only() {
+    for (what, mode, once, want) in [
+        ("its target", "none", 2, RolloutMode::Automatic),
+        ("another pin", "stage", 1, RolloutMode::Stage),
+    ] {
+        let desired = desired(|fleet| {
+            fleet.annotate(labels::ROLLOUT, mode);
+            fleet.annotate(labels::ROLLOUT_BUILD, &pin(2).to_string());
+            fleet.annotate(labels::ROLLOUT_ONCE, &pin(once).to_string());
+        });
+        assert_eq!(desired.target().unwrap().mode, want, "{what}");
+    }
+}
