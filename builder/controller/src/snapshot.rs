@@ -190,6 +190,8 @@ pub struct Cluster {
     pub base_trees: BTreeMap<Digest, Digest>,
     /// Namespace of Jobs, ConfigMaps and Secrets.
     pub namespace: String,
+    /// Whether the controller brings images to machines (`--rollout`).
+    pub rolling_out: bool,
     /// Whether the cluster's CRDs refuse a digest in a repository with more than one component
     /// before its name.
     pub nested_digests_refused: bool,

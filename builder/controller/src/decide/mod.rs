@@ -17,6 +17,7 @@
 //! | `archive_logs` | which logs are archived |
 //! | `annotations` | the values in annotations of builds and workloads |
 //! | `attempt_failure` | whether and when a failed attempt is retried |
+//! | `rollout_disabled` | the pool's condition of a roll-out that the controller does not do |
 //! | `report_status` | the status of MachineOSConfig and pool |
 //!
 //! Invariant: a decision depends on nothing but the snapshot and the time. All state is in API
@@ -34,6 +35,7 @@ mod finish_attempt;
 mod opt_in;
 mod progress;
 mod report_status;
+mod rollout_disabled;
 mod seed;
 mod select_build;
 mod start_workload;
@@ -66,6 +68,12 @@ pub type Decision = super::decision::Decision<Lookup, PoolReason>;
 
 /// Decides what to change. Pure: the same snapshot and time give the same decision.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
+    let mut decision = decide_build(snapshot, now);
+    rollout_disabled::report(snapshot, now, &mut decision);
+    decision
+}
+
+fn decide_build(snapshot: &Snapshot, now: Timestamp) -> Decision {
     if let Some(who) = &snapshot.cluster.other_builder {
         return Decision::unchanged(PoolReason::OtherBuilder(who.clone()));
     }

@@ -156,6 +156,7 @@ fn cluster(cache: &ClusterCache, facts: Facts) -> Cluster {
         stock_base: settings.and_then(|settings| settings.base_os_container_image),
         base_trees: base_trees(cache),
         namespace: cache.namespace.clone(),
+        rolling_out: cache.rolling_out,
         nested_digests_refused: facts.nested_digests_refused,
     }
 }

@@ -94,15 +94,13 @@ impl<'a> Context<'a> {
     /// Whether an image of this pool was ever brought to machines, or is now.
     pub fn is_used(&self) -> bool {
         let machines = &mut self.snapshot.machines.iter();
-        let config = self.snapshot.config.as_ref();
-        !self.is_off()
-            || config.is_some_and(|config| {
-                config.metadata.finalizers.iter().any(|one| one == labels::ROLLOUT_FINALIZER)
-            })
-            || machines.any(|machine| {
-                let annotation = |key| machine.metadata.annotation(key).is_some();
-                annotation(labels::NODE_REPORT) || annotation(labels::NODE_SLOT)
-            })
+        self.snapshot.config.as_ref().is_some_and(|config| {
+            !self.is_off()
+                || config.metadata.finalizers.iter().any(|one| one == labels::ROLLOUT_FINALIZER)
+        }) || machines.any(|machine| {
+            let annotation = |key| machine.metadata.annotation(key).is_some();
+            annotation(labels::NODE_REPORT) || annotation(labels::NODE_SLOT)
+        })
     }
 
     /// Whether a drain for this slot is cancelled. If a fact could not be looked up, it goes on.

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::context::Context;
 use super::desired_target::Desired;
 use super::job_request::NodeJobRequest;
-use super::lookup::{RolloutLookup, TargetImage};
+use super::lookup::{ControlPlaneHealth, RolloutLookup, TargetImage};
 use super::machine_plan::{MachinePlan, next_try};
 use super::machine_state::MachineState;
 use super::pool_status::{self, Blocked, Standing};
@@ -220,7 +220,10 @@ impl<'a> Pass<'a> {
                 boot_id: state.machine.boot_id.clone(),
                 cordoned: true,
             };
-            plan.give(&slot, state);
+            let is_blind = state.is_control_plane()
+                && self.cx.snapshot.lookup_results.control_plane
+                    == Some(ControlPlaneHealth::Healthy { is_etcd_external: true });
+            plan.give(&slot, state, is_blind);
         }
     }
 

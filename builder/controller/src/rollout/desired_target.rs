@@ -66,6 +66,13 @@ fn invalid(reason: &'static str, message: impl Into<String>) -> Desired {
 
 impl Desired {
     pub fn of(snapshot: &RolloutSnapshot) -> Self {
+        if !snapshot.rivals.is_empty() {
+            let names = snapshot.rivals.join(", ");
+            return invalid(
+                "Rivals",
+                format!("more than one MachineOSConfig for the pool: {names}; delete all but one"),
+            );
+        }
         let Some(config) = &snapshot.config else {
             return Self::Nothing;
         };
@@ -96,13 +103,6 @@ impl Desired {
         pinned: Option<PinnedBuild>,
         once: Option<&PinnedBuild>,
     ) -> Self {
-        if !snapshot.rivals.is_empty() {
-            let names = snapshot.rivals.join(", ");
-            return invalid(
-                "Rivals",
-                format!("more than one MachineOSConfig for the pool: {names}; delete all but one"),
-            );
-        }
         let in_service = in_service(config, &snapshot.builds);
         // A pin takes precedence over a target that is rolled out once.
         let named = pinned.as_ref().or(once);

@@ -87,14 +87,16 @@ impl MachinePlan {
         plan
     }
 
-    /// The machine gets this slot: from this patch on it may be unavailable.
-    pub fn give(&mut self, slot: &Slot, state: &MachineState<'_>) {
+    /// The machine gets this slot: from this patch on it may be unavailable. `is_etcd_unseen`: a
+    /// control-plane machine of a cluster whose etcd is external.
+    pub fn give(&mut self, slot: &Slot, state: &MachineState<'_>, is_etcd_unseen: bool) {
         self.is_given = true;
         self.marks.slot(Some(slot));
         self.marks.cordon(true);
         self.marks.desired_target(&slot.target);
         self.marks.state(NodeState::Working, "");
-        let text = format!("{} is drained for {}", state.name(), slot.target.image);
+        let unseen = if is_etcd_unseen { "; etcd is external and was not checked" } else { "" };
+        let text = format!("{} is drained for {}{unseen}", state.name(), slot.target.image);
         self.event = Some((EventReason::NodeSlotGiven, text));
     }
 

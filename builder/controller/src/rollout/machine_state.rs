@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::job_request::NodeVerb;
 use super::snapshot::{JobPhase, Machine, MachineJob};
-use crate::workload::CONTROL_PLANE_LABELS;
+use crate::workload::has_control_plane_label;
 use mosb_image::{Digest, Platform};
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{ExitCode, NodeReport, NodeTarget, Slot, StagedMark};
@@ -181,8 +181,7 @@ impl<'a> MachineState<'a> {
     }
 
     pub fn is_control_plane(&self) -> bool {
-        let mut labels = CONTROL_PLANE_LABELS.iter();
-        labels.any(|label| self.machine.metadata.labels.contains_key(*label))
+        has_control_plane_label(&self.machine.metadata.labels)
     }
 
     pub fn platform(&self) -> Option<Platform> {

@@ -9,6 +9,7 @@ mod others;
 mod problems;
 mod property;
 mod reuse;
+mod rollout_disabled;
 mod rows;
 mod seed;
 mod seed_property;

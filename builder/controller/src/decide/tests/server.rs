@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::fake_cluster::FakeCluster;
 use crate::kinds::Kind;
-use crate::status::IMAGE_BUILD_DEGRADED;
+use crate::status::{IMAGE_BUILD_DEGRADED, ROLLOUT_DEGRADED};
 use crate::workload::InputKind;
 use crate::workload::Workload;
 use crate::*;
@@ -194,7 +194,9 @@ impl FakeCluster {
             NewStatus::Conditions(conditions) => {
                 let others = |list: &[Condition]| -> Vec<Condition> {
                     let list = list.iter();
-                    list.filter(|c| c.kind != IMAGE_BUILD_DEGRADED).cloned().collect()
+                    list.filter(|c| ![IMAGE_BUILD_DEGRADED, ROLLOUT_DEGRADED].contains(&&*c.kind))
+                        .cloned()
+                        .collect()
                 };
                 let old = &mut self.pool().status.conditions;
                 assert_eq!(others(conditions), others(old));

@@ -5,6 +5,7 @@ mod failures;
 mod fleet;
 mod machine;
 mod property;
+mod restarts;
 mod server;
 mod stories;
 mod tables;

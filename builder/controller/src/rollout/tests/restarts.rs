@@ -1,0 +1,135 @@
+//! The controller is killed after any write, and what others change or break meanwhile.
+
+use super::fleet::*;
+use super::stories::{rolling, running, status};
+use crate::rollout::*;
+use mosb_plan::api::labels;
+use std::time::Duration;
+
+#[test]
+fn a_controller_killed_after_any_write_ends_the_same() {
+    let mut whole = rolling(3, "automatic");
+    whole.settle();
+    let marks = |fleet: &Fleet| -> Vec<_> {
+        let nodes = fleet.nodes.values();
+        nodes.map(|node| node.machine.metadata.annotations.clone()).collect()
+    };
+    for kill_after in 0..14 {
+        let mut fleet = rolling(3, "automatic");
+        let mut left = kill_after;
+        // Each pass ends after one write more than the one before: all writes are the last one once.
+        for _ in 0..60 {
+            let most = left % 7;
+            let decision = fleet.pass("worker", most);
+            left += decision.actions.len().min(most) + 1;
+            fleet.run_jobs();
+            fleet.end_pods();
+            fleet.boot_all();
+        }
+        fleet.settle();
+        assert_eq!(marks(&fleet), marks(&whole), "killed after {kill_after}");
+        assert_eq!((running(&fleet, 2), fleet.reboots.len()), (3, 3), "killed after {kill_after}");
+        assert!(fleet.jobs.is_empty(), "killed after {kill_after}");
+    }
+}
+
+#[test]
+fn a_slot_that_somebody_else_wrote_counts_and_is_reported() {
+    let mut fleet = rolling(2, "automatic");
+    let annotations = &mut fleet.node("w0").machine.metadata.annotations;
+    annotations.insert(labels::NODE_SLOT.to_owned(), "mine".to_owned());
+    let decision = fleet.pass("worker", usize::MAX);
+    assert!(decision.actions.len() > 1);
+    for _ in 0..20 {
+        fleet.run_jobs();
+        let decision = fleet.decide("worker");
+        for action in &decision.actions {
+            fleet.apply(action);
+        }
+    }
+    assert_eq!(running(&fleet, 2), 0, "one may be unavailable");
+    assert!(status(&fleet, "NodeDegraded").2.contains("mosb.dev/slot is not readable"));
+}
+
+#[test]
+fn an_apply_that_failed_for_a_passing_reason_is_tried_again_in_its_slot() {
+    let mut fleet = rolling(1, "automatic");
+    while fleet.nodes["w0"].slot().is_none() {
+        fleet.pass("worker", usize::MAX);
+        fleet.run_jobs();
+    }
+    // Neither the staged image nor the registry is left.
+    fleet.node("w0").cut_power();
+    fleet.boot_all();
+    fleet.is_registry_down = true;
+    fleet.settle();
+    assert_eq!((fleet.nodes["w0"].state(), running(&fleet, 2)), ("Degraded", 0));
+    let after = fleet.decide("worker").requeue_after.unwrap();
+    assert!(after <= Duration::from_secs(300), "{after:?}");
+    fleet.is_registry_down = false;
+    fleet.wait(Duration::from_secs(301));
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), fleet.reboots.len()), (1, 1));
+}
+
+#[test]
+fn an_uncordoned_machine_is_cordoned_again_while_it_is_drained() {
+    let mut fleet = rolling(1, "automatic");
+    fleet.node("w0").held.insert("db".to_owned());
+    fleet.settle();
+    fleet.node("w0").machine.unschedulable = false;
+    fleet.settle();
+    assert!(fleet.nodes["w0"].machine.unschedulable);
+}
+
+#[test]
+fn two_configs_for_a_pool_and_a_wrong_limit_are_reported_and_nothing_begins() {
+    type Edit = fn(&mut Fleet);
+    let cases: [(&str, Edit); 2] = [
+        ("BadMaxUnavailable", |fleet| {
+            let many = "many".to_owned();
+            let value = k8s_openapi::apimachinery::pkg::util::intstr::IntOrString::String(many);
+            fleet.max_unavailable(value);
+        }),
+        ("PinNotFound", |fleet| fleet.annotate(labels::ROLLOUT_BUILD, &pin(9).to_string())),
+    ];
+    for (want, edit) in cases {
+        let mut fleet = rolling(2, "automatic");
+        edit(&mut fleet);
+        fleet.settle();
+        assert_eq!((status(&fleet, "RolloutDegraded").1.as_str(), running(&fleet, 2)), (want, 0));
+    }
+    let mut fleet = rolling(2, "automatic");
+    let mut snapshot = fleet.snapshot("worker");
+    snapshot.config = None;
+    snapshot.rivals = vec!["a".to_owned(), "b".to_owned()];
+    let reason = decide(&snapshot, fleet.now).reason;
+    assert!(matches!(reason, RolloutReason::Blocked { reason: "Rivals", .. }), "{reason:?}");
+    snapshot.other_controller = Some("machine-config-controller".to_owned());
+    let decision = decide(&snapshot, fleet.now);
+    assert!(decision.actions.is_empty() && decision.lookups.is_empty());
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 2);
+}
+
+#[test]
+fn a_machine_of_another_platform_is_degraded_and_the_others_go_on() {
+    let mut fleet = rolling(2, "automatic");
+    let labels = &mut fleet.node("w0").machine.metadata.labels;
+    labels.insert("kubernetes.io/arch".to_owned(), "arm64".to_owned());
+    fleet.settle();
+    let node = &fleet.nodes["w0"];
+    assert_eq!((node.state(), running(&fleet, 2)), ("Degraded", 1));
+    assert!(node.reason().contains("linux/arm64"), "{}", node.reason());
+}
+
+#[test]
+fn a_thousand_machines_are_decided_in_little_time() {
+    let mut fleet = Fleet::new(1000);
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    let snapshot = fleet.snapshot("worker");
+    let start = std::time::Instant::now();
+    let decision = decide(&snapshot, fleet.now);
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert_eq!(decision.actions.len(), 12, "ten reports, the config and the pool");
+}
