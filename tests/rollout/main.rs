@@ -2,3 +2,4 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
 mod part_lab;
+mod test_lab;

@@ -26,7 +26,11 @@ make_group() {
 }
 
 while :; do
-    while [ -e "$shared/hold" ]; do sleep 0.1; done
+    while [ -e "$shared/hold" ]; do
+        touch "$shared/off"
+        sleep 0.1
+    done
+    rm -f "$shared/off"
     make_group
     # Left by the boot before, as the network namespace stays.
     ip link delete cni0 2> /dev/null || true

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{BOOT_LOADER, CABLE, FIRMWARE, PROGRAMS, disk_of, initramfs, name, settings_of};
-use crate::child::{Finished, finish};
+use super::disk::{disk_of, install};
+use super::{Archives, BOOT_LOADER, CABLE, FIRMWARE, PROGRAMS, initramfs, name, settings_of};
+use crate::child::{Finished, finish, limited};
 use crate::node::place::{checked, make_directory};
 use crate::node::{Node, Problem, Programs, condition, images, wait};
 
@@ -19,19 +20,26 @@ const LIMIT: Duration = Duration::from_secs(180);
 #[derive(Debug)]
 pub struct Machine {
     name: String,
+    index: u8,
     node: Arc<Node>,
+    archives: Archives,
     /// What the firmware and the test share.
     shared: PathBuf,
 }
 
 impl Machine {
-    /// Starts the firmware, and connects the machine to the bridge.
-    pub(super) fn switch_on(node: Arc<Node>, index: u8) -> Result<Self, Problem> {
+    /// Installs the machine, starts its firmware, and connects it to the bridge.
+    pub(super) fn switch_on(
+        node: Arc<Node>,
+        archives: Archives,
+        index: u8,
+    ) -> Result<Self, Problem> {
         let (place, name) = (node.place(), name(index));
+        install(&node, index)?;
         super::write_settings(place, index)?;
         let shared = place.path("shared").join(&name);
         make_directory(&shared)?;
-        let machine = Self { name, node: Arc::clone(&node), shared };
+        let machine = Self { name, index, node: Arc::clone(&node), archives, shared };
         // It boots when it has a network.
         machine.hold_off(true);
         let path = |path: PathBuf| path.display().to_string();
@@ -130,6 +138,34 @@ impl Machine {
         wait("the end of PID 1", LIMIT, || (self.pid() != Some(pid.clone())).then_some(()));
     }
 
+    /// Another machine in its place: it gets a fresh disk with the base image, and its node joins
+    /// anew.
+    #[track_caller]
+    pub fn reinstall(&self) {
+        self.replace_disk();
+        self.load_archives();
+        self.wait_ready();
+    }
+
+    /// Deletes the node and boots from a fresh disk.
+    #[track_caller]
+    pub(super) fn replace_disk(&self) {
+        self.hold_off(true);
+        self.fail_finalize(false);
+        wait(&format!("{} to be off", self.name), LIMIT, || {
+            // It may just be booting.
+            if self.pid().is_some() {
+                self.power_cut();
+            }
+            self.shared.join("off").exists().then_some(())
+        });
+        self.node.kubectl(&["delete", "node", &self.name, "--ignore-not-found"]).ok();
+        if let Err(why) = install(&self.node, self.index) {
+            panic!("{}: {why}", self.name);
+        }
+        self.hold_off(false);
+    }
+
     /// When the machine ends next, it stays off until it is released. A released machine boots.
     #[track_caller]
     pub fn hold_off(&self, is_held: bool) {
@@ -168,6 +204,29 @@ impl Machine {
     /// All that the firmware and systemd printed.
     pub fn console(&self) -> String {
         self.node.logs(&self.name)
+    }
+
+    /// `kubectl` with the credentials of this machine's kubelet.
+    #[track_caller]
+    pub fn kubectl_as_kubelet(&self, arguments: &[&str], stdin: &[u8]) -> Finished {
+        let place = self.node.place();
+        let mut kubectl = limited(self.node.programs().kubectl());
+        let kubeconfig = settings_of(place, self.index).join("kubelet");
+        let authority = place.path("config/cluster-authority.crt");
+        kubectl
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            // In that file, the path is the machine's.
+            .arg(format!("--certificate-authority={}", authority.display()))
+            .arg(format!("--cache-dir={}", place.path("kubectl").display()))
+            .args(arguments);
+        finish(&mut kubectl, stdin)
+    }
+
+    /// Gives its containerd the images that all machines have.
+    #[track_caller]
+    pub(super) fn load_archives(&self) {
+        let archives = self.archives.lock().unwrap().clone();
+        archives.iter().for_each(|archive| self.load_archive(archive));
     }
 
     /// Gives its containerd an archive of images.

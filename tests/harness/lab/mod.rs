@@ -14,11 +14,12 @@
 //! file system of the host, as ostree does with that of `/boot`, is not possible there.
 
 pub mod base;
+mod disk;
 mod image;
 mod machine;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::node::components::KERNEL_SETTINGS;
@@ -62,24 +63,15 @@ nsenter --target "$1" --net -- sh -euc '
     echo 1 > /proc/sys/net/ipv4/ip_forward
 ' sh "$3" "$4"
 "#;
-/// A copy of the disk for one machine. In its `/etc` are the registry's authority and its own name,
-/// and its origin names the registry.
-const INSTALL: &str = r#"
-cp -a "$1" "$2"
-cd "$2"/ostree/deploy/lab/deploy
-sed -i "s|$3|$4|" *.origin
-cd *.0/etc
-mkdir -p "containers/certs.d/$4"
-cp "$5" "containers/certs.d/$4/ca.crt"
-hostname=$6
-echo "$hostname" > hostname
-"#;
+/// Images that each machine's containerd gets, also after it was installed anew.
+type Archives = Arc<Mutex<Vec<PathBuf>>>;
 
 /// A control plane and machines. All end when this value is dropped, or this process ends.
 #[derive(Debug)]
 pub struct Lab {
     machines: Vec<Machine>,
     node: Arc<Node>,
+    archives: Archives,
     stock: String,
     /// How long it took until things were ready, in the order in which they were.
     pub times: Vec<(String, Duration)>,
@@ -98,7 +90,7 @@ impl Lab {
 
     fn try_start(machines: usize) -> Result<Self, Problem> {
         assert!(machines <= MAX_MACHINES, "there are addresses for {MAX_MACHINES} machines");
-        let (programs, disk, base) = (programs(), base::disk(), base::image());
+        let (programs, base) = (programs(), base::image());
         let indexes = 0..u8::try_from(machines).expect("a few");
         let begun = Instant::now();
         let mut times = Vec::new();
@@ -115,25 +107,32 @@ impl Lab {
         node.registry().push(&source, &format!("{}:latest", base::REPOSITORY));
         times.push(("base image in the registry".to_owned(), begun.elapsed()));
 
-        let mut lab = Self { machines: Vec::new(), node, stock, times };
+        let archives = Arc::new(Mutex::new(vec![images::busybox(&place.directory)?]));
+        let mut lab = Self { machines: Vec::new(), node, archives, stock, times };
         for index in indexes {
-            let place = lab.node.place();
-            let mut install = place.command("sh");
-            install.args(["-euc", INSTALL, "sh"]).arg(&disk).arg(disk_of(place, index));
-            install.args([base::REGISTRY, &lab.registry().host_port]);
-            install.arg(lab.registry().certificates().join("ca.crt")).arg(name(index));
-            checked(&mut install)?;
-            let machine = Machine::switch_on(Arc::clone(&lab.node), index)?;
-            lab.machines.push(machine);
+            let (node, archives) = (Arc::clone(&lab.node), Arc::clone(&lab.archives));
+            lab.machines.push(Machine::switch_on(node, archives, index)?);
         }
         lab.times.push(("machines switched on".to_owned(), begun.elapsed()));
-        let archive = images::busybox(&lab.node.place().directory)?;
         for machine in &lab.machines {
-            machine.load_archive(&archive);
+            machine.load_archives();
             machine.wait_ready();
             lab.times.push((machine.name().to_owned(), begun.elapsed()));
         }
         Ok(lab)
+    }
+
+    /// As after the start, but for objects in the API other than nodes and for what is in the
+    /// registry: fresh disks with the base image, nodes without marks, nothing that fails or is
+    /// away.
+    #[track_caller]
+    pub fn reset(&self) {
+        self.registry_away(false);
+        self.machines.iter().for_each(Machine::replace_disk);
+        self.machines.iter().for_each(Machine::load_archives);
+        for machine in &self.machines {
+            machine.wait_ready();
+        }
     }
 
     /// The control plane: API server, registry, namespaces; no node has its name.
@@ -172,18 +171,17 @@ impl Lab {
     pub fn import(&self, source: &str, name: &str) {
         let archive = images::archive_of(&self.node.place().directory, source, name);
         let archive = archive.unwrap_or_else(|why| panic!("{name}: {why}"));
+        // The directory goes when the lab ends.
+        let archive = archive.keep().unwrap();
         for machine in &self.machines {
             machine.load_archive(&archive);
         }
+        self.archives.lock().unwrap().push(archive);
     }
 }
 
 fn name(index: u8) -> String {
     format!("machine-{index}")
-}
-
-fn disk_of(place: &Place, index: u8) -> PathBuf {
-    place.path("disks").join(name(index))
 }
 
 /// The files of a machine's settings, from outside.
