@@ -3,32 +3,29 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::context::Context;
 use super::desired_target::Desired;
 use super::job_request::NodeJobRequest;
-use super::lookup::{ControlPlaneHealth, RolloutLookup, TargetImage};
+use super::lookup::{RolloutLookup, TargetImage};
 use super::machine_plan::{MachinePlan, next_try};
 use super::machine_state::MachineState;
 use super::pool_status::{self, Blocked, Standing};
 use super::reason::RolloutReason;
 use super::slot_phase::SlotPhase;
-use super::slots::{self, SlotCandidate, SlotChoice, StopReason};
 use super::snapshot::RolloutSnapshot;
 use super::{config_marks, machine_events, staging};
 use crate::action::{Action, NewObject};
 use crate::decision::Decision;
-use mosb_plan::api::rollout::{NodeTarget, RolloutMode, Slot};
+use mosb_plan::api::rollout::RolloutMode;
 
 /// What to do about the machines of a pool.
 pub type RolloutDecision = Decision<RolloutLookup, RolloutReason>;
 
 /// How often a fact that could not be looked up, or that is in the way, is looked up again.
-const PROBLEM_REQUEUE: Duration = Duration::from_secs(60);
+pub(super) const PROBLEM_REQUEUE: Duration = Duration::from_secs(60);
 /// How often machines that are on their way are checked against the time limit.
 const TIMEOUT_CHECK: Duration = Duration::from_secs(60);
-const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// All changes, in order. Pure: the same snapshot and time give the same actions.
 pub fn decide(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutDecision {
@@ -49,13 +46,14 @@ pub fn decide(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutDecision {
     Pass::of(&cx).decision()
 }
 
-type Machines<'a> = Vec<(MachineState<'a>, Option<SlotPhase>)>;
+pub(super) type Machines<'a> = Vec<(MachineState<'a>, Option<SlotPhase>)>;
 
-struct Pass<'a> {
-    cx: &'a Context<'a>,
-    machines: Machines<'a>,
-    plans: Vec<MachinePlan>,
-    lookups: Vec<RolloutLookup>,
+/// What becomes a decision.
+pub(super) struct Pass<'a> {
+    pub cx: &'a Context<'a>,
+    pub machines: Machines<'a>,
+    pub plans: Vec<MachinePlan>,
+    pub lookups: Vec<RolloutLookup>,
     blocked: Option<Blocked>,
     requeue_after: Option<Duration>,
 }
@@ -147,7 +145,8 @@ impl<'a> Pass<'a> {
         Decision { requeue_after: self.requeue_after, ..Decision::of(reason, actions) }
     }
 
-    fn block(&mut self, reason: &'static str, message: String, again: Option<Duration>) {
+    /// Records why nothing new is begun; the first reason stays.
+    pub fn block(&mut self, reason: &'static str, message: String, again: Option<Duration>) {
         self.blocked.get_or_insert(Blocked { reason, message });
         self.again(again);
     }
@@ -156,75 +155,11 @@ impl<'a> Pass<'a> {
         self.requeue_after = self.requeue_after.into_iter().chain(after).min();
     }
 
-    /// The machines that get a slot now.
-    fn choose_slots(&mut self) -> Vec<String> {
-        let snapshot = self.cx.snapshot;
-        let Some(target) = self.cx.rolls_to() else {
-            return Vec::new();
-        };
-        let max = &snapshot.pool.spec.max_unavailable;
-        let max = match slots::max_unavailable(max.as_ref(), snapshot.machines.len()) {
-            Ok(max) => max,
-            Err(message) => {
-                self.block("BadMaxUnavailable", message, None);
-                return Vec::new();
-            }
-        };
-        let candidates: Vec<SlotCandidate<'_>> = self
-            .machines
-            .iter()
-            .map(|(state, phase)| candidate(self.cx, state, phase.as_ref(), target))
-            .collect();
-        let cluster = &snapshot.cluster;
-        let health = snapshot.lookup_results.control_plane.as_ref();
-        match slots::choose(&candidates, max, &cluster.control_plane, health) {
-            SlotChoice::Give(names) => names,
-            SlotChoice::LookUpControlPlane => {
-                self.lookups.push(RolloutLookup::ControlPlane);
-                Vec::new()
-            }
-            SlotChoice::Stopped(stop) => {
-                let (reason, message) = match stop {
-                    StopReason::Lost(names) => ("MachineLost", stopped("not back", &names)),
-                    StopReason::Failed(names) => {
-                        ("MachinesFailed", stopped("did not boot the target", &names))
-                    }
-                    StopReason::ControlPlane(why) => (
-                        "ControlPlaneUnhealthy",
-                        format!(
-                            "no control-plane machine is rebooted: {why}; repair the control plane"
-                        ),
-                    ),
-                };
-                self.block(reason, message, Some(PROBLEM_REQUEUE));
-                Vec::new()
-            }
-        }
-    }
-
     fn stage_jobs(&self) -> Vec<NodeJobRequest> {
         let Some(target) = self.cx.stages() else {
             return Vec::new();
         };
         staging::stage_jobs(self.cx, &self.machines, target)
-    }
-
-    fn give_slot(&mut self, name: &str, target: &NodeTarget) {
-        let now = self.cx.now;
-        let found = self.machines.iter().zip(&mut self.plans);
-        for ((state, _), plan) in found.filter(|((state, _), _)| state.name() == name) {
-            let slot = Slot {
-                target: target.clone(),
-                since: Time(now),
-                attempt: 1,
-                boot_id: state.machine.boot_id.clone(),
-                cordoned: true,
-            };
-            let is_blind = state.is_control_plane()
-                && self.cx.snapshot.lookup_results.control_plane
-                    == Some(ControlPlaneHealth::Healthy { is_etcd_external: true });
-            plan.give(&slot, state, is_blind);
-        }
     }
 
     fn requeue(&mut self) {
@@ -283,37 +218,6 @@ impl<'a> Pass<'a> {
             RolloutReason::RollingOut { build, updated, machines }
         }
     }
-}
-
-fn candidate<'a>(
-    cx: &Context<'_>,
-    state: &MachineState<'a>,
-    phase: Option<&SlotPhase>,
-    target: &NodeTarget,
-) -> SlotCandidate<'a> {
-    let metadata = &state.machine.metadata;
-    SlotCandidate {
-        name: state.name(),
-        zone: metadata.labels.get(ZONE).map(String::as_str),
-        created: metadata.creation_timestamp.as_ref().map(|time| time.0),
-        is_available: state.is_available(),
-        has_slot: state.has_slot(),
-        is_failed: phase.is_some_and(SlotPhase::is_failed),
-        is_lost: matches!(phase, Some(SlotPhase::Lost { .. })),
-        is_staged: state.staged.as_ref() == Some(target)
-            && state.report.is_some()
-            && !state.runs(target.image.digest())
-            && !state.is_being_deleted(),
-        is_control_plane: state.is_control_plane(),
-        is_own: cx.snapshot.cluster.own_node.as_deref() == Some(state.name()),
-    }
-}
-
-fn stopped(what: &str, names: &[String]) -> String {
-    format!(
-        "no machine is rebooted: {what}: {}; repair them, or bring a corrected image into service",
-        names.join(", ")
-    )
 }
 
 /// Nodes of two custom pools.

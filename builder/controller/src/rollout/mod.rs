@@ -13,13 +13,14 @@
 //! | --- | --- |
 //! | `snapshot`, `lookup` | the input of a decision, and facts that the watches don't show |
 //! | `observe`, `job_phase` | cache → snapshot, and which pools a change affects |
-//! | `desired_target` | what the machines should run |
+//! | `desired_target`, `target_source` | what the machines should run |
 //! | `machine_state`, `slot_phase` | what one machine runs and does, from its marks and Jobs |
-//! | `slots` | which machines may become unavailable |
+//! | `slots`, `give_slots` | which machines may become unavailable |
 //! | `staging` | which machines report, and which ones stage the target |
 //! | `drain` | which pods are evicted |
 //! | `context` | what a pass knows about the pool as a whole |
-//! | `machine_plan`, `marks`, `machine_events` | what one machine gets, and the patch of its Node |
+//! | `machine_plan`, `slot_progress` | what one machine gets, without and with a slot |
+//! | `marks`, `machine_events`, `obsolete_jobs` | the patch of its Node, its events, and its Jobs to delete |
 //! | `config_marks` | history and finalizer of the MachineOSConfig |
 //! | `pool_status` | counts and conditions of the pool |
 //! | `decide`, `reason` | snapshot → lookups or actions, and why |
@@ -31,6 +32,7 @@ mod context;
 mod decide;
 mod desired_target;
 mod drain;
+mod give_slots;
 mod job_phase;
 mod job_request;
 mod lookup;
@@ -40,12 +42,15 @@ mod machine_state;
 mod marks;
 mod node_job;
 mod observe;
+mod obsolete_jobs;
 mod pool_status;
 mod reason;
 mod slot_phase;
+mod slot_progress;
 mod slots;
 mod snapshot;
 mod staging;
+mod target_source;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,6 @@
 use super::fleet::*;
 use super::stories::{rolling, running, status};
 use crate::rollout::*;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use mosb_plan::api::labels;
 use std::time::Duration;
@@ -229,33 +228,4 @@ fn drift_is_brought_back_only_where_automatic() {
         assert_eq!(running(&fleet, 1), want, "{mode}");
         assert_eq!(status(&fleet, "Updated").0 == "True", mode == "automatic", "{mode}");
     }
-}
-
-#[test]
-fn a_deleted_config_leaves_the_image_or_goes_to_stock_first() {
-    for (choice, want) in [("keep", 2), ("stock", STOCK_IMAGE)] {
-        let mut fleet = rolling(2, "automatic");
-        fleet.annotate(labels::ON_DELETE, choice);
-        fleet.settle();
-        let now = fleet.now;
-        let metadata = &mut fleet.configs.get_mut("worker").unwrap().metadata;
-        assert_eq!(metadata.finalizers, [labels::ROLLOUT_FINALIZER]);
-        metadata.deletion_timestamp = Some(Time(now));
-        fleet.settle();
-        assert!(!fleet.configs.contains_key("worker"), "{choice}");
-        assert_eq!(running(&fleet, want), 2, "{choice}");
-        assert!(fleet.nodes.values().all(|node| !node.machine.unschedulable));
-        let message = status(&fleet, "Updating").2;
-        assert!(message.contains("keep what they run"), "{message}");
-    }
-}
-
-#[test]
-fn a_drain_is_cancelled_when_its_config_is_deleted() {
-    let mut fleet = rolling(2, "automatic");
-    fleet.node("w0").held.insert("db".to_owned());
-    fleet.settle();
-    fleet.configs.clear();
-    fleet.settle();
-    assert!(fleet.nodes.values().all(|node| node.slot().is_none() && !node.machine.unschedulable));
 }

@@ -1,9 +1,12 @@
 //! Tests of the roll-out: tables of the pure functions, stories that run to their end on a fake
 //! cluster of machines, and any sequence of events.
 
+mod clusters;
 mod failures;
 mod fleet;
+mod kubelet;
 mod machine;
+mod observed;
 mod property;
 mod restarts;
 mod server;

@@ -1,0 +1,58 @@
+//! Which Jobs on a machine are deleted.
+
+use super::context::Context;
+use super::job_request::NodeVerb;
+use super::machine_state::{MachineState, SlotMark};
+use super::snapshot::{JobPhase, MachineJob};
+use crate::action::Action;
+use crate::kinds::Kind;
+use crate::target::Target;
+use mosb_plan::api::rollout::Slot;
+
+/// Whether the result of a Job is on the node, or nothing waits for it. `slot` is the slot that the
+/// machine has after this pass.
+pub(super) fn is_obsolete(
+    cx: &Context<'_>,
+    state: &MachineState<'_>,
+    slot: Option<&Slot>,
+    job: &MachineJob,
+) -> bool {
+    if job.deleting {
+        return false;
+    }
+    if job.node_uid != state.machine.metadata.uid() {
+        return true;
+    }
+    let is_older =
+        state.job(job.verb, job.target.as_ref()).is_some_and(|newest| newest.number > job.number);
+    match job.verb {
+        NodeVerb::Report => {
+            is_older || state.report.is_some() && job.phase != JobPhase::Running || cx.is_off()
+        }
+        NodeVerb::Stage => {
+            let is_other = match cx.target() {
+                Some(target) => job.target.as_ref() != Some(target),
+                None => cx.is_off(),
+            };
+            let digest = job.target.as_ref().map(|target| target.image.digest());
+            let is_booted = digest.is_some() && state.booted() == digest;
+            is_older || is_other || is_booted || state.has_staged(job)
+        }
+        NodeVerb::Apply => {
+            state.slot != SlotMark::Unreadable
+                && slot.is_none_or(|slot| {
+                    job.target.as_ref() != Some(&slot.target) || job.number != slot.attempt
+                })
+        }
+    }
+}
+
+pub(super) fn deletion(job: &MachineJob) -> Action {
+    Action::Delete(Target {
+        kind: Kind::NodeJob,
+        name: job.name.clone(),
+        uid: job.uid.clone(),
+        // Its UID identifies it; the controller of Jobs changes its version all the time.
+        version: None,
+    })
+}

@@ -1,0 +1,189 @@
+//! Where a target comes from: the stock image, what was in service, and builds. Pure.
+//!
+//! Invariant: a target is the stock image, an image that was in service, or the image of a succeeded
+//! build that this very MachineOSConfig controls, in its push repository.
+
+use super::lookup::RolloutLookup;
+use super::machine_state::MachineState;
+use super::snapshot::{Machine, RolloutSnapshot};
+use crate::lookup::Problem;
+use mosb_image::{Digest, ImageRef, PinnedRef};
+use mosb_plan::api::rollout::{AnnotationError, History, NodeTarget, PinnedBuild, STOCK};
+use mosb_plan::api::{MachineOsBuild, MachineOsConfig, RenderedName, labels};
+
+/// Why a source gives no target.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum NoTarget {
+    /// A fact is missing.
+    LookUp(RolloutLookup),
+    /// A fact could not be looked up.
+    Unknown(Problem),
+    Invalid(TargetError),
+}
+
+/// A setting or an object that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TargetError {
+    /// One word for programs.
+    pub reason: &'static str,
+    pub message: String,
+}
+
+impl From<AnnotationError> for TargetError {
+    fn from(error: AnnotationError) -> Self {
+        Self { reason: "BadAnnotation", message: error.to_string() }
+    }
+}
+
+impl TargetError {
+    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+}
+
+fn invalid(reason: &'static str, message: impl Into<String>) -> NoTarget {
+    NoTarget::Invalid(TargetError::new(reason, message))
+}
+/// A build, and what machines run with it.
+pub(super) type Found = (PinnedBuild, NodeTarget);
+
+/// The stock image of the pool's rendered config, which must have this digest.
+pub(super) fn stock(snapshot: &RolloutSnapshot, digest: Option<Digest>) -> Result<Found, NoTarget> {
+    let name = &snapshot.pool.spec.configuration.name;
+    let Ok(rendered) = name.parse::<RenderedName>() else {
+        return Err(invalid("NoStockImage", format!("{name:?} is no rendered config")));
+    };
+    let image = match snapshot.lookup_results.stock_images.get(&rendered) {
+        // An idle pool causes no requests.
+        None => match digest.and_then(|digest| running_everywhere(snapshot, digest)) {
+            Some(image) => image,
+            None => return Err(NoTarget::LookUp(RolloutLookup::StockImage(rendered))),
+        },
+        Some(Err(problem)) => return Err(NoTarget::Unknown(problem.clone())),
+        Some(Ok(image)) => image.clone(),
+    };
+    if digest.is_some_and(|digest| digest != image.digest()) {
+        return Err(invalid(
+            "PinChanged",
+            format!(
+                "the stock image of {rendered} is {image}, not the pinned digest; set stock@{}, or remove the annotation",
+                image.digest()
+            ),
+        ));
+    }
+    let build = PinnedBuild { name: STOCK.to_owned(), digest: image.digest() };
+    Ok((build, NodeTarget { image, config: None, machine_part: None }))
+}
+
+/// The image of this digest, if all machines run it.
+fn running_everywhere(snapshot: &RolloutSnapshot, digest: Digest) -> Option<PinnedRef> {
+    let runs = |machine: &Machine| {
+        let state = MachineState::of(machine);
+        state.runs(digest) && !state.has_slot()
+    };
+    if !snapshot.machines.iter().all(runs) {
+        return None;
+    }
+    let image = snapshot.machines.first()?.metadata.annotation(labels::NODE_CURRENT_IMAGE)?;
+    image.parse().ok().filter(|image: &PinnedRef| image.digest() == digest)
+}
+
+/// A build that was in service, or any that is this MachineOSConfig's.
+pub(super) fn by_pin(
+    config: &MachineOsConfig,
+    builds: &[MachineOsBuild],
+    pin: &PinnedBuild,
+) -> Result<Found, NoTarget> {
+    let history = History::of(&config.metadata);
+    if let Some(entry) = history.find(pin) {
+        let target = NodeTarget {
+            image: entry.image.clone(),
+            config: Some(entry.config.clone()),
+            machine_part: None,
+        };
+        return Ok((pin.clone(), target));
+    }
+    let Some(build) = builds.iter().find(|build| build.metadata.name == pin.name) else {
+        return Err(invalid(
+            "PinNotFound",
+            format!("no build {pin} of this pool; choose one that `mosb builds` lists"),
+        ));
+    };
+    let target = match target_of(config, build) {
+        Ok(target) => target,
+        Err(error) => return Err(NoTarget::Invalid(error)),
+    };
+    if target.image.digest() != pin.digest {
+        return Err(invalid(
+            "PinChanged",
+            format!(
+                "build {} has the image {} now, not {}; pin {}@{}, or remove the annotation",
+                pin.name,
+                target.image,
+                pin.digest,
+                pin.name,
+                target.image.digest()
+            ),
+        ));
+    }
+    Ok((pin.clone(), target))
+}
+
+/// What is in service, and the build of it.
+pub(super) fn in_service(
+    config: &MachineOsConfig,
+    builds: &[MachineOsBuild],
+) -> Result<Option<Found>, TargetError> {
+    let spec = &config.status.current_image_pull_spec;
+    if spec.is_empty() {
+        return Ok(None);
+    }
+    let error = |message: String| TargetError { reason: "ImageNotOurs", message };
+    let image: PinnedRef = spec
+        .parse()
+        .map_err(|_| error(format!("{spec:?} in service has no digest; rebuild the pool")))?;
+    let named = config.status.machine_os_build.as_ref().map(|build| &build.name);
+    let mut of_it = builds.iter().filter(|build| Some(&build.metadata.name) == named);
+    let target = of_it.next().map(|build| (build, target_of(config, build)));
+    match target {
+        Some((build, Ok(target))) if target.image == image => {
+            let build = PinnedBuild { name: build.metadata.name.clone(), digest: image.digest() };
+            Ok(Some((build, target)))
+        }
+        Some((_, Err(wrong))) => Err(wrong),
+        // The build may have been deleted, or run again, since its image came into service.
+        _ => {
+            let history = History::of(&config.metadata);
+            let mut entries = history.entries().iter();
+            let entry = entries.find(|entry| entry.image == image).ok_or_else(|| {
+                error(format!("{image} in service is of no build of this pool; rebuild the pool"))
+            })?;
+            let target =
+                NodeTarget { image, config: Some(entry.config.clone()), machine_part: None };
+            Ok(Some((entry.pin(), target)))
+        }
+    }
+}
+
+/// The image of a build, if it is one that machines may run.
+fn target_of(config: &MachineOsConfig, build: &MachineOsBuild) -> Result<NodeTarget, TargetError> {
+    let name = &build.metadata.name;
+    let error = |cause: &str| TargetError {
+        reason: "ImageNotOurs",
+        message: format!("build {name}: {cause}; choose one that `mosb builds` lists"),
+    };
+    if !build.metadata.is_controlled_by(config.metadata.uid()) {
+        return Err(error("not controlled by this MachineOSConfig"));
+    }
+    let image = build.status.image().ok_or_else(|| error("it has no image"))?;
+    let image: PinnedRef = image.parse().map_err(|_| error("its image has no digest"))?;
+    let push: Result<ImageRef, _> = config.spec.rendered_image_push_spec.parse();
+    let is_pushed = push.is_ok_and(|push| push.repo() == image.repo());
+    // A pre-built image is named by the administrator, and was never pushed by mosb.
+    if !is_pushed && !build.is_pre_built() {
+        return Err(error("its image is not in the push repository"));
+    }
+    let config = &build.spec.machine_config.name;
+    let config = config.parse().map_err(|_| error("it is not of a rendered config"))?;
+    Ok(NodeTarget { image, config: Some(config), machine_part: None })
+}

@@ -1,0 +1,83 @@
+//! Stories of clusters of another shape: one node, a control plane, two pools, many machines.
+
+use super::fleet::*;
+use super::stories::{most_slots, rolling, running, status};
+use crate::rollout::*;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use mosb_plan::api::labels;
+use std::collections::BTreeSet;
+
+#[test]
+fn a_single_node_reboots_without_a_drain() {
+    let mut fleet = Fleet::new(1);
+    fleet.nodes.remove("elsewhere");
+    fleet.make_control_plane("w0");
+    fleet.own_node = Some("w0".to_owned());
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    fleet.settle();
+    fleet.serve("worker", 2);
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 1);
+    assert!(!fleet.asked.iter().any(|one| matches!(one, RolloutLookup::Pods { .. })));
+}
+
+#[test]
+fn control_plane_nodes_go_one_at_a_time_while_the_others_are_healthy() {
+    let mut fleet = rolling(3, "automatic");
+    for name in ["w0", "w1", "w2"] {
+        fleet.make_control_plane(name);
+    }
+    fleet.own_node = Some("w0".to_owned());
+    fleet.max_unavailable(IntOrString::Int(3));
+    fleet.unhealthy = Some("etcd-w1 is not Ready".to_owned());
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 0);
+    let degraded = status(&fleet, "RolloutDegraded");
+    assert_eq!(degraded.1, "ControlPlaneUnhealthy");
+    assert!(degraded.2.contains("etcd-w1"), "{}", degraded.2);
+    fleet.unhealthy = None;
+    assert_eq!(most_slots(&mut fleet), 1);
+    assert_eq!(running(&fleet, 2), 3);
+    let given = fleet.events.iter().filter(|(reason, _)| reason == "NodeSlotGiven");
+    let order: Vec<&str> = given.map(|(_, note)| note.split(' ').next().unwrap()).collect();
+    assert_eq!(order, ["w1", "w2", "w0"], "its own node last");
+}
+
+#[test]
+fn two_pools_roll_out_at_once_and_share_the_limit_of_the_registry() {
+    let mut fleet = Fleet::new(4);
+    fleet.add_pool("infra");
+    for number in 0..4 {
+        fleet.add_node(&format!("i{number}"), "infra", 1);
+    }
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    let metadata = &mut fleet.configs.get_mut("infra").unwrap().metadata;
+    metadata.annotations.insert(labels::ROLLOUT.to_owned(), "automatic".to_owned());
+    fleet.settle();
+    fleet.serve("worker", 2);
+    fleet.serve("infra", 2);
+    fleet.pass("worker", usize::MAX);
+    fleet.pass("infra", usize::MAX);
+    let staging = fleet.jobs.values().filter(|job| job.seen.verb == NodeVerb::Stage).count();
+    assert_eq!(staging, 3, "three at once from one registry");
+    fleet.settle();
+    let digest = image(2).digest();
+    assert_eq!(fleet.nodes.values().filter(|node| node.booted == digest).count(), 8);
+}
+
+#[test]
+fn writes_for_a_machine_are_constant_and_machines_may_join_and_leave() {
+    let mut writes = BTreeSet::new();
+    for machines in [2, 8] {
+        let mut fleet = rolling(machines, "automatic");
+        fleet.node_writes = 0;
+        fleet.settle();
+        writes.insert(fleet.node_writes / machines);
+        fleet.add_node("joins", "worker", 1);
+        fleet.nodes.remove("w0");
+        fleet.settle();
+        assert_eq!(running(&fleet, 2), machines);
+        assert_eq!(fleet.pools["worker"].status.machine_count, machines as i64);
+    }
+    assert_eq!(writes.len(), 1, "{writes:?}");
+}

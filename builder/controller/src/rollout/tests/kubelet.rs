@@ -1,0 +1,75 @@
+//! What happens on the nodes of a fake cluster: Jobs run, pods end, machines boot.
+
+use super::fleet::*;
+use crate::rollout::*;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+impl Fleet {
+    pub fn boot_all(&mut self) {
+        let down: Vec<String> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.is_down && !node.is_lost)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in down {
+            self.node(&name).boot_up();
+            let version = self.next_version();
+            self.node(&name).machine.metadata.resource_version = Some(version);
+        }
+    }
+
+    /// Pods that are being deleted end.
+    pub fn end_pods(&mut self) {
+        for node in self.nodes.values_mut().filter(|node| !node.is_down) {
+            let before = node.pods.len();
+            node.pods.retain(|pod| !pod.deleting);
+            self.version += u64::from(node.pods.len() < before);
+        }
+    }
+
+    pub fn run_jobs(&mut self) {
+        let names: Vec<String> = self.jobs.keys().cloned().collect();
+        for name in names {
+            self.run_job(&name);
+        }
+    }
+
+    /// What the pod of a Job does next.
+    pub fn run_job(&mut self, name: &str) {
+        let job = self.jobs[name].clone();
+        let (seen, is_registry_down) = (job.seen, self.is_registry_down);
+        let Some(node) = self.nodes.get_mut(&job.node) else {
+            return;
+        };
+        let is_of_it = node.machine.metadata.uid() == seen.node_uid;
+        if seen.phase != JobPhase::Running || node.is_down || !seen.has_login || !is_of_it {
+            return;
+        }
+        let result = match seen.verb {
+            NodeVerb::Report => Ok(()),
+            NodeVerb::Stage | NodeVerb::Apply if node.has_no_tool => Err((44, "no tool")),
+            NodeVerb::Stage => node.stage(seen.target.as_ref().unwrap(), is_registry_down),
+            NodeVerb::Apply => {
+                match node.apply(seen.target.as_ref().unwrap(), seen.number, is_registry_down) {
+                    Some(result) => result,
+                    None => {
+                        self.check_reboot(&job.node, &seen);
+                        return self.node(&job.node).reboot();
+                    }
+                }
+            }
+        };
+        let node = &self.nodes[&job.node];
+        let phase = match result {
+            Ok(()) => JobPhase::Succeeded(Box::new(node.report())),
+            Err((code, message)) => JobPhase::Failed {
+                exit_code: Some(code),
+                report: Some(Box::new(node.report())),
+                message: message.to_owned(),
+                at: Some(Time(self.now)),
+            },
+        };
+        self.jobs.get_mut(name).unwrap().seen.phase = phase;
+    }
+}
