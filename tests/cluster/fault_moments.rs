@@ -1,29 +1,35 @@
-//! What happens to everything at once, in the middle of the stories of pools that each stand at
-//! another write: what the controller relies on goes away and comes back, its clock is set, it is
-//! stopped or killed and another one takes over. The stories end as they do undisturbed.
+//! Faults of the whole installation while every pool is held at a different write: a dependency
+//! restarts, the clock changes, or the controller is stopped or killed and another one takes over.
+//! Every story ends like its undisturbed run.
 
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fault_cluster::{FaultCluster, cluster, lease, ours, text};
-use crate::fault_stories::stage::{Calm, LIMIT, Run, Stage, calm};
+use crate::fault_stories::stage::{LIMIT, Run, Stage, UndisturbedRun, undisturbed_runs};
 use mosb_tests::{ApiFault, Daemon, Write, run, wait};
 
-/// A restart of a machine takes longer, and a lease lasts longer.
+/// For this long a dependency is stopped. A restart of a machine takes longer, and a Lease lasts
+/// longer.
 const AWAY: Duration = Duration::from_secs(5);
 const STORIES: &[&str] = &["first build", "superseding"];
 const ACTS: &str = "the lease is held; reconciling";
 
-/// Each kind of write that these stories have with Jobs, or with Pods, once: by turns in one and in
-/// another. As many as a controller does at once, so that none of them times out while it is held.
-fn kinds_of_writes(cluster: &FaultCluster, alone: bool) -> Vec<(&'static Calm, Write)> {
-    let is_meant = |calm: &&Calm| calm.alone == alone && STORIES.contains(&calm.story.name);
-    let chosen = calm(cluster).iter().filter(is_meant);
-    let mut kinds: Vec<(&str, Vec<(&'static Calm, Write)>)> = Vec::new();
-    for (calm, at) in chosen.flat_map(|calm| calm.writes.iter().map(move |at| (calm, at))) {
+/// Selects one write of each kind that the stories make with Jobs or with Pods, in turn from
+/// different stories. There are no more than the controller handles in parallel, so no held write
+/// times out.
+fn kinds_of_writes(cluster: &FaultCluster, alone: bool) -> Vec<(&'static UndisturbedRun, Write)> {
+    let is_meant = |undisturbed: &&UndisturbedRun| {
+        undisturbed.alone == alone && STORIES.contains(&undisturbed.story.name)
+    };
+    let chosen = undisturbed_runs(cluster).iter().filter(is_meant);
+    let mut kinds: Vec<(&str, Vec<(&'static UndisturbedRun, Write)>)> = Vec::new();
+    for (undisturbed, at) in
+        chosen.flat_map(|undisturbed| undisturbed.writes.iter().map(move |at| (undisturbed, at)))
+    {
         let Write::Nth(write_kind, _) = at else { continue };
-        let write = (calm, at.clone());
+        let write = (undisturbed, at.clone());
         match kinds.iter_mut().find(|(kind, _)| kind == write_kind) {
             Some((_, all)) => all.push(write),
             None => kinds.push((write_kind, vec![write])),
@@ -33,22 +39,24 @@ fn kinds_of_writes(cluster: &FaultCluster, alone: bool) -> Vec<(&'static Calm, W
     by_turns.map(|(turn, (_, mut all))| all.swap_remove(turn % all.len())).collect()
 }
 
-/// Pools that are each held at a different write of their story.
+/// Starts pools that are each held at a different write of their story.
 #[track_caller]
-fn in_the_middle(cluster: &FaultCluster, writes: Vec<(&'static Calm, Write)>) -> Stage {
+fn in_the_middle(cluster: &FaultCluster, writes: Vec<(&'static UndisturbedRun, Write)>) -> Stage {
     let mut stage = Stage::default();
-    // What is held for too long is given up, and done again before it arrives.
+    // The controller gives up on a write that is held too long and repeats it before the held one
+    // arrives.
     stage.late = true;
-    for (calm, at) in writes {
-        stage.enter(cluster, calm, vec![(at, ApiFault::Hold)]);
+    for (undisturbed, at) in writes {
+        stage.enter(cluster, undisturbed, vec![(at, ApiFault::Hold)]);
     }
     let pools = stage.runs.len();
     assert!(pools > 8, "{pools}");
     let is_held = |run: &Run| cluster.proxy.is_hit(&run.pool) || run.is_over();
-    stage
-        .until(cluster, "every pool to stand at its write", |stage| stage.runs.iter().all(is_held));
+    stage.until(cluster, "every pool to be held at its write", |stage| {
+        stage.runs.iter().all(is_held)
+    });
     let held = cluster.proxy.held();
-    println!("{held} of {pools} stand at their write");
+    println!("{held} of {pools} are held at their write");
     assert!(held * 10 > pools * 8, "{held} of {pools}");
     stage
 }
@@ -57,7 +65,7 @@ fn in_the_middle(cluster: &FaultCluster, writes: Vec<(&'static Calm, Write)>) ->
 fn the_controller_survives_restarts_of_api_server_etcd_and_registry() {
     let cluster = &*cluster();
     let started = Instant::now();
-    calm(cluster);
+    undisturbed_runs(cluster);
     let controller = cluster.controller();
     for (component, alone) in [("api-server", false), ("etcd", true), ("registry", false)] {
         let mut stage = in_the_middle(cluster, kinds_of_writes(cluster, alone));
@@ -72,32 +80,32 @@ fn the_controller_survives_restarts_of_api_server_etcd_and_registry() {
     assert!(!log.contains("panicked") && !log.contains(": lost,"), "{log}");
 }
 
-/// As after a wrong clock of a machine was set right, and the other way round.
+/// The clock of a machine is corrected forward, then backward.
 #[test]
 fn its_clock_is_set_forth_and_back() {
     let cluster = &*cluster();
     let started = Instant::now();
-    calm(cluster);
+    undisturbed_runs(cluster);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("offset");
     let set = |hours: u32| fs::write(&file, format!("+{}", hours * 3600)).unwrap();
-    // Not before the certificates of the registry.
+    // The time must not be before the registry's certificates are valid.
     set(2);
     cluster.forget_lease();
     let wrong = [
         ("LD_PRELOAD", "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"),
         ("FAKETIME_TIMESTAMP_FILE", file.to_str().unwrap()),
         ("FAKETIME_NO_CACHE", "1"),
-        // A clock that is set is another one than that which waits.
+        // Only the wall clock changes; timeouts use the monotonic clock.
         ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
         ("NO_FAKE_STAT", "1"),
     ];
     let controller = cluster.another_controller(&cluster.proxy, &wrong);
     wait("it to act", LIMIT, || logs(&controller, ACTS));
     let other = cluster.another_controller(&cluster.other, &[]);
-    // Between the end of a Job and the pause before the next.
-    let mut all = calm(cluster).iter();
-    let lost = all.find(|calm| calm.story.name == "a lost pod");
+    // This write is between the end of a Job and the pause before the next one.
+    let mut all = undisturbed_runs(cluster).iter();
+    let lost = all.find(|undisturbed| undisturbed.story.name == "a lost pod");
     let paused = (lost.unwrap(), Write::Nth("DELETE jobs".to_owned(), 1));
     for (hours, alone) in [(3, false), (1, true)] {
         let mut writes = kinds_of_writes(cluster, alone);
@@ -111,13 +119,13 @@ fn its_clock_is_set_forth_and_back() {
             let name = text(&build["metadata"]["name"]);
             let (start, end) = (&build["status"]["buildStart"], &build["status"]["buildEnd"]);
             if pools.iter().any(|pool| name.starts_with(pool)) && end.is_string() {
-                // Both are written to whole seconds.
+                // Both times are rounded to whole seconds.
                 assert!(text(start) < text(end), "{name}: {start} {end}");
             }
         }
         println!("{hours} hours ahead after {:?}", started.elapsed());
     }
-    // Its Lease was renewed all the time, whatever time it recorded.
+    // The Lease was renewed in time, whatever wall-clock time it contains.
     assert!(logs(&other, ACTS).is_none(), "{}", other.log());
     assert!(logs(&controller, ": lost,").is_none());
     let lease = cluster.proxy.ask("GET", &lease(), None).1;
@@ -128,12 +136,12 @@ fn logs(controller: &Daemon, what: &str) -> Option<()> {
     controller.log().contains(what).then_some(())
 }
 
-/// The first of two is hindered in the middle of its writes, the other takes over and ends
-/// everything; then what the first had begun to write arrives.
+/// `hinder` stops the first of two controllers during its writes. The other one takes over and
+/// completes all stories. Then the writes arrive that the first one had started.
 fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
     let cluster = &*cluster();
     let started = Instant::now();
-    calm(cluster);
+    undisturbed_runs(cluster);
     let first = cluster.controller();
     wait("the first to act", LIMIT, || logs(&first, ACTS));
     let second = cluster.another_controller(&cluster.other, &[]);
@@ -167,7 +175,7 @@ fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
 #[test]
 fn of_two_controllers_one_that_is_killed_is_replaced() {
     takes_over(true, |first| {
-        // Without a word to it.
+        // This kills the process without a chance to release the Lease.
         drop(first);
         None
     });
@@ -181,18 +189,18 @@ fn of_two_controllers_one_that_was_stopped_for_too_long_does_no_harm() {
     });
 }
 
-/// Both ways, one after the other.
+/// For each write first a request that is dropped, then one that is done; neither is answered.
 #[test]
 fn a_write_that_is_never_answered_is_given_up() {
     let cluster = &*cluster();
     let started = Instant::now();
     let mut stage = Stage::default();
-    calm(cluster);
+    undisturbed_runs(cluster);
     let controller = cluster.controller();
     let kinds = [false, true].map(|alone| kinds_of_writes(cluster, alone));
-    for (calm, at) in kinds.into_iter().flatten() {
+    for (undisturbed, at) in kinds.into_iter().flatten() {
         let hang = |done| (at.clone(), ApiFault::Hang { done });
-        stage.enter(cluster, calm, vec![hang(false), hang(true)]);
+        stage.enter(cluster, undisturbed, vec![hang(false), hang(true)]);
     }
     stage.play(cluster, &[&controller]);
     assert!(stage.missed.is_empty(), "{:#?}", stage.missed);

@@ -1,5 +1,5 @@
-//! Hostile objects: each ends in a condition on that very object, with a message that says what to
-//! mend, and the others go on.
+//! Invalid objects. Each one gets a condition whose message names the remedy, and other pools are
+//! not affected.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct Hostile<'w> {
 }
 
 impl Hostile<'_> {
-    /// Asks for images of a pool that has a config with this number.
+    /// Creates a pool with the rendered config of this number, and a MachineOSConfig for it.
     pub fn opt_in(&self, pool: &str, number: u32, change: impl FnOnce(&mut Value)) {
         self.cluster.pool(pool, number);
         self.ask(pool, change);
@@ -30,7 +30,7 @@ impl Hostile<'_> {
         self.cluster.make(&ours("machineosconfigs", ""), &config);
     }
 
-    /// Waits for what is seen of a pool; its Jobs end if they may.
+    /// Waits until the pool matches `fits`. Its Jobs finish only if `ends` is set.
     #[track_caller]
     pub fn until(
         &mut self,
@@ -53,7 +53,8 @@ impl Hostile<'_> {
         found.unwrap_or_else(|_| panic!("{pool}: {what}: {last:#}"))
     }
 
-    /// Waits until a MachineOSConfig says that it is blocked for this reason, with all these words.
+    /// Waits until a MachineOSConfig is blocked for this reason with a message that contains all
+    /// words.
     #[track_caller]
     pub fn is_blocked(&mut self, config: &str, reason: &str, words: &[&str]) -> Pool {
         let matches = |pool: &Pool| {
@@ -65,8 +66,8 @@ impl Hostile<'_> {
         self.until(config, false, &format!("{reason} {words:?}"), matches)
     }
 
-    /// Waits until its image is in service, and no condition reports a problem any more, which
-    /// comes last.
+    /// Waits until the pool's image is in service and the Blocked condition, which is removed last,
+    /// is false.
     #[track_caller]
     pub fn serves(&mut self, pool: &str) -> Pool {
         let is_free = |pool: &Pool| condition(&pool.config, "Blocked").is_none();
@@ -74,7 +75,7 @@ impl Hostile<'_> {
         self.until(pool, true, "its image", fits)
     }
 
-    /// A Secret of another type takes the place of one.
+    /// Replaces a Secret by one of type Opaque.
     fn make_opaque(&self, name: &str) {
         self.cluster.delete(&format!("{}/{name}", in_namespace("secrets")));
         let secret = json!({ "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
@@ -99,12 +100,12 @@ fn each_ends_in_a_condition_and_the_others_go_on() {
         refused_questions(&mut hostile);
         rendered_configs(&mut hostile);
         long_names(&mut hostile);
-        // Nobody was in its way.
+        // A valid pool is not affected by the invalid objects.
         hostile.opt_in("hostile-none", ends::ONE, |_| {});
         hostile.serves("hostile-none");
     }));
     if let Err(why) = outcome {
-        println!("the controller said:\n{}", controller.log());
+        println!("log of the controller:\n{}", controller.log());
         std::panic::resume_unwind(why);
     }
     assert!(!controller.log().contains("panicked"), "{}", controller.log());
@@ -115,8 +116,8 @@ fn pools_and_configs(hostile: &mut Hostile<'_>) {
     hostile.ask("hostile-missing", |_| {});
     hostile.is_blocked("hostile-missing", "NoPool", &["hostile-missing"]);
 
-    // The API server refuses a second one for a pool; one from before it did so is there all the
-    // same.
+    // The CRD allows only one MachineOSConfig for each pool, but a second one may be older than
+    // that rule.
     let crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/machineosconfigs.machineconfiguration.openshift.io";
     let (_, strict) = cluster.proxy.ask("GET", crd, None);
     let mut lenient = strict["spec"]["versions"].clone();
@@ -136,7 +137,7 @@ fn pools_and_configs(hostile: &mut Hostile<'_>) {
     hostile.is_blocked("hostile-second", "Rivals", &["hostile-two"]);
     hostile.serves("hostile-two");
 
-    // A pool that is deleted while it is built.
+    // A pool that is deleted during its build.
     hostile.opt_in("hostile-deleted", ends::NEVER, |_| {});
     hostile.until("hostile-deleted", false, "a Job that runs", Pool::runs);
     cluster.delete(&ours("machineconfigpools", "hostile-deleted"));
@@ -144,7 +145,8 @@ fn pools_and_configs(hostile: &mut Hostile<'_>) {
     let is_over = |pool: &Pool| pool.builds.is_empty() && pool.runners.is_empty();
     hostile.until("hostile-deleted", false, "nothing that is built", is_over);
 
-    // As many Containerfiles as there may be: the one of the pool's machines is taken.
+    // The maximum number of Containerfiles: the build uses the one for the architecture of the
+    // machines.
     let of = |arch: &str| json!({ "containerfileArch": arch, "content": format!("FROM configs AS final\nRUN echo {arch}\n") });
     hostile.opt_in("hostile-four", ends::ONE, |config| {
         config["spec"]["containerFile"] = ["ARM64", "AMD64", "PPC64LE", "S390X"].map(of).into();
@@ -169,7 +171,7 @@ fn secrets(hostile: &mut Hostile<'_>) {
     hostile.make_good("opaque");
     hostile.serves("hostile-secret");
 
-    // Rotated while it is built: to nothing of use, and back.
+    // The Secret is changed during the build: first to an unusable one, then back.
     hostile.make_good("rotated");
     hostile.opt_in("hostile-rotated", ends::ONE, |config| {
         config["spec"]["renderedImagePushSecret"]["name"] = json!("rotated");
@@ -185,7 +187,8 @@ fn secrets(hostile: &mut Hostile<'_>) {
     assert_eq!(served.builds.len(), 1, "it is not built again");
 }
 
-/// A registry that refuses to say whether it has an image that a status names: that is not "gone".
+/// A registry refuses to report whether it has the image in a status. That does not mean that the
+/// image is missing.
 fn refused_questions(hostile: &mut Hostile<'_>) {
     const POOL: &str = "hostile-refused";
     let cluster = hostile.cluster;
@@ -229,7 +232,7 @@ fn rendered_configs(hostile: &mut Hostile<'_>) {
     cluster.wants("hostile-broken", name, &json!({ "ignition": { "version": "9.9.9" } }));
     hostile.is_blocked("hostile-broken", "Problem", &[name, "9.9.9"]);
     let is_over = |pool: &Pool| pool.runners.is_empty();
-    hostile.until("hostile-broken", false, "no Job for an older wish", is_over);
+    hostile.until("hostile-broken", false, "no Job for the superseded config", is_over);
     cluster.renders("hostile-broken", ends::ONE);
     hostile.serves("hostile-broken");
 
@@ -244,7 +247,7 @@ fn rendered_configs(hostile: &mut Hostile<'_>) {
 }
 
 fn long_names(hostile: &mut Hostile<'_>) {
-    // Its rendered config has 253 characters.
+    // The name of its rendered config has 253 characters.
     let long = format!("hostile-{}", "l".repeat(203));
     hostile.opt_in(&long, ends::ONE, |_| {});
     hostile.serves(&long);

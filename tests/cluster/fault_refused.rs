@@ -1,6 +1,6 @@
-//! Writes that the cluster refuses for good, as a policy or a quota does: the MachineOSConfig says
-//! so and stays as it is, nothing is tried without end, and when they are allowed again all goes on
-//! where it was.
+//! Writes that the cluster rejects permanently, as an admission policy or a quota does. The
+//! MachineOSConfig reports the rejection and does not change again, retries are limited, and the
+//! controller continues once the writes are allowed.
 
 use std::collections::BTreeSet;
 use std::thread::sleep;
@@ -13,19 +13,19 @@ use crate::fault_stories::story::{Pool, Seen};
 use mosb_tests::wait;
 
 const SOON: Duration = Duration::from_secs(60);
-/// For how long nothing may happen, which is longer than the first three waits of a write that is
-/// refused.
+/// For this long nothing may change. It is longer than the first three retry delays of a rejected
+/// write.
 const STILL: Duration = Duration::from_secs(20);
-/// Those three, and as many that were woken by what was written before.
+/// The most attempts at a write: the three retries, and those that earlier changes triggered.
 const TRIES: usize = 10;
 
 const STATUS: &str = "refused-status";
-/// What is refused of each pool.
+/// The resource that the policy protects, for each pool.
 const REFUSED: [(&str, &str); 3] =
     [(STATUS, "machineconfigpools"), ("refused-job", "jobs"), ("alone-refused-pod", "pods")];
 const POLICY_MESSAGE: &str = "not while this test runs";
 
-/// A policy like those of a cluster's administrators.
+/// Creates an admission policy like those of cluster administrators.
 fn forbid(cluster: &FaultCluster) {
     let resources = json!([
         { "apiGroups": ["machineconfiguration.openshift.io"], "apiVersions": ["v1"],
@@ -59,7 +59,7 @@ fn allow(cluster: &FaultCluster) {
     until_it_is(cluster, 200);
 }
 
-/// The API server takes a policy into account a little later.
+/// Waits until the API server applies the policy, which takes effect after a delay.
 fn until_it_is(cluster: &FaultCluster, code: u16) {
     let status = format!("{}/status?dryRun=All", ours("machineconfigpools", STATUS));
     let nothing = json!({ "status": { "readyMachineCount": 7 } });
@@ -69,7 +69,7 @@ fn until_it_is(cluster: &FaultCluster, code: u16) {
     });
 }
 
-/// What must not change while a write is refused.
+/// The state that must not change while a write is rejected.
 #[derive(Debug, PartialEq)]
 struct Still {
     config: Value,
@@ -119,8 +119,8 @@ fn a_rejected_write_is_reported_and_not_retried_forever() {
         for (pool, _) in REFUSED {
             until(pool, "that it is blocked", &is_reported);
         }
-        // Its image is made and in service all the same; that its pool does not say so is still
-        // reported there.
+        // The image is built and in service although the pool's status cannot report it. The
+        // MachineOSConfig still reports the rejected write.
         until(STATUS, "its image", &|pool| {
             let image = text(&pool.config["status"]["currentImagePullSpec"]);
             image.ends_with(&cluster.images[0]) && pool.runners.is_empty() && is_reported(pool)
@@ -144,7 +144,7 @@ fn a_rejected_write_is_reported_and_not_retried_forever() {
 
         allow(cluster);
         for (pool, _) in REFUSED {
-            // It would be tried again within two minutes; news end the wait.
+            // The next retry is up to two minutes away; a change of the object ends the wait.
             let news = json!({ "metadata": { "annotations": { "somebody": "mended it" } } });
             cluster.change(&ours("machineosconfigs", pool), &news);
             until(pool, "its image", &|pool| {
@@ -154,7 +154,7 @@ fn a_rejected_write_is_reported_and_not_retried_forever() {
         }
     }));
     if let Err(why) = outcome {
-        println!("the controller said:\n{}", controller.log());
+        println!("log of the controller:\n{}", controller.log());
         std::panic::resume_unwind(why);
     }
 }

@@ -1,5 +1,5 @@
-//! Registries that refuse, drip or say nothing: what hangs on them waits and says so, and nothing
-//! else does.
+//! Registries that reject requests, answer slowly or do not answer. Pools that depend on such a
+//! registry wait and report it; other pools are not affected.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -11,8 +11,9 @@ use mosb_tests::{ServerAction, Web, ask, reply, wait};
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// A registry that refuses each request in other words, as those do that number their answers, and
-/// by another status, as an answer to HEAD has no words.
+/// A registry that rejects every request with a different message, like registries that add a
+/// correlation id. It also alternates between two status codes, because an answer to HEAD has no
+/// body.
 fn refusing() -> Web {
     let requests = AtomicUsize::new(0);
     Web::start(move |head, before| {
@@ -30,13 +31,13 @@ fn object(cluster: &FaultCluster, path: &str) -> Value {
     cluster.proxy.ask("GET", path, None).1
 }
 
-/// How often an object was reported on by Events.
+/// Counts the Event objects about an object.
 fn events(cluster: &FaultCluster, name: &str) -> usize {
     let events = format!("/api/v1/events?fieldSelector=involvedObject.name={name}");
     object(cluster, &events)["items"].as_array().unwrap().len()
 }
 
-/// Writes of statuses.
+/// Counts the status writes for a pool.
 fn statuses(cluster: &FaultCluster, pool: &str) -> usize {
     let written = cluster.proxy.write_kinds(pool);
     written.iter().filter(|one| one.ends_with("/status")).count()
@@ -57,7 +58,7 @@ fn a_refusal_in_other_words_each_time_is_reported_once_and_then_pauses() {
         "spec": { "osImageURL": format!("{}/os:2", registry.address()) } });
     cluster.make(&ours("machineconfigs", ""), &part);
     let controller = cluster.controller_with(&["--render"]);
-    // That, and the MachineConfigs, which have a watch of their own, are inputs too.
+    // Facts about nodes are an input too, and so are MachineConfigs, which have a separate watch.
     wait("what is found out about nodes", SOON, || {
         let log = controller.log();
         log.contains("user namespaces of pods").then_some(())
@@ -76,7 +77,7 @@ fn a_refusal_in_other_words_each_time_is_reported_once_and_then_pauses() {
         });
     }
     let before = registry.seen().len();
-    // What others write is no reason to ask again either.
+    // Status writes of other clients do not cause a new lookup.
     for count in 1..=20 {
         for pool in [built, rendered] {
             let status = format!("{}/status", ours("machineconfigpools", pool));
@@ -84,7 +85,8 @@ fn a_refusal_in_other_words_each_time_is_reported_once_and_then_pauses() {
             cluster.change(&status, &change);
         }
     }
-    // Three more looks at each, as many as there are after a pause, come to less than this.
+    // Three more reconciles of each pool, as many as follow a pause, cause fewer requests than
+    // this.
     let few = before * 4;
     let written = [built, rendered].map(|pool| statuses(cluster, pool));
     // Only a change of the inputs ends the pause.
@@ -101,8 +103,8 @@ fn a_refusal_in_other_words_each_time_is_reported_once_and_then_pauses() {
     assert_eq!(events(cluster, built), 1);
 }
 
-/// A registry that answers with a byte of a manifest now and then: a stand-in, as no real one does
-/// so on demand.
+/// A stand-in for a slow registry: it sends a manifest one byte at a time. A real registry does not
+/// do this on demand.
 fn dripping() -> Web {
     Web::start(|head, _| {
         if !head.target.contains("/manifests/") {
@@ -118,7 +120,7 @@ fn dripping() -> Web {
     })
 }
 
-/// The pools whose manifest was asked for, in their order.
+/// The pools whose manifest was requested, in order.
 fn looked_up(registry: &Web) -> Vec<String> {
     let seen = registry.seen().into_iter();
     let named = seen.filter_map(|head| {
@@ -130,7 +132,7 @@ fn looked_up(registry: &Web) -> Vec<String> {
 
 #[test]
 fn pools_on_a_registry_that_drips_are_blocked_and_hold_up_no_others() {
-    // More than there are workers, and a limit in which all others must be done.
+    // There are more pools than workers. All other pools must finish within the limit.
     const HANGING: usize = 20;
     const LIMIT: Duration = Duration::from_secs(8);
     let cluster = &*cluster();
@@ -164,7 +166,7 @@ fn pools_on_a_registry_that_drips_are_blocked_and_hold_up_no_others() {
     assert!(waited < LIMIT, "{waited:?}: {}", controller.log());
     let rounds = 1 + (started.elapsed().as_secs() / LIMIT.as_secs()) as usize;
     let requests = looked_up(&registry).len();
-    // The first had released its slot for another one.
+    // The first pool released its slot to another one.
     assert!(requests <= 4 * rounds + 1, "{requests} lookups in {rounds} rounds");
 
     let log = controller.log();

@@ -46,7 +46,7 @@ fn with_controller(test: impl FnOnce(&mut Hostile<'_>)) {
     let mut hostile = Hostile { cluster, ended: BTreeSet::new() };
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&mut hostile)));
     if let Err(why) = outcome {
-        println!("the controller said:\n{}", controller.log());
+        println!("log of the controller:\n{}", controller.log());
         std::panic::resume_unwind(why);
     }
 }

@@ -215,10 +215,12 @@ pub fn stock(node: &Node) -> String {
 fn killed_after_each_write_it_ends_the_same() {
     let cluster = SeedCluster::new();
     let image = golden(&cluster.node);
-    cluster.apply("calm", &image);
-    let calm = cluster.controller();
-    wait("a calm end", SOON, || cluster.is_seeded("calm").then_some(()));
-    drop(calm);
+    cluster.apply("undisturbed", &image);
+    let undisturbed = cluster.controller();
+    wait("the end of the undisturbed build", SOON, || {
+        cluster.is_seeded("undisturbed").then_some(())
+    });
+    drop(undisturbed);
     cluster.forget_lease();
 
     cluster.apply("killed", &image);
@@ -233,9 +235,9 @@ fn killed_after_each_write_it_ends_the_same() {
     ] {
         assert!(written.contains(&write), "{write} is missing: {written:#?}");
     }
-    assert_eq!(cluster.end("killed"), cluster.end("calm"), "{written:#?}");
+    assert_eq!(cluster.end("killed"), cluster.end("undisturbed"), "{written:#?}");
     // An event that follows a write which is not answered is lost; it is never reported twice.
-    assert_eq!(seeded_events(&cluster.node, "calm"), 1);
+    assert_eq!(seeded_events(&cluster.node, "undisturbed"), 1);
     assert!(seeded_events(&cluster.node, "killed") <= 1);
     assert_eq!(cluster.node.list("machineosbuilds").len(), 2);
     assert_eq!(cluster.node.list("jobs"), Vec::<Value>::new());

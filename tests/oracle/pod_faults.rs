@@ -117,14 +117,15 @@ fn a_build_that_is_killed_at_each_step_ends_the_same() {
     pod.run(pod.push(&[])).ok();
     let digest = pod.result("result").unwrap()["digest"].clone();
     assert!(manifest(&registry, "acme/os", digest.as_str().unwrap()).is_some());
-    // As in an undisturbed build.
-    let calm = Pod::with(contained(), &proxy.address(), &config("/etc/mine"), Some(RUNS), &[]);
-    ended(calm.containerfile(&driver)).ok();
-    calm.run(calm.push(&[])).ok();
-    let undisturbed = calm.result("result").unwrap()["digest"].clone();
+    // The digest equals that of an undisturbed build.
+    let undisturbed =
+        Pod::with(contained(), &proxy.address(), &config("/etc/mine"), Some(RUNS), &[]);
+    ended(undisturbed.containerfile(&driver)).ok();
+    undisturbed.run(undisturbed.push(&[])).ok();
+    let want = undisturbed.result("result").unwrap()["digest"].clone();
     let image = |digest: &Value| contents(&registry, digest.as_str().unwrap());
-    assert_eq!(image(&undisturbed), image(&digest));
-    assert_eq!(undisturbed, digest);
+    assert_eq!(image(&want), image(&digest));
+    assert_eq!(want, digest);
 }
 
 /// The storage driver that buildah can use on this machine.
@@ -134,7 +135,8 @@ fn usable_driver() -> &'static str {
     runtime.block_on(mosb_build::buildah::usable_driver(folder.path())).unwrap()
 }
 
-/// Config of an image, and the entries of its last layer: what a difference of digests comes from.
+/// The config of an image and the entries of its upper layers, for comparing two images whose
+/// digests differ.
 fn contents(registry: &Registry, digest: &str) -> String {
     let get = |kind: &str, digest: &str| {
         let url = format!("http://{}/v2/acme/os/{kind}/{digest}", registry.address());

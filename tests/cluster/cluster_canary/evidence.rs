@@ -1,4 +1,4 @@
-//! All that was left anywhere, to be searched.
+//! Collects everything that builds leave behind, and searches it for the password.
 
 use std::fs;
 use std::io::Read as _;
@@ -13,10 +13,10 @@ use tempfile::TempDir;
 use crate::test_cluster::Cluster;
 use mosb_tests::{finish, limited, run};
 
-/// Secrets that are there to hold it; builds' copies begin with `final-`.
+/// Secrets that may contain the password. Copies for builds have the prefix `final-`.
 const HOLDERS: [&str; 2] = ["push", "registry-login"];
 
-/// All that was left anywhere, as files, and the words to look for.
+/// The collected data as files, and the strings to search for.
 pub struct Evidence {
     folder: TempDir,
     needles: tempfile::NamedTempFile,
@@ -28,7 +28,7 @@ impl Evidence {
         let auth = &registry.docker_config()["auths"][&registry.host_port]["auth"];
         let auth = auth.as_str().unwrap();
         let mut words = vec![registry.password.clone(), auth.to_owned()];
-        // Within anything that is base64 itself, wherever it begins there.
+        // Base64 of the secret at each of the three possible offsets in a longer text.
         for secret in [&*registry.password, auth] {
             for (before, skipped) in [("", 0), ("x", 2), ("xx", 3)] {
                 let encoded = STANDARD_NO_PAD.encode(format!("{before}{secret}"));
@@ -52,7 +52,7 @@ impl Evidence {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// Files that hold one of the words, by their names here.
+    /// The files that contain one of the strings, relative to the folder.
     pub fn hits(&self) -> Vec<String> {
         let mut grep = limited("grep");
         grep.env("LC_ALL", "C")
@@ -65,8 +65,8 @@ impl Evidence {
         found.text().lines().map(str::to_owned).collect()
     }
 
-    /// Every object of every kind, with all of its fields; of the Secrets, those that have no right
-    /// to it.
+    /// Collects every object of every kind with all fields, and the Secrets that must not contain
+    /// the password.
     pub fn objects(&self, cluster: &Cluster, when: &str) {
         let node = cluster.node;
         let listed = ["api-resources", "--verbs=list", "--output=name"];
@@ -96,7 +96,7 @@ impl Evidence {
         assert!(!holding.is_empty());
         self.put(&format!("objects/{when}-secrets"), json!(others).to_string());
         self.put(&format!("objects/{when}-logs"), archived_logs(&secrets));
-        // What is beside the data of those that may.
+        // The metadata of the Secrets that may contain it.
         let bare = holding.into_iter().cloned().map(|mut secret| {
             secret["data"] = Value::Null;
             secret
@@ -104,7 +104,7 @@ impl Evidence {
         self.put(&format!("objects/{when}-holders"), Value::from_iter(bare).to_string());
     }
 
-    /// What each blob is that was pushed for the pool, unpacked.
+    /// Collects the uncompressed content of each blob that was pushed for the pool.
     pub fn blobs(&self, cluster: &Cluster) {
         let storage = cluster.node.registry().storage().join("docker/registry/v2");
         let repository = storage.join("repositories").join(&cluster.pool);
@@ -123,7 +123,7 @@ impl Evidence {
     }
 }
 
-/// What is packed in the Secrets that keep logs.
+/// The content of the Secrets that archive logs.
 fn archived_logs(secrets: &[Value]) -> Vec<u8> {
     let mut all = Vec::new();
     for secret in secrets {

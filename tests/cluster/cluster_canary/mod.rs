@@ -1,5 +1,5 @@
-//! A registry's password is searched for wherever builds leave something. It is in the Secrets that
-//! are there for it, and nowhere else.
+//! Searches everything that builds leave behind for a registry's password. Only the Secrets for
+//! that purpose may contain it.
 
 mod evidence;
 mod watcher;
@@ -23,7 +23,7 @@ use watcher::{Watcher, entries};
 const RUNS: &str = "FROM configs AS final\nRUN sleep 3; echo ran > /etc/ran\n";
 const FAILS: &str = "FROM configs AS final\nRUN env; cat /proc/mounts; exit 7\n";
 
-/// Builds in each way, and looks on.
+/// Runs each kind of build and collects evidence.
 fn builds(cluster: &mut Cluster, evidence: &Evidence) {
     let rendered = cluster.render("one");
     cluster.start();
@@ -91,7 +91,7 @@ fn the_push_password_is_nowhere_but_in_its_secrets() {
     evidence.put("processes", lines.join("\n"));
     evidence.blobs(&cluster);
 
-    // It looked where it says.
+    // The evidence contains what it must contain.
     let processes = fs::read_to_string(evidence.path("processes")).unwrap();
     for program in [
         "job build --",
@@ -117,7 +117,7 @@ fn the_push_password_is_nowhere_but_in_its_secrets() {
     assert!(logs.contains("/proc/mounts"), "{logs}");
     assert_eq!(evidence.hits(), Vec::<String>::new());
 
-    // And finds what is there: in an object, in a layer, in a Secret that has no right to it.
+    // A planted password is found in an object, in a layer, and in a Secret that must not have it.
     let registry = cluster.node.registry();
     let hidden = json!({ "a": STANDARD_NO_PAD.encode(registry.docker_config().to_string()) });
     cluster.config_map("planted", &hidden);

@@ -1,11 +1,11 @@
-//! Looks on while pods come and go.
+//! Collects short-lived data while pods run.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is gone soon: command lines and environments of all processes; logs and last words of the
-/// namespace's containers, as second names of their files, which keep what is written later.
+/// Collects command lines and environments of all processes, and hard links to the logs and
+/// termination messages of the namespace's containers. A hard link also sees later output.
 pub struct Watcher<'a> {
     pub node: &'a Path,
     pub namespace: &'a str,
@@ -17,7 +17,7 @@ impl Watcher<'_> {
     pub fn poll(&mut self) {
         for process in fs::read_dir("/proc").unwrap().flatten() {
             for file in ["cmdline", "environ"] {
-                // It may have ended.
+                // The process may have ended.
                 let Ok(text) = fs::read(process.path().join(file)) else {
                     continue;
                 };
@@ -42,7 +42,8 @@ impl Watcher<'_> {
 
     fn keep(&self, file: &Path) {
         let name = file.strip_prefix(self.node).unwrap().to_str().unwrap().replace('/', "!");
-        // It is stored already, or gone by now; the end checks that enough was stored.
+        // The link exists already, or the file was deleted. The test checks that enough was
+        // collected.
         fs::hard_link(file, self.to.join(name)).ok();
     }
 }

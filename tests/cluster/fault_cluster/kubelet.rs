@@ -1,5 +1,5 @@
-//! What becomes of runners on a node where nothing runs: a test plays the sidecar, the kubelet and
-//! the eviction. A runner is what a build runs as, a Job or a Pod alone.
+//! The results of runners in a cluster without running containers: the test stands in for the
+//! sidecar, the kubelet and the eviction API. A runner is a Job, or a Pod without a Job.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -7,37 +7,37 @@ use serde_json::{Value, json};
 use super::{FaultCluster, M, in_namespace, text};
 use mosb_tests::base_image;
 
-/// How one ends.
+/// The result of a runner.
 #[derive(Debug, Clone, Copy)]
 pub enum End {
     /// Its pod is evicted.
     Evicted,
-    /// Its pod fails and reports nothing.
+    /// Its pod fails without a report.
     Crashed,
     /// It reports that the build failed.
     Failed,
-    /// It pushed one of the cluster's images.
+    /// It pushed the image with this index.
     Made(usize),
-    /// The same, and pushed the tree of the base.
+    /// It pushed the image with this index, and the tree of the base.
     MadeWithTree(usize),
 }
 
-/// A runner that has a pod which might run by now.
+/// A runner whose pod could be running.
 pub struct StartedRunner<'a> {
     runner: &'a Value,
     pod: String,
-    /// Of its rendered config.
+    /// The number of its rendered config.
     pub number: u32,
-    /// Whether it is the first of its build.
+    /// Whether it is the first attempt of its build.
     pub is_first: bool,
 }
 
-/// A Pod in place of a Job.
+/// Whether a Pod is a runner without a Job.
 pub fn is_alone(pod: &Value) -> bool {
     pod["metadata"]["ownerReferences"][0]["kind"] == "MachineOSBuild"
 }
 
-/// Whether a Job has its pod, or a Pod may be scheduled.
+/// Whether a Job has an active pod, or a Pod may be scheduled.
 pub fn has_started(runner: &Value) -> bool {
     if runner["spec"]["containers"].is_array() {
         runner["spec"]["schedulingGates"].is_null()
@@ -46,7 +46,6 @@ pub fn has_started(runner: &Value) -> bool {
     }
 }
 
-/// All runners.
 pub fn runners(cluster: &FaultCluster) -> Vec<Value> {
     let mut all = cluster.all(&in_namespace("jobs"));
     let pods = cluster.all(&in_namespace("pods")).into_iter();
@@ -54,7 +53,7 @@ pub fn runners(cluster: &FaultCluster) -> Vec<Value> {
     all
 }
 
-/// The runners that have started and may end, which `may_end` decides by their UID.
+/// The started runners that may end according to `may_end`, which gets the UID.
 pub fn started_runners<'a>(
     cluster: &FaultCluster,
     runners: &'a [Value],
@@ -84,7 +83,7 @@ pub fn started_runners<'a>(
         Some(StartedRunner {
             runner,
             pod: text(&pod["metadata"]["name"]).to_owned(),
-            // A label may have it cut.
+            // The label may be truncated.
             number: u32::from_str_radix(number, 16).unwrap_or(super::ends::ONE),
             is_first: runner["metadata"]["annotations"]["mosb.dev/attempt"] == "1",
         })
@@ -97,7 +96,8 @@ impl StartedRunner<'_> {
         text(&self.runner["metadata"]["uid"])
     }
 
-    /// False if the object that it reports to does not exist yet, or no longer.
+    /// Reports the result and ends the pod. Returns false if the ConfigMap for the result does not
+    /// exist.
     pub fn ends(&self, cluster: &FaultCluster, end: End) -> bool {
         let (phase, result) = match end {
             End::Evicted | End::Crashed => ("Failed", None),
@@ -123,13 +123,13 @@ impl StartedRunner<'_> {
         if matches!(end, End::Evicted) {
             status["conditions"] = json!([{ "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI" }]);
         } else {
-            // The result may be seen after this. It has no container of this name, so its log is
-            // not read.
+            // The controller may see the result after this change. No container of the build has
+            // this name, so the controller does not read its log.
             let end = json!({ "exitCode": 0, "finishedAt": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string() });
             status["containerStatuses"] = json!([{ "name": "played", "image": "", "imageID": "", "ready": false,
                 "restartCount": 0, "state": { "terminated": end } }]);
         }
-        // Runner and pod may be gone by now, since the result is reported.
+        // The controller may have deleted the runner and its pod since the report.
         let pod = format!("{}/{}/status", in_namespace("pods"), self.pod);
         cluster.proxy.ask("PATCH", &pod, Some(&json!({ "status": status })));
         true
@@ -149,7 +149,7 @@ impl StartedRunner<'_> {
         cluster.proxy.ask("PATCH", &map, Some(&change)).0 == 200
     }
 
-    /// A ConfigMap that its pod needs.
+    /// The path of a ConfigMap that its pod uses, by the prefix of the name.
     pub fn needs(&self, prefix: &str) -> Option<String> {
         let needs = text(&self.runner["metadata"]["annotations"]["mosb.dev/needs"]).split(' ');
         let mut maps = needs.filter_map(|need| need.strip_prefix("ConfigMap/"));

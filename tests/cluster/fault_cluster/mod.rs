@@ -1,10 +1,10 @@
-//! A node on which nothing runs, for stories of many pools at once whose controller is killed and
+//! A cluster without running containers, for tests with many pools whose controller is killed or
 //! disturbed.
 //!
-//! Jobs get their pods, and no node takes those: a test's [`FaultCluster::kubelet`] plays the
-//! sidecar, the kubelet and the eviction, as the rendered config's number says. Builds of pools
-//! called [`ALONE`] are Pods without Jobs. All pools push to one repository, in which the images
-//! lie that builds end with.
+//! Jobs get pods, but no node accepts them. [`FaultCluster::kubelet`] stands in for the sidecar,
+//! the kubelet and the eviction API; the number of the rendered config selects the result. Builds
+//! of pools whose name starts with [`ALONE`] are Pods without Jobs. All pools push to one
+//! repository, which contains the resulting images in advance.
 
 pub mod kubelet;
 mod objects;
@@ -25,41 +25,41 @@ pub const API: &str = "machineconfiguration.openshift.io/v1";
 pub const M: &str = "machineconfiguration.openshift.io";
 pub const NAMESPACE: &str = "faults";
 
-/// What the names of pools begin with whose builds are Pods without Jobs.
+/// Prefix of the names of pools whose builds are Pods without Jobs.
 pub const ALONE: &str = "alone";
 
-/// What becomes of a Job or Pod, by the number of the rendered config that it is for.
+/// Results of a Job or Pod, selected by the number of its rendered config.
 pub mod ends {
-    /// The first image.
+    /// Pushes the first image.
     pub const ONE: u32 = 0xa1;
-    /// The second.
+    /// Pushes the second image.
     pub const TWO: u32 = 0xa2;
-    /// It says that the build failed.
+    /// Reports that the build failed.
     pub const FAILS: u32 = 0xff;
-    /// Its pod never begins.
+    /// The pod never ends.
     pub const NEVER: u32 = 0xee;
-    /// The first image, and a tree of its base that is to be recorded.
+    /// Pushes the first image, and a base tree to record.
     pub const TREE: u32 = 0xa7;
-    /// Its first pod is evicted, the second makes the first image.
+    /// The first pod is evicted; the second one pushes the first image.
     pub const LOST: u32 = 0xe1;
 }
 
 pub struct FaultCluster {
     pub node: Node,
     pub proxy: ApiProxy,
-    /// For a second controller.
+    /// The proxy of a second controller.
     pub other: ApiProxy,
     objects: Objects,
     folder: TempDir,
-    /// Where images go, without a tag.
+    /// The repository for images, without a tag.
     pub push: String,
     base: String,
-    /// Digests of the images that builds end with.
+    /// Digests of the images that builds can push.
     pub images: [String; 2],
 }
 
-/// A cluster for one test alone, as a controller reconciles all pools. Pools of earlier tests don't
-/// matter.
+/// Returns a cluster for one test alone, because a controller reconciles all pools. Pools of
+/// earlier tests have no effect.
 #[track_caller]
 pub fn cluster() -> FixtureGuard<FaultCluster> {
     static CLUSTERS: FixturePool<FaultCluster> = FixturePool::new(3, FaultCluster::new);
@@ -97,7 +97,7 @@ impl FaultCluster {
         cluster
     }
 
-    /// What mosb needs beside pools.
+    /// Creates the objects that mosb needs besides pools.
     fn settle(&self) {
         let namespace =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
@@ -110,7 +110,7 @@ impl FaultCluster {
         }
     }
 
-    /// What mosb's own ConfigMap says, with this of Jobs beside that no node takes them.
+    /// Writes mosb's ConfigMap with these Job settings, and a node selector that no node matches.
     pub fn settings(&self, job: &Value) {
         let registry = self.node.registry();
         let mut settings = json!({ "job": job,
@@ -121,7 +121,7 @@ impl FaultCluster {
         self.change(&map, &change);
     }
 
-    /// A Secret with which the registry can be reached.
+    /// A Secret with valid registry credentials.
     pub fn secret(&self, name: &str) -> Value {
         let logins = self.node.registry().docker_config().to_string();
         json!({ "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
@@ -145,18 +145,18 @@ impl FaultCluster {
         assert!([200, 202, 404].contains(&code), "{object} {answer:#}");
     }
 
-    /// Everything of a kind, as it was a moment ago.
+    /// All objects of a collection, from a cache that may be slightly out of date.
     #[track_caller]
     pub fn all(&self, collection: &str) -> Vec<Value> {
         self.objects.all(collection)
     }
 
-    /// A pool that has a rendered config with this number.
+    /// Creates a pool with the rendered config of this number.
     pub fn pool(&self, pool: &str, number: u32) {
         self.pool_on(pool, number, &self.base);
     }
 
-    /// The same, on a base of its own.
+    /// Creates a pool with its own base image.
     pub fn pool_on(&self, pool: &str, number: u32, base: &str) {
         let object = json!({ "apiVersion": API, "kind": "MachineConfigPool", "metadata": { "name": pool },
             "spec": { "nodeSelector": { "matchLabels": { "kubernetes.io/os": "linux" } } } });
@@ -164,7 +164,7 @@ impl FaultCluster {
         self.renders_on(pool, number, base);
     }
 
-    /// Another rendered config: it differs from that with another number in a file.
+    /// Gives a pool another rendered config. Configs with different numbers differ in one file.
     pub fn renders(&self, pool: &str, number: u32) {
         self.renders_on(pool, number, &self.base);
     }
@@ -177,7 +177,7 @@ impl FaultCluster {
         self.wants_on(pool, &format!("rendered-{pool}-{number:032x}"), &ignition, base);
     }
 
-    /// The same, with any Ignition config.
+    /// Gives a pool a rendered config with any Ignition config.
     pub fn wants(&self, pool: &str, rendered: &str, ignition: &Value) {
         self.wants_on(pool, rendered, ignition, &self.base);
     }
@@ -208,26 +208,27 @@ impl FaultCluster {
         self.controller_with(&[])
     }
 
-    /// One with more arguments.
+    /// Starts a controller with additional arguments.
     pub fn controller_with(&self, arguments: &[&str]) -> Daemon {
         self.forget_lease();
         self.begin_controller(&self.proxy, arguments, &[])
     }
 
-    /// The next one need not wait for the end of the Lease of one that was killed.
+    /// Deletes the Lease, so that the next controller does not wait until the Lease of a killed one
+    /// expires.
     pub fn forget_lease(&self) {
         self.delete(&lease());
     }
 
-    /// The objects of a kind that were made for a pool, by whichever controller.
+    /// The objects of a kind that any controller created for a pool.
     pub fn created(&self, pool: &str, kind: &str) -> Vec<Value> {
         let proxies = [&self.proxy, &self.other].into_iter();
         let all = proxies.flat_map(|proxy| proxy.created(pool, kind));
         all.collect()
     }
 
-    /// One that comes by a proxy of its own, with more in its environment; it waits as long as
-    /// another holds the Lease.
+    /// Starts a controller with its own proxy and additional environment variables. It waits while
+    /// another one holds the Lease.
     pub fn another_controller(&self, proxy: &ApiProxy, environment: &[(&str, &str)]) -> Daemon {
         self.begin_controller(proxy, &[], environment)
     }
@@ -255,7 +256,7 @@ impl FaultCluster {
         Daemon::start(command, listens).0
     }
 
-    /// One look at all runners; each that has begun gets its end once, whose key is its UID.
+    /// Ends each runner that has started, once; `ended` holds the UIDs of those.
     pub fn kubelet(&self, runners: &[Value], ended: &mut BTreeSet<String>) {
         for started in kubelet::started_runners(self, runners, |uid| !ended.contains(uid)) {
             let end = match started.number {
@@ -273,12 +274,12 @@ impl FaultCluster {
     }
 }
 
-/// Of the controllers.
+/// The path of the controllers' Lease.
 pub fn lease() -> String {
     format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/mosb-controller")
 }
 
-/// A collection in the namespace of everything.
+/// The path of a collection in the namespace [`NAMESPACE`].
 pub fn in_namespace(kind: &str) -> String {
     let group = match kind {
         "jobs" => "/apis/batch/v1",
@@ -288,7 +289,7 @@ pub fn in_namespace(kind: &str) -> String {
     format!("{group}/namespaces/{NAMESPACE}/{kind}")
 }
 
-/// A collection of the machine configuration's API, or an object in it.
+/// The path of a collection of the machine configuration API, or of an object in it.
 pub fn ours(kind: &str, name: &str) -> String {
     let slash = if name.is_empty() { "" } else { "/" };
     format!("/apis/{API}/{kind}{slash}{name}")
@@ -298,7 +299,7 @@ pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// A condition of an object, if it is true.
+/// A condition of an object, if its status is true.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = object["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();

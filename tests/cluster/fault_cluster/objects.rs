@@ -1,5 +1,5 @@
-//! What there is in the cluster, kept up to date by watches: looking at everything again and again
-//! costs the API server nothing.
+//! A cache of the cluster's objects, updated by watches, so that repeated polling does not load the
+//! API server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,14 +11,14 @@ use serde_json::Value;
 use super::text;
 use mosb_tests::{Api, Event, wait};
 
-/// For the first list, while the API server is busy or away.
+/// The timeout of the first list, while the API server may be busy or stopped.
 const SOON: Duration = Duration::from_secs(120);
-/// Longer than the API server lets a watch last.
+/// This is longer than the API server's own limit for a watch.
 const WATCH: Duration = Duration::from_secs(3600);
-/// Before a watch that ended begins again.
+/// The delay before a watch that ended is restarted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Objects by name; none before the first list.
+/// Objects by name, or `None` before the first list.
 type Known = Arc<Mutex<Option<BTreeMap<String, Value>>>>;
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Objects {
         Self { api: Arc::new(api), collections: Mutex::default() }
     }
 
-    /// All of a collection, which is watched from the first request on.
+    /// All objects of a collection. The first call starts its watch.
     #[track_caller]
     pub fn all(&self, collection: &str) -> Vec<Value> {
         let known = {

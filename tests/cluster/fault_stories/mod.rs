@@ -1,8 +1,9 @@
-//! The stories of a pool, each with its controller killed after every write, and with every write
-//! disturbed: they end as they do undisturbed.
+//! Plays every story of a pool, with the controller killed after each write and with each write
+//! disturbed. The result equals the one of the undisturbed run.
 //!
-//! A pool for each write of each story, all at once: after that write nothing more is done to it,
-//! and once there is no other pool the controller is killed.
+//! Each write of each story has its own pool, and all pools run in parallel. After its write, the
+//! proxy makes no more writes for the pool. When all pools have reached that point, the test kills
+//! the controller.
 
 pub mod stage;
 pub mod story;
@@ -11,16 +12,16 @@ use std::time::Instant;
 
 use crate::fault_cluster::{FaultCluster, cluster};
 use mosb_tests::{ApiFault, Write};
-use stage::{Calm, Stage, calm};
+use stage::{Stage, UndisturbedRun, undisturbed_runs};
 
 /// Every write of every story.
-fn each(cluster: &FaultCluster) -> impl Iterator<Item = (&'static Calm, Write)> {
-    let of = |calm| move |at: &Write| (calm, at.clone());
-    let all = calm(cluster).iter();
-    all.flat_map(move |calm| calm.writes.iter().map(of(calm)))
+fn each(cluster: &FaultCluster) -> impl Iterator<Item = (&'static UndisturbedRun, Write)> {
+    let of = |undisturbed| move |at: &Write| (undisturbed, at.clone());
+    let all = undisturbed_runs(cluster).iter();
+    all.flat_map(move |undisturbed| undisturbed.writes.iter().map(of(undisturbed)))
 }
 
-/// Hardly any write comes only by such a chance that no pool has it.
+/// A few writes depend on timing. At most one in fifty may be missed by all pools.
 #[track_caller]
 fn nearly_all_were_hit(stage: &Stage, pools: usize) {
     let missed = stage.missed.len();
@@ -35,7 +36,7 @@ fn killed_after_every_write_a_story_ends_the_same() {
     let mut stage = Stage::default();
     let each = each(cluster);
     let mut controller = cluster.controller();
-    each.for_each(|(calm, at)| stage.enter(cluster, calm, vec![(at, ApiFault::Die)]));
+    each.for_each(|(undisturbed, at)| stage.enter(cluster, undisturbed, vec![(at, ApiFault::Die)]));
     let writes = stage.runs.len();
     println!("{writes} writes after {:?}", started.elapsed());
     stage.play(cluster, &[&controller]);
@@ -59,7 +60,7 @@ fn disturbed_at_every_write_a_story_ends_the_same() {
     let mut stage = Stage::default();
     let each = each(cluster);
     let controller = cluster.controller();
-    for (calm, at) in each {
+    for (undisturbed, at) in each {
         let faults = [
             ApiFault::Refuse(409),
             ApiFault::Refuse(500),
@@ -67,12 +68,12 @@ fn disturbed_at_every_write_a_story_ends_the_same() {
             ApiFault::LoseAnswer,
         ];
         let faults = faults.map(|fault| (at.clone(), fault));
-        stage.enter(cluster, calm, faults.into());
+        stage.enter(cluster, undisturbed, faults.into());
     }
     let writes = stage.runs.len();
     stage.play(cluster, &[&controller]);
     nearly_all_were_hit(&stage, writes);
-    // As of a real 410.
+    // The controller reacts to the proxy's 410 as it does to one of the API server.
     assert!(controller.log().contains("the watch restarts"));
     println!("all after {:?}", started.elapsed());
 }

@@ -1,4 +1,4 @@
-//! Many pools at once, each in a story of its own, with a disturbance of its own.
+//! Runs many pools in parallel, each with its own story and its own faults.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -12,80 +12,86 @@ use super::story::{self, STORIES, Seen, Story};
 use crate::fault_cluster::{ALONE, FaultCluster, text};
 use mosb_tests::{ApiFault, Daemon, Write, wait};
 
-/// For all pools of a round, on a busy machine.
+/// The timeout for all pools of one test, on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(1200);
-/// Between two turns.
+/// The minimum time between two turns.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Comparing costs more than looking.
+/// The minimum time between two comparisons, which cost more than a turn.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// Whether two changes are seen one by one or at once is chance: a pool whose story had no such
-/// write is replaced by another.
+/// The most pools for one set of faults. Timing decides whether the controller sees two changes
+/// together or one by one. If a story had no such write, another pool plays it.
 const TRIES: usize = 12;
 
-/// What happens to a pool.
+/// The faults of a pool, in order.
 pub type Faults = Vec<(Write, ApiFault)>;
 
-/// A pool in its story.
+/// A pool that plays a story.
 pub struct Run {
     pub pool: String,
-    pub calm: &'static Calm,
+    pub undisturbed: &'static UndisturbedRun,
     faults: Faults,
-    /// Which pool it is to which this is done.
+    /// The number of pools that have tried these faults, with this one.
     tries: usize,
-    /// The stage that is waited for, from 1.
+    /// The number of the current stage, from 1.
     stage: usize,
-    /// The writes before the first stage that no other story has.
+    /// The number of writes before the story's first own stage.
     before: usize,
-    /// Whether nothing is done to it until its controller is killed.
+    /// Whether the pool waits for its controller to be killed: the proxy makes no more writes for
+    /// it.
     waits: bool,
-    /// Whether it was.
+    /// Whether that controller was killed.
     pub died: bool,
 }
 
-/// A story undisturbed.
-pub struct Calm {
+/// The result of a story that ran without faults.
+pub struct UndisturbedRun {
     pub story: &'static Story,
-    /// Whether its builds are Pods without Jobs.
+    /// Whether its builds run as Pods without Jobs.
     pub alone: bool,
-    /// The writes at which it is disturbed.
+    /// The writes at which the tests disturb it.
     pub writes: Vec<Write>,
-    /// Where it ended.
+    /// The final state, as [`story::end`] describes it.
     end: String,
 }
 
-/// All runs, and what the kubelet has done.
+/// All running pools, and the state of the kubelet.
 #[derive(Default)]
 pub struct Stage {
     pub runs: Vec<Run>,
     ended: BTreeSet<String>,
-    /// What was never done to a pool, however often it was tried.
+    /// Faults that no pool reached in [`TRIES`] attempts.
     pub missed: Vec<(&'static str, Faults)>,
-    /// Whether a write may arrive when all is over.
+    /// Whether a write may arrive after its story has ended.
     pub late: bool,
 }
 
 impl Stage {
-    pub fn enter(&mut self, cluster: &FaultCluster, calm: &'static Calm, faults: Faults) {
-        self.try_to_enter(cluster, calm, faults, 1);
+    pub fn enter(
+        &mut self,
+        cluster: &FaultCluster,
+        undisturbed: &'static UndisturbedRun,
+        faults: Faults,
+    ) {
+        self.try_to_enter(cluster, undisturbed, faults, 1);
     }
 
     fn try_to_enter(
         &mut self,
         cluster: &FaultCluster,
-        calm: &'static Calm,
+        undisturbed: &'static UndisturbedRun,
         faults: Faults,
         tries: usize,
     ) {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let kind = if calm.alone { ALONE } else { "pool" };
+        let kind = if undisturbed.alone { ALONE } else { "pool" };
         let pool = format!("{kind}-{number:04}");
         cluster.proxy.follow(&pool, &faults);
         cluster.other.follow(&pool, &[]);
-        (calm.story.stages[0].act)(cluster, &pool);
+        (undisturbed.story.stages[0].act)(cluster, &pool);
         self.runs.push(Run {
             pool,
-            calm,
+            undisturbed,
             faults,
             tries,
             stage: 1,
@@ -95,7 +101,7 @@ impl Stage {
         });
     }
 
-    /// What users and the kubelet do next.
+    /// Plays one step of the users and the kubelet for every pool.
     pub fn turn(&mut self, cluster: &FaultCluster) {
         let mut seen = Seen::of(cluster);
         cluster.kubelet(&seen.runners, &mut self.ended);
@@ -103,7 +109,7 @@ impl Stage {
             let dies = matches!(*run.faults, [(_, ApiFault::Die)]);
             run.waits = dies && !run.died && cluster.proxy.is_hit(&run.pool);
             let pool = seen.pool(&run.pool);
-            let story = run.calm.story;
+            let story = run.undisturbed.story;
             if run.is_over() || !(story.stages[run.stage - 1].done)(&pool) {
                 continue;
             }
@@ -117,8 +123,8 @@ impl Stage {
         }
     }
 
-    /// Until every pool is where it was undisturbed, and so forgotten, or waits for its
-    /// controller's death.
+    /// Runs until every pool has the state of its undisturbed run and is removed, or waits for its
+    /// controller to be killed.
     #[track_caller]
     pub fn play(&mut self, cluster: &FaultCluster, controllers: &[&Daemon]) {
         let limit = Instant::now() + LIMIT;
@@ -126,7 +132,7 @@ impl Stage {
         loop {
             let turn = Instant::now();
             self.turn(cluster);
-            // Looking at many pools must not take their time.
+            // Polling many pools must not slow the pools down.
             let pause = PAUSE.max(turn.elapsed() * 3);
             if self.runs.iter().all(|run| run.waits) {
                 return;
@@ -141,7 +147,7 @@ impl Stage {
             let all = story::all(cluster);
             let (over, going) = self.runs.drain(..).partition(is_over);
             self.runs = going;
-            let is_there = |run: &Run| story::end(cluster, &all, &run.pool) == run.calm.end;
+            let is_there = |run: &Run| story::end(cluster, &all, &run.pool) == run.undisturbed.end;
             let (there, wait): (Vec<_>, Vec<_>) = Vec::into_iter(over).partition(is_there);
             self.runs.extend(wait);
             for run in there {
@@ -157,13 +163,13 @@ impl Stage {
             return;
         }
         if run.tries < TRIES {
-            self.try_to_enter(cluster, run.calm, run.faults, run.tries + 1)
+            self.try_to_enter(cluster, run.undisturbed, run.faults, run.tries + 1)
         } else {
-            self.missed.push((run.calm.story.name, run.faults))
+            self.missed.push((run.undisturbed.story.name, run.faults))
         }
     }
 
-    /// What the first of those that are not there has come to.
+    /// Describes the first pool that has not reached its final state.
     fn late(&self, cluster: &FaultCluster, controllers: &[&Daemon]) -> String {
         let Some(run) = self.runs.iter().find(|run| !run.waits) else {
             return String::new();
@@ -174,17 +180,17 @@ impl Stage {
             self.runs.iter().filter(|run| !run.waits).count(),
             self.runs.len(),
             run.pool,
-            run.calm.story.name,
+            run.undisturbed.story.name,
             run.faults,
             run.stage,
             cluster.proxy.written(&run.pool),
             story::end(cluster, &story::all(cluster), &run.pool),
-            run.calm.end,
+            run.undisturbed.end,
             logs.collect::<Vec<_>>().join("\n---\n"),
         )
     }
 
-    /// Waits until this is so, while the kubelet and users go on.
+    /// Waits for a condition while the kubelet and the users continue.
     #[track_caller]
     pub fn until(&mut self, cluster: &FaultCluster, what: &str, is_so: impl Fn(&Self) -> bool) {
         wait(what, LIMIT, || {
@@ -196,7 +202,7 @@ impl Stage {
 
 impl Run {
     pub fn is_over(&self) -> bool {
-        self.stage > self.calm.story.stages.len()
+        self.stage > self.undisturbed.story.stages.len()
     }
 }
 
@@ -206,11 +212,11 @@ fn lines_of(log: &str, pool: &str) -> String {
     lines[lines.len().saturating_sub(60)..].join("\n")
 }
 
-/// No attempt of a build ran twice, and there were as many builds and runners as undisturbed. One
-/// that was made too late never begins.
+/// Asserts that no attempt of a build ran twice, and that there were as many builds and runners as
+/// expected. If `late` is set, more of them may have been created, but not started.
 #[track_caller]
 fn once(cluster: &FaultCluster, run: &Run, late: bool) {
-    let kind = if run.calm.alone { "pods" } else { "jobs" };
+    let kind = if run.undisturbed.alone { "pods" } else { "jobs" };
     let runners = cluster.created(&run.pool, kind);
     let attempt = |runner: &Value| {
         let metadata = &runner["metadata"];
@@ -218,7 +224,7 @@ fn once(cluster: &FaultCluster, run: &Run, late: bool) {
         (owner, metadata["annotations"]["mosb.dev/attempt"].to_string())
     };
     let attempts: BTreeSet<_> = runners.iter().map(attempt).collect();
-    let story = run.calm.story;
+    let story = run.undisturbed.story;
     let write_kinds = [&cluster.proxy, &cluster.other].map(|proxy| proxy.write_kinds(&run.pool));
     let what = format!("{} {} {:?} {write_kinds:#?}", run.pool, story.name, run.faults);
     let begins = format!("PATCH {kind}");
@@ -232,30 +238,30 @@ fn once(cluster: &FaultCluster, run: &Run, late: bool) {
     }
 }
 
-/// Every story without a fault, with Jobs and then with Pods, played once for all tests.
-pub fn calm(cluster: &FaultCluster) -> &'static [Calm] {
-    static CALM: OnceLock<Vec<Calm>> = OnceLock::new();
-    CALM.get_or_init(|| undisturbed(cluster))
+/// Every story without faults, first with Jobs and then with Pods. All tests share the result.
+pub fn undisturbed_runs(cluster: &FaultCluster) -> &'static [UndisturbedRun] {
+    static UNDISTURBED_RUNS: OnceLock<Vec<UndisturbedRun>> = OnceLock::new();
+    UNDISTURBED_RUNS.get_or_init(|| play_undisturbed(cluster))
 }
 
-fn undisturbed(cluster: &FaultCluster) -> Vec<Calm> {
+fn play_undisturbed(cluster: &FaultCluster) -> Vec<UndisturbedRun> {
     let controller = cluster.controller();
     let mut stage = Stage::default();
     let each = [false, true].map(|alone| STORIES.iter().map(move |story| (story, alone)));
     for (story, alone) in each.into_iter().flatten() {
-        let unknown = Calm { story, alone, writes: Vec::new(), end: String::new() };
-        // A few for the whole run.
+        let unknown = UndisturbedRun { story, alone, writes: Vec::new(), end: String::new() };
+        // The process leaks only a few of these.
         stage.enter(cluster, Box::leak(Box::new(unknown)), Vec::new());
     }
     stage.until(cluster, "the end of every story", |stage| stage.runs.iter().all(Run::is_over));
-    // Nothing comes after it.
+    // No write may follow the end.
     thread::sleep(Duration::from_secs(2));
     let all = story::all(cluster);
     let ended = stage.runs.iter().map(|run| {
         once(cluster, run, false);
-        Calm {
-            story: run.calm.story,
-            alone: run.calm.alone,
+        UndisturbedRun {
+            story: run.undisturbed.story,
+            alone: run.undisturbed.alone,
             writes: disturbed(&cluster.proxy.write_kinds(&run.pool), run.before),
             end: story::end(cluster, &all, &run.pool),
         }
@@ -265,8 +271,8 @@ fn undisturbed(cluster: &FaultCluster) -> Vec<Calm> {
     ended
 }
 
-/// The writes that a story has for itself. What a Job needs is made all at once, in any order: the
-/// first and the last of it stand for the rest.
+/// The writes that only this story has. The objects that a Job needs are created in parallel in any
+/// order, so only the first and the last of them are tested.
 fn disturbed(write_kinds: &[String], before: usize) -> Vec<Write> {
     const NEEDED: [&str; 5] = ["configmaps", "secrets", "serviceaccounts", "roles", "rolebindings"];
     let is_needed = |number: usize| {

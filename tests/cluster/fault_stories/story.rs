@@ -1,4 +1,4 @@
-//! What is done to a pool, step by step, and where that ends.
+//! The stories: what users do to a pool step by step, and the final state of its objects.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use serde_json::{Value, json};
 use crate::fault_cluster::{FaultCluster, M, ends, in_namespace, kubelet, ours, text};
 use crate::test_cluster::state;
 
-/// A pool's story.
+/// A sequence of changes to one pool.
 pub struct Story {
     pub name: &'static str,
     pub stages: &'static [Stage],
-    /// The first stage that no story above has.
+    /// The index of the first stage that no earlier story contains.
     pub own: usize,
-    /// How many builds it has.
+    /// The number of builds.
     pub builds: usize,
-    /// How many Jobs, or Pods without one.
+    /// The number of Jobs, or of Pods without a Job.
     pub runners: usize,
 }
 
-/// What a user does, and how it is known that the controller has reacted.
+/// A change by a user, and a check that the controller has reacted.
 pub struct Stage {
     pub act: fn(&FaultCluster, &str),
     pub done: fn(&Pool) -> bool,
 }
 
-/// What is seen of a pool.
+/// The objects of a pool.
 #[derive(Debug, Default)]
 pub struct Pool {
     pub config: Value,
@@ -162,7 +162,7 @@ fn annotate(cluster: &FaultCluster, pool: &str, key: &str, value: &str) {
 }
 
 impl Pool {
-    /// Whether the image of the config with this number is in service, and nothing is left to do.
+    /// Whether the image of the config with this number is in service and no work is left.
     pub fn serves(&self, number: u32) -> bool {
         let annotations = &self.config["metadata"]["annotations"];
         let named = &annotations[format!("{M}/current-machine-os-build")];
@@ -179,12 +179,12 @@ impl Pool {
         build.is_some_and(fits) && self.runners.is_empty() && self.has_reason("BuildSuccess")
     }
 
-    /// Whether one has begun, which is known.
+    /// Whether a runner has started and the pool reports it.
     pub fn runs(&self) -> bool {
         self.runners.iter().any(kubelet::has_started) && self.has_reason("Building")
     }
 
-    /// The reason of the pool's condition.
+    /// Whether the pool's condition ImageBuildDegraded has this reason.
     pub fn has_reason(&self, reason: &str) -> bool {
         let conditions = self.pool["status"]["conditions"].as_array();
         let mut conditions = conditions.into_iter().flatten();
@@ -192,7 +192,7 @@ impl Pool {
     }
 }
 
-/// What is seen of all pools.
+/// The objects of all pools.
 pub struct Seen {
     pub runners: Vec<Value>,
     pools: BTreeMap<String, Pool>,
@@ -216,7 +216,7 @@ impl Seen {
         }
         let runners = kubelet::runners(cluster);
         for runner in &runners {
-            // Labels may have it cut.
+            // A label may be truncated, so this reads the annotation.
             let annotations = &runner["metadata"]["annotations"];
             let key = text(&annotations[format!("{M}/machine-os-config")]).to_owned();
             pools.entry(key).or_default().runners.push(runner.clone());
@@ -231,11 +231,11 @@ impl Seen {
 
 const KINDS: [&str; 4] =
     ["machineconfigs", "machineconfigpools", "machineosconfigs", "machineosbuilds"];
-/// What a build runs as, and what that is given.
+/// The kinds of a build's workload and of the objects that it uses.
 pub const SERVING: [&str; 7] =
     ["jobs", "pods", "configmaps", "secrets", "serviceaccounts", "roles", "rolebindings"];
 
-/// Everything that there is, with its kind.
+/// All objects, with their kind.
 pub fn all(cluster: &FaultCluster) -> Vec<(&'static str, Value)> {
     let of = |kind, collection: &str| {
         let all = cluster.all(collection).into_iter();
@@ -246,7 +246,7 @@ pub fn all(cluster: &FaultCluster) -> Vec<(&'static str, Value)> {
     own.chain(serving).collect()
 }
 
-/// All that there is of a pool, without what differs from one to the other.
+/// Describes all objects of a pool without the parts that differ from pool to pool.
 pub fn end(cluster: &FaultCluster, all: &[(&'static str, Value)], pool: &str) -> String {
     let mut found = Vec::new();
     for (kind, object) in all {
@@ -275,7 +275,7 @@ pub fn end(cluster: &FaultCluster, all: &[(&'static str, Value)], pool: &str) ->
     found.join("\n")
 }
 
-/// Removes times and UIDs, by which two equal clusters differ.
+/// Removes times and UIDs, which differ between two equal clusters.
 fn without_chance(value: Value) -> Value {
     const CHANCE: [&str; 6] = [
         "lastTransitionTime",
@@ -286,7 +286,8 @@ fn without_chance(value: Value) -> Value {
         "uid",
     ];
     match value {
-        // Whether the pool was seen before its MachineOSConfig is chance.
+        // The condition is absent or false, depending on whether the controller saw the pool before
+        // its MachineOSConfig.
         Value::Array(all) => all
             .into_iter()
             .filter(|one| one["type"] != "Blocked" || one["status"] == "True")
@@ -301,7 +302,8 @@ fn without_chance(value: Value) -> Value {
     }
 }
 
-/// Runs of 32 or 64 hex digits are hashes, unless they are the number of a rendered config.
+/// Replaces runs of 32 or 64 hex digits, which are hashes unless they are the number of a rendered
+/// config.
 fn without_hashes(text: &str) -> String {
     let mut out = String::new();
     for word in text.split_inclusive(|c: char| !c.is_ascii_hexdigit()) {

@@ -1,4 +1,4 @@
-//! What is wanted of a pool, and whether it has come to that.
+//! The desired state of a pool, and the comparison with its actual state.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,14 @@ use crate::fault_cluster::{ALONE, FaultCluster, M, ends, ours, text};
 use crate::fault_stories::story::Pool;
 use crate::test_cluster::state;
 
-/// What becomes of the Jobs and Pods of a rendered config, by the lower byte of its number.
+/// Results of Jobs and Pods, selected by the lower byte of the number of the rendered config.
 pub const KINDS: [u32; 6] = [ends::ONE, ends::TWO, ends::FAILS, ends::NEVER, ends::LOST, CRASHES];
-/// Its first pod ends with an error and tells nothing.
+/// The first pod ends with an error and reports nothing.
 pub const CRASHES: u32 = 0xc1;
-/// Rendered configs of each kind: few enough that their builds do not become more and more.
+/// The number of rendered configs with the same result. It is small, so that the number of builds
+/// does not grow.
 const VARIANTS: usize = 2;
-/// Each gets another image than the one before.
+/// Each Containerfile leads to another image than the one before it.
 const CONTAINERFILES: [Option<&str>; 3] = [
     None,
     Some("FROM configs AS final\nLABEL soak=1\n"),
@@ -30,7 +31,7 @@ pub struct DesiredPool {
     rendered: BTreeSet<u32>,
 }
 
-/// Which of the two images a Job or Pod ends with.
+/// The index of the image that a Job or Pod pushes.
 pub fn image(number: u32, containerfile: Option<&str>) -> usize {
     let is_two = number & 0xff == ends::TWO;
     let is_odd = containerfile.is_some_and(|text| text.contains("soak=1"));
@@ -38,9 +39,9 @@ pub fn image(number: u32, containerfile: Option<&str>) -> usize {
 }
 
 impl DesiredPool {
-    /// A pool that asks for images.
+    /// Creates a pool with a MachineOSConfig.
     pub fn begin(cluster: &FaultCluster, number: usize) -> Self {
-        // Every third one's builds are Pods.
+        // The builds of every third pool are Pods.
         let kind = if number % 3 == 2 { ALONE } else { "pool" };
         let pool = format!("{kind}-soak-{number:02}");
         cluster.proxy.follow(&pool, &[]);
@@ -56,7 +57,7 @@ impl DesiredPool {
         desired
     }
 
-    /// Another rendered config, maybe one that there was before.
+    /// Gives the pool a new or an earlier rendered config.
     pub fn renders(&mut self, cluster: &FaultCluster, random: &mut Random) {
         let variant = u32::try_from(random.below(VARIANTS)).unwrap();
         self.number = variant << 8 | random.one_of(&KINDS);
@@ -80,7 +81,7 @@ impl DesiredPool {
         text.map_or(Value::Null, |text| json!([{ "containerfileArch": "NoArch", "content": text }]))
     }
 
-    /// Opts in or out.
+    /// Creates or deletes the MachineOSConfig.
     pub fn toggle(&mut self, cluster: &FaultCluster) {
         if self.is_opted_in {
             cluster.delete(&ours("machineosconfigs", &self.pool));
@@ -89,7 +90,7 @@ impl DesiredPool {
             config["spec"]["containerFile"] = self.containerfiles();
             let (code, answer) =
                 cluster.proxy.ask("POST", &ours("machineosconfigs", ""), Some(&config));
-            // The one before may still be on its way out: then it is tried another time.
+            // The deletion of the previous one may not be complete; a later event tries again.
             if code == 409 {
                 return;
             }
@@ -98,7 +99,7 @@ impl DesiredPool {
         self.is_opted_in = !self.is_opted_in;
     }
 
-    /// What is not as it was wanted.
+    /// Describes the difference between the desired and the actual state, if there is one.
     pub fn missing(&self, cluster: &FaultCluster, found: &Pool) -> Option<String> {
         let Pool { config, builds, runners, .. } = found;
         let named = &config["metadata"]["annotations"][format!("{M}/current-machine-os-build")];
@@ -134,7 +135,7 @@ impl DesiredPool {
         })
     }
 
-    /// Deletes what there is of it.
+    /// Deletes the pool and its MachineOSConfig.
     pub fn end(&self, cluster: &FaultCluster) {
         cluster.delete(&ours("machineosconfigs", &self.pool));
         cluster.delete(&ours("machineconfigpools", &self.pool));

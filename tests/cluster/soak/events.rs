@@ -1,4 +1,4 @@
-//! What happens to pools, by a seed.
+//! Random events for pools, from a seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,7 +11,7 @@ use super::left;
 use crate::fault_cluster::{ALONE, FaultCluster, M, in_namespace, ours, text};
 use mosb_tests::ApiFault;
 
-/// SplitMix64.
+/// A SplitMix64 generator.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -28,7 +28,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Less than a number.
+    /// A random number less than `number`.
     pub fn below(&mut self, number: usize) -> usize {
         usize::try_from(self.next() % number as u64).unwrap()
     }
@@ -38,7 +38,7 @@ impl Random {
     }
 }
 
-/// Each as often as its number says.
+/// The events with their relative frequencies.
 const WHAT: [(usize, &str); 11] = [
     (24, "another rendered config"),
     (8, "another Containerfile"),
@@ -52,13 +52,13 @@ const WHAT: [(usize, &str); 11] = [
     (28, "a write disturbed"),
     (1, "nothing for a while"),
 ];
-/// A kill is one of so many events.
+/// One of this many events is followed by a kill of the controller.
 const KILL: usize = 200;
 
 pub struct Events {
     random: Random,
-    /// Owners' UIDs and attempts of the Jobs, and Pods without one, that were deleted: who does not
-    /// know of one makes another.
+    /// The owner UID and attempt of each deleted Job, or Pod without a Job. A controller that has
+    /// not seen one creates it again.
     pub deleted: BTreeSet<(String, String)>,
     counts: BTreeMap<&'static str, usize>,
 }
@@ -77,12 +77,12 @@ impl Events {
         Self { random, deleted: BTreeSet::new(), counts: BTreeMap::new() }
     }
 
-    /// Until the next one.
+    /// A random delay before the next event.
     pub fn pause(&mut self) -> Duration {
         Duration::from_millis(self.random.below(500) as u64)
     }
 
-    /// Whether the controller is killed now.
+    /// Decides whether to kill the controller now.
     pub fn kills(&mut self) -> bool {
         let kills = self.random.below(KILL) == 0;
         if kills {
@@ -91,7 +91,7 @@ impl Events {
         kills
     }
 
-    /// Something happens, if it can happen now.
+    /// Applies a random event to a random pool, if it is possible now.
     pub fn one(&mut self, cluster: &FaultCluster, desired_pools: &mut [DesiredPool]) {
         let all = WHAT.iter().map(|(weight, _)| weight).sum();
         let mut at = self.random.below(all);
@@ -145,13 +145,13 @@ impl Events {
     }
 }
 
-/// Of an object that may be gone by now, or is being changed by another client.
+/// Changes an object that may be deleted already or may have a conflicting change.
 pub fn try_change(cluster: &FaultCluster, object: &str, change: &Value) {
     let (code, answer) = cluster.proxy.ask("PATCH", object, Some(change));
     assert!([200, 404, 409].contains(&code), "{object} {change:#} {answer:#}");
 }
 
-/// One of a pool's, in the way in which a person or the cluster does it.
+/// Deletes a random object of a pool with a random propagation policy.
 fn delete(
     cluster: &FaultCluster,
     collection: &str,
@@ -170,7 +170,7 @@ fn delete(
     Some(object.clone())
 }
 
-/// The same logins, and one more that is not needed.
+/// Adds an unused credential to a Secret.
 fn rotate(cluster: &FaultCluster, random: &mut Random) {
     let name = random.one_of(&["push", "global-pull-secret-copy"]);
     let mut logins = cluster.node.registry().docker_config();

@@ -1,5 +1,5 @@
-//! What becomes of Jobs and Pods that have begun: sooner or later, as the number of their rendered
-//! config says.
+//! Ends started Jobs and Pods after a random time, with the result that the number of their
+//! rendered config selects.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::fault_cluster::{FaultCluster, ends, text};
 
 pub struct Kubelet {
     random: Random,
-    /// UIDs of Jobs and Pods.
+    /// UIDs of Jobs and Pods that have ended.
     ended: BTreeSet<String>,
 }
 
@@ -21,7 +21,7 @@ impl Kubelet {
         Self { random, ended: BTreeSet::new() }
     }
 
-    /// One look at all; each that has begun ends now or at another look.
+    /// Ends each started runner now or in a later turn.
     pub fn turn(&mut self, cluster: &FaultCluster, runners: &[Value]) {
         let now = |uid: &str| !self.ended.contains(uid) && self.random.below(3) == 0;
         for started in started_runners(cluster, runners, now) {
@@ -40,7 +40,8 @@ impl Kubelet {
     }
 }
 
-/// The Containerfile that its pod is given; empty without one, none if it is gone.
+/// The Containerfile of the runner's pod: empty if the build has none, `None` if the ConfigMap does
+/// not exist.
 fn containerfile(started: &StartedRunner<'_>, cluster: &FaultCluster) -> Option<String> {
     let Some(map) = started.needs("containerfile-") else {
         return Some(String::new());

@@ -1,4 +1,4 @@
-//! What must not be there.
+//! Checks that no objects are left over and that no attempt of a build ran twice.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::fault_cluster::kubelet::{is_alone, runners};
 use crate::fault_cluster::{FaultCluster, in_namespace, ours, text};
 use crate::fault_stories::story::SERVING;
 
-/// What has lost its owner, Jobs and Pods of builds that have their image, and what is going away
-/// and does not go.
+/// Lists objects without an owner, Jobs and Pods of builds that already have an image, and objects
+/// whose deletion does not complete.
 pub fn over(cluster: &FaultCluster) -> Vec<String> {
     let configs = cluster.all(&ours("machineosconfigs", ""));
     let builds = cluster.all(&ours("machineosbuilds", ""));
@@ -61,14 +61,15 @@ fn name(object: &Value) -> &str {
     text(&object["metadata"]["name"])
 }
 
-/// The UID of a Job's or Pod's build, and which attempt at that it is.
+/// The UID of a runner's build, and the number of the attempt.
 pub fn attempt(runner: &Value) -> (String, String) {
     let attempt = &runner["metadata"]["annotations"]["mosb.dev/attempt"];
     let build = owners(runner).next().unwrap_or_default();
     (build.to_owned(), text(attempt).to_owned())
 }
 
-/// Except for one that was deleted before its build knew of it.
+/// Asserts that each attempt ran once, except for runners in `deleted`, and returns the number of
+/// runners.
 #[track_caller]
 pub fn no_attempt_ran_twice(
     cluster: &FaultCluster,

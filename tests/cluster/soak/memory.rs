@@ -1,15 +1,15 @@
-//! The memory of one life of the controller.
+//! The memory of one controller process over time.
 
 use std::fmt;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// The minimum time between two samples.
 const BETWEEN: Duration = Duration::from_secs(2);
-/// A shorter life says nothing.
+/// A shorter run is not long enough to judge.
 const LIFE: Duration = Duration::from_secs(180);
-/// What a quarter of a life may take more than the one before: what is freed is not always given
-/// back.
+/// The last quarter of a run may use this factor of the second one, because an allocator does not
+/// return all freed memory.
 const ALLOWED: f64 = 1.1;
 
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Memory {
         self.resident.push((now, kibibytes.parse::<f64>().unwrap() / 1024.0));
     }
 
-    /// The middle of each quarter of the life.
+    /// The median of each quarter of the run.
     fn quarters(&self) -> Vec<f64> {
         let size = self.resident.len().div_ceil(4).max(1);
         let middle = |part: &[(Instant, f64)]| {
@@ -43,7 +43,8 @@ impl Memory {
         self.resident.chunks(size).map(middle).collect()
     }
 
-    /// After the first half of a life, in which it warms up, it takes no more.
+    /// Asserts that memory does not grow after the first half of the run, which includes the
+    /// warm-up.
     pub fn is_flat(&self) {
         let life = self.started.map_or(Duration::ZERO, |started| started.elapsed());
         if let [_, second, .., last] = self.quarters()[..]

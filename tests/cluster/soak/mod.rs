@@ -1,9 +1,9 @@
-//! Random events for as long as one likes: what users do, what becomes of Jobs, an API server that
-//! disturbs, a controller that is killed. When they end, every pool comes to what was wanted of it
-//! last, nothing is left over, and no attempt of a build ever ran twice.
+//! Random events for a configurable time: changes by users, results of Jobs, faults of the API
+//! server, and kills of the controller. Afterwards every pool reaches its desired state, no objects
+//! are left over, and no attempt of a build has run twice.
 //!
-//! `make soak` is the same for longer. The seed makes the same events in the same order; how they
-//! meet is chance.
+//! `make soak` runs the same test for longer. The seed determines the events and their order; their
+//! timing relative to the controller is random.
 
 mod desired_pool;
 mod events;
@@ -24,19 +24,19 @@ use memory::Memory;
 use mosb_tests::Daemon;
 
 const POOLS: usize = 12;
-/// Without `MOSB_SOAK_SECONDS` and `MOSB_SOAK_SEED`, as one test among the others.
+/// The defaults of `MOSB_SOAK_SECONDS` and `MOSB_SOAK_SEED`, for an ordinary test run.
 const SECONDS: u64 = 40;
 const SEED: u64 = 1;
-/// Until everything is as it was wanted: a Job that was lost often has waited minutes for its
-/// successor.
+/// The timeout until all pools reach their desired state. A Job that was lost several times waits
+/// for minutes before the next attempt.
 const LIMIT: Duration = Duration::from_secs(900);
 const PAUSE: Duration = Duration::from_millis(150);
-/// Nothing more is done after it is as it was wanted.
+/// For this long nothing may change after the pools have reached their desired state.
 const STILL: Duration = Duration::from_secs(3);
 
 struct Soak<'w> {
     cluster: &'w FaultCluster,
-    /// None for a moment: between two lives.
+    /// `None` only while one controller is replaced by the next.
     controller: Option<Daemon>,
     desired_pools: Vec<DesiredPool>,
     kubelet: Kubelet,
@@ -67,7 +67,7 @@ fn every_pool_reaches_its_desired_state() {
 }
 
 impl Soak<'_> {
-    /// One event after the other.
+    /// Applies random events for this time.
     fn go_on(&mut self, time: Duration, events: &mut Events) {
         let started = Instant::now();
         let mut next = started;
@@ -75,7 +75,7 @@ impl Soak<'_> {
             self.turn();
             while next <= Instant::now() {
                 next += events.pause();
-                // The last life is long enough to see whether it grows.
+                // The last controller runs long enough to show whether its memory grows.
                 if started.elapsed() < time * 3 / 5 && events.kills() {
                     self.kill();
                 }
@@ -96,20 +96,20 @@ impl Soak<'_> {
 
     fn kill(&mut self) {
         self.log();
-        // That kills it.
+        // The drop kills the process.
         drop(self.controller.take());
         self.controller = Some(self.cluster.controller());
         self.memory = Memory::default();
     }
 
-    /// It never says that it broke.
+    /// Returns the log, and asserts that the controller did not panic.
     fn log(&self) -> String {
         let log = self.controller.as_ref().map(Daemon::log).unwrap_or_default();
         assert!(!log.contains("panicked"), "{log}");
         log
     }
 
-    /// Until all is as it was wanted, and stays so.
+    /// Waits until all pools have their desired state and nothing changes any more.
     fn settles(&mut self) {
         let end = Instant::now() + LIMIT;
         let mut since = Instant::now();
@@ -138,7 +138,7 @@ impl Soak<'_> {
         }
     }
 
-    /// What is known of the first pool that is late.
+    /// Describes the first pool that has not reached its desired state.
     fn late(&self, missing: &[String]) -> String {
         let is_late =
             |desired: &&DesiredPool| missing.iter().any(|line| line.contains(&desired.pool));
@@ -164,7 +164,7 @@ impl Soak<'_> {
         self.log();
         println!("{}", self.memory);
         self.memory.is_flat();
-        // The pools don't disturb other tests.
+        // The pools must not affect later tests.
         drop(self.controller.take());
         self.desired_pools.iter().for_each(|desired| desired.end(self.cluster));
     }

@@ -70,10 +70,10 @@ pub struct Node {
 impl Node {
     /// Brings a node up and waits until it is ready for pods.
     pub fn start(programs: &Programs) -> Result<Self, Problem> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let (mut node, settings) = Self::prepare(programs, |place| vec![own(place, programs)])?;
-        let mut times = vec![("namespaces and certificates", begun.elapsed())];
-        let mut ready = |what| times.push((what, begun.elapsed()));
+        let mut times = vec![("namespaces and certificates", started.elapsed())];
+        let mut ready = |what| times.push((what, started.elapsed()));
         let place = &node.place;
         node.run("containerd", &components::containerd(programs, place))?;
         node.run_control_plane(&settings)?;
