@@ -1,4 +1,4 @@
-//! The registry calls that a build can't do without, by hand and without any checks.
+//! Only the registry requests that a build needs, without a client library and without checks.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,22 +8,24 @@ use mosb_image::Digest;
 
 use crate::build::Image;
 
-/// A connection that is used again and again.
+/// A connection that is reused for all requests.
 struct Connection {
     host: String,
     stream: BufReader<TcpStream>,
 }
 
-/// How the requests follow each other.
+/// The order of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// One after the other, on one connection.
+    /// In sequence, on one connection.
     Loop,
-    /// Layer and config at once, then both tags, on two connections: nothing can be faster.
+    /// In parallel, on two connections: the layer and the config, then both tags. This is the
+    /// fastest possible order.
     AtOnce,
 }
 
-/// Reads the base's manifest and config, sends layer and config, puts the manifest under both tags.
+/// Reads the manifest and config of the base, uploads the layer and the config, and puts the
+/// manifest under both tags.
 pub fn calls(host: &str, repository: &str, base_tag: &str, image: &Image, order: Order) {
     let at = format!("/v2/{repository}");
     let edited = &image.assembled.edited;
@@ -90,7 +92,7 @@ impl Connection {
         );
     }
 
-    /// Sends a request, reads the answer away; its location comes back.
+    /// Sends a request, reads the whole answer, and returns its `Location` header.
     fn ask(&mut self, method: &str, target: &str, headers: &str, body: &[u8]) -> Option<String> {
         let (host, length) = (&self.host, body.len());
         let mut request =

@@ -1,4 +1,5 @@
-//! The tree of a base that was never read before: against reading the same blobs by other programs.
+//! Reading the tree of a base that is not cached, compared with other programs that read the same
+//! blobs.
 
 use std::process::Command;
 use std::time::Duration;
@@ -49,7 +50,7 @@ pub fn measure(fixture: &Fixture, base: &Base, rounds: usize, report: &mut Repor
 fn crane_and_zcat(fixture: &Fixture, base: &Base, parallel: usize) -> Duration {
     let repository = fixture.registry.repository(base.repository());
     let mut command = Command::new("sh");
-    // The digests are the only words that the shell sees, and hexadecimal.
+    // The shell inserts only the digests, which are hexadecimal.
     let script = r#"printf '%s\n' $3 | xargs -P $4 -I {} sh -c 'set -e; "$1" blob "$2@$3" | zcat > /dev/null' sh "$1" "$2" {}"#;
     command
         .args(["-c", script, "sh"])

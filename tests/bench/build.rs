@@ -1,4 +1,4 @@
-//! A direct build as a program would call the library for it.
+//! A direct build through the library.
 
 use mosb_build::direct::{self, Assembled};
 use mosb_build::resolve::{given_base_name, layers};
@@ -13,7 +13,7 @@ use mosb_registry::cache::TreeCache;
 use mosb_registry::{Client, Resolved, Source, Target, base_tree};
 use tokio::task::spawn_blocking;
 
-/// What is built, onto what, where to.
+/// The config, base and target of a build.
 #[derive(Debug)]
 pub struct Job {
     pub cache: TreeCache,
@@ -22,7 +22,7 @@ pub struct Job {
     pub target: Target,
 }
 
-/// An image that is made and not pushed.
+/// An assembled image that is not pushed.
 #[derive(Debug)]
 pub struct Image {
     pub assembled: Assembled,
@@ -30,7 +30,7 @@ pub struct Image {
     pub tags: [String; 2],
 }
 
-/// Bytes that a build moved.
+/// The bytes that a build transferred.
 #[derive(Debug, Clone, Copy)]
 pub struct TransferStats {
     pub all: u64,
@@ -52,7 +52,7 @@ async fn request(client: &Client, job: &Job, method: MethodChoice) -> (BuildRequ
     (request, resolved)
 }
 
-/// Resolves the base, plans.
+/// Resolves the base and plans the build.
 async fn plan(client: &Client, job: Job) -> (BuildPlan, Resolved) {
     let (request, resolved) = request(client, &job, MethodChoice::Direct).await;
     let layers = layers(&request.base, &resolved);
@@ -63,20 +63,20 @@ async fn plan(client: &Client, job: Job) -> (BuildPlan, Resolved) {
     (spawn_blocking(finish).await.unwrap(), resolved)
 }
 
-/// Resolves the base, plans what only buildah can do.
+/// Resolves the base and plans a build that needs buildah.
 pub async fn containerfile_plan(client: &Client, job: Job) -> (BuildPlan, Resolved) {
     let (request, resolved) = request(client, &job, MethodChoice::Containerfile).await;
     let tree = BaseTree::from_entries([]);
     (Draft::new(request).unwrap().finish(&tree).unwrap(), resolved)
 }
 
-/// Makes the image without pushing it.
+/// Assembles the image without a push.
 pub async fn make(client: &Client, job: Job) -> Image {
     let (plan, base) = plan(client, job).await;
     Image { assembled: direct::assemble(&plan).unwrap(), base, tags: plan.tags }
 }
 
-/// All of a build.
+/// Runs a complete build.
 pub async fn build(client: &Client, job: Job) -> TransferStats {
     let target = job.target.clone();
     let client = client.with_new_stats();

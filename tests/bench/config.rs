@@ -1,4 +1,5 @@
-//! The rendered config that is built: 60 files, 200 KB, a unit; another one for each number.
+//! The rendered configs for the measurements: 60 files of 200 KB in total, and a unit. Configs with
+//! different numbers differ.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,12 +11,12 @@ use crate::content::{Content, Random};
 const FILES: usize = 60;
 const BYTES: usize = 200_000;
 
-/// The object as the API has it.
+/// The object as the API returns it.
 pub fn object(number: u64) -> Value {
     with(number, BYTES)
 }
 
-/// The same, whose JSON has about so many bytes, but no fewer than its paths have.
+/// A config whose JSON has about this many bytes. Its paths set a lower bound.
 pub fn sized(number: u64, bytes: usize) -> Value {
     with(number, bytes.saturating_sub(FILES * 150) * 3 / 4)
 }
@@ -51,7 +52,7 @@ fn with(number: u64, bytes: usize) -> Value {
     })
 }
 
-/// The same, checked.
+/// The parsed config of this number.
 pub fn rendered(number: u64) -> RenderedConfig {
     RenderedConfig::from_value(object(number)).unwrap()
 }

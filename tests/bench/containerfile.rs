@@ -1,5 +1,5 @@
-//! A Containerfile build as a pod does it, whose store is always empty: by storage driver; and its
-//! push against buildah's.
+//! Containerfile builds with an empty store, as in a pod: each storage driver, and the push
+//! compared with buildah's.
 
 use std::cell::RefCell;
 use std::fs;
@@ -20,8 +20,8 @@ use crate::peers::Store;
 use crate::race::{Contender, Times, race, run, timed};
 use crate::report::{Report, Table, megabytes, seconds};
 
-/// What only `buildah push` of another machine has: nothing is remembered of where the base came
-/// from.
+/// Arguments that hide buildah's cache of blob locations, as on another machine, so that `buildah
+/// push` does not know the source of the base.
 const FORGETFUL: [&str; 5] = [
     "unshare",
     "--mount",
@@ -48,7 +48,7 @@ fn drivers(fixture: &Fixture, base: &Base, rounds: usize, report: &mut Report) {
             let took = timed(|| leave(fixture, base, host, driver, &store, &out)).1;
             disk.borrow_mut()[at] = used(&store);
             for folder in [&store, &out] {
-                // What is left goes with the directory of this run.
+                // The fixture's directory removes the rest at the end.
                 fs::remove_dir_all(folder).ok();
             }
             took
@@ -122,19 +122,19 @@ fn table(times: &[Times], bytes: &[Vec<u64>]) -> Table {
     table
 }
 
-/// A build whose image lies in a folder.
+/// A build whose image is in a folder.
 struct Left {
     plan: mosb_plan::plan::BuildPlan,
     base: mosb_registry::Resolved,
-    /// When buildah had it in its store.
+    /// The time when buildah had completed the image in its store.
     at: Instant,
     host: String,
 }
 
-/// The last thing that buildah says of a build.
+/// The last lines of buildah's output for a build.
 const BUILT: [&str; 2] = ["Writing manifest to image destination", "Storing signatures"];
 
-/// As the container `image-build`: into a folder.
+/// Builds into a folder, like the container `image-build`.
 fn leave(
     fixture: &Fixture,
     base: &Base,
@@ -180,7 +180,7 @@ fn leave(
     })
 }
 
-/// As the container `image-push`: from the folder.
+/// Pushes from the folder, like the container `image-push`.
 fn take(fixture: &Fixture, left: &Left, out: &Path, repository: &str) {
     let target = format!("{}/{repository}", left.host).parse().unwrap();
     let client = fixture.client();
@@ -191,7 +191,7 @@ fn take(fixture: &Fixture, left: &Left, out: &Path, repository: &str) {
     });
 }
 
-/// Bytes of a folder, as they are on the disk.
+/// The disk usage of a folder in bytes.
 fn used(folder: &Path) -> u64 {
     let (text, _) = run(Command::new("du").args(["--summarize", "--block-size=1"]).arg(folder));
     let text = String::from_utf8(text).unwrap();

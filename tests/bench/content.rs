@@ -1,6 +1,6 @@
-//! Bytes that look like an OS to a compressor, out of a seed.
+//! Reproducible bytes that compress like the files of an OS.
 
-/// SplitMix64: the same numbers everywhere, from a library that can't change under us.
+/// A SplitMix64 generator: unlike the one of a library, it always returns the same numbers.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -17,19 +17,19 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// In 0..1.
+    /// A random number in 0..1.
     pub fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
 const WORDS: usize = 2048;
-/// A stretch of one kind.
+/// The length of a run of either words or random bytes.
 const STRETCH: usize = 4096;
-/// One of so many can't be compressed; the others shrink to a little over a third.
+/// One of this many runs is incompressible. The others compress to slightly more than a third.
 const HARD: u64 = 24;
 
-/// An endless text of words, with stretches of noise in it.
+/// An endless sequence of words with runs of random bytes.
 #[derive(Debug)]
 pub struct Content {
     random: Random,
@@ -39,7 +39,7 @@ pub struct Content {
 
 impl Content {
     pub fn new(seed: u64) -> Self {
-        // One language for all layers.
+        // All layers use the same words.
         let mut letters = Random::new(7);
         let words = (0..WORDS)
             .map(|_| {
@@ -53,7 +53,7 @@ impl Content {
         Self { random: Random::new(seed), words, buffer: Vec::new() }
     }
 
-    /// The next bytes.
+    /// Returns the next bytes.
     pub fn take(&mut self, size: usize) -> &[u8] {
         self.buffer.clear();
         while self.buffer.len() < size {
@@ -64,7 +64,7 @@ impl Content {
                 if hard {
                     self.buffer.extend_from_slice(&number.to_le_bytes());
                 } else {
-                    // Squared, so that some words are common.
+                    // The product makes some words more frequent than others.
                     let skewed = ((number & 0xffff) * ((number >> 16) & 0xffff)) >> 21;
                     self.buffer.extend_from_slice(&self.words[skewed as usize % WORDS]);
                 }

@@ -1,4 +1,4 @@
-//! A way to a registry on which bytes are counted: each connection goes on as it is.
+//! A TCP proxy in front of a registry that counts the bytes of uploads and does not change them.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// The way. It stays open until the program ends.
+/// The proxy. It runs until the program ends.
 pub struct Counted {
-    /// Who connects here speaks with the registry.
+    /// The address that clients connect to.
     pub address: String,
     sent: Arc<AtomicU64>,
 }
@@ -38,13 +38,13 @@ impl Counted {
         Self { address, sent }
     }
 
-    /// Bytes that went to the registry since the last question.
+    /// The bytes sent to the registry since the last call.
     pub fn sent(&self) -> u64 {
         self.sent.swap(0, Ordering::Relaxed)
     }
 }
 
-/// Until one side closes; what is wrong then, the other side notices too.
+/// Copies until one side closes. An error closes both connections, so each side notices it.
 fn pass(mut from: TcpStream, mut to: TcpStream, count: impl Fn(u64)) {
     let mut buffer = vec![0; 64 << 10];
     let mut copy = || -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! A base that is not in the repository that is pushed to: in another one, or in another registry.
+//! Builds whose base is in another repository than the target, or in another registry.
 
 use std::process::Command;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::race::{Contender, race, run, run_watched};
 use crate::report::{Report, Table, megabytes};
 use mosb_tests::parts::CRANE;
 
-/// In another repository of the registry.
+/// The base is in another repository of the same registry.
 pub fn mounts(fixture: &Fixture, base: &Base, rounds: usize, report: &mut Report) {
     let times = race(vec![
         Contender::new("same repository", rounds, || build(fixture, base, base.repository())),
@@ -27,9 +27,9 @@ fn build(fixture: &Fixture, base: &Base, repository: &str) -> Duration {
     library(fixture, base, repository).1
 }
 
-/// In another registry.
+/// The base is in another registry.
 pub fn copies(fixture: &Fixture, base: &Base, small: &Base, rounds: usize, report: &mut Report) {
-    // So that the base's tree is there.
+    // This caches the tree of the base.
     to_another_registry(fixture, base, &mut 0);
     let mut peaks = [0; 2];
     let [small_peak, peak] = &mut peaks;

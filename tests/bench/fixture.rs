@@ -1,5 +1,5 @@
-//! What all measurements share: a registry with the bases in it, numbers for configs that were
-//! never built before.
+//! The shared fixture of all measurements: a registry with the bases, and unused numbers for
+//! configs.
 
 use std::cell::Cell;
 use std::fs;
@@ -28,13 +28,13 @@ pub struct Fixture {
 #[derive(Debug, Clone)]
 pub struct Base {
     pub shape: Shape,
-    /// Digests of the layers' blobs.
+    /// The digests of the layer blobs.
     pub layers: Vec<String>,
-    /// Bytes of these.
+    /// The total size of these blobs in bytes.
     pub stored: u64,
 }
 
-/// An empty registry of the kind that everything is measured with.
+/// An empty registry of the kind that all measurements use.
 pub fn registry() -> Registry {
     Registry::start(Server::Distribution, Access::Anyone, Transport::Http)
 }
@@ -49,7 +49,7 @@ impl Fixture {
         }
     }
 
-    /// Makes a base and puts it into the registry.
+    /// Generates a base and pushes it to the registry.
     pub fn base(&self, shape: Shape) -> Base {
         let layout = base::layout(&shape);
         eprintln!("pushing base {}", shape.name);
@@ -66,29 +66,29 @@ impl Fixture {
         }
     }
 
-    /// A number that was not given out before.
+    /// Returns an unused number.
     pub fn number(&self) -> u64 {
         self.number.replace(self.number.get() + 1)
     }
 
-    /// A path where nothing is yet.
+    /// A path that does not exist yet.
     pub fn fresh(&self, name: &str) -> PathBuf {
         self.directory.path().join(format!("{name}-{}", self.number()))
     }
 
-    /// The same path each time.
+    /// A path that is the same for each call with this name.
     pub fn shared(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// The config of a number in a file.
+    /// Writes the config of a number to a file.
     pub fn config_file(&self, number: u64) -> PathBuf {
         let path = self.directory.path().join(format!("config-{number}.json"));
         fs::write(&path, config::object(number).to_string()).unwrap();
         path
     }
 
-    /// `mosb`, which finds base trees in this directory.
+    /// A `mosb` command with this directory as its cache.
     pub fn mosb(&self, cache: &Path) -> Command {
         let mut command = Command::new(mosb_tests::program());
         let home = self.shared("home");
@@ -103,12 +103,12 @@ impl Fixture {
         command
     }
 
-    /// A new client, which has no connection yet.
+    /// A new client without open connections.
     pub fn client(&self) -> Client {
         Client::new(&Options::default()).unwrap()
     }
 
-    /// The next config onto a base, into a repository.
+    /// A build of the next config on a base, into a repository.
     pub fn job(&self, base: &Base, target: &str) -> Job {
         Job {
             cache: TreeCache::new(self.shared("library-trees"), DEFAULT_LIMIT),
@@ -118,7 +118,7 @@ impl Fixture {
         }
     }
 
-    /// Makes the image that a job would push.
+    /// Assembles the image that a job would push.
     pub fn image(&self, base: &Base, target: &str) -> Image {
         let (client, job) = (self.client(), self.job(base, target));
         self.runtime.block_on(build::make(&client, job))
@@ -135,7 +135,7 @@ impl Base {
         self.shape.name
     }
 
-    /// `repository:tag`.
+    /// The image's name as `repository:tag`.
     pub fn image(&self) -> String {
         format!("{}:{TAG}", self.shape.name)
     }

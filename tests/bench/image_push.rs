@@ -1,4 +1,4 @@
-//! An image that buildah made on a big base: pushed by buildah, and by us.
+//! The push of an image that buildah made on a big base: by buildah, and by mosb.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ pub fn measure(fixture: &Fixture, base: &Base, rounds: usize, report: &mut Repor
     report.table("image", Table::of_race(&times, "buildah push"));
 }
 
-/// The last thing that buildah says of a build.
+/// The last lines of buildah's output for a build.
 const BUILT: [&str; 2] = ["Writing manifest to image destination", "Storing signatures"];
 
 fn ours(fixture: &Fixture, base: &Base) -> Duration {

@@ -1,9 +1,9 @@
-//! `make bench`: how long things take, as ratios, written into `docs/performance.md`.
+//! `make bench` measures durations as ratios and writes them to `docs/performance.md`.
 //!
 //! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image]
-//! [containerfile] [merging] [cluster] [pools]`: only these, and on a small base if rehearsed; then
-//! nothing is written. `base.rs` makes the bases, `race.rs` measures, `report.rs` writes; the
-//! others are the jobs.
+//! [containerfile] [merging] [cluster] [pools]` runs only the named measurements, and `rehearse`
+//! uses a small base. Such a run writes no file. `base.rs` makes the bases, `race.rs` measures,
+//! `report.rs` writes the file; the other modules contain one measurement each.
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on stops where it stands")]
 
 use std::cell::LazyCell;
@@ -51,7 +51,7 @@ fn main() {
         one_config::measure(&fixture, &small, quick, "small", &mut report);
     }
     if wanted("big") {
-        // Each round of buildah's writes gigabytes.
+        // Each round with buildah writes gigabytes.
         let rounds = Rounds { empty: 1, ..quick };
         one_config::measure(&fixture, &big, rounds, "big", &mut report);
     }
@@ -71,7 +71,7 @@ fn main() {
         image_push::measure(&fixture, &big, 3, &mut report);
     }
     if wanted("containerfile") {
-        // With vfs each layer of the big one would be a copy of all below it.
+        // With vfs each layer of the big base would contain a copy of all layers below it.
         let base = fixture.base(base::REHEARSAL);
         containerfile::measure(&fixture, &base, if rehearse { 1 } else { 3 }, &mut report);
     }

@@ -1,4 +1,4 @@
-//! Many configs onto one base in one process.
+//! Builds of many configs on one base in one process.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -13,7 +13,7 @@ use crate::fixture::{Base, Fixture};
 use crate::race::timed;
 use crate::report::{Report, Table};
 
-/// Builds on their way at once, and connections of the bare calls.
+/// The number of parallel builds, and of connections for the bare requests.
 const PARALLEL: usize = 8;
 
 pub fn measure(fixture: &Fixture, base: &Base, images: usize, report: &mut Report) {
@@ -42,7 +42,7 @@ pub fn measure(fixture: &Fixture, base: &Base, images: usize, report: &mut Repor
     report.table("many", table);
 }
 
-/// Does the jobs, some at once, each as a task of its own.
+/// Runs the jobs as tasks, a limited number of them in parallel.
 fn each<F>(fixture: &Fixture, jobs: Vec<Job>, run: impl Fn(Job) -> F) -> Vec<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,

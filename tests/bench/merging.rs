@@ -1,5 +1,5 @@
-//! Many MachineConfigs to one rendered config: against a Go program that does it with Ignition's
-//! own library.
+//! Rendering of many MachineConfigs, compared with a Go program that merges them by Ignition's own
+//! library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use crate::race::{Contender, race, run, run_watched};
 use crate::report::{Report, Table, megabytes, seconds};
 use mosb_tests::parts::IGNITION_ORACLE;
 
-/// Bytes of one MachineConfig's file.
+/// The approximate size of one MachineConfig's file in bytes.
 const SIZE: usize = 10_000;
-/// Its files, and how many paths there are for those of all: what comes out must stay smaller than
-/// an object may be.
+/// The number of files of each MachineConfig, and the number of different paths of all. The
+/// rendered config must not exceed the size limit of an object.
 const FILES: usize = 4;
 const PATHS: u64 = 400;
 
-/// How many MachineConfigs, how often the Go program merges them, which takes it a minute in the
-/// end, and how often we do.
+/// The number of MachineConfigs, and the rounds of the Go program and of mosb. The Go program takes
+/// about a minute for the last row.
 const COUNTS: [(usize, usize, usize); 3] = [(50, 5, 15), (500, 5, 15), (5000, 1, 5)];
 
 pub fn measure(fixture: &Fixture, report: &mut Report) {
@@ -75,8 +75,8 @@ pub fn measure(fixture: &Fixture, report: &mut Report) {
     }
     report.table("merging", table);
     let [few, some, many] = took[..] else { unreachable!("one for each count") };
-    // Each against what it would be if only the number counted; starting the program is the same
-    // for all.
+    // The growth is relative to a duration linear in the number. Differences cancel the constant
+    // time for the start of the program.
     let growth = (many - few) / (some - few) * 450.0 / 4950.0;
     report.at_most("growth from 50 to 500 to 5000 MachineConfigs", growth, 1.2, "× linear");
 }
@@ -98,7 +98,7 @@ fn own(fixture: &Fixture, directory: &Path) -> Command {
 
 const OS_IMAGE: &str = "registry.example.com/os@sha256:0000000000000000000000000000000000000000000000000000000000000000";
 
-/// A directory of MachineConfigs, and how many bytes they have.
+/// Writes a directory of MachineConfigs and returns it with their total size in bytes.
 fn machine_configs(fixture: &Fixture, count: usize) -> (PathBuf, u64) {
     let directory = fixture.fresh("machine-configs");
     fs::create_dir(&directory).unwrap();
@@ -113,7 +113,8 @@ fn machine_configs(fixture: &Fixture, count: usize) -> (PathBuf, u64) {
     (directory, bytes)
 }
 
-/// One as people have them: some files, a unit, a drop-in, a key; every spec version since 2.2.
+/// A typical MachineConfig: some files, a unit, a drop-in, a key. All spec versions since 2.2
+/// occur.
 fn machine_config(number: usize, content: &mut Content, random: &mut Random) -> Value {
     let versions = ["2.2.0", "3.1.0", "3.2.0", "3.2.0", "3.4.0", "3.5.0"];
     let version = versions[number % versions.len()];

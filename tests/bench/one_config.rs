@@ -1,5 +1,5 @@
-//! One config onto a base whose tree is cached: against the bare registry calls, and against other
-//! programs.
+//! The build of one config on a base whose tree is cached, compared with the bare registry requests
+//! and with other programs.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::peers::{self, Store};
 use crate::race::{Contender, race, run, timed};
 use crate::report::{Report, Table, megabytes};
 
-/// What a build may move beside its layer: manifests, configs.
+/// The bytes that a build may transfer besides its layer: manifests and configs.
 const ALLOWED: u64 = 64 << 10;
 
-/// How often each runs.
+/// The number of rounds of each contender.
 #[derive(Debug, Clone, Copy)]
 pub struct Rounds {
     pub quick: usize,
@@ -93,7 +93,7 @@ pub fn measure(
     report.at_most(what, kib, (ALLOWED >> 10) as f64, "KiB");
 }
 
-/// A build by the library, with a client that has no connection yet.
+/// A build by the library, with a client without open connections.
 pub fn library(fixture: &Fixture, base: &Base, repository: &str) -> (TransferStats, Duration) {
     let job = fixture.job(base, repository);
     timed(|| {

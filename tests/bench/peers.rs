@@ -1,4 +1,4 @@
-//! Other programs that put a layer onto an image and push it.
+//! Other programs that add a layer to an image and push it.
 
 use std::fs;
 use std::io::Read as _;
@@ -13,8 +13,7 @@ use crate::fixture::{Base, Fixture};
 use crate::race::run;
 use mosb_tests::parts::CRANE;
 
-/// The layer of the next config in a file: as it is stored, and as a plain tar. For each of the
-/// peers it is ready made.
+/// The layer of the next config as compressed and as plain tar files. The peers get it ready made.
 struct LayerFiles {
     stored: PathBuf,
     tar: PathBuf,
@@ -34,7 +33,7 @@ fn layer_files(fixture: &Fixture, base: &Base) -> LayerFiles {
     LayerFiles { stored, tar, name }
 }
 
-/// `crane append` of the layer as it is stored.
+/// `crane append` of the compressed layer.
 pub fn crane(fixture: &Fixture, base: &Base) -> Duration {
     let layer = layer_files(fixture, base);
     let mut command = Command::new(CRANE.program());
@@ -62,13 +61,13 @@ fn skopeo(from: &str, to: &str) -> Duration {
     run(&mut command).1
 }
 
-/// The base in an OCI layout, for [`umoci_and_skopeo`].
+/// Copies the base into an OCI layout for [`umoci_and_skopeo`].
 pub fn fetch_layout(fixture: &Fixture, base: &Base, layout: &Path) -> Duration {
     let from = format!("docker://{}", fixture.registry.repository(&base.image()));
     skopeo(&from, &format!("oci:{}:{TAG}", layout.display()))
 }
 
-/// `umoci raw add-layer` in a layout that has the base, then `skopeo copy`.
+/// `umoci raw add-layer` in a layout that contains the base, then `skopeo copy`.
 pub fn umoci_and_skopeo(fixture: &Fixture, base: &Base, layout: &Path) -> Duration {
     let layer = layer_files(fixture, base);
     let mut command = Command::new("umoci");
@@ -82,10 +81,10 @@ pub fn umoci_and_skopeo(fixture: &Fixture, base: &Base, layout: &Path) -> Durati
     run(&mut command).1 + skopeo(&from, &format!("docker://{to}"))
 }
 
-/// A store of buildah's, gone when this value is.
+/// A store of buildah, deleted when this value is dropped.
 pub struct Store {
     path: PathBuf,
-    /// The registry, as it is called.
+    /// The address of the registry.
     host: String,
 }
 
@@ -94,7 +93,7 @@ impl Store {
         Self::at(fixture, fixture.registry.address())
     }
 
-    /// With another address for the registry.
+    /// A store for a registry at another address.
     pub fn at(fixture: &Fixture, host: &str) -> Self {
         let path = fixture.fresh("store");
         fs::create_dir(&path).unwrap();
@@ -129,13 +128,14 @@ impl Store {
         command
     }
 
-    /// Brings the base into the store.
+    /// Pulls the base into the store.
     pub fn pull(&self, base: &Base) -> Duration {
         let image = format!("docker://{}/{}", self.host, base.image());
         run(self.buildah("pull").arg(image)).1
     }
 
-    /// Builds with a Containerfile that adds the layer to the base; the image's name in the store.
+    /// Builds a Containerfile that adds the layer to the base, and returns the name of the image in
+    /// the store.
     pub fn build(&self, fixture: &Fixture, base: &Base) -> (String, Duration) {
         let layer = layer_files(fixture, base);
         let context = fixture.fresh("context");
@@ -155,7 +155,7 @@ impl Store {
         self.push_through(&[], repository, name)
     }
 
-    /// The same by a buildah that other words start.
+    /// Pushes an image with buildah started by the command `through`.
     pub fn push_through(&self, through: &[&str], repository: &str, name: &str) -> Duration {
         let tag = name.rsplit(':').next().expect("a tag");
         let to = format!("docker://{}/{repository}:{tag}", self.host);
@@ -163,7 +163,7 @@ impl Store {
     }
 }
 
-/// Builds and pushes with what the store has.
+/// Builds and pushes with the current content of the store.
 pub fn buildah(fixture: &Fixture, base: &Base, store: &Store) -> Duration {
     let (name, built) = store.build(fixture, base);
     built + store.push(base.repository(), &name)
@@ -171,7 +171,7 @@ pub fn buildah(fixture: &Fixture, base: &Base, store: &Store) -> Duration {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // What is left goes with the directory of this run.
+        // The fixture's directory removes the rest at the end.
         fs::remove_dir_all(&self.path).ok();
     }
 }

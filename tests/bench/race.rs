@@ -1,15 +1,15 @@
-//! Contenders that do the same job in turns, so that what else the machine does hits all of them.
+//! Contenders that do the same job in turn, so that other load on the machine affects all of them.
 
 use std::fs;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Who does the job, and how often.
+/// A program or function to measure, and the number of rounds.
 pub struct Contender<'a> {
     name: String,
     rounds: usize,
-    /// Does it once, and says how long that took.
+    /// Does the job once and returns its duration.
     run: Box<dyn FnMut() -> Duration + 'a>,
 }
 
@@ -19,7 +19,7 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// How long a contender took in each round.
+/// The duration of each round of a contender.
 #[derive(Debug, Clone)]
 pub struct Times {
     pub name: String,
@@ -31,7 +31,7 @@ impl Times {
         Duration::from_secs_f64(median(self.rounds.iter().map(Duration::as_secs_f64)))
     }
 
-    /// How many times as long as another one: the median over the rounds of both.
+    /// The median ratio of the rounds of this contender to those of another one.
     pub fn to(&self, other: &Self) -> f64 {
         let rounds = self.rounds.iter().zip(&other.rounds);
         median(rounds.map(|(own, other)| own.as_secs_f64() / other.as_secs_f64()))
@@ -48,10 +48,10 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// Who takes part in so many rounds runs once before the first one.
+/// A contender with at least this many rounds gets one warm-up round.
 const MANY: usize = 10;
 
-/// Runs all of them round by round, each time from another one on.
+/// Runs all contenders in each round. Each round starts with another contender.
 pub fn race(mut contenders: Vec<Contender<'_>>) -> Vec<Times> {
     let mut times: Vec<_> = contenders
         .iter()
@@ -75,14 +75,14 @@ pub fn race(mut contenders: Vec<Contender<'_>>) -> Vec<Times> {
     times
 }
 
-/// How long something takes.
+/// Runs a function and returns its result and duration.
 pub fn timed<T>(job: impl FnOnce() -> T) -> (T, Duration) {
     let started = Instant::now();
     let value = job();
     (value, started.elapsed())
 }
 
-/// Runs a program to its end; what it wrote to stdout, and how long it took.
+/// Runs a program to its end, and returns its stdout and the duration.
 pub fn run(command: &mut Command) -> (Vec<u8>, Duration) {
     let (output, took) = timed(|| command.stdin(Stdio::null()).output());
     let output = output.unwrap_or_else(|why| panic!("{command:?}: {why}"));
@@ -91,11 +91,11 @@ pub fn run(command: &mut Command) -> (Vec<u8>, Duration) {
     (output.stdout, took)
 }
 
-/// How often the memory of a child is looked at. The kernel keeps the peak, so only what comes in
-/// its last moment is missed.
+/// The interval of reading a child's memory. The kernel records the peak, so only a peak in the
+/// last interval is missed.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Runs a program to its end; how long it took, and the most memory that was resident.
+/// Runs a program to its end, and returns the duration and the peak of resident memory.
 pub fn run_watched(command: &mut Command) -> (Duration, u64) {
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null());
     let started = Instant::now();
@@ -113,7 +113,7 @@ pub fn run_watched(command: &mut Command) -> (Duration, u64) {
     (took, peak)
 }
 
-/// `VmHWM` in bytes; none of a process that has ended.
+/// `VmHWM` in bytes, or `None` if the process has ended.
 fn peak_of(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

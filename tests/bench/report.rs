@@ -1,4 +1,5 @@
-//! `docs/performance.md`: prose from `performance.md` beside this file, tables from the run.
+//! Writes `docs/performance.md` from the template `performance.md` beside this file and the
+//! measured tables.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,10 +10,10 @@ use crate::race::Times;
 
 const TEMPLATE: &str = "tests/bench/performance.md";
 
-/// What a run found out.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// By the name that the template has for it.
+    /// Tables by their name in the template.
     tables: Vec<(&'static str, Table)>,
     goals: Vec<Goal>,
 }
@@ -41,7 +42,7 @@ impl Table {
         self.rows.push(row.to_vec());
     }
 
-    /// Contenders, each against the first one.
+    /// A table of contenders with their ratio to the first one.
     pub fn of_race(times: &[Times], against: &str) -> Self {
         let mut table = Self::new(["", "median", &format!("× {against}"), "rounds"]);
         for contender in times {
@@ -88,7 +89,7 @@ impl Report {
         self.goals.push(Goal { what, wanted, found, reached });
     }
 
-    /// Fills the template. Each of its tables must have been measured.
+    /// Fills the template. It fails if a table of the template was not measured.
     pub fn write(&self, path: &Path) {
         let mut goals = Table::new(["goal", "limit", "measured", "reached"]);
         for goal in &self.goals {
@@ -117,7 +118,7 @@ fn yes(reached: bool) -> &'static str {
     if reached { "yes" } else { "**no**" }
 }
 
-/// Three digits that matter.
+/// A duration with three significant digits.
 pub fn seconds(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
@@ -133,7 +134,7 @@ pub fn megabytes(bytes: u64) -> String {
     text
 }
 
-/// What the figures depend on.
+/// Describes the machine that the measurements ran on.
 fn machine() -> String {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let version = env!("CARGO_PKG_VERSION");

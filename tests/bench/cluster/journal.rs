@@ -1,5 +1,5 @@
-//! When what happened in the cluster: each object's every change as a watch tells it, each
-//! container as containerd does.
+//! Records changes in the cluster with their times: changes of objects from watches, and container
+//! events from containerd.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 
 use mosb_tests::{Node, programs};
 
-/// What is watched: group, version, kind; of the last ones, those in the namespace.
+/// The watched kinds with their group and version. The last ones are watched in the namespace only.
 const KINDS: [(&str, &str, &str); 10] = [
     (MACHINE, "v1", "MachineConfigPool"),
     (MACHINE, "v1", "MachineOSConfig"),
@@ -33,10 +33,10 @@ const KINDS: [(&str, &str, &str); 10] = [
     ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
 ];
 const MACHINE: &str = "machineconfiguration.openshift.io";
-/// Longer than any build takes.
+/// This is longer than any build takes.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// One change of an object.
+/// A change of an object.
 #[derive(Debug, Clone)]
 pub struct Seen {
     pub at: Timestamp,
@@ -51,16 +51,16 @@ struct Shared {
     more: Condvar,
 }
 
-/// What was seen since it began.
+/// All recorded changes.
 pub struct Journal {
     shared: Arc<Shared>,
     containers: Containers,
-    // Its tasks end with it.
+    // The drop ends its tasks.
     _runtime: Runtime,
 }
 
 impl Journal {
-    /// Begins, in a namespace and with what has none.
+    /// Starts recording the kinds of a namespace and the kinds without one.
     pub fn begin(node: &'static Node, namespace: &str) -> Self {
         let runtime = Runtime::new().unwrap();
         let shared = Arc::<Shared>::default();
@@ -78,7 +78,7 @@ impl Journal {
         Self { shared, containers: Containers::begin(node), _runtime: runtime }
     }
 
-    /// The first change at or after an instant that fits, as soon as there is one.
+    /// Waits for the first change at or after an instant that matches.
     #[track_caller]
     pub fn first(&self, what: &str, after: Timestamp, fits: impl Fn(&Seen) -> bool) -> Seen {
         let end = Timestamp::now() + LIMIT;
@@ -93,14 +93,14 @@ impl Journal {
         }
     }
 
-    /// All changes in order that fit.
+    /// All changes that match, in order.
     pub fn all(&self, fits: impl Fn(&Seen) -> bool) -> Vec<Seen> {
         let seen = self.shared.seen.lock().unwrap();
         seen.iter().filter(|one| fits(one)).cloned().collect()
     }
 
-    /// When processes of containers began, from one instant to another: the first so many, which a
-    /// pod has.
+    /// The start times of the first `count` container processes between two instants. A pod has
+    /// that many.
     #[track_caller]
     pub fn starts(&self, after: Timestamp, until: Timestamp, count: usize) -> Vec<Timestamp> {
         let end = Timestamp::now() + Duration::from_secs(5);
@@ -116,7 +116,7 @@ impl Journal {
     }
 }
 
-/// With which the cluster is asked.
+/// A client for the node's API server.
 pub fn client(runtime: &Runtime, node: &Node) -> Client {
     let connect = mosb_controller::connect(Some(node.kubeconfig()), None);
     runtime.block_on(connect).unwrap().0
@@ -129,7 +129,7 @@ async fn watch(kind: &'static str, api: Api<DynamicObject>, shared: Arc<Shared>)
             Ok(Event::Apply(object) | Event::InitApply(object)) => (false, object),
             Ok(Event::Delete(object)) => (true, object),
             Ok(Event::Init | Event::InitDone) => continue,
-            // It begins anew.
+            // The watch restarts by itself.
             Err(error) => {
                 eprintln!("watch of {kind}: {error}");
                 continue;
@@ -143,14 +143,14 @@ async fn watch(kind: &'static str, api: Api<DynamicObject>, shared: Arc<Shared>)
     }
 }
 
-/// Writes down what containerd tells, until the stop file is there.
+/// Writes containerd's events to a file until the stop file exists.
 const FOLLOW: &str = r#"
 "$1" --namespace k8s.io events > "$2" &
 while [ ! -e "$2.stop" ]; do sleep 0.5; done
 kill $!
 "#;
 
-/// What containerd tells of containers: events with its own times.
+/// The events of containers with containerd's own timestamps.
 struct Containers {
     log: PathBuf,
     _directory: TempDir,
@@ -169,17 +169,18 @@ impl Containers {
         Self { log, _directory: directory, follower: Some(follower) }
     }
 
-    /// When the processes of containers began, in order.
+    /// The start times of container processes, in order.
     fn starts(&self) -> Vec<Timestamp> {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
-        // The last line may be half written.
+        // The last line may be incomplete.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let starts = whole.lines().filter(|line| line.contains(" /tasks/start "));
         starts.map(time).collect()
     }
 }
 
-/// `2026-01-31 12:00:00.123456789 +0000 UTC k8s.io /tasks/start {…}`
+/// Parses the time of a line such as `2026-01-31 12:00:00.123456789 +0000 UTC k8s.io /tasks/start
+/// {…}`.
 fn time(line: &str) -> Timestamp {
     let mut words = line.split(' ');
     let (date, time) = words.next().zip(words.next()).unwrap();
@@ -190,7 +191,7 @@ impl Drop for Containers {
     fn drop(&mut self) {
         fs::write(self.log.with_extension("stop"), "").unwrap();
         if let Some(follower) = self.follower.take() {
-            // Its last output is of no use.
+            // The follower's result is not needed.
             follower.join().ok();
         }
     }

@@ -1,4 +1,5 @@
-//! From a pool's change to the image in the status, on a real node with the controller beside it.
+//! The time from a pool's change to the image in its status, on a real node. The controller runs
+//! outside the cluster.
 
 mod journal;
 mod phases;
@@ -28,14 +29,14 @@ pub fn measure(fixture: &Fixture, rounds: usize, slow: usize, report: &mut Repor
     let node = cluster.node;
     let site = Site {
         journal: Journal::begin(node, &cluster.namespace.name),
-        // Debian with Ignition: what a Containerfile build runs.
+        // Debian with Ignition. A Containerfile build runs Ignition.
         base: node.registry().repository("story-base:12"),
         fixture,
     };
     site.render(&cluster);
     cluster.start();
     cluster.opt_in(None);
-    // The base's tree is read and recorded.
+    // This build reads the tree of the base and records it.
     cluster.image_after("");
     cluster.wait_for_pool_condition("BuildSuccess");
 
@@ -55,7 +56,7 @@ pub fn measure(fixture: &Fixture, rounds: usize, slow: usize, report: &mut Repor
             took
         }),
     ]);
-    // The race runs everybody once before the first round.
+    // This removes the warm-up round of the race.
     let warm = |len: usize| len - times[0].rounds.len();
     let built = built.into_inner();
     let built = &built[warm(built.len())..];
@@ -78,7 +79,7 @@ pub fn measure(fixture: &Fixture, rounds: usize, slow: usize, report: &mut Repor
     report.table("cluster-containerfile", table);
 }
 
-/// Another row of a race, of something that was not in it.
+/// A row for a measurement that was not part of the race.
 fn against(first: &Times, what: &str, took: Duration, rounds: usize) -> [String; 4] {
     let ratio = took.as_secs_f64() / first.median().as_secs_f64();
     let ratio = format!("{ratio:.2}");
@@ -98,7 +99,7 @@ fn goals(built: &[Phases], times: &[Times], report: &mut Report) {
     eprintln!("cluster against by hand: {:.1}", times[0].to(&times[1]));
 }
 
-/// How long each step took, in the middle of all rounds and at most.
+/// The median and the maximum duration of each step.
 fn steps(rounds: &[Phases]) -> Table {
     let mut table = Table::new(["until", "median", "slowest"]);
     let mut row = |what: String, took: &dyn Fn(&Phases) -> Duration| {
@@ -135,7 +136,7 @@ struct Site<'w> {
 }
 
 impl Site<'_> {
-    /// The next rendered config, not yet the pool's.
+    /// Creates the next rendered config without assigning it to the pool.
     fn config(&self, cluster: &Cluster) -> String {
         let number = self.fixture.number();
         let mut object = config::object(number);
@@ -153,7 +154,7 @@ impl Site<'_> {
         cluster.wants(&self.config(cluster));
     }
 
-    /// Another config for the pool, and what becomes of it.
+    /// Gives the pool another config and measures the phases of its build.
     fn round(&self, cluster: &Cluster) -> Phases {
         let rendered = self.config(cluster);
         let before = Timestamp::now();
@@ -164,7 +165,7 @@ impl Site<'_> {
         phases
     }
 
-    /// The same by a person, from outside of the cluster.
+    /// `mosb build` by hand, outside the cluster.
     fn by_hand(&self, cluster: &Cluster, cache: &std::path::Path) -> Duration {
         let registry = cluster.node.registry();
         let config = self.fixture.config_file(self.fixture.number());
@@ -176,8 +177,8 @@ impl Site<'_> {
         run(&mut command).1
     }
 
-    /// What Kubernetes itself takes: until the end of a pod that does nothing is seen, and until
-    /// its process runs.
+    /// Measures Kubernetes alone: the time until the end of a pod that does nothing is observed,
+    /// and the time until its process starts.
     fn bare_job(&self, cluster: &Cluster) -> (Duration, Duration) {
         let name = format!("bare-{}", self.fixture.number());
         let job = json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": name },

@@ -1,4 +1,4 @@
-//! What lies between a changed pool and the image in its status.
+//! The phases between the change of a pool and the image in its status.
 
 use std::time::Duration;
 
@@ -8,18 +8,19 @@ use serde_json::Value;
 
 use super::journal::{Journal, Seen};
 
-/// When what was there, of one build.
+/// The times of one build.
 #[derive(Debug, Clone)]
 pub struct Phases {
-    /// When each of [`POINTS`] was reached.
+    /// The time of each of [`POINTS`].
     points: [Timestamp; POINTS.len()],
-    /// What the pod reported about itself.
+    /// The durations that the pod reported.
     pub build: mosb_build::result::Phases,
-    /// From the image in the status to the Job's end.
+    /// From the image in the status to the end of the Job.
     pub cleared: Duration,
 }
 
-/// What is reached at each point; between the two that are Kubernetes' own is the pod's start.
+/// The events that separate the phases. The pod's start is between the two that belong to
+/// Kubernetes.
 pub const POINTS: [&str; 11] = [
     "the pool's change is seen",
     "MachineOSBuild created",
@@ -37,7 +38,7 @@ const UNSUSPENDED: usize = 4;
 const BEGUN: usize = 7;
 
 impl Phases {
-    /// Reads them off the journal, from when the pool was changed on.
+    /// Reads the times from the journal, from the change of the pool on.
     pub fn read(journal: &Journal, after: Timestamp, pool: &str, rendered: &str) -> Self {
         let at = |what: &str, fits: &dyn Fn(&Seen) -> bool| journal.first(what, after, fits);
         let changed = at("the pool's change", &|seen| {
@@ -87,7 +88,7 @@ impl Phases {
         let Outcome::Succeeded { phases, .. } = result.outcome else {
             panic!("{result:?}");
         };
-        // The sandbox is the first, then the containers in their order.
+        // The sandbox starts first, then the containers in their order.
         let starts_of_pod = journal.starts(pod.at, result_map.at, 3);
         let points = [
             changed.at,
@@ -112,23 +113,23 @@ impl Phases {
         between(self.points[0], self.points[POINTS.len() - 1])
     }
 
-    /// How long it took to get to a point from the one before; each watch tells for itself, so two
-    /// at once may seem reversed.
+    /// The duration from the previous point to this one. Watches are independent, so two
+    /// simultaneous events may seem reversed.
     pub fn step(&self, point: usize) -> Duration {
         between(self.points[point - 1], self.points[point])
     }
 
-    /// Kubernetes' part: from the Job's start to the process of the build.
+    /// The part of Kubernetes: from the start of the Job to the process of the build.
     pub fn pod_start(&self) -> Duration {
         between(self.points[UNSUSPENDED], self.points[BEGUN])
     }
 
-    /// The pod's requests to the registry: for the base's manifest, and to send the image.
+    /// The pod's registry requests: for the manifest of the base, and for the push.
     pub fn registry(&self) -> Duration {
         Duration::from_millis(self.build.resolve + self.build.push)
     }
 
-    /// What is neither the pod's start nor the pod's requests to registries.
+    /// The total without the pod's start and the pod's registry requests.
     pub fn ours(&self) -> Duration {
         self.total().saturating_sub(self.pod_start()).saturating_sub(self.registry())
     }

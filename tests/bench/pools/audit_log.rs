@@ -1,4 +1,4 @@
-//! The controller's requests to the API server, read from the audit log as it grows.
+//! Reads the controller's requests to the API server from the audit log while it grows.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use mosb_tests::{COUNTED, Node, RECORDED};
 
-/// So long without a request, and a controller has nothing to do.
+/// A controller without requests for this long is idle.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// A request that was answered.
+/// An answered request.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
@@ -28,7 +28,7 @@ pub struct Request {
     pub answered: Timestamp,
     #[serde(default)]
     response_status: Status,
-    /// What it sent, if that is recorded.
+    /// The object that was sent, if it is recorded.
     #[serde(default, rename = "requestObject")]
     pub sent: Value,
 }
@@ -62,13 +62,13 @@ impl Request {
     }
 }
 
-/// The log, and what was read of it.
+/// The audit log, and the requests read so far.
 pub struct AuditLog {
     log: BufReader<File>,
     half: String,
-    /// In the order in which they were answered; without watches, and without the Lease.
+    /// In the order of the answers, without watches and without requests for the Lease.
     pub requests: Vec<Request>,
-    /// Renewals of the Lease and what goes with them.
+    /// Renewals of the Lease and related requests.
     pub leases: Vec<Request>,
 }
 
@@ -84,7 +84,7 @@ impl AuditLog {
         }
     }
 
-    /// Reads on; how many requests there were since.
+    /// Reads new lines and returns the number of new requests.
     pub fn read(&mut self) -> usize {
         let users = [COUNTED, RECORDED].map(|user| format!("\"username\":\"{user}\""));
         let before = self.requests.len();
@@ -114,7 +114,7 @@ impl AuditLog {
         }
     }
 
-    /// Those since an instant.
+    /// The requests since an instant.
     pub fn since(&self, at: Timestamp) -> Vec<&Request> {
         self.requests.iter().filter(|request| request.at >= at).collect()
     }

@@ -1,5 +1,5 @@
-//! Many pools that change at once: the controller's writes against the same writes made by a bare
-//! client, its memory, what it does when nothing happens, and how all that grows.
+//! Many pools that change together: the controller's writes compared with the same writes by a bare
+//! client, its memory, its idle load, and the growth of all these with the number of pools.
 
 mod audit_log;
 mod process;
@@ -19,14 +19,14 @@ use process::Controller;
 use raw::Recorded;
 use site::{Site, until};
 
-/// Bytes of the config that pools have first, and of the one that they all get at once.
+/// Sizes in bytes of the first config of each pool and of the one that all get together.
 const SMALL: usize = 10_000;
 const BIG: usize = 500_000;
-/// The numbers of these.
+/// The numbers of these configs.
 const FIRST: u32 = 1;
 const SECOND: u32 = 2;
 
-/// One number of pools.
+/// The results for one number of pools.
 struct Stage {
     pools: usize,
     created: Duration,
@@ -52,7 +52,8 @@ pub fn measure(fixture: &Fixture, counts: [usize; 3], minute: Duration, report: 
     let recorded = record(&site, &mut audit_log);
     eprintln!("a pool's {} writes: {}", recorded.len(), recorded.kinds());
 
-    // As many writes in all as the controller makes, half of them before, half after it.
+    // The bare client makes as many writes as the controller, half of them before it and half after
+    // it.
     let half = counts[2].div_ceil(2);
     let mut raw = play(&site, &recorded, "q", half);
     site.clear("raw");
@@ -83,7 +84,7 @@ fn names(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{prefix}-{number:04}")).collect()
 }
 
-/// What a controller writes for one pool that changes.
+/// Records the writes of the controller for one pool that changes.
 fn record(site: &Site, audit_log: &mut AuditLog) -> Recorded {
     let names = names("recorded", 1);
     site.pools(&names, "recorded");
@@ -104,7 +105,7 @@ fn record(site: &Site, audit_log: &mut AuditLog) -> Recorded {
     recorded
 }
 
-/// Lets all pools have the images that they wait for.
+/// Completes the builds of all pools.
 fn finish(site: &Site, audit_log: &mut AuditLog, count: usize) {
     until("all Jobs to run", || site.running() == count);
     audit_log.quiet();
@@ -122,7 +123,7 @@ fn play(site: &Site, recorded: &Recorded, prefix: &str, count: usize) -> Duratio
     took
 }
 
-/// All pools get another config at once.
+/// Gives all pools another config and measures the reaction.
 fn changed(
     site: &Site,
     audit_log: &mut AuditLog,
@@ -174,7 +175,7 @@ fn changed(
     stage
 }
 
-/// Nothing changes.
+/// Measures a controller without changes.
 fn idle(
     audit_log: &mut AuditLog,
     controller: &Controller,
@@ -190,10 +191,10 @@ fn idle(
     let leases = audit_log.leases.iter().filter(|one| one.at >= start);
     let (renewed, read): (Vec<_>, Vec<_>) = leases.partition(|one| one.is_write());
     let since = audit_log.since(start);
-    // A watch begins with a list, which is refused where the kind is not known.
+    // A watch starts with a list, which the API server rejects if the cluster lacks the kind.
     let (unknown, mut since): (Vec<_>, Vec<_>) =
         since.into_iter().partition(|one| one.is_refused() && one.is_read());
-    // Without service accounts no pod is taken, not even one that is never made.
+    // The API server has no service accounts, so it rejects every pod, also in a dry run.
     since.retain(|one| !one.target.contains("dryRun"));
     for one in &since {
         eprintln!("  idle: {} {}", one.verb, one.target);

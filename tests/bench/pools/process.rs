@@ -1,11 +1,11 @@
-//! The controller as a process of its own: its memory, its time.
+//! The controller as a separate process, with its memory and CPU time.
 
 use std::fs;
 
 use super::site::{NAMESPACE, Site};
 use mosb_tests::{Daemon, lasting};
 
-/// How the kernel counts time, in a second.
+/// The kernel's clock ticks in a second.
 const TICKS: f64 = 100.0;
 
 pub struct Controller {
@@ -13,9 +13,9 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// One that acts, as this user.
+    /// Starts a controller as this user and waits until it is active.
     pub fn start(site: &Site, user: &str) -> Self {
-        // The next one need not wait for the end of the Lease of one that was killed.
+        // The next controller would wait until the Lease of a killed one expires.
         let lease = format!("--namespace={NAMESPACE}");
         let words = ["delete", "lease", "mosb-controller", "--ignore-not-found", &*lease];
         site.node.kubectl(&words).ok();
@@ -44,27 +44,27 @@ impl Controller {
         kibibytes / 1024.0
     }
 
-    /// What is resident, in MiB.
+    /// The resident memory in MiB.
     pub fn resident(&self) -> f64 {
         self.memory("VmRSS")
     }
 
-    /// The most that ever was, in MiB.
+    /// The peak of the resident memory in MiB.
     pub fn peak(&self) -> f64 {
         self.memory("VmHWM")
     }
 
-    /// Seconds of processors that it used so far.
+    /// The CPU seconds used so far.
     pub fn seconds(&self) -> f64 {
         let stat = self.file("stat");
-        // Its name may hold anything.
+        // The process name may contain any character.
         let (_, fields) = stat.rsplit_once(')').unwrap();
         let mut fields = fields.split_whitespace().skip(11);
         let mut ticks = || fields.next().unwrap().parse::<f64>().unwrap();
         (ticks() + ticks()) / TICKS
     }
 
-    /// How often its log has this word.
+    /// Counts the occurrences of a word in the log.
     pub fn count_in_log(&self, word: &str) -> usize {
         self.daemon.log().matches(word).count()
     }

@@ -1,5 +1,5 @@
-//! The controller's own writes, made by a bare client: those of one pool as the audit log recorded
-//! them, for any other pool.
+//! The controller's writes for one pool, recorded in the audit log and repeated by a bare client
+//! for other pools.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,31 +11,31 @@ use serde_json::{Value, json};
 use super::audit_log::Request;
 use super::site::{AT_ONCE, Left, NAMESPACE, RAW_NAMESPACE, Site, change, send};
 
-/// What a Job needs is made at once, and events are sent at once.
+/// Kinds whose objects are created in parallel: those that a Job needs, and events.
 const AT_ONCE_KINDS: [&str; 6] =
     ["configmaps", "secrets", "serviceaccounts", "roles", "rolebindings", "events"];
 
-/// A write of the pool that was recorded.
+/// A recorded write.
 #[derive(Debug, Clone)]
 struct Write {
     method: &'static str,
     target: String,
-    /// The object's own path.
+    /// The path of the object.
     object: String,
     kind: String,
     body: String,
 }
 
-/// The writes of one pool, in their order.
+/// The writes for one pool, in order.
 pub struct Recorded {
     pool: String,
     writes: Vec<Write>,
-    /// UIDs in them, and the paths of the objects whose they are.
+    /// The UIDs in the writes, with the paths of their objects.
     uids: Vec<(String, String)>,
 }
 
 impl Recorded {
-    /// From the requests for this pool.
+    /// Takes the writes from the requests for this pool.
     pub fn new(site: &Site, pool: &str, requests: &[&Request]) -> Self {
         let mut requests: Vec<_> = requests.iter().filter(|request| request.is_write()).collect();
         requests.sort_by_key(|request| request.at);
@@ -53,20 +53,21 @@ impl Recorded {
         Self { pool: pool.to_owned(), writes, uids }
     }
 
-    /// How many a pool has.
+    /// The number of writes for one pool.
     pub fn len(&self) -> usize {
         self.writes.len()
     }
 
-    /// The kinds in their order, for a person.
+    /// The kinds of the writes in order, for the report.
     pub fn kinds(&self) -> String {
         let kind = |write: &Write| format!("{} {}", write.method, write.kind);
         self.writes.iter().map(kind).collect::<Vec<_>>().join(", ")
     }
 
-    /// Changes these pools and makes the writes of each, as many pools at once as the controller.
+    /// Changes these pools and makes the writes for each, with as many pools in parallel as the
+    /// controller has workers.
     pub fn play(&self, site: &Site, names: &[String], number: u32) -> Duration {
-        // What is in the way: no garbage collector runs, and these builds must be deleted.
+        // The paths and bodies are prepared before the measurement.
         let prepared: Vec<_> = names.iter().map(|name| (name, self.of(name))).collect();
         let started = Instant::now();
         let all = stream::iter(prepared.into_iter().map(|(name, writes)| async move {
@@ -107,7 +108,7 @@ impl Recorded {
         writes: Vec<Write>,
         mut left: BTreeMap<String, Left>,
     ) {
-        // The MachineOSConfig is there before.
+        // The MachineOSConfig exists already.
         for (_, path) in &self.uids {
             let path = self.text(path, name);
             if path.contains("/machineosconfigs/") {
@@ -131,7 +132,7 @@ impl Recorded {
         }
     }
 
-    /// With the UIDs and the versions that the objects have here.
+    /// The body with the UIDs and resource versions of the actual objects.
     fn body(&self, write: &Write, name: &str, left: &BTreeMap<String, Left>) -> Vec<u8> {
         let mut body = write.body.clone();
         for (uid, path) in &self.uids {
@@ -166,7 +167,7 @@ fn write(request: &Request) -> Write {
         _ => path.trim_end_matches("/status").to_owned(),
     };
     if method == "POST" && request.kind() == "machineosbuilds" {
-        // It is deleted afterwards, and nothing removes the finalizer.
+        // The benchmark deletes the build later, and nothing would remove the finalizer.
         sent["metadata"]["finalizers"] = Value::Null;
         sent["metadata"]["labels"]["bench"] = json!("raw");
     }

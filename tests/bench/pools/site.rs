@@ -1,5 +1,5 @@
-//! A control plane with as many pools as one likes: etcd, API server and registry, and what a Job
-//! controller and a kubelet would do of a Job, as nothing else does it.
+//! A control plane for any number of pools: etcd, the API server and a registry. This module stands
+//! in for the Job controller, the kubelet and the garbage collector, which do not run.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -24,13 +24,13 @@ use mosb_tests::{Image, Layout, Node, programs};
 
 pub const NAMESPACE: &str = "pools";
 pub const RAW_NAMESPACE: &str = "raw";
-/// As many as the controller looks at at once.
+/// The number of parallel requests, equal to the controller's workers.
 pub const AT_ONCE: usize = 16;
-/// For anything, on a busy machine.
+/// The timeout of every wait, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(900);
 const MACHINE: &str = "machineconfiguration.openshift.io";
 
-/// What an answer left of an object.
+/// The metadata of an object in an answer.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Left {
@@ -45,19 +45,19 @@ struct Answer {
 }
 
 pub struct Site {
-    // Its watch ends before the node does.
+    // The runtime is dropped before the node, so its watch ends first.
     pub runtime: Runtime,
     pub client: Client,
     pub node: Node,
     push: String,
     base: String,
-    /// Of the image that every build ends with.
+    /// The digest of the image that every build reports.
     image: String,
-    /// The Jobs that there are.
+    /// All Jobs by name.
     jobs: Arc<Mutex<BTreeMap<String, Job>>>,
 }
 
-/// A request, and what it left.
+/// Sends a request and returns the metadata of the answer.
 pub async fn send(
     client: &Client,
     method: &str,
@@ -103,7 +103,7 @@ impl Site {
         site
     }
 
-    /// What mosb needs beside pools.
+    /// Creates the objects that mosb needs besides pools.
     fn settle(&self) {
         let registry = self.node.registry();
         let settings = json!({ "builderImage": format!("mosb.test/none@sha256:{:064}", 0),
@@ -127,7 +127,7 @@ impl Site {
         ]);
     }
 
-    /// Creates them, many at once.
+    /// Creates objects, many of them in parallel.
     fn all(&self, objects: Vec<(String, Value)>) {
         let client = &self.client;
         let create = |(target, object): (String, Value)| async move {
@@ -140,8 +140,8 @@ impl Site {
         self.runtime.block_on(all);
     }
 
-    /// Pools that ask for images and have no config yet, and both configs of each; marked with a
-    /// label.
+    /// Creates pools with a label, a MachineOSConfig for each and both rendered configs. The pools
+    /// have no config yet.
     pub fn pools(&self, names: &[String], mark: &str) {
         let object = |kind: &str, name: &str, spec: Value| {
             json!({ "apiVersion": format!("{MACHINE}/v1"), "kind": kind, "spec": spec,
@@ -161,14 +161,14 @@ impl Site {
         self.all(pools.chain(configs).collect());
     }
 
-    /// The rendered configs of these pools with a number: of so many bytes, about.
+    /// Creates the rendered configs of these pools with this number and about this many bytes.
     pub fn rendered(&self, names: &[String], number: u32, bytes: usize) {
         let mut object = config::sized(u64::from(number), bytes);
         object["spec"]["osImageURL"] = json!(self.base);
         object["metadata"]["annotations"] = json!({
             format!("{MACHINE}/generated-by-controller-version"): "bench",
             format!("{MACHINE}/release-image-version"): "4.20.0" });
-        // Not all at once in memory.
+        // Not all of them fit in memory together.
         for names in names.chunks(100) {
             let of = |name: &String| {
                 let mut object = object.clone();
@@ -179,7 +179,7 @@ impl Site {
         }
     }
 
-    /// Gives all of them another config.
+    /// Gives all pools another config.
     pub fn change(&self, names: &[String], number: u32) {
         let client = &self.client;
         let change = |name: &String| {
@@ -191,8 +191,8 @@ impl Site {
         self.runtime.block_on(all);
     }
 
-    /// Deletes the pools with a mark and who asks for their images, and all builds, which nothing
-    /// else would delete.
+    /// Deletes the pools with a label, their MachineOSConfigs, and all builds, because no garbage
+    /// collector runs.
     pub fn clear(&self, mark: &str) {
         let builds = Kind::MachineOsBuild.resource();
         let api: Api<PartialObjectMeta<DynamicObject>> =
@@ -218,7 +218,8 @@ impl Site {
         }
     }
 
-    /// As often as it takes: the API server gives up on a request that takes it more than a minute.
+    /// Repeats the deletion until it succeeds, because the API server cancels a request after a
+    /// minute.
     fn delete_all(&self, target: &str) {
         until(target, || {
             let deleted = send(&self.client, "DELETE", target, Vec::new());
@@ -226,17 +227,17 @@ impl Site {
         });
     }
 
-    /// How many Jobs may have their pods.
+    /// The number of Jobs that may have a pod.
     pub fn running(&self) -> usize {
         self.jobs.lock().unwrap().values().filter(|job| runs(job)).count()
     }
 
-    /// How many Jobs there are.
+    /// The number of Jobs.
     pub fn jobs(&self) -> usize {
         self.jobs.lock().unwrap().len()
     }
 
-    /// Ends all Jobs well that may have their pods, as their pods would.
+    /// Reports success for all Jobs that may have a pod, as their pods would.
     pub fn kubelet(&self) {
         let jobs: Vec<Job> = self.jobs.lock().unwrap().values().cloned().collect();
         let end = |job: &Job| {
@@ -258,7 +259,7 @@ impl Site {
         }
     }
 
-    /// What a garbage collector would do once all Jobs are gone.
+    /// Deletes the objects that the garbage collector would delete after the Jobs.
     pub fn collect_garbage(&self) {
         let rbac = "/apis/rbac.authorization.k8s.io/v1";
         for (api, kind) in [
@@ -279,7 +280,7 @@ fn runs(job: &Job) -> bool {
     job.spec.as_ref().and_then(|spec| spec.suspend) == Some(false)
 }
 
-/// What gives a pool another config.
+/// The request that gives a pool another config.
 pub fn change(name: &str, number: u32) -> (String, Vec<u8>) {
     let change = json!({ "spec": { "configuration": { "name": rendered_name(name, number) } } });
     (ours("machineconfigpools", name), change.to_string().into_bytes())
@@ -289,7 +290,7 @@ fn rendered_name(pool: &str, number: u32) -> String {
     format!("rendered-{pool}-{number:032x}")
 }
 
-/// A collection of the machine configuration's API, or an object in it.
+/// The path of a collection of the machine configuration API, or of an object in it.
 pub fn ours(kind: &str, name: &str) -> String {
     let slash = if name.is_empty() { "" } else { "/" };
     format!("/apis/{MACHINE}/v1/{kind}{slash}{name}")
@@ -308,13 +309,13 @@ async fn follow(api: Api<Job>, jobs: Arc<Mutex<BTreeMap<String, Job>>>) {
             }
             Ok(Event::Init) => jobs.clear(),
             Ok(Event::InitDone) => {}
-            // It begins anew.
+            // The watch restarts by itself.
             Err(error) => eprintln!("watch of Jobs: {error}"),
         }
     }
 }
 
-/// Until it holds.
+/// Polls until a condition holds.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + LIMIT;
     while !holds() {
