@@ -1,4 +1,5 @@
-//! A TCP proxy in front of a registry that counts the bytes of uploads and does not change them.
+//! A TCP proxy in front of a registry that counts the bytes from clients and does not change the
+//! traffic.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

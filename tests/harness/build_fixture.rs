@@ -1,5 +1,5 @@
-//! What the tests of `mosb build` as a whole share: a small base shaped like an OS, a config, and
-//! what every run keeps to.
+//! The shared fixture for tests of `mosb build`: a small base with the directories of an OS, a
+//! config, and checks that hold for every run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ pub fn rendered(ignition: &Value) -> Value {
     })
 }
 
-/// A rendered config with these files, units, … of an Ignition config.
+/// A rendered config with one section of an Ignition config, such as files or units.
 pub fn with(section: &str, value: Value) -> String {
     let mut ignition = json!({ "ignition": { "version": "3.4.0" } });
     ignition[section] = value;
     rendered(&ignition).to_string()
 }
 
-/// A config that writes a bit of everything.
+/// A config with an example of each kind of entry.
 pub fn config() -> String {
     rendered(&json!({
         "ignition": { "version": "3.4.0" },
@@ -46,7 +46,8 @@ pub fn config() -> String {
     .to_string()
 }
 
-/// The tree of the base: links to where things are, a directory that isn't open, an owner by name.
+/// The tree of the base: links as in a real OS, a directory without access for others, a user by
+/// name.
 pub fn os() -> Tree {
     Tree::new()
         .directory("etc", 0o755)
@@ -71,7 +72,7 @@ pub fn os() -> Tree {
         .directory("tmp", 0o1777)
 }
 
-/// The base: its bytes don't depend on any compressor.
+/// The base. Its layers do not depend on the version of a compressor.
 pub fn base() -> Image {
     let more = Tree::new().file("usr/lib/more", 0o644, "x".repeat(70_000)).tar();
     Image::new()
@@ -80,7 +81,7 @@ pub fn base() -> Image {
         .label("org.opencontainers.image.version", "1")
 }
 
-/// A user with a base in a layout, and a layout to build into.
+/// A user with a base in a layout, and a layout as the target.
 #[derive(Debug)]
 pub struct BuildFixture {
     pub mosb: Mosb,
@@ -99,29 +100,29 @@ impl BuildFixture {
         Self { mosb, base }
     }
 
-    /// The same user, whose processes may take this many bytes of memory.
+    /// Limits the memory of the user's processes to this many bytes.
     pub fn with_memory(mut self, bytes: u64) -> Self {
         let data = format!("--data={bytes}");
         self.mosb = self.mosb.within(["prlimit", &data]);
         self
     }
 
-    /// `oci:` of the base.
+    /// The base's name with the prefix `oci:`.
     pub fn reference(&self) -> String {
         self.base.reference("base")
     }
 
-    /// Where [`Self::build`] puts the image.
+    /// The target directory of [`Self::build`].
     pub fn output(&self) -> PathBuf {
         self.mosb.home().join("output")
     }
 
-    /// `oci:` of the output.
+    /// The target's name with the prefix `oci:`.
     pub fn target(&self) -> String {
         format!("oci:{}", self.output().display())
     }
 
-    /// Builds a config onto the base, into the output, with more arguments.
+    /// Builds a config on the base into the target, with additional arguments.
     #[track_caller]
     pub fn build(&self, config: &[u8], more: &[&str]) -> Finished {
         let (base, target) = (self.reference(), self.target());
@@ -136,7 +137,8 @@ impl BuildFixture {
         self.mosb.run_with(arguments, config)
     }
 
-    /// Nothing half-done lies about: not where temporary files go, not in the cache.
+    /// Asserts that no temporary files are left, neither in the temporary directory nor in the
+    /// cache.
     #[track_caller]
     pub fn assert_clean(&self, what: &str) {
         assert_eq!(names(&self.mosb.tmp()), [""; 0], "{what}: TMPDIR");
@@ -149,7 +151,7 @@ impl BuildFixture {
     }
 }
 
-/// The names in a folder; none if there is no folder.
+/// The file names in a folder, or none if the folder does not exist.
 pub fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let mut names: Vec<_> =
@@ -158,8 +160,8 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A layout in which every blob is what its name says, every image whole, and nothing else lies
-/// about.
+/// Asserts that every blob of a layout matches its digest, every image is complete, and there are
+/// no other files.
 #[track_caller]
 pub fn assert_whole(layout: &Layout, what: &str) {
     let there: Vec<_> =
@@ -180,8 +182,8 @@ pub fn assert_whole(layout: &Layout, what: &str) {
     }
 }
 
-/// A run that ended with this exit code and one clear sentence, on stderr and in an `Error` that
-/// its schema knows.
+/// Asserts that a run failed with this exit code and one message, both on stderr and as an `Error`
+/// object that is valid for its schema.
 #[track_caller]
 pub fn assert_refused(finished: &Finished, what: &str, exit: i32, code: &str, words: &[&str]) {
     let last_line = finished.stderr.lines().last().unwrap_or_default();
@@ -205,7 +207,7 @@ pub fn assert_refused(finished: &Finished, what: &str, exit: i32, code: &str, wo
     assert!(finished.stderr.contains("error: "), "{what}: {}", finished.stderr);
 }
 
-/// An object of this kind, which its schema in `docs/schemas` knows.
+/// Asserts that an object has this kind and is valid for its schema in `docs/schemas`.
 #[track_caller]
 pub fn assert_valid(object: &Value, kind: &str) {
     assert_eq!(object["kind"], kind, "{object:#}");

@@ -1,4 +1,4 @@
-//! What the tests of the Containerfile build share: a plan on the Debian root, and a build of it
+//! The shared fixture for tests of Containerfile builds: a plan on the Debian root, and a build
 //! with a store of its own.
 
 use std::future::Future;
@@ -24,10 +24,10 @@ use tempfile::TempDir;
 use crate::registry_fixture;
 use crate::{Layout, Snapshot, base_image};
 
-/// The name of every config here.
+/// The name of every config in these tests.
 pub const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
 
-/// A cache, a target, and a client without logins.
+/// A cache, a target, and a client without credentials.
 #[derive(Debug)]
 pub struct BuildahFixture {
     pub directory: TempDir,
@@ -35,7 +35,7 @@ pub struct BuildahFixture {
     pub options: buildah::Options,
 }
 
-/// Waits for a future.
+/// Blocks until a future is complete.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(future)
 }
@@ -62,7 +62,7 @@ impl BuildahFixture {
         &self.options.cache_dir
     }
 
-    /// IDs of the containers in buildah's store.
+    /// The IDs of the containers in buildah's store.
     pub fn containers(&self) -> String {
         let place = |kind| {
             let driver = self.options.storage_driver.as_deref();
@@ -84,7 +84,7 @@ impl BuildahFixture {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The Debian root's image.
+    /// The image of the Debian root.
     pub fn base(&self) -> Resolved {
         self.resolve(&base_image().reference("base"))
     }
@@ -94,7 +94,7 @@ impl BuildahFixture {
         block_on(self.client.resolve(&source, None)).unwrap()
     }
 
-    /// Builds until buildah writes this line, and then drops the build, as ctrl-C does.
+    /// Builds until buildah writes this line, and then drops the build, as Ctrl-C does.
     pub fn interrupt(&self, plan: &BuildPlan, base: &Resolved, line: &str) {
         let target: Target =
             format!("oci:{}", self.directory.path().join("none").display()).parse().unwrap();
@@ -115,7 +115,7 @@ impl BuildahFixture {
         });
     }
 
-    /// Builds into a layout `output`, and gives its tree.
+    /// Builds into the layout `output` and returns the result.
     pub fn build(
         &self,
         plan: &BuildPlan,
@@ -144,7 +144,7 @@ impl BuildahFixture {
     }
 }
 
-/// What a build left.
+/// The result of a build.
 #[derive(Debug)]
 pub struct Image {
     pub built: mosb_build::Built,
@@ -158,7 +158,7 @@ impl Image {
     }
 }
 
-/// A plan by Containerfile for a config's Ignition part.
+/// A plan with the Containerfile method for an Ignition config.
 pub fn plan(ignition: &Value, containerfile: Option<&str>, base: &Resolved) -> BuildPlan {
     let config = json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
@@ -177,7 +177,8 @@ pub fn plan(ignition: &Value, containerfile: Option<&str>, base: &Resolved) -> B
     Draft::new(request).unwrap().finish(&BaseTree::default()).unwrap()
 }
 
-/// What is decided of a config on a base, which labels call so, or else as it is given here.
+/// The plan's decisions for a config on a base. The base's labels name the distribution, or the
+/// argument does.
 pub async fn resolved_draft(
     context: PlanContext<'_>,
     config: Value,

@@ -1,4 +1,4 @@
-//! Child processes: one that runs to its end, and one that serves until it is dropped.
+//! Child processes: programs that run to their end, and servers that run until they are dropped.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long anything that runs to its end may take, in seconds: a build of a part on a busy
-/// machine.
+/// The time limit of a program that runs to its end, in seconds. It is enough to build a part on a
+/// busy machine.
 const LIMIT: &str = "1800";
-/// How long a server may take until it says that it serves.
+/// The time limit for a server to become ready.
 const READY: Duration = Duration::from_secs(60);
 
-/// The output of a program and how it ended.
+/// The output and the exit status of a program.
 #[derive(Debug)]
 pub struct Finished {
     pub what: String,
@@ -23,13 +23,12 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// The exit code; none after a signal.
+    /// The exit code, or `None` after a signal.
     pub fn code(&self) -> Option<i32> {
         self.status.code()
     }
 
-    /// Itself, if the program ended well; otherwise the test ends here, with the output of the
-    /// program.
+    /// Returns itself if the program succeeded; otherwise fails the test with the program's output.
     #[track_caller]
     pub fn ok(self) -> Self {
         assert!(
@@ -43,12 +42,12 @@ impl Finished {
         self
     }
 
-    /// What it wrote to stdout, as text.
+    /// Its stdout as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// What it wrote to stdout, as JSON.
+    /// Its stdout as JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         match serde_json::from_slice(&self.stdout) {
@@ -58,20 +57,20 @@ impl Finished {
     }
 }
 
-/// Runs a program to its end, with nothing on stdin, and requires that it ends well.
+/// Runs a program with an empty stdin, and requires success.
 #[track_caller]
 pub fn run<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A>) -> Finished {
     finish(limited(program).args(arguments), &[]).ok()
 }
 
-/// A command that ends within the time limit; arguments and environment are the caller's to add.
+/// A command with the time limit. The caller adds arguments and environment.
 pub fn limited(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--foreground", "--kill-after=5", LIMIT]).arg(program);
     command
 }
 
-/// Runs a command to its end, whatever that is, with these bytes on its stdin.
+/// Runs a command with these bytes on stdin, and returns the result also if it fails.
 #[track_caller]
 pub fn finish(command: &mut Command, stdin: &[u8]) -> Finished {
     let what = format!("{command:?}");
@@ -83,7 +82,7 @@ pub fn finish(command: &mut Command, stdin: &[u8]) -> Finished {
         .unwrap_or_else(|why| panic!("{what}: {why}"));
     let mut input = child.stdin.take().unwrap();
     let output = thread::scope(|scope| {
-        // A program that does not read its input to the end closes the pipe, and that is its right.
+        // The program may close stdin before the end of the input.
         scope.spawn(move || input.write_all(stdin).is_ok());
         child.wait_with_output().unwrap()
     });
@@ -91,7 +90,7 @@ pub fn finish(command: &mut Command, stdin: &[u8]) -> Finished {
     Finished { what, status: output.status, stdout: output.stdout, stderr }
 }
 
-/// A program that runs until this value is dropped, and never longer than the test process.
+/// A program that runs until this value is dropped. It never outlives the test process.
 #[derive(Debug)]
 pub struct Daemon {
     pub pid: u32,
@@ -100,7 +99,7 @@ pub struct Daemon {
     log: Arc<Mutex<String>>,
 }
 
-/// A command for a [`Daemon`]: the kernel kills it when the thread that started it ends.
+/// A command for a [`Daemon`]. The kernel kills it when the thread that started it ends.
 pub fn lasting(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(program);
@@ -108,8 +107,7 @@ pub fn lasting(program: impl AsRef<OsStr>) -> Command {
 }
 
 impl Daemon {
-    /// Starts a [`lasting`] command and waits for the line of its output by which `ready` knows
-    /// that it serves.
+    /// Starts a [`lasting`] command and waits until `ready` recognizes a line of its output.
     #[track_caller]
     pub fn start<T>(mut command: Command, ready: impl Fn(&str) -> Option<T>) -> (Self, T) {
         let what = format!("{command:?}");
@@ -117,8 +115,8 @@ impl Daemon {
         let (stop, stopped) = mpsc::channel::<()>();
         let (started, pid) = mpsc::channel();
         let (line, lines) = mpsc::channel();
-        // The kernel's watch is on the thread that starts the child, so that thread stays as long
-        // as the child.
+        // The kernel kills the child when the thread that started it ends, so this thread runs as
+        // long as the child.
         let lines_to = Arc::clone(&log);
         let keeper = thread::spawn(move || {
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -129,9 +127,9 @@ impl Daemon {
             read_lines(child.stdout.take().unwrap(), Arc::clone(&lines_to), line.clone());
             read_lines(child.stderr.take().unwrap(), lines_to, line);
             started.send(Ok(child.id())).unwrap();
-            // Ends when the sender is dropped.
+            // This returns when the sender is dropped.
             stopped.recv().unwrap_err();
-            // It may have ended by itself.
+            // The child may have exited already.
             child.kill().ok();
             child.wait().unwrap();
         });
@@ -152,13 +150,13 @@ impl Daemon {
 }
 
 impl Daemon {
-    /// Whether it has ended by itself. It stays a zombie until its exit code is read.
+    /// Whether the process has exited. It is a zombie until its exit code is read.
     pub fn has_ended(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid));
         stat.map_or(true, |stat| stat.contains(") Z"))
     }
 
-    /// All of its output so far.
+    /// The whole output so far.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
@@ -168,7 +166,8 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(keeper) = self.keeper.take() {
-            // A panic in the keeper was printed; a second one here would hide the test's own.
+            // A panic of the keeper thread is printed already. Another one here would hide the
+            // failure of the test.
             keeper.join().ok();
         }
     }
@@ -184,7 +183,7 @@ fn read_lines(
             let mut log = log.lock().unwrap();
             log.push_str(&text);
             log.push('\n');
-            // Nobody listens any more once the program is ready.
+            // There is no receiver after the program is ready.
             line.send(text).ok();
         }
     });

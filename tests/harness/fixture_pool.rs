@@ -1,10 +1,10 @@
-//! Fixtures that are slow to make and used by one test at a time: a few are made, and tests wait
-//! for one.
+//! A limited number of fixtures that are slow to create. One test uses each of them at a time, and
+//! other tests wait.
 
 use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// At most this many fixtures; each is made when no other one is free.
+/// A pool of at most this many fixtures. It creates one when no other one is free.
 #[derive(Debug)]
 pub struct FixturePool<T> {
     most: usize,
@@ -19,12 +19,12 @@ struct State<T> {
     made: usize,
 }
 
-/// One fixture. Dropping the guard returns it, also if the test failed: its objects must not
-/// disturb other tests.
+/// A fixture in use. The drop returns it to the pool, also after a failed test, which must clean up
+/// its objects.
 #[derive(Debug)]
 pub struct FixtureGuard<T: 'static> {
     pool: &'static FixturePool<T>,
-    // None while it is made.
+    // `None` during its creation.
     one: Option<T>,
 }
 
@@ -38,7 +38,7 @@ impl<T> FixturePool<T> {
         }
     }
 
-    /// Waits for a fixture that is free, or makes one.
+    /// Waits for a free fixture, or creates one.
     #[track_caller]
     pub fn acquire(&'static self) -> FixtureGuard<T> {
         let mut state = self.lock();
@@ -73,7 +73,7 @@ impl<T> Drop for FixtureGuard<T> {
         let mut state = self.pool.lock();
         match self.one.take() {
             Some(one) => state.free.push(one),
-            // It could not be made; the next test tries.
+            // The creation failed; the next test tries again.
             None => state.made -= 1,
         }
         self.pool.given_back.notify_one();

@@ -1,4 +1,4 @@
-//! The fuzz targets, built with libFuzzer's coverage.
+//! Builds the fuzz targets with the coverage that libFuzzer needs.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,8 +6,8 @@ use std::process::Command;
 use super::parts::cache;
 use super::repository;
 
-/// libFuzzer's coverage, as cargo-fuzz asks for it, but for the sanitizer, which needs a nightly
-/// and finds nothing in a program without unsafe code.
+/// The compiler flags that cargo-fuzz sets for coverage. The sanitizer is not set: it needs a
+/// nightly compiler and finds nothing in a program without unsafe code.
 const COVERAGE: [&str; 6] = [
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -18,8 +18,8 @@ const COVERAGE: [&str; 6] = [
 ];
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds every target; the directory of the programs comes back. The results are stored with the
-/// parts, outside the checkout: every dependency is built with coverage, too.
+/// Builds every target and returns the directory of the programs. The results are stored with the
+/// parts, outside the checkout, because every dependency is compiled with coverage too.
 pub fn fuzz_targets() -> PathBuf {
     let results = cache().join("fuzz");
     let status = Command::new(env!("CARGO"))

@@ -1,4 +1,5 @@
-//! As much HTTP/1.1 as a token server and a proxy for tests need: one request a connection.
+//! A minimal HTTP/1.1 implementation for the token server and the proxy of tests, with one request
+//! on each connection.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -7,13 +8,13 @@ use std::net::TcpStream;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     pub method: String,
-    /// Path and query, as sent.
+    /// The path and query as they were sent.
     pub target: String,
     headers: Vec<(String, String)>,
 }
 
 impl Head {
-    /// Reads a head; none if the other side closed instead of asking.
+    /// Reads a head. The result is `None` if the client closed the connection without a request.
     pub fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
         let first = line(from)?;
         if first.is_empty() {
@@ -36,18 +37,18 @@ impl Head {
         Ok(Some(Self { method, target, headers }))
     }
 
-    /// A header's value, by its name in lower case.
+    /// The value of a header, whose name must be in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(found, _)| found == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The path without its query.
+    /// The path without the query.
     pub fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
     }
 
-    /// The head as sent on, but for one request only.
+    /// The head with `Connection: close`.
     pub fn closing(&self) -> String {
         let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
         for (name, value) in &self.headers {
@@ -59,7 +60,8 @@ impl Head {
         text
     }
 
-    /// Reads the request's body away, so that an early answer is not lost to a reset connection.
+    /// Reads and discards the body, so that a reset of the connection does not lose an early
+    /// answer.
     pub fn drain(&self, from: &mut impl BufRead) -> io::Result<()> {
         if self.header("transfer-encoding").is_some() {
             loop {
@@ -77,7 +79,7 @@ impl Head {
     }
 }
 
-/// Sends a whole answer, after which the connection closes.
+/// Sends a complete answer. The connection closes after it.
 pub fn answer(
     to: &mut impl Write,
     status: u16,
@@ -92,7 +94,7 @@ pub fn answer(
     write!(to, "{text}content-length: {length}\r\nconnection: close\r\n\r\n{body}")
 }
 
-/// A line without its end; empty at the end of the stream.
+/// Reads a line without its end. It is empty at the end of the stream.
 fn line(from: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
     from.take(1 << 16).read_line(&mut line)?;
@@ -100,7 +102,7 @@ fn line(from: &mut impl BufRead) -> io::Result<String> {
     Ok(line)
 }
 
-/// One request to a server on this machine and everything it answers, head and body.
+/// Sends one request to a server on this machine and returns the whole answer, head and body.
 pub fn ask(address: &str, request: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     write!(stream, "{request}\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;

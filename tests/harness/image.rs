@@ -1,6 +1,6 @@
-//! The image that clusters run, with the program that is tested now: Debian and buildah are a part,
-//! made once; the program is put on top for each run, in seconds. The recipe is the one of `make
-//! image`, `containerfiles/image`.
+//! The image with the tested program for clusters. Its recipe `containerfiles/image` is the one of
+//! `make image`. Debian and buildah are a part that is built once; each run adds the program within
+//! seconds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use super::child::run;
 use super::make::hash;
 use super::parts::{MOSB_ROOT, source};
 
-/// What containerd calls the image after `ctr images import`.
+/// The image's name in containerd after `ctr images import`.
 pub const MOSB_IMAGE: &str = "mosb.test/mosb:tested";
 
-/// Beside `tests/`; the part's version is a hash of it.
+/// The recipe's path relative to `tests/`. The version of the part is a hash of it.
 pub const RECIPE: &str = "../containerfiles/image";
 
-/// The image as an OCI archive that is called [`MOSB_IMAGE`]; to be read only.
+/// The image as a read-only OCI archive with the name [`MOSB_IMAGE`].
 #[track_caller]
 pub fn mosb_image() -> PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
@@ -26,7 +26,8 @@ pub fn mosb_image() -> PathBuf {
         let folder = crate::program::shared_directory().join("mosb-image");
         let archive = folder.join(format!("{version}.tar"));
         if !archive.exists() {
-            // Earlier programs' images; another run may remove them at the same time.
+            // This removes images with earlier programs. Another run may do the same at the same
+            // time.
             fs::remove_dir_all(&folder).ok();
             fs::create_dir_all(&folder).unwrap();
             mosb_image_of(program, &archive);
@@ -36,21 +37,21 @@ pub fn mosb_image() -> PathBuf {
     .clone()
 }
 
-/// Makes the image with this program, whatever was made before.
+/// Builds the image with this program, also if the archive exists.
 #[track_caller]
 pub fn mosb_image_of(program: &Path, archive: &Path) {
     let layout = mosb_root();
     recipe(["archive".as_ref(), layout.as_path(), program, MOSB_IMAGE.as_ref(), archive]);
 }
 
-/// The image without the program, as an OCI layout with the tag `root`; to be read only.
+/// The image without the program, as a read-only OCI layout with the tag `root`.
 #[track_caller]
 pub fn mosb_root() -> PathBuf {
     MOSB_ROOT.directory().join("layout")
 }
 
-/// Makes the part: the image without the program, as an OCI layout with the tag `root`. Twice, as
-/// it must be the same each time, which is seen here rather than in each test run.
+/// Builds the part: the image without the program, as an OCI layout with the tag `root`. It builds
+/// it twice and requires equal results, so that single test runs need not check that.
 pub fn make(directory: &Path) {
     let [layout, again] = ["layout", "again"].map(|name| directory.join(name));
     recipe(["root".as_ref(), &layout]);

@@ -1,5 +1,5 @@
-//! Base images for tests, written as OCI layouts by the plainest means, so that no code of ours is
-//! tested by itself; and layouts read back.
+//! Writes base images for tests as OCI layouts and reads layouts. It uses no code of mosb, so that
+//! mosb is not tested by itself.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 
-/// How a layer is stored.
+/// The compression of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     Plain,
@@ -25,7 +25,7 @@ pub enum Compression {
     Zstd,
 }
 
-/// An image to be written.
+/// The definition of an image.
 #[derive(Debug, Clone)]
 pub struct Image {
     layers: Vec<(Compression, Vec<u8>)>,
@@ -34,12 +34,12 @@ pub struct Image {
 }
 
 impl Image {
-    /// No layers, no labels, linux/amd64.
+    /// An image for linux/amd64 without layers and labels.
     pub fn new() -> Self {
         Self { layers: Vec::new(), labels: BTreeMap::new(), architecture: "amd64".to_owned() }
     }
 
-    /// One more layer on top: an uncompressed tar.
+    /// Adds a layer on top, from an uncompressed tar.
     pub fn layer(mut self, compression: Compression, tar: Vec<u8>) -> Self {
         self.layers.push((compression, tar));
         self
@@ -63,12 +63,12 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// A layout that is there already.
+    /// An existing layout.
     pub fn at(directory: PathBuf) -> Self {
         Self { directory }
     }
 
-    /// A new, empty layout.
+    /// Creates an empty layout.
     pub fn create(directory: &Path) -> Self {
         fs::create_dir_all(directory.join("blobs/sha256")).unwrap();
         fs::write(directory.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
@@ -77,18 +77,18 @@ impl Layout {
         layout
     }
 
-    /// `oci:DIR:TAG`, as programs take it.
+    /// The name `oci:DIR:TAG` for command lines.
     pub fn reference(&self, tag: &str) -> String {
         format!("oci:{}:{tag}", self.directory.display())
     }
 
-    /// Adds an image under a tag; the manifest's digest comes back.
+    /// Adds an image with a tag and returns the digest of the manifest.
     pub fn put(&self, tag: &str, image: &Image) -> String {
         let manifest = self.put_image(image);
         self.tag(tag, manifest)
     }
 
-    /// Adds an index over several images under a tag; the index's digest comes back.
+    /// Adds an index of several images with a tag and returns the digest of the index.
     pub fn put_index(&self, tag: &str, images: &[Image]) -> String {
         let manifests: Vec<_> = images
             .iter()
@@ -103,8 +103,8 @@ impl Layout {
         self.tag(tag, index)
     }
 
-    /// Puts one more layer on top of the image under a tag; everything else stays as it is. The new
-    /// digest comes back.
+    /// Adds a layer on top of the image with this tag and changes nothing else. Returns the new
+    /// digest.
     pub fn append(&self, tag: &str, compression: Compression, tar: &[u8]) -> String {
         let old = self.digest(tag);
         let mut manifest = self.json(&old);
@@ -172,7 +172,7 @@ impl Layout {
         index["manifests"].as_array().unwrap().clone()
     }
 
-    /// The digest that a tag names.
+    /// The digest of a tag.
     #[track_caller]
     pub fn digest(&self, tag: &str) -> String {
         let index = self.index();
@@ -183,18 +183,18 @@ impl Layout {
         found["digest"].as_str().unwrap().to_owned()
     }
 
-    /// A blob that is JSON: a manifest, a config.
+    /// A JSON blob, such as a manifest or a config.
     #[track_caller]
     pub fn json(&self, digest: &str) -> Value {
         serde_json::from_slice(&fs::read(self.blob_path(digest)).unwrap()).unwrap()
     }
 
-    /// Where a blob lies.
+    /// The path of a blob.
     pub fn blob_path(&self, digest: &str) -> PathBuf {
         self.directory.join("blobs").join(digest.replacen(':', "/", 1))
     }
 
-    /// The unpacked tars of the image under a tag, lowest first.
+    /// The uncompressed tars of an image's layers, lowest first.
     #[track_caller]
     pub fn layers(&self, tag: &str) -> Vec<Box<dyn Read>> {
         let manifest = self.json(&self.digest(tag));

@@ -1,10 +1,10 @@
-//! The real parts, and how a test uses them.
+//! The real components ("parts") that tests run, and the fixtures around them.
 //!
-//! In: nothing but Debian packages (`debian-packages`, installed by `make packages`) and the
-//! sources under `tests/parts/`. Out: values that hold a running or unpacked part and take it down
-//! when dropped, also when the test process is killed. Invariant: everything of one test lies in a
-//! directory, a port or a mount namespace of its own; every wait is for a condition and has a
-//! limit; what is missing fails the test and says what to install.
+//! Input: only Debian packages (`debian-packages`, installed by `make packages`) and the sources
+//! below `tests/parts/`. Output: values that own a running or unpacked part and stop or delete it
+//! on drop, also if the test process is killed. Invariants: each test has its own directories,
+//! ports and mount namespaces; every wait has a condition and a limit; a missing program fails the
+//! test with a message that names the package.
 
 #![expect(clippy::new_without_default, reason = "a test says what it makes")]
 #![expect(clippy::unwrap_used, reason = "a part that cannot go on stops the test")]

@@ -1,4 +1,4 @@
-//! How a part is made: whole or not at all, and by one process at a time.
+//! Builds a part completely or not at all, in one process at a time.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,32 +11,32 @@ use sha2::{Digest, Sha256};
 use super::child::run;
 use super::parts::source;
 
-/// The way a part is made.
+/// The way to build a part.
 #[derive(Debug)]
 pub enum Make {
-    /// `go install package@v<version>`; the program's own name becomes the part's.
+    /// `go install package@v<version>`. The program is renamed to the name of the part.
     GoInstall { package: &'static str, program: &'static str },
-    /// `go build` of a small module under `tests/`, which makes one program.
+    /// `go build` of a module below `tests/` with one program.
     GoModule(&'static str),
-    /// `go build` of the programs that a small module under `tests/` names as its tools.
+    /// `go build` of the programs that a module below `tests/` lists as tools.
     GoTools {
         module: &'static str,
         tags: &'static str,
-        /// `-X package.name=value` for the linker: what a release knows about itself.
+        /// A `-X package.name=value` linker flag with the version that releases contain.
         variable: Option<&'static str>,
     },
-    /// `cargo build` of a small package under `tests/`, whose program has the part's name.
+    /// `cargo build` of a package below `tests/` whose program has the name of the part.
     Cargo(&'static str),
-    /// Anything else: fills the directory it is given.
+    /// A function that fills the given directory.
     Function(fn(&Path)),
 }
 
-/// The parts that this process has begun to make: what failed once is not tried again for each test
-/// that wants it.
+/// The parts that this process has tried to build. A failed build is not repeated for each test
+/// that needs the part.
 static TRIED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Makes a part in a directory beside its own and moves it there when it is whole. Others that want
-/// this part wait meanwhile. What is printed begins with `count`.
+/// Builds a part in a temporary directory and renames it when it is complete. Other processes that
+/// need the part wait. Messages start with `count`.
 #[track_caller]
 pub fn make(how: &Make, name: &str, version: &str, directory: &Path, count: &str) {
     let cache = directory.parent().expect("a part lies in the cache");
@@ -102,7 +102,7 @@ pub fn make(how: &Make, name: &str, version: &str, directory: &Path, count: &str
     eprintln!("{count}built {name} {version} in {} s", started.elapsed().as_secs());
 }
 
-/// A version made of what goes in: the first 12 hex digits of a SHA-256 over names and contents.
+/// A version from the sources: the first 12 hex digits of a SHA-256 over names and contents.
 pub fn hash(
     sources: impl IntoIterator<Item = PathBuf>,
     versions: impl IntoIterator<Item = String>,
@@ -131,7 +131,7 @@ fn add(sum: &mut Sha256, path: &Path) {
     }
 }
 
-/// A Go command; a module that wants a newer Go than the machine's gets it.
+/// A Go command. If a module needs a newer Go than the installed one, Go downloads it.
 fn go<const N: usize>(arguments: [&str; N]) -> Command {
     let mut go = Command::new("go");
     go.args(arguments)
@@ -141,7 +141,7 @@ fn go<const N: usize>(arguments: [&str; N]) -> Command {
     go
 }
 
-/// Runs a build whose output the person waiting for it may see.
+/// Runs a build with visible output.
 #[track_caller]
 fn build(command: &mut Command) {
     let status = command

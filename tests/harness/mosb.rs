@@ -1,4 +1,4 @@
-//! The program itself, in a home of its own.
+//! The tested program with its own home directory.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::child::{Finished, finish, limited};
 use super::program::program;
 
-/// A user who has never run the program: fresh home, cache, configuration and runtime directory.
+/// A new user: empty home, cache, configuration and runtime directory.
 #[derive(Debug)]
 pub struct Mosb {
     home: TempDir,
@@ -27,14 +27,14 @@ impl Mosb {
         Self { home, environment: Vec::new(), within: Vec::new() }
     }
 
-    /// The program is started by this one, which runs the command that it is given: `prlimit`,
-    /// `unshare`, a shell.
+    /// Starts the program by a launcher such as `prlimit`, `unshare` or a shell, which runs the
+    /// command in its arguments.
     pub fn within<A: Into<String>>(mut self, launcher: impl IntoIterator<Item = A>) -> Self {
         self.within = launcher.into_iter().map(Into::into).collect();
         self
     }
 
-    /// One more environment variable.
+    /// Adds an environment variable.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
@@ -44,7 +44,7 @@ impl Mosb {
         self.home.path()
     }
 
-    /// Where runs leave temporary files; empty when they clean up.
+    /// The directory for temporary files. It is empty if runs clean up.
     pub fn tmp(&self) -> PathBuf {
         self.home.path().join("tmp")
     }
@@ -55,8 +55,8 @@ impl Mosb {
         self.run_with(arguments, &[])
     }
 
-    /// A MachineOSConfig as `mosb seed new` prints it; later images are pushed to a repository with
-    /// the Secret `push`.
+    /// A MachineOSConfig from `mosb seed new`. Later images are pushed to a repository with the
+    /// Secret `push`.
     #[track_caller]
     pub fn seed_new(&self, pool: &str, image: &str, repository: &str) -> String {
         let push = format!("{repository}:latest");
@@ -65,7 +65,7 @@ impl Mosb {
         self.run(words).ok().text()
     }
 
-    /// Runs the program to its end, with these bytes on its stdin.
+    /// Runs the program to its end, with these bytes on stdin.
     #[track_caller]
     pub fn run_with<A: AsRef<OsStr>>(
         &self,
@@ -78,7 +78,7 @@ impl Mosb {
         finish(self.surround(&mut command).args(arguments), stdin)
     }
 
-    /// The program as a command, to be started, signalled and killed by the test.
+    /// The program as a command, so that the test can start, signal and kill it.
     pub fn command<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
         let launched = self.launched();
         let mut command = Command::new(launched[0]);
@@ -93,7 +93,7 @@ impl Mosb {
         within.chain([program().to_str().expect("a path that is text")]).collect()
     }
 
-    /// Nothing of the test's own environment but the search path.
+    /// Clears the environment except for `PATH`.
     fn surround<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let home = self.home.path();
         command

@@ -1,11 +1,11 @@
-//! The one Kubernetes node of a test run.
+//! The Kubernetes node that all tests of a run share.
 
 use std::sync::OnceLock;
 
 use super::node::{Node, Problem, Programs};
 use super::parts::{CONTAINERD, KUBERNETES, REGISTRY, RUNC};
 
-/// The node, started by the first test that asks; the others wait for it. Tests keep apart by
+/// Returns the node, which the first caller starts while others wait. Tests are isolated by
 /// [`Namespace`](super::Namespace) and by names in the registry.
 #[track_caller]
 pub fn node() -> &'static Node {
@@ -16,7 +16,7 @@ pub fn node() -> &'static Node {
     }
 }
 
-/// The built parts that a node is made of, made now if they are not there.
+/// The parts of a node, built now if they are missing.
 #[track_caller]
 pub fn programs() -> Programs {
     Programs {

@@ -1,4 +1,5 @@
-//! The real Ignition as a program that answers questions; `tests/parts/ignition-oracle` says which.
+//! The real Ignition as a program that answers queries. `tests/parts/ignition-oracle` defines the
+//! protocol.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::parts::IGNITION_ORACLE;
 
-/// It ends when this value is dropped.
+/// The process, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Oracle {
     child: Child,
@@ -28,20 +29,20 @@ impl Oracle {
         Self { child, questions, answers }
     }
 
-    /// The verdict on one config.
+    /// Ignition's verdict on one config.
     #[track_caller]
     pub fn judge(&mut self, config: &Value) -> Value {
         self.ask(&json!({"do": "judge", "configs": [config]}))
     }
 
-    /// What the configs are together, the last one deciding.
+    /// The merge result of the configs. Later ones override earlier ones.
     #[track_caller]
     pub fn merge(&mut self, configs: &[Value]) -> Value {
         self.ask(&json!({"do": "merge", "configs": configs}))
     }
 
-    /// The same, but for what we decide otherwise: contents bring their own compression, hash and
-    /// headers.
+    /// The merge result with mosb's deliberate difference: contents replace compression, hash and
+    /// headers together.
     #[track_caller]
     pub fn merge_as_decided(&mut self, configs: &[Value]) -> Value {
         self.ask(&json!({"do": "merge", "configs": configs, "ownContents": true}))
@@ -59,7 +60,7 @@ impl Oracle {
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have exited already.
         self.child.kill().ok();
         self.child.wait().ok();
     }

@@ -1,8 +1,7 @@
-//! The parts that are built rather than installed: what they are and where they end up.
+//! The parts that are built from source, and their directories.
 //!
-//! A part lies in `${XDG_CACHE_HOME:-~/.cache}/mosb/parts/<name>-<version>`, outside the checkout,
-//! so that a new clone reuses it. It is made when a test first asks for it; `make parts` asks for
-//! all.
+//! A part is in `${XDG_CACHE_HOME:-~/.cache}/mosb/parts/<name>-<version>`, outside the checkout, so
+//! that a new clone reuses it. The first test that needs a part builds it; `make parts` builds all.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use std::thread;
 use super::make::{self, Make};
 use super::{image, lab, ostree, root, vm_base};
 
-/// One part: a directory of files under a name and a version.
+/// A part: a directory of files with a name and a version.
 #[derive(Debug)]
 pub struct Part {
     pub name: &'static str,
@@ -21,17 +20,17 @@ pub struct Part {
     make: Make,
 }
 
-/// What tells one state of a part from another.
+/// The version of a part, which identifies its content.
 #[derive(Debug)]
 enum Version {
-    /// The version that its project gave it.
+    /// The version of its upstream project.
     Released(&'static str),
     /// A hash over these files and directories of `tests/`, and over the versions of the parts that
-    /// it is made from.
+    /// it needs.
     Sources(&'static [&'static str]),
 }
 
-/// The applier, whose tree a direct build must equal.
+/// The program that applies Ignition configs. A direct build must produce the same tree.
 pub static IGNITION: Part = Part {
     name: "ignition",
     version: Version::Released("2.26.0"),
@@ -42,7 +41,7 @@ pub static IGNITION: Part = Part {
     },
 };
 
-/// The peer for putting a layer on top of an image.
+/// Another program that adds a layer to an image.
 pub static CRANE: Part = Part {
     name: "crane",
     version: Version::Released("0.22.1"),
@@ -72,7 +71,7 @@ pub static OLAREG: Part = Part {
     make: Make::GoModule("parts/olareg"),
 };
 
-/// Ignition's own parser, validator and merger, as a program that tests ask.
+/// Ignition's parser, validator and merger, as a program for queries.
 pub static IGNITION_ORACLE: Part = Part {
     name: "ignition-oracle",
     version: Version::Sources(&["parts/ignition-oracle"]),
@@ -80,7 +79,7 @@ pub static IGNITION_ORACLE: Part = Part {
     make: Make::GoModule("parts/ignition-oracle"),
 };
 
-/// Helm's engine, without the rest of Helm.
+/// Helm's template engine without the rest of Helm.
 pub static HELM_TEMPLATE: Part = Part {
     name: "helm-template",
     version: Version::Sources(&["parts/helm-template"]),
@@ -88,7 +87,7 @@ pub static HELM_TEMPLATE: Part = Part {
     make: Make::GoModule("parts/helm-template"),
 };
 
-/// The importer that rpm-ostree and bootc run on nodes.
+/// The importer that rpm-ostree and bootc use on nodes.
 pub static OSTREE_EXT_CLI: Part = Part {
     name: "ostree-ext-cli",
     version: Version::Sources(&["parts/ostree-ext-cli"]),
@@ -96,8 +95,8 @@ pub static OSTREE_EXT_CLI: Part = Part {
     make: Make::Cargo("parts/ostree-ext-cli"),
 };
 
-/// etcd (called `server`), the API server, the controller manager, the scheduler, the kubelet and
-/// kubectl.
+/// etcd (with the program name `server`), the API server, the controller manager, the scheduler,
+/// the kubelet and kubectl.
 pub static KUBERNETES: Part = Part {
     name: "kubernetes",
     version: Version::Sources(&["parts/kubernetes"]),
@@ -121,7 +120,7 @@ pub static CONTAINERD: Part = Part {
     },
 };
 
-/// What starts the node's containers; without its tag, pods with a user namespace fail.
+/// The OCI runtime of the node. Pods with a user namespace fail without the build tag `seccomp`.
 pub static RUNC: Part = Part {
     name: "runc",
     version: Version::Sources(&["parts/runc"]),
@@ -129,7 +128,7 @@ pub static RUNC: Part = Part {
     make: Make::GoTools { module: "parts/runc", tags: "seccomp", variable: None },
 };
 
-/// A small Debian with systemd, and Ignition and jq where CoreOS has them; see `root.rs`.
+/// A small Debian with systemd, Ignition and jq at the paths of CoreOS; see `root.rs`.
 pub static DEBIAN_ROOT: Part = Part {
     name: "debian-root",
     version: Version::Sources(&["harness/root.rs"]),
@@ -137,7 +136,7 @@ pub static DEBIAN_ROOT: Part = Part {
     make: Make::Function(root::make),
 };
 
-/// That root as a base image made by ostree, and a repository that has imported it; see
+/// The Debian root as a base image made by ostree, and a repository into which it is imported; see
 /// `ostree.rs`.
 pub static OSTREE_BASE: Part = Part {
     name: "ostree-base",
@@ -154,7 +153,7 @@ pub static LAB_BASE: Part = Part {
     make: Make::Function(lab::base::make),
 };
 
-/// The image that clusters run, without the program; see `image.rs`.
+/// The image for clusters without the program; see `image.rs`.
 pub static MOSB_ROOT: Part = Part {
     name: "mosb-root",
     version: Version::Sources(&[image::RECIPE]),
@@ -162,7 +161,7 @@ pub static MOSB_ROOT: Part = Part {
     make: Make::Function(image::make),
 };
 
-/// What a virtual machine boots; see `vm_base.rs`.
+/// The base image of virtual machines; see `vm_base.rs`.
 pub static VM_BASE: Part = Part {
     name: "vm-base",
     version: Version::Sources(&[
@@ -175,7 +174,7 @@ pub static VM_BASE: Part = Part {
     make: Make::Function(vm_base::make),
 };
 
-/// Every part but [`VM_BASE`]: each after what it is made from, and the longest build first.
+/// All parts except [`VM_BASE`]. Each part follows those that it needs, and long builds come first.
 static ALL: [&Part; 14] = [
     &KUBERNETES,
     &IGNITION,
@@ -193,14 +192,14 @@ static ALL: [&Part; 14] = [
     &RUNC,
 ];
 
-/// What the test program `vm` uses, and what that is made from.
+/// The base of the test program `vm`, after the parts that it needs.
 static VM: [&Part; 3] = [&IGNITION, &OSTREE_EXT_CLI, &VM_BASE];
 
-/// As many parts are built at once: one is compiled while another is downloaded or linked.
+/// The number of parallel builds, so that one compiles while another downloads or links.
 const AT_ONCE: usize = 2;
 
 impl Part {
-    /// The directory of this part, made now if it is not there.
+    /// The directory of the part, which is built now if it is missing.
     #[track_caller]
     pub fn directory(&self) -> PathBuf {
         let directory = self.place();
@@ -222,13 +221,13 @@ impl Part {
         cache().join(format!("{}-{}", self.name, self.version()))
     }
 
-    /// The program of this part.
+    /// The path of the part's program.
     #[track_caller]
     pub fn program(&self) -> PathBuf {
         self.directory().join(self.name)
     }
 
-    /// Released, or a hash over what it is made of.
+    /// The released version, or a hash over the sources.
     pub fn version(&self) -> String {
         match self.version {
             Version::Released(version) => version.to_owned(),
@@ -240,12 +239,12 @@ impl Part {
     }
 }
 
-/// A file or directory of the tests.
+/// A path below `tests/`.
 pub fn source(path: &str) -> PathBuf {
     crate::repository().join("tests").join(path)
 }
 
-/// Where parts are stored.
+/// The directory of all parts.
 pub fn cache() -> PathBuf {
     let base = env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
@@ -255,12 +254,12 @@ pub fn cache() -> PathBuf {
     base.join("mosb/parts")
 }
 
-/// Makes every part that is not there, but the base of virtual machines, and prints where each is.
+/// Builds every missing part except the base of virtual machines, and prints the directory of each.
 pub fn make_all() {
     make_missing(&ALL);
 }
 
-/// Makes what the test program `vm` uses, and prints where it is.
+/// Builds the missing parts for the test program `vm`, and prints the directory of each.
 pub fn make_for_vm() {
     make_missing(&VM);
 }

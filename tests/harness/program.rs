@@ -1,4 +1,4 @@
-//! The program under test.
+//! Builds the tested program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use crate::repository;
 
-/// `mosb`, built with the profile of the tests. cargo sets `CARGO_BIN_EXE_mosb` only for tests of
-/// the program's own package.
+/// The path of `mosb`, built with the profile of the tests. Cargo sets `CARGO_BIN_EXE_mosb` only
+/// for tests in the package of the program.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -15,18 +15,19 @@ pub fn program() -> &'static Path {
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--bin=mosb"]).current_dir(repository());
         if profile.ends_with("release") {
-            // What is measured is the program as it is released; what is tested shares its crates
-            // with the tests.
+            // Benchmarks measure the program as it is released. Tests use a program that shares its
+            // compiled crates with them.
             build.args(["--release", "--package=mosb"]);
         }
-        // Such as `--report-time` wants for the tests, and as would have many crates compiled anew.
+        // The test runner needs this variable for `--report-time`, but here it would recompile many
+        // crates.
         build.env("CARGO_TARGET_DIR", target_directory()).env_remove("RUSTC_BOOTSTRAP");
         assert!(build.status().unwrap().success(), "the program can't be built");
         profile.join("mosb")
     })
 }
 
-/// For files that tests make for other tests: below the target directory.
+/// A directory below the target directory for files that tests share.
 pub fn shared_directory() -> PathBuf {
     target_directory().join("tmp")
 }
@@ -35,7 +36,7 @@ fn target_directory() -> &'static Path {
     profile_directory().parent().unwrap()
 }
 
-/// `target/debug`, where cargo puts programs; the tests' own are in its `deps`.
+/// The directory of programs, such as `target/debug`. Tests are in its subdirectory `deps`.
 fn profile_directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {

@@ -1,9 +1,9 @@
-//! A proxy in front of a registry that does what the network and a busy registry do: cut, delay,
-//! refuse.
+//! A proxy in front of a registry that injects faults of networks and busy registries: cut
+//! connections, delays, error answers.
 //!
-//! A client talks to it as if it were the registry: the `Host` header goes on unchanged, so the
-//! registry's `Location`s lead back here. Plain HTTP; one request a connection, so that requests
-//! can be counted and cut one by one.
+//! A client uses it like the registry: the `Host` header is not changed, so the registry's
+//! `Location` headers lead to the proxy. It supports plain HTTP with one request on each
+//! connection, so that requests can be counted and cut individually.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -15,43 +15,43 @@ use std::time::Duration;
 use super::http::{self, Head};
 use super::server::Listener;
 
-/// What becomes of one request.
+/// The fault for one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The connection closes; the registry never hears of the request.
+    /// Closes the connection. The registry does not get the request.
     CutBefore,
-    /// The registry does what was asked; the connection closes instead of its answer.
+    /// Forwards the request, but closes the connection instead of sending the answer.
     CutAnswer,
-    /// The connection closes after this many bytes of the answer's body.
+    /// Closes the connection after this many bytes of the answer's body.
     CutBody(u64),
-    /// Both connections close after this many bytes of the request's body.
+    /// Closes both connections after this many bytes of the request's body.
     CutUpload(u64),
-    /// The request goes on after this long.
+    /// Forwards the request after a delay.
     Delay(Duration),
-    /// The proxy answers itself: status and one more header.
+    /// Answers without the registry: a status and an optional header.
     Answer(u16, Option<(&'static str, String)>),
 }
 
 impl Fault {
-    /// An answer with a status and no header of its own: 401, 500, …
+    /// An answer with a status and no header: 401, 500, …
     pub fn status(status: u16) -> Self {
         Self::Answer(status, None)
     }
 
-    /// 429, to be tried again in so many seconds.
+    /// Status 429 with a `Retry-After` header of this many seconds.
     pub fn too_many(seconds: u32) -> Self {
         Self::Answer(429, Some(("retry-after", seconds.to_string())))
     }
 }
 
-/// A request that came by, with its number, counted from 1.
+/// A request with its number, which starts at 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     pub number: usize,
     pub head: Head,
 }
 
-/// Decides for each request whether it gets its answer.
+/// Returns the fault for a request, if there is one.
 type Rule = Box<dyn Fn(&Seen) -> Option<Fault> + Send + Sync>;
 
 /// A running proxy.
@@ -76,7 +76,7 @@ impl std::fmt::Debug for State {
 }
 
 impl FaultProxy {
-    /// A proxy without faults in front of `127.0.0.1:port`.
+    /// Starts a proxy without faults in front of `127.0.0.1:port`.
     pub fn start(registry: &str) -> Self {
         let state = Arc::new(State {
             registry: registry.to_owned(),
@@ -90,7 +90,7 @@ impl FaultProxy {
         Self { listener, state }
     }
 
-    /// From now on this rule decides, and requests are counted from 1 again.
+    /// Replaces the rule and restarts the count of requests at 1.
     pub fn rule(&self, rule: impl Fn(&Seen) -> Option<Fault> + Send + Sync + 'static) {
         let mut seen = self.state.seen.lock().unwrap();
         *self.state.rule.lock().unwrap() = Box::new(rule);
@@ -99,28 +99,27 @@ impl FaultProxy {
         self.state.received.store(0, Ordering::SeqCst);
     }
 
-    /// From now on the request with this number gets this fault, and requests are counted from 1
-    /// again.
+    /// Injects this fault into the request with this number, and restarts the count at 1.
     pub fn fail(&self, number: usize, fault: Fault) {
         self.rule(move |seen| (seen.number == number).then(|| fault.clone()));
     }
 
-    /// `127.0.0.1:port`.
+    /// The address as `127.0.0.1:port`.
     pub fn address(&self) -> String {
         self.listener.address()
     }
 
-    /// The requests since the last rule, in the order in which they came.
+    /// The requests since the last rule, in order of arrival.
     pub fn seen(&self) -> Vec<Seen> {
         self.state.seen.lock().unwrap().clone()
     }
 
-    /// Bytes that went to the registry since the last rule, heads included.
+    /// The bytes sent to the registry since the last rule, with heads.
     pub fn sent(&self) -> u64 {
         self.state.sent.load(Ordering::SeqCst)
     }
 
-    /// Bytes that came from the registry since the last rule, heads included.
+    /// The bytes received from the registry since the last rule, with heads.
     pub fn received(&self) -> u64 {
         self.state.received.load(Ordering::SeqCst)
     }
@@ -170,7 +169,7 @@ fn serve(stream: TcpStream, state: &State) -> io::Result<()> {
     })
 }
 
-/// Hands the registry's answer to the client, as far as the fault lets it.
+/// Copies the registry's answer to the client, as far as the fault permits.
 fn pass_back(
     registry: &TcpStream,
     client: &TcpStream,
@@ -205,9 +204,9 @@ fn copy(from: &mut impl Read, mut to: &TcpStream, count: &AtomicU64) -> io::Resu
     }
 }
 
-/// Ends both connections, and with them every reader of one.
+/// Closes both connections, which ends every reader.
 fn close(one: &TcpStream, other: &TcpStream) {
-    // Either side may have closed first.
+    // Either side may have closed its connection already.
     one.shutdown(Shutdown::Both).ok();
     other.shutdown(Shutdown::Both).ok();
 }

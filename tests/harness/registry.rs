@@ -1,5 +1,5 @@
-//! Real registries: Debian's (distribution 2.8) and distribution 3, open or guarded, and olareg,
-//! each on a free port.
+//! Real registries on free ports: Debian's (distribution 2.8), distribution 3 and olareg, with or
+//! without authentication.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,46 +15,47 @@ use super::parts::{OLAREG, REGISTRY};
 use super::tls::Certificate;
 use super::token::{ISSUER, SERVICE, TokenServer};
 
-/// The one user whom a guarded registry knows.
+/// The only user of a registry with authentication.
 pub const USER: &str = "builder";
 pub const PASSWORD: &str = "not-a-secret";
-/// Who may pull everything with that password and push nothing, where a registry takes tokens.
+/// A user that can pull everything but push nothing, with the same password, if a registry uses
+/// tokens.
 pub const READER: &str = "reader";
-/// That user as `htpasswd -B` writes it, with bcrypt's lowest cost.
+/// The `htpasswd -B` entry of [`USER`], with the lowest cost of bcrypt.
 const HTPASSWD: &str = "builder:$2y$04$mosbmosbmosbmosbmosbmO2ENYRTiFdTNwz/197wKdrKhpedOUEQa\n";
 
-/// Which program serves.
+/// The registry program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Server {
-    /// Debian's `docker-registry`, 2.8: no referrers API.
+    /// Debian's `docker-registry` 2.8, without the referrers API.
     Debian,
     /// distribution 3.
     Distribution,
-    /// olareg, which keeps everything in memory: open, without TLS.
+    /// olareg, with storage in memory, without authentication and TLS.
     Olareg,
 }
 
-/// Who is let in.
+/// The authentication of a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Anyone,
-    /// The user, by basic authentication.
+    /// Basic authentication of [`USER`].
     Basic,
-    /// The user, by tokens; anyone may pull what lies under `public/`.
+    /// Tokens for [`USER`]. Anonymous clients can pull repositories below `public/`.
     Token,
 }
 
-/// How one talks to it.
+/// The transport of a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     Http,
-    /// With a certificate of an authority that nothing else trusts; see [`Registry::certificates`].
+    /// A certificate of a private authority; see [`Registry::certificates`].
     Https,
-    /// The same, and it wants a certificate of the client too, which lies beside the authority's.
+    /// Like `Https`, and with a client certificate, which is beside the authority's.
     MutualTls,
 }
 
-/// A running registry with nothing in it.
+/// A running registry, empty at the start.
 #[derive(Debug)]
 pub struct Registry {
     address: String,
@@ -71,7 +72,7 @@ impl Registry {
         Self::start_at("127.0.0.1:0", server, access, transport)
     }
 
-    /// An open registry without TLS at this address, which is on loopback.
+    /// Starts an open registry without TLS at this loopback address.
     #[track_caller]
     pub fn at(address: &str) -> Self {
         Self::start_at(address, Server::Debian, Access::Anyone, Transport::Http)
@@ -84,7 +85,7 @@ impl Registry {
         fs::create_dir(path.join("certificates")).unwrap();
         let tokens = (access == Access::Token).then(|| TokenServer::start(path));
         let config = path.join("config.json");
-        // JSON is YAML.
+        // JSON is valid YAML.
         let settings = json!({
             "version": 0.1,
             "log": {"accesslog": {"disabled": true}},
@@ -111,18 +112,18 @@ impl Registry {
         registry
     }
 
-    /// An open registry without TLS: the one most tests want.
+    /// Starts an open registry without TLS, which most tests use.
     #[track_caller]
     pub fn plain() -> Self {
         Self::start(Server::Debian, Access::Anyone, Transport::Http)
     }
 
-    /// Ends it at once, without a word to it; what it keeps stays.
+    /// Kills the process. The storage is not deleted.
     pub fn stop(&mut self) {
         self.daemon = None;
     }
 
-    /// Starts it again, where it was.
+    /// Starts it again at the same address.
     #[track_caller]
     pub fn start_again(&mut self) {
         let config = self.directory.path().join("config.json");
@@ -132,39 +133,39 @@ impl Registry {
         self.daemon = Some(serve(&self.program, &config).0);
     }
 
-    /// As if nothing had ever been pushed to a repository.
+    /// Deletes a repository from the storage.
     pub fn forget(&self, repository: &str) {
         let repositories = "storage/docker/registry/v2/repositories";
         let folder = self.directory.path().join(repositories).join(repository);
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// `127.0.0.1:port`.
+    /// The address as `127.0.0.1:port`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// `127.0.0.1:port/name`.
+    /// The name of a repository as `127.0.0.1:port/name`.
     pub fn repository(&self, name: &str) -> String {
         format!("{}/{name}", self.address)
     }
 
-    /// The directory with `ca.crt`, as `--cert-dir` takes it; empty without TLS.
+    /// A directory with `ca.crt` for `--cert-dir`. It is empty without TLS.
     pub fn certificates(&self) -> PathBuf {
         self.directory.path().join("certificates")
     }
 
-    /// Credentials of the user, in docker's format.
+    /// A file with the credentials of [`USER`] in docker's format.
     pub fn authfile(&self) -> PathBuf {
         self.directory.path().join("authfile.json")
     }
 
-    /// Credentials of the reader.
+    /// A file with the credentials of [`READER`].
     pub fn reader_authfile(&self) -> PathBuf {
         self.write_authfile("reader.json", READER, PASSWORD)
     }
 
-    /// Credentials that the registry does not know.
+    /// A file with a wrong password.
     pub fn wrong_authfile(&self) -> PathBuf {
         self.write_authfile("wrong.json", USER, "wrong")
     }
@@ -176,13 +177,13 @@ impl Registry {
         path
     }
 
-    /// Puts an image of a layout into `repository:tag`, by skopeo, byte for byte.
+    /// Copies an image of a layout to `repository:tag` by skopeo, without changes.
     #[track_caller]
     pub fn push(&self, layout: &Layout, tag: &str, image: &str) {
         self.copy(&layout.reference(tag), image, &["--all", "--preserve-digests"]);
     }
 
-    /// The same, turned into an image with Docker's media types.
+    /// Copies an image and converts it to Docker's media types.
     #[track_caller]
     pub fn push_docker(&self, layout: &Layout, tag: &str, image: &str) {
         self.copy(&layout.reference(tag), image, &["--format=v2s2"]);
@@ -201,7 +202,7 @@ impl Registry {
         finish(&mut command, &[]).ok();
     }
 
-    /// Reads all of `repository:tag`, by skopeo, into a place of its own kind (`dir:…`, `oci:…`).
+    /// Reads all of `repository:tag` by skopeo into a local target (`dir:…`, `oci:…`).
     #[track_caller]
     pub fn pull(&self, image: &str, to: &str) {
         let mut command = limited("skopeo");
@@ -219,7 +220,7 @@ impl Registry {
         self.transport != Transport::Http
     }
 
-    /// `skopeo inspect` of `repository:tag`, with the credentials in a file.
+    /// Runs `skopeo inspect` on `repository:tag`, with credentials from a file.
     #[track_caller]
     pub fn inspect(&self, image: &str, authfile: &Path) -> Finished {
         let mut command = limited("skopeo");
@@ -232,7 +233,7 @@ impl Registry {
         finish(&mut command, &[])
     }
 
-    /// Every file that the registry keeps.
+    /// All files in the registry's storage.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         let mut folders = vec![self.directory.path().join("storage")];
@@ -246,7 +247,7 @@ impl Registry {
         files
     }
 
-    /// Where the registry keeps a blob's bytes: to look, or to damage them.
+    /// The path of a blob in the storage, for reading or for damaging it.
     pub fn blob_path(&self, digest: &str) -> PathBuf {
         let hex = digest.trim_start_matches("sha256:");
         let blobs = self.directory.path().join("storage/docker/registry/v2/blobs/sha256");
@@ -293,7 +294,7 @@ fn auth(path: &Path, access: Access, tokens: Option<&TokenServer>) -> Value {
     }
 }
 
-/// The address in the line by which both registries say that they listen.
+/// Parses the address from the log line that both registries write when they listen.
 fn address(line: &str) -> Option<String> {
     let (_, rest) = line.split_once("listening on ")?;
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':');

@@ -1,5 +1,5 @@
-//! What the tests of the registry crate share: clients for a registry, and a plan that puts one
-//! layer on an image.
+//! The shared fixture for tests of the registry crate: clients for a registry, and a plan that adds
+//! one layer to an image.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{Compression, Image, Layout, Registry, Tree};
 
-/// Options that see nothing of this machine, and don't wait long.
+/// Options that ignore the files of this machine and use short delays.
 pub fn options() -> Options {
     Options {
         certs: CertDirs { cert_dir: None, per_host: Vec::new(), everywhere: None },
@@ -33,7 +33,7 @@ pub fn options() -> Options {
     }
 }
 
-/// Options for a registry with the logins of a file.
+/// Options for a registry with credentials from a file.
 pub fn options_for(registry: &Registry, authfile: &Path) -> Options {
     let certificates = registry.certificates();
     let has_any = std::fs::read_dir(&certificates).unwrap().next().is_some();
@@ -55,7 +55,7 @@ pub fn client(registry: &Registry) -> Client {
     Client::new(&options_for(registry, &registry.authfile())).unwrap()
 }
 
-/// A client that knows no logins and no certificates.
+/// A client without credentials and certificates.
 pub fn anonymous_client() -> Client {
     Client::new(&options()).unwrap()
 }
@@ -68,7 +68,7 @@ pub fn target(text: &str) -> Target {
     text.parse().unwrap()
 }
 
-/// A layout with an image `v1` of two small layers and one of `bytes` that can't be compressed.
+/// A layout with the image `v1`: two small layers, and one of `bytes` incompressible bytes.
 pub fn base(directory: &Path, bytes: usize) -> Layout {
     let layout = Layout::create(directory);
     let mut noise = Vec::with_capacity(bytes);
@@ -87,7 +87,7 @@ pub fn base(directory: &Path, bytes: usize) -> Layout {
     layout
 }
 
-/// One layer on top of an image.
+/// A plan that adds one layer to an image.
 pub fn plan_on(base: &Resolved, content: &str, tags: &[&str]) -> PushPlan {
     let layer = Bytes::from(Tree::new().file("etc/mosb", 0o644, content).tar());
     let mut config: Value = serde_json::from_slice(&base.config_bytes).unwrap();

@@ -1,9 +1,9 @@
-//! A Debian root that a test may change: an overlay in a mount namespace of its own, of which
-//! nothing stays.
+//! A writable copy of the Debian root: an overlay in a separate mount namespace that disappears
+//! with the test.
 //!
-//! Needs root, as CI has it. The tree is reached through `/proc/<pid>/root`, so an absolute link
-//! inside it leads astray when Rust follows it from outside; programs that run inside are in a
-//! chroot and see it right.
+//! It needs root, as CI has. Tests reach the tree through `/proc/<pid>/root`. From outside,
+//! absolute links inside the tree resolve against the root of the machine; programs inside run in a
+//! chroot, where these links resolve correctly.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -17,8 +17,8 @@ use super::child::{Daemon, Finished, finish, lasting, limited};
 use super::root::{IGNITION_PATH, debian_root};
 use super::snapshot::{Kind, Snapshot};
 
-/// Holds the namespace open. Nothing outside sees these mounts, and the last process takes them
-/// along.
+/// Creates the mounts and holds the namespace open. The mounts are invisible from outside and
+/// disappear with the last process.
 const HOLD: &str = r#"
 mount -t tmpfs -o mode=0755 tmpfs "$1"
 mkdir "$1/changes" "$1/work" "$1/tree"
@@ -26,8 +26,8 @@ mount -t overlay -o "lowerdir=$2,upperdir=$1/changes,workdir=$1/work" overlay "$
 echo ready
 exec sleep infinity"#;
 
-/// Runs a program in the tree, with what a build container has mounted. The mounts go when the
-/// program ends.
+/// Runs a program in the tree with the mounts of a build container, which disappear with the
+/// program.
 const INSIDE: &str = r#"
 tree=$1 program=$2
 shift 2
@@ -35,8 +35,8 @@ mount --rbind /dev "$tree/dev"
 mount -t proc proc "$tree/proc"
 exec chroot "$tree" /usr/bin/env -i container=oci PATH=/usr/sbin:/usr/bin "$program" "$@""#;
 
-/// A shell script with mounts of its own. The command is that of `unshare`; its next arguments are
-/// the script's.
+/// A shell script in a private mount namespace, from an `unshare` command. Its next arguments are
+/// those of the script.
 pub fn in_private_mounts(mut unshare: Command, script: &str) -> Command {
     unshare.args(["--mount", "--propagation=private", "--"]);
     unshare.args(["sh", "-euc", script, "sh"]);
@@ -51,7 +51,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// The Debian root as it is.
+    /// Creates an unchanged copy.
     #[track_caller]
     pub fn new() -> Self {
         let root = debian_root();
@@ -67,7 +67,7 @@ impl Sandbox {
         Self { holder, directory }
     }
 
-    /// A path in the tree, as this process reaches it; without a path, the tree itself.
+    /// The path of a file in the tree for this process, or of the tree itself for an empty path.
     pub fn path(&self, path: &str) -> PathBuf {
         self.place("tree").join(path)
     }
@@ -77,8 +77,8 @@ impl Sandbox {
         root.join(self.directory.path().strip_prefix("/").unwrap()).join(name)
     }
 
-    /// Runs a program of the tree inside the tree, as an image build would: `container=oci`,
-    /// `/dev`, `/proc`.
+    /// Runs a program of the tree in the environment of an image build: `container=oci`, `/dev`,
+    /// `/proc`.
     #[track_caller]
     pub fn run(&self, program: &str, arguments: &[&str], stdin: &[u8]) -> Finished {
         let tree = self.directory.path().join("tree");
@@ -93,13 +93,13 @@ impl Sandbox {
         finish(&mut command, stdin)
     }
 
-    /// Runs a shell line inside the tree, which must end well.
+    /// Runs a shell command in the tree and requires success.
     #[track_caller]
     pub fn shell(&self, line: &str) -> Finished {
         self.run("/bin/sh", &["-euc", line], &[]).ok()
     }
 
-    /// What the real Ignition makes of the tree; the error is its log.
+    /// Applies a config by the real Ignition. The error is its log.
     #[track_caller]
     pub fn ignition_apply(&self, config: &str) -> Result<(), String> {
         let line = format!(r#"exec -a ignition-apply /{IGNITION_PATH} --ignore-unsupported -"#);
@@ -111,7 +111,7 @@ impl Sandbox {
         }
     }
 
-    /// `systemctl --root=/ preset UNIT…`, for no unit nothing.
+    /// Runs `systemctl --root=/ preset UNIT…`, or nothing without a unit.
     #[track_caller]
     pub fn preset(&self, units: &[&str]) -> Finished {
         let mut arguments = vec!["--root=/", "preset", "--"];
@@ -119,7 +119,7 @@ impl Sandbox {
         self.run("/bin/systemctl", &arguments, &[])
     }
 
-    /// The tree as it is now. What was not changed is not read again.
+    /// The current tree. Unchanged files are not read again.
     pub fn snapshot(&self) -> Snapshot {
         let (base, changes) = (debian_snapshot(), self.place("changes"));
         Snapshot::of_with(&self.path(""), |path| unchanged(base, &changes, path))
@@ -132,7 +132,7 @@ fn unchanged(base: &Snapshot, changes: &Path, path: &str) -> Option<Kind> {
     Some(known.kind.clone())
 }
 
-/// The Debian root before any change, read once.
+/// The unchanged Debian root, read once.
 pub fn debian_snapshot() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
     SNAPSHOT.get_or_init(|| Snapshot::of(&debian_root()))

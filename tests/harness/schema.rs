@@ -1,10 +1,10 @@
-//! Objects that the program prints.
+//! Validation of objects that the program prints.
 
 use std::fs;
 
 use serde_json::Value;
 
-/// The object is what the schema of its kind in `docs/schemas` says.
+/// Asserts that an object is valid for the schema of its kind in `docs/schemas`.
 #[track_caller]
 pub fn valid(object: &Value) {
     let kind = object["kind"].as_str().unwrap();

@@ -1,5 +1,4 @@
-//! A listener on a free port of this machine that gives each connection a thread, until it is
-//! dropped.
+//! A listener on a free port that serves each connection in a thread until it is dropped.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -14,7 +13,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens from now on. An error of one connection ends that connection alone.
+    /// Starts listening. An error ends only its connection.
     pub fn start(serve: impl Fn(TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -27,14 +26,14 @@ impl Listener {
                     break;
                 }
                 let serve = Arc::clone(&serve);
-                // The client saw its connection break; that is all an error means here.
+                // The client notices the broken connection, so the error is not reported.
                 thread::spawn(move || stream.and_then(|stream| serve(stream)).ok());
             }
         });
         Self { address, closed, thread: Some(thread) }
     }
 
-    /// `127.0.0.1:port`.
+    /// The address as `127.0.0.1:port`.
     pub fn address(&self) -> String {
         self.address.to_string()
     }
@@ -43,7 +42,8 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.closed.store(true, Ordering::SeqCst);
-        // Wakes the listener up, which then sees the flag; if that fails it has ended already.
+        // This connection wakes the thread, which then sees the flag. It fails if the thread has
+        // ended.
         TcpStream::connect(self.address).ok();
         if let Some(thread) = self.thread.take() {
             thread.join().ok();

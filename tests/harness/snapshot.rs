@@ -1,4 +1,4 @@
-//! A file tree as a value: what is compared when two ways of building must end in the same place.
+//! A file tree as a value, for comparing the results of two ways of building.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,22 +10,23 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use tar::EntryType;
 
-/// Every path of a tree, relative and without its root, and what is there. Times are left out.
+/// Every relative path of a tree except its root, with the entry at the path. Times are not
+/// included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot(pub BTreeMap<String, Entry>);
 
-/// What is at a path.
+/// The metadata and content of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub kind: Kind,
-    /// The permission bits, with set-user, set-group and sticky; 0777 for a link, whose bits mean
-    /// nothing.
+    /// The permission bits with set-user-ID, set-group-ID and sticky. A link has 0777, because its
+    /// bits have no effect.
     pub mode: u32,
     pub uid: u32,
     pub gid: u32,
 }
 
-/// The type of an entry, with its content.
+/// The type of an entry with its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     Directory,
@@ -47,13 +48,12 @@ impl fmt::Display for Entry {
 }
 
 impl Snapshot {
-    /// Reads a directory, following nothing.
+    /// Reads a directory without following links.
     pub fn of(directory: &Path) -> Self {
         Self::of_with(directory, |_| None)
     }
 
-    /// Reads a directory, where `known` may answer for a regular file's content so that it is not
-    /// read again.
+    /// Reads a directory. If `known` returns the content of a regular file, the file is not read.
     pub fn of_with(directory: &Path, known: impl Fn(&str) -> Option<Kind>) -> Self {
         let mut snapshot = Self::default();
         let mut open = vec![String::new()];
@@ -71,9 +71,8 @@ impl Snapshot {
         snapshot
     }
 
-    /// The tree that an unpacked layer makes of this one, read strictly: a path that goes through a
-    /// link or through nothing is an error, as an unpacker would leave the tree there or invent a
-    /// parent.
+    /// Returns this tree with an unpacked layer on top. A path through a link or a missing parent
+    /// is an error, because an unpacker would write outside the tree or create the parent itself.
     pub fn with_layer(&self, layer: impl Read) -> Result<Self, String> {
         let mut tree = self.clone();
         let mut archive = tar::Archive::new(layer);
@@ -158,7 +157,7 @@ impl Snapshot {
         }
     }
 
-    /// What `other` has otherwise, one line a path: `-` as here, `+` as there.
+    /// The differences to `other`, one line for each path: `-` for this tree, `+` for the other.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         let paths = self.0.keys().chain(other.0.keys().filter(|path| !self.0.contains_key(*path)));
@@ -172,7 +171,7 @@ impl Snapshot {
         lines
     }
 
-    /// Ends the test if the trees differ, with the paths in which they do.
+    /// Asserts that two trees are equal; the message lists the differences.
     #[track_caller]
     pub fn assert_same(&self, other: &Self, what: &str) {
         let lines = self.differences(other);
@@ -180,7 +179,7 @@ impl Snapshot {
     }
 }
 
-/// A member's name without its root and trailing slash; `..` is an error.
+/// A member's name without the leading root and the trailing slash. `..` is an error.
 fn inside(name: &[u8]) -> Result<String, String> {
     let name = std::str::from_utf8(name).map_err(|why| why.to_string())?;
     let parts: Vec<_> = name.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
@@ -229,12 +228,12 @@ fn content(from: &mut impl Read) -> io::Result<Kind> {
     Ok(Kind::File { size, sha256: hex(&sum.finalize()) })
 }
 
-/// Bytes as lower-case hexadecimal digits.
+/// Bytes as lower-case hex digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The SHA-256 of bytes, as hexadecimal digits.
+/// The SHA-256 of bytes as hex digits.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }

@@ -1,5 +1,5 @@
-//! Keys and certificates, made by the `openssl` program: of elliptic curves, as RSA keys take a
-//! while to make.
+//! Keys and certificates from the `openssl` program. Most use elliptic curves, because RSA keys
+//! take longer to generate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,24 +19,25 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// One that signs itself, a certification authority.
+    /// A self-signed certificate of an authority.
     pub fn authority(directory: &Path, name: &str) -> Self {
         Self::make(directory, name, &format!("/CN={name}"), &ELLIPTIC)
     }
 
-    /// A signer of tokens, with an RSA key.
+    /// A certificate with an RSA key for signing tokens.
     pub fn signer(directory: &Path, name: &str) -> Self {
         Self::make(directory, name, &format!("/CN={name}"), &["-newkey", "rsa:2048"])
     }
 
-    /// One for a server on this machine, signed by an authority.
+    /// A server certificate for this machine, signed by an authority.
     pub fn server(directory: &Path, name: &str, authority: &Self) -> Self {
         let subject = format!("/CN={name}");
         let names = "IP:127.0.0.1,DNS:localhost";
         Self::signed(directory, name, &subject, names, authority)
     }
 
-    /// One for a subject (`/CN=…`) under these names (`IP:…,DNS:…`), signed by an authority.
+    /// A certificate for a subject (`/CN=…`) and alternative names (`IP:…,DNS:…`), signed by an
+    /// authority.
     pub fn signed(
         directory: &Path,
         name: &str,
@@ -74,7 +75,7 @@ impl Certificate {
         made
     }
 
-    /// The certificate as the `x5c` header of a token has it.
+    /// The certificate in the format of a token's `x5c` header.
     pub fn x5c(&self) -> String {
         let text = fs::read_to_string(&self.certificate).unwrap();
         let lines = text.lines().filter(|line| !line.starts_with("-----"));
@@ -83,7 +84,7 @@ impl Certificate {
         encoded
     }
 
-    /// A signature over a message: RSA PKCS #1 v1.5 with SHA-256, which tokens call RS256.
+    /// Signs a message with RSA PKCS #1 v1.5 and SHA-256 (`RS256` in tokens).
     pub fn sign(&self, message: &[u8]) -> Vec<u8> {
         let mut command = limited("openssl");
         command.args(["dgst", "-sha256", "-sign"]).arg(&self.key);

@@ -1,5 +1,5 @@
-//! The server that gives out tokens for a registry, as the distribution project's token
-//! specification describes it.
+//! A server that issues tokens for a registry, according to the token specification of the
+//! distribution project.
 
 use std::io::{self, BufReader};
 use std::net::TcpStream;
@@ -16,17 +16,17 @@ use super::registry::{PASSWORD, READER, USER};
 use super::server::Listener;
 use super::tls::Certificate;
 
-/// Client issues the tokens and for which service, as the registry's configuration must repeat it.
+/// The issuer and the service of the tokens, which the registry's configuration repeats.
 pub const ISSUER: &str = "tests";
 pub const SERVICE: &str = "registry-of-tests";
-/// Repositories under this name are pulled without credentials.
+/// Repositories with this prefix can be pulled without credentials.
 pub const PUBLIC: &str = "public/";
 
 /// A running token server.
 #[derive(Debug)]
 pub struct TokenServer {
     listener: Listener,
-    /// What the registry trusts.
+    /// The certificate that the registry trusts.
     pub certificate: PathBuf,
 }
 
@@ -38,7 +38,7 @@ impl TokenServer {
         Self { listener, certificate }
     }
 
-    /// The address that the registry tells its clients.
+    /// The realm in the registry's configuration.
     pub fn realm(&self) -> String {
         format!("http://{}/token", self.listener.address())
     }
@@ -76,7 +76,7 @@ fn serve(stream: TcpStream, signer: &Certificate) -> io::Result<()> {
     answer(&mut stream, 200, &[("content-type", "application/json")], &body)
 }
 
-/// Who requests a token.
+/// The client that requests a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Client {
     Anonymous,
@@ -84,8 +84,8 @@ enum Client {
     User,
 }
 
-/// The part of a scope that is granted: all to the user, pulling to the reader, pulling what is
-/// public to anonymous users.
+/// The granted part of a scope: everything for the user, pulls for the reader, pulls of public
+/// repositories for anonymous clients.
 fn grant(scope: &str, who: Client) -> Option<Value> {
     let (kind, rest) = scope.split_once(':')?;
     let (name, actions) = rest.rsplit_once(':')?;

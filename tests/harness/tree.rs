@@ -1,4 +1,4 @@
-//! Tar archives for layers: entry by entry, hostile ones included, or of a directory.
+//! Tar archives for layers: built from entries, also invalid ones, or from a directory.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +7,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::child::run;
 
-/// A tar archive in the making. Entries stand in the order in which they were added, and nothing is
-/// checked.
+/// A tar archive under construction. Entries keep their order and are not validated.
 #[derive(Debug, Clone, Default)]
 pub struct Tree(Vec<Member>);
 
@@ -41,13 +40,13 @@ impl Tree {
         self.add(EntryType::Link, path, 0o644, Some(target), b"")
     }
 
-    /// An entry of a type that has neither content nor target: a device, a fifo, or nothing tar
-    /// knows.
+    /// Adds an entry of a type without content and target: a device, a fifo, or a type that tar
+    /// does not know.
     pub fn special(self, path: &str, kind: EntryType) -> Self {
         self.add(kind, path, 0o644, None, b"")
     }
 
-    /// Gives the entry added last to an owner other than root.
+    /// Sets the owner of the last entry, which is root by default.
     pub fn owned(mut self, uid: u64, gid: u64) -> Self {
         let header = &mut self.0.last_mut().expect("an entry to own").header;
         header.set_uid(uid);
@@ -79,7 +78,7 @@ impl Tree {
         self
     }
 
-    /// The archive's bytes.
+    /// The bytes of the archive.
     pub fn tar(&self) -> Vec<u8> {
         let mut archive = Builder::new(Vec::new());
         for member in &self.0 {
@@ -89,8 +88,8 @@ impl Tree {
             extension(&mut archive, b'L', &member.path);
             let mut header = member.header.clone();
             let fields = header.as_gnu_mut().expect("a GNU header");
-            // Bytes straight into the fields: the crate's own setters refuse what a hostile archive
-            // holds.
+            // This writes the fields directly, because the setters of the crate reject the names of
+            // hostile archives.
             put(&mut fields.name, &member.path);
             put(&mut fields.linkname, member.target.as_deref().unwrap_or_default());
             header.set_cksum();
@@ -100,7 +99,7 @@ impl Tree {
     }
 }
 
-/// GNU's way to say a name that is too long for its field: an entry before.
+/// Writes GNU's extension entry for a name that is longer than its field.
 fn extension(archive: &mut Builder<Vec<u8>>, kind: u8, name: &str) {
     if name.len() > 100 {
         let mut header = Header::new_gnu();
@@ -118,8 +117,8 @@ fn put(field: &mut [u8; 100], value: &str) {
     field[..length].copy_from_slice(&value.as_bytes()[..length]);
 }
 
-/// A directory as tar, by GNU tar: sorted, numeric owners, no times; the whole of it, or only these
-/// paths in it.
+/// A directory, or these paths in it, as an archive from GNU tar: sorted, with numeric owners and
+/// without times.
 #[track_caller]
 pub fn archive(directory: &Path, only: &[&str]) -> Vec<u8> {
     let mut paths: Vec<String> = only.iter().map(|path| (*path).to_owned()).collect();

@@ -1,4 +1,4 @@
-//! Web servers for fault tests: any answer over HTTP, whole answers over HTTPS.
+//! Web servers for fault tests: arbitrary answers over HTTP, complete answers over HTTPS.
 
 use std::fs;
 use std::io::{self, BufReader, Write};
@@ -13,16 +13,16 @@ use super::http::Head;
 use super::server::Listener;
 use super::tls::Certificate;
 
-/// What a server does with one request, step by step; then it closes the connection.
+/// A step of the answer to a request. The connection closes after the last step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerAction {
     Send(Vec<u8>),
     Wait(Duration),
-    /// These bytes again and again, until the client goes away.
+    /// Sends these bytes repeatedly until the client closes the connection.
     Forever(Vec<u8>),
 }
 
-/// A whole answer, as it goes over the wire; the connection closes after it.
+/// The bytes of a complete answer. The connection closes after it.
 pub fn reply(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("HTTP/1.1 {status} said so by a test\r\n").into_bytes();
     for (name, value) in headers {
@@ -34,10 +34,10 @@ pub fn reply(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Answers a request, given how many came before.
+/// Returns the answer to a request; the number counts the requests before it.
 type Rule = Box<dyn Fn(&Head, usize) -> Vec<ServerAction> + Send + Sync>;
 
-/// A running server of plain HTTP; it is a proxy to a client configured so.
+/// A running HTTP server. A client may also use it as a proxy.
 #[derive(Debug)]
 pub struct Web {
     listener: Listener,
@@ -52,22 +52,22 @@ impl Web {
         Self { listener, seen }
     }
 
-    /// A server with one answer to everything.
+    /// A server with the same answer to every request.
     pub fn always(answer: Vec<u8>) -> Self {
         Self::start(move |_, _| vec![ServerAction::Send(answer.clone())])
     }
 
-    /// `http://127.0.0.1:port/path`.
+    /// The URL of a path: `http://127.0.0.1:port/path`.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.listener.address())
     }
 
-    /// `127.0.0.1:port`.
+    /// The address as `127.0.0.1:port`.
     pub fn address(&self) -> String {
         self.listener.address()
     }
 
-    /// The requests, in the order in which they came.
+    /// The requests in order of arrival.
     pub fn seen(&self) -> Vec<Head> {
         self.seen.lock().unwrap().clone()
     }
@@ -77,7 +77,7 @@ fn serve(stream: TcpStream, rule: &Rule, all: &Mutex<Vec<Head>>) -> io::Result<(
     let head = match Head::read(&mut BufReader::new(stream.try_clone()?)) {
         Ok(Some(head)) => head,
         Ok(None) => return Ok(()),
-        // As other servers do when they are spoken to in TLS.
+        // Other servers answer a TLS handshake in the same way.
         Err(_) => return (&stream).write_all(&reply(400, &[], b"")),
     };
     let before = {
@@ -98,7 +98,7 @@ fn serve(stream: TcpStream, rule: &Rule, all: &Mutex<Vec<Head>>) -> io::Result<(
     Ok(())
 }
 
-/// OpenSSL's own server, with a certificate of an authority that nothing else trusts.
+/// OpenSSL's web server with a certificate of a private authority.
 #[derive(Debug)]
 pub struct SecureWeb {
     address: String,
@@ -107,7 +107,7 @@ pub struct SecureWeb {
 }
 
 impl SecureWeb {
-    /// Serves whole answers by their names, from a directory of its own.
+    /// Serves complete answers by name, from a directory of its own.
     pub fn start(directory: &Path, answers: &[(&str, Vec<u8>)]) -> Self {
         let authority = Certificate::authority(directory, "authority");
         let server = Certificate::server(directory, "server", &authority);
@@ -126,12 +126,12 @@ impl SecureWeb {
         Self { address, authority: authority.certificate, _daemon: daemon }
     }
 
-    /// `https://127.0.0.1:port/name`.
+    /// The URL of an answer: `https://127.0.0.1:port/name`.
     pub fn url(&self, name: &str) -> String {
         format!("https://{}/{name}", self.address)
     }
 
-    /// The authority's certificate, in PEM.
+    /// The certificate of the authority in PEM.
     pub fn authority(&self) -> Vec<u8> {
         fs::read(&self.authority).unwrap()
     }

@@ -1,11 +1,12 @@
-//! A proxy in front of the API server that disturbs one write of a client: refuses it, loses its
-//! answer, never answers, ends the watch that would tell of it, holds it until something else has
-//! happened, or does nothing any more after it, so that the client can be killed between a write
-//! and the next.
+//! A proxy in front of the API server that injects a fault into one write of a client. It can
+//! reject the write, drop the answer, never answer, end the watch that would report the write, or
+//! hold the write until another event. It can also stop all later writes, so that the client can be
+//! killed between two writes.
 //!
-//! Writes are distinguished by keys, words that occur in path or body, as names of pools do: many
-//! clients' stories go on at once, each with a disturbance of its own. Leases, events and dry-runs
-//! are no writes. Plain HTTP, one request a connection.
+//! A key selects the writes of one test: it is a word that occurs in the path or the body, such as
+//! the name of a pool. Many stories can therefore run in parallel with different faults. Leases,
+//! events and dry runs do not count as writes. The proxy supports plain HTTP with one request on
+//! each connection.
 
 mod watches;
 
@@ -21,40 +22,41 @@ use super::node::{Api, Node};
 use super::server::Listener;
 use watches::Watches;
 
-/// Which write.
+/// Selects a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// The next, whatever it is.
+    /// The next write.
     Next,
-    /// Of those that do the same, as [`ApiProxy::write_kinds`] tells it, the one of this number, from 1.
+    /// The write with this number, from 1, among those of the same kind as in
+    /// [`ApiProxy::write_kinds`].
     Nth(String, usize),
 }
 
-/// What becomes of a write.
+/// The fault for a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiFault {
-    /// It is done and not answered, and later ones are not done: as if the client were killed,
-    /// which it is to be next.
+    /// The write is done but not answered, and later writes are not done, as if the client were
+    /// killed. The test kills it next.
     Die,
-    /// It is not done, and answered with this code.
+    /// The write is not done. The answer has this status.
     Refuse(u16),
-    /// It is done; the connection closes instead of the answer.
+    /// The write is done. The connection closes instead of the answer.
     LoseAnswer,
-    /// It is done, or not, and never answered.
+    /// The write is done or not, and never answered.
     Hang { done: bool },
-    /// The watches of its kind end with 410 before; what becomes of it says the next fault.
+    /// Before the write, the watches of its kind end with 410. The next fault applies to the write.
     EndWatch,
-    /// It waits until [`ApiProxy::release`]; what becomes of it then says the next fault.
+    /// The write waits until [`ApiProxy::release`]. Then the next fault applies to it.
     Hold,
 }
 
 /// The kinds whose created objects are recorded.
 const RECORDED_KINDS: [&str; 3] = ["machineosbuilds", "jobs", "pods"];
 
-/// What is known of a key.
+/// The faults and the recorded writes of a key.
 #[derive(Debug, Default)]
 struct Entry {
-    /// In their order.
+    /// In order.
     faults: VecDeque<(Write, ApiFault)>,
     closed: bool,
     written: Vec<String>,
@@ -63,8 +65,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// What becomes of a write that does this. One that was refused has its number again when it is
-    /// tried again.
+    /// The fault for a write of this kind, if there is one. A rejected write has the same number
+    /// when the client retries it.
     fn due(&self, write_kind: &str) -> Option<ApiFault> {
         let done = || self.write_kinds.iter().filter(|one| *one == write_kind).count();
         match self.faults.front()? {
@@ -76,7 +78,7 @@ impl Entry {
     }
 }
 
-/// A write with its body.
+/// The kind and the body of a created object.
 type Created = (String, Value);
 
 #[derive(Debug, Default)]
@@ -84,7 +86,7 @@ struct State {
     upstream: String,
     entries: Mutex<BTreeMap<String, Arc<Mutex<Entry>>>>,
     watches: Watches,
-    /// The keys of the writes that are held.
+    /// The keys whose writes are held.
     held: Mutex<BTreeSet<String>>,
     released: Condvar,
 }
@@ -98,12 +100,12 @@ pub struct ApiProxy {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A thread that broke left whole values behind.
+    // The values are consistent even if another thread panicked.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ApiProxy {
-    /// As a cluster administrator; nothing is disturbed yet.
+    /// Starts a proxy that acts as a cluster administrator, without faults.
     pub fn start(node: &Node) -> Self {
         let api = node.another_api();
         let state = Arc::new(State { upstream: api.address().to_owned(), ..State::default() });
@@ -111,7 +113,7 @@ impl ApiProxy {
         Self { listener: Listener::start(move |stream| relay(stream, &shared)), state, api }
     }
 
-    /// A kubeconfig of who comes by here.
+    /// The kubeconfig for clients of the proxy.
     pub fn kubeconfig(&self) -> Value {
         let server = format!("http://{}", self.listener.address());
         json!({
@@ -122,14 +124,13 @@ impl ApiProxy {
         })
     }
 
-    /// From now on writes with this word are counted, and these are disturbed, one after the other.
+    /// Starts counting the writes with this key, and injects these faults in order.
     pub fn follow(&self, key: &str, faults: &[(Write, ApiFault)]) {
         let entry = Entry { faults: faults.iter().cloned().collect(), ..Entry::default() };
         locked(&self.state.entries).insert(key.to_owned(), Arc::new(Mutex::new(entry)));
     }
 
-    /// Disturbs the next write with this word, or the one after those that are to be disturbed
-    /// already.
+    /// Adds a fault for the next write with this key, after the faults that are already planned.
     pub fn disturb(&self, key: &str, fault: ApiFault) {
         let entry = Arc::clone(&locked(&self.state.entries)[key]);
         locked(&entry).faults.push_back((Write::Next, fault));
@@ -141,52 +142,52 @@ impl ApiProxy {
         of(&entry)
     }
 
-    /// Whether every disturbance has happened.
+    /// Whether all faults have occurred.
     pub fn is_hit(&self, key: &str) -> bool {
         self.entry(key, |entry| entry.faults.is_empty())
     }
 
-    /// The writes so far, as `PATCH machineosconfigs/worker`.
+    /// The writes so far, such as `PATCH machineosconfigs/worker`.
     pub fn written(&self, key: &str) -> Vec<String> {
         self.entry(key, |entry| entry.written.clone())
     }
 
-    /// The same without names, as `PUT machineosconfigs/status`.
+    /// The writes so far without names, such as `PUT machineosconfigs/status`.
     pub fn write_kinds(&self, key: &str) -> Vec<String> {
         self.entry(key, |entry| entry.write_kinds.clone())
     }
 
-    /// How many writes are held.
+    /// The number of held writes.
     pub fn held(&self) -> usize {
         locked(&self.state.held).len()
     }
 
-    /// Lets the writes go on that are held.
+    /// Releases all held writes.
     pub fn release(&self) {
         locked(&self.state.held).clear();
         self.state.released.notify_all();
     }
 
-    /// The objects of a kind of `RECORDED_KINDS` that were created, as they were sent.
+    /// The created objects of a kind in `RECORDED_KINDS`, as the client sent them.
     pub fn created(&self, key: &str, kind: &str) -> Vec<Value> {
         let of = |(found, object): &Created| (found == kind).then(|| object.clone());
         self.entry(key, |entry| entry.created.iter().filter_map(of).collect())
     }
 
-    /// Lets the writes of the next client pass.
+    /// Permits writes again, for the next client.
     pub fn open(&self) {
         for entry in locked(&self.state.entries).values() {
             locked(entry).closed = false;
         }
     }
 
-    /// A request of a test's own, which is never disturbed: code and object.
+    /// Sends a request of the test itself, without faults. Returns the status and the object.
     pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> (u16, Value) {
         self.api.ask(method, target, body)
     }
 }
 
-/// One request, and its answer if it gets one.
+/// Forwards one request, and its answer if there is one.
 fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
     let mut from = BufReader::new(client.try_clone()?);
     let Some(head) = Head::read(&mut from)? else {
@@ -210,7 +211,7 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
         return io::copy(&mut forward()?, &mut client).map(drop);
     };
     let write_kind = write_kind(&head);
-    // The writes of a key one after the other, so that their number means something.
+    // The writes of a key are serialized, so that their numbers are well defined.
     let mut entry = locked(&shared);
     let fault = loop {
         if entry.closed {
@@ -246,7 +247,8 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
     }
     let mut answer = Vec::new();
     forward()?.read_to_end(&mut answer)?;
-    // What was refused, as an object that is there already, changed nothing.
+    // A write that the API server rejects, such as the creation of an existing object, changes
+    // nothing.
     if !answer.starts_with(b"HTTP/1.1 2") {
         return client.write_all(&answer);
     }
@@ -268,7 +270,7 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
     }
 }
 
-/// Waits until it is released; later writes of the key need not.
+/// Waits for the release. Later writes with the key are not held.
 fn hold(state: &State, key: String) {
     let mut held = locked(&state.held);
     held.insert(key.clone());
@@ -278,12 +280,13 @@ fn hold(state: &State, key: String) {
     }
 }
 
-/// The client goes away when it has waited for long enough.
+/// Waits until the client closes the connection after its timeout.
 fn until_closed(client: &mut TcpStream) -> io::Result<()> {
     io::copy(client, &mut io::sink()).map(drop)
 }
 
-/// A write that stays and that others read.
+/// Whether a request counts as a write: not a read, a dry run, an access review, a Lease or an
+/// event.
 fn is_write(head: &Head) -> bool {
     let path = head.path();
     head.method != "GET"
@@ -301,7 +304,7 @@ fn entry_of(state: &State, target: &str, body: &str) -> Option<(String, Arc<Mute
     within(target).or_else(|| within(body))
 }
 
-/// What follows the version, without the namespace.
+/// The path after the API version, without the namespace.
 fn resource(head: &Head) -> &str {
     let path = head.path();
     let (_, what) = path.rsplit_once("/v1/").unwrap_or(("", path));
@@ -318,7 +321,7 @@ fn method_and_resource(head: &Head) -> String {
     format!("{} {}", head.method, resource(head))
 }
 
-/// The same without the name.
+/// The method and resource without the object's name.
 fn write_kind(head: &Head) -> String {
     let mut parts = resource(head).split('/');
     let kind = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The watches that go through the proxy, so that they can be ended between two events.
+//! The watches through the proxy, which a test can end between two events.
 
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -10,21 +10,21 @@ use serde_json::json;
 
 use super::{locked, status};
 
-/// A watch that was ended comes again within this time.
+/// A client must restart an ended watch within this time.
 const AGAIN: Duration = Duration::from_secs(20);
 
-/// A watch on its way to the client.
+/// A watch that is forwarded to a client.
 #[derive(Debug)]
 pub struct WatchStream {
     kind: String,
-    /// None once it was ended.
+    /// `None` after the proxy has ended it.
     client: Mutex<Option<TcpStream>>,
 }
 
-/// Those that are open.
+/// The open watches.
 pub type Watches = Mutex<Vec<Arc<WatchStream>>>;
 
-/// Hands on the events of a watch line by line, so that it can be ended between two.
+/// Forwards the events of a watch line by line, so that it can end between two of them.
 pub fn hand_on(
     server: TcpStream,
     client: TcpStream,
@@ -78,15 +78,15 @@ fn chunk(to: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
     to.write_all(&chunk)
 }
 
-/// Whether the client still listens.
+/// Whether the client still has the connection open.
 fn is_open(client: &TcpStream) -> bool {
     let quiet = client.set_nonblocking(true).and_then(|()| client.peek(&mut [0]));
     let waits = matches!(&quiet, Err(why) if why.kind() == io::ErrorKind::WouldBlock);
     waits && client.set_nonblocking(false).is_ok()
 }
 
-/// Ends those of a kind as the API server does when what they would go on from is forgotten. One
-/// that comes anew is waited for: there is always one.
+/// Ends the watches of a kind like the API server when their resource version is too old. If none
+/// is open, this waits for the client's next watch.
 pub fn end(watches: &Watches, kind: &str) {
     let event = json!({ "type": "ERROR", "object": status(410) }).to_string() + "\n";
     let until = Instant::now() + AGAIN;
@@ -98,7 +98,7 @@ pub fn end(watches: &Watches, kind: &str) {
                 let sent =
                     chunk(&mut client, event.as_bytes()).and_then(|()| chunk(&mut client, b""));
                 ended += usize::from(sent.is_ok());
-                // It may go away at this very moment.
+                // The client may close the connection at the same moment.
                 client.shutdown(Shutdown::Both).ok();
             }
         }

@@ -1,4 +1,4 @@
-//! What a stand-in answers to each request.
+//! The answers of a stand-in to requests.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -8,7 +8,7 @@ use super::{FOREIGN, Location, Login, Refusal, Reply, Repository, Request, State
 use crate::registry::{PASSWORD, USER};
 use crate::snapshot::sha256;
 
-/// Name of a repository, `manifests` or `blobs`, and what of it.
+/// Splits a path into the repository, the kind (`manifests` or `blobs`) and the rest.
 fn split(path: &str) -> Option<(&str, &str, &str)> {
     let path = path.strip_prefix("/v2/")?;
     ["/blobs/uploads/", "/blobs/", "/manifests/"].iter().find_map(|kind| {
@@ -23,8 +23,8 @@ impl State {
         self.requests += 1;
         self.seen.push(format!("{method} {path}"));
         let is_one_of = |limit| self.requests.is_multiple_of(limit);
-        // Each upload that is tried again has another name: with those, one could be refused for
-        // ever.
+        // Retries of an upload have different paths, so the limit counts them as one request;
+        // otherwise it could reject all of them.
         let target = match path.split_once("/blobs/uploads/") {
             Some((repository, _)) => format!("{method} {repository}"),
             None => format!("{method} {}", request.head.target),
@@ -83,7 +83,7 @@ impl State {
         }
     }
 
-    /// A refusal, with where to log in if this registry says so here.
+    /// An error, with a challenge if this registry sends one here.
     fn challenge(&self, request: &Request, refusal: Refusal, is_ping: bool) -> Reply {
         let reply = refusal.reply();
         if refusal.0 != 401 {
@@ -104,7 +104,8 @@ impl State {
         reply.header("www-authenticate", challenge)
     }
 
-    /// What the request may do: repositories with actions; none where it is not logged in.
+    /// The repositories and actions that the request's credentials grant, or `None` without valid
+    /// credentials.
     fn grants(&self, request: &Request) -> Option<Vec<(String, Vec<String>)>> {
         let given = request.head.header("authorization")?;
         let by_password = given.starts_with("Basic ");
@@ -198,7 +199,7 @@ impl State {
         Reply { body: self.blobs[digest].clone(), ..Reply::of(200) }
     }
 
-    /// The host that blobs come from: as object stores do, it takes no second way to log in.
+    /// The host of the blobs. Like object stores, it rejects requests with credentials.
     pub(super) fn blob_elsewhere(&mut self, request: &Request) -> Reply {
         if request.head.header("authorization").is_some() {
             return Refusal(400, "InvalidArgument").reply();

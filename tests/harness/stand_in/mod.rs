@@ -1,9 +1,9 @@
-//! A stand-in for registries that no test can run: it answers as a profile says that one of them
-//! does.
+//! A stand-in for registries that tests cannot run. A profile describes the behaviour of one of
+//! them.
 //!
-//! Plain HTTP on loopback, everything in memory. What a profile does not say is as in the
-//! distribution specification. It knows one user, who may create, push to and pull from every
-//! repository but those under [`FOREIGN`].
+//! It serves plain HTTP on loopback and stores everything in memory. Where a profile does not
+//! differ, it follows the distribution specification. It has one user, who may create, push to and
+//! pull from every repository except those below [`FOREIGN`].
 
 mod answers;
 mod profile;
@@ -25,7 +25,7 @@ use crate::snapshot::sha256;
 
 pub use profile::{Location, Login, PLAIN, Profile, Refusal};
 
-/// Repositories of another owner.
+/// The prefix of repositories of another owner.
 pub const FOREIGN: &str = "foreign/";
 
 /// A running stand-in.
@@ -42,11 +42,11 @@ struct State {
     blob_host: String,
     repositories: BTreeMap<String, Repository>,
     blobs: BTreeMap<String, Vec<u8>>,
-    /// Repository and bytes of the uploads under way, by number.
+    /// The repository and the bytes of each open upload, by number.
     uploads: BTreeMap<usize, (String, Vec<u8>)>,
     uploads_started: usize,
     requests: usize,
-    /// The requests that were too many.
+    /// The requests that the rate limit has rejected.
     limited: BTreeSet<String>,
     seen: Vec<String>,
     locked_out: bool,
@@ -54,7 +54,7 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Repository {
-    /// Type and bytes.
+    /// The media type and the bytes of manifests, by digest.
     manifests: BTreeMap<String, (String, Vec<u8>)>,
     tags: BTreeMap<String, String>,
     blobs: BTreeSet<String>,
@@ -95,23 +95,23 @@ impl StandIn {
         Self { listener, _blobs: blobs, state }
     }
 
-    /// `127.0.0.1:port/name`.
+    /// The name of a repository as `127.0.0.1:port/name`.
     pub fn repository(&self, name: &str) -> String {
         format!("{}/{name}", self.listener.address())
     }
 
-    /// The user's login in docker's format.
+    /// The user's credentials in docker's format, with this password.
     pub fn logins(&self, password: &str) -> String {
         let auth = STANDARD.encode(format!("{USER}:{password}"));
         json!({ "auths": { self.listener.address(): { "auth": auth } } }).to_string()
     }
 
-    /// Makes a repository, as in a registry's web console.
+    /// Creates a repository, as in a registry's web console.
     pub fn create(&self, name: &str) {
         lock(&self.state).repositories.entry(name.to_owned()).or_default();
     }
 
-    /// Puts what a layout has under a tag into `name:tag`.
+    /// Stores a manifest and its blobs as `name:tag`.
     pub fn put(&self, name: &str, tag: &str, manifest: &[u8], blobs: impl Fn(&str) -> Vec<u8>) {
         let state = &mut *lock(&self.state);
         let value: Value = serde_json::from_slice(manifest).unwrap();
@@ -128,7 +128,7 @@ impl StandIn {
         repository.manifests.insert(digest, (kind, manifest.to_owned()));
     }
 
-    /// As if a manifest had been deleted.
+    /// Deletes a manifest.
     pub fn delete(&self, name: &str, digest: &str) {
         let state = &mut *lock(&self.state);
         let repository = state.repositories.get_mut(name).unwrap();
@@ -136,17 +136,17 @@ impl StandIn {
         repository.tags.retain(|_, named| named != digest);
     }
 
-    /// The user may do nothing from now on, or again what he could.
+    /// Revokes the user's permissions, or restores them.
     pub fn lock_out(&self, locked_out: bool) {
         lock(&self.state).locked_out = locked_out;
     }
 
-    /// Uploads that were begun and neither ended nor cancelled.
+    /// The number of uploads that are neither complete nor cancelled.
     pub fn open_uploads(&self) -> usize {
         lock(&self.state).uploads.len()
     }
 
-    /// Method and path of each request since the last time.
+    /// The method and path of each request since the last call.
     pub fn seen(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.state).seen)
     }

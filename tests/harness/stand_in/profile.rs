@@ -1,75 +1,77 @@
-//! What tells one registry from another.
+//! Profiles with the differences between registries.
 
-/// Status and code of an error.
+/// The status and the code of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal(pub u16, pub &'static str);
 
-/// How one logs in.
+/// The authentication of a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Login {
-    /// With user and password.
+    /// User and password.
     Basic,
-    /// With a token; each 401 says from where.
+    /// A token. Each 401 names the token server.
     Token,
-    /// With a token; only the answer to `/v2/` says from where.
+    /// A token. Only the answer to `/v2/` names the token server.
     TokenByPing,
 }
 
-/// Where an upload goes.
+/// The `Location` of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Location {
     /// `http://host/v2/…`
     Absolute,
-    /// `/v2/…?_state=…`, another state after each part.
+    /// `/v2/…?_state=…`, with another state after each part.
     State,
     /// A path that is not below `/v2/`.
     Elsewhere,
 }
 
-/// What tells one registry from another.
+/// The behaviour of a registry.
 #[derive(Debug, Clone, Copy)]
 pub struct Profile {
     pub name: &'static str,
     pub login: Login,
-    /// Takes user and password beside tokens, and asks for them where it refuses a request that had
-    /// either.
+    /// Accepts user and password besides tokens, and sends a Basic challenge with a 401 to a
+    /// request that had credentials.
     pub basic_too: bool,
-    /// A token is for the last scope alone.
+    /// A token contains only the last of the requested scopes.
     pub one_scope: bool,
-    /// To end an upload that is not needed takes the action `delete`.
+    /// Cancelling an upload needs the action `delete`.
     pub cancel_wants_delete: bool,
-    /// The token server takes no actions but these.
+    /// The token server accepts only these actions.
     pub actions: &'static [&'static str],
-    /// The token server refuses a scope that it does not grant, instead of leaving it out.
+    /// The token server's error for a scope that it does not grant, instead of leaving the scope
+    /// out.
     pub token: Option<Refusal>,
-    /// A question for a repository that does not exist.
+    /// The error for a missing repository.
     pub no_repository: Refusal,
-    /// A question for a manifest that a repository does not have.
+    /// The error for a missing manifest.
     pub no_manifest: Refusal,
-    /// A question where one may not look.
+    /// The error for a repository without read permission.
     pub forbidden: Refusal,
-    /// The first upload creates the repository, or is refused so.
+    /// The error for the first upload. Without one, the first upload creates the repository.
     pub first_upload: Option<Refusal>,
-    /// Whether a blob can be mounted from another repository; else an upload begins.
+    /// Whether a blob can be mounted from another repository. Otherwise an upload starts.
     pub mounts: bool,
-    /// A mount from a repository that does not exist or that one may not read.
+    /// The error for a mount from a repository that is missing or not readable.
     pub bad_mount: Option<Refusal>,
     pub location: Location,
-    /// Takes a blob in the request that ends its upload.
+    /// Accepts a blob in the request that completes its upload.
     pub takes_whole: bool,
-    /// The answer to a part of an upload.
+    /// The status of an answer to a part of an upload.
     pub part: u16,
-    /// The answer to the end of an upload that is not needed.
+    /// The status of an answer to the cancellation of an upload.
     pub cancel: u16,
-    /// Blobs come from another host, which takes no logins.
+    /// Blobs are served by another host, which accepts no credentials.
     pub redirects: bool,
-    /// Whether it names the digest of what it answers with.
+    /// Whether answers have the header `Docker-Content-Digest`.
     pub names_digest: bool,
-    /// Each so many requests one is too many, if it was none before.
+    /// One of this many requests is rejected because of the rate limit, unless it was rejected
+    /// before.
     pub limit: Option<usize>,
 }
 
-/// As the distribution project's registry.
+/// The registry of the distribution project.
 pub const PLAIN: Profile = Profile {
     name: "distribution",
     login: Login::Token,
