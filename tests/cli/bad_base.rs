@@ -1,4 +1,4 @@
-//! Bases that lie, are hostile, or are not there end in one sentence, and leave nothing.
+//! A base that is inconsistent, hostile or missing leads to one error message and leaves no files.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use tar::EntryType;
 use mosb_tests::build_fixture::{BuildFixture, assert_refused, base, config, os, with};
 use mosb_tests::{Compression, Image, Layout, Registry, Tree, sha256};
 
-/// Nothing that a base says is worth a gigabyte of memory.
+/// No content of a base requires a gigabyte of memory.
 fn bounded(fixture: BuildFixture) -> BuildFixture {
     fixture.with_memory(1 << 30)
 }
@@ -141,7 +141,7 @@ fn layer(layout: &Layout) -> PathBuf {
     layout.blob_path(manifest(layout)["layers"][1]["digest"].as_str().unwrap())
 }
 
-/// Replaces the manifest by a changed one, under a digest that fits.
+/// Replaces the manifest by a changed one with a matching digest.
 fn change(layout: &Layout, change: impl Fn(&mut Value)) {
     let mut manifest = manifest(layout);
     change(&mut manifest);
@@ -160,7 +160,7 @@ fn put(layout: &Layout, manifest: &Value, also: impl Fn(&mut Value)) {
     fs::write(layout.directory.join("index.json"), index.to_string()).unwrap();
 }
 
-/// The same for the config.
+/// Replaces the config by a changed one with matching digests.
 fn change_config(layout: &Layout, change_it: impl Fn(&mut Value)) {
     let mut config = layout.json(manifest(layout)["config"]["digest"].as_str().unwrap());
     change_it(&mut config);

@@ -1,4 +1,5 @@
-//! Configs that can't be built end in one sentence that names what is wrong, and leave nothing.
+//! A config that can't be built leads to one error message that names the fault, and leaves no
+//! files.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -12,12 +13,12 @@ use serde_json::{Value, json};
 use mosb_tests::Mosb;
 use mosb_tests::build_fixture::{BuildFixture, NAME, assert_refused, names, rendered, with};
 
-/// What it is, the config, the word for scripts, words of the sentence.
+/// A description, the config, the error code, and words of the message.
 type Case = (&'static str, Vec<u8>, &'static str, &'static [&'static str]);
 
-/// Runs the cases; whatever is refused here is the user's to put right.
+/// Runs the cases. Each error has the class of invalid input.
 fn all_refused(cases: impl IntoIterator<Item = Case>) {
-    // Whoever takes a gigabyte for granted ends here.
+    // A run that needs a gigabyte of memory fails.
     let fixture = BuildFixture::new().with_memory(1 << 30);
     for (what, config, code, words) in cases {
         let finished = fixture.build(&config, &[]);
@@ -202,7 +203,7 @@ fn a_gigabyte_on_stdin_is_not_buffered() {
             "{head}, \"storage\": {{\"files\": [{{\"path\": \"/x\", \"contents\": {{\"source\": \"data:,"
         );
         let piece = [b'a'; 1 << 20];
-        // It is closed long before the end.
+        // The program closes stdin long before the end of the input.
         stdin.write_all(start.as_bytes()).ok();
         (0..1024).take_while(|_| stdin.write_all(&piece).is_ok()).count()
     });

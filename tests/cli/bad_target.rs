@@ -1,4 +1,4 @@
-//! Places that an image can't go to: one sentence, and nothing of what is there is touched.
+//! A target that can't be written leads to one error message, and existing files are not changed.
 
 use std::fs;
 
@@ -44,7 +44,7 @@ fn files_in_an_output_folder_are_not_deleted() {
     }
     assert_eq!(names(&home.join("photos")), ["cat.jpg"]);
     assert_eq!(fs::read(home.join("file")).unwrap(), b"x");
-    // The digest's file is looked at before anything is built.
+    // The program checks the digest's file before it builds.
     for (what, file, cause) in [
         ("no folder", "none/digest", "its folder is not there"),
         ("a folder", "photos", "it is a folder"),
@@ -56,8 +56,8 @@ fn files_in_an_output_folder_are_not_deleted() {
     }
 }
 
-/// A fixture whose output is on a disk of its own, made with these mount options, with a file that
-/// lists what is left there.
+/// A fixture whose output is on a separate file system with these mount options, and a file that
+/// lists the files left on it.
 fn on_a_disk(options: &str) -> BuildFixture {
     let mut fixture = BuildFixture::new();
     fs::create_dir(fixture.output()).unwrap();

@@ -1,4 +1,4 @@
-//! The program as a person or a script uses it, with OCI layouts only: results, exit codes,
+//! The program in the use of a person or a script, with OCI layouts only: results, exit codes,
 //! schemas, signals.
 
 use std::fs;
@@ -12,7 +12,7 @@ use mosb_tests::{Compression, Image, Layout, Mosb, Tree, run, valid};
 pub const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
 const OTHER: &str = "rendered-worker-ffffffffffffffffffffffffffffffff";
 
-/// A program, a base in `base:os`, and `worker.yaml`, all in the folder where the program runs.
+/// A program, a base `base:os`, and `worker.yaml`, all in the working directory.
 pub struct Desk {
     pub mosb: Mosb,
 }
@@ -43,7 +43,8 @@ impl Desk {
         fs::write(self.at(name), object.to_string()).unwrap();
     }
 
-    /// Runs and gives the object, which must be what its schema says, with the exit code.
+    /// Runs the program and returns the exit code and the object, which must be valid for its
+    /// schema.
     #[track_caller]
     pub fn object(&self, line: &str) -> (i32, Value) {
         let finished = self.mosb.run(words(&format!("{line} -o json")));
@@ -146,7 +147,7 @@ fn diff_reports_changes_by_its_exit_code() {
     assert_eq!(diff["paths"][0]["what"], json!(["content"]));
 }
 
-/// What would a build of the config on that base change?
+/// The changes that a build of the config on another base would make.
 #[test]
 fn a_config_is_compared_on_the_base_that_is_given() {
     let desk = Desk::new();
@@ -241,7 +242,7 @@ fn a_plan_reports_missing_disk_space_for_buildah() {
         );
         assert!(message.contains("/small") && message.contains(&reason), "{line}: {message}");
     }
-    // What is for another machine is not measured by this one, nor is what needs no buildah.
+    // Disk space is not checked for another machine, nor if buildah is not needed.
     for line in [
         format!("plan {by_buildah} -o containerfile"),
         "plan worker.yaml --base oci:base:os --cache-dir small".to_owned(),

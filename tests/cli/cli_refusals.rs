@@ -1,4 +1,4 @@
-//! What the commands refuse, and how they are ended.
+//! Errors of the commands, and their end by signals and closed pipes.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -132,7 +132,7 @@ fn a_closed_stdout_is_no_error_and_a_full_one_is() {
 fn a_signal_ends_it_at_once() {
     for (signal, want) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let desk = Desk::new();
-        // A config that never comes.
+        // The program waits for a config that never arrives.
         let mut command =
             desk.mosb.command(words("build - --base oci:base:os --output oci:out -o json -v"));
         let mut child = command
@@ -153,7 +153,7 @@ fn a_signal_ends_it_at_once() {
             std::thread::yield_now();
         }
         kill_process(pid, signal).unwrap();
-        // An end of stdin would be another way to end.
+        // The end of stdin would also end the program.
         let stdin = child.stdin.take();
         let output = child.wait_with_output().unwrap();
         drop(stdin);

@@ -1,5 +1,5 @@
-//! `deny.toml` holds for every crate that is built on this machine, none is yanked, and none that
-//! matters is there twice.
+//! `deny.toml` permits every crate of this build, no crate is yanked, and important crates have one
+//! version only.
 
 use std::fs;
 use std::process::Command;
@@ -12,20 +12,20 @@ impl Policy {
         Self(fs::read_to_string(path).unwrap().parse().unwrap())
     }
 
-    /// Whether an SPDX expression can be met by allowed licences. Parentheses occur only around
+    /// Whether allowed licences satisfy an SPDX expression. Parentheses occur only around
     /// alternatives.
     fn allows(&self, expression: &str) -> bool {
         let licences = self.0["licenses"]["allow"].as_array().unwrap();
         let allowed =
             |licence: &str| licences.iter().any(|allowed| allowed.as_str() == Some(licence.trim()));
-        // `/` is how old manifests write OR; AND binds tighter.
+        // Old manifests write `/` for OR. AND has higher precedence.
         let expression = expression.replace('/', " OR ");
         let one = |part: &str| part.trim_matches(['(', ')']).split(" OR ").any(allowed);
         let all = |part: &str| part.split(" AND ").all(one);
         if expression.contains('(') { all(&expression) } else { expression.split(" OR ").any(all) }
     }
 
-    /// Why a crate is banned, if it is.
+    /// The reason for a ban of a crate.
     fn bans(&self, name: &str) -> Option<&str> {
         let bans = self.0["bans"]["deny"].as_array().unwrap();
         let ban = bans.iter().find(|ban| ban["crate"].as_str() == Some(name))?;
@@ -44,7 +44,7 @@ fn tree(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Name and licence of every crate.
+/// The name and licence of every crate.
 fn crates() -> Vec<(String, String)> {
     let lines = tree(&["--format={p}\t{l}"]);
     let named = lines.lines().filter_map(|line| line.split_once('\t'));
@@ -68,8 +68,7 @@ fn every_crate_is_allowed() {
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
-/// A crate of another registry, or of a repository, is in no index whose checksum Cargo.lock could
-/// repeat.
+/// Only crates of the allowed registry have a checksum in Cargo.lock.
 #[test]
 fn every_crate_comes_from_an_allowed_source_and_has_a_checksum() {
     let policy = Policy::read();
@@ -82,7 +81,7 @@ fn every_crate_comes_from_an_allowed_source_and_has_a_checksum() {
     let lock: toml::Table = fs::read_to_string(path).unwrap().parse().unwrap();
     let text = |of: &toml::Value, key: &str| of.get(key)?.as_str().map(str::to_owned);
     let strange = |one: &&toml::Value| match text(one, "source") {
-        // Our own.
+        // Crates of this workspace.
         None => !text(one, "name").unwrap().starts_with("mosb"),
         Some(source) => {
             let registry = source.strip_prefix("registry+");
@@ -96,8 +95,8 @@ fn every_crate_comes_from_an_allowed_source_and_has_a_checksum() {
     assert!(strange.is_empty(), "{strange:#?}");
 }
 
-/// What C and TLS come from is there once: two versions would both be linked, and one of them be
-/// forgotten.
+/// Two versions of a crate that links C or implements TLS would both be linked, and updates could
+/// miss one of them.
 #[test]
 fn crates_that_link_c_or_implement_tls_have_one_version() {
     let mut crates = versions();
@@ -109,7 +108,7 @@ fn crates_that_link_c_or_implement_tls_have_one_version() {
     assert!(twice.is_empty(), "{twice:#?}");
 }
 
-/// Name and version of every crate of the program, sorted.
+/// The name and version of every crate of the program, sorted.
 fn versions() -> Vec<(String, String)> {
     let mut all: Vec<_> = tree(&["--edges=normal,build", "--format={p}"])
         .lines()
@@ -123,10 +122,10 @@ fn versions() -> Vec<(String, String)> {
     all
 }
 
-/// Who yanks a version says that it must not be used, often because of an advisory. cargo itself
-/// looks, when it packs: the index where it can be reached, else what it last saw of it. It packs
-/// no crate that depends on another of the workspace, so one that depends on everything else is
-/// made, with our Cargo.lock.
+/// A version is yanked if it must not be used, often because of an advisory. `cargo package`
+/// reports yanked versions from the online index, or from its cached copy without a network. It
+/// cannot package a crate that depends on others of the workspace, so the test creates a crate with
+/// all external dependencies and this Cargo.lock.
 #[test]
 fn no_locked_crate_is_yanked() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! What the documents say about the program is in the program, and the other way round.
+//! The documents and the program agree: codes, flags, objects, messages and links.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Literals with a hyphen that are no codes. A new one is either of these or belongs into
+/// Literals with a hyphen that are not error codes. A new literal belongs here or into
 /// `docs/commands.md`.
 const NO_CODES: [&str; 18] = [
     "base-tree",
@@ -26,8 +26,8 @@ const NO_CODES: [&str; 18] = [
     "preset-units",
     "wait-for-done",
 ];
-/// Files whose words with a hyphen are no codes: packages; builders; states of units; names of
-/// objects, volumes, containers and programs; words of a result file.
+/// Files whose literals with a hyphen are not error codes: packages, builders, unit states, names
+/// of objects, volumes, containers and programs, words of a result file.
 const NO_CODES_IN: [&str; 18] = [
     "build/src/registries_conf.rs",
     "controller/src/cluster_names.rs",
@@ -65,7 +65,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The program's code without its tests, by file.
+/// The source files of the program without its tests.
 fn code() -> Vec<(String, String)> {
     let builder = mosb_tests::repository().join("builder");
     let mut files = Vec::new();
@@ -91,13 +91,13 @@ fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_lowercase()) && text.split('-').all(part)
 }
 
-/// The string literals of a piece of code; comments are left out.
+/// The string literals of a source text. Comments are skipped.
 fn literals(code: &str) -> impl Iterator<Item = &str> {
     let lines = code.lines().map(|line| if line.trim().starts_with("//") { "" } else { line });
     lines.flat_map(|line| line.split('"').skip(1).step_by(2))
 }
 
-/// The codes that the program can print.
+/// The error codes in the program.
 fn codes() -> BTreeSet<String> {
     let mut codes = BTreeSet::new();
     let files = code();
@@ -125,7 +125,7 @@ fn codes() -> BTreeSet<String> {
     codes
 }
 
-/// The words in backticks of the first cells of all tables in a part of a document.
+/// The words in backticks in the first cells of all tables of a text.
 fn first_cells(part: &str) -> BTreeSet<String> {
     let cells = part.lines().filter_map(|line| {
         let row = line.strip_prefix("| `")?;
@@ -143,7 +143,7 @@ fn every_code_is_documented_and_every_documented_code_exists() {
     let documented = first_cells(part);
     let codes = codes();
     assert!(codes.len() > 100, "{codes:?}");
-    // In running text, as they are no rows.
+    // A code may occur anywhere in the section, not only in a table.
     let mentioned = |code: &&String| part.contains(&format!("`{code}`"));
     let missing: Vec<_> = codes.iter().filter(|code| !mentioned(code)).collect();
     assert!(missing.is_empty(), "not in docs/commands.md: {missing:?}");
@@ -188,7 +188,7 @@ fn every_flag_and_every_object_is_documented() {
     }
 }
 
-/// Each headline of the troubleshooting is an error's own text; `…` replaces what differs.
+/// Each headline of the troubleshooting page is an error message; `…` replaces variable parts.
 #[test]
 fn every_headline_of_the_troubleshooting_is_a_text_of_the_program() {
     let document = read("docs/troubleshooting.md");
@@ -202,7 +202,7 @@ fn every_headline_of_the_troubleshooting_is_a_text_of_the_program() {
     assert!(strange.is_empty(), "{strange:?}");
 }
 
-/// What a headline is called in a link.
+/// The anchors of a document's headlines.
 fn anchors(document: &str) -> BTreeSet<String> {
     let mut is_code = false;
     let headlines = document.lines().filter(|line| {
@@ -217,7 +217,7 @@ fn anchors(document: &str) -> BTreeSet<String> {
     headlines.map(anchor).collect()
 }
 
-/// The documents that people read; a new one is among them.
+/// The user documents. A new document is included automatically.
 fn documents() -> Vec<PathBuf> {
     let root = mosb_tests::repository();
     let mut found: Vec<PathBuf> = fs::read_dir(root)
@@ -232,7 +232,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// A link to a file beside the document leads somewhere, and one to a headline to that.
+/// Links to files and headlines have a target.
 #[test]
 fn no_link_is_dead() {
     let documents = documents();

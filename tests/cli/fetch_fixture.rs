@@ -1,4 +1,4 @@
-//! What the tests of fetching share: a config with one file, and the way to its rendered form.
+//! The shared fixture for tests of fetching: a config with one file, and its rendered form.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use mosb_ignition::{Contents, Document, Resolution, parse, parse_data_url};
 use mosb_types::{Diagnostic as _, ErrorClass};
 use serde_json::{Value, json};
 
-/// As long as nothing here takes.
+/// This is longer than any request in these tests.
 pub const LONG: Duration = Duration::from_secs(60);
 
 pub fn options(timeout: Duration) -> Options {
@@ -21,8 +21,7 @@ pub fn fetcher(options: Options) -> Fetcher {
     Fetcher::new(options).unwrap()
 }
 
-/// Why a config did not become one without references: the code, the message, and whether it may
-/// pass.
+/// The code and message of a failed fetch, and whether the error is transient.
 #[derive(Debug)]
 pub struct Failed {
     pub code: String,
@@ -45,7 +44,7 @@ impl From<mosb_ignition::Error> for Failed {
     }
 }
 
-/// Resolves, fetches and embeds until nothing remote is left.
+/// Resolves, fetches and embeds until the config has no remote references.
 pub async fn render(config: &Value, fetcher: &Fetcher) -> Result<Value, Failed> {
     let read = Document::read(config).unwrap();
     let mut fetched = Contents::new();
@@ -61,7 +60,7 @@ pub async fn render(config: &Value, fetcher: &Fetcher) -> Result<Value, Failed> 
             Resolution::Needs(needs) => fetcher.fetch_all(&needs, &mut fetched).await?,
         }
     };
-    // What an image is built from takes it as it is.
+    // The code for builds accepts the result.
     parse(&rendered).unwrap();
     Ok(rendered)
 }

@@ -1,5 +1,5 @@
-//! Whatever is in a config, a base or on the command line stays data: no instruction, no shell
-//! word, no path outside.
+//! Text in a config, a base or on the command line remains data: it never becomes an instruction, a
+//! shell word or a path outside the root.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use mosb_tests::build_fixture::{
 };
 use mosb_tests::{Layout, Registry};
 
-/// Ends a line, a word, a quotation; expands; climbs.
+/// Text that ends a line, a word or a quotation, is expanded by a shell, or leaves a directory.
 const HOSTILE: [&str; 10] = [
     "a\nRUN touch PWNED",
     "a\\\nRUN touch PWNED",
@@ -22,7 +22,7 @@ const HOSTILE: [&str; 10] = [
     "--flag=PWNED *?[PWNED]",
 ];
 
-/// A config with hostile text wherever text goes.
+/// A config with hostile text in every text field.
 fn hostile() -> String {
     let each =
         |make: &dyn Fn(&str) -> Value| HOSTILE.iter().map(|text| make(text)).collect::<Vec<_>>();
@@ -51,7 +51,7 @@ fn hostile() -> String {
     config.to_string()
 }
 
-/// A base whose labels are hostile too.
+/// A base with hostile labels.
 fn hostile_base() -> BuildFixture {
     let image = HOSTILE.iter().fold(base(), |image, text| image.label(text, text));
     BuildFixture::with(&image.label("org.opencontainers.image.version", HOSTILE[2]))
@@ -65,7 +65,7 @@ fn containerfile(fixture: &BuildFixture, config: &str, more: &[&str]) -> String 
     fixture.mosb.run_with(arguments, config.as_bytes()).ok().text()
 }
 
-/// What is in front of each instruction, and the instruction; lines that go on are part of it.
+/// The instructions of a Containerfile with the comments before them and their continuation lines.
 fn instructions(text: &str) -> Vec<&str> {
     let mut goes_on = false;
     let mut found = Vec::new();
@@ -88,8 +88,7 @@ fn nothing_becomes_an_instruction_or_a_shell_word() {
     );
     let text = containerfile(&fixture, &hostile(), &[]);
     println!("{text}");
-    // The one thing that a config changes is the digest of the inputs, and whether units are there
-    // to be enabled.
+    // A config changes only the digest of the inputs, and whether units are enabled.
     assert!(!text.contains("PWNED"), "{text}");
     let preset = text.lines().filter(|line| !tame.contains(*line));
     for line in preset {
@@ -128,8 +127,7 @@ fn values_of_the_command_line_stay_values() {
             plain.as_bytes(),
         );
         assert_valid(&plan.ok().json(), "Plan");
-        // The value reaches buildah as an argument of its own, if the Containerfile has a use for
-        // it.
+        // buildah gets the value as a separate argument if the Containerfile uses it.
         assert!(!with.contains("PWNED"), "{text:?}: {with}");
         for (option, value) in [
             ("--build-arg", format!("{text}=x")),
@@ -157,7 +155,7 @@ fn values_of_the_command_line_stay_values() {
             assert!(!line.contains('\n'), "{what}: {line}");
         }
     }
-    // Extensions are words of a fixed set.
+    // Extensions have a fixed set of names.
     let registry = Registry::plain();
     registry.push(&fixture.base, "base", "acme/extensions:v1");
     let image = registry.repository("acme/extensions:v1");
@@ -184,7 +182,7 @@ fn the_layer_stays_in_its_root() {
         files += usize::from(path.starts_with("etc/file "));
     }
     assert_eq!(files, HOSTILE.len());
-    // A terminal gets no control character of it, and a line stays a line.
+    // A terminal gets no control characters from it, and each entry is one line.
     let image = format!("{}:{NAME}", fixture.target());
     for command in ["files", "inspect"] {
         let containerfile = fixture.mosb.run([command, &image]).ok().text();
@@ -205,7 +203,7 @@ fn the_layer_stays_in_its_root() {
         !plan.lines().any(|line| line.starts_with("RUN ") || line.starts_with("USER ")),
         "{plan}"
     );
-    // The ConfigMap, too, is one object.
+    // The ConfigMap is a single object too.
     let map = fixture
         .mosb
         .run_with(

@@ -1,4 +1,4 @@
-//! The program itself: no root, no Go, no registry but Debian's.
+//! Tests of the program that need neither root nor Go, and no registry except Debian's.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 #![expect(clippy::type_complexity, reason = "a table of cases is a list of tuples")]
 

@@ -1,5 +1,5 @@
-//! The program runs in a home of its own; its output, its exit code and its end by a signal are
-//! seen.
+//! The harness runs the program with its own home, and reports its output, its exit code and its
+//! end by a signal.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -21,7 +21,7 @@ fn a_killed_program_is_seen_as_such() {
     let mosb = Mosb::new().with("NO_COLOR", "1");
     let target = format!("oci:{}", mosb.home().join("image").display());
     let mut command = mosb.command(["build", "-", "--output", &target]);
-    // It waits for a config that never comes.
+    // The program waits for a config that never arrives.
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     child.kill().unwrap();
     assert_eq!(child.wait().unwrap().signal(), Some(9));

@@ -1,4 +1,4 @@
-//! The proxy commits each of its faults, and is invisible without one.
+//! The proxy injects each of its faults, and changes nothing without one.
 
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,7 @@ fn an_upload_is_cut_in_its_middle() {
     let location = url::Url::parse(rest.lines().next().unwrap()).unwrap();
     proxy.fail(1, Fault::CutUpload(10));
     let path = &location[url::Position::BeforePath..];
-    // The body is where the last header would: the head ends before it.
+    // The proxy cuts the body, not the head, so the head must end before it.
     let request = format!(
         "PATCH {path} HTTP/1.1\r\ncontent-length: 1000\r\nhost: x\r\n\r\n{}",
         "x".repeat(900)

@@ -1,4 +1,4 @@
-//! `mosb render` as a person or a script uses it: results, exit codes, errors, pipes.
+//! `mosb render` in the use of a person or a script: results, exit codes, errors, pipes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef012
 const API: &str = "machineconfiguration.openshift.io/v1";
 const ROLE: &str = "machineconfiguration.openshift.io/role";
 
-/// The program and a folder of manifests, where it runs.
+/// The program, in a folder of manifests.
 pub struct Desk(pub Mosb);
 
 impl Desk {
@@ -170,7 +170,7 @@ fn an_explanation_matches_its_schema() {
     assert!(text.contains("config.storage.files[/etc/a]  b  overrides a"), "{text}");
 }
 
-/// A tag becomes the digest that the registry has for it; what is overridden is not asked for.
+/// A tag is replaced by the registry's digest. An overridden image is not looked up.
 #[test]
 fn tags_are_pinned_by_a_real_registry() {
     let (desk, registry) = (Desk::new(), Registry::plain());
@@ -198,13 +198,13 @@ fn tags_are_pinned_by_a_real_registry() {
     let resolve = "--resolve-tags --tls-verify=false";
     let pinned = line("a.yaml", resolve).ok().json();
     let spec = &pinned["spec"];
-    // The index, so that the config is one for all platforms.
+    // The digest of the index, so that one config serves all platforms.
     assert_eq!(spec["osImageURL"], image("os", &format!("@{indexed}")));
     assert_eq!(
         spec["baseOSExtensionsContainerImage"],
         image("extensions", &format!("@{extensions}"))
     );
-    // The same name as if the digest had been written.
+    // The name is the same as for a config with that digest.
     desk.write("a.yaml", names(image("os", &format!("@{indexed}"))));
     let written = line("a.yaml", resolve).ok().json();
     assert_eq!(written["metadata"]["name"], pinned["metadata"]["name"]);

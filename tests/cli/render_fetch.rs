@@ -1,5 +1,5 @@
-//! What a config refers to is fetched from real servers as Ignition fetches it, and embedded as it
-//! was served.
+//! Remote contents of a config are fetched from real servers by Ignition's rules and embedded
+//! without changes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +25,8 @@ async fn fetched_content_is_embedded_byte_for_byte() {
         ("nothing", reply(200, &[], b""), json!({}), Ok(b"")),
         ("no content", reply(204, &[], b""), json!({}), Ok(b"")),
         ("gzip", reply(200, &[], &packed), gzipped.clone(), Ok(&packed)),
-        // As many servers say of *.gz; Ignition asks for no encoding and undoes none.
+        // Many servers send this header for *.gz files. Ignition requests no encoding and decodes
+        // none.
         ("gzip, said twice", reply(200, &[encoded], &packed), gzipped.clone(), Ok(&packed)),
         (
             "an encoding that nobody asked for",
@@ -109,7 +110,7 @@ async fn redirects_are_followed_without_the_configs_headers() {
         let failed = render(&config(path), &fetcher(options(LONG))).await.unwrap_err();
         assert_eq!((&*failed.code, failed.class), (code, class), "{path}");
     }
-    // Not there where the redirect led: it is named, without its query.
+    // The target of the redirect is missing. The error names it without its query.
     let missing = Web::always(reply(404, &[], b""));
     let there = missing.url("/gone?token=hunter2");
     let web =
@@ -187,7 +188,7 @@ async fn headers_of_a_host_go_to_that_host_only() {
         ("/here", true),
         ("/away", true),
         ("/round", true),
-        // Back from elsewhere.
+        // A redirect back from another server.
         ("/here", false),
     ];
     assert_eq!(seen(&web), want.map(|(path, sent)| (path.to_owned(), sent)));
@@ -195,7 +196,7 @@ async fn headers_of_a_host_go_to_that_host_only() {
     assert_eq!(seen(&other), want);
 }
 
-/// A proxy is asked for what is not on this machine: that of the config, else that of the
+/// Requests to other machines use a proxy: the one of the config, or else the one of the
 /// environment.
 #[tokio::test(flavor = "multi_thread")]
 async fn proxies_are_the_configs_else_the_environments() {
@@ -218,7 +219,7 @@ async fn proxies_are_the_configs_else_the_environments() {
     assert_eq!(embedded(&rendered), b"config's");
     config["ignition"]["proxy"]["noProxy"] = json!(["invalid"]);
     let failed = render(&config, &fetcher).await.unwrap_err();
-    // Whatever the resolver says of that name, and however long it takes.
+    // This holds for every result of the resolver, and however long it takes.
     assert_eq!(failed.class, ErrorClass::Transient);
     for web in [from_config, from_environment] {
         let seen = web.seen();
@@ -249,7 +250,7 @@ async fn tls_is_trusted_by_the_configs_authorities_and_by_the_users() {
     assert_eq!(get(&web.url("x"), &user).await.unwrap(), b"hi");
     assert_eq!(get(&web.url("away"), &user).await.unwrap(), b"plain");
 
-    // The authority is itself fetched, without itself, and before what needs it.
+    // The authority itself is fetched without it, and before the files that need it.
     let keys = Web::always(reply(200, &[], &web.authority()));
     let mut config = file(json!({ "source": web.url("x") }));
     let authorities = json!([{ "source": keys.url("/ca") }]);
@@ -306,7 +307,7 @@ async fn configs_refer_to_configs_on_servers() {
     let want = [("/a", "a"), ("/all", "b"), ("/b", "b"), ("/top", "top")];
     let want = want.map(|(path, text)| (path, text.as_bytes().to_vec()));
     assert_eq!(files, want.into_iter().collect());
-    // Each once: the contents of b stand at two places.
+    // Each source is fetched once, although two files refer to b.
     let paths: Vec<_> = web.seen().iter().map(|head| head.path().to_owned()).collect();
     assert_eq!(&paths[..2], ["/a", "/b"]);
     assert_eq!(paths.len(), 4, "{paths:?}");

@@ -1,5 +1,5 @@
-//! Whatever a server does to one request, the contents arrive; what lasts, or never ends, is one
-//! clear sentence.
+//! A fault of one request does not prevent the fetch. A permanent fault or an endless answer leads
+//! to one error message.
 
 use std::time::{Duration, Instant};
 
@@ -88,8 +88,8 @@ async fn lasting_transient_errors_fail_in_time() {
     assert!(broken.seen().len() > 1 && closing.seen().len() > 1);
 }
 
-/// `ignition.timeouts`: an answer that does not begin in time is asked for again; the total ends it
-/// before `--timeout`.
+/// `ignition.timeouts`: a request without an answer in time is repeated, and the total time ends
+/// the fetch before `--timeout`.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_configs_timeouts_count() {
     let whole = reply(200, &[], b"hi");
@@ -140,7 +140,7 @@ async fn a_body_has_an_end() {
     }
 }
 
-/// Each may take as long as `--timeout`.
+/// Each file may take up to `--timeout`.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_number_has_an_end_too() {
     let web = Web::always(reply(200, &[], b"hi"));
@@ -217,7 +217,7 @@ async fn several_are_fetched_at_once_and_dropping_ends_all() {
     let eight = fetcher(options(LONG));
     let started = Instant::now();
     render(&config, &eight).await.unwrap();
-    // One after the other it would be 7 seconds.
+    // In sequence it would take 7 seconds.
     assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     assert_eq!(web.seen().len(), 24);
 
@@ -228,7 +228,7 @@ async fn several_are_fetched_at_once_and_dropping_ends_all() {
         ended = lasting => panic!("{ended:?}"),
         () = first_request(&silent) => {}
     }
-    // Nothing goes on behind it.
+    // No request continues in the background.
     assert_eq!(silent.seen().len(), 1);
 }
 
@@ -239,12 +239,13 @@ async fn first_request(web: &Web) {
     }
 }
 
-/// A stand-in for a server elsewhere, behind a proxy, as loopback is never asked through one.
+/// A stand-in for a server on another machine: it is behind a proxy, because loopback addresses are
+/// never requested through one.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
     let victim = Web::always(reply(200, &[], b"read from inside"));
-    // Linux connects to this one through no interface: a fetcher that asked for it would send
-    // nothing.
+    // Linux selects no interface for this address, so a fetcher that did not reject it would fail
+    // without a request.
     let link_local = "http://[fe80::1]/latest".to_owned();
     let by_name = victim.url("/").replace("127.0.0.1", "localhost");
     for target in [victim.url("/"), by_name, link_local.clone()] {
@@ -264,8 +265,8 @@ async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
         let requests: Vec<_> = proxy.seen().into_iter().map(|head| head.target).collect();
         assert_eq!(requests, ["http://mirror.invalid/x"], "{target}");
     }
-    // A server on loopback may lead to another one there, but not to a link-local address, which no
-    // config may name.
+    // A server on loopback may redirect to another one on loopback, but not to a link-local
+    // address. A config may not name such an address either.
     let to = victim.url("/");
     let local = Web::start(move |head, _| {
         let to = if head.path() == "/ok" { &to } else { &link_local };
@@ -278,7 +279,7 @@ async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
         assert_eq!(failed.code, "unreachable", "{url}: {failed:?}");
         assert!(failed.message.contains("fe80::1 is a link-local"), "{failed:?}");
     }
-    // Nor may it name one as a proxy.
+    // A link-local proxy is rejected too.
     let mut config = file(json!({ "source": "http://mirror.invalid/x" }));
     config["ignition"]["proxy"] = json!({ "httpProxy": "http://[fe80::1]:3128" });
     let failed = render(&config, &fetcher).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! What can't be rendered, and what nodes can't take.
+//! Input that can't be rendered, and changes that nodes do not support.
 
 use std::fs;
 
@@ -30,8 +30,8 @@ fn unsupported_changes_are_listed_and_set_the_exit_code() {
     assert_eq!((broken.code(), &broken.json()["code"]), (Some(2), &json!("bad-config")));
 }
 
-/// A line, its exit code, its code, and of each finding the code and what its object or message
-/// holds.
+/// For each case: the command line, the exit code, the error code, and the code and a part of the
+/// object or message of each finding.
 #[test]
 fn every_bad_input_is_refused_with_all_that_is_wrong() {
     let desk = Desk::new();

@@ -1,5 +1,5 @@
-//! One config on one base is one digest: on other machines, for other users, in other clusters,
-//! tomorrow.
+//! One config on one base always has the same digest, on every machine, for every user and at any
+//! time.
 
 use std::fs;
 
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use mosb_tests::Mosb;
 use mosb_tests::build_fixture::{BuildFixture, config};
 
-/// Digest of the image that [`config`] makes on the base. Another one means that every image
-/// changes: `plan::Format` must be raised with it.
+/// The digest of the image of [`config`] on the base. If it changes, every image changes, so
+/// `plan::Format` must increase too.
 const DIGEST: &str = "sha256:984da51f673e3f8efe176324bdd79b139d4f5ac636d91ec9d657e8c84ad01713";
 
 fn digest(mosb: &Mosb, fixture: &BuildFixture, config: &str) -> Value {
@@ -64,18 +64,18 @@ fn one_config_is_one_digest() {
         open_to_all_of(&mosb);
         assert_eq!(digest(&mosb, &fixture, config), DIGEST, "{what}");
     }
-    // The base's name is part of the image, where it lies is not.
+    // The image contains the name of the base but not its location.
     let moved = BuildFixture::new();
     fs::rename(&moved.base.directory, moved.mosb.home().join("other")).unwrap();
     let base = format!("oci:{}:base", moved.mosb.home().join("other").display());
     let result = moved.build(plain.as_bytes(), &["--base", &base]).ok().json();
     assert_eq!(result["digest"], DIGEST);
-    // What must change it does.
+    // A change of the config changes the digest.
     let other = digest(&Mosb::new(), &fixture, &plain.replace("swappiness%3D1", "swappiness%3D2"));
     assert_ne!(other, DIGEST);
 }
 
-/// Homes are their owner's; here another user works in them.
+/// Makes a home accessible to the other user of this test.
 fn open_to_all(fixture: &BuildFixture) {
     open_to_all_of(&fixture.mosb);
 }
@@ -84,12 +84,12 @@ fn open_to_all_of(mosb: &Mosb) {
     mosb_tests::run("chmod", ["-R", "a+rwX", mosb.home().to_str().unwrap()]);
 }
 
-/// YAML as a person would write it, not as any library does.
+/// YAML in a person's style instead of a library's.
 fn to_yaml(value: &Value, depth: usize) -> String {
     let indent = "  ".repeat(depth);
     match value {
         Value::Object(fields) if !fields.is_empty() => {
-            // In another order than JSON's.
+            // The order of the keys differs from JSON's.
             let lines = fields
                 .iter()
                 .rev()

@@ -10,7 +10,7 @@ pub struct FixturePool<T> {
     most: usize,
     make: fn() -> T,
     state: Mutex<State<T>>,
-    given_back: Condvar,
+    returned: Condvar,
 }
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl<T> FixturePool<T> {
             most,
             make,
             state: Mutex::new(State { free: Vec::new(), made: 0 }),
-            given_back: Condvar::new(),
+            returned: Condvar::new(),
         }
     }
 
@@ -43,7 +43,7 @@ impl<T> FixturePool<T> {
     pub fn acquire(&'static self) -> FixtureGuard<T> {
         let mut state = self.lock();
         while state.free.is_empty() && state.made == self.most {
-            let woken = self.given_back.wait(state);
+            let woken = self.returned.wait(state);
             state = woken.unwrap_or_else(PoisonError::into_inner);
         }
         let mut guard = FixtureGuard { pool: self, one: state.free.pop() };
@@ -76,6 +76,6 @@ impl<T> Drop for FixtureGuard<T> {
             // The creation failed; the next test tries again.
             None => state.made -= 1,
         }
-        self.pool.given_back.notify_one();
+        self.pool.returned.notify_one();
     }
 }

@@ -1,5 +1,5 @@
-//! A build through a network that fails at each request in turn: the same image, or one clear
-//! sentence.
+//! Builds over a network that fails at each request in turn. The result is the same image or one
+//! error message.
 
 use std::thread;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use mosb_tests::build_fixture::{BuildFixture, NAME, assert_refused, config};
 use mosb_tests::{Access, Fault, FaultProxy, Layout, Mosb, Registry, Seen, Server, Transport};
 
-/// A registry with the base, and a proxy before it.
+/// A registry with the base, and a network that can fail.
 struct Network {
     registry: Registry,
     fixture: BuildFixture,
@@ -21,7 +21,7 @@ impl Network {
         Self { registry, fixture }
     }
 
-    /// Builds by way of a proxy, as a user who never built before.
+    /// Builds through a proxy as a new user.
     fn build(&self, proxy: &FaultProxy, name: &str) -> (Mosb, mosb_tests::Finished) {
         let mosb = Mosb::new();
         let authfile = mosb.home().join("auth.json");
@@ -48,8 +48,8 @@ impl Network {
         (mosb, finished)
     }
 
-    /// The digest, without any fault. The base is named after the proxy, so the digest is of this
-    /// proxy only.
+    /// The digest without a fault. The image records the base's name, which contains the proxy's
+    /// address, so the digest holds for this proxy only.
     fn digest(&self, proxy: &FaultProxy, name: &str) -> String {
         proxy.rule(|_| None);
         let (_, finished) = self.build(proxy, name);
@@ -57,7 +57,7 @@ impl Network {
     }
 }
 
-/// Builds with the fault at each request in turn; `first` is the first that gets it.
+/// Builds with the fault at each request in turn, starting with the request `first`.
 fn at_each_request(network: &Network, what: &str, fault: &Fault, first: usize) {
     let proxy = FaultProxy::start(network.registry.address());
     let want = network.digest(&proxy, &format!("{what}/0"));
@@ -93,17 +93,17 @@ fn one_fault_at_any_request_changes_nothing() {
             let open = &open;
             scope.spawn(move || at_each_request(open, what, &fault, 1));
         }
-        // Nobody answers 401 without saying how one logs in, and the first request is there to hear
+        // A registry never sends 401 without a challenge, and the first request is needed to get
         // it.
         scope.spawn(|| at_each_request(&guarded, "denied", &Fault::status(401), 2));
     });
-    // What the last of them built is there, whole.
+    // The last image of these builds is complete in the registry.
     let to = open.fixture.mosb.home().join("pulled");
     open.registry.pull(&format!("acme/broken/0:{NAME}"), &format!("oci:{}:x", to.display()));
     assert_eq!(Layout::at(to).layers("x").len(), 3);
 }
 
-/// Which requests get the fault.
+/// Selects the requests with the fault.
 type Which = fn(&Seen) -> bool;
 
 #[test]

@@ -1,4 +1,4 @@
-//! The Containerfile build by the real buildah, on the Debian root with the real Ignition.
+//! Containerfile builds by the real buildah, on the Debian root with the real Ignition.
 
 use std::fs;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use mosb_tests::{
 };
 use mosb_types::Diagnostic as _;
 
-/// As long as another test may run.
+/// The time limit of another test.
 const CLEAN: Duration = Duration::from_secs(180);
 const CURRENT_CONFIG: &str = "etc/machine-config-daemon/currentconfig";
 
@@ -47,7 +47,7 @@ fn config() -> Value {
     })
 }
 
-/// What the real tools make of the Debian root.
+/// The tree that the real tools produce from the Debian root.
 fn real(config: &Value, after: &str, units: &[&str]) -> Snapshot {
     let sandbox = Sandbox::new();
     sandbox.ignition_apply(&config.to_string()).unwrap();
@@ -58,7 +58,7 @@ fn real(config: &Value, after: &str, units: &[&str]) -> Snapshot {
     sandbox.snapshot()
 }
 
-/// Takes out what only a build writes.
+/// Removes the files that only a build writes.
 fn without_current_config(mut tree: Snapshot) -> Snapshot {
     let file = tree.0.remove(CURRENT_CONFIG).expect("the config in the image");
     assert_eq!((file.mode, file.uid, file.gid), (0o600, 0, 0));
@@ -87,7 +87,8 @@ fn the_tree_is_what_ignition_and_systemctl_make() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Whole copies of layers instead of mounts, and a base in a `dir:` folder as well as in a layout.
+/// Storage with full copies of layers instead of mounts, and a base in a `dir:` folder as well as
+/// in a layout.
 #[test]
 fn storage_without_mounts_and_a_base_in_a_folder_make_the_same_tree() {
     let fixture = BuildahFixture::new();
@@ -109,8 +110,8 @@ fn storage_without_mounts_and_a_base_in_a_folder_make_the_same_tree() {
     assert!(fixture.cache().join("buildah/store-vfs/vfs").is_dir());
 }
 
-/// Becomes `nobody`, who has user IDs of others only by way of newuidmap, with a copy of the
-/// program in a home of its own.
+/// Becomes `nobody`, which gets additional user IDs only by newuidmap, with a copy of the program
+/// in its own home.
 const AS_UNPRIVILEGED: &str = "\
 echo nobody:100000:65536 > ids
 mount --bind ids /etc/subuid
@@ -186,7 +187,7 @@ fn files_that_buildah_mounts_over_are_the_configs() {
     }
 }
 
-/// Everything is rejected but what is in one registry.
+/// A policy that rejects all images except those of one registry.
 fn policy(registry: &str, kind: &str) -> SignaturePolicy {
     let policy = json!({
         "default": [{ "type": "reject" }],
@@ -233,12 +234,12 @@ fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
             format!("{}:/run/secrets/rhsm:copy", secret.display()),
         ];
         fixture.options.volumes = volumes.map(|volume| volume.parse().unwrap()).into();
-        // Of OpenShift's shape. Debian 12's buildah would refuse all that is to be signed with
-        // sigstore.
+        // The policy has OpenShift's form. The buildah of Debian 12 would reject all images that
+        // need a sigstore signature.
         let policy = policy(registry.address(), "sigstoreSigned");
         fixture.options.signature_policy = Some(policy.without_signatures());
         let base = fixture.resolve(&registry.repository("os/base:v1"));
-        // As our own step with extensions, and as a package that brings a repository.
+        // mosb's own step with extensions, and a package with its own repository.
         let own = "RUN test \"$(cat /etc/pki/entitlement/key)\" = hush && test -r /run/secrets/rhsm/key\n\
             RUN cd /etc/yum.repos.d && test \"$(cat site.repo)\" = site && echo own > own.repo && chmod 644 own.repo && echo more >> site.repo\n\
             RUN test -e /etc/yum.repos.d/own.repo && rm /etc/yum.repos.d/own.repo\n\
@@ -323,13 +324,13 @@ fn failures_are_explained() {
 fn a_build_that_was_killed_leaves_nothing_for_the_next() {
     let fixture = BuildahFixture::new();
     let base = fixture.base();
-    // The quotes keep the line that tells of the step from being taken for the step's own.
+    // The quotes distinguish the step's output from the line in which buildah prints the step.
     let slow = plan(&config(), Some("RUN echo be''gan; sleep 300\n"), &base);
     fixture.interrupt(&slow, &base, "began");
     assert_ne!(fixture.containers(), "", "the killed build left a container");
     let left = || fs::read_dir(fixture.cache().join("buildah/work")).unwrap().count();
-    // The build that first gets the store's lock for itself cleans up. buildah inherits the lock,
-    // and so does what other tests of this process start at the same moment, until that ends.
+    // The first build with an exclusive lock on the store cleans up. buildah inherits the lock, and
+    // so do child processes that other tests of this process start at the same time.
     wait("a clean store", CLEAN, || {
         fixture.build(&plan(&config(), None, &base), &base, "image").unwrap();
         (left() == 0).then_some(())

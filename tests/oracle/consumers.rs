@@ -1,4 +1,4 @@
-//! What `mosb build` pushes is what other programs read: skopeo, umoci, buildah, crane.
+//! Other programs read the images of `mosb build`: skopeo, umoci, buildah, crane.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use mosb_tests::{
     Tree, run,
 };
 
-/// A base whose layers all of them read: umoci knows no zstd.
+/// A base with layers that all of them read. umoci does not support zstd.
 fn base() -> Image {
     let more = Tree::new().file("usr/lib/more", 0o644, "x".repeat(70_000)).tar();
     Image::new()
@@ -22,7 +22,7 @@ fn base() -> Image {
         .label("containers.bootc", "1")
 }
 
-/// Arguments by which mosb talks to a registry as its user.
+/// Arguments for the credentials and certificates of a registry.
 fn login(registry: &Registry) -> Vec<String> {
     let mut login = vec!["--authfile".to_owned(), registry.authfile().display().to_string()];
     if registry.certificates().join("ca.crt").exists() {
@@ -37,13 +37,13 @@ fn build(mosb: &Mosb, base: &str, target: &str, more: &[String]) -> Finished {
     mosb.run_with(arguments, config().as_bytes())
 }
 
-/// The tree of an image, by the plainest reading of its layers.
+/// The tree of an image from a direct reading of its layers.
 fn tree(layout: &Layout, tag: &str) -> Snapshot {
     let layers = layout.layers(tag).into_iter();
     layers.fold(Snapshot::default(), |tree, layer| tree.with_layer(layer).unwrap())
 }
 
-/// The image of a layout, unpacked by umoci, is this tree.
+/// Asserts that umoci unpacks the image of a layout to this tree.
 fn unpacks_to(layout: &Layout, tag: &str, want: &Snapshot) {
     let bundle = tempfile::tempdir().unwrap();
     let to = bundle.path().join("bundle");
@@ -52,7 +52,7 @@ fn unpacks_to(layout: &Layout, tag: &str, want: &Snapshot) {
     Snapshot::of(&to.join("rootfs")).assert_same(want, "umoci unpack");
 }
 
-/// The fields that a script would use.
+/// Checks the fields that a script would use.
 fn check_result(result: &Value, repository: &str, base: &Value) {
     assert_valid(result, "BuildResult");
     let digest = result["digest"].as_str().unwrap();
@@ -68,7 +68,8 @@ fn check_result(result: &Value, repository: &str, base: &Value) {
     assert_eq!(result["inputs"].as_str().unwrap().len(), 64);
 }
 
-/// The labels and the manifest are what the result says, and the base's own are still there.
+/// Checks that the labels and the manifest match the result and that the base's labels are
+/// unchanged.
 fn check_image(config: &Value, manifest: &Value, result: &Value, base: &str) {
     let labels = &config["config"]["Labels"];
     assert_eq!(labels["mosb.dev/inputs"], result["inputs"], "{labels:#}");
@@ -79,7 +80,7 @@ fn check_image(config: &Value, manifest: &Value, result: &Value, base: &str) {
     assert_eq!(labels["org.opencontainers.image.base.name"], base);
     assert_eq!(labels["baseOSContainerImage"], base);
     let annotations = &manifest["annotations"];
-    // A base in a layout has no name that a tool could read.
+    // A base in a layout has no name for other tools.
     let named = base.contains('/').then_some("org.opencontainers.image.base.name");
     for key in ["org.opencontainers.image.base.digest"].into_iter().chain(named) {
         assert_eq!(annotations[key], labels[key], "{annotations:#}");
@@ -92,7 +93,7 @@ fn check_image(config: &Value, manifest: &Value, result: &Value, base: &str) {
     assert_eq!(config["rootfs"]["diff_ids"][2], result["layer"]["diffId"]);
 }
 
-/// A registry with the base in it, and a user.
+/// A registry with the base, and a user.
 struct Place {
     registry: Registry,
     fixture: BuildFixture,
@@ -106,7 +107,7 @@ impl Place {
         Self { registry, fixture }
     }
 
-    /// Builds, checks the messages, and lets skopeo and umoci read the image.
+    /// Builds, checks the messages, and reads the image by skopeo and umoci.
     fn build_and_read(&self) -> Value {
         let (registry, fixture) = (&self.registry, &self.fixture);
         let digestfile = fixture.mosb.home().join("digest");
@@ -152,7 +153,7 @@ impl Place {
         result
     }
 
-    /// A wrong password, and none: one sentence, exit code 1.
+    /// A wrong password or none leads to one error message and exit code 1.
     fn refuses_strangers(&self) {
         let (registry, fixture) = (&self.registry, &self.fixture);
         let wrong = registry.wrong_authfile().display().to_string();
@@ -194,7 +195,7 @@ fn debian_registry_with_basic_auth_and_tls() {
     let place = Place::new(Server::Debian, Access::Basic, Transport::Https);
     place.build_and_read();
     place.refuses_strangers();
-    // An authority that did not sign it.
+    // An authority that did not sign the certificate.
     let other = Registry::start(Server::Debian, Access::Anyone, Transport::Https);
     let mut strange = login(&place.registry);
     strange[3] = other.certificates().display().to_string();
@@ -241,7 +242,7 @@ fn crane_and_buildah_read_it() {
     mounted.assert_same(&want, "buildah from, mount");
 }
 
-/// A buildah with a store of its own.
+/// buildah with a store of its own.
 struct Buildah(tempfile::TempDir);
 
 impl Buildah {
@@ -298,14 +299,14 @@ fn a_layout_is_read_by_all() {
             &format!("dir:{}", fixture.mosb.home().join("dir").display()),
         ],
     );
-    // Buildah makes a name of the folder's, and takes no capitals in it.
+    // buildah derives a name from the folder's, and rejects capital letters in it.
     let name = format!("mosb-consumers-{}", std::process::id());
     let small = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir().unwrap();
     let copied = small.path().join("output");
     run("cp", ["-r".as_ref(), fixture.output().as_os_str(), copied.as_os_str()]);
     let image = Layout::at(copied).reference(NAME);
     Buildah::new().tree(&[&image]).assert_same(&want, "buildah from, mount");
-    // And by mosb itself.
+    // mosb reads it too.
     let info = fixture
         .mosb
         .run(["inspect", &format!("{}:{NAME}", fixture.target()), "-o", "json"])

@@ -1,5 +1,5 @@
-//! The Ignition config of new machines: the real Ignition takes it, nothing in it is in the image,
-//! and what it starts brings a machine to its image once, whenever the power fails.
+//! The Ignition config for new machines. The real Ignition accepts it, its files are not in the
+//! image, and its unit switches a machine to its image once, also after power failures.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,7 @@ fn config(pool: &str) -> String {
     fs::read_to_string(golden().join(format!("ignition/{pool}.ign"))).unwrap()
 }
 
-/// A machine after Ignition, before its first boot goes on.
+/// A machine after Ignition, before the rest of its first boot.
 fn machine() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.ignition_apply(&config("worker")).unwrap();
@@ -43,7 +43,7 @@ fn ignition_takes_it_and_machines_start_the_unit() {
         assert_eq!(verdict["entries"].as_array().map(Vec::len), Some(0), "{verdict:#}");
     }
     let sandbox = machine();
-    // What a machine does with presets at its first boot.
+    // A machine applies presets at its first boot.
     sandbox.preset(&[UNIT]).ok();
     let units = sandbox.path("etc/systemd/system");
     for link in ["multi-user.target.wants", "kubelet.service.requires"] {
@@ -61,7 +61,7 @@ fn ignition_takes_it_and_machines_start_the_unit() {
     }
 }
 
-/// Whatever Ignition writes would hide what later images have there.
+/// Files that Ignition writes would hide those of later images.
 #[test]
 fn nothing_that_ignition_writes_is_in_the_image() {
     let sandbox = Sandbox::new();
@@ -97,22 +97,22 @@ fn nothing_that_ignition_writes_is_in_the_image() {
         .filter(|entry| entry["type"] != "directory")
         .map(|entry| entry["path"].as_str().unwrap().trim_start_matches('/'))
         .collect();
-    // As a proof that both look at the same: what Ignition makes of units that are enabled is in
-    // each image.
+    // A check that both sets of paths are comparable: every image contains Ignition's preset for
+    // enabled units.
     assert!(image.contains("etc/systemd/system-preset/20-ignition.preset"), "{image:?}");
     let both: Vec<_> = written.iter().filter(|path| image.contains(&***path)).collect();
     assert!(both.is_empty(), "{both:?}");
 }
 
-/// All but directories.
+/// The changed paths without directories.
 fn changed(before: &Snapshot, after: &Snapshot) -> BTreeSet<String> {
     let entries = after.0.iter().filter(|(path, entry)| before.0.get(*path) != Some(entry));
     let entries = entries.filter(|(_, entry)| entry.kind != Kind::Directory);
     entries.map(|(path, _)| path.clone()).collect()
 }
 
-/// The tools of a machine as files that tell what they were called with; `sleep` ends, so that the
-/// script does.
+/// Replaces tools of the machine by scripts that log their arguments. `sleep` returns, so that the
+/// tested script ends.
 const TOOLS: &str = r#"
 cd /usr/bin
 for tool in bootc rpm-ostree systemctl sleep; do
@@ -124,13 +124,13 @@ mkdir -p /does
 : >/does/systemctl; : >/does/sleep
 "#;
 
-/// One run of the script on a machine whose kernel was started with this; its exit code.
+/// Runs the script on a machine with this kernel command line. Returns the exit code and the log.
 fn boot(sandbox: &Sandbox, cmdline: &str) -> (Option<i32>, String) {
     fs::write(sandbox.path("cmdline"), cmdline).unwrap();
     let line = "mount --bind /cmdline /proc/cmdline; set -a; if [ -e /var/lib/mosb/first-boot/environment ]; then . /var/lib/mosb/first-boot/environment; fi; set +a; exec /bin/sh /var/lib/mosb/first-boot/rebase";
     let finished = sandbox.run("/bin/sh", &["-euc", line], &[]);
     let log = fs::read_to_string(sandbox.path("log")).unwrap_or_default();
-    // No file where nothing was called.
+    // The file is missing if no tool was called.
     let _ = fs::remove_file(sandbox.path("log"));
     (finished.code(), log + &finished.stderr)
 }
@@ -163,12 +163,13 @@ fn a_machine_gets_to_its_image_and_forgets_the_login() {
         assert!(log.contains(&format!("{want}{DIGEST}")), "{what}: {log}");
         assert!(log.ends_with("systemctl --no-block reboot\nsleep infinity\n"), "{what}: {log}");
         assert_eq!(log.contains("systemctl daemon-reload"), what != "bootc", "{what}: {log}");
-        // Power fails before the new deployment was put in place: again from the start.
+        // The power fails before the new deployment is in place: the next boot starts from the
+        // beginning.
         sandbox.shell("rm -rf /run/mosb /run/ostree/*");
         assert_eq!(boot(&sandbox, stock).0, Some(0), "{what}");
         assert!(sandbox.path("var/lib/mosb/first-boot/auth.json").exists());
-        // The machine runs the image. Wherever power fails while it forgets, the login is gone
-        // first, and the next boot goes on.
+        // The machine runs the image. If the power fails during the cleanup, the credentials are
+        // deleted first and the next boot continues.
         let image = "ostree=/ostree/boot.0/os/bb/0";
         let given = sandbox.path("var/lib/mosb/first-boot");
         sandbox.shell("rm -rf /run/mosb /run/ostree/*; cp -a /var/lib/mosb/first-boot /given; mv /usr/bin/rm /usr/bin/real-rm");
@@ -191,7 +192,7 @@ fn a_machine_gets_to_its_image_and_forgets_the_login() {
                 there.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
             assert!(there.iter().eq(left), "{what}, {until}: {there:?}");
             sandbox.shell("cp /usr/bin/real-rm /usr/bin/rm");
-            // The unit's ConditionPathExists=.
+            // This is the ConditionPathExists= of the unit.
             if there.contains("image") {
                 let (code, log) = boot(&sandbox, image);
                 assert_eq!((code, &*log), (Some(0), ""), "{what}, {until}");
@@ -220,9 +221,8 @@ fn a_machine_that_can_not_switch_does_not_reboot() {
     }
 }
 
-/// What a machine is given for an image of this digest at a registry that only a mirror makes
-/// reachable, one that wants a login and has a CA of its own: below the directory, as Ignition
-/// would write it.
+/// The files that Ignition would write for an image of this digest at a registry with credentials
+/// and a private CA. The registry is reachable only through a mirror.
 fn given(registry: &Registry, digest: &str) -> TempDir {
     let mosb = Mosb::new();
     let address = registry.address();
@@ -269,8 +269,8 @@ fn given(registry: &Registry, digest: &str) -> TempDir {
     directory
 }
 
-/// A machine whose `bootc` is the importer that bootc and rpm-ostree are made of, in a namespace
-/// with a `/run` and a `/var/lib` of its own.
+/// A machine in a namespace with its own `/run` and `/var/lib`. Its `bootc` is the importer that
+/// bootc and rpm-ostree contain.
 const MACHINE: &str = r#"
 mount -t tmpfs -o mode=0755 tmpfs /run
 mount -t tmpfs -o mode=0755 tmpfs /var/lib
@@ -296,7 +296,7 @@ fn rebase(given: &TempDir, repository: &Path, before: &str) -> Finished {
     finish(&mut command, &[])
 }
 
-/// Mirror, CA and login: the importer pulls with what it is handed, and needs each of it.
+/// The importer pulls with the given mirror, CA and credentials, and fails without each of them.
 #[test]
 fn the_real_importer_reads_what_it_is_handed() {
     let registry = Registry::start(Server::Debian, Access::Basic, Transport::Https);

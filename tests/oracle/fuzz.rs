@@ -1,4 +1,4 @@
-//! Each target of `fuzz/`, for seconds; `make fuzz` is the same for as long as one likes.
+//! Runs each target of `fuzz/` for a few seconds. `make fuzz` runs them longer.
 
 use std::env;
 use std::fs;
@@ -21,7 +21,7 @@ fn no_target_finds_anything() {
     targets.sort();
     assert!(targets.len() >= 5, "{targets:?}");
     for target in targets {
-        // What is found goes here, and is named in the message.
+        // The fuzzer writes its findings here, and the failure names the file.
         let found = tempfile::tempdir().unwrap();
         let corpus = found.path().join("corpus");
         fs::create_dir(&corpus).unwrap();
@@ -43,13 +43,13 @@ fn no_target_finds_anything() {
             output.status,
             found.keep().display()
         );
-        // Built without coverage it is no less green, and looks nowhere new.
+        // A target without coverage would pass too, but would find no new inputs.
         let new = fs::read_dir(corpus).unwrap().count();
         assert!(new > 0, "{target:?} came to nothing beside its seeds\n{stderr}");
     }
 }
 
-/// Layers to begin with.
+/// Layers for the initial corpus.
 fn layers(directory: &Path) -> PathBuf {
     fs::create_dir(directory).unwrap();
     let long = format!("etc/{}", "n".repeat(120));
@@ -63,7 +63,7 @@ fn layers(directory: &Path) -> PathBuf {
         .file(&long, 0o644, "y")
         .file("etc/.wh.f", 0o644, "")
         .file("etc/.wh..wh..opq", 0o644, "")
-        // A PAX record that gives the next entry another name.
+        // A PAX record that renames the next entry.
         .special("x", EntryType::XHeader)
         .file("./../etc//g", 0o4644, "10 path=g\n");
     fs::write(directory.join("plain"), plain.tar()).unwrap();

@@ -1,5 +1,5 @@
-//! What we build on an ostree-native base arrives on a node through the importer that runs there,
-//! and nothing else changes.
+//! The importer of nodes brings a build on an ostree-native base to a node completely and changes
+//! nothing else.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -46,7 +46,7 @@ fn tree(layout: &Layout, tag: &str) -> Snapshot {
         .fold(Snapshot::default(), |tree, layer| tree.with_layer(layer).unwrap())
 }
 
-/// Where a path of an image is in a node's tree. libostree before 2024.3 keeps content of `/var`
+/// The path in a node's tree for a path of an image. libostree before 2024.3 uses content of `/var`
 /// for new machines only.
 fn on_a_node(path: &str) -> String {
     match path.split_once('/').unwrap_or((path, "")) {
@@ -94,8 +94,7 @@ fn arrives(tag: &str, method: &str) {
     let mosb = Mosb::new();
     let built = build(&mosb, &base.reference(tag), method);
 
-    // What the layer changes in the image must be what changes in the tree of a node, and nothing
-    // else.
+    // The changes of the layer in the image must equal the changes in the tree of a node.
     let (before, after) = (tree(&base, tag), tree(&built, NAME));
     let changed: BTreeMap<&String, &Entry> =
         after.0.iter().filter(|(path, entry)| before.0.get(*path) != Some(entry)).collect();
@@ -105,13 +104,13 @@ fn arrives(tag: &str, method: &str) {
         assert!(want.0.remove(&on_a_node(path)).is_some(), "{path} was not on the node");
     }
     for (path, entry) in changed {
-        // The importer leaves a directory that the base has as it is; the plan says so.
+        // The importer does not change a directory of the base; the plan has a note about this.
         let stays = entry.kind == Kind::Directory && before.0.contains_key(path);
         if !stays {
             want.0.insert(on_a_node(path), entry.clone());
         }
-        // What is new in `/var` is stored beside it, with the directories above as the layer
-        // repeats them.
+        // New content of `/var` is stored separately, with the parent directories that the layer
+        // contains.
         for (at, _) in path.match_indices('/').filter(|_| path.starts_with("var/")) {
             let above = &path[..at];
             want.0.insert(on_a_node(above), after.0[above].clone());
@@ -150,7 +149,7 @@ fn arrives(tag: &str, method: &str) {
     assert!(!got.0.keys().any(|path| path == "tmp/x"), "emptied by the commit");
 }
 
-/// `ostree container commit` acts on the whole tree, so both methods must.
+/// `ostree container commit` changes the whole tree, so both methods must do the same.
 #[test]
 fn both_methods_empty_the_folders_that_a_commit_empties() {
     let mosb = Mosb::new();

@@ -1,5 +1,5 @@
-//! A build that is killed at any moment, and run again, ends where it would have ended, and leaves
-//! no rubbish.
+//! A build that is killed at any time and run again has the same result, and leaves no temporary
+//! files.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ use mosb_tests::{
     Tree, run,
 };
 
-/// Starts a build that is not waited for, its config in a file.
+/// Starts a build in the background, with its config in a file.
 fn start(mosb: &Mosb, base: &str, target: &str) -> Child {
     let file = mosb.home().join("config.json");
     std::fs::write(&file, config()).unwrap();
@@ -43,7 +43,7 @@ fn ended(child: Child) -> Finished {
     }
 }
 
-/// A base that takes a while to copy, for the layouts.
+/// A base that takes some time to copy, for layouts.
 fn large_base() -> BuildFixture {
     let noise: Vec<u8> = (0..1_u64 << 20)
         .flat_map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes())
@@ -130,8 +130,8 @@ fn a_layout_is_whole_whenever_its_writer_was_killed() {
     for step in 0..steps {
         for how in ["-KILL", "-INT"] {
             std::fs::remove_dir_all(fixture.output()).unwrap();
-            // Every other time the cache is there already, so that more of the time is spent with
-            // the layout.
+            // In every second round the cache is filled already, so that more kills happen while
+            // the layout is written.
             if step % 2 == 0 {
                 std::fs::remove_dir_all(fixture.mosb.home().join("cache")).unwrap();
             }
@@ -166,7 +166,7 @@ fn a_layout_is_whole_whenever_its_writer_was_killed() {
     }
 }
 
-/// Every file of a layout.
+/// A listing of every file of a layout.
 fn listing(directory: &Path) -> String {
     run("find", [directory.to_str().unwrap(), "-type", "f", "-printf", "%P %s\n"])
         .text()
@@ -224,8 +224,8 @@ fn a_killed_containerfile_build_leaves_nothing_for_the_next() {
     let config = file("config.json", &mosb_tests::build_fixture::rendered(&ignition).to_string());
     let began = format!("{home}/began");
     std::fs::create_dir(&began).unwrap();
-    // Its own number tells its child from all others on this machine. A shell that stays would only
-    // hide whether it ended.
+    // The number identifies the child among all processes. Without `exec`, a remaining shell could
+    // hide the end of the child.
     let number = 100_000 + std::process::id();
     let slow = file("Slow", &format!("RUN exec sleep {number}\n"));
     let quick = file("Quick", "RUN true\n");

@@ -1,4 +1,4 @@
-//! `mosb job build --image` with the real buildah, and `mosb job push` of what it leaves.
+//! `mosb job build --image` with the real buildah, and `mosb job push` of its result.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,7 +18,7 @@ fn config() -> String {
     )
 }
 
-/// A registry with the Debian root as base, which knows one user.
+/// A registry with one user and the Debian root as the base.
 #[track_caller]
 pub fn debian_registry() -> Registry {
     let registry = Registry::start(Server::Debian, Access::Basic, Transport::Http);
@@ -59,7 +59,7 @@ fn one_builds_another_pushes_and_the_bases_layers_are_not_written() {
     let written: u64 =
         names(&blobs).iter().map(|name| fs::metadata(blobs.join(name)).unwrap().len()).sum();
     assert!(written < 1 << 20, "{written} bytes: the base's layers are in it");
-    // Another user pushes it.
+    // Another user pushes the image.
     for name in names(&blobs) {
         let metadata = fs::metadata(blobs.join(&name)).unwrap();
         assert!(metadata.len() == 0 || metadata.permissions().mode() & 0o004 != 0, "{name}");
@@ -86,14 +86,14 @@ fn one_builds_another_pushes_and_the_bases_layers_are_not_written() {
     assert!(tree.0.contains_key("etc/mine") && tree.0.contains_key("etc/copied"));
     assert!(!tree.0.contains_key("etc/pki/entitlement/key.pem"));
 
-    // The same again, in the same place: what was there is replaced.
+    // A second build in the same volume replaces the first one.
     ended(pod.containerfile(&["--volume", &volume])).ok();
     pod.run(pod.push(&[])).ok();
     assert_eq!(pod.result("result").unwrap()["digest"], digest);
 }
 
-/// A `buildah` before the real one in the `PATH`, whose builds fail so often as buildah does that
-/// loses a race of its own.
+/// A `buildah` script that precedes the real one in `PATH`. It fails this many times with the
+/// message of an internal race of buildah.
 fn failing_buildah(folder: &Path, times: usize) -> String {
     let path = std::env::var("PATH").unwrap();
     let text = format!(
@@ -115,8 +115,8 @@ PATH='{path}' exec buildah "$@"
     fs::remove_file(folder.join("tries")).ok();
     let (script, program) = (folder.join("script"), folder.join("buildah"));
     fs::write(&script, text).unwrap();
-    // Written by a process of its own: what another test starts at this moment would keep ours
-    // open, and a file that is open for writing can't be run.
+    // A separate process writes the file. Otherwise a child process of another test could inherit
+    // the open file, and Linux does not execute a file that is open for writing.
     run("install", ["--mode=755".as_ref(), script.as_os_str(), program.as_os_str()]);
     format!("{}:{path}", folder.display())
 }
@@ -144,7 +144,7 @@ fn a_failure_of_buildahs_own_is_tried_three_times_and_a_run_lines_is_not() {
         ),
         "{failed:#}"
     );
-    // Of two pipes, so that which line comes last is not known.
+    // stdout and stderr are separate pipes, so the order of the lines is not defined.
     let last = failed["lastLines"].as_array().unwrap();
     assert!(last.iter().any(|line| line.as_str().unwrap().contains("exit status 1")), "{failed:#}");
 
@@ -180,11 +180,12 @@ fn a_failing_step_is_reported_with_its_last_lines_without_credentials() {
         failed["message"].as_str().unwrap().starts_with("buildah bud ended with"),
         "{failed:#}"
     );
-    // The RUN line holds the registry's password by chance; neither result nor log repeats it.
+    // The RUN line happens to contain the registry's password. Neither the result nor the log may
+    // contain it.
     assert!(!failed.to_string().contains("not-a-secret"), "{failed:#}");
     let message = format!("{:?}", pod.termination_message());
     assert!(message.contains("two") && !message.contains("not-a-secret"), "{message}");
-    // There is nothing to push, and that is reported.
+    // Without an image, the push reports an error.
     let finished = pod.run(pod.push(&[]));
     assert!(!finished.status.success());
     let failed = failure(&pod, "result");
@@ -216,7 +217,7 @@ fn a_base_that_does_not_come_is_tried_again_and_bad_text_is_the_users() {
     assert_eq!(failure(&pod, "failure")["reason"], "other-build");
 }
 
-/// Digests of the Debian root's layers.
+/// The digests of the Debian root's layers.
 pub fn base_layers() -> Vec<String> {
     let layout = base_image();
     let manifest = layout.json(&layout.digest("base"));
@@ -238,7 +239,7 @@ fn without_the_planned_user_namespace_nothing_is_built() {
     assert_eq!(names(&refused.volume("image")), [""; 0]);
 }
 
-/// Killed at any moment and run again, the image is there and nothing else.
+/// After a kill at any time and another run, only the image exists.
 #[test]
 fn killed_anywhere_it_can_be_run_again() {
     let registry = debian_registry();
@@ -252,7 +253,7 @@ fn killed_anywhere_it_can_be_run_again() {
         {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // On a fast machine it ends before the last of these moments.
+        // On a fast machine the build ends before the last kill.
         child.kill().unwrap();
         killed += u32::from(child.wait().unwrap().code().is_none());
     }

@@ -1,4 +1,4 @@
-//! `mosb job build --result`: what a direct build's pod does, against a real registry.
+//! `mosb job build --result`: the pod of a direct build, with a real registry.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -63,7 +63,7 @@ fn the_bases_tree_is_read_once_for_all_builds() {
     let pulled = |result: &Value| result["bytesPulled"].as_u64().unwrap();
     assert!(pulled(&second) < 10_000 && pulled(&first) > 70_000, "{first:#}{second:#}");
 
-    // An image that is gone, or something else, costs a reading and nothing more.
+    // A missing or unusable image only causes the base to be read again.
     let missing = format!("{}@sha256:{}", registry.repository("acme/os"), "0".repeat(64));
     let else_ =
         format!("{}@{}", registry.repository("acme/os"), second["digest"].as_str().unwrap());
@@ -107,7 +107,7 @@ fn a_config_that_needs_a_containerfile_is_no_failure() {
     }
 }
 
-/// A part of a config is all of another config's, or none.
+/// A config in several parts needs all of them.
 #[test]
 fn a_config_in_several_parts_is_put_together() {
     let registry = registry();
@@ -225,7 +225,7 @@ fn every_failure_has_a_class_for_the_controller() {
     }
 }
 
-/// Another config in the place of the build's own.
+/// Mounts another config in place of the build's own.
 fn mount(pod: &Pod, config: &str) {
     let text = STANDARD.encode(gzip(config.as_bytes()));
     fs::write(pod.volume("mc").join("0/machineconfig.json.gz"), text).unwrap();
@@ -238,7 +238,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     gzip.finish().unwrap()
 }
 
-/// The pod is not over before the result was delivered.
+/// The pod does not end before the result is acknowledged.
 #[test]
 fn it_waits_for_the_acknowledgement() {
     let registry = registry();
@@ -255,7 +255,7 @@ fn it_waits_for_the_acknowledgement() {
     let waited = Instant::now();
     assert!(child.wait().unwrap().success());
     assert!(waited.elapsed() < Duration::from_secs(5));
-    // SIGTERM while it waits: what is there stays there.
+    // SIGTERM during the wait does not delete the result.
     drop(_sidecar);
     fs::remove_file(pod.volume("result").join("acknowledged")).unwrap();
     let mut child = pod.direct(&[]).spawn().unwrap();
@@ -265,7 +265,7 @@ fn it_waits_for_the_acknowledgement() {
     assert_eq!(pod.result("result").unwrap()["outcome"], "Succeeded");
 }
 
-/// Killed at any request and run again, it ends where the first would have.
+/// After a kill at any request, another run has the same result.
 #[test]
 fn killed_at_each_step_it_ends_the_same() {
     let registry = registry();

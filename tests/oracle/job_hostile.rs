@@ -1,5 +1,5 @@
-//! What an administrator's `RUN` line could leave for `mosb job push`: it gets nothing, and harms
-//! nothing.
+//! Hostile data that an administrator's `RUN` line could leave for `mosb job push`: it reads no
+//! secrets and causes no damage.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -22,7 +22,7 @@ fn config() -> String {
     with("storage", json!({ "files": [{ "path": "/etc/a", "contents": { "source": "data:,a" } }] }))
 }
 
-/// A registry, a pod, and what an honest build left in it; made once.
+/// A registry, a pod, and the output of a normal build in it. It is created once.
 struct Honest {
     registry: Registry,
     pod: Pod,
@@ -40,7 +40,7 @@ fn honest() -> &'static Honest {
     })
 }
 
-/// A copy of what was left, to be changed.
+/// A copy of the output that a test can change.
 struct Left {
     directory: TempDir,
 }
@@ -69,7 +69,7 @@ impl Left {
         serde_json::from_slice(&fs::read(self.blob(&self.digest())).unwrap()).unwrap()
     }
 
-    /// The blob of the topmost layer, which the build made.
+    /// The blob of the top layer, which the build created.
     fn layer(&self) -> PathBuf {
         let manifest = self.manifest();
         let top = manifest["layers"].as_array().unwrap().last().unwrap();
@@ -82,7 +82,7 @@ impl Left {
         digest
     }
 
-    /// Another manifest and config, each named as it should be.
+    /// Changes the manifest and the config, with matching digests.
     fn rewrite(&self, change: impl Fn(&mut Value, &mut Value)) {
         let mut manifest = self.manifest();
         let config = self.blob(manifest["config"]["digest"].as_str().unwrap());
@@ -95,7 +95,7 @@ impl Left {
         fs::write(self.path("digest"), digest).unwrap();
     }
 
-    /// Pushes it, beside a sidecar.
+    /// Pushes the output while a sidecar acknowledges the result.
     fn push(&self, volume: &str) -> (Finished, Value) {
         let honest = honest();
         let result = honest.pod.volume(volume);
@@ -148,7 +148,7 @@ fn sparse(path: &Path, size: u64) {
     File::create(path).unwrap().set_len(size).unwrap();
 }
 
-/// A link to the push credentials.
+/// Replaces a file by a link to the push credentials.
 fn secret(path: &Path) {
     symlink(honest().registry.authfile(), path).unwrap();
 }
@@ -330,7 +330,7 @@ fn a_bad_build_output_is_rejected_unread() {
     );
 }
 
-/// Puts other bytes in the place of the layer, with every digest as it should be.
+/// Replaces the bytes of the layer, with all digests adapted.
 fn rename_layer(left: &Left, bytes: &[u8]) {
     let digest = left.put(bytes);
     left.rewrite(|manifest, config| {
@@ -349,8 +349,8 @@ fn files_beside_the_layout_are_ignored_and_base_layers_come_from_the_registry() 
     (0..20_000).for_each(|n| drop(File::create(left.path(&format!("many/{n}"))).unwrap()));
     fs::remove_file(left.path("layout/index.json")).unwrap();
     fifo(&left.path("layout/index.json"));
-    // The placeholders of the base's layers there are ours, and empty; a forged one is not even
-    // opened.
+    // The empty placeholders of the base's layers are mosb's own. The push does not even open a
+    // forged one.
     let manifest = left.manifest();
     let layers = manifest["layers"].as_array().unwrap();
     for layer in &layers[..base_layers().len()] {
@@ -360,7 +360,7 @@ fn files_beside_the_layout_are_ignored_and_base_layers_come_from_the_registry() 
     finished.ok();
     let digest = reported["digest"].as_str().unwrap();
     let out = tempfile::tempdir().unwrap();
-    // The registry has all of it, as it should be: skopeo checks every digest.
+    // The registry has the complete image: skopeo checks every digest.
     let image = format!("acme/os@{digest}");
     honest().registry.pull(&image, &format!("dir:{}", out.path().display()));
     let listed = Command::new("sh")

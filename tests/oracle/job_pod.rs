@@ -1,5 +1,5 @@
-//! What the tests of `mosb job` share: inputs as a pod has them mounted, and a sidecar that
-//! answers.
+//! The shared fixture for tests of `mosb job`: the volumes of a pod, and a stand-in for the sidecar
+//! that acknowledges results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use serde_json::Value;
 use mosb_tests::build_fixture;
 use mosb_tests::{Finished, Mosb, Registry};
 
-/// A pod without its containers: a user, volumes, and what the controller decided.
+/// The parts of a pod without its containers: a user, volumes, and the controller's plan.
 #[derive(Debug)]
 pub struct Pod {
     pub mosb: Mosb,
@@ -27,20 +27,19 @@ pub struct Pod {
     base: String,
     base_name: String,
     push: String,
-    /// Flags of all commands.
+    /// Additional flags for all commands.
     pub more: Vec<String>,
 }
 
 impl Pod {
-    /// For a build of a config onto `acme/base:v1` of this registry (or of the proxy before it),
-    /// into `acme/os` there.
+    /// A pod for a build of a config on `acme/base:v1` of this registry (or of the proxy in front
+    /// of it), into its `acme/os`.
     #[track_caller]
     pub fn new(registry: &str, config: &str, containerfile: Option<&str>) -> Self {
         Self::with(Mosb::new(), registry, config, containerfile, &[])
     }
 
-    /// The same with a user of the test's own, and flags for the controller's plan and all
-    /// commands.
+    /// The same with another user, and with flags for the controller's plan and all commands.
     #[track_caller]
     pub fn with(
         mosb: Mosb,
@@ -64,7 +63,7 @@ impl Pod {
         let mut plan = vec!["plan", "-", "-o", "json", "--base", &base, "--output", &push];
         plan.extend(more.iter().map(String::as_str));
         let planned = mosb.run_with(plan, config.as_bytes()).ok().json();
-        // Nothing of the controller's is in the pod.
+        // The controller's cache is not in the pod.
         fs::remove_dir_all(volumes.join("cache")).ok();
         let pod = Self {
             build: planned["buildName"].as_str().unwrap().to_owned(),
@@ -90,12 +89,12 @@ impl Pod {
         }
     }
 
-    /// Where something is mounted.
+    /// The mount path of a volume.
     pub fn volume(&self, name: &str) -> PathBuf {
         self.mosb.home().join(name)
     }
 
-    /// The words of `job build` or `job push`, without where to.
+    /// The arguments of `job build` or `job push` without the paths of outputs.
     fn words(&self, command: &str) -> Vec<String> {
         let machine_config = self.volume("mc").display().to_string();
         let log = self.volume("termination-log").display().to_string();
@@ -125,14 +124,14 @@ impl Pod {
         [flag.to_owned(), self.volume(volume).display().to_string()]
     }
 
-    /// `job build --result`, as a command.
+    /// The command `job build --result`.
     pub fn direct(&self, more: &[&str]) -> Command {
         let words = self.words("build").into_iter();
         let words = words.chain(self.at("--result", "result"));
         self.start(words.chain(more.iter().map(|word| (*word).to_owned())))
     }
 
-    /// `job build --image`, as a command.
+    /// The command `job build --image`.
     pub fn containerfile(&self, more: &[&str]) -> Command {
         let words = self.words("build").into_iter();
         let words = words.chain(self.at("--image", "image"));
@@ -140,7 +139,7 @@ impl Pod {
         self.start(words.chain(more.iter().map(|word| (*word).to_owned())))
     }
 
-    /// `job push`, as a command.
+    /// The command `job push`.
     pub fn push(&self, more: &[&str]) -> Command {
         let words = self.words("push").into_iter();
         let words = words.chain(self.at("--image", "image"));
@@ -149,7 +148,7 @@ impl Pod {
     }
 
     fn start(&self, words: impl Iterator<Item = String>) -> Command {
-        // As the kubelet makes it.
+        // The kubelet creates this file.
         fs::write(self.volume("termination-log"), "").unwrap();
         let mut command = self.mosb.command(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -164,7 +163,7 @@ impl Pod {
         serde_json::from_slice(&bytes).unwrap()
     }
 
-    /// What the container would tell the kubelet.
+    /// The termination message of the container.
     #[track_caller]
     pub fn termination_message(&self) -> JobResult {
         let text = fs::read_to_string(self.volume("termination-log")).unwrap();
@@ -172,7 +171,7 @@ impl Pod {
         JobResult::from_termination_message(&text).unwrap_or_else(|| panic!("{text:?}"))
     }
 
-    /// Runs a command beside a sidecar that acknowledges whatever comes.
+    /// Runs a command with a stand-in for the sidecar that acknowledges each result.
     #[track_caller]
     pub fn run(&self, command: Command) -> Finished {
         let _sidecar = Sidecar::start(&self.volume("result"));
@@ -227,7 +226,7 @@ impl Drop for Sidecar {
     }
 }
 
-/// An open registry with the small base in it.
+/// An open registry with the small base.
 #[track_caller]
 pub fn registry() -> Registry {
     let registry = Registry::plain();
@@ -235,7 +234,7 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// Asks a registry for a manifest.
+/// Requests a manifest from a registry.
 #[track_caller]
 pub fn manifest(registry: &Registry, repository: &str, reference: &str) -> Option<Value> {
     let url = format!("/v2/{repository}/manifests/{reference}");

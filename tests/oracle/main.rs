@@ -1,5 +1,5 @@
-//! What mosb makes, compared with what the real parts make of it: Ignition, systemd, buildah, the
-//! importer of the nodes, registries built with Go. As root.
+//! Compares mosb with the real Ignition, systemd, buildah, importer of nodes, and registries built
+//! with Go. These tests need root.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 #![expect(clippy::type_complexity, reason = "a table of cases is a list of tuples")]
 

@@ -1,5 +1,5 @@
-//! Images as an earlier version of mosb wrote them: a cluster that is upgraded still has their
-//! names, and Jobs that make them.
+//! Images in the format of an earlier version of mosb. A cluster after an upgrade still has their
+//! names, and Jobs that build them.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use mosb_tests::build_fixture::{BuildFixture, config};
 use mosb_tests::buildah_fixture::{block_on, resolved_draft};
 use mosb_tests::registry_fixture::anonymous_client;
 
-/// Digest of the image of [`config`] as version 0.1.0 made it.
+/// The digest of the image of [`config`] from version 0.1.0.
 const V1: &str = "sha256:7a682bacf5d279d2f27e4786b8316ae3ca684d99da564825d85155eb337dd5bc";
 
 #[test]
@@ -33,7 +33,7 @@ fn an_image_of_an_older_format_has_the_digest_that_it_had() {
     assert_eq!(digest.to_string(), V1);
 }
 
-/// Manifest and labels of a build's image.
+/// The manifest and labels of a build's image.
 fn image(registry: &Registry, pod: &Pod) -> (Value, Value) {
     let manifest = manifest(registry, "acme/os", &pod.build).unwrap();
     let config = manifest["config"]["digest"].as_str().unwrap();

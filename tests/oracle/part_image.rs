@@ -1,4 +1,4 @@
-//! The image that clusters run: what others take it as, and that what is in it runs.
+//! The image for clusters: other programs accept it, and its content runs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -50,14 +50,14 @@ fn the_program_runs_as_any_user_and_buildah_as_root() {
         let version = within("/usr/bin/mosb");
         assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
         if user != "0:0" {
-            // buildah is only ever root, in a user namespace.
+            // buildah always runs as root in a user namespace.
             continue;
         }
         let version = within("/usr/bin/buildah");
         let minor = version.split(['.', ' ']).nth(3).unwrap();
         assert!(minor.parse::<u32>().unwrap() >= 33, "{version}");
     }
-    // What reading a registry's certificate and its name needs.
+    // The program needs these files for a registry's certificate and name.
     for file in ["etc/ssl/certs/ca-certificates.crt", "etc/nsswitch.conf"] {
         assert!(fs::metadata(root.join(file)).unwrap().len() > 0, "{file}");
     }
@@ -66,7 +66,7 @@ fn the_program_runs_as_any_user_and_buildah_as_root() {
     assert!(megabytes < 250, "{megabytes} MB: what was it made with?");
 }
 
-/// The same program of another day, under another name, in another folder.
+/// The program's timestamp, file name and folder do not affect the image.
 #[test]
 fn made_twice_it_is_the_same_image() {
     let folder = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ fn the_bill_of_materials_has_every_package_and_every_crate() {
         of.iter().map(name).collect()
     };
 
-    // As dpkg itself reads the root.
+    // dpkg itself reads the root.
     let bundle = folder.path().join("bundle");
     let image = format!("{}:root", mosb_root().display());
     let unpack = ["unpack", "--image", &image, bundle.to_str().unwrap()];

@@ -1,4 +1,4 @@
-//! Base images written for tests are images to others, and trees are compared as they should be.
+//! Other programs accept the base images of tests, and trees are compared correctly.
 
 use mosb_tests::{
     Compression, Entry, Image, Kind, Layout, Snapshot, Tree, base_image, debian_root, run,

@@ -1,11 +1,11 @@
-//! The ostree-native base is what the real images are, and the importer takes good layers and
-//! refuses bad ones.
+//! The ostree-native base is like real images, and the importer accepts valid layers and rejects
+//! invalid ones.
 
 use std::path::Path;
 
 use mosb_tests::{Compression, Kind, Layout, Tree, ostree_base, ostree_import, run};
 
-/// The base with one more layer, as any tool would append it.
+/// The base with one more layer on top.
 fn with_layer(directory: &Path, base: &str, layer: &Tree) -> String {
     let layout = Layout::at(directory.join(base));
     run("cp", ["-a".as_ref(), ostree_base().directory.as_os_str(), layout.directory.as_os_str()]);
@@ -53,13 +53,14 @@ fn a_directory_in_a_links_place_never_arrives_as_one() {
         .directory("usr/local", 0o755)
         .directory("usr/local/bin", 0o755)
         .file("usr/local/bin/x", 0o755, "x");
-    // Where the link leads nowhere the image is refused: such a node could not update.
+    // If the target of the link is missing, the importer rejects the image: such a node could not
+    // update.
     let image = with_layer(directory.path(), "empty-var", &layer);
     let why = ostree_import(&image, &[]).unwrap_err();
     assert!(why.contains("Checking out layer"), "{why}");
 
-    // Where it leads somewhere, libostree follows it, and the content is in `/var` for fresh
-    // machines only.
+    // If the target exists, libostree follows the link, and only new machines get the content in
+    // `/var`.
     let image = with_layer(directory.path(), "base", &layer);
     let tree = ostree_import(&image, &[]).unwrap().snapshot();
     let target = "../var/usrlocal".to_owned();

@@ -1,4 +1,4 @@
-//! Each registry accepts the right users, and no others.
+//! Each registry accepts only valid users.
 
 use mosb_tests::{Access, Compression, Image, Layout, Registry, Server, Transport, Tree};
 

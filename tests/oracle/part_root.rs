@@ -1,4 +1,4 @@
-//! The real Ignition and the real systemctl work on a private root, and what they do is seen.
+//! The real Ignition and systemctl work on a private root, and tests can compare their changes.
 
 use serde_json::json;
 

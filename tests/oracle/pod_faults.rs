@@ -1,5 +1,5 @@
-//! What happens to the containers of a build pod: killed at each step, a full disk, a registry that
-//! goes away in between. Run again, each ends where it would have ended.
+//! Faults of a build pod's containers: a kill at each step, a full disk, a registry that stops.
+//! Another run has the same result.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -19,7 +19,7 @@ fn config(path: &str) -> String {
     with("storage", json!({ "files": [file] }))
 }
 
-/// An open registry with the Debian root as base, and the proxy before it.
+/// An open registry with the Debian root as the base, and a proxy in front of it.
 fn debian() -> (Registry, FaultProxy) {
     let registry = Registry::plain();
     registry.push(&base_image(), "base", "acme/base:v1");
@@ -27,7 +27,7 @@ fn debian() -> (Registry, FaultProxy) {
     (registry, proxy)
 }
 
-/// All tags, and which image each of them names.
+/// All tags with the digests of their images.
 fn tagged(registry: &Registry) -> Value {
     let url = format!("http://{}/v2/acme/os/tags/list", registry.address());
     let found = Command::new("curl").args(["--silent", &url]).output();
@@ -41,18 +41,18 @@ fn tagged(registry: &Registry) -> Value {
 }
 
 fn kill(mut child: Child) {
-    // With the first process of its namespace all others end, as a container's do.
+    // All other processes of the namespace end with its first one, as in a container.
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
-/// A user whose processes are in a namespace, as a container's are.
+/// A user whose processes run in a namespace, as in a container.
 fn contained() -> Mosb {
     let words = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
     Mosb::new().within(words)
 }
 
-/// `image-push`, killed at each of its requests.
+/// Kills `image-push` at each of its requests.
 #[test]
 fn a_push_that_is_killed_at_each_request_ends_the_same() {
     let (registry, proxy) = debian();
@@ -80,12 +80,11 @@ fn a_push_that_is_killed_at_each_request_ends_the_same() {
         assert_eq!(pod.result("result").unwrap()["digest"], digest, "{number}");
         assert_eq!(tagged(&registry), want, "{number}");
     }
-    // A blob more or less is asked for at the same time.
+    // Parallel requests can change the number by a few.
     assert!(killed + 2 >= requests, "{killed} of {requests}");
 }
 
-/// `image-build` with a Containerfile, killed after each line that it or buildah says: at each step
-/// there is.
+/// Kills `image-build` with a Containerfile after each line of output, which covers each step.
 #[test]
 fn a_build_that_is_killed_at_each_step_ends_the_same() {
     let (registry, proxy) = debian();
@@ -155,8 +154,8 @@ fn contents(registry: &Registry, digest: &str) -> String {
     text
 }
 
-/// A registry that is killed when it has all blobs and no manifest, and comes back: soon enough for
-/// the container, and too late.
+/// A registry is killed when it has all blobs but no manifest. It restarts in time for the
+/// container, or too late.
 #[test]
 fn a_registry_that_goes_before_the_manifest_gets_the_same_image_later() {
     let (mut registry, proxy) = debian();
@@ -218,12 +217,12 @@ fn a_registry_that_goes_before_the_manifest_gets_the_same_image_later() {
     }
 }
 
-/// Volumes that are full: each says which, and that it is full.
+/// Full volumes: the error names the volume and the cause.
 #[test]
 fn a_full_disk_is_reported_with_its_path() {
     let (_registry, proxy) = debian();
     let begun = Instant::now();
-    // A folder of it on a disk of this size.
+    // Puts a folder of the pod on a file system of this size.
     let full = |mut pod: Pod, folder: &str, size: &str| {
         let path = pod.mosb.home().join(folder).display().to_string();
         let script =
@@ -243,7 +242,7 @@ fn a_full_disk_is_reported_with_its_path() {
         Pod::with(Mosb::new(), &address, &config, Some(text), &[])
     };
 
-    // What buildah leaves does not fit.
+    // buildah's result does not fit.
     let big = "FROM configs\nRUN head -c 5000000 /dev/urandom > /etc/big\n";
     let pod = full(pod_of(big), "image", "1m");
     assert!(!ended(pod.containerfile(&[])).status.success());
@@ -255,14 +254,14 @@ fn a_full_disk_is_reported_with_its_path() {
     );
     assert_eq!(class, "retry");
 
-    // Where buildah builds.
+    // The folder in which buildah builds.
     let pod = full(pod_of(RUNS), "cache", "20m");
     assert!(!ended(pod.containerfile(&[])).status.success());
     let (_, reason, message, _) = reported(&pod, "failure");
     assert_eq!(reason, "no-space");
     assert!(message.contains("MiB are free"), "{message}");
 
-    // Where layers are compressed.
+    // The folder in which layers are compressed.
     let pod = pod_of(RUNS);
     ended(pod.containerfile(&[])).ok();
     let pod = full(pod, "tmp", "4k");

@@ -1,5 +1,5 @@
-//! `mosb preflight --manifests` and `mosb bootstrap` ask real registries with the logins, CAs and
-//! mirrors of the manifests.
+//! `mosb preflight --manifests` and `mosb bootstrap` with real registries and the credentials, CAs
+//! and mirrors of the manifests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use mosb_tests::{
 };
 
 const POOLS: [&str; 3] = ["infra", "master", "worker"];
-/// Where OpenShift has what builds pull and push with.
+/// The namespace of OpenShift's Secrets for pulls and pushes of builds.
 const NAMESPACE: &str = "openshift-machine-config-operator";
 const PASSED: &str =
     "registry=passed pull=passed bootable=passed architecture=passed release=passed push=passed";
 
-/// What an installation begins with: a folder of manifests, and the registry that they mean.
+/// The input of an installation: a folder of manifests, and their registry.
 struct Installation {
     directory: tempfile::TempDir,
     layout: Layout,
@@ -76,7 +76,7 @@ impl Installation {
         fs::write(self.manifests().join(format!("{name}.yaml")), object.to_string()).unwrap();
     }
 
-    /// A MachineOSConfig as `mosb seed new` prints it.
+    /// A MachineOSConfig from `mosb seed new`.
     fn config(&self, pool: &str, image: &str, push: &str) {
         let printed = Mosb::new().seed_new(pool, image, push);
         let file = self.manifests().join(format!("os-{pool}.yaml"));
@@ -92,7 +92,8 @@ impl Installation {
         self.put(&format!("secret-{name}"), &secret);
     }
 
-    /// ConfigMap `mosb-config` with the base and the registry's CA, if it has one, and more.
+    /// The ConfigMap `mosb-config` with the base, the registry's CA if it has one, and additional
+    /// settings.
     fn settings(&self, more: &Value) {
         let mut settings = json!({"baseOSContainerImage": self.image("base")});
         let authority = self.registry.certificates().join("ca.crt");
@@ -137,7 +138,7 @@ impl Installation {
     }
 }
 
-/// The checks of each pool, in the order of their names.
+/// The checks of each pool, sorted by name.
 fn outcomes(finished: &Finished) -> Vec<String> {
     let object = finished.json();
     let images = object["images"].as_array();
@@ -189,7 +190,7 @@ fn three_pools_pass_with_the_logins_and_the_ca_of_the_manifests() {
     assert_eq!(left.len(), before, "{left:?}");
     let finished = all.bootstrap(&[]).ok();
     assert!(finished.stderr.lines().all(|line| line.starts_with("20")), "{}", finished.stderr);
-    // What pulls may be given by hand, as an installer has it in a file.
+    // The pull secret may come from a file, as an installer has it.
     fs::remove_file(all.manifests().join("secret-global-pull-secret-copy.yaml")).unwrap();
     let refused = "registry=passed pull=failed:denied bootable=skipped architecture=skipped release=skipped push=passed";
     assert_outcomes("no pull secret", &all.check(&[]), 1, refused);
@@ -256,7 +257,7 @@ fn failures_name_their_objects_and_nothing_is_written() {
     assert_outcomes("other machines", &finished, 1, &others);
     all.settings(&json!({"baseOSContainerImage": all.image("arm")}));
     assert_outcomes("another base", &all.check(&[]), 1, &others);
-    // The image vanishes between its check and the installation: a second check reports it.
+    // The image disappears between its check and the installation. The second check reports it.
     all.settings(&json!({}));
     fs::remove_file(all.registry.blob_path(&all.layout.digest("worker"))).unwrap();
     let finished = all.check(&[]);
@@ -317,7 +318,7 @@ fn a_disconnected_installation_is_checked_at_its_mirrors() {
         all.put("mirrors", &object);
         assert_outcomes(what, &all.check(&[]), 0, PASSED);
     }
-    // One that lacks the image is named.
+    // The error names the mirror that lacks the image.
     fs::remove_file(all.registry.blob_path(&all.layout.digest("master"))).unwrap();
     let finished = all.check(&[]);
     assert_eq!(finished.code(), Some(1), "{}", finished.text());

@@ -1,5 +1,5 @@
-//! Whatever the network and a busy registry do to any one request, the image arrives; what lasts is
-//! one clear sentence.
+//! A fault of the network or the registry at any one request does not prevent the transfer. A
+//! permanent fault leads to one error message.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn any_one_fault_at_any_request_is_survived() {
     }
 }
 
-/// Pushes and reads back an image again and again, with the fault at one request later each time.
+/// Pushes and reads an image repeatedly, with the fault at a later request each time.
 async fn at_each_request(base: &str, registry: &str, fault: Fault) {
     let proxy = FaultProxy::start(registry);
     let mut number = 0;
@@ -46,7 +46,7 @@ async fn at_each_request(base: &str, registry: &str, fault: Fault) {
         proxy.fail(number, fault.clone());
         let client = anonymous_client();
         let what = format!("{fault:?} at {number}");
-        // From a layout into a repository of its own: every kind of request is made.
+        // A push from a layout into a new repository makes every kind of request.
         let resolved = client.resolve(&source(base), None).await.unwrap();
         let plan = plan_on(&resolved, &what, &["new"]);
         let unique = Digest::of(what.as_bytes()).hex();
@@ -74,7 +74,7 @@ async fn a_401_in_the_middle_renews_the_token() {
     let authfile = directory.path().join("auth.json");
     let logins = std::fs::read_to_string(registry.authfile()).unwrap();
     std::fs::write(&authfile, logins.replace(registry.address(), &proxy.address())).unwrap();
-    // From the second on, so that the registry has announced its authentication.
+    // The fault starts at the second request, because the first one gets the registry's challenge.
     for number in 2..20 {
         proxy.fail(number, Fault::status(401));
         let client = Client::new(&options_for(&registry, &authfile)).unwrap();
@@ -206,20 +206,20 @@ async fn tls_is_verified_unless_disabled() {
         registry.push(&layout, "v1", "acme/base:v1");
     }
     let image = source(&secure.repository("acme/base:v1"));
-    // An authority that did not sign it.
+    // An authority that did not sign the certificate.
     let other = Registry::start(Server::Debian, Access::Anyone, Transport::Https);
     let client = Client::new(&options_for(&other, &other.authfile())).unwrap();
     let error = client.resolve(&image, None).await.unwrap_err();
     assert!(matches!(error, Error::Tls { .. }), "{error}");
-    // One without TLS.
+    // A registry without TLS.
     let unencrypted = source(&plain.repository("acme/base:v1"));
     let error = client.resolve(&unencrypted, None).await.unwrap_err();
     assert!(matches!(error, Error::PlainHttp { .. }), "{error}");
-    // On loopback without certificates plain HTTP is tried.
+    // On loopback, plain HTTP is tried without certificates.
     let knows_none = Client::new(&options()).unwrap();
     let error = knows_none.resolve(&image, None).await.unwrap_err();
     assert!(matches!(error, Error::TlsOnLoopback { .. }), "{error}");
-    // One that asks who we are.
+    // A registry that requires a client certificate.
     let mutual = Registry::start(Server::Debian, Access::Anyone, Transport::MutualTls);
     mutual.push(&layout, "v1", "acme/base:v1");
     let image_there = source(&mutual.repository("acme/base:v1"));
@@ -230,7 +230,7 @@ async fn tls_is_verified_unless_disabled() {
     std::fs::remove_file(mutual.certificates().join("client.key")).unwrap();
     let client = Client::new(&known).unwrap();
     assert!(client.resolve(&image_there, None).await.is_err());
-    // Neither certificate nor TLS is asked for.
+    // This option requires neither a valid certificate nor TLS.
     let insecure = Client::new(&Options { tls_verify: false, ..options() }).unwrap();
     insecure.resolve(&image, None).await.unwrap();
     insecure.resolve(&source(&plain.repository("acme/base:v1")), None).await.unwrap();
@@ -267,8 +267,8 @@ async fn requests_go_through_the_proxy_except_for_no_proxy() {
     let layout = base(directory.path(), 1 << 10);
     let registry = Registry::plain();
     registry.push(&layout, "v1", "acme/base:v1");
-    // To plain HTTP a forward proxy is asked with the whole URL, which the registry behind it takes
-    // as well.
+    // For plain HTTP, the client sends a forward proxy the whole URL, which the registry behind it
+    // accepts too.
     let proxy = FaultProxy::start(registry.address());
     let conf = directory.path().join("registries.conf");
     std::fs::write(&conf, "[[registry]]\nlocation = 'registry.invalid'\ninsecure = true\n")

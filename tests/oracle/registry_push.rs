@@ -1,5 +1,5 @@
-//! Images go from every kind of place into every kind of registry, and with as little as can be
-//! sent.
+//! Pushes from every kind of source to every kind of registry, with the minimum of transferred
+//! data.
 
 use mosb_image::Digest;
 use mosb_registry::{Destination, Error, former_tag};
@@ -19,7 +19,7 @@ const REGISTRIES: [(Server, Access, Transport); 6] = [
     (Server::Olareg, Access::Anyone, Transport::Http),
 ];
 
-/// skopeo reads the whole image: every blob is there and is what it should be.
+/// Reads the whole image by skopeo, which verifies every blob.
 #[track_caller]
 fn whole(registry: &Registry, image: &str) {
     let to = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ async fn an_image_is_copied_between_registries_and_layouts() {
     let copy = ["--insecure-policy", "copy", "--quiet"].map(str::to_owned);
     run("skopeo", copy.into_iter().chain(read_by_skopeo));
 
-    // What skopeo wrote as dir: is read too.
+    // The client reads a `dir:` folder that skopeo wrote.
     let read = client
         .resolve(&source(&format!("dir:{}", directory.path().join("dir").display())), None)
         .await
@@ -117,7 +117,7 @@ async fn an_image_is_copied_between_registries_and_layouts() {
     whole(&to, "acme/from-dir:from-dir");
 }
 
-/// Method and kind of what was asked since the last rule, sorted.
+/// The method and kind of each request since the last rule, sorted.
 fn requests(proxy: &FaultProxy) -> Vec<String> {
     let mut all: Vec<_> = proxy
         .seen()
@@ -165,8 +165,7 @@ async fn a_push_onto_the_base_makes_few_requests() {
     );
     assert!(client.transfer_stats().pushed() < 16 << 10, "{}", client.transfer_stats().pushed());
 
-    // Into another repository each layer of the base costs one mount; pushed again, nothing is
-    // sent.
+    // A push to another repository mounts each layer of the base. A repeated push uploads nothing.
     proxy.rule(|_| None);
     client.push(&target(&format!("{}/acme/third", proxy.address())), &plan).await.unwrap();
     assert_eq!(requests(&proxy).iter().filter(|r| *r == "POST uploads").count(), 3 + 2);
@@ -229,11 +228,11 @@ async fn a_base_blob_that_went_away_is_sent_again() {
     let here = client.resolve(&source(&registry.repository("acme/base:v1")), None).await.unwrap();
     let elsewhere = client.resolve(&source(&layout.reference("v1")), None).await.unwrap();
     let mut plan = plan_on(&here, "gone", &["new"]);
-    // The registry itself no longer has the blob: nothing can bring it back.
+    // The registry itself has lost the blob, and the plan has no other source.
     std::fs::remove_file(registry.blob_path(&here.layers[1].digest.to_string())).unwrap();
     let error = client.push(&target(&registry.repository("acme/base")), &plan).await.unwrap_err();
     assert_eq!(error.code(), "not-found", "{error}");
-    // The same blob, known to be elsewhere.
+    // The plan names another source of the same blob.
     plan.blobs[1].from = mosb_registry::BlobFrom::Store(elsewhere.store.clone());
     client.push(&target(&registry.repository("acme/base")), &plan).await.unwrap();
     whole(&registry, "acme/base:new");

@@ -1,5 +1,5 @@
-//! `mosb bootstrap` and `mosb seed new` as a person uses them: what is written, and when nothing
-//! is.
+//! `mosb bootstrap` and `mosb seed new` in the use of a person: their output, and the cases without
+//! output.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,13 +40,13 @@ impl Desk {
         self.0.run(line.split_whitespace())
     }
 
-    /// Without a question to a registry.
+    /// Runs `mosb bootstrap` without requests to registries.
     #[track_caller]
     pub fn bootstrap(&self, line: &str) -> Finished {
         self.run(&format!("bootstrap --check-registry=false {line} -o json"))
     }
 
-    /// Nothing is written, and these are the codes of the findings.
+    /// Asserts that nothing is written, and returns the codes of the findings.
     #[track_caller]
     pub fn refused(&self, line: &str) -> Vec<String> {
         let finished = self.bootstrap(line);
@@ -103,7 +103,7 @@ fn the_output_is_the_same_each_time_and_for_its_owner() {
         assert!(!text.contains("hunter2"), "{name}");
     }
     assert_eq!(written.len(), listed.len() + 1);
-    // Other files, another order, a list, stdin.
+    // The input in other files, in another order, as a list, and on stdin.
     let parts = golden("manifests.yaml");
     let parts: Vec<&str> = parts.split("\n---\n").collect();
     for (at, part) in parts.iter().rev().enumerate() {
@@ -134,7 +134,7 @@ fn all_problems_of_all_files_are_reported_and_nothing_is_written() {
     let mut codes = desk.refused("--manifests manifests --output out");
     codes.sort();
     assert_eq!(codes, ["pre-built-image-missing", "pre-built-image-reference", "unknown-pool"]);
-    // What is wrong with a MachineConfig is reported too, once, though two pools have it.
+    // Errors in a MachineConfig are reported once, although two pools use it.
     fs::remove_file(desk.at("manifests/b.yaml")).unwrap();
     fs::remove_file(desk.at("manifests/c.yaml")).unwrap();
     let bad = json!({ "apiVersion": API, "kind": "MachineConfig",
@@ -142,7 +142,7 @@ fn all_problems_of_all_files_are_reported_and_nothing_is_written() {
                       "spec": { "kernelType": "none" } });
     desk.write("manifests/d.json", &bad.to_string());
     assert_eq!(desk.refused("--manifests manifests --output out"), ["bad-setting"]);
-    // A folder that mosb did not write is left alone.
+    // A folder that mosb did not write is not changed.
     fs::remove_file(desk.at("manifests/d.json")).unwrap();
     let finished = desk.bootstrap("--manifests manifests --output manifests");
     assert_eq!(
@@ -177,7 +177,7 @@ fn hostile_manifests_are_refused_soon_and_without_their_values() {
         desk.write("manifests/z.yaml", &text);
         let began = Instant::now();
         let finished = desk.bootstrap("--manifests manifests --output out");
-        // On a busy machine, and not for ever.
+        // The limit is generous because the machine may be busy.
         assert!(began.elapsed() < Duration::from_secs(120), "{what}");
         assert_eq!(finished.code(), Some(2), "{what}: {finished:?}");
         let report = finished.text() + &finished.stderr;
@@ -185,7 +185,7 @@ fn hostile_manifests_are_refused_soon_and_without_their_values() {
         assert!(!report.contains("hunter2"), "{what}: {report}");
         assert!(!desk.at("out").exists(), "{what}");
     }
-    // More bytes than are ever read.
+    // More bytes than the program reads.
     let desk = Desk::new();
     let huge = fs::File::create(desk.at("manifests/huge.yaml")).unwrap();
     huge.set_len(1 << 40).unwrap();
@@ -221,8 +221,8 @@ fn a_seed_is_a_manifest_that_bootstrap_takes() {
     }
 }
 
-/// Killed at any instant, it leaves the earlier output or the new one, and the next run goes
-/// through.
+/// After a kill at any time, the folder has the earlier output or the new one, and the next run
+/// succeeds.
 #[test]
 fn killed_anywhere_it_leaves_one_output_or_the_other() {
     let desk = Desk::new();
@@ -242,7 +242,7 @@ fn killed_anywhere_it_leaves_one_output_or_the_other() {
         let line = format!("bootstrap --check-registry=false --manifests {operands} --output out");
         let mut child = desk.0.command(line.split_whitespace());
         let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // Anywhere in it, or after its end.
+        // The kill happens during the run or after its end.
         std::thread::sleep(took * u32::try_from(round * 7 % 60).unwrap() / 30);
         child.kill().unwrap();
         killed += u64::from(!child.wait().unwrap().success());
@@ -258,7 +258,7 @@ fn killed_anywhere_it_leaves_one_output_or_the_other() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Every command of the tutorial that needs no cluster, as it is written there.
+/// Runs every command of the tutorial that needs no cluster, as the text contains it.
 #[test]
 fn the_tutorial_can_be_followed() {
     let registry = Registry::plain();

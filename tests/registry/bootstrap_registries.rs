@@ -1,4 +1,4 @@
-//! `mosb bootstrap` asks real registries about the images before it writes anything.
+//! `mosb bootstrap` checks the images at real registries before it writes anything.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use mosb_tests::{
     Access, Compression, Image, Layout, Mosb, Registry, Server, Transport, Tree, valid,
 };
 
-/// A base that a node could run.
+/// A base that a node can boot.
 pub fn bootable() -> Image {
     let tree = Tree::new()
         .directory("etc", 0o755)
@@ -25,7 +25,8 @@ pub fn bootable() -> Image {
         .layer(Compression::Gzip, tree.tar())
 }
 
-/// One pool with an image at a registry, another on the stock image, and the login for both.
+/// Manifests of a pool with an image at a registry, a pool with the stock image, and credentials
+/// for both.
 fn at_registry(registry: &Registry, image: &str, login: &Path, base: &str) -> String {
     let object = |kind: &str, name: &str, spec: Value| json!({ "apiVersion": API, "kind": kind, "metadata": { "name": name }, "spec": spec });
     let role = "machineconfiguration.openshift.io/role";
@@ -89,7 +90,7 @@ fn registries_are_checked_and_nothing_is_written_if_one_rejects() {
             "{what}: {report}"
         );
     }
-    // All is well, and the tag of the stock image is what the controller takes it for.
+    // All checks pass, and the stock image's tag has the digest that the controller would use.
     desk.write("manifests/all.json", &at_registry(&registry, &image, &login, &base));
     desk.run("bootstrap --manifests manifests --output out").ok();
     let out = files(&desk.at("out"));

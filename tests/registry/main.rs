@@ -1,5 +1,5 @@
-//! The program and the registry client against Debian's registry and a stand-in that answers like
-//! others: no root, no Go.
+//! The program and the registry client with Debian's registry and a stand-in for other registries.
+//! These tests need neither root nor Go.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
 mod bootstrap;

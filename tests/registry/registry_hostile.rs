@@ -1,8 +1,8 @@
-//! What a registry names (redirects, token servers, places for uploads) leads neither its
-//! credentials nor this process astray.
+//! Addresses that a registry names (redirects, token servers, upload locations) get no credentials
+//! and cannot redirect requests to forbidden hosts.
 //!
-//! Where a registry that is not on loopback is wanted, a stand-in plays it behind a proxy: loopback
-//! is never asked through one.
+//! For a registry on another machine, a stand-in runs behind a proxy, because loopback addresses
+//! are never requested through one.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ async fn a_401_of_a_redirect_target_gets_no_credentials_and_names_no_token_serve
         })]
     });
     let elsewhere = || Fault::Answer(307, Some(("location", other.url("/cdn/x"))));
-    // Of a blob, and of the question that a 401 without a challenge is followed by.
+    // The redirect of a blob, and of the request that follows a 401 without a challenge.
     for (what, path) in [("a blob", "/blobs/"), ("the ping", "/v2/")] {
         let redirected = elsewhere();
         proxy.rule(move |seen| {
@@ -65,7 +65,7 @@ async fn a_401_of_a_redirect_target_gets_no_credentials_and_names_no_token_serve
             assert_eq!(head.header("authorization"), None, "{what}: {head:?}");
             assert_eq!(head.path(), "/cdn/x", "{what}");
         }
-        // The same client still knows who its registry is.
+        // The same client still sends its credentials to its registry.
         proxy.rule(|_| None);
         client.resolve(&image, None).await.unwrap();
         assert!(proxy.seen().len() > 1, "{what}");
@@ -74,7 +74,7 @@ async fn a_401_of_a_redirect_target_gets_no_credentials_and_names_no_token_serve
     }
 }
 
-/// `registry.invalid` in plain HTTP, behind a proxy on this machine.
+/// A client for `registry.invalid` over plain HTTP, behind a proxy on this machine.
 fn behind(proxy: &Web, directory: &std::path::Path) -> Client {
     let conf = directory.join("registries.conf");
     let text = "[[registry]]\nlocation = 'registry.invalid'\ninsecure = true\n";
@@ -134,9 +134,9 @@ async fn link_local_and_loopback_addresses_from_a_registry_are_never_requested()
     assert_eq!(victim.seen(), []);
 }
 
-/// One on loopback may name loopback, as all tests here rely on; link-local addresses it may not.
-/// Linux connects to this one through no interface, so that a client that asked for it would send
-/// nothing.
+/// A registry on loopback may name loopback addresses, which all tests here need, but no link-local
+/// ones. Linux selects no interface for this address, so a client that did not reject it would fail
+/// without a request.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_on_loopback_names_no_link_local_address_either() {
     let location = [("location", "http://[fe80::1]/latest")];
@@ -148,8 +148,7 @@ async fn a_registry_on_loopback_names_no_link_local_address_either() {
     assert_eq!(registry.seen().len(), 1, "what can't help is not tried again");
 }
 
-/// Options that give up a peer that moves less than 10 KiB in a second of waiting, and try once
-/// more.
+/// Options that end a transfer below 10 KiB after a second of waiting, with one retry.
 fn impatient() -> Options {
     Options {
         timeouts: Timeouts {
@@ -162,7 +161,7 @@ fn impatient() -> Options {
     }
 }
 
-/// A head, and then a byte every 20 ms.
+/// A head, and then one byte every 20 ms.
 fn drip(status: u16, head: &str) -> Vec<ServerAction> {
     let head = format!("HTTP/1.1 {status} x\r\ncontent-length: 100000\r\n{head}\r\n");
     let drops = (0..2000).flat_map(|_| {
@@ -171,7 +170,8 @@ fn drip(status: u16, head: &str) -> Vec<ServerAction> {
     [ServerAction::Send(head.into_bytes())].into_iter().chain(drops).collect()
 }
 
-/// Every kind of body that a registry sends. Real ones don't drip on demand.
+/// Every kind of body that a registry sends. A stand-in sends it slowly, because real registries do
+/// not on demand.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stand_in_for_a_registry_that_drips_is_given_up_whatever_it_drips() {
     let config =
@@ -218,7 +218,7 @@ async fn a_stand_in_for_a_registry_that_drips_is_given_up_whatever_it_drips() {
     join_all(all).await;
 }
 
-/// Our own reader may take its time: what it has not read is no fault of the registry's.
+/// A slow reader in this process does not count as a slow registry.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_reader_of_ours_makes_no_registry_slow() {
     let directory = tempfile::tempdir().unwrap();
@@ -243,14 +243,14 @@ async fn a_slow_reader_of_ours_makes_no_registry_slow() {
     let (began, mut size, mut blob) = (Instant::now(), 0, blob);
     while let Some(chunk) = blob.next().await.transpose().unwrap() {
         size += chunk.len() as u64;
-        // The reader's own pace, some 5 MiB/s, is less than what the registry must keep up.
+        // The reader's own rate of about 5 MiB/s is below the required rate of the registry.
         tokio::time::sleep(Duration::from_secs_f64(chunk.len() as f64 / f64::from(5 << 20))).await;
     }
     assert_eq!(size, large.size);
     assert!(began.elapsed() > Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
-/// It takes the head of an upload and nothing of its body.
+/// The server reads the head of an upload and nothing of the body.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stand_in_for_a_registry_that_does_not_read_an_upload_is_given_up() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Layouts that lie are refused; layouts that several write to, or that a killed writer left, are
-//! whole.
+//! Inconsistent layouts are rejected. Layouts stay complete with several writers, and after a
+//! writer was killed.
 
 use std::os::unix::fs::symlink;
 

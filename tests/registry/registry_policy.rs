@@ -1,4 +1,4 @@
-//! What a cluster's `policy.json` says about images holds for our own client.
+//! The client applies a cluster's `policy.json` to images.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use mosb_tests::registry_fixture::{base, options, plan_on, source, target};
 use mosb_tests::{Mosb, Registry};
 
-/// Of OpenShift's shape: everything is rejected but some registries, and some of these ask for
+/// A policy in OpenShift's form: it rejects all but some registries, and some of these require
 /// signatures.
 fn policy(directory: &std::path::Path, registry: &str) -> PathBuf {
     let accept = json!([{ "type": "insecureAcceptAnything" }]);
@@ -70,7 +70,7 @@ async fn a_policy_prevents_pull_and_push_and_signatures_are_reported_as_not_chec
     let scope = format!("{:?} of the policy", registry.repository("release"));
     assert!(finding.message.contains(&scope), "{finding:?}");
 
-    // By hand, from the option.
+    // The policy comes from the command-line option.
     let mosb = Mosb::new();
     let rejected = registry.repository("acme/secret/os:v1");
     let file = file.to_str().unwrap();

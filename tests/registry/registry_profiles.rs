@@ -1,5 +1,5 @@
-//! Images go into and out of registries that answer as `docs/registries.md` says: stand-ins, as no
-//! test can run the real ones.
+//! Pushes and pulls with registries that behave as `docs/registries.md` describes. They are
+//! stand-ins, because tests cannot run the real ones.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,8 @@ use mosb_tests::registry_fixture::{base, options, plan_on, source, target};
 use mosb_tests::{Layout, Location, Login, PLAIN, Profile, Refusal, StandIn};
 use mosb_types::Diagnostic as _;
 
-/// What `docs/registries.md` says of each; where that is nothing, as the one above.
+/// The behaviour in `docs/registries.md`. Fields without an entry there have the value of the
+/// profile above.
 const PROFILES: [Profile; 12] = [
     PLAIN,
     Profile {
@@ -86,11 +87,11 @@ const PROFILES: [Profile; 12] = [
     },
 ];
 
-/// More than is sent in one request.
+/// More bytes than one request sends.
 const LARGE: usize = 5 << 20;
 const SMALL: usize = 1 << 10;
 
-/// A client with the user's login, or one with another password.
+/// A client with the user's credentials, or with a wrong password.
 fn client(directory: &Path, registry: &StandIn, password: &str) -> Client {
     let file = directory.join(format!("{password}.json"));
     fs::write(&file, registry.logins(password)).unwrap();
@@ -98,7 +99,7 @@ fn client(directory: &Path, registry: &StandIn, password: &str) -> Client {
     Client::new(&Options { credentials, ..options() }).unwrap()
 }
 
-/// A stand-in with the image of a layout in `acme/base:v1`, and a client for it.
+/// A stand-in with the image of a layout as `acme/base:v1`, and a client for it.
 fn with_base(directory: &Path, layout: &Layout, profile: Profile) -> (StandIn, Client) {
     let registry = StandIn::start(profile);
     let digest = layout.digest("v1");
@@ -113,7 +114,7 @@ fn pinned(registry: &StandIn, name: &str, plan: &PushPlan) -> PinnedRef {
     text.parse().unwrap()
 }
 
-/// Reads all of an image, so that every blob is verified.
+/// Reads a complete image and verifies every blob.
 async fn whole(client: &Client, image: &str, to: &Path, what: &str) {
     let found = client.resolve(&source(image), None).await;
     let found = found.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -163,7 +164,7 @@ async fn the_first_push_into_a_new_repository_of_each_stand_in_succeeds() {
             let read = directory.path().join(profile.name).join(name);
             whole(&client, &registry.repository(&format!("{name}:moves")), &read, &what).await;
         }
-        // To cancel is tried once, and of what was refused nothing is asked any more.
+        // The client cancels an upload once and does not retry a rejected cancellation.
         let left = registry.open_uploads();
         let cancels = profile.cancel == 204 && profile.limit.is_none() && profile.takes_whole;
         assert!(!cancels || left == 0, "{what}: {left} uploads are left");
@@ -199,11 +200,11 @@ async fn a_push_that_a_stand_in_refuses_is_reported_with_the_question_before_it(
             let text = error.to_string();
             let question = format!("asked before whether {}", registry.repository(name));
             assert!(text.contains(&question), "{what}: {text}");
-            // A login that is wrong is not tried for every blob of a large image.
+            // A wrong password is not retried for every blob of a large image.
             let seen = registry.seen();
             assert!(seen.len() < 60, "{what}: {seen:#?}");
         }
-        // Preflight begins an upload: it gets the same answer as a push.
+        // The preflight opens an upload, so it gets the same answer as a push.
         let repo = |name: &str| registry.repository(name).parse().unwrap();
         let denied = right.open_upload(&repo("foreign/os")).await.unwrap_err();
         assert_eq!(denied.code(), "denied", "{what}: {denied}");
@@ -259,7 +260,7 @@ async fn each_stand_in_reports_an_image_present_missing_or_unknown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_404_without_the_code_of_a_registry_does_not_say_that_an_image_is_missing() {
-    // As an ingress answers while the registry behind it is away.
+    // An ingress sends this answer while the registry behind it is down.
     let directory = tempfile::tempdir().unwrap();
     let ingress = Profile { no_manifest: Refusal(404, ""), ..PLAIN };
     let layout = base(directory.path(), SMALL);
@@ -268,7 +269,7 @@ async fn a_404_without_the_code_of_a_registry_does_not_say_that_an_image_is_miss
     let image: PinnedRef = registry.repository(&format!("acme/base@{nothing}")).parse().unwrap();
     let error = client.confirm(&image).await.unwrap_err();
     assert!(matches!(error, Error::BadAnswer { .. }), "{error}");
-    // For a tag to be pushed that is answer enough.
+    // For the tag of a push this answer is sufficient.
     let base = client.resolve(&source(&registry.repository("acme/base:v1")), None).await.unwrap();
     let plan = plan_on(&base, "x", &["new"]);
     client.push(&target(&registry.repository("acme/base")), &plan).await.unwrap();

@@ -170,8 +170,8 @@ impl<K> WatchedResource<K> {
     }
 }
 
-/// Watches for ever. `read` turns an object into its name and what the cache keeps of it;
-/// `on_change` is called for each change of what is kept.
+/// Watches forever. `read` returns an object's name and the data to cache. `on_change` is called
+/// for each change of the cached data.
 pub async fn run_watch<K, T>(
     watched: WatchedResource<K>,
     watch_health: Arc<WatchHealth>,
@@ -209,8 +209,8 @@ pub async fn run_watch<K, T>(
                 if since.elapsed() > BACKOFF_RESET {
                     wait = RETRY_WAIT.0;
                 }
-                // After the first list, a missing permission does not mean that the objects are
-                // gone.
+                // After the first list, a missing permission does not mean that the objects were
+                // deleted.
                 match failed_state(&error, granted_apart && !listed) {
                     None => tracing::debug!("{what}: the watch restarts"),
                     Some(failed_state) => {

@@ -163,8 +163,7 @@ fn check_percent(data: &[u8], start: usize) -> Result<(), DataUrlError> {
     Ok(())
 }
 
-/// What stands between `data:` and the comma: a media type, parameters, and `base64`, each
-/// optional.
+/// The part between `data:` and the comma: a media type, parameters and `base64`, each optional.
 struct Header<'u> {
     bytes: &'u [u8],
     at: usize,

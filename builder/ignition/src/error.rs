@@ -20,7 +20,7 @@ pub enum Error {
     )]
     #[diagnostic(code = "old-ignition-spec")]
     OldSpec {
-        /// As it stands in the config.
+        /// The value in the config.
         found: String,
     },
     /// No version, or none that is read.
@@ -30,7 +30,7 @@ pub enum Error {
     )]
     #[diagnostic(code = "unknown-ignition-spec")]
     UnknownSpec {
-        /// As it stands in the config.
+        /// The value in the config.
         found: String,
         /// The versions that are read here, with commas.
         accepted: String,

@@ -1,4 +1,4 @@
-//! The sections `passwd` and `kernelArguments`: only names are kept.
+//! The sections `passwd` and `kernelArguments`, of which only the names are used.
 
 use super::config::{KernelArguments, Passwd};
 use super::object::Object;

@@ -1,5 +1,6 @@
-//! `policy.json` (containers-policy.json(5)): which images of registries may be read. Signatures
-//! are not evaluated: what asks for one is reported, so that nobody takes it for checked.
+//! `policy.json` (containers-policy.json(5)): the registries from which images may be read.
+//! Signatures are not evaluated. A requirement for one is reported, so that users do not assume a
+//! check.
 
 use std::collections::{BTreeMap, BTreeSet};
 

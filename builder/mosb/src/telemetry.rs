@@ -49,7 +49,7 @@ where
     };
     let filter = Targets::new()
         .with_default(others)
-        // What is wrong with a watch is ours to say: it may be a kind that nobody wants to be seen.
+        // mosb reports failed watches itself, because the cluster may lack the kind.
         .with_target("kube_runtime", LevelFilter::ERROR)
         .with_target("mosb", ours);
     let layer = tracing_subscriber::fmt::layer().with_writer(writer);

@@ -1,5 +1,5 @@
-//! Logging in: nothing until asked, then Basic or a token for each scope, kept until it expires and
-//! renewed on a 401.
+//! Authentication: none until the registry requests it, then Basic or a token for each scope. A
+//! token is cached until it expires and renewed after a 401.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ struct Grant {
     scopes: Scopes,
     /// A scope as the registry itself writes it, where that isn't one of ours.
     extra: Option<String>,
-    /// Filled by the first who needs it; the others wait for that.
+    /// The first caller requests the token; other callers wait for it.
     token: Arc<OnceCell<Token>>,
 }
 

@@ -1,10 +1,11 @@
 //! Base trees on disk, one file for each base manifest: only ever a shortcut, so nothing that goes
 //! wrong here is an error.
 //!
-//! A file is named after the manifest's digest and the version of the form, written whole or not at
-//! all, and checked by its own SHA-256 when it is read. A checksum proves nothing about who wrote
-//! it, so only files and directories count that nobody but this user and root can write. Several
-//! processes may use one directory at once. What was used last stays longest.
+//! The name of a file contains the manifest's digest and the version of the format. A file is
+//! written completely or not at all, and its SHA-256 is checked when it is read. A checksum does
+//! not identify the writer, so only files and directories count that no user but this one and root
+//! can write. Several processes may use one directory concurrently. The least recently used files
+//! are removed first.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, DirEntry, FileTimes, Permissions};
@@ -60,8 +61,8 @@ pub struct Pruned {
 }
 
 impl TreeCache {
-    /// The cache in a directory, which is made when the first entry is written; at most `limit`
-    /// bytes are kept there.
+    /// The cache in a directory, which is created for the first entry. It contains at most `limit`
+    /// bytes.
     pub fn new(directory: impl Into<PathBuf>, limit: u64) -> Self {
         Self { directory: directory.into(), limit }
     }

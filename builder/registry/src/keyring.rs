@@ -93,7 +93,7 @@ pub(super) fn describe(credential: Option<&Credential>) -> String {
 
 /// Most that a file with logins or a helper's answer may hold.
 const MOST: u64 = 4 << 20;
-/// A helper may ask its user, who isn't there.
+/// A helper may wait for input of a user, which never comes.
 const HELPER_TIME: Duration = Duration::from_secs(30);
 
 /// Credentials by host and repository, so that a helper is run once.
@@ -193,7 +193,7 @@ struct HelperAnswer {
 /// key ring's socket, a cloud's variables), and what it says to stdout is a secret.
 async fn ask_helper(program: &str, host: &str) -> Result<Option<Login>, Error> {
     let broken = |cause: String| Error::Credentials { origin: program.to_owned(), cause };
-    // Docker Hub's logins are kept under the address that it had in 2013.
+    // Credentials for Docker Hub have the key of its address of 2013.
     let server = match normal_host(host) {
         "docker.io" => "https://index.docker.io/v1/",
         other => other,

@@ -68,8 +68,7 @@ impl ImageFolder {
         self.folder.path()
     }
 
-    /// The manifest that stands for the whole: of the tag or digest of a layout, or the one of a
-    /// `dir:`.
+    /// The top manifest: the one of a tag or digest in a layout, or the one of a `dir:`.
     pub fn root(&self, tag: Option<&str>, digest: Option<Digest>) -> Result<Bytes, Error> {
         match (&self.kind, digest) {
             (Kind::Dir, _) => self

@@ -130,7 +130,7 @@ impl Target {
         }
     }
 
-    /// What to tell a user who wrote a tag: tags come from the rendered config.
+    /// A finding for a user that wrote a tag: tags come from the rendered config.
     pub fn notice(&self) -> Option<Finding> {
         let tag = self.ignored_tag.as_ref()?;
         Some(

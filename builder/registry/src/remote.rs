@@ -132,7 +132,7 @@ impl Remote {
         }
         match answer.text(CONTENT_DIGEST).and_then(|d| d.parse().ok()) {
             Some(digest) => Ok(Some(digest)),
-            // Not every registry tells; then the bytes do.
+            // Some registries do not send the digest; it is then computed from the bytes.
             None => match self.manifest(reference).await {
                 Ok(document) => Ok(Some(document.digest)),
                 Err(Error::NotFound { .. }) => Ok(None),

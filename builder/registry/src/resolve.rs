@@ -73,7 +73,7 @@ const KEPT_SIZE: u64 = 256 << 10;
 impl Configs {
     fn get(&self, config: &BlobRef) -> Option<Bytes> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A manifest that says another size is wrong, and is told so when the blob is read.
+        // A wrong size in the manifest causes an error when the blob is read.
         let found = kept
             .iter()
             .find(|(digest, bytes)| *digest == config.digest && bytes.len() as u64 == config.size);

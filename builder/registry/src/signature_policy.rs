@@ -11,8 +11,8 @@ use mosb_types::Finding;
 pub(super) struct LoadedPolicy {
     policy: SignaturePolicy,
     file: PathBuf,
-    /// The user or the cluster named it. Then it holds for pushes too: nobody under it could read
-    /// what was pushed.
+    /// Whether the user or the cluster named the policy. It then applies to pushes too, because a
+    /// client with this policy could not read a pushed image that the policy rejects.
     holds_for_pushes: bool,
 }
 

@@ -78,7 +78,7 @@ pub(super) struct Token {
     pub renew_at: Instant,
 }
 
-/// Who gives out the tokens of a registry.
+/// The server that issues the tokens of a registry.
 #[derive(Debug, Clone)]
 pub(super) struct TokenServer {
     realm: Url,

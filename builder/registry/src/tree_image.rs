@@ -1,9 +1,9 @@
 //! The tree of a base as a small image beside the images that are built on it: a cache that all
 //! builds of a cluster share.
 //!
-//! It is one layer with one file. Whoever can write to the repository could put another one there,
-//! so it is read only by a digest that somebody recorded who trusts its writer. Only ever a
-//! shortcut: nothing that goes wrong here is an error.
+//! It is one layer with one file. Every client that can write to the repository could replace it,
+//! so it is read only by a digest from a trusted record. It is only a shortcut: a failure here is
+//! not an error.
 
 use std::io::Read as _;
 

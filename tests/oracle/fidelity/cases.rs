@@ -1,4 +1,4 @@
-//! Configs for every rule that the direct build keeps, by what they try.
+//! Configs for every rule of a direct build, grouped by subject.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,9 @@ fn files(files: Value) -> Value {
 
 const SERVICE: &str = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
 
-/// `printf 'hello\n' | gzip -n`, and its digest.
+/// `printf 'hello
+///
+/// ' | gzip -n` and its digest.
 const GZIP: &str = "data:;base64,H4sIAAAAAAAAA8tIzcnJ5wIAIDA6NgYAAAA=";
 
 pub fn plain() -> Vec<(&'static str, Value)> {
@@ -369,7 +371,7 @@ pub fn plain() -> Vec<(&'static str, Value)> {
     cases
 }
 
-/// Links, odd modes and owners, and units in every state, on top of Debian.
+/// Links, unusual modes and owners, and units in every state, on top of Debian.
 pub fn hostile_base() -> Tree {
     Tree::new()
         .directory("etc/sudoers.d", 0o750)

@@ -1,5 +1,5 @@
-//! Generated configs: entries and units drawn from few paths and names, so that they meet each
-//! other and the base.
+//! Generated configs. Entries and units use few paths and names, so that they often conflict with
+//! each other and with the base.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ fn mode() -> impl Strategy<Value = Option<u32>> {
     )
 }
 
-/// What all entries have; fields without a value are left out.
+/// The fields of all entries. Fields without a value are absent.
 fn node() -> impl Strategy<Value = Value> {
     (path(), prop::option::weighted(0.5, any::<bool>()), owner(), owner()).prop_map(
         |(path, overwrite, user, group)| {
@@ -124,7 +124,8 @@ fn unit() -> impl Strategy<Value = Value> {
         })
 }
 
-/// A config; most are valid, since entries at one path and units of one name are made one.
+/// A config. Most configs are valid, because entries with equal paths and units with equal names
+/// are merged.
 pub fn config() -> impl Strategy<Value = Value> {
     let entries = (
         prop::collection::vec(file(), 0..4),

@@ -1,5 +1,5 @@
-//! The direct build's tree is the one that the real `ignition-apply` and `systemctl preset` make of
-//! the same base.
+//! A direct build produces the same tree as the real `ignition-apply` and `systemctl preset` on the
+//! same base.
 
 use std::process::Command;
 
@@ -23,8 +23,8 @@ struct Base {
 }
 
 impl Base {
-    /// The Debian root with these layers on top. Whiteouts are for the direct build's reader; the
-    /// sandbox removes.
+    /// The Debian root with these layers on top. The direct build reads whiteouts; the sandbox
+    /// deletes the files.
     fn new(layers: Vec<Vec<u8>>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let layout = copy(&base_image(), &directory);
@@ -38,7 +38,7 @@ impl Base {
         Self { directory, layout, layers, snapshot, mosb: Mosb::new() }
     }
 
-    /// What the real tools make of it, or what Ignition refused.
+    /// The tree of the real tools, or Ignition's error.
     fn real(&self, config: &Value) -> Result<Snapshot, String> {
         let sandbox = Sandbox::new();
         for tar in &self.layers {
@@ -59,20 +59,20 @@ impl Base {
         }
         let config = config.to_string();
         if let Err(why) = sandbox.ignition_apply(&config)
-            // Where systemd isn't running, instances fail as the last step: the tree is complete by
-            // then.
+            // Without a running systemd, instances fail in the last step, when the tree is
+            // complete.
             && !why.contains("/run/systemd/private")
         {
             return Err(why);
         }
         for unit in preset_units(&config) {
-            // A unit that systemctl doesn't know is none that it changes anything for.
+            // systemctl changes nothing for a unit that it does not know.
             sandbox.preset(&[&unit]);
         }
         Ok(sandbox.snapshot())
     }
 
-    /// What the direct build makes of it, or how the program ended.
+    /// The tree of a direct build, or the exit code and error of the program.
     fn direct(&self, config: &Value) -> Result<Snapshot, (Option<i32>, Value)> {
         let rendered = rendered(config);
         let output = self.directory.path().join("output");
@@ -104,7 +104,7 @@ impl Base {
         Ok(snapshot)
     }
 
-    /// The reasons for a Containerfile.
+    /// The reasons for a Containerfile build.
     fn reasons(&self, config: &Value) -> Vec<String> {
         let finished = self.mosb.run_with(
             ["plan", "-", "--base", &self.layout.reference("base"), "-o", "json"],
@@ -137,7 +137,7 @@ fn preset_units(config: &str) -> Vec<String> {
     declared.map(|unit| unit["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A layout of its own.
+/// A copy of a layout.
 fn copy(layout: &Layout, directory: &TempDir) -> Layout {
     let to = directory.path().join("base");
     let from = layout.blob_path(&layout.digest("base")).ancestors().nth(3).unwrap().to_owned();
@@ -146,7 +146,7 @@ fn copy(layout: &Layout, directory: &TempDir) -> Layout {
     Layout::at(to)
 }
 
-/// Takes out what only the direct build writes, after a look at it.
+/// Checks and removes the files that only a direct build writes.
 fn without_current_config(mut built: Snapshot) -> Snapshot {
     let file =
         built.0.remove("etc/machine-config-daemon/currentconfig").expect("the config in the image");
@@ -156,7 +156,7 @@ fn without_current_config(mut built: Snapshot) -> Snapshot {
     built
 }
 
-/// How a comparison ended, when it ended well.
+/// The result of a successful comparison.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     SameTree,
@@ -164,7 +164,8 @@ enum Verdict {
     NotDirect,
 }
 
-/// One config on one base: the same tree, or both refuse, or we say that something must be run.
+/// Compares one config on one base. Both trees are equal, both sides reject the config, or mosb
+/// reports that it needs a Containerfile build.
 fn compare(base: &Base, what: &str, config: &Value) -> Verdict {
     let direct = base.direct(config);
     if let Err((Some(2), error)) = &direct
@@ -188,7 +189,7 @@ fn compare(base: &Base, what: &str, config: &Value) -> Verdict {
     }
 }
 
-/// Compares a table, of which most must really have been written.
+/// Compares a table. Most of its configs must not be rejected.
 fn compare_all(base: &Base, cases: Vec<(&str, Value)>) {
     let count = cases.len();
     let verdicts = cases.iter().map(|(what, config)| compare(base, what, config));
@@ -214,7 +215,7 @@ fn configs_that_need_commands_are_built_by_containerfile() {
     }
 }
 
-/// How many configs are drawn; more by hand, with `MOSB_CASES`.
+/// The number of generated configs. `MOSB_CASES` sets it.
 fn how_many() -> u32 {
     std::env::var("MOSB_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(48)
 }

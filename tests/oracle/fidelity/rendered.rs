@@ -1,5 +1,5 @@
-//! MachineConfigs of all versions, rendered and built through a pipe: the tree that the real tools
-//! make of the config that the real Ignition merges of them.
+//! MachineConfigs of all versions, rendered and built through a pipe. The tree equals that of the
+//! real tools with a config that the real Ignition merged.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,7 +18,7 @@ const COUNT: usize = 30;
 /// `printf hello | gzip -n | base64`
 const GZIP: &str = "data:;base64,H4sIAAAAAAAAA8tIzcnJBwCGphA2BQAAAA==";
 
-/// One MachineConfig in three is the pool's own; they share paths, units and drop-ins.
+/// Every third MachineConfig has the pool's own role. All share paths, units and drop-ins.
 fn machine_config(n: usize) -> (String, &'static str, Value) {
     let version = VERSIONS[n % VERSIONS.len()];
     let old = version.starts_with('2');
@@ -97,7 +97,7 @@ fn a_directory_rendered_and_built_is_what_the_real_tools_make_of_it() {
     let mut merged = answer["config"].clone();
     assert!(merged.is_object(), "{answer:#}");
     for file in merged["storage"]["files"].as_array_mut().unwrap() {
-        // The default of a rendered config.
+        // The default in a rendered config.
         if !file["contents"]["source"].is_null() && file["overwrite"].is_null() {
             file["overwrite"] = json!(true);
         }

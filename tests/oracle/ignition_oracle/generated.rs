@@ -1,15 +1,15 @@
-//! Generated configs: mostly such as people write, each now and then with something odd in it.
+//! Generated configs: mostly realistic ones, with occasional errors.
 
 use mosb_ignition::SpecVersion;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 
-/// What makes values.
+/// A generator of values.
 pub type Values = BoxedStrategy<Value>;
 
-/// An object with some of these fields; now and then one in another spelling, of another type, or
-/// that is unknown.
+/// An object with some of these fields. Occasionally a field is misspelt, of a wrong type or
+/// unknown.
 pub fn object(fields: Vec<(&'static str, u32, Values)>) -> Values {
     let junk = select(vec![
         json!(null),
@@ -49,7 +49,7 @@ pub fn list(item: Values, longest: usize) -> Values {
     prop::collection::vec(item, 0..=longest).prop_map(Value::Array).boxed()
 }
 
-/// One of these, the first half far more often than the rest.
+/// One of these values; the good ones are far more frequent than the odd ones.
 pub fn mostly(good: &[Value], odd: &[Value]) -> Values {
     let (good, odd) = (select(good.to_vec()), select(odd.to_vec()));
     prop_oneof![30 => good, 1 => odd].boxed()
@@ -309,7 +309,7 @@ fn systemd() -> Values {
     object(vec![("units", 95, list(unit, 3))])
 }
 
-/// A config with a version and some of every section.
+/// A config with a version and random sections.
 pub fn config() -> Values {
     let keys = || list(mostly(&texts(&["a", "b", "c", "d"]), &[json!(null)]), 2);
     let user = object(vec![

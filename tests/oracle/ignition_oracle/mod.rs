@@ -1,5 +1,6 @@
-//! Our parser against the real Ignition: the same verdict on every config, but for a list of things
-//! that it accepts and then can't apply, or applies in a way that is not meant.
+//! Compares mosb's parser with the real Ignition. Both have the same verdict on every config,
+//! except for a list of errors that Ignition accepts and then cannot apply, or applies with an
+//! unintended result.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +13,11 @@ use mosb_tests::Oracle;
 
 pub mod generated;
 
-/// Also read by the crate's own tests, which pin the problems and warnings.
+/// The crate's own tests also read this table. They pin the problems and warnings.
 const CASES: &str = include_str!("../../../testdata/ignition/cases.jsonl");
 
-/// The codes of problems that Ignition doesn't have; `builder/ignition/src/lib.rs` says what each
-/// means.
+/// The codes of problems that Ignition does not report. `builder/ignition/src/lib.rs` describes
+/// them.
 pub const STRICTER: [&str; 13] = [
     "ambiguous-field",
     "append-without-source",
@@ -30,11 +31,11 @@ pub const STRICTER: [&str; 13] = [
     "unusable-path",
     "unusable-verification",
     "unusual-data-url",
-    // `03.5.0`, which Go reads as `3.5.0`.
+    // `03.5.0`, which Go parses as `3.5.0`.
     "unknown-ignition-spec",
 ];
 
-/// A table of configs, then generated ones.
+/// Compares a table of configs and then generated ones.
 #[test]
 fn accepts_and_refuses_as_ignition_does() {
     let mut oracle = Oracle::start();
@@ -69,11 +70,11 @@ fn accepts_and_refuses_as_ignition_does() {
     assert!(refused > 400 && accepted > 400, "{refused} refused, {accepted} accepted: one-sided");
 }
 
-/// What the real Ignition says of a config.
+/// The verdict of the real Ignition on a config.
 #[derive(Debug)]
 struct Verdict {
     accepted: bool,
-    /// Where it warns, as `$.storage.files.0.mode`.
+    /// The paths of its warnings, such as `$.storage.files.0.mode`.
     warnings: BTreeSet<String>,
     text: String,
 }
@@ -93,8 +94,8 @@ impl Verdict {
     }
 }
 
-/// Warnings about disks and proxies are the machine's, and those about `null` are about line
-/// numbers. Of hard links it warns even if the owner's name is empty.
+/// Ignores warnings that depend on the machine (disks, proxies) or on line numbers (`null`), and
+/// the one about owners of hard links, which Ignition reports for an empty name too.
 fn is_ours(message: &Value) -> bool {
     let others = [
         "context tree",
@@ -106,7 +107,7 @@ fn is_ours(message: &Value) -> bool {
     !others.iter().any(|start| message.as_str().is_some_and(|m| m.starts_with(start)))
 }
 
-/// Compares the verdicts; returns the codes for which we are stricter.
+/// Compares the verdicts and returns the codes of problems that only mosb reports.
 fn agree(config: &Value, real: &Verdict) -> Result<Vec<String>, String> {
     let places = |findings: &[Finding]| -> BTreeSet<String> {
         let place = |f: &Finding| {
@@ -138,14 +139,13 @@ fn agree(config: &Value, real: &Verdict) -> Result<Vec<String>, String> {
     Err(format!("we refuse it: {codes:?}\nIgnition: {}", real.text))
 }
 
-/// Beneath a field in another spelling Ignition looks for no unknown ones, though it takes it for
-/// the field.
+/// Ignition reports no unknown fields below a misspelt field, although it uses that field.
 fn same_warnings(findings: &[Finding], ours: &BTreeSet<String>, theirs: &BTreeSet<String>) -> bool {
     let misspelt = findings.iter().any(|f| f.code == "misspelt-field");
     if misspelt { theirs.is_subset(ours) } else { theirs == ours }
 }
 
-/// Every line of the table with every version, also those it pins nothing for.
+/// Every row of the table in every version, also in those for which the table pins nothing.
 fn table() -> Vec<(String, Value)> {
     let mut table = Vec::new();
     for line in CASES.lines() {

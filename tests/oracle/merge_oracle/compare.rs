@@ -1,4 +1,4 @@
-//! What both make of the same configs, and whether that is the same.
+//! Compares the results of mosb and the real Ignition for the same configs.
 
 use std::collections::BTreeSet;
 
@@ -9,21 +9,22 @@ use crate::ignition_oracle::STRICTER;
 use mosb_tests::Oracle;
 use mosb_types::Diagnostic as _;
 
-/// How the two agree.
+/// The result of a comparison.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Agreement {
-    /// They made the same of it.
+    /// Both results are equal.
     Same,
-    /// Both refuse the configs.
+    /// Both reject the configs.
     Refused,
-    /// We refuse what Ignition takes, for things that it can't apply.
+    /// Only mosb rejects the configs, because Ignition could not apply them.
     Stricter(BTreeSet<String>),
 }
 
-/// Merges the configs both ways; a single one is only translated.
+/// Merges the configs on both sides. A single config is only translated.
 ///
 /// # Errors
-/// In what the two differ.
+///
+/// A description of the difference.
 pub fn compare(oracle: &mut Oracle, configs: &[Value]) -> Result<Agreement, String> {
     let answer = oracle.merge_as_decided(configs);
     let refused = answer["refused"].as_u64();
@@ -61,14 +62,14 @@ pub fn compare(oracle: &mut Oracle, configs: &[Value]) -> Result<Agreement, Stri
     }
 }
 
-/// The config that can't be read, and why.
+/// A config that can't be read, and the reason.
 #[derive(Debug)]
 pub struct Refused {
     pub at: u64,
     pub codes: BTreeSet<String>,
 }
 
-/// What we make of the configs.
+/// The result of mosb.
 pub fn merge(configs: &[Value]) -> Result<Value, Refused> {
     let mut merger = Merger::new();
     for (at, config) in configs.iter().enumerate() {
@@ -86,7 +87,7 @@ fn codes(why: Error) -> BTreeSet<String> {
     }
 }
 
-/// Without what says nothing: nulls, and objects and lists that are empty or become so.
+/// Removes nulls, and objects and lists that are empty or become empty.
 pub fn without_empties(value: &Value) -> Value {
     let has_value = |value: &Value| match value {
         Value::Null => false,

@@ -1,14 +1,14 @@
-//! Where we decide otherwise than the real ones: what the real ones do, what we do, and why.
+//! Deliberate differences from Ignition and ign-converter: both results and the reason.
 
 use serde_json::{Value, json};
 
 use super::compare::{merge, without_empties};
 use mosb_tests::Oracle;
 
-/// What comes out, at one place.
+/// The result at one place of a config.
 enum Outcome {
     Is(Value),
-    /// With this in the message, or this code.
+    /// The error message contains this text, or the error has this code.
     Refused(&'static str),
 }
 
@@ -17,13 +17,13 @@ use Outcome::{Is, Refused};
 struct Decision {
     why: &'static str,
     configs: Vec<Value>,
-    /// What to look at.
+    /// The JSON pointer of the compared value.
     place: &'static str,
     theirs: Outcome,
     ours: Outcome,
 }
 
-/// Each decision is one, on both sides.
+/// Asserts every decision on both sides.
 pub fn hold(oracle: &mut Oracle) {
     for Decision { why, configs, place, theirs, ours } in all() {
         let real = oracle.merge(&configs);
@@ -56,10 +56,10 @@ fn all() -> Vec<Decision> {
     all
 }
 
-/// What the converter says of the partitions of spec 2.2 and older.
+/// The message of the converter about partitions of spec 2.2 and older.
 const SECTORS: &str = "size is deprecated";
 
-/// Why, a config of the newest version of spec 2 that it is about, a place, and what comes out
+/// For each case: the reason, a config of the newest version of spec 2, a place, and the results
 /// there.
 fn of_spec_2() -> Vec<(&'static str, Value, &'static str, Outcome, Outcome)> {
     let stated = |mut config: Value, version: &str| {

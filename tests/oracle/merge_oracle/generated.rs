@@ -1,5 +1,5 @@
-//! Generated configs of spec 3.0 to 3.6: few keys, so that configs meet, and every field now and
-//! then.
+//! Generated configs of spec 3.0 to 3.6. They use few keys, so that configs share entries, and
+//! every field occurs.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::ignition_oracle::generated::{Values, list, mostly, object, texts, truth, unit_text};
 
-/// A config of any of these versions; mostly no key is there twice.
+/// A config of any of these versions. Most keys occur once.
 pub fn config() -> Values {
     let root = object(vec![
         ("ignition", 100, ignition()),
@@ -30,7 +30,7 @@ pub fn config() -> Values {
         .boxed()
 }
 
-/// Says the version of a config.
+/// Sets the version of a config.
 pub fn state(config: &mut Value, version: &str) {
     let members = config.as_object_mut().expect("an object was generated");
     let ignition = members.entry("ignition").or_insert_with(|| json!({}));
@@ -40,7 +40,7 @@ pub fn state(config: &mut Value, version: &str) {
     ignition["version"] = json!(version);
 }
 
-/// Adds the version to a config without one, whatever the spelling of the key.
+/// Sets the version of a config that has none, in whichever spelling of the key.
 pub fn set_missing_version(config: &mut Value, version: &str) {
     let members = config.as_object_mut().expect("a config is an object");
     let spelt = |name: &&String| name.eq_ignore_ascii_case("ignition");
@@ -51,11 +51,11 @@ pub fn set_missing_version(config: &mut Value, version: &str) {
     }
 }
 
-/// Takes out what repeats a key.
+/// Removes entries with repeated keys.
 pub fn tidy(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            // What shares its keys with other lists beside it.
+            // The keys that several lists share.
             let mut shared = BTreeSet::new();
             for (name, member) in members.iter_mut() {
                 let mut own = BTreeSet::new();
@@ -96,7 +96,7 @@ fn key(list: &str, item: &Value) -> Option<String> {
         _ if item.is_object() => "name",
         _ => return item.as_str().map(str::to_owned),
     };
-    // Go reads a name that is unsaid as an empty one.
+    // Go reads a missing name as an empty one.
     Some(item[field].as_str().unwrap_or_default().to_owned())
 }
 
@@ -128,11 +128,12 @@ pub fn headers() -> Values {
 }
 
 const COMPRESSIONS: [&str; 2] = ["gzip", ""];
-/// Addresses without user or query: what else Ignition says of them is no business of merging.
+/// Addresses without user and query, because Ignition validates those and merging does not use
+/// them.
 const REMOTE: [&str; 3] = ["http://a/a", "https://b/b", "s3://c/c"];
 const DATA: [&str; 4] = ["data:,a", "data:;base64,YQ==", "data:,", ""];
 
-/// Contents, embedded or elsewhere; some without a source.
+/// Embedded or remote contents, some of them without a source.
 fn resource(sources: &'static [&'static str], percent: u32) -> Values {
     let common = || vec![("compression", 25, word(&COMPRESSIONS)), ("verification", 20, hash())];
     let mut embedded = common();
@@ -216,7 +217,7 @@ fn contents_of_unit() -> Values {
     prop_oneof![30 => good, 1 => unit_text()].boxed()
 }
 
-/// The members of a user but name and keys.
+/// The fields of a user without name and keys.
 pub fn user() -> Vec<(&'static str, u32, Values)> {
     vec![
         ("uid", 20, number()),
@@ -232,7 +233,7 @@ pub fn user() -> Vec<(&'static str, u32, Values)> {
     ]
 }
 
-/// The members of a user that every version has.
+/// The fields of a user that every version has.
 pub fn user_core() -> Vec<(&'static str, u32, Values)> {
     vec![
         ("name", 99, word(&["core", "root", "a"])),

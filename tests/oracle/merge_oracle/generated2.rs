@@ -1,5 +1,5 @@
-//! Generated configs of spec 2.0 to 2.4, but for what we decide otherwise than ign-converter does
-//! it; those have cases of their own in `decisions.rs`.
+//! Generated configs of spec 2.0 to 2.4 without the deliberate differences from ign-converter,
+//! which `decisions.rs` tests.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub fn config() -> Values {
         .boxed()
 }
 
-/// What is decided is not looked for under `NAME`; `rules.rs` has other spellings.
+/// The decisions about names expect the spelling `NAME`; `rules.rs` tests other spellings.
 fn drop_other_spellings(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -46,11 +46,11 @@ fn drop_other_spellings(value: &mut Value) {
     }
 }
 
-/// Takes out what is decided otherwise.
+/// Removes entries with deliberate differences.
 fn decided(config: &mut Value, version: &str) {
     let ignition = &mut config["ignition"];
     for list in ["/config/append", "/security/tls/certificateAuthorities"] {
-        // The converter gives all of several references the source of the last one.
+        // The converter gives all references the source of the last one.
         if let Some(Value::Array(items)) = ignition.pointer_mut(list) {
             items.truncate(1);
         }
@@ -70,12 +70,12 @@ fn decided(config: &mut Value, version: &str) {
             disk.remove("partitions");
         }
     }
-    // The same node spelt in two ways, and what lies beside a link whose name begins its own.
+    // Different spellings of the same node, and nodes below a link.
     let mut nodes = BTreeSet::new();
     for list in ["files", "directories", "links"] {
         if let Some(Value::Array(items)) = storage.get_mut(list) {
             for item in items.iter_mut() {
-                // Of a file system that is none of the config.
+                // The config does not define the file system.
                 if item["filesystem"].is_string() {
                     item["filesystem"] = json!("root");
                 }
@@ -210,7 +210,7 @@ fn disk() -> Values {
     ])
 }
 
-/// `root` by its path, as in every example, or another one, which has no place in spec 3.
+/// `root` with its path as in every example, or another file system, which spec 3 cannot express.
 fn filesystem() -> Values {
     prop_oneof![
         3 => Just(json!({"name": "root", "path": "/sysroot"})),

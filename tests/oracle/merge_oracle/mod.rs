@@ -1,8 +1,8 @@
-//! Our merging and translating against the real ones: the same result for the same configs, but for
-//! what `merge_oracle/decisions.rs` lists.
+//! Compares merging and translation with the real Ignition and ign-converter. The results are equal
+//! except for the differences in `merge_oracle/decisions.rs`.
 //!
-//! `MOSB_ORACLE_CASES` is how many configs each generated test makes, for more than the hundreds of
-//! a usual run.
+//! `MOSB_ORACLE_CASES` sets the number of configs for each generated test; the default is some
+//! hundreds.
 
 use std::cell::{Cell, RefCell};
 use std::env;
@@ -42,7 +42,7 @@ fn the_rules_are_those_of_ignition() {
     agree_on(rules::cases(), 0.6);
 }
 
-/// The table of the crate's own tests, which pin what comes out.
+/// The table of the crate's own tests, which pin the results.
 #[test]
 fn pinned_merge_results_match_ignition() {
     let mut oracle = Oracle::start();
@@ -88,8 +88,7 @@ fn generated_configs_merge_as_in_ignition() {
     agree_on_generated(configs, 200, 0.8);
 }
 
-/// Merging the later ones first is another question than the one that the oracle was asked; so it
-/// is asked again.
+/// The order of merging changes the intermediate configs, so the oracle merges each pair too.
 #[test]
 fn generated_configs_merge_as_in_ignition_from_the_end_on() {
     let configs = prop::collection::vec(generated::config(), 3..=4);
@@ -109,7 +108,7 @@ fn generated_configs_merge_as_in_ignition_from_the_end_on() {
     });
 }
 
-/// Puts every case to both. At least this share must be merged, not refused.
+/// Compares all cases. At least this share of them must be accepted.
 #[track_caller]
 fn agree_on(cases: Vec<table::Case>, share: f64) {
     let mut oracle = Oracle::start();
@@ -126,7 +125,7 @@ fn agree_on(cases: Vec<table::Case>, share: f64) {
             )),
         }
     }
-    // Enough to see what they have in common.
+    // These are enough to find a common cause.
     let first: Vec<&str> = differing
         .iter()
         .map(|difference| difference.get(..600).unwrap_or(difference))
@@ -137,7 +136,8 @@ fn agree_on(cases: Vec<table::Case>, share: f64) {
     assert!(found >= share, "only {same} of {all} are merged");
 }
 
-/// Puts generated configs to both: each list as it is, and those of it that Ignition takes.
+/// Compares generated lists of configs, both complete and without the configs that Ignition
+/// rejects.
 #[track_caller]
 fn agree_on_generated(configs: impl Strategy<Value = Vec<Value>>, cases: u32, share: f64) {
     let oracle = RefCell::new(Oracle::start());

@@ -1,17 +1,18 @@
-//! Configs by hand: every list of the spec, every field, each spec version against each.
+//! A table of configs: every list of the spec, every field, and every pair of spec versions.
 
 use mosb_ignition::SpecVersion;
 use serde_json::{Map, Value, json};
 
 use super::generated2;
 
-/// Several configs, the last one deciding.
+/// A description and several configs. Later ones override earlier ones.
 pub type Case = (String, Vec<Value>);
 
-/// A list of the spec: where it is, and its entry with a key and a variant.
+/// A list of the spec: its place, and a function that returns its entry for a key and a variant.
 type List = (&'static str, fn(usize, usize) -> Value);
 
-/// Every list of spec 3.5 with no list within; those within an entry stand as `place/0/list`.
+/// Every list of spec 3.5 without nested lists. A list within an entry has the place
+/// `place/0/list`.
 const LISTS: [List; 33] = [
     ("/ignition/config/merge", reference),
     ("/ignition/config/replace/httpHeaders", header),
@@ -89,7 +90,7 @@ fn text(key: usize, _: usize) -> Value {
 
 fn header(key: usize, variant: usize) -> Value {
     match variant {
-        // Takes the header away.
+        // This removes the header.
         9 => json!({"name": letter(key)}),
         _ => json!({"name": letter(key), "value": letter(variant)}),
     }
@@ -99,7 +100,7 @@ fn reference(key: usize, variant: usize) -> Value {
     json!({"source": format!("http://a/{key}"), "compression": (["", "gzip"][variant % 2])})
 }
 
-/// Keys and variants of one list in several configs.
+/// The keys and variants of one list in several configs.
 const ORDERS: [&[&[(usize, usize)]]; 12] = [
     &[&[(0, 0), (1, 0)], &[(1, 1), (2, 0)]],
     &[&[(0, 0)], &[]],
@@ -115,7 +116,7 @@ const ORDERS: [&[&[(usize, usize)]]; 12] = [
     &[&[(0, 0)], &[(0, 1), (0, 0)]],
 ];
 
-/// Each list with each order, each config of another version.
+/// Each list in each order, with configs of different versions.
 pub fn lists() -> Vec<Case> {
     let mut cases = Vec::new();
     for (place, entry) in LISTS {
@@ -134,7 +135,7 @@ pub fn lists() -> Vec<Case> {
     cases
 }
 
-/// A config with this list, and what must be there for it.
+/// A config with this list and the entries that it needs.
 fn holding(place: &str, entries: Value, version: &str) -> Value {
     let mut config = around(place);
     *config.pointer_mut(place).expect("it was made") = entries;
@@ -142,7 +143,7 @@ fn holding(place: &str, entries: Value, version: &str) -> Value {
     config
 }
 
-/// The smallest config with something at this place.
+/// The smallest config with a value at this place.
 fn around(place: &str) -> Value {
     let remote = json!({"source": "http://a/0", "httpHeaders": []});
     let mut config = json!({"ignition": {}});
@@ -174,7 +175,7 @@ fn around(place: &str) -> Value {
     config
 }
 
-/// Every field of spec 3.5, with its two variants.
+/// Every field of spec 3.5, in two variants.
 pub fn full(variant: usize) -> Value {
     let flag = variant == 0;
     let word = ["a", "b"][variant];
@@ -248,11 +249,12 @@ pub fn full(variant: usize) -> Value {
     })
 }
 
-/// The fields that say which entry it is, and those without which there is none.
+/// The fields that identify an entry, and the required ones.
 const KEYS: [&str; 9] =
     ["name", "path", "device", "number", "url", "version", "thumbprint", "level", "format"];
 
-/// Every value of the full config alone, or left out, before and after the other full one.
+/// Each value of the full config, alone or left out, before and after the other variant of the full
+/// config.
 pub fn fields() -> Vec<Case> {
     let base = full(0);
     let other = full(1);
@@ -263,7 +265,7 @@ pub fn fields() -> Vec<Case> {
     let mut places = Vec::new();
     every_place(&other, "", &mut places);
     for place in places {
-        // The rest of the config has nothing to do with it.
+        // Other sections do not affect the result.
         let section: String = place.split_inclusive('/').take(3).collect();
         let section = section.trim_end_matches('/');
         let base = part(&base, section);
@@ -277,7 +279,7 @@ pub fn fields() -> Vec<Case> {
     cases
 }
 
-/// Only what is at this place, in a config that says its version.
+/// The part of a config at this place, with the version.
 fn part(config: &Value, place: &str) -> Value {
     let mut part = only(config, place);
     part["ignition"]["version"] = json!("3.5.0");
@@ -297,7 +299,7 @@ fn every_place(value: &Value, place: &str, places: &mut Vec<String>) {
     }
 }
 
-/// What is at this place, the way to it, and the keys on the way.
+/// The value at this place, the path to it, and the keys on that path.
 fn only(value: &Value, place: &str) -> Value {
     let Some((name, rest)) = place.strip_prefix('/').map(|p| p.split_once('/').unwrap_or((p, "")))
     else {
@@ -333,7 +335,7 @@ fn without(value: &Value, place: &str) -> Value {
     value
 }
 
-/// A config of every version against one of every version, and then a third.
+/// Each version merged with each version, and then a third config.
 pub fn versions() -> Vec<Case> {
     let mut all: Vec<(&str, fn(usize, &str) -> Value)> = Vec::new();
     all.extend(generated2::VERSIONS.map(|version| (version, typical2 as fn(usize, &str) -> Value)));
@@ -353,7 +355,7 @@ pub fn versions() -> Vec<Case> {
     cases
 }
 
-/// What people have in a MachineConfig of spec 3.
+/// Typical content of a MachineConfig of spec 3.
 fn typical3(number: usize, version: &str) -> Value {
     let own = letter(number);
     json!({
@@ -378,7 +380,7 @@ fn typical3(number: usize, version: &str) -> Value {
     })
 }
 
-/// The same of spec 2.
+/// Typical content of a MachineConfig of spec 2.
 fn typical2(number: usize, version: &str) -> Value {
     let own = letter(number);
     let mut config = json!({
@@ -400,7 +402,7 @@ fn typical2(number: usize, version: &str) -> Value {
         ]},
     });
     if version < "2.3" {
-        // ign-converter refuses the partitions of these.
+        // ign-converter rejects the partitions of these versions.
         config["storage"]["disks"] = json!([]);
     }
     config

@@ -1,4 +1,4 @@
-//! An image that is there and may be pulled, and yet is not what machines boot.
+//! Images that can be pulled but that machines cannot boot.
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn a_missing_blob_is_reported() {
             let finished = check(&Mosb::new(), [&*image]);
             assert_outcomes(&format!("{server:?}: {what}"), &finished, 1, &want);
             assert!(remedy(&finished, "pull").contains(&digest), "{what}");
-            // Cut short: fewer bytes than the manifest says.
+            // A truncated blob: fewer bytes than in the manifest.
             fs::write(&blob, &original[..original.len() / 2]).unwrap();
             let finished = check(&Mosb::new(), [&*image]);
             let lowest = what == "the lowest layer";

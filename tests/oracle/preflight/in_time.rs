@@ -1,4 +1,5 @@
-//! What may pass is tried again, what lasts is given up, and many images take as long as one.
+//! Transient errors are retried, permanent ones end the check, and checks of many images run in
+//! parallel.
 
 use super::*;
 
@@ -27,7 +28,7 @@ fn transient_errors_are_retried_and_hanging_registries_time_out() {
     );
     assert_outcomes("in trouble", &finished, 3, &want);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
-    // One image is surely wrong: the other's registry may hang as long as it likes.
+    // One image fails immediately, and the registry of the other one hangs.
     proxy.rule(|_| Some(Fault::Delay(Duration::from_secs(60))));
     let missing = format!("{}@{}", registry.repository("acme/good"), layout.digest("other"));
     let began = Instant::now();
@@ -56,6 +57,6 @@ fn many_images_take_as_long_as_one() {
     let finished = check(&Mosb::new(), images.iter().map(String::as_str));
     assert_eq!(finished.code(), Some(0), "{}", finished.text());
     assert_eq!(finished.json()["images"].as_array().unwrap().len(), names.len());
-    // One after the other it would be more than 20 seconds.
+    // In sequence it would take more than 20 seconds.
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }

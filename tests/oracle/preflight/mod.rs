@@ -1,5 +1,5 @@
-//! `mosb preflight` on real registries: each check passes, and fails, as it should; nothing is left
-//! behind.
+//! `mosb preflight` with real registries: each check passes and fails correctly, and leaves no data
+//! in the registry.
 
 mod fits;
 mod in_time;
@@ -55,7 +55,7 @@ fn path(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// `check=outcome` or `check=outcome:code` of the only image, in order.
+/// `check=outcome` or `check=outcome:code` for each check of the only image, in order.
 fn outcomes(finished: &Finished) -> String {
     let object = finished.json();
     assert_valid(&object, "Preflight");
@@ -75,8 +75,9 @@ fn assert_outcomes(what: &str, finished: &Finished, code: i32, want: &str) {
     assert_eq!(finished.code(), Some(code), "{report}");
 }
 
-/// What a registry keeps. Both write the state of an upload's checksum once more after they have
-/// deleted the upload (`Close` after `Cancel`), which is none any more without its other files.
+/// The files in a registry's storage. Both registries write the checksum state of an upload again
+/// after they have deleted the upload (`Close` after `Cancel`); without its other files this is no
+/// upload.
 fn stored_files(registry: &Registry) -> Vec<PathBuf> {
     let mut files = registry.files();
     files.retain(|file| !file.components().any(|part| part.as_os_str() == "hashstates"));
@@ -90,10 +91,10 @@ fn remedy(finished: &Finished, kind: &str) -> String {
     format!("{}; {}", check["message"].as_str().unwrap(), check["remedy"].as_str().unwrap())
 }
 
-/// What runs in a check that passes.
+/// The outcomes of a successful check.
 const PASSED: &str =
     "registry=passed pull=passed bootable=passed architecture=passed release=passed push=passed";
-/// What is seen where nothing can be read.
+/// The outcomes if nothing can be read.
 const NOT_PULLED: &str = "bootable=skipped architecture=skipped release=skipped";
 
 #[test]
@@ -132,7 +133,7 @@ fn all_is_well_and_nothing_is_left_behind() {
     }
 }
 
-/// Each line has its time, and none a credential.
+/// Each line has a timestamp, and none contains a credential.
 #[track_caller]
 fn log_is_for_a_bundle(finished: &Finished) {
     let log = &finished.stderr;
@@ -144,7 +145,7 @@ fn log_is_for_a_bundle(finished: &Finished) {
         assert_eq!(shape, "0000-00-00T00:00:00.000000Z", "{line}");
         assert!(!line.contains('\u{1b}'), "{line}");
     }
-    // The password, and the login as a header has it.
+    // The password, and the credentials as in a header.
     for canary in ["not-a-secret", "YnVpbGRlcjpub3QtYS1zZWNyZXQ", "Bearer", "eyJ"] {
         let all = format!("{log}{}", finished.text());
         assert!(!all.contains(canary), "{canary}: {all}");
@@ -183,7 +184,7 @@ fn a_login_without_permission_is_reported_with_its_file() {
             assert!(hint.contains("--push-authfile"), "{what}: {hint}");
         }
     }
-    // The logins to push with may be others than those to pull with.
+    // The credentials for pushes may differ from those for pulls.
     let image = pushed(&token, &layout, "good");
     let (reader, user) = (path(&token.reader_authfile()), path(&token.authfile()));
     let repository = token.repository("acme/good");
@@ -223,7 +224,7 @@ fn the_push_check_gets_the_same_answer_as_a_first_push() {
     let directory = tempfile::tempdir().unwrap();
     let layout = images(directory.path());
     let read = "registry=passed pull=passed bootable=passed architecture=skipped release=skipped";
-    // Neither answers a question for what it does not have; one makes it at the first push.
+    // Both reject requests for a missing repository. One of them creates it at the first push.
     let creates = Profile {
         no_repository: Refusal(401, "UNAUTHORIZED"),
         location: Location::Absolute,

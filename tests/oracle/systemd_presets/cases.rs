@@ -1,11 +1,10 @@
-//! What the real systemctl is tried on: the name of a case, the files of its root, and what is done
-//! one after the other.
+//! The cases for the real systemctl: a name, the files of the root, and the operations in order.
 //!
-//! `U/` is `/usr/lib/systemd/system/`, `E/` `/etc/systemd/system/`, `P/`
-//! `/etc/systemd/system-preset/`; a content that begins with `->` is a link, and `W` is an
-//! `[Install]` section that `multi-user.target` wants.
+//! `U/` is `/usr/lib/systemd/system/`, `E/` is `/etc/systemd/system/`, `P/` is
+//! `/etc/systemd/system-preset/`. A content that begins with `->` is a link, and `W` is an
+//! `[Install]` section with `WantedBy=multi-user.target`.
 
-/// One case.
+/// A name, files and operations.
 pub type Case = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
 
 #[rustfmt::skip]

@@ -1,5 +1,5 @@
-//! What the emulation of `systemctl` does to a tree is what the real `systemctl --root` does to the
-//! same tree on disk.
+//! The emulation of `systemctl` changes a tree like the real `systemctl --root` changes the same
+//! tree on disk.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -14,12 +14,12 @@ use proptest::prelude::*;
 
 mod cases;
 
-/// Files by path; a content that begins with `->` is a link.
+/// Files by path. A content that begins with `->` is a link.
 type Files = BTreeMap<String, String>;
-/// What is at a path: mode of a directory, target of a link, nothing of a file.
+/// The mode of a directory, the target of a link, or nothing for a file, by path.
 type Tree = BTreeMap<String, String>;
 
-/// The systemd of this machine.
+/// The dialect of the installed systemd.
 fn dialect() -> Dialect {
     let output = Command::new("systemctl")
         .arg("--version")
@@ -27,7 +27,7 @@ fn dialect() -> Dialect {
         .expect("systemctl is needed: install the package systemd");
     let text = String::from_utf8(output.stdout).unwrap();
     let version = text.split_whitespace().nth(1).unwrap().parse().unwrap();
-    // Debian has no two places for libraries any more since 255.
+    // Since systemd 255, Debian has only one directory for libraries.
     Dialect::new(version, version < 255 && Path::new("/etc/debian_version").exists())
 }
 
@@ -60,7 +60,7 @@ impl Root {
     fn new(files: &Files) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut entries = vec![
-            // What every container has, and a root in a directory hasn't.
+            // Every container has these, but a root in a directory does not.
             (b"dev/null".to_vec(), OwnedEntry::file(b"")),
         ];
         for (path, content) in files {
@@ -136,7 +136,7 @@ fn emulated(overlay: &Overlay<'_>) -> Tree {
     tree
 }
 
-/// Lines of one that the other has not, to read in a failure.
+/// The lines that only one of two trees has, for the failure message.
 fn difference(real: &Tree, emulated: &Tree) -> String {
     let only = |mark: &str, one: &Tree, other: &Tree| {
         one.iter()
@@ -147,7 +147,7 @@ fn difference(real: &Tree, emulated: &Tree) -> String {
     only("real", real, emulated) + &only("ours", emulated, real)
 }
 
-/// Does the same on disk and in the emulation, and says where they differ.
+/// Runs the same operations on disk and in the emulation. The error is the first difference.
 fn compare(dialect: &Dialect, files: &Files, run: &[(&str, &str)]) -> Result<(), String> {
     let root = Root::new(files);
     let mut overlay = Overlay::new(&root.base);
@@ -169,7 +169,7 @@ fn compare(dialect: &Dialect, files: &Files, run: &[(&str, &str)]) -> Result<(),
             }
         }
         let output = match *verb {
-            // Ignition disables what is enabled, and nothing else.
+            // Ignition only disables enabled units.
             "disable" if ours.is_success() => {
                 dialect
                     .disable(&mut overlay, unit)
@@ -221,7 +221,7 @@ fn instances_given_as_one_word_are_mangled_as_systemctl_does() {
     }
 }
 
-/// One of these, or none.
+/// One of these words, or none.
 fn words(of: &'static [&'static str]) -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(of), 0..3).prop_map(|words| words.join(" "))
 }

@@ -16,7 +16,7 @@ use super::files::{io, make_dir, read_digest};
 pub(super) const LOCK: &str = "lock";
 /// How the folder with layers and images begins; the driver follows.
 pub(super) const STORE: &str = "store-";
-/// Stands for a driver if none was given.
+/// The name in place of a driver if none is given.
 pub(super) const DEFAULT: &str = "default";
 
 /// The folders of a store.

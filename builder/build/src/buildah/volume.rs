@@ -113,7 +113,7 @@ struct Left {
 impl Left {
     fn folder(&mut self, from: &Path, to: &Path, depth: usize) -> Result<(), Error> {
         fs::create_dir(to).map_err(unusable(to))?;
-        // Owned by this user, who is root in the steps that buildah runs.
+        // The owner is this user, which is root in the steps that buildah runs.
         let open = fs::Permissions::from_mode(0o755);
         fs::set_permissions(to, open).map_err(unusable(to))?;
         for entry in fs::read_dir(from).map_err(unusable(from))? {

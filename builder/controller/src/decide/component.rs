@@ -1,8 +1,8 @@
 //! The component MachineConfig, by which a pool's rendered config names its pre-built image: when
 //! it is created, claimed, replaced and deleted (`docs/reference/api.md`, Pre-built images).
 //!
-//! The claim is the annotation `mosb.dev/machine-os-config`. What nobody claimed is never removed,
-//! so that manifests can be applied in any order.
+//! The claim is the annotation `mosb.dev/machine-os-config`. An object without a claim is never
+//! removed, so that manifests can be applied in any order.
 
 use serde_json::json;
 

@@ -189,7 +189,8 @@ proptest! {
         let all = places(&explained);
         prop_assert_eq!(all.len(), explained.provenance.len(), "each place once");
         for line in &explained.provenance {
-            // These lists are told by number, and an entry has another number in another list.
+            // Entries of these lists are identified by their index, which differs from list to
+            // list.
             if ["append", "options", "sshAuthorizedKeys"].iter().any(|list| line.place.contains(list)) {
                 continue;
             }

@@ -1,4 +1,5 @@
-//! The table of merges, which can be put to the real Ignition too, and what only [`Merger`] tells.
+//! The table of merges, which the real Ignition can check too, and the additional results of
+//! [`Merger`].
 
 use serde_json::{Value, json};
 

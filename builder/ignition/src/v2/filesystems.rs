@@ -47,8 +47,8 @@ fn filesystem<'v>(o: &Object<'v, '_>) -> (&'v str, Option<Fields>) {
         (false, Some(path)) if !path.starts_with('/') => {
             o.problem("path", "bad-filesystem", "must be absolute: begin with a slash");
         }
-        // The root of the machine, and where it lies while Ignition runs: what `root` stands for
-        // anyway.
+        // The root of the machine, and its mount point while Ignition runs: both are the file
+        // system `root` already.
         (false, Some(path)) if name == "root" && ["/", "/sysroot"].contains(&&*clean(path)) => {}
         (false, Some(_)) => {
             let message = "spec 3 has no file systems that are there already; remove this one, and give its files by their whole path on `root`";

@@ -58,7 +58,8 @@ pub(super) fn translate(config: &Value) -> Result<Translated, Error> {
     let translation = translate_sections(&normalized, &sink, &mut origins);
     let is_readable = sink.unreadable() == 0;
     let (mut problems, mut warnings) = sink.into_findings();
-    // Without a value of a wrong type, the translation may break a rule that the author kept.
+    // Without the values of wrong types, the translation may break rules that the original config
+    // meets.
     if !is_readable {
         return Err(Error::Invalid { problems });
     }

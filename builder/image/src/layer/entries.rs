@@ -1,8 +1,8 @@
 //! The entries of a tar that streams by.
 //!
 //! The `tar` crate's own iterator reads PAX headers and long names of any length into memory, and
-//! its raw mode doesn't know the sizes that PAX gives; so the blocks are read here, and the crate's
-//! header only says where a field stands.
+//! its raw mode does not know the sizes in PAX headers. This module therefore reads the blocks
+//! itself and uses the crate's header only for the offsets of fields.
 
 use std::io::{self, BufRead, Read};
 

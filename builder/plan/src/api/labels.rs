@@ -84,8 +84,8 @@ pub const RENDERED_FROM: &str = "mosb.dev/rendered-from";
 /// Annotation of a pool that mosb renders: what the tags in its MachineConfigs and the settings
 /// were found to be, as JSON.
 pub const PINS: &str = "mosb.dev/pins";
-/// Annotation of a MachineOSBuild: SHA-256 of the canonical inputs of its image, 64 hex digits. Who
-/// has it was made by mosb.
+/// Annotation of a MachineOSBuild: SHA-256 of the canonical inputs of its image, 64 hex digits.
+/// Only builds of mosb have it.
 pub const INPUTS: &str = IMAGE_INPUTS;
 /// Annotation of a MachineOSBuild: the fingerprint of what was wanted, known without asking
 /// anybody; 64 hex digits.

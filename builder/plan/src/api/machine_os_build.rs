@@ -79,7 +79,7 @@ pub enum BuildCondition {
     Building,
     /// It won't become an image.
     Failed,
-    /// Nobody wants it any more.
+    /// The build is not needed any more.
     Interrupted,
     /// The image is there.
     Succeeded,

@@ -27,7 +27,7 @@ pub struct MachineOsConfigSpec {
     /// The pool that it is for.
     #[serde(deserialize_with = "null_is_empty")]
     pub machine_config_pool: NameRef,
-    /// Who builds.
+    /// The type of the builder.
     #[serde(deserialize_with = "null_is_empty")]
     pub image_builder: ImageBuilder,
     /// The secret that pulls the base, the extensions and what a Containerfile names; without,

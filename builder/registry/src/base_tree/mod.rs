@@ -84,8 +84,8 @@ pub async fn compute<B: Blobs>(blobs: &B, layers: &[Layer]) -> Result<BaseTree, 
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let turns = &Semaphore::new(threads);
     let budget = &Budget::of(layers)?;
-    // Collected, because the compiler can't see that a closure kept across an await is good for any
-    // lifetime.
+    // Collected, because the compiler can't prove that a closure held across an await is valid for
+    // any lifetime.
     let deltas: Vec<_> = layers
         .iter()
         .map(|layer| async move {

@@ -39,7 +39,7 @@ impl<T: Wipe> fmt::Debug for Secret<T> {
 
 /// What can be overwritten in memory.
 pub trait Wipe {
-    /// Overwrites the bytes, also where the compiler sees that nobody reads them again.
+    /// Overwrites the bytes. The compiler must not remove this although they are never read again.
     fn wipe(&mut self);
 }
 
@@ -117,7 +117,7 @@ mod tests {
         assert!(!format!("{:?}", wiped(logins)).contains("hunter2"));
     }
 
-    /// Tells when it is overwritten.
+    /// Records the number of wipes.
     #[derive(Clone)]
     struct Seen(Rc<RefCell<u32>>);
 

@@ -10,7 +10,7 @@ use url::{Host, Url};
 
 use super::proxy::{Proxies, is_loopback};
 
-/// Who supplied a URL.
+/// The source of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UrlSource {
     /// The user. A DNS name must still not resolve to a link-local address: its owner may be the
@@ -98,8 +98,8 @@ fn is_link_local(ip: IpAddr) -> bool {
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for: mapped (`::ffff:a.b.c.d`), compatible, or of
-/// NAT64 (`64:ff9b::/96`).
+/// The IPv4 address inside an IPv6 address: mapped (`::ffff:a.b.c.d`), compatible, or NAT64
+/// (`64:ff9b::/96`).
 fn embedded_v4(ip: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = ip else {
         return ip;

@@ -1,4 +1,4 @@
-//! Configs of spec 3, one over the other.
+//! Merges of configs of spec 3.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The rules of merging and translating, one by one, as far as the real ones have them too.
+//! The individual rules of merging and translation that mosb shares with Ignition.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::table::Case;
 mod merging;
 mod translating;
 
-/// Every rule, those of spec 2 in each of its versions.
+/// Every rule; those of spec 2 in each of its versions.
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (what, configs) in merging::cases() {
@@ -18,7 +18,7 @@ pub fn cases() -> Vec<Case> {
     for (what, config) in translating::cases() {
         for version in VERSIONS {
             let config = with_version(config.clone(), version);
-            // Something to clear or to lose against.
+            // A config with values that the other one clears or overrides.
             let earlier = earlier();
             let configs = vec![config.clone()];
             cases.push((format!("{what}, {version}"), configs));
@@ -38,7 +38,7 @@ fn with_version(mut config: Value, version: &str) -> Value {
 fn files(files: Value) -> Value {
     json!({"storage": {"files": files}})
 }
-/// What the configs of spec 2 are merged with.
+/// The config that configs of spec 2 are merged with.
 fn earlier() -> Value {
     json!({
         "ignition": {"version": "3.2.0"},

@@ -1,4 +1,4 @@
-//! Configs of spec 2, in whichever of its versions.
+//! Configs of spec 2 in all its versions.
 
 use serde_json::{Value, json};
 

@@ -207,7 +207,8 @@ fn each_config_is_fetched_with_the_settings_in_force() {
                 ("/ca", Some("http://top"), 0, None),
                 ("/a", Some("http://top"), 1, None),
                 ("/a1", Some("http://a"), 1, None),
-                // Of a and a1 together: what the first config said is gone, as it is in Ignition.
+                // The merge result of a and a1: as in Ignition, the values of the first config are
+                // lost.
                 ("/b", Some("http://a"), 1, Some(7)),
             ][..],
         ),
