@@ -177,8 +177,8 @@ pub fn plan(ignition: &Value, containerfile: Option<&str>, base: &Resolved) -> B
     Draft::new(request).unwrap().finish(&BaseTree::default()).unwrap()
 }
 
-/// The plan's decisions for a config on a base. The base's labels name the distribution, or the
-/// argument does.
+/// The plan's decisions for a config on a base. `name` is the base's name in labels if it differs
+/// from `base`.
 pub async fn resolved_draft(
     context: PlanContext<'_>,
     config: Value,

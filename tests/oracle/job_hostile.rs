@@ -148,7 +148,7 @@ fn sparse(path: &Path, size: u64) {
     File::create(path).unwrap().set_len(size).unwrap();
 }
 
-/// Replaces a file by a link to the push credentials.
+/// Creates a link to the push credentials.
 fn secret(path: &Path) {
     symlink(honest().registry.authfile(), path).unwrap();
 }

@@ -100,7 +100,7 @@ fn a_build_that_is_killed_at_each_step_ends_the_same() {
         }
         (child, read)
     };
-    // The driver decides some bytes of the layers.
+    // Some bytes of the layers depend on the driver.
     let driver = ["--storage-driver", usable_driver()];
     let (mut child, all) = lines(pod.containerfile(&driver), usize::MAX);
     assert!(child.wait().unwrap().success(), "{all:#?}");
@@ -221,7 +221,7 @@ fn a_registry_that_goes_before_the_manifest_gets_the_same_image_later() {
 #[test]
 fn a_full_disk_is_reported_with_its_path() {
     let (_registry, proxy) = debian();
-    let begun = Instant::now();
+    let started = Instant::now();
     // Puts a folder of the pod on a file system of this size.
     let full = |mut pod: Pod, folder: &str, size: &str| {
         let path = pod.mosb.home().join(folder).display().to_string();
@@ -233,7 +233,7 @@ fn a_full_disk_is_reported_with_its_path() {
     };
     let reported = |pod: &Pod, volume: &str| {
         let result = pod.result(volume).unwrap_or_default();
-        println!("{:?} {result:#}", begun.elapsed());
+        println!("{:?} {result:#}", started.elapsed());
         let text = |name: &str| result[name].as_str().unwrap_or_default().to_owned();
         (text("class"), text("reason"), text("message"), result["lastLines"].to_string())
     };

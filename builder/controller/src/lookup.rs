@@ -146,7 +146,7 @@ pub enum ImageStatus {
     Present(Confirmed<PinnedRef>),
     /// The registry reported that it has no such image.
     Missing,
-    /// The registry rejected the request or did not answer, so earlier decisions are kept.
+    /// The registry rejected the request or did not answer, so earlier decisions remain.
     Unknown(Problem),
 }
 

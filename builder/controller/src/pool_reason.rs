@@ -58,7 +58,7 @@ pub enum PoolReason {
     Seeding(String),
     /// The image in service is the desired one.
     UpToDate(String),
-    /// The image in service is kept, because the machines apply the difference themselves.
+    /// The image in service remains, because the machines apply the difference themselves.
     Adopting(String),
     /// The pre-built image in service equals the one that would be built.
     Recognised(String),

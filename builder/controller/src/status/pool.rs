@@ -39,7 +39,7 @@ pub enum PoolBuild<'a> {
 }
 
 /// The desired conditions of the pool; `None` if they are unchanged. Other components report the
-/// same build with other messages. If status and reason are equal, their message is kept, to avoid
+/// same build with other messages. If status and reason are equal, their message remains, to avoid
 /// overwriting each other forever.
 pub fn pool_conditions(
     pool: &str,
@@ -151,7 +151,7 @@ mod tests {
             ("BuildSuccess", Some(now(7).into())),
             "the status did not flip"
         );
-        // Another component's message for the same state is kept.
+        // Another component's message for the same state is not replaced.
         let mut theirs = done.clone();
         theirs[2].message = "in their words".to_owned();
         assert_eq!(pool_conditions("worker", &theirs, PoolBuild::Succeeded, now(10)), None);

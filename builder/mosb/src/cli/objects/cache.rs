@@ -1,4 +1,4 @@
-//! What is kept on this machine.
+//! The objects of `mosb cache`: base trees and buildah's storage on this machine.
 
 use schemars::JsonSchema;
 use serde::Serialize;
