@@ -1,5 +1,6 @@
 //! Machines that take images and reboot into them. As root.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
+mod node_commands;
 mod part_lab;
 mod test_lab;

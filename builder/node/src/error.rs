@@ -51,7 +51,7 @@ pub enum Error {
     BadStatus { command: &'static str, cause: String },
     /// The tool ended, and the image is not staged.
     #[error(
-        "{image}: not staged on this machine, which ends with\n{last}\n{unit} in the machine's journal has more; it is tried again"
+        "{image}: not staged on this machine:\n{last}\n{unit} in the machine's journal has more; it is tried again"
     )]
     #[diagnostic(code = "not-staged", class = Transient)]
     NotStaged { image: String, unit: String, last: String },
@@ -61,7 +61,7 @@ pub enum Error {
     StagingTimedOut { image: String, unit: String, seconds: u64 },
     /// The machine rebooted, and runs another image.
     #[error(
-        "the machine rebooted and runs {booted} instead of {image}: {cause}; correct the cause or the image, another attempt with the same image is made only with a higher --attempt"
+        "the machine rebooted and runs {booted} instead of {image}: {cause}; correct the cause or the image; the same target is tried again with a higher --attempt, or once /var/lib/mosb/rollout.json is removed"
     )]
     #[diagnostic(code = "wrong-image", class = Rejected)]
     WrongImage { booted: String, image: String, cause: String },

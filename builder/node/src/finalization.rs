@@ -13,6 +13,13 @@ pub(crate) const BOOT_COMPLETE_UNIT: &str = "ostree-boot-complete.service";
 
 /// systemd: a unit entered the failed state.
 const UNIT_FAILED: &str = "d9b373ed55a64feb8242e02dbe79a49c";
+/// systemd: a unit is started, has started, is stopped, has stopped.
+const UNIT_JOBS: [&str; 4] = [
+    "7d4958e842da4a758f6c1cdc7b36dcc5",
+    "39f53479d3a045ac8e11786248231fbf",
+    "de5b426a63be47a7b6ac3eaac82e2f6f",
+    "9d1aaa27d60140bd96365438aad20286",
+];
 /// ostree: it has begun.
 const BEGUN: &str = "Finalizing staged deployment";
 /// ostree: the boot loader has the new deployment.
@@ -82,9 +89,12 @@ fn entries(journal: &str) -> Vec<Entry> {
     journal.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
+/// The last messages, without systemd's about starting and stopping.
 fn last(entries: &[Entry]) -> String {
-    let texts: Vec<&str> =
-        entries.iter().map(Entry::text).filter(|text| !text.is_empty()).collect();
+    let is_cause = |entry: &&Entry| {
+        !entry.text().is_empty() && !entry.id.as_deref().is_some_and(|id| UNIT_JOBS.contains(&id))
+    };
+    let texts: Vec<&str> = entries.iter().filter(is_cause).map(Entry::text).collect();
     shortened(&texts[texts.len().saturating_sub(LAST_LINES)..].join(", "))
 }
 
@@ -158,7 +168,7 @@ mod tests {
             (
                 "/boot was full",
                 &[started, stopping, begun, full, exited, failed],
-                failure(&[started.1, stopping.1, begun.1, full.1, exited.1, failed.1].join(", ")),
+                failure(&[begun.1, full.1, exited.1, failed.1].join(", ")),
             ),
             ("it failed at once", &[exited, failed], failure(&[exited.1, failed.1].join(", "))),
             ("an old systemd has no ID", &[("", failed.1)], failure(failed.1)),

@@ -14,6 +14,8 @@ use crate::staging_unit::StagingUnit;
 
 /// How long systemd may take to read its units and to start rpm-ostree's daemon anew.
 const RELOAD_LIMIT: Duration = Duration::from_secs(120);
+/// How much of the tool's output an error has; a report has little space.
+const LAST_CHARACTERS: usize = 500;
 
 /// Stages the image of `target`, unless the machine runs it or has it staged.
 ///
@@ -57,8 +59,14 @@ pub(crate) async fn bring(
     Err(Error::NotStaged {
         image: target.image.to_string(),
         unit: unit.name().to_owned(),
-        last: redactor.redact(&last),
+        last: last_characters(&redactor.redact(&last)),
     })
+}
+
+/// The end of a text: the cause of a failure is in its last lines.
+fn last_characters(text: &str) -> String {
+    let skipped = text.chars().count().saturating_sub(LAST_CHARACTERS);
+    text.chars().skip(skipped).collect()
 }
 
 async fn start(

@@ -92,7 +92,13 @@ impl StagingUnit {
     /// The end of what it wrote, for an error; empty if the journal has nothing.
     pub async fn last_output(&self, host: &Host) -> String {
         let mut command = words(["journalctl", "--boot", "--quiet", "--no-pager", "--output=cat"]);
-        command.extend([format!("--unit={}", self.0), format!("--lines={LAST_LINES}")]);
+        // Without systemd's own messages about the unit.
+        command.extend([format!("--lines={LAST_LINES}"), format!("_SYSTEMD_UNIT={}", self.0)]);
+        // What the tool wrote last may not be in the journal yet.
+        let sync = words(["journalctl", "--sync"]);
+        if let Err(error) = host.run("journalctl --sync", &sync, ANSWER_LIMIT).await {
+            tracing::warn!("{error}");
+        }
         match host.run("journalctl", &command, ANSWER_LIMIT).await {
             Ok(text) => text.trim_end().to_owned(),
             Err(error) => {

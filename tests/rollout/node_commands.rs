@@ -1,0 +1,313 @@
+//! `mosb node` in privileged pods, on a machine that stages images and reboots into them.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use mosb_plan::api::rollout::NodeReport;
+use mosb_tests::{Lab, MOSB_IMAGE, Machine, MachineImage, Namespace, mosb_image, wait};
+
+/// A pod on a busy machine, with what it stages.
+const POD: Duration = Duration::from_secs(180);
+/// Where programs could leave a login. Pods have theirs below `/var/lib/kubelet`, until they are
+/// deleted.
+const PLACES: &str =
+    "/etc /usr/etc /run /tmp /var/log /var/tmp /var/roothome /var/lib/mosb /var/lib/containers";
+/// Keeps a machine that was asked to reboot from doing it.
+const HOLD_REBOOT: &str = "mkdir -p /run/systemd/system/mosb-reboot.service.d
+    printf '[Service]\\nExecStartPre=/bin/sleep 600\\n' > /run/systemd/system/mosb-reboot.service.d/hold.conf
+    systemctl daemon-reload";
+
+/// A machine, and a namespace with a login for its registry.
+struct Story<'a> {
+    lab: &'a Lab,
+    namespace: Namespace<'a>,
+}
+
+/// How a pod ended.
+#[derive(Debug)]
+struct Ended {
+    code: i64,
+    report: NodeReport,
+}
+
+impl Ended {
+    fn booted(&self) -> String {
+        digest_of(self.report.booted.as_ref())
+    }
+
+    fn staged(&self) -> String {
+        digest_of(self.report.staged.as_ref())
+    }
+
+    /// The exit code, and the code of the error.
+    fn failure(&self) -> (i64, &str) {
+        (self.code, self.report.error.as_ref().map_or("", |error| &*error.code))
+    }
+
+    fn message(&self) -> &str {
+        self.report.error.as_ref().map_or("", |error| &*error.message)
+    }
+}
+
+fn digest_of(deployment: Option<&mosb_plan::api::rollout::Deployment>) -> String {
+    let digest = deployment.and_then(|one| one.digest);
+    digest.map(|digest| digest.to_string()).unwrap_or_default()
+}
+
+fn target(image: &MachineImage) -> String {
+    json!({ "image": image.reference }).to_string()
+}
+
+impl Story<'_> {
+    fn machine(&self) -> &Machine {
+        self.lab.machine(0)
+    }
+
+    /// Starts `mosb node` as a pod, as a roll-out does.
+    fn start(&self, name: &str, words: &[&str]) {
+        let words: Vec<&str> = ["mosb", "node"].iter().chain(words).copied().collect();
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name },
+            "spec": {
+                "restartPolicy": "Never", "automountServiceAccountToken": false, "hostPID": true,
+                "nodeSelector": { "kubernetes.io/hostname": self.machine().name() },
+                "tolerations": [{ "operator": "Exists" }],
+                "terminationGracePeriodSeconds": 1,
+                "containers": [{
+                    "name": "main", "image": MOSB_IMAGE, "imagePullPolicy": "Never",
+                    "command": words,
+                    "securityContext": {
+                        "privileged": true, "runAsUser": 0, "readOnlyRootFilesystem": true,
+                    },
+                    "volumeMounts": [{ "name": "auth", "mountPath": "/run/mosb/auth" }],
+                }],
+                "volumes": [{ "name": "auth", "secret": { "secretName": "pull", "defaultMode": 0o600 } }],
+            },
+        });
+        self.namespace.apply(&pod.to_string());
+    }
+
+    /// Waits for the pod's end, reads its termination message and deletes it.
+    fn end(&self, name: &str) -> Ended {
+        let pod = self.namespace.wait(&format!("pod/{name}"), POD, |pod| {
+            pod["status"]["containerStatuses"][0]["state"]["terminated"].is_object()
+        });
+        let log = self.namespace.log(name, "main").unwrap_or_default();
+        let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
+        let message = ended["message"].as_str().unwrap_or_default();
+        let report =
+            NodeReport::parse(message).unwrap_or_else(|why| panic!("{why}: {pod:#}\n{log}"));
+        println!("{name}: {} {}\n{log}", ended["exitCode"], report.to_json());
+        self.namespace.kubectl(&["delete", "pod", name, "--wait=true"]).ok();
+        Ended { code: ended["exitCode"].as_i64().unwrap(), report }
+    }
+
+    fn run(&self, name: &str, words: &[&str]) -> Ended {
+        let begun = Instant::now();
+        self.start(name, words);
+        let ended = self.end(name);
+        println!("{name}: {:.1} s", begun.elapsed().as_secs_f64());
+        ended
+    }
+
+    fn stage(&self, name: &str, image: &MachineImage) -> Ended {
+        self.run(name, &["stage", "--target", &target(image), "--auth", "/run/mosb/auth/auth.json"])
+    }
+
+    fn start_apply(&self, name: &str, image: &MachineImage, attempt: &str) {
+        let auth = "/run/mosb/auth/auth.json";
+        let target = target(image);
+        self.start(name, &["apply", "--target", &target, "--attempt", attempt, "--auth", auth]);
+    }
+
+    fn apply(&self, name: &str, image: &MachineImage, attempt: &str) -> Ended {
+        self.start_apply(name, image, attempt);
+        self.end(name)
+    }
+
+    /// An apply that reboots the machine: its pod does not end well.
+    fn apply_until_reboot(&self, name: &str, image: &MachineImage, attempt: &str) {
+        let begun = Instant::now();
+        let before = self.machine().boot_id().unwrap();
+        self.start_apply(name, image, attempt);
+        self.machine().wait_reboot(&before);
+        self.machine().wait_ready();
+        let pod = self
+            .namespace
+            .wait(&format!("pod/{name}"), POD, |pod| pod["status"]["phase"] == "Failed");
+        let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
+        assert!([json!(137), json!(143), json!(255)].contains(&ended["exitCode"]), "{pod:#}");
+        self.namespace.kubectl(&["delete", "pod", name, "--wait=true"]).ok();
+        println!("{name}: {:.1} s until Ready", begun.elapsed().as_secs_f64());
+    }
+
+    /// No file of the machine, its journal or its processes have the login of the pods.
+    fn assert_no_login(&self, what: &str) {
+        let password = &self.lab.registry().pull_password;
+        let auth = self.lab.registry().pull_config()["auths"].to_string();
+        let auth =
+            auth.rsplit("\"auth\":\"").next().unwrap().trim_end_matches(['"', '}']).to_owned();
+        for secret in [password, &auth] {
+            let search = format!(
+                "grep -rlsF --devices=skip -e \"$0\" {PLACES} || true
+                 journalctl --quiet | grep -cF -e \"$0\" | grep -v '^0$' || true
+                 tr '\\0' '\\n' < /proc/1/environ | grep -F -e \"$0\" || true"
+            );
+            let found = self.machine().enter(&["sh", "-uc", &search, secret], &[]).ok().text();
+            assert_eq!(found, "", "{what}: a login is there");
+        }
+    }
+}
+
+#[test]
+fn a_machine_reports_stages_and_applies_images() {
+    let lab = Lab::start(1);
+    lab.import(&format!("oci-archive:{}", mosb_image().display()), MOSB_IMAGE);
+    let story = Story { lab: &lab, namespace: Namespace::new(lab.node(), "node-commands") };
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pull" },
+        "stringData": { "auth.json": lab.registry().pull_config().to_string() },
+    });
+    story.namespace.apply(&secret.to_string());
+    let stock = lab.stock();
+    let [one, two] = ["one", "two"].map(|name| lab.build("lab/os", "/etc/story", name));
+
+    the_report_has_what_the_machine_booted(&story, &stock);
+    an_image_is_staged_and_its_login_is_gone(&story, &one);
+    a_login_of_the_machine_stays_as_it_is(&story, [&two, &one]);
+    a_killed_pod_does_not_end_the_staging(&story, &two);
+    an_attempt_reboots_once_and_ends_well(&story, &two);
+    a_failed_finalization_is_final_for_the_attempt(&story, &one);
+    a_power_cut_before_finalizing_takes_another_attempt(&story, &two);
+    going_back_to_stock_is_the_same(&story, &stock);
+}
+
+fn the_report_has_what_the_machine_booted(story: &Story<'_>, stock: &MachineImage) {
+    let ended = story.run("report", &["report"]);
+    assert_eq!((ended.code, ended.booted()), (0, stock.digest.clone()));
+    assert_eq!(Some(ended.report.boot_id), story.machine().boot_id());
+    assert_eq!(ended.report.tool.unwrap().to_string(), "bootc");
+    assert_eq!((ended.report.staged, ended.report.applied), (None, None));
+}
+
+fn an_image_is_staged_and_its_login_is_gone(story: &Story<'_>, image: &MachineImage) {
+    let denied = story.run("denied", &["stage", "--target", &target(image)]);
+    assert_eq!(denied.failure(), (3, "not-staged"));
+    let journal =
+        || story.machine().run("journalctl --unit='mosb-stage-*'; journalctl -n 60").text();
+    assert!(denied.message().contains("unauthorized"), "{}\n{}", denied.message(), journal());
+
+    let staged = story.stage("stage", image);
+    assert_eq!((staged.code, staged.staged()), (0, image.digest.clone()));
+    assert_eq!(story.machine().staged_digest().as_ref(), Some(&image.digest));
+    story.assert_no_login("after staging");
+    story.machine().run("test ! -e /run/mosb-rollout -a ! -L /run/ostree/auth.json").ok();
+    // It is there already, so neither registry nor login are needed.
+    story.lab.registry_away(true);
+    assert_eq!(story.run("again", &["stage", "--target", &target(image)]).code, 0);
+    story.lab.registry_away(false);
+}
+
+fn a_login_of_the_machine_stays_as_it_is(story: &Story<'_>, images: [&MachineImage; 2]) {
+    let machine = story.machine();
+    let places = ["/etc/ostree/auth.json", "/run/ostree/auth.json"];
+    for (place, image) in places.into_iter().zip(images) {
+        // Also for this registry: that login is wrong.
+        let own = json!({ "auths": {
+            "quay.io": { "auth": "b3duOm93bg==" },
+            &story.lab.registry().host_port: { "auth": "d3Jvbmc6d3Jvbmc=" },
+        }});
+        let write = format!("mkdir -p ${{0%/*}}; umask 077; cat > {place}");
+        machine.enter(&["sh", "-euc", &write, place], own.to_string().as_bytes()).ok();
+        let state = || machine.run(&format!("cat {place}; stat -c '%i %a %Y' {place}")).ok().text();
+        let before = state();
+        let staged = story.stage("own-login", image);
+        assert_eq!((staged.code, staged.staged()), (0, image.digest.clone()), "{place}");
+        assert_eq!(state(), before, "{place}");
+        story.assert_no_login(place);
+        machine.run(&format!("test ! -e /run/mosb-rollout; rm {place}")).ok();
+    }
+}
+
+fn a_killed_pod_does_not_end_the_staging(story: &Story<'_>, image: &MachineImage) {
+    let machine = story.machine();
+    story.lab.registry_away(true);
+    let auth = "/run/mosb/auth/auth.json";
+    story.start("killed", &["stage", "--target", &target(image), "--auth", auth]);
+    let unit =
+        || machine.run("systemctl list-units --plain --no-legend 'mosb-stage-*'").ok().text();
+    wait("the unit that stages", POD, || unit().contains("running").then_some(()));
+    machine.run("test -s /run/ostree/auth.json").ok();
+    story.namespace.kubectl(&["delete", "pod", "killed", "--wait=true"]).ok();
+    assert!(unit().contains("running"), "{}", unit());
+    story.lab.registry_away(false);
+    wait("the end of the unit", POD, || unit().is_empty().then_some(()));
+    assert_eq!(machine.staged_digest().as_ref(), Some(&image.digest));
+    story.assert_no_login("after a killed pod");
+}
+
+fn an_attempt_reboots_once_and_ends_well(story: &Story<'_>, image: &MachineImage) {
+    // What is staged needs no registry.
+    story.lab.registry_away(true);
+    story.apply_until_reboot("apply", image, "1");
+    story.lab.registry_away(false);
+    let boot = story.machine().boot_id();
+    for name in ["applied", "applied-again"] {
+        let ended = story.apply(name, image, "1");
+        assert_eq!((ended.code, ended.booted()), (0, image.digest.clone()), "{name}");
+        assert_eq!(Some(ended.report.boot_id), boot, "{name}");
+        assert_eq!(ended.report.applied.unwrap().image.to_string(), image.reference, "{name}");
+    }
+    assert_eq!(story.machine().boot_id(), boot);
+}
+
+fn a_failed_finalization_is_final_for_the_attempt(story: &Story<'_>, image: &MachineImage) {
+    let machine = story.machine();
+    machine.fail_finalize(true);
+    story.apply_until_reboot("wrong", image, "1");
+    machine.fail_finalize(false);
+    let boot = machine.boot_id();
+    for name in ["final", "still-final"] {
+        let ended = story.apply(name, image, "1");
+        assert_eq!(ended.failure(), (42, "wrong-image"), "{name}");
+        assert!(ended.message().contains("No space left on device"), "{}", ended.message());
+    }
+    assert_eq!(machine.boot_id(), boot, "an attempt reboots once");
+    story.apply_until_reboot("second", image, "2");
+    let ended = story.apply("second-end", image, "2");
+    assert_eq!((ended.code, ended.booted()), (0, image.digest.clone()));
+}
+
+fn a_power_cut_before_finalizing_takes_another_attempt(story: &Story<'_>, image: &MachineImage) {
+    let machine = story.machine();
+    let before = machine.boot_id().unwrap();
+    machine.run(HOLD_REBOOT).ok();
+    story.start_apply("cut", image, "1");
+    wait("the record of the reboot", POD, || {
+        let record = machine.run("cat /var/lib/mosb/rollout.json || true").text();
+        let record: Value = serde_json::from_str(&record).ok()?;
+        let is_ours =
+            record["target"]["image"] == image.reference && record["phase"] == "rebooting";
+        is_ours.then_some(())
+    });
+    machine.power_cut();
+    machine.wait_reboot(&before);
+    machine.wait_ready();
+    story.namespace.kubectl(&["delete", "pod", "cut", "--wait=true", "--force"]).ok();
+    let boot = machine.boot_id();
+    let ended = story.apply("lost", image, "1");
+    assert_eq!(ended.failure(), (43, "not-finalized"));
+    assert_eq!(ended.staged(), "");
+    assert_eq!(machine.boot_id(), boot);
+    story.apply_until_reboot("next", image, "2");
+    let ended = story.apply("next-end", image, "2");
+    assert_eq!((ended.code, ended.booted()), (0, image.digest.clone()));
+    story.assert_no_login("after an apply that staged");
+}
+
+fn going_back_to_stock_is_the_same(story: &Story<'_>, stock: &MachineImage) {
+    story.apply_until_reboot("back", stock, "1");
+    let ended = story.apply("back-end", stock, "1");
+    assert_eq!((ended.code, ended.booted()), (0, stock.digest.clone()));
+}
