@@ -2,5 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
 mod node_commands;
+mod node_jobs;
 mod part_lab;
 mod test_lab;

@@ -57,10 +57,10 @@ pub fn pod(name: &str, machine: &Machine, script: &str) -> Value {
 }
 
 /// The same with all rights on its machine, and the Secret `pull`.
-fn privileged_pod(name: &str, machine: &Machine, script: &str) -> Value {
+pub fn privileged_pod(name: &str, machine: &Machine, script: &str) -> Value {
     let mut pod = pod(name, machine, script);
     let container = &mut pod["spec"]["containers"][0];
-    container["securityContext"] = json!({"privileged": true});
+    container["securityContext"] = json!({"privileged": true, "runAsUser": 0});
     container["volumeMounts"] = json!([{"name": "pull", "mountPath": "/pull"}]);
     pod["spec"]["volumes"] = json!([{"name": "pull", "secret": {"secretName": "pull"}}]);
     pod["spec"]["hostPID"] = json!(true);

@@ -123,11 +123,14 @@ impl Lab {
     }
 
     /// As after the start, but for objects in the API other than nodes and for what is in the
-    /// registry: fresh disks with the base image, nodes without marks, nothing that fails or is
-    /// away.
+    /// registry: fresh disks with the base image, nodes without marks, no imported images, nothing
+    /// that fails or is away.
     #[track_caller]
     pub fn reset(&self) {
         self.registry_away(false);
+        for imported in self.archives.lock().unwrap().split_off(1) {
+            std::fs::remove_file(imported).unwrap();
+        }
         self.machines.iter().for_each(Machine::replace_disk);
         self.machines.iter().for_each(Machine::load_archives);
         for machine in &self.machines {
@@ -166,7 +169,8 @@ impl Lab {
     }
 
     /// Gives every machine's containerd an image under a name, pinned, from anything that skopeo
-    /// reads (`oci:DIR:TAG`, `oci-archive:FILE`).
+    /// reads (`oci:DIR:TAG`, `oci-archive:FILE`). A machine that is [installed
+    /// anew](Machine::reinstall) gets it again.
     #[track_caller]
     pub fn import(&self, source: &str, name: &str) {
         let archive = images::archive_of(&self.node.place().directory, source, name);
