@@ -106,7 +106,7 @@ impl<'a> MachineState<'a> {
                 JobPhase::Failed { report, .. } => (false, report.as_ref()?),
             };
             let created = job.created.as_ref().map(|time| time.0);
-            self.is_of_this_boot(&report.boot_id).then(|| ((created, is_success), &**report))
+            self.is_of_this_boot(&report.boot_id).then_some(((created, is_success), &**report))
         });
         let newest = of_jobs.max_by_key(|(order, _)| *order).map(|(_, report)| report.clone());
         newest.or_else(|| {

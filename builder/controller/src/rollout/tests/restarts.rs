@@ -163,3 +163,23 @@ fn a_drain_is_cancelled_when_its_config_is_deleted() {
     fleet.settle();
     assert!(fleet.nodes.values().all(|node| node.slot().is_none() && !node.machine.unschedulable));
 }
+
+#[test]
+fn a_machine_that_booted_its_target_keeps_its_slot_until_it_is_ready() {
+    let mut fleet = rolling(2, "automatic");
+    while running(&fleet, 2) == 0 {
+        fleet.pass("worker", usize::MAX);
+        fleet.run_jobs();
+        fleet.end_pods();
+    }
+    let name = fleet.nodes.iter().find(|(_, node)| node.is_down).unwrap().0.clone();
+    fleet.boot_all();
+    fleet.node(&name).machine.ready = false;
+    fleet.settle();
+    let node = &fleet.nodes[&name];
+    assert!(node.slot().is_some() && node.machine.unschedulable);
+    assert_eq!((node.state(), running(&fleet, 2)), ("Rebooting", 1));
+    fleet.node(&name).machine.ready = true;
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 2);
+}

@@ -19,7 +19,7 @@ fn words(desired: &Desired) -> String {
         Desired::LookUp(lookup) => format!("{lookup:?}"),
         Desired::Unknown(problem) => problem.message.clone(),
         Desired::Invalid(error) => error.reason.to_owned(),
-        Desired::Target(target) => format!("{}", target.build.name),
+        Desired::Target(target) => target.build.name.clone(),
     }
 }
 
