@@ -373,7 +373,7 @@ fn the_cache() {
 #[test]
 fn a_machine() {
     let deployment =
-        |image: String, of: Option<&str>| NodeDeployment { image, digest: of.map(|of| digest(of)) };
+        |image: String, of: Option<&str>| NodeDeployment { image, digest: of.map(digest) };
     let os = "registry.example.com/os/worker";
     let report = NodeReport {
         boot_id: "0b9c1f6e-9d6e-4d0f-8f0e-3d2c1b0a9f8e".to_owned(),
