@@ -29,12 +29,41 @@ pub async fn connect(
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
 ) -> Result<(Client, String), Error> {
+    let config = config(kubeconfig, context).await?;
+    let namespace = config.default_namespace.clone();
+    Ok((client(config)?, namespace))
+}
+
+/// The same client for evictions: a refusal (429) is its answer at once, and is not retried until
+/// the PodDisruptionBudget allows the eviction.
+///
+/// # Errors
+/// [`Error::NoCluster`].
+pub async fn connect_for_evictions(
+    kubeconfig: Option<PathBuf>,
+    context: Option<String>,
+) -> Result<Client, Error> {
+    let mut config = config(kubeconfig, context).await?;
+    config.default_retry = false;
+    client(config)
+}
+
+fn no_cluster(cause: String) -> Error {
+    Error::NoCluster { cause }
+}
+
+fn client(config: Config) -> Result<Client, Error> {
+    let builder = ClientBuilder::try_from(config).map_err(|error| no_cluster(describe(&error)))?;
+    let begins = TimeoutLayer::new(RESPONSE_TIMEOUT);
+    Ok(builder.with_layer(&BodyTimeoutLayer).with_layer(&begins).build())
+}
+
+async fn config(kubeconfig: Option<PathBuf>, context: Option<String>) -> Result<Config, Error> {
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
-    let none = |cause: String| Error::NoCluster { cause };
     let config = match kubeconfig {
         Some(file) => {
             let wrong = |error: kube::config::KubeconfigError| {
-                none(format!("{}: {}", file.display(), mosb_types::error_text(&error)))
+                no_cluster(format!("{}: {}", file.display(), mosb_types::error_text(&error)))
             };
             let read = Kubeconfig::read_from(&file).map_err(wrong)?;
             let config = Config::from_custom_kubeconfig(read, &options).await;
@@ -42,18 +71,14 @@ pub async fn connect(
         }
         None if options.context.is_some() => {
             let config = Config::from_kubeconfig(&options).await;
-            config.map_err(|error| none(mosb_types::error_text(&error)))?
+            config.map_err(|error| no_cluster(mosb_types::error_text(&error)))?
         }
         None => {
             let config = Config::infer().await;
-            config.map_err(|_| none("no kubeconfig, and not in a pod".to_owned()))?
+            config.map_err(|_| no_cluster("no kubeconfig, and not in a pod".to_owned()))?
         }
     };
-    let namespace = config.default_namespace.clone();
-    let builder = ClientBuilder::try_from(config).map_err(|error| none(describe(&error)))?;
-    let begins = TimeoutLayer::new(RESPONSE_TIMEOUT);
-    let client = builder.with_layer(&BodyTimeoutLayer).with_layer(&begins).build();
-    Ok((client, namespace))
+    Ok(config)
 }
 
 /// The namespace in which a controller runs or ran: the first that has its Lease, else the given

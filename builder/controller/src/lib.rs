@@ -58,7 +58,7 @@ pub mod workload;
 
 pub use action::{Action, Attempt, NewObject, NewStatus, Patch, PoolStatusUpdate};
 pub use cluster_cache::ClusterCache;
-pub use connect::{connect, installed_in, own_image};
+pub use connect::{connect, connect_for_evictions, installed_in, own_image};
 pub use decide::{Decision, decide};
 pub use error::Error;
 pub use log_archive::ArchiveLogs;

@@ -26,6 +26,7 @@ use super::lookups::{LookupLimits, Resolver};
 use super::metrics::Metrics;
 use super::namespaces::Namespaces;
 use super::render::Renderer;
+use super::rollout::{OwnPlace, RolloutReconciler};
 
 pub const LEASE: &str = "mosb-controller";
 /// Time limit of a reconcile beyond its lookups: for writes, and for what rendering fetches.
@@ -82,12 +83,14 @@ impl HealthSource for ControllerHealth {
     }
 }
 
-/// Runs until `stop`; then waits for running reconciles and releases the Lease.
+/// Runs until `stop`; then waits for running reconciles and releases the Lease. `evictions` is a
+/// client that does not retry.
 ///
 /// # Errors
 /// An address can't be listened on; the Lease is forbidden or lost.
 pub async fn run(
     client: Client,
+    evictions: Client,
     options: Options,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
@@ -126,11 +129,16 @@ pub async fn run(
     let facts = Arc::<ClusterFacts>::default();
     let executor = Executor {
         client: client.clone(),
+        evictions: gated(evictions, &lease, &options.namespaces.own),
         cache: Arc::clone(&cache),
         lease: lease.clone(),
         instance: options.identity.clone(),
         builder_image: options.builder_image.clone(),
         security_context_constraints: options.security_context_constraints,
+    };
+    let own = OwnPlace {
+        node: options.node.clone(),
+        image: options.builder_image.clone().unwrap_or_default(),
     };
     let configs = ConfigReconciler::new(
         resolver.clone(),
@@ -140,7 +148,12 @@ pub async fn run(
     );
     let mut controllers: Vec<Arc<dyn Controller>> = vec![Driver::new(configs, &cache, &active)];
     if options.render {
-        controllers.push(Driver::new(Renderer::new(resolver, executor), &cache, &active));
+        let renderer = Renderer::new(resolver.clone(), executor.clone());
+        controllers.push(Driver::new(renderer, &cache, &active));
+    }
+    if options.rollout {
+        let rollout = RolloutReconciler::new(resolver, executor, own);
+        controllers.push(Driver::new(rollout, &cache, &active));
     }
     let controllers: Controllers = controllers.into();
     let dispatching = (Arc::clone(&cache), Arc::clone(&controllers));

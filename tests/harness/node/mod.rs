@@ -219,9 +219,14 @@ impl Node {
         &self.api
     }
 
-    /// The same for another user.
+    /// The same for another user of this harness.
     pub fn another_api(&self) -> Api {
         Api::start(&self.programs.kubectl(), &self.kubeconfig())
+    }
+
+    /// Requests with the credential of a component, such as `kubelet`.
+    pub fn api_of(&self, component: &str) -> Api {
+        Api::start(&self.programs.kubectl(), &self.kubeconfig_of(component))
     }
 
     /// The registry, empty at the start.

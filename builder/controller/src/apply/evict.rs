@@ -27,7 +27,7 @@ impl Executor {
         pod: &PodToEvict<'_>,
         pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), pod.namespace);
+        let api: Api<Pod> = Api::namespaced(self.evictions.clone(), pod.namespace);
         let params = EvictParams {
             delete_options: Some(DeleteParams {
                 preconditions: Some(Preconditions {

@@ -31,6 +31,8 @@ pub use pass::ReconcilePass;
 #[derive(Clone)]
 pub struct Executor {
     pub client: Client,
+    /// For evictions: it does not retry.
+    pub evictions: Client,
     pub cache: Arc<ClusterCache>,
     /// Nothing is written unless the lease is held.
     pub lease: Lease,

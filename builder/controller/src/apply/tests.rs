@@ -44,6 +44,7 @@ fn executor(code: u16, answer: Value) -> (Executor, Arc<Mutex<Vec<Value>>>) {
     let lease = Lease::new(client.clone(), "ns", "x", "us", LeaseTimes::default());
     lease.hold_for_test();
     let executor = Executor {
+        evictions: client.clone(),
         client,
         cache: Arc::new(ClusterCache::empty("ns")),
         lease,

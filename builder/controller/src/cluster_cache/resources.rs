@@ -33,6 +33,9 @@ impl ClusterCache {
         if self.rendering {
             self.render_resources(client, visitor);
         }
+        if self.rendering || self.rolling_out {
+            self.other_renderers(client, visitor);
+        }
         if self.rolling_out {
             self.rollout_resources(client, visitor);
         }
@@ -131,6 +134,10 @@ impl ClusterCache {
         for (kind, store) in kinds.into_iter().zip(&self.pool_settings) {
             visitor.visit(whole(client, kind), store, read, |_| Trigger::All);
         }
+    }
+
+    /// Controllers that render pools and bring images to machines: there, mosb does neither.
+    fn other_renderers(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
         let what = format!("deployments named {RENDERER}");
         let mut renderers = WatchedResource::new(what, Api::<Deployment>::all(client.clone()));
         renderers.config = renderers.config.fields(&format!("metadata.name={RENDERER}"));

@@ -6,6 +6,7 @@
 mod build_request;
 mod builders;
 mod limits;
+mod machine_image;
 mod os_change;
 mod packages;
 mod plan;

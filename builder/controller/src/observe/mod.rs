@@ -23,6 +23,7 @@ use mosb_plan::api::cluster_settings::UserNamespaces;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
 
 pub use nodes::machine_role;
+pub(crate) use nodes::node_platform;
 
 /// Facts about a cluster that no watch shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -55,7 +55,7 @@ fn nodes(cache: &ClusterCache, pool: &MachineConfigPool) -> Vec<Arc<SeenNode>> {
 }
 
 /// The platform of a node with these labels, which the kubelet sets.
-fn node_platform(labels: &BTreeMap<String, String>) -> Option<Platform> {
+pub(crate) fn node_platform(labels: &BTreeMap<String, String>) -> Option<Platform> {
     let label = |key: &str| labels.get(key);
     let architecture = label("kubernetes.io/arch")?;
     Platform::new(label("kubernetes.io/os")?, architecture, None).ok()

@@ -12,7 +12,7 @@
 //! | file | does |
 //! | --- | --- |
 //! | `snapshot`, `lookup` | the input of a decision, and facts that the watches don't show |
-//! | `observe`, `job_phase` | cache → snapshot, and which pools a change affects |
+//! | `observe`, `job_phase`, `inputs` | cache → snapshot, and which pools a change affects |
 //! | `desired_target`, `target_source` | what the machines should run |
 //! | `machine_state`, `slot_phase` | what one machine runs and does, from its marks and Jobs |
 //! | `slots`, `give_slots` | which machines may become unavailable |
@@ -25,6 +25,8 @@
 //! | `pool_status` | counts and conditions of the pool |
 //! | `decide`, `reason` | snapshot → lookups or actions, and why |
 //! | `job_request` | the Jobs on machines that a decision creates |
+//! | `lookups` | asks registries and the API |
+//! | `reconciler` | gives these functions to the driver |
 //! | `node_job` | these Jobs and their Secrets as objects, from `job-templates/` |
 
 mod config_marks;
@@ -33,9 +35,11 @@ mod decide;
 mod desired_target;
 mod drain;
 mod give_slots;
+mod inputs;
 mod job_phase;
 mod job_request;
 mod lookup;
+mod lookups;
 mod machine_events;
 mod machine_plan;
 mod machine_state;
@@ -45,6 +49,7 @@ mod observe;
 mod obsolete_jobs;
 mod pool_status;
 mod reason;
+mod reconciler;
 mod slot_phase;
 mod slot_progress;
 mod slots;
@@ -59,8 +64,9 @@ pub use decide::{RolloutDecision, decide};
 pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb};
 pub use lookup::{ControlPlaneHealth, RolloutLookup, RolloutLookupResults, SeenPod, TargetImage};
 pub(crate) use node_job::{OwnerJob, node_job, node_secret};
-pub use observe::{OwnPlace, Refusals, affected_pools, observe};
+pub use observe::{OwnPlace, Refusals, observe};
 pub use reason::RolloutReason;
+pub(crate) use reconciler::RolloutReconciler;
 pub use snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, Refusal, RolloutSettings,
     RolloutSnapshot,

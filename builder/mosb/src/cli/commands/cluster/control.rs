@@ -46,7 +46,9 @@ pub async fn control(job: &InCluster, wanted: &Controller) -> Result<ExitCode> {
         }
         tracing::info!("ending what is under way");
     };
-    controller::run(client, options, stop).await?;
+    let evictions =
+        controller::connect_for_evictions(job.kubeconfig.clone(), job.context.clone()).await?;
+    controller::run(client, evictions, options, stop).await?;
     Ok(0)
 }
 

@@ -1,0 +1,80 @@
+//! Images that machines are to run: whether a registry has them, and the login that machines need.
+
+use std::collections::BTreeSet;
+
+use super::rendered_config::get_rendered_config;
+use super::{LookupError, LookupPermit, Resolver, invalid_input};
+use crate::lookup::Problem;
+use crate::rollout::TargetImage;
+use mosb_build::{DockerConfigJson, pull_repositories, registries_conf};
+use mosb_image::{ImageRef, PinnedRef, Platform};
+use mosb_plan::api::RenderedName;
+use mosb_registry::registries_conf::By;
+use mosb_registry::{Client, Error, Source};
+
+impl Resolver {
+    /// Whether the registry itself has an image now, and for which of these platforms. `own`: the
+    /// pull secret of the MachineOSConfig.
+    pub(crate) async fn machine_image(
+        &self,
+        image: &PinnedRef,
+        own: Option<&str>,
+        wanted: &BTreeSet<Platform>,
+    ) -> Result<TargetImage, LookupError> {
+        let host = image.repo().host().to_owned();
+        let _permit = self.limits.hosts(LookupPermit::default(), [host].into()).await?;
+        let settings = self.settings()?;
+        let proxy = self.proxy(&settings).await?;
+        let pull = self.pull_secret(own, &settings).await?;
+        let registry_client = self.registries.open(&pull, &settings, proxy.as_ref())?;
+        let client = registry_client.client();
+        let Some(confirmed) = client.confirm(image).await? else {
+            return Ok(TargetImage::Missing);
+        };
+        let mut platforms = BTreeSet::new();
+        for platform in wanted {
+            if is_for(client, image, platform).await? {
+                platforms.insert(platform.clone());
+            }
+        }
+        Ok(TargetImage::Present { image: confirmed, platforms })
+    }
+
+    /// The `osImageURL` of a rendered config. A tag is resolved by the registry.
+    pub(crate) async fn stock_image(&self, rendered: &RenderedName) -> Result<PinnedRef, Problem> {
+        let config = get_rendered_config(self, rendered.as_str()).await?;
+        let url = config.os_image_url.unwrap_or_default();
+        if let Ok(pinned) = url.parse::<PinnedRef>() {
+            return Ok(pinned);
+        }
+        let image: ImageRef = url.parse().map_err(|cause| {
+            let message = format!("machineconfig {rendered}: osImageURL {url:?}: {cause}");
+            invalid_input("bad-reference", message)
+        })?;
+        let digest = self.digest_of(&image).await?;
+        Ok(image.repo().pinned(digest))
+    }
+
+    /// The login for an image and its mirrors, and for nothing else.
+    pub(crate) async fn machine_login(
+        &self,
+        image: &PinnedRef,
+        own: Option<&str>,
+    ) -> Result<DockerConfigJson, Problem> {
+        let settings = self.settings()?;
+        let pull = self.pull_secret(own, &settings).await?;
+        let conf = registries_conf(&settings);
+        let pulled = pull_repositories(image.repo(), conf.as_deref(), &[By::Digest]);
+        Ok(pull.credentials.used_for(&pulled))
+    }
+}
+
+/// Whether an image, or one of an index, is for this platform.
+async fn is_for(client: &Client, image: &PinnedRef, platform: &Platform) -> Result<bool, Error> {
+    let source = Source::Registry(image.clone().into());
+    match client.resolve(&source, Some(platform)).await {
+        Ok(_) => Ok(true),
+        Err(Error::PlatformMissing { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,37 @@
+//! A digest of everything that a pass over a pool depends on. What mosb itself writes, and versions
+//! that change with each write, are left out. A lookup ends early if it changes.
+
+use super::snapshot::{JobPhase, RolloutSnapshot};
+use mosb_image::Digest;
+
+pub(super) fn inputs_digest(snapshot: &RolloutSnapshot) -> Digest {
+    let pool = &snapshot.pool;
+    let config = snapshot.config.as_ref().map(|config| {
+        let metadata = &config.metadata;
+        let image = &config.status.current_image_pull_spec;
+        (&metadata.uid, &metadata.annotations, &metadata.deletion_timestamp, &config.spec, image)
+    });
+    let builds = snapshot.builds.iter().map(|build| (&build.metadata.uid, build.status.image()));
+    let builds: Vec<_> = builds.collect();
+    let machines = snapshot.machines.iter().map(|machine| {
+        let jobs = machine.jobs.iter();
+        let jobs = jobs.map(|job| (&job.uid, job.phase == JobPhase::Running, job.has_login));
+        let metadata = &machine.metadata;
+        (
+            (&metadata.uid, &metadata.labels, &metadata.deletion_timestamp),
+            (&machine.boot_id, machine.ready, machine.disk_pressure, machine.network_unavailable),
+            jobs.collect::<Vec<_>>(),
+        )
+    });
+    let machines: Vec<_> = machines.collect();
+    let text = format!(
+        "{:?} {:?} {config:?} {:?} {builds:?} {:?} {machines:?} {:?} {:?}",
+        pool.metadata.uid,
+        pool.spec,
+        snapshot.rivals,
+        snapshot.other_controller,
+        snapshot.shared_nodes,
+        snapshot.settings,
+    );
+    Digest::of(text.as_bytes())
+}

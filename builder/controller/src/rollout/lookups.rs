@@ -1,0 +1,185 @@
+//! Resolves the lookups of a roll-out: registries, the control plane, pods on a node.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+use hyper::Request;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::ListParams;
+
+use super::lookup::{ControlPlaneHealth, RolloutLookup, SeenPod, TargetImage};
+use super::snapshot::RolloutSnapshot;
+use crate::Error;
+use crate::cluster_names::ROLLOUT_NAMESPACE;
+use crate::error::describe;
+use crate::lookup::Problem;
+use crate::lookups::{LookupError, Resolver};
+use crate::observe::node_platform;
+use crate::reconciler::NoDecision;
+use mosb_image::PinnedRef;
+use mosb_plan::api::{RenderedName, labels};
+use mosb_types::ErrorClass;
+
+/// Pods of one answer.
+const PAGE: u32 = 250;
+/// Pages of the pods on one node: more pods than any kubelet runs.
+const MAX_PAGES: usize = 8;
+/// The label that kubeadm and OpenShift give etcd's pods.
+const ETCD: &str = "component=etcd";
+
+/// Adds the results of all lookups to the snapshot.
+pub(super) async fn look_up(
+    resolver: &Resolver,
+    lookups: &[RolloutLookup],
+    snapshot: &mut RolloutSnapshot,
+) -> Result<(), NoDecision> {
+    let seen = &*snapshot;
+    let found = join_all(lookups.iter().map(|lookup| resolve(resolver, lookup, seen))).await;
+    for found in found {
+        let results = &mut snapshot.lookup_results;
+        match found? {
+            Found::Image(image, status) => drop(results.images.insert(image, status)),
+            Found::StockImage(rendered, image) => {
+                results.stock_images.insert(rendered, image);
+            }
+            Found::ControlPlane(health) => results.control_plane = Some(health),
+            Found::Pods(node, pods) => drop(results.pods.insert(node, pods)),
+        }
+    }
+    Ok(())
+}
+
+enum Found {
+    Image(PinnedRef, TargetImage),
+    StockImage(RenderedName, Result<PinnedRef, Problem>),
+    ControlPlane(ControlPlaneHealth),
+    Pods(String, Result<Vec<SeenPod>, Problem>),
+}
+
+async fn resolve(
+    resolver: &Resolver,
+    lookup: &RolloutLookup,
+    snapshot: &RolloutSnapshot,
+) -> Result<Found, NoDecision> {
+    let limits = &resolver.limits;
+    match lookup {
+        RolloutLookup::Image(image) => {
+            let machines = snapshot.machines.iter();
+            let platforms: BTreeSet<_> =
+                machines.filter_map(|one| node_platform(&one.metadata.labels)).collect();
+            let secret = pull_secret(snapshot);
+            let asked = resolver.machine_image(image, secret, &platforms);
+            let found = limits.with_timeout(|| image.to_string(), asked).await;
+            let status = match found.map_err(LookupError::into_problem) {
+                Ok(status) => status,
+                Err(Ok(problem)) => TargetImage::Unknown(problem),
+                Err(Err(_)) => return Err(NoDecision::Busy),
+            };
+            Ok(Found::Image(image.clone(), status))
+        }
+        RolloutLookup::StockImage(rendered) => {
+            let asked = async { Ok(resolver.stock_image(rendered).await?) };
+            let what = || format!("the image of machineconfig {rendered}");
+            let found = limits.with_timeout(what, asked).await;
+            Ok(Found::StockImage(rendered.clone(), to_result(found)?))
+        }
+        RolloutLookup::ControlPlane => {
+            let asked = async { Ok(control_plane(resolver).await?) };
+            let found = limits.with_timeout(|| "the control plane".to_owned(), asked).await;
+            Ok(Found::ControlPlane(match to_result(found)? {
+                Ok(health) => health,
+                Err(problem) => ControlPlaneHealth::Unhealthy(problem.message),
+            }))
+        }
+        RolloutLookup::Pods { node } => {
+            let asked = async { Ok(pods(resolver, node).await?) };
+            let found = limits.with_timeout(|| format!("the pods on node {node}"), asked).await;
+            Ok(Found::Pods(node.clone(), to_result(found)?))
+        }
+    }
+}
+
+fn to_result<T>(found: Result<T, LookupError>) -> Result<Result<T, Problem>, NoDecision> {
+    found.map_or_else(
+        |error| error.into_problem().map(Err).map_err(|_| NoDecision::Busy),
+        |found| Ok(Ok(found)),
+    )
+}
+
+/// The pull secret of the pool's MachineOSConfig.
+pub(super) fn pull_secret(snapshot: &RolloutSnapshot) -> Option<&str> {
+    let spec = &snapshot.config.as_ref()?.spec;
+    spec.base_image_pull_secret.as_ref().map(|secret| secret.name.as_str())
+}
+
+/// Whether the API server is ready, which includes its etcd, and each pod of etcd.
+async fn control_plane(resolver: &Resolver) -> Result<ControlPlaneHealth, Error> {
+    let ready = Request::get("/readyz").body(Vec::new()).expect("a request to a fixed path");
+    if let Err(error) = resolver.client.request_text(ready).await {
+        let message = format!("the API server is not ready: {}", describe(&error));
+        return Ok(ControlPlaneHealth::Unhealthy(message));
+    }
+    let api: Api<Pod> = Api::namespaced(resolver.client.clone(), "kube-system");
+    let params = ListParams::default().labels(ETCD).limit(PAGE);
+    let pods = api.list(&params).await.map_err(Error::api("pods of etcd", "list"))?;
+    let unready = pods.items.iter().find(|pod| !is_ready(pod));
+    Ok(match unready {
+        Some(pod) => {
+            let name = pod.metadata.name.as_deref().unwrap_or_default();
+            ControlPlaneHealth::Unhealthy(format!("pod kube-system/{name} of etcd is not Ready"))
+        }
+        None => ControlPlaneHealth::Healthy { is_etcd_external: pods.items.is_empty() },
+    })
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+/// The pods on a node, of all namespaces.
+async fn pods(resolver: &Resolver, node: &str) -> Result<Vec<SeenPod>, Problem> {
+    let api: Api<Pod> = Api::all(resolver.client.clone());
+    let selector = format!("spec.nodeName={node}");
+    let mut params = ListParams::default().fields(&selector).limit(PAGE);
+    let mut found = Vec::new();
+    for _ in 0..MAX_PAGES {
+        let page = api.list(&params).await;
+        let page = page.map_err(Error::api(format!("pods on node {node}"), "list"))?;
+        found.extend(page.items.iter().map(seen_pod));
+        params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+        if params.continue_token.is_none() {
+            return Ok(found);
+        }
+    }
+    // A part of them must not be taken for all.
+    Err(Problem {
+        class: ErrorClass::Internal,
+        reason: "internal".to_owned(),
+        message: format!("node {node}: more than {} pods", found.len()),
+    })
+}
+
+fn seen_pod(pod: &Pod) -> SeenPod {
+    let metadata = &pod.metadata;
+    let mut owners = metadata.owner_references.iter().flatten();
+    let annotations = metadata.annotations.as_ref();
+    let own_labels = metadata.labels.as_ref();
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let namespace = metadata.namespace.clone().unwrap_or_default();
+    SeenPod {
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        is_of_daemon_set: owners
+            .any(|owner| owner.controller == Some(true) && owner.kind == "DaemonSet"),
+        is_mirror: annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
+        is_of_rollout: namespace == ROLLOUT_NAMESPACE
+            && own_labels.is_some_and(|all| all.contains_key(labels::NODE_JOB)),
+        is_finished: matches!(phase, Some("Succeeded" | "Failed")),
+        deleting: metadata.deletion_timestamp.is_some(),
+        namespace,
+    }
+}

@@ -1,0 +1,161 @@
+//! The controller that brings images to machines. Its key is the name of a pool.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::decide::{RolloutDecision, decide};
+use super::inputs::inputs_digest;
+use super::lookup::RolloutLookup;
+use super::lookups::look_up;
+use super::observe::{OwnPlace, Refusals, affected_pools, observe};
+use super::reason::RolloutReason;
+use super::snapshot::RolloutSnapshot;
+use crate::action::Action;
+use crate::apply::{ApplyError, Executor, ReconcilePass};
+use crate::cluster_cache::Trigger;
+use crate::lookup::Problem;
+use crate::lookups::Resolver;
+use crate::reconciler::{Debounce, NoDecision, Reconciler};
+use crate::snapshot::EarlierProblem;
+use mosb_image::Digest;
+
+#[derive(Debug)]
+pub(crate) struct RolloutReconciler {
+    resolver: Resolver,
+    executor: Executor,
+    own: OwnPlace,
+    /// Evictions that the API server refused in the last pass of each pool.
+    refusals: Mutex<BTreeMap<String, Refusals>>,
+}
+
+impl RolloutReconciler {
+    pub fn new(resolver: Resolver, executor: Executor, own: OwnPlace) -> Self {
+        Self { resolver, executor, own, refusals: Mutex::default() }
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, BTreeMap<String, Refusals>> {
+        self.refusals.lock().expect("nobody panics while holding it: maps don't")
+    }
+}
+
+impl Reconciler for RolloutReconciler {
+    type Snapshot = RolloutSnapshot;
+    type Lookup = RolloutLookup;
+    type Reason = RolloutReason;
+
+    const KIND: &'static str = "rollout";
+    const LOG_PREFIX: &'static str = "roll-out of pool ";
+    /// Pools share limits, such as one control-plane machine at a time: two of them must not decide
+    /// at once.
+    const WORKERS: usize = 1;
+    /// Many machines of a pool change at once.
+    const DEBOUNCE: Option<Debounce> =
+        Some(Debounce { quiet: Duration::from_millis(200), most: Duration::from_secs(2) });
+
+    fn affected_keys(&self, trigger: &Trigger) -> BTreeSet<String> {
+        affected_pools(&self.resolver.cache, trigger)
+    }
+
+    fn observe(&self, key: &str) -> Option<RolloutSnapshot> {
+        let refusals = self.refusals().get(key).cloned().unwrap_or_default();
+        observe(&self.resolver.cache, key, &self.own, &refusals)
+    }
+
+    fn decide(&self, snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutDecision {
+        decide(snapshot, now)
+    }
+
+    async fn look_up(
+        &self,
+        lookups: &[RolloutLookup],
+        snapshot: &mut RolloutSnapshot,
+        _pass: &mut ReconcilePass,
+    ) -> Result<(), NoDecision> {
+        look_up(&self.resolver, lookups, snapshot).await
+    }
+
+    async fn apply(
+        &self,
+        actions: &[Action],
+        snapshot: &RolloutSnapshot,
+        pass: &mut ReconcilePass,
+    ) -> Result<(), ApplyError> {
+        let mut without_login = None;
+        let mut done = Ok(());
+        for action in actions {
+            if let Action::CreateNodeLogin(login) = action {
+                let (image, own) = (&login.target.image, login.pull_secret.as_deref());
+                match self.resolver.machine_login(image, own).await {
+                    Ok(login) => pass.login = Some(login),
+                    Err(problem) => {
+                        // The other machines must not wait for this Secret.
+                        without_login = Some(problem);
+                        continue;
+                    }
+                }
+            }
+            done = self.executor.apply_all(std::slice::from_ref(action), pass).await;
+            if done.is_err() {
+                break;
+            }
+        }
+        let refused = std::mem::take(&mut pass.refusals);
+        self.refusals().insert(snapshot.pool.metadata.name.clone(), refused);
+        done.and(without_login.map_or(Ok(()), |problem| Err(ApplyError::Problem(problem))))
+    }
+
+    fn seen_versions(snapshot: &RolloutSnapshot) -> impl Iterator<Item = (&str, &str)> {
+        let configs = snapshot.config.iter().map(|config| &config.metadata);
+        let machines = snapshot.machines.iter().map(|machine| &machine.metadata);
+        let metas = [&snapshot.pool.metadata].into_iter().chain(configs).chain(machines);
+        let jobs = snapshot.machines.iter().flat_map(|machine| &machine.jobs);
+        metas
+            .map(|meta| (meta.uid(), meta.resource_version()))
+            .chain(jobs.map(|job| (&*job.uid, &*job.resource_version)))
+            .chain(
+                snapshot
+                    .cluster
+                    .control_plane
+                    .iter()
+                    .map(|node| (&*node.uid, &*node.resource_version)),
+            )
+    }
+
+    fn inputs_digest(snapshot: &RolloutSnapshot) -> Digest {
+        inputs_digest(snapshot)
+    }
+
+    /// A problem is decided again from the start: nothing that it depends on is remembered.
+    fn set_earlier_problem(_: &mut RolloutSnapshot, _: EarlierProblem) {}
+
+    /// A decision reports its problems in the pool's condition, and says when it is taken again.
+    fn problem(_: &RolloutSnapshot, _: &RolloutDecision) -> Option<Problem> {
+        None
+    }
+
+    fn log_transition(&self, pool: &str, reason: &RolloutReason) {
+        match reason {
+            RolloutReason::OtherController(_) => {
+                tracing::warn!(pool, reason = "other-renderer", "pool {pool}: {reason}");
+            }
+            RolloutReason::Blocked { reason: word, .. } => {
+                tracing::warn!(pool, reason = word, "pool {pool}: {reason}");
+            }
+            RolloutReason::Off | RolloutReason::LookingUp => {
+                tracing::debug!(pool, "pool {pool}: {reason}");
+            }
+            RolloutReason::Deleting
+            | RolloutReason::Updated(_)
+            | RolloutReason::Paused(_)
+            | RolloutReason::Staging { .. }
+            | RolloutReason::RollingOut { .. } => tracing::info!(pool, "pool {pool}: {reason}"),
+        }
+    }
+
+    fn forget(&self, pool: &str) {
+        self.refusals().remove(pool);
+    }
+}

@@ -1,0 +1,426 @@
+//! What the ValidatingAdmissionPolicies of `deploy/rollout` accept, and what they refuse, on the real
+//! API server: each Job on machines that mosb makes and its pod, and each of them with one thing
+//! changed.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::deploy::rendered;
+use mosb_tests::{Finished, node, wait};
+
+const SOON: Duration = Duration::from_secs(60);
+const NAMESPACE: &str = "mosb-rollout";
+const CONTROLLER: &str = "system:serviceaccount:mosb-system:mosb-controller";
+const JOB_CONTROLLER: &str = "system:serviceaccount:kube-system:job-controller";
+/// Somebody with all rights in the namespace.
+const SOMEBODY: &str = "rollout-somebody";
+
+/// A Job as its golden file has it.
+fn job(verb: &str) -> Value {
+    let file = mosb_tests::repository().join(format!("testdata/node-job/{verb}.yaml"));
+    serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+}
+
+/// The pod that the Job controller makes of it.
+fn pod(verb: &str) -> Value {
+    let job = job(verb);
+    let (name, template) = (&job["metadata"]["name"], &job["spec"]["template"]);
+    let mut metadata = template["metadata"].clone();
+    metadata["generateName"] = json!(format!("{}-", name.as_str().unwrap()));
+    metadata["namespace"] = json!(NAMESPACE);
+    metadata["ownerReferences"] = json!([{ "apiVersion": "batch/v1", "kind": "Job", "name": name,
+        "uid": "1", "controller": true }]);
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"] })
+}
+
+fn send(verb: &str, object: &Value, user: &str) -> Finished {
+    let user = format!("--as={user}");
+    let words = [verb, "--dry-run=server", "--filename=-", &user];
+    node().kubectl_with(&words, object.to_string().as_bytes())
+}
+
+/// Installs what the overlay adds, and waits until its policies are in force.
+fn install() {
+    crate::deploy::install();
+    for object in rendered("rollout") {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        if name.contains("rollout") || name == "mosb-nodes" {
+            node().apply(&object.to_string());
+        }
+    }
+    let subject = |kind: &str, name: &str| json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name });
+    for user in [SOMEBODY, JOB_CONTROLLER] {
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": { "name": user.replace(':', "-"), "namespace": NAMESPACE },
+            "roleRef": subject("ClusterRole", "cluster-admin"), "subjects": [subject("User", user)],
+        });
+        node().apply(&binding.to_string());
+    }
+    wait("the policies and the rights to be in force", SOON, || {
+        let refused = send("create", &job("report"), SOMEBODY).stderr.contains("mosb-rollout'");
+        let ours = send("create", &job("report"), CONTROLLER).status.success();
+        let pods = send("create", &pod("report"), JOB_CONTROLLER).status.success();
+        let secret = send("create", &secret("x", "Opaque"), SOMEBODY);
+        (refused && ours && pods && secret.stderr.contains("mosb-rollout-secrets")).then_some(())
+    });
+}
+
+fn secret(name: &str, kind: &str) -> Value {
+    let data = match kind {
+        "kubernetes.io/dockerconfigjson" => json!({ ".dockerconfigjson": "{}" }),
+        _ => json!({ "auth.json": "{}" }),
+    };
+    json!({ "apiVersion": "v1", "kind": "Secret", "type": kind, "stringData": data,
+        "metadata": { "name": name, "namespace": NAMESPACE } })
+}
+
+/// The object with one value set at a pointer; null removes it.
+fn with(object: &Value, pointer: &str, value: &Value) -> Value {
+    let mut object = object.clone();
+    let mut place = &mut object;
+    for part in pointer.split('/').skip(1) {
+        let part = part.replace("~1", "/");
+        place = match part.parse::<usize>() {
+            Ok(index) => {
+                let list = place.as_array_mut().unwrap();
+                if index == list.len() {
+                    list.push(Value::Null);
+                }
+                &mut list[index]
+            }
+            Err(_) => &mut place[part],
+        };
+    }
+    *place = value.clone();
+    object
+}
+
+/// What is changed of a pod's spec, the value, and a part of the refusal.
+fn changes() -> Vec<(&'static str, Value, &'static str)> {
+    let container = |name: &str| json!({ "name": name, "image": "a" });
+    let volume = |source: &str, value: Value| json!([{ "name": "auth", source: value }]);
+    let field = |key: &str, operator: &str, values: Value| {
+        let field = json!({ "key": key, "operator": operator, "values": values });
+        json!([{ "matchFields": [field] }])
+    };
+    let command = |words: &[&str]| json!(words);
+    let preference = json!({ "matchExpressions": [{ "key": "a", "operator": "Exists" }] });
+    let target = "{}";
+    let auth = "/run/mosb/auth/auth.json";
+    let terms =
+        "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    let preferred = "/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution";
+    vec![
+        ("/containers/0/image", json!("quay.io/acme/mosb:latest"), "image by digest"),
+        ("/containers/0/image", json!("mosb"), "image by digest"),
+        ("/containers/0/command", command(&["sh", "-c", "true"]), "command of a container"),
+        ("/containers/0/command", command(&["mosb", "node", "report"]), "command of a container"),
+        (
+            "/containers/0/command",
+            command(&["mosb", "node", "apply", "--target", target, "--auth", auth]),
+            "command of a container",
+        ),
+        (
+            "/containers/0/command",
+            command(&[
+                "mosb",
+                "node",
+                "apply",
+                "--target",
+                target,
+                "--auth",
+                auth,
+                "--attempt",
+                "x",
+            ]),
+            "command of a container",
+        ),
+        (
+            "/containers/0/command",
+            command(&[
+                "mosb",
+                "node",
+                "apply",
+                "--target",
+                target,
+                "--auth",
+                "/etc/x",
+                "--attempt",
+                "1",
+            ]),
+            "command of a container",
+        ),
+        (
+            "/containers/0/command",
+            command(&[
+                "mosb",
+                "node",
+                "apply",
+                "--target",
+                "$(X)",
+                "--auth",
+                auth,
+                "--attempt",
+                "1",
+            ]),
+            "command of a container",
+        ),
+        (
+            "/containers/0/command",
+            command(&[
+                "mosb",
+                "node",
+                "apply",
+                "--target",
+                target,
+                "--auth",
+                auth,
+                "--attempt",
+                "1",
+                "-v",
+            ]),
+            "command of a container",
+        ),
+        ("/containers/0/command", Value::Null, "command of a container"),
+        ("/containers/0/args", json!(["--verbose"]), "no args"),
+        ("/containers/0/env", json!([{ "name": "PATH", "value": "/x" }]), "no args"),
+        ("/containers/0/envFrom", json!([{ "secretRef": { "name": "x" } }]), "no args"),
+        ("/containers/0/ports", json!([{ "containerPort": 80 }]), "no args"),
+        (
+            "/containers/0/lifecycle",
+            json!({ "preStop": { "exec": { "command": ["sh"] } } }),
+            "no args",
+        ),
+        ("/containers/0/livenessProbe", json!({ "exec": { "command": ["sh"] } }), "no args"),
+        ("/containers/0/workingDir", json!("/x"), "no args"),
+        ("/containers/0/tty", json!(true), "no args"),
+        (
+            "/containers/0/securityContext/capabilities",
+            json!({ "add": ["ALL"] }),
+            "securityContext of a container",
+        ),
+        (
+            "/containers/0/securityContext/seLinuxOptions",
+            json!({ "type": "spc_t" }),
+            "securityContext of a container",
+        ),
+        (
+            "/containers/0/securityContext/readOnlyRootFilesystem",
+            json!(false),
+            "securityContext of a container",
+        ),
+        ("/containers/0/volumeMounts/0/mountPath", json!("/usr/bin"), "mounted at"),
+        ("/containers/0/volumeMounts/0/readOnly", json!(false), "mounted at"),
+        ("/containers/0/volumeMounts/0/subPath", json!("auth.json"), "mounted at"),
+        ("/containers/0/volumeMounts", json!([]), "mounted at"),
+        ("/containers/1", container("more"), "exactly one container"),
+        ("/initContainers", json!([container("more")]), "exactly one container"),
+        ("/volumes", volume("hostPath", json!({ "path": "/" })), "only volume"),
+        ("/volumes", volume("emptyDir", json!({})), "only volume"),
+        ("/volumes", volume("configMap", json!({ "name": "x" })), "only volume"),
+        (
+            "/volumes",
+            volume(
+                "projected",
+                json!({ "sources": [{ "serviceAccountToken": { "path": "token" } }] }),
+            ),
+            "only volume",
+        ),
+        ("/volumes/0/secret/secretName", json!("push"), "only volume"),
+        ("/hostNetwork", json!(true), "no hostNetwork"),
+        ("/hostIPC", json!(true), "no hostNetwork"),
+        ("/nodeSelector", json!({ "a": "b" }), "no hostNetwork"),
+        (
+            "/hostAliases",
+            json!([{ "ip": "192.0.2.1", "hostnames": ["registry"] }]),
+            "no hostNetwork",
+        ),
+        ("/dnsConfig", json!({ "nameservers": ["192.0.2.1"] }), "no hostNetwork"),
+        ("/securityContext", json!({ "fsGroup": 1 }), "no securityContext of its own"),
+        ("/automountServiceAccountToken", json!(true), "no token"),
+        ("/automountServiceAccountToken", Value::Null, "no token"),
+        ("/serviceAccountName", json!("mosb-other"), "account default"),
+        ("/affinity", Value::Null, "one node, by its name"),
+        ("/affinity/podAffinity", json!({}), "one node, by its name"),
+        (preferred, json!([{ "weight": 1, "preference": preference }]), "one node, by its name"),
+        (terms, field("metadata.name", "NotIn", json!(["a"])), "one node, by its name"),
+        (
+            terms,
+            json!([{ "matchExpressions": [{ "key": "a", "operator": "Exists" }] }]),
+            "one node, by its name",
+        ),
+        ("/nodeName", json!("a"), "no nodeName"),
+    ]
+}
+
+#[test]
+fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
+    install();
+    let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": { "name": "mosb-other", "namespace": NAMESPACE } });
+    node().apply(&account.to_string());
+    let mut wrong = Vec::new();
+    let mut expect = |what: String, answer: &Finished, refusal: Option<&str>| {
+        let is_right = match refusal {
+            None => answer.status.success(),
+            Some(part) => {
+                !answer.status.success()
+                    && answer.stderr.contains("mosb-rollout")
+                    && answer.stderr.contains(part)
+            }
+        };
+        if !is_right {
+            wrong.push(format!("{what}: want {refusal:?}: {}", answer.stderr));
+        }
+    };
+    for verb in ["report", "stage", "apply"] {
+        for (what, object, user, refusal) in [
+            ("our Job", job(verb), CONTROLLER, None),
+            ("its pod", pod(verb), JOB_CONTROLLER, None),
+            ("somebody's Job", job(verb), SOMEBODY, Some("only mosb-controller may create Jobs")),
+            ("the Job controller's Job", job(verb), JOB_CONTROLLER, Some("only mosb-controller")),
+            ("somebody's pod", pod(verb), SOMEBODY, Some("only the Job controller")),
+        ] {
+            expect(format!("{what} {verb}"), &send("create", &object, user), refusal);
+        }
+    }
+    for (pointer, value, part) in changes() {
+        let of_pod = with(&pod("apply"), &format!("/spec{pointer}"), &value);
+        let answer = send("create", &of_pod, JOB_CONTROLLER);
+        expect(format!("a pod with {pointer} {value}"), &answer, Some(part));
+        if pointer == "/nodeName" {
+            continue;
+        }
+        let of_job = with(&job("apply"), &format!("/spec/template/spec{pointer}"), &value);
+        let answer = send("create", &of_job, CONTROLLER);
+        expect(format!("a Job with {pointer} {value}"), &answer, Some(part));
+    }
+    for (pointer, value, part) in [
+        ("/spec/parallelism", json!(2), "one pod at a time"),
+        ("/spec/completions", json!(2), "one pod at a time"),
+        ("/spec/suspend", json!(true), "one pod at a time"),
+        ("/spec/managedBy", json!("example.com/other"), "one pod at a time"),
+        (
+            "/spec/template/metadata/annotations/io.kubernetes.cri-o.Devices",
+            json!("/dev/sda"),
+            "container runtime",
+        ),
+        ("/metadata/name", json!("other"), "only volume"),
+    ] {
+        let answer = send("create", &with(&job("apply"), pointer, &value), CONTROLLER);
+        expect(format!("a Job with {pointer} {value}"), &answer, Some(part));
+    }
+    let owner = "/metadata/ownerReferences/0";
+    for (pointer, value) in [
+        (owner.to_owned() + "/kind", json!("ReplicaSet")),
+        (owner.to_owned() + "/apiVersion", json!("example.com/v1")),
+        (owner.to_owned() + "/controller", json!(false)),
+    ] {
+        let answer = send("create", &with(&pod("report"), &pointer, &value), JOB_CONTROLLER);
+        expect(format!("a pod with {pointer} {value}"), &answer, Some("for a Job"));
+    }
+    let registry = "kubernetes.io/dockerconfigjson";
+    for (name, kind, user, refusal) in [
+        ("mosb-apply-x", "mosb.dev/node-login", CONTROLLER, None),
+        ("mosb-apply-x", "mosb.dev/node-login", SOMEBODY, Some("only mosb-controller")),
+        ("mosb-apply-x", "Opaque", SOMEBODY, Some("only mosb-controller")),
+        ("mosb-apply-x", registry, SOMEBODY, Some("only mosb-controller")),
+        ("pull", registry, SOMEBODY, None),
+    ] {
+        let answer = send("create", &secret(name, kind), user);
+        expect(format!("Secret {name} {kind} by {user}"), &answer, refusal);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for name in ["mosb-rollout", "mosb-rollout-secrets", "mosb-nodes"] {
+        let policy = node().get(&format!("validatingadmissionpolicy/{name}"));
+        assert_eq!(policy["status"]["typeChecking"], json!({}), "{policy:#}");
+    }
+}
+
+#[test]
+fn a_running_pod_on_a_machine_gets_no_other_image_and_no_more_containers() {
+    install();
+    let mut job = job("report");
+    // A Job whose owner does not exist would be deleted. No node has the name that it needs, so its
+    // pod is never started.
+    job["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+    let user = format!("--as={CONTROLLER}");
+    node().kubectl_with(&["create", "--filename=-", &user], job.to_string().as_bytes()).ok();
+    let pod = wait("the pod that the Job controller makes", SOON, || {
+        let pods = node().api().list(Some(NAMESPACE), "pods", "mosb.dev/node-job=report");
+        Some(format!("pod/{}", pods.first()?["metadata"]["name"].as_str()?))
+    });
+    let patch = |more: &[&str], change: Value| {
+        let change = change.to_string();
+        let words = ["patch", &pod, "--namespace", NAMESPACE, "--dry-run=server"];
+        let user = format!("--as={SOMEBODY}");
+        node().kubectl(&[&words[..], more, &[&user, "--patch", &change]].concat())
+    };
+    let digest = format!("quay.io/acme/mosb@sha256:{}", "0".repeat(64));
+    let image = json!({ "spec": { "containers": [{ "name": "report", "image": digest }] } });
+    let debug = json!({ "spec": { "ephemeralContainers": [{ "name": "debug", "image": "a" }] } });
+    patch(&[], json!({ "metadata": { "labels": { "a": "b" } } })).ok();
+    for (answer, part) in [
+        (patch(&[], image), "can't be changed"),
+        (patch(&["--subresource=ephemeralcontainers"], debug), "exactly one container"),
+    ] {
+        assert!(!answer.status.success() && answer.stderr.contains(part), "{answer:?}");
+    }
+    let name = job["metadata"]["name"].as_str().unwrap();
+    node().kubectl(&["delete", "job", name, "--namespace", NAMESPACE, "--wait=false"]).ok();
+}
+
+/// A kubelet as it runs: the credential of the node's own.
+#[test]
+fn a_kubelet_changes_its_node_but_not_the_marks_of_a_roll_out() {
+    install();
+    let kubelet = node().api_of("kubelet");
+    let slot = "mosb.dev/slot=given";
+    let desired = "machineconfiguration.openshift.io/desiredImage=given";
+    node().kubectl(&["annotate", "node/node", slot, desired]).ok();
+    let patch = |part: &str, annotations: &Value| {
+        let change = json!({ "metadata": { "annotations": annotations } });
+        let target = format!("/api/v1/nodes/node{part}?dryRun=All");
+        kubelet.ask("PATCH", &target, Some(&change))
+    };
+    let is_refused = |answer: &(u16, Value)| {
+        answer.0 == 422 && answer.1["message"].as_str().unwrap().contains("mosb-nodes")
+    };
+    wait("the policy to be in force", SOON, || {
+        is_refused(&patch("", &json!({ "mosb.dev/x": "y" }))).then_some(())
+    });
+    let mut wrong = Vec::new();
+    for part in ["", "/status"] {
+        for (annotations, want_refusal) in [
+            (json!({ "example.com/a": "b" }), false),
+            (json!({ "machineconfiguration.openshift.io/currentConfig": "x" }), false),
+            (json!({ "mosb.dev/slot": "given" }), false),
+            (json!({ "mosb.dev/slot": "taken" }), true),
+            (json!({ "mosb.dev/slot": null }), true),
+            (json!({ "mosb.dev/node-report": "{}" }), true),
+            (json!({ "machineconfiguration.openshift.io/desiredImage": "x" }), true),
+            (json!({ "machineconfiguration.openshift.io/desiredImage": null }), true),
+            (json!({ "machineconfiguration.openshift.io/desiredConfig": "x" }), true),
+        ] {
+            let answer = patch(part, &annotations);
+            let right = if want_refusal { is_refused(&answer) } else { answer.0 == 200 };
+            if !right {
+                wrong.push(format!("{part} {annotations}: {answer:?}"));
+            }
+        }
+    }
+    let new = json!({ "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": "node", "annotations": { "mosb.dev/slot": "taken" } } });
+    let answer = kubelet.ask("POST", "/api/v1/nodes?dryRun=All", Some(&new));
+    if !is_refused(&answer) {
+        wrong.push(format!("a node that is created with a mark: {answer:?}"));
+    }
+    let remove = ["annotate", "node/node", "mosb.dev/slot-"];
+    node().kubectl(&remove).ok();
+    node()
+        .kubectl(&["annotate", "node/node", "machineconfiguration.openshift.io/desiredImage-"])
+        .ok();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
