@@ -31,6 +31,7 @@ mod part_node_end;
 mod plugin;
 mod pod_faults_node;
 mod rbac;
+mod rollout_commands;
 mod rollout_policy;
 mod seed_kill;
 mod seed_recognised;

@@ -34,24 +34,28 @@ impl ClusterCache {
             self.render_resources(client, visitor);
         }
         if self.rendering || self.rolling_out {
-            self.other_renderers(client, visitor);
+            self.other_renderers(client, false, visitor);
         }
         if self.rolling_out {
             self.rollout_resources(client, visitor);
         }
     }
 
+    /// Calls the visitor once for each kind that shows a roll-out: pools, their images, and
+    /// machines.
+    pub(super) fn for_each_shown_resource(
+        &self,
+        client: &Client,
+        visitor: &mut impl ResourceVisitor,
+    ) {
+        self.pool_resources(client, visitor);
+        self.machines(client, visitor);
+        // Somebody who may not list them finds out later, from the pool's conditions.
+        self.other_renderers(client, true, visitor);
+    }
+
     fn machine_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
-        visitor.visit(whole(client, Kind::MachineOsConfig), &self.configs, read, |config| {
-            let pool = config.spec.machine_config_pool.name.clone();
-            Trigger::Config(config.metadata.name.clone(), pool)
-        });
-        visitor.visit(whole(client, Kind::MachineOsBuild), &self.builds, read, |build| {
-            Trigger::ManagedObject(build.spec.machine_os_config.name.clone())
-        });
-        visitor.visit(whole(client, Kind::MachineConfigPool), &self.pools, read, |pool| {
-            Trigger::Pool(pool.metadata.name.clone())
-        });
+        self.pool_resources(client, visitor);
         let kind = Kind::MachineConfig.resource();
         let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client.clone(), &kind);
         let machine_configs = WatchedResource {
@@ -65,6 +69,19 @@ impl ClusterCache {
         // Metadata is enough: the kubelet reports architecture and operating system in labels.
         let nodes: Api<PartialObjectMeta<Node>> = Api::all(client.clone());
         visitor.visit(WatchedResource::new("nodes", nodes), &self.nodes, node, |_| Trigger::All);
+    }
+
+    fn pool_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+        visitor.visit(whole(client, Kind::MachineOsConfig), &self.configs, read, |config| {
+            let pool = config.spec.machine_config_pool.name.clone();
+            Trigger::Config(config.metadata.name.clone(), pool)
+        });
+        visitor.visit(whole(client, Kind::MachineOsBuild), &self.builds, read, |build| {
+            Trigger::ManagedObject(build.spec.machine_os_config.name.clone())
+        });
+        visitor.visit(whole(client, Kind::MachineConfigPool), &self.pools, read, |pool| {
+            Trigger::Pool(pool.metadata.name.clone())
+        });
     }
 
     fn managed_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
@@ -137,9 +154,16 @@ impl ClusterCache {
     }
 
     /// Controllers that render pools and bring images to machines: there, mosb does neither.
-    fn other_renderers(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+    /// `granted_apart`: without the right to list them, the store stays empty.
+    fn other_renderers(
+        &self,
+        client: &Client,
+        granted_apart: bool,
+        visitor: &mut impl ResourceVisitor,
+    ) {
         let what = format!("deployments named {RENDERER}");
-        let mut renderers = WatchedResource::new(what, Api::<Deployment>::all(client.clone()));
+        let api = Api::<Deployment>::all(client.clone());
+        let mut renderers = WatchedResource { granted_apart, ..WatchedResource::new(what, api) };
         renderers.config = renderers.config.fields(&format!("metadata.name={RENDERER}"));
         let placed = |object: Deployment| {
             let namespace = object.namespace()?;
@@ -149,9 +173,13 @@ impl ClusterCache {
         visitor.visit(renderers, &self.renderers, placed, |_| Trigger::All);
     }
 
-    fn rollout_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+    fn machines(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
         let machines = WatchedResource::new("machines", Api::<Node>::all(client.clone()));
         visitor.visit(machines, &self.machines, machine, SeenMachine::trigger);
+    }
+
+    fn rollout_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+        self.machines(client, visitor);
         let jobs = of_rollout::<Job>(client, "jobs on machines");
         visitor.visit(jobs, &self.node_jobs, job, |job| {
             let status = job.status.as_ref();

@@ -54,11 +54,39 @@ impl ClusterCache {
     /// A kind can't be listed, or a kind that must exist does not.
     pub async fn read(client: &Client, namespaces: &Namespaces) -> Result<Self, Error> {
         let cache = Self::new(namespaces);
-        let mut lister =
-            Lister { watch_health: Arc::clone(&cache.watch_health), lists: Vec::new() };
+        let mut lister = Lister::new(&cache);
         cache.for_each_resource(client, &mut lister);
         try_join_all(lister.lists).await?;
         Ok(cache)
+    }
+
+    /// Lists once what shows a roll-out: pools, their images, and machines. That needs fewer rights
+    /// than [`read`](Self::read).
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_machines(client: &Client, namespaces: &Namespaces) -> Result<Self, Error> {
+        let cache = Self::new(namespaces);
+        let mut lister = Lister::new(&cache);
+        cache.for_each_shown_resource(client, &mut lister);
+        try_join_all(lister.lists).await?;
+        Ok(cache)
+    }
+
+    /// Starts to watch the kinds of [`read_machines`](Self::read_machines).
+    pub fn watch_machines(
+        client: &Client,
+        namespaces: &Namespaces,
+        triggers: UnboundedSender<Trigger>,
+    ) -> (Arc<Self>, JoinSet<()>) {
+        let cache = Arc::new(Self::new(namespaces));
+        let mut watcher = Watcher {
+            watch_health: Arc::clone(&cache.watch_health),
+            triggers,
+            tasks: JoinSet::new(),
+        };
+        cache.for_each_shown_resource(client, &mut watcher);
+        (cache, watcher.tasks)
     }
 
     /// Starts to watch every kind; the kinds that only rendering or a roll-out needs only if this
@@ -114,6 +142,12 @@ impl ResourceVisitor for Watcher {
 struct Lister {
     watch_health: Arc<WatchHealth>,
     lists: Vec<BoxFuture<'static, Result<(), Error>>>,
+}
+
+impl Lister {
+    fn new(cache: &ClusterCache) -> Self {
+        Self { watch_health: Arc::clone(&cache.watch_health), lists: Vec::new() }
+    }
 }
 
 impl ResourceVisitor for Lister {

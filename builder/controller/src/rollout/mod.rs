@@ -28,6 +28,7 @@
 //! | `lookups` | asks registries and the API |
 //! | `reconciler` | gives these functions to the driver |
 //! | `node_job` | these Jobs and their Secrets as objects, from `job-templates/` |
+//! | `view` | what commands show, and what they ask for |
 
 mod config_marks;
 mod context;
@@ -56,6 +57,7 @@ mod slots;
 mod snapshot;
 mod staging;
 mod target_source;
+mod view;
 
 #[cfg(test)]
 mod tests;
@@ -70,4 +72,9 @@ pub(crate) use reconciler::RolloutReconciler;
 pub use snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, Refusal, RolloutSettings,
     RolloutSnapshot,
+};
+pub use view::{
+    BuildView, MachineCounts, NodeView, RolloutChange, RolloutPhase, RolloutRequest,
+    RolloutRequestError, RolloutView, TargetView, UndoTo, build_views, decide_request, node_views,
+    rollout_view, write_request,
 };

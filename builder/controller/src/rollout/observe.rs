@@ -125,7 +125,7 @@ fn settings(cache: &ClusterCache) -> RolloutSettings {
     }
 }
 
-fn machine(cache: &ClusterCache, seen: &SeenMachine, refusals: Vec<Refusal>) -> Machine {
+pub(super) fn machine(cache: &ClusterCache, seen: &SeenMachine, refusals: Vec<Refusal>) -> Machine {
     let jobs = cache.node_jobs.by_index([IndexKey::Node(seen.metadata.name.clone())]);
     Machine {
         metadata: seen.metadata.clone(),

@@ -26,7 +26,7 @@ pub use message::failed_message;
 pub use pool::{IMAGE_BUILD_DEGRADED, PoolBuild, blocking_conditions, pool_conditions};
 pub use render::{RENDER_DEGRADED, render_conditions};
 pub use rollout::{
-    ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, not_enabled_conditions, set_condition,
+    NOT_ENABLED, ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, not_enabled_conditions, set_condition,
 };
 pub use seed::{PRE_BUILT_IMAGE_SEEDED, SEEDED, seeded_status};
 

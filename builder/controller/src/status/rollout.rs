@@ -11,7 +11,7 @@ pub const ROLLOUT_DEGRADED: &str = "RolloutDegraded";
 /// through to machines that failed, so they don't block builds.
 pub const ROLLOUT_NODES_DEGRADED: &str = "RolloutNodesDegraded";
 /// Reason of [`ROLLOUT_DEGRADED`]: the controller runs without `--rollout`.
-const NOT_ENABLED: &str = "NotEnabled";
+pub const NOT_ENABLED: &str = "NotEnabled";
 
 /// Sets one condition at its place in the list, or at the end.
 pub fn set_condition(

@@ -161,6 +161,20 @@ pub enum Error {
         /// Objects that could not be read.
         missing: Vec<String>,
     },
+    /// A roll-out took too long.
+    #[error("{pool}: not rolled out after {seconds} s{}; mosb rollout status {pool} shows what it waits for", .missing.iter().map(|what| format!(" ({what})")).collect::<String>())]
+    #[diagnostic(code = "not-rolled-out", class = Transient)]
+    RolloutTimedOut {
+        pool: String,
+        /// The time that `rollout status --watch` waited.
+        seconds: u64,
+        /// Objects that could not be read.
+        missing: Vec<String>,
+    },
+    /// Somebody was asked, and did not agree.
+    #[error("not confirmed; nothing was changed, answer y or give --yes")]
+    #[diagnostic(code = "not-confirmed", class = InvalidInput)]
+    NotConfirmed,
     /// Blocking work that panicked.
     #[error("{what} stopped")]
     #[diagnostic(code = "internal", class = Internal)]

@@ -193,7 +193,7 @@ async fn carry_out(job: &Job, settings: &Settings, progress: &Progress) -> Resul
         #[cfg(feature = "cluster")]
         Job::InPod(part) => commands::in_pod(&context()?, part, settings).await,
         #[cfg(feature = "cluster")]
-        Job::InCluster(job) => commands::in_cluster(job, settings).await,
+        Job::InCluster(job) => commands::in_cluster(job, settings, progress).await,
         #[cfg(feature = "cluster")]
         Job::Node(command) => {
             let ended = commands::node(command).await;

@@ -13,3 +13,4 @@ mod server;
 mod stories;
 mod tables;
 mod targets;
+mod views;

@@ -16,6 +16,8 @@ mod job;
 mod node;
 mod preflight;
 mod render;
+#[cfg(feature = "cluster")]
+mod rollout;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -32,6 +34,8 @@ pub use job::{InPod, JobBuild, JobInputs, JobPush, WaitForDone};
 pub use node::{ApplyOnNode, Node, ReportNode, StageOnNode};
 pub use preflight::Preflight;
 pub use render::Render;
+#[cfg(feature = "cluster")]
+pub use rollout::{Builds, Nodes, Rollout, RolloutPause, RolloutStart, RolloutStatus, RolloutUndo};
 
 /// Machine OS Builder: a pool's rendered MachineConfig and a base OS image become one bootable OS image.
 ///
@@ -212,6 +216,36 @@ pub enum Command {
     ///   mosb wait worker --timeout 30m
     #[command(verbatim_doc_comment)]
     Wait(Wait),
+    #[cfg(feature = "cluster")]
+    /// Lists the images of a pool, newest first, and where they run
+    ///
+    /// Example:
+    ///
+    ///   mosb builds worker
+    #[command(verbatim_doc_comment)]
+    Builds(Builds),
+    #[cfg(feature = "cluster")]
+    /// Lists nodes, and which images they run, should run and have staged
+    ///
+    /// Example:
+    ///
+    ///   mosb nodes worker -o json
+    #[command(verbatim_doc_comment)]
+    Nodes(Nodes),
+    #[cfg(feature = "cluster")]
+    /// Brings a pool's image to its machines, or takes it back
+    ///
+    /// A controller with --rollout does the work: these commands set what it follows, and show how far it is.
+    ///
+    /// Example:
+    ///
+    ///   mosb rollout start worker
+    #[command(verbatim_doc_comment, arg_required_else_help = true)]
+    Rollout {
+        /// The command.
+        #[command(subcommand)]
+        command: Rollout,
+    },
     /// Shows or empties the cache: base trees, buildah's storage
     ///
     /// Example:

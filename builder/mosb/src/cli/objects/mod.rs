@@ -14,6 +14,7 @@ mod plan;
 mod pool_status;
 mod preflight;
 mod render_explanation;
+mod rollout;
 mod version;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,10 @@ pub use plan::{Plan, PlanLayer, PlannedBase};
 pub use pool_status::{BuildInfo, ClusterStatus, PoolStatus, ReasonInfo, RebuildRequest};
 pub use preflight::{CheckedImage, ImageCheck, Preflight};
 pub use render_explanation::RenderExplanation;
+pub use rollout::{
+    NodeInfo, NodeList, PoolBuild, PoolBuilds, PoolCondition, RolloutMachines, RolloutRequest,
+    RolloutStatus, RolloutTarget,
+};
 pub use version::Version;
 
 /// The API version of all objects that mosb prints.
@@ -100,12 +105,16 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<Error>(),
         schema::<FileList>(),
         schema::<ImageInfo>(),
+        schema::<NodeList>(),
         schema::<NodeReport>(),
         schema::<Plan>(),
+        schema::<PoolBuilds>(),
         schema::<PoolStatus>(),
         schema::<Preflight>(),
         schema::<RebuildRequest>(),
         schema::<RenderExplanation>(),
+        schema::<RolloutRequest>(),
+        schema::<RolloutStatus>(),
         schema::<Version>(),
     ]
     .into()

@@ -8,6 +8,7 @@ use crate::cli::Result;
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::error::Error;
+use mosb_controller::rollout::{RolloutRequest, UndoTo};
 
 /// A command for a cluster, and the connection options.
 #[derive(Debug)]
@@ -36,6 +37,26 @@ pub enum ClusterJob {
         pool: String,
         timeout: Duration,
     },
+    /// `builds`, of a pool.
+    Builds(String),
+    /// `nodes`, of a pool or all.
+    Nodes(Option<String>),
+    /// `rollout start`, `pause`, `resume` and `undo`.
+    Rollout(Rollout),
+    /// `rollout status`; followed until this time is over.
+    RolloutStatus {
+        pool: String,
+        watch: Option<Duration>,
+    },
+}
+
+/// A request about a pool's roll-out.
+#[derive(Debug)]
+pub struct Rollout {
+    pub pool: String,
+    pub request: RolloutRequest,
+    /// `--yes`.
+    pub yes: bool,
 }
 
 /// `controller`.
@@ -96,6 +117,46 @@ pub fn wait(typed: args::Wait) -> Result<InCluster> {
     let what =
         ClusterJob::Wait { pool: typed.pool, timeout: duration("--timeout", &typed.timeout)? };
     Ok(of(what, typed.cluster))
+}
+
+pub fn builds(typed: args::Builds) -> InCluster {
+    of(ClusterJob::Builds(typed.pool), typed.cluster)
+}
+
+pub fn nodes(typed: args::Nodes) -> InCluster {
+    of(ClusterJob::Nodes(typed.pool), typed.cluster)
+}
+
+pub fn rollout(typed: args::Rollout) -> Result<InCluster> {
+    let change = |pool, request, yes| ClusterJob::Rollout(Rollout { pool, request, yes });
+    Ok(match typed {
+        args::Rollout::Start(typed) => {
+            of(change(typed.pool, RolloutRequest::Start, typed.yes), typed.cluster)
+        }
+        args::Rollout::Pause(typed) => {
+            of(change(typed.pool, RolloutRequest::Pause, true), typed.cluster)
+        }
+        args::Rollout::Resume(typed) => {
+            of(change(typed.pool, RolloutRequest::Resume, typed.yes), typed.cluster)
+        }
+        args::Rollout::Undo(typed) => {
+            let to = typed.to.as_deref().map(undo_to).transpose()?;
+            of(change(typed.pool, RolloutRequest::Undo(to), typed.yes), typed.cluster)
+        }
+        args::Rollout::Status(typed) => {
+            let limit = duration("--timeout", &typed.timeout)?;
+            let watch = typed.watch.then_some(limit);
+            of(ClusterJob::RolloutStatus { pool: typed.pool, watch }, typed.cluster)
+        }
+    })
+}
+
+fn undo_to(text: &str) -> Result<UndoTo, Error> {
+    text.parse().map_err(|cause: &str| {
+        Error::Usage(format!(
+            "--to {text:?}: {cause}; want a build as `mosb builds` lists it, BUILD@sha256:…, or stock"
+        ))
+    })
 }
 
 /// A longer time would block a worker for hours: a reconcile may look up several things.

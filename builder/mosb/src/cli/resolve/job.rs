@@ -43,7 +43,7 @@ pub enum Job {
     Node(Box<NodeCommand>),
     Preflight(Preflight),
     #[cfg(feature = "cluster")]
-    /// `controller`, `status`, `rebuild`, `logs`, `wait`.
+    /// `controller`, `status`, `rebuild`, `logs`, `wait`, `builds`, `nodes`, `rollout`.
     InCluster(Box<InCluster>),
     Version,
     Completion(Shell),

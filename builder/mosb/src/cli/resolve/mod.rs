@@ -22,7 +22,7 @@ use super::unread::{ConfigFile, Unread};
 use crate::cli::Result;
 pub use bootstrap::Bootstrap;
 #[cfg(feature = "cluster")]
-pub use cluster::{ClusterJob, Controller, InCluster};
+pub use cluster::{ClusterJob, Controller, InCluster, Rollout};
 #[cfg(feature = "cluster")]
 pub use in_pod::{InPod, LeftImage, PodInputs, ResultDirArg};
 pub use job::{Build, Buildah, Diff, Job, Operand, Plan};
@@ -136,6 +136,12 @@ pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
         Command::Logs(typed) => Job::InCluster(Box::new(cluster::logs(typed))),
         #[cfg(feature = "cluster")]
         Command::Wait(typed) => Job::InCluster(Box::new(cluster::wait(typed)?)),
+        #[cfg(feature = "cluster")]
+        Command::Builds(typed) => Job::InCluster(Box::new(cluster::builds(typed))),
+        #[cfg(feature = "cluster")]
+        Command::Nodes(typed) => Job::InCluster(Box::new(cluster::nodes(typed))),
+        #[cfg(feature = "cluster")]
+        Command::Rollout { command } => Job::InCluster(Box::new(cluster::rollout(command)?)),
         #[cfg(feature = "cluster")]
         Command::Job { command } => Job::InPod(Box::new(in_pod::in_pod(command)?)),
         #[cfg(feature = "cluster")]

@@ -13,6 +13,7 @@ mod plan;
 mod pool_status;
 mod preflight;
 mod render;
+mod rollout;
 
 #[cfg(test)]
 mod tests;

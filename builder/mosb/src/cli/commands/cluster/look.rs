@@ -30,7 +30,7 @@ pub async fn status(
     })
 }
 
-fn no_pool(pool: &str) -> Error {
+pub(super) fn no_pool(pool: &str) -> Error {
     Error::NoPool { pool: pool.to_owned() }
 }
 

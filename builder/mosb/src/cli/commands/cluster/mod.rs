@@ -1,7 +1,9 @@
 //! The commands that use the API of a cluster.
 
+mod confirm;
 mod control;
 mod look;
+mod rollout;
 
 use std::io::Write as _;
 
@@ -11,6 +13,7 @@ use crate::cli::ExitCode;
 use crate::cli::Result;
 use crate::cli::objects::Object;
 use crate::cli::output;
+use crate::cli::progress::Progress;
 use crate::cli::resolve::{ClusterJob, InCluster, Settings};
 use mosb_controller::{self as controller, Namespaces};
 
@@ -20,7 +23,11 @@ pub use control::control;
 ///
 /// # Errors
 /// The cluster can't be reached or rejects a request.
-pub async fn in_cluster(job: &InCluster, settings: &Settings) -> Result<ExitCode> {
+pub async fn in_cluster(
+    job: &InCluster,
+    settings: &Settings,
+    progress: &Progress,
+) -> Result<ExitCode> {
     let (client, namespace) = found(job).await?;
     let namespace = match &job.namespace {
         Some(namespace) => namespace.clone(),
@@ -45,6 +52,25 @@ pub async fn in_cluster(job: &InCluster, settings: &Settings) -> Result<ExitCode
         }
         ClusterJob::Wait { pool, timeout } => {
             let (status, code) = look::wait(&client, &namespaces, pool, *timeout).await?;
+            print(settings, &status)?;
+            Ok(code)
+        }
+        ClusterJob::Builds(pool) => {
+            print(settings, &rollout::builds(&client, &namespaces, pool).await?)
+        }
+        ClusterJob::Nodes(pool) => {
+            print(settings, &rollout::nodes(&client, &namespaces, pool.as_deref()).await?)
+        }
+        ClusterJob::Rollout(change) => {
+            print(settings, &rollout::request(&client, &namespaces, change).await?)
+        }
+        ClusterJob::RolloutStatus { pool, watch: None } => {
+            print(settings, &rollout::status(&client, &namespaces, pool).await?)
+        }
+        ClusterJob::RolloutStatus { pool, watch: Some(limit) } => {
+            let (status, code) =
+                rollout::watch(&client, &namespaces, pool, *limit, progress).await?;
+            progress.end();
             print(settings, &status)?;
             Ok(code)
         }

@@ -1,6 +1,7 @@
 //! Compares complete texts with `testdata/cli/`.
 
 mod preflight;
+mod rollout;
 
 use std::path::Path;
 

@@ -1,0 +1,25 @@
+//! What `mosb builds`, `nodes` and `rollout` show, and what they ask for.
+//!
+//! Input: pools, their images and nodes, as a [`ClusterCache`](crate::ClusterCache) has them.
+//! Output: views for people and scripts, and the annotations that a request writes. Invariant: what
+//! a machine runs and should run is found by the functions that the controller decides by.
+//!
+//! | file | does |
+//! | --- | --- |
+//! | `nodes` | what each node runs and does |
+//! | `builds` | the images of a pool, and where they run |
+//! | `pool` | how far the roll-out of a pool is |
+//! | `request` | start, pause, resume, undo → the change |
+//! | `write` | reads what a request needs, and writes the change |
+
+mod builds;
+mod nodes;
+mod pool;
+mod request;
+mod write;
+
+pub use builds::{BuildView, build_views};
+pub use nodes::{NodeView, node_views};
+pub use pool::{MachineCounts, RolloutPhase, RolloutView, TargetView, rollout_view};
+pub use request::{RolloutChange, RolloutRequest, RolloutRequestError, UndoTo};
+pub use write::{decide_request, write_request};

@@ -1,0 +1,93 @@
+//! What each node runs and does. Pure.
+
+use jiff::Timestamp;
+
+use crate::cluster_cache::{ClusterCache, SeenMachine};
+use crate::node_pool::{NodePool, PoolSelectors};
+use crate::rollout::machine_state::MachineState;
+use crate::rollout::observe::machine;
+use crate::rollout::snapshot::Machine;
+use mosb_image::Digest;
+use mosb_plan::api::labels;
+
+/// A node, as a person or a script sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeView {
+    pub name: String,
+    /// None if no pool selects it, or several custom pools do.
+    pub pool: Option<String>,
+    /// The image that it booted.
+    pub current: Option<String>,
+    /// The image that it should boot.
+    pub desired: Option<String>,
+    /// The image that is staged in this boot.
+    pub staged: Option<String>,
+    /// `Working`, `Rebooting`, `Done`, `Degraded` or `Unreconcilable`.
+    pub state: Option<String>,
+    /// Since when it may be unavailable for the roll-out.
+    pub since: Option<Timestamp>,
+    pub reason: Option<String>,
+    pub ready: bool,
+    /// `spec.unschedulable`
+    pub unschedulable: bool,
+    pub(super) has_slot: bool,
+    pub(super) is_available: bool,
+    pub(super) booted: Option<Digest>,
+    pub(super) staged_digest: Option<Digest>,
+}
+
+impl NodeView {
+    pub(super) fn of(machine: &Machine, pool: Option<&str>) -> Self {
+        let state = MachineState::of(machine);
+        let annotation = |key| machine.metadata.annotation(key).map(str::to_owned);
+        Self {
+            name: machine.metadata.name.clone(),
+            pool: pool.map(str::to_owned),
+            current: annotation(labels::NODE_CURRENT_IMAGE),
+            desired: annotation(labels::NODE_DESIRED_IMAGE),
+            staged: state.staged.as_ref().map(|target| target.image.to_string()),
+            state: annotation(labels::NODE_STATE),
+            since: state.valid_slot().map(|slot| slot.since.0),
+            reason: annotation(labels::NODE_REASON),
+            ready: machine.ready,
+            unschedulable: machine.unschedulable,
+            has_slot: state.has_slot(),
+            is_available: state.is_available(),
+            booted: state.booted(),
+            staged_digest: state.staged.as_ref().map(|target| target.image.digest()),
+        }
+    }
+
+    /// Whether it runs this image and the roll-out is through with it, as the controller counts.
+    pub(super) fn is_updated(&self, target: Digest) -> bool {
+        self.booted == Some(target) && !self.has_slot
+    }
+
+    pub(super) fn is_degraded(&self) -> bool {
+        matches!(self.state.as_deref(), Some("Degraded" | "Unreconcilable"))
+    }
+}
+
+/// The nodes of a pool, or all nodes, by name.
+pub fn node_views(cache: &ClusterCache, pool: Option<&str>) -> Vec<NodeView> {
+    let selectors = PoolSelectors::of(cache);
+    let view = |seen: &SeenMachine| {
+        let of = selectors.pool_of(&seen.metadata.labels);
+        if pool.is_some_and(|pool| !of.contains(pool)) {
+            return None;
+        }
+        let machine = machine(cache, seen, Vec::new());
+        Some(match of {
+            NodePool::None => NodeView::of(&machine, None),
+            NodePool::One(name) => NodeView::of(&machine, Some(&name)),
+            NodePool::Shared(names) => NodeView {
+                reason: Some(format!(
+                    "selected by the pools {}; change the labels so that one is left",
+                    names.join(", ")
+                )),
+                ..NodeView::of(&machine, None)
+            },
+        })
+    };
+    cache.machines.list().iter().filter_map(|seen| view(seen)).collect()
+}

@@ -1,0 +1,248 @@
+//! How far the roll-out of a pool is. Pure.
+//!
+//! What the machines should run and what they run is found as in the controller, so it holds at
+//! once after a request. Why nothing new is begun is read from the pool's conditions, which may be
+//! of the decision before.
+
+use super::nodes::NodeView;
+use crate::rollout::desired_target::{Desired, DesiredTarget};
+use crate::rollout::snapshot::RolloutSnapshot;
+use crate::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
+use mosb_image::Digest;
+use mosb_plan::api::rollout::{PinnedBuild, RolloutMode};
+use mosb_plan::api::{Condition, MachineOsConfig, condition, labels};
+
+/// Conditions of a pool that a roll-out writes.
+const CONDITIONS: [&str; 5] = ["Updated", "Updating", "NodeDegraded", "Degraded", ROLLOUT_DEGRADED];
+/// Reasons of [`ROLLOUT_DEGRADED`] that machines cause.
+const MACHINES_FAILED: [&str; 2] = ["MachineLost", "MachinesFailed"];
+/// Reasons that pass by themselves.
+const PASSING: [&str; 3] = ["LookupFailed", "RegistryFailed", "ControlPlaneUnhealthy"];
+/// The most machines that a message names.
+const NAMED: usize = 3;
+
+/// The roll-out of a pool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RolloutView {
+    pub pool: String,
+    pub config: Option<String>,
+    /// The annotation `mosb.dev/rollout`.
+    pub mode: RolloutMode,
+    /// `spec.paused`
+    pub paused: bool,
+    pub phase: RolloutPhase,
+    /// One sentence.
+    pub message: String,
+    pub target: Option<TargetView>,
+    pub machines: MachineCounts,
+    pub conditions: Vec<Condition>,
+    /// The machines that are not updated.
+    pub behind: Vec<NodeView>,
+}
+
+/// What the machines should run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetView {
+    /// Build and digest of its image.
+    pub build: PinnedBuild,
+    /// The build in service, if the pool is pinned to another one.
+    pub newer: Option<PinnedBuild>,
+    pub is_pinned: bool,
+    /// It is rolled out once, whatever the mode is.
+    pub is_once: bool,
+}
+
+/// Machines of a pool, counted from what they run now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MachineCounts {
+    pub all: usize,
+    pub updated: usize,
+    /// Updated, and available.
+    pub ready: usize,
+    /// The target is staged, and not booted yet.
+    pub staged: usize,
+    pub unavailable: usize,
+    pub degraded: usize,
+}
+
+/// How far a roll-out is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RolloutPhase {
+    /// All machines run the target.
+    Updated,
+    /// All machines have staged it or run it, and nothing reboots.
+    Staged,
+    /// Nothing is brought to the machines.
+    Off,
+    Progressing,
+    Paused,
+    /// Somebody must change something first.
+    Blocked,
+    /// Machines failed, and nothing goes on by itself.
+    Failed,
+}
+
+impl RolloutPhase {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Updated => "updated",
+            Self::Staged => "staged",
+            Self::Off => "off",
+            Self::Progressing => "progressing",
+            Self::Paused => "paused",
+            Self::Blocked => "blocked",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The roll-out of the pool.
+pub fn rollout_view(snapshot: &RolloutSnapshot) -> RolloutView {
+    let pool = &snapshot.pool;
+    let name = &pool.metadata.name;
+    let nodes: Vec<NodeView> =
+        snapshot.machines.iter().map(|machine| NodeView::of(machine, Some(name))).collect();
+    let desired = Desired::of(snapshot);
+    let config = snapshot.config.as_ref();
+    let target = match &desired {
+        Desired::Target(desired) => Some(target_of(desired)),
+        Desired::LookUp(_) | Desired::Unknown(_) => config.and_then(stock_target),
+        Desired::Nothing | Desired::Invalid(_) => None,
+    };
+    let digest = target.as_ref().map(|target| target.build.digest);
+    let machines = count(&nodes, digest);
+    let is_behind = |node: &NodeView| !digest.is_some_and(|digest| node.is_updated(digest));
+    let conditions =
+        CONDITIONS.iter().filter_map(|kind| condition(&pool.status.conditions, kind)).cloned();
+    let mut view = RolloutView {
+        pool: name.clone(),
+        config: config.map(|config| config.metadata.name.clone()),
+        // What a wrong value means is in the message.
+        mode: config.and_then(|one| RolloutMode::of(&one.metadata).ok()).unwrap_or_default(),
+        paused: pool.spec.paused,
+        phase: RolloutPhase::Off,
+        message: String::new(),
+        target,
+        machines,
+        conditions: conditions.collect(),
+        behind: nodes.into_iter().filter(is_behind).collect(),
+    };
+    (view.phase, view.message) = phase(snapshot, &desired, &view);
+    view
+}
+
+fn target_of(desired: &DesiredTarget) -> TargetView {
+    TargetView {
+        build: desired.build.clone(),
+        newer: desired.newer.clone(),
+        is_pinned: desired.is_pinned,
+        is_once: desired.is_once,
+    }
+}
+
+/// The stock image, which only the controller looks up: its digest is in the annotation.
+fn stock_target(config: &MachineOsConfig) -> Option<TargetView> {
+    let pin = |annotation| PinnedBuild::in_annotation(&config.metadata, annotation).ok().flatten();
+    let (once, pinned) = (pin(labels::ROLLOUT_ONCE), pin(labels::ROLLOUT_BUILD));
+    let (is_once, is_pinned) = (once.is_some(), pinned.is_some());
+    let build = once.or(pinned)?;
+    Some(TargetView { build, newer: None, is_pinned, is_once })
+}
+
+fn count(nodes: &[NodeView], target: Option<Digest>) -> MachineCounts {
+    let count = |is: &dyn Fn(&NodeView) -> bool| nodes.iter().filter(|node| is(node)).count();
+    let updated = |node: &NodeView| target.is_some_and(|target| node.is_updated(target));
+    MachineCounts {
+        all: nodes.len(),
+        updated: count(&updated),
+        ready: count(&|node| updated(node) && node.is_available),
+        staged: count(&|node| target.is_some() && node.staged_digest == target && !updated(node)),
+        unavailable: count(&|node| !node.is_available || node.has_slot),
+        degraded: count(&NodeView::is_degraded),
+    }
+}
+
+fn phase(
+    snapshot: &RolloutSnapshot,
+    desired: &Desired,
+    view: &RolloutView,
+) -> (RolloutPhase, String) {
+    let pool = &view.pool;
+    let blocked = |message: String| (RolloutPhase::Blocked, message);
+    if let Some(who) = &snapshot.other_controller {
+        return blocked(format!("{who} brings images to the machines, so mosb does not"));
+    }
+    if let Desired::Invalid(error) = desired {
+        return blocked(error.message.clone());
+    }
+    let degraded = condition(&view.conditions, ROLLOUT_DEGRADED).filter(|one| one.is_true());
+    if let Some(condition) = degraded.filter(|one| one.reason == NOT_ENABLED) {
+        return blocked(condition.message.clone());
+    }
+    let Some(target) = &view.target else {
+        let why = if view.config.is_none() {
+            "it has no MachineOSConfig"
+        } else {
+            "it has no image in service yet"
+        };
+        return (RolloutPhase::Off, format!("nothing is rolled out: {why}"));
+    };
+    let (counts, build) = (view.machines, short(&target.build));
+    let runs = format!("{} of {} machines run {build}", counts.updated, counts.all);
+    if counts.updated == counts.all {
+        return (RolloutPhase::Updated, runs);
+    }
+    let has_slot = view.behind.iter().any(|node| node.has_slot);
+    let mode = if target.is_once { RolloutMode::Automatic } else { view.mode };
+    let staged = counts.updated + counts.staged;
+    if mode == RolloutMode::None && !has_slot {
+        let message = format!(
+            "{runs}; nothing is rolled out, because mosb.dev/rollout is none: mosb rollout start {pool} does it once"
+        );
+        return (RolloutPhase::Off, message);
+    }
+    if mode == RolloutMode::Stage && staged == counts.all && !has_slot {
+        let message = format!("{build} is staged or running on all {staged} machines");
+        return (RolloutPhase::Staged, message);
+    }
+    if view.paused && !has_slot {
+        let message = format!("{runs}; the pool is paused: mosb rollout resume {pool} goes on");
+        return (RolloutPhase::Paused, message);
+    }
+    match degraded.filter(|one| !PASSING.contains(&&*one.reason)) {
+        Some(one) if MACHINES_FAILED.contains(&&*one.reason) => {
+            return (RolloutPhase::Failed, format!("{runs}; {}", one.message));
+        }
+        Some(one) => return blocked(format!("{runs}; {}", one.message)),
+        None => {}
+    }
+    if view.behind.iter().all(NodeView::is_degraded) {
+        return (RolloutPhase::Failed, format!("{runs}; {}", reasons(&view.behind)));
+    }
+    let waiting = degraded.map(|one| format!("; waiting: {}", one.message)).unwrap_or_default();
+    let message = format!("{runs}, {} staged{}{waiting}", counts.staged, working(&view.behind));
+    (RolloutPhase::Progressing, message)
+}
+
+/// `NAME@sha256:` and 12 digits: one line has little space.
+fn short(build: &PinnedBuild) -> String {
+    format!("{}@sha256:{}", build.name, &build.digest.hex()[..12])
+}
+
+/// The nodes with a slot, and what they wait for.
+fn working(behind: &[NodeView]) -> String {
+    let text = |node: &NodeView| {
+        let reason = node.reason.as_ref().map(|reason| format!(": {reason}"));
+        let state = node.state.as_deref().unwrap_or("Working");
+        format!("; {} {state}{}", node.name, reason.unwrap_or_default())
+    };
+    let slots = behind.iter().filter(|node| node.has_slot);
+    slots.take(NAMED).map(text).collect()
+}
+
+fn reasons(behind: &[NodeView]) -> String {
+    let text = |node: &NodeView| {
+        format!("{}: {}", node.name, node.reason.as_deref().unwrap_or("no reason is known"))
+    };
+    behind.iter().take(NAMED).map(text).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,348 @@
+//! Start, pause, resume and undo: which annotations and fields a request changes. Pure.
+//!
+//! Invariant: a request that was carried out already changes nothing.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use super::builds::{BuildView, build_views};
+use super::pool::{TargetView, rollout_view};
+use crate::rollout::desired_target::served;
+use crate::rollout::slots::max_unavailable;
+use crate::rollout::snapshot::RolloutSnapshot;
+use mosb_image::{Digest, ImageRef};
+use mosb_plan::api::rollout::{AnnotationError, History, PinnedBuild, RolloutMode, STOCK};
+use mosb_plan::api::{MachineOsConfig, labels};
+
+/// What a person asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RolloutRequest {
+    /// Rolls out what is in service, once; takes a pin away.
+    Start,
+    Pause,
+    Resume,
+    /// Pins the pool to another build: without one, to that before the one in service.
+    Undo(Option<UndoTo>),
+}
+
+/// The value of `--to`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndoTo {
+    /// Name of a MachineOSBuild, or `stock`.
+    name: String,
+    digest: Option<Digest>,
+}
+
+/// What a request changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RolloutChange {
+    /// Annotations of the MachineOSConfig; without a value they are removed.
+    pub annotations: BTreeMap<&'static str, Option<String>>,
+    /// `spec.paused` of the pool.
+    pub paused: Option<bool>,
+    /// What the machines get, if the request decides it.
+    pub build: Option<PinnedBuild>,
+    /// Sentences for the person.
+    pub notes: Vec<String>,
+    /// Machines may reboot. None if this is harmless.
+    pub question: Option<String>,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, mosb_types::Diagnostic)]
+#[non_exhaustive]
+pub enum RolloutRequestError {
+    #[error(
+        "{pool}: {who} brings images to the machines, so mosb does not; use its own ways, such as oc"
+    )]
+    #[diagnostic(code = "other-rollout", class = InvalidInput)]
+    OtherController { pool: String, who: String },
+    #[error(
+        "{pool}: the controller rolls nothing out; apply the overlay deploy/rollout, which adds --rollout and its rights"
+    )]
+    #[diagnostic(code = "rollout-not-enabled", class = InvalidInput)]
+    NotEnabled { pool: String },
+    #[error("{pool}: it has no MachineOSConfig; create one to have images built")]
+    #[diagnostic(code = "not-opted-in", class = InvalidInput)]
+    NotOptedIn { pool: String },
+    #[error("{pool}: more than one MachineOSConfig: {names}; delete all but one")]
+    #[diagnostic(code = "rivals", class = InvalidInput)]
+    Rivals { pool: String, names: String },
+    #[error("{pool}: no image of its own builds is in service; mosb status {pool} shows why")]
+    #[diagnostic(code = "nothing-in-service", class = InvalidInput)]
+    NothingInService { pool: String },
+    #[error(
+        "{pool}: no build was in service before this one; choose one of mosb builds {pool} with --to"
+    )]
+    #[diagnostic(code = "no-earlier-build", class = InvalidInput)]
+    NothingEarlier { pool: String },
+    #[error("{pool}: no image of a build {build}; mosb builds {pool} lists them")]
+    #[diagnostic(code = "no-such-build", class = InvalidInput)]
+    NoSuchBuild { pool: String, build: String },
+    #[error("{pool}: build {build} has several images; choose one with --to: {choices}")]
+    #[diagnostic(code = "several-images", class = InvalidInput)]
+    SeveralImages { pool: String, build: String, choices: String },
+    #[error("{pool}: the stock image is not known: {cause}; {remedy}")]
+    #[diagnostic(code = "no-stock-digest", class = InvalidInput)]
+    NoStockDigest { pool: String, cause: String, remedy: String },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Annotation(#[from] AnnotationError),
+}
+
+type Checked<T> = Result<T, RolloutRequestError>;
+
+impl FromStr for UndoTo {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let Some((name, _)) = text.split_once('@') else {
+            // The digest is only there to let the same rules check the name.
+            let whole = PinnedBuild::from_str(&format!("{text}@{}", Digest::of(b"")))?;
+            return Ok(Self { name: whole.name, digest: None });
+        };
+        let pin = PinnedBuild::from_str(text)?;
+        Ok(Self { name: name.to_owned(), digest: Some(pin.digest) })
+    }
+}
+
+impl UndoTo {
+    pub fn is_stock(&self) -> bool {
+        self.name == STOCK
+    }
+}
+
+impl RolloutRequest {
+    /// The change. `is_enabled`: whether a controller rolls out, as far as that is known; `os_image`:
+    /// `osImageURL` of the pool's rendered config, only read for `--to stock`.
+    ///
+    /// # Errors
+    /// The request is refused.
+    pub fn change(
+        &self,
+        snapshot: &RolloutSnapshot,
+        is_enabled: bool,
+        os_image: Option<&str>,
+    ) -> Checked<RolloutChange> {
+        let pool = snapshot.pool.metadata.name.clone();
+        if let Some(who) = snapshot.other_controller.clone() {
+            return Err(RolloutRequestError::OtherController { pool, who });
+        }
+        if !snapshot.rivals.is_empty() {
+            return Err(RolloutRequestError::Rivals { pool, names: snapshot.rivals.join(", ") });
+        }
+        let Some(config) = &snapshot.config else {
+            return Err(RolloutRequestError::NotOptedIn { pool });
+        };
+        if !is_enabled {
+            return Err(RolloutRequestError::NotEnabled { pool });
+        }
+        match self {
+            Self::Start => start(snapshot, config),
+            Self::Pause => Ok(paused(snapshot, true)),
+            Self::Resume => Ok(paused(snapshot, false)),
+            Self::Undo(to) => {
+                let build = match to {
+                    None => earlier(snapshot, config)?,
+                    Some(to) if to.is_stock() => stock(&pool, to.digest, os_image)?,
+                    Some(to) => of_builds(snapshot, to)?,
+                };
+                undo(snapshot, config, build)
+            }
+        }
+    }
+}
+
+impl RolloutChange {
+    pub fn is_empty(&self) -> bool {
+        self.annotations.is_empty() && self.paused.is_none()
+    }
+
+    /// Sets or removes an annotation, unless that is done.
+    fn set(&mut self, config: &MachineOsConfig, key: &'static str, value: Option<&PinnedBuild>) {
+        let value = value.map(ToString::to_string);
+        if config.metadata.annotations.get(key) != value.as_ref() {
+            self.annotations.insert(key, value);
+        }
+    }
+}
+
+fn start(snapshot: &RolloutSnapshot, config: &MachineOsConfig) -> Checked<RolloutChange> {
+    let pool = &snapshot.pool.metadata.name;
+    let Some((build, _)) = served(snapshot) else {
+        return Err(RolloutRequestError::NothingInService { pool: pool.clone() });
+    };
+    let mut change = RolloutChange { build: Some(build.clone()), ..RolloutChange::default() };
+    if let Some(pin) = config.metadata.annotation(labels::ROLLOUT_BUILD) {
+        change.notes.push(format!("the pool is no longer pinned to {pin}"));
+    }
+    change.set(config, labels::ROLLOUT_BUILD, None);
+    let once = match RolloutMode::of(&config.metadata)? {
+        // What is in service is rolled out anyway.
+        RolloutMode::Automatic => None,
+        RolloutMode::None | RolloutMode::Stage => Some(&build),
+    };
+    change.set(config, labels::ROLLOUT_ONCE, once);
+    if change.is_empty() {
+        change.notes.push(match once {
+            None => "nothing is needed: mosb.dev/rollout is automatic".to_owned(),
+            Some(build) => format!("{build} is being rolled out already"),
+        });
+    } else {
+        to_build(&mut change, snapshot, &build);
+    }
+    Ok(change)
+}
+
+fn undo(
+    snapshot: &RolloutSnapshot,
+    config: &MachineOsConfig,
+    build: PinnedBuild,
+) -> Checked<RolloutChange> {
+    let pool = &snapshot.pool.metadata.name;
+    let mut change = RolloutChange { build: Some(build.clone()), ..RolloutChange::default() };
+    change.set(config, labels::ROLLOUT_BUILD, Some(&build));
+    let is_updated = rollout_view(snapshot).target.is_some_and(|target| target.build == build)
+        && all_run(snapshot, build.digest);
+    let once = match RolloutMode::of(&config.metadata)? {
+        RolloutMode::Automatic => None,
+        // The controller removed the annotation when all machines ran it.
+        RolloutMode::None | RolloutMode::Stage if is_updated => None,
+        RolloutMode::None | RolloutMode::Stage => Some(&build),
+    };
+    change.set(config, labels::ROLLOUT_ONCE, once);
+    if change.is_empty() {
+        change.notes.push(format!("the pool is pinned to {build} already"));
+        return Ok(change);
+    }
+    to_build(&mut change, snapshot, &build);
+    change.notes.push(format!("the pool stays pinned to {build} until mosb rollout start {pool}"));
+    Ok(change)
+}
+
+fn paused(snapshot: &RolloutSnapshot, paused: bool) -> RolloutChange {
+    let mut change = RolloutChange::default();
+    if snapshot.pool.spec.paused == paused {
+        let state = if paused { "paused" } else { "not paused" };
+        change.notes.push(format!("the pool is {state} already"));
+        return change;
+    }
+    change.paused = Some(paused);
+    let view = rollout_view(snapshot);
+    let Some(TargetView { build, is_once, .. }) = &view.target else {
+        return change;
+    };
+    if paused {
+        change.notes.push("machines that have begun go on; no other one does".to_owned());
+    } else if view.mode == RolloutMode::Automatic || *is_once {
+        change.question = question(snapshot, build);
+    }
+    change
+}
+
+/// What is said and asked about machines that get this build.
+fn to_build(change: &mut RolloutChange, snapshot: &RolloutSnapshot, build: &PinnedBuild) {
+    if snapshot.pool.spec.paused {
+        let pool = &snapshot.pool.metadata.name;
+        let note = format!("the pool is paused: nothing happens before mosb rollout resume {pool}");
+        change.notes.push(note);
+    } else {
+        change.question = question(snapshot, build);
+    }
+}
+
+/// None if no machine reboots.
+fn question(snapshot: &RolloutSnapshot, build: &PinnedBuild) -> Option<String> {
+    let machines = snapshot.machines.len();
+    let behind = machines - running(snapshot, build.digest);
+    let at_once = max_unavailable(snapshot.pool.spec.max_unavailable.as_ref(), machines);
+    // A wrong value is in the pool's conditions, and gives nobody a slot.
+    let at_once = at_once.unwrap_or(1).min(behind);
+    let pool = &snapshot.pool.metadata.name;
+    let plural = if behind == 1 { "machine" } else { "machines" };
+    (behind > 0).then(|| {
+        format!(
+            "{behind} {plural} of pool {pool} will be drained and rebooted into {build}, at most {at_once} at once"
+        )
+    })
+}
+
+fn running(snapshot: &RolloutSnapshot, digest: Digest) -> usize {
+    let view = |machine| super::nodes::NodeView::of(machine, None);
+    snapshot.machines.iter().filter(|machine| view(machine).is_updated(digest)).count()
+}
+
+fn all_run(snapshot: &RolloutSnapshot, digest: Digest) -> bool {
+    running(snapshot, digest) == snapshot.machines.len()
+}
+
+/// The newest image that was in service before the one that is.
+fn earlier(snapshot: &RolloutSnapshot, config: &MachineOsConfig) -> Checked<PinnedBuild> {
+    let history = History::of(&config.metadata);
+    let in_service = &config.status.current_image_pull_spec;
+    let is_it = |image: &str| image == in_service;
+    let newest = history.entries().iter().position(|one| is_it(&one.image.to_string()));
+    // What came into service a moment ago may not be recorded yet.
+    let older = history.entries().iter().skip(newest.map_or(0, |at| at + 1));
+    let served = served(snapshot).map(|(build, _)| build.digest);
+    let mut older = older.filter(|one| Some(one.image.digest()) != served);
+    let entry = older.next().ok_or_else(|| RolloutRequestError::NothingEarlier {
+        pool: snapshot.pool.metadata.name.clone(),
+    })?;
+    Ok(entry.pin())
+}
+
+/// The image that `--to` names.
+fn of_builds(snapshot: &RolloutSnapshot, to: &UndoTo) -> Checked<PinnedBuild> {
+    let pool = snapshot.pool.metadata.name.clone();
+    let views = build_views(snapshot);
+    let pins = views.iter().filter_map(BuildView::pin);
+    let mut pins: Vec<PinnedBuild> = pins
+        .filter(|pin| pin.name == to.name && to.digest.is_none_or(|digest| digest == pin.digest))
+        .collect();
+    pins.dedup();
+    match pins.as_slice() {
+        [only] => Ok(only.clone()),
+        [] => {
+            let digest = to.digest.map(|digest| format!("@{digest}")).unwrap_or_default();
+            let build = format!("{}{digest}", to.name);
+            Err(RolloutRequestError::NoSuchBuild { pool, build })
+        }
+        several => {
+            let choices = several.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            Err(RolloutRequestError::SeveralImages { pool, build: to.name.clone(), choices })
+        }
+    }
+}
+
+/// The stock image, which only the rendered config names. A tag may move, so a digest is needed.
+fn stock(pool: &str, given: Option<Digest>, os_image: Option<&str>) -> Checked<PinnedBuild> {
+    let refused = |cause: String, remedy: &str| {
+        let (pool, remedy) = (pool.to_owned(), remedy.to_owned());
+        RolloutRequestError::NoStockDigest { pool, cause, remedy }
+    };
+    let Some(text) = os_image.filter(|text| !text.is_empty()) else {
+        return Err(refused(
+            "the pool's rendered config has no osImageURL".to_owned(),
+            "wait for a rendered config that has one, or choose a build with --to",
+        ));
+    };
+    let image: ImageRef = text
+        .parse()
+        .map_err(|_| refused(format!("osImageURL {text:?} is no image"), "correct it"))?;
+    let digest = match (image.digest(), given) {
+        (Some(digest), None) => digest,
+        (Some(digest), Some(given)) if digest == given => digest,
+        (Some(digest), Some(given)) => {
+            let remedy = format!("give --to stock@{digest}");
+            return Err(refused(format!("{text} is not {given}"), &remedy));
+        }
+        (None, given) => given.ok_or_else(|| {
+            let remedy = format!(
+                "give --to stock@sha256:…, with the digest that `mosb inspect {text}` prints"
+            );
+            refused(format!("osImageURL {text} has a tag only"), &remedy)
+        })?,
+    };
+    Ok(PinnedBuild { name: STOCK.to_owned(), digest })
+}
