@@ -192,6 +192,7 @@ fn duration(flag: &str, text: &str) -> Result<Duration, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser as _;
 
     #[test]
     fn times_are_seconds_unless_they_say_otherwise() {
@@ -208,6 +209,62 @@ mod tests {
         ] {
             let found = duration("--timeout", text).ok().map(|time| time.as_secs());
             assert_eq!(found, want, "{text:?}");
+        }
+    }
+
+    fn rolled(line: &str) -> Result<ClusterJob, String> {
+        let cli = args::Cli::try_parse_from(["mosb", "rollout"].into_iter().chain(line.split(' ')));
+        match cli.map_err(|error| error.kind().to_string())?.command {
+            args::Command::Rollout { command } => {
+                rollout(command).map(|job| job.what).map_err(|error| error.message())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn requests_about_a_roll_out() {
+        for (line, request, yes) in [
+            ("start worker", RolloutRequest::Start, false),
+            ("start worker -y", RolloutRequest::Start, true),
+            ("resume worker --yes", RolloutRequest::Resume, true),
+            ("undo worker", RolloutRequest::Undo(None), false),
+            (
+                "undo worker --to stock --yes",
+                RolloutRequest::Undo(Some("stock".parse().unwrap())),
+                true,
+            ),
+        ] {
+            match rolled(line) {
+                Ok(ClusterJob::Rollout(found)) => {
+                    assert_eq!((&*found.pool, found.request, found.yes), ("worker", request, yes));
+                }
+                other => panic!("{line}: {other:?}"),
+            }
+        }
+        // A pause disturbs nothing.
+        assert!(matches!(rolled("pause a"), Ok(ClusterJob::Rollout(Rollout { yes: true, .. }))));
+        for (line, want) in [
+            ("status a", None),
+            ("status a --watch", Some(3600)),
+            ("status a -w --timeout 5m", Some(300)),
+        ] {
+            match rolled(line) {
+                Ok(ClusterJob::RolloutStatus { watch, .. }) => {
+                    assert_eq!(watch.map(|time| time.as_secs()), want, "{line}");
+                }
+                other => panic!("{line}: {other:?}"),
+            }
+        }
+        for (line, want) in [
+            ("undo a --to A", "--to \"A\": not the name of a MachineOSBuild; want a build"),
+            ("undo a --to a@sha256:0", "the digest is not"),
+            ("status a --timeout 5m", "required"),
+            ("status a -w --timeout 5d", "--timeout \"5d\""),
+            ("pause a --yes", "unexpected"),
+        ] {
+            let error = rolled(line).unwrap_err();
+            assert!(error.contains(want), "{line}: {error}");
         }
     }
 

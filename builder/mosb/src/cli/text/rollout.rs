@@ -145,15 +145,16 @@ impl Object for RolloutRequest {
 
     fn text(&self) -> String {
         let mut page = Page::default();
-        let (pool, action) = (&self.pool, &self.action);
-        let build = self.build.as_ref().map(|build| format!(" of {build}")).unwrap_or_default();
-        if self.changed {
-            page.line(&format!(
-                "{pool}: {action}{build} was asked for; follow it with mosb rollout status {pool} --watch"
-            ));
-        } else {
-            page.line(&format!("{pool}: nothing was changed"));
-        }
+        let pool = &self.pool;
+        let build = self.build.as_deref().unwrap_or("the image in service");
+        let follow = format!("follow it with mosb rollout status {pool} --watch");
+        page.line(&match &*self.action {
+            _ if !self.changed => format!("{pool}: nothing was changed"),
+            "start" => format!("{pool}: {build} is rolled out; {follow}"),
+            "undo" => format!("{pool}: the machines go back to {build}; {follow}"),
+            "pause" => format!("{pool}: paused"),
+            _ => format!("{pool}: resumed; {follow}"),
+        });
         for note in &self.notes {
             page.line(&format!("  {note}"));
         }

@@ -2,18 +2,22 @@
 
 use std::io::{self, BufRead, IsTerminal as _, Write};
 
+use tokio::task::spawn_blocking;
+
 use crate::cli::error::Error;
 
 /// Asks on a terminal. Without one, as in a script, nobody is asked.
 ///
 /// # Errors
 /// The answer is not yes.
-pub fn confirm(question: &str) -> Result<(), Error> {
-    let (stdin, stderr) = (io::stdin(), io::stderr());
-    if !stdin.is_terminal() || !stderr.is_terminal() {
+pub async fn confirm(question: &str) -> Result<(), Error> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(());
     }
-    ask(question, &mut stdin.lock(), &mut stderr.lock())
+    let question = question.to_owned();
+    // A signal must end the command while it waits for an answer: stderr stays free for that.
+    let asked = spawn_blocking(move || ask(&question, &mut io::stdin().lock(), &mut io::stderr()));
+    asked.await.map_err(Error::stopped("asking"))?
 }
 
 fn ask(question: &str, answers: &mut impl BufRead, to: &mut impl Write) -> Result<(), Error> {

@@ -185,7 +185,7 @@ pub async fn request(
         let snapshot = snapshot(&cache, &job.pool)?;
         let change = rollout::decide_request(client, &snapshot, &job.request).await??;
         if let Some(question) = change.question.as_ref().filter(|_| !asked) {
-            confirm(question)?;
+            confirm(question).await?;
             asked = true;
         }
         match rollout::write_request(client, &snapshot, &change).await {

@@ -155,6 +155,15 @@ fn what_was_asked_for() {
         notes: vec!["the pool stays pinned to it until mosb rollout start worker".to_owned()],
     };
     looks_like("rollout-request", &asked);
-    let same = RolloutRequest { changed: false, ..asked };
+    let same = RolloutRequest { changed: false, ..asked.clone() };
     looks_like("rollout-request-unchanged", &same);
+    for (action, build, want) in [
+        ("start", true, "worker: worker-fedcba98"),
+        ("pause", false, "worker: paused\n"),
+        ("resume", false, "worker: resumed; follow it with mosb rollout status worker --watch\n"),
+    ] {
+        let build = asked.build.clone().filter(|_| build);
+        let request = RolloutRequest { action: action.to_owned(), build, ..asked.clone() };
+        assert!(request.text().starts_with(want), "{}", request.text());
+    }
 }
