@@ -29,12 +29,17 @@ fn kubectl_runs_the_plugin_and_help_shows_it() {
     for part in [
         "Usage: kubectl mosb [OPTIONS] <COMMAND>",
         "  kubectl mosb build worker.yaml",
-        "`kubectl mosb plan` tells",
+        "`kubectl mosb plan` shows",
     ] {
         assert!(help.contains(part), "{part}\n{help}");
     }
     let help = kubectl(&["mosb", "rebuild", "--help"]).ok().text();
     let example = "  kubectl mosb rebuild worker && kubectl mosb wait worker";
+    assert!(help.contains(example), "{help}");
+
+    let help = kubectl(&["mosb", "rollout", "start", "--help"]).ok().text();
+    let example =
+        "  kubectl mosb rollout start worker && kubectl mosb rollout status worker --watch";
     assert!(help.contains(example), "{help}");
 
     let wrong = kubectl(&["mosb", "wait"]);

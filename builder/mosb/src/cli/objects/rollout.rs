@@ -163,11 +163,11 @@ pub struct PoolCondition {
     /// `True`, `False` or `Unknown`.
     pub status: String,
     /// One word.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// A text for people.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// What a request about a roll-out changed.

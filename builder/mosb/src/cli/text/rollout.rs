@@ -126,8 +126,8 @@ impl Object for RolloutStatus {
         if !self.conditions.is_empty() {
             page.section("Conditions");
             let rows = self.conditions.iter().map(|one| {
-                let texts = [&*one.reason, &*one.message];
-                let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+                let texts = [one.reason.as_deref(), one.message.as_deref()];
+                let texts: Vec<&str> = texts.into_iter().flatten().collect();
                 vec![one.kind.clone(), one.status.clone(), texts.join(": ")]
             });
             page.table(&[], &rows.collect::<Vec<_>>());

@@ -94,8 +94,8 @@ fn to_status(view: RolloutView) -> RolloutStatus {
     let conditions = view.conditions.into_iter().map(|one| PoolCondition {
         kind: one.kind,
         status: one.status,
-        reason: one.reason,
-        message: one.message,
+        reason: Some(one.reason).filter(|reason| !reason.is_empty()),
+        message: Some(one.message).filter(|message| !message.is_empty()),
     });
     RolloutStatus {
         pool: view.pool,

@@ -98,8 +98,8 @@ fn a_roll_out_under_way() {
     let condition = |kind: &str, status: &str, reason: &str, message: &str| PoolCondition {
         kind: kind.to_owned(),
         status: status.to_owned(),
-        reason: reason.to_owned(),
-        message: message.to_owned(),
+        reason: text(reason).filter(|text| !text.is_empty()),
+        message: text(message).filter(|text| !text.is_empty()),
     };
     let status = RolloutStatus {
         pool: "worker".to_owned(),
