@@ -88,6 +88,8 @@ fn undo_goes_back_by_one_and_stays_until_start() {
             want.push((labels::ROLLOUT_ONCE, Some(&*one)));
         }
         assert_eq!(annotations(&undone), want, "{mode}");
+        let twice = change(&fleet, &RolloutRequest::Undo(None)).unwrap();
+        assert!(twice.is_empty(), "{mode}: {twice:?}");
         assert!(undone.question.is_some() && undone.notes[0].contains("pinned"), "{undone:?}");
         fleet.settle();
         assert_eq!(running(&fleet, 1), 3, "{mode}");
@@ -108,6 +110,16 @@ fn undo_goes_back_by_one_and_stays_until_start() {
         fleet.settle();
         assert_eq!(running(&fleet, 3), 3, "{mode}");
     }
+}
+
+#[test]
+fn undo_to_what_all_machines_run_already_is_written_once() {
+    let mut fleet = rolling(3, "stage");
+    fleet.settle();
+    assert_eq!(running(&fleet, 1), 3);
+    assert!(!carry_out(&mut fleet, &RolloutRequest::Undo(None)).is_empty());
+    let twice = change(&fleet, &RolloutRequest::Undo(None)).unwrap();
+    assert!(twice.is_empty(), "{twice:?}");
 }
 
 #[test]

@@ -204,13 +204,14 @@ fn undo(
     change.set(config, labels::ROLLOUT_BUILD, Some(&build));
     let is_updated = rollout_view(snapshot).target.is_some_and(|target| target.build == build)
         && all_run(snapshot, build.digest);
-    let once = match RolloutMode::of(&config.metadata)? {
-        RolloutMode::Automatic => None,
-        // The controller removed the annotation when all machines ran it.
-        RolloutMode::None | RolloutMode::Stage if is_updated => None,
-        RolloutMode::None | RolloutMode::Stage => Some(&build),
-    };
-    change.set(config, labels::ROLLOUT_ONCE, once);
+    match RolloutMode::of(&config.metadata)? {
+        RolloutMode::Automatic => change.set(config, labels::ROLLOUT_ONCE, None),
+        // The controller removes the annotation, or has done so.
+        RolloutMode::None | RolloutMode::Stage if is_updated => {}
+        RolloutMode::None | RolloutMode::Stage => {
+            change.set(config, labels::ROLLOUT_ONCE, Some(&build));
+        }
+    }
     if change.is_empty() {
         change.notes.push(format!("the pool is pinned to {build} already"));
         return Ok(change);
