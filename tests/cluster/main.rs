@@ -33,6 +33,7 @@ mod pod_faults_node;
 mod rbac;
 mod rollout_commands;
 mod rollout_policy;
+mod rollout_story;
 mod seed_kill;
 mod seed_recognised;
 mod seed_story;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use mosb_tests::{Node, base_image, mosb_image, programs, wait};
 
 #[path = "../demo/cluster/objects.rs"]
-mod objects;
+pub mod objects;
 use objects::{IMAGE, NAMESPACE, change, objects, os_config};
 
 const ACCOUNT: &str = "system:serviceaccount:mosb-system:mosb-controller";
