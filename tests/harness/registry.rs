@@ -39,9 +39,9 @@ pub enum Server {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Anyone,
-    /// Basic authentication of [`USER`].
+    /// Basic authentication of `USER`.
     Basic,
-    /// Tokens for [`USER`]. Anonymous clients can pull repositories below `public/`.
+    /// Tokens for `USER`. Anonymous clients can pull repositories below `public/`.
     Token,
 }
 
@@ -155,12 +155,12 @@ impl Registry {
         self.directory.path().join("certificates")
     }
 
-    /// A file with the credentials of [`USER`] in docker's format.
+    /// A file with the credentials of `USER` in docker's format.
     pub fn authfile(&self) -> PathBuf {
         self.directory.path().join("authfile.json")
     }
 
-    /// A file with the credentials of [`READER`].
+    /// A file with the credentials of `READER`.
     pub fn reader_authfile(&self) -> PathBuf {
         self.write_authfile("reader.json", READER, PASSWORD)
     }
