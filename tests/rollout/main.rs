@@ -4,4 +4,6 @@
 mod node_commands;
 mod node_jobs;
 mod part_lab;
+mod rollout_cluster;
+mod rollout_story;
 mod test_lab;

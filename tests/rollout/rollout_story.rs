@@ -1,0 +1,128 @@
+//! A pool of three machines, from its first image to the stock image again: staged, drained,
+//! rebooted, failed, repaired, pinned and taken back.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use mosb_tests::{BUSYBOX_IMAGE, wait};
+
+use crate::rollout_cluster::{CONFIG, POOL, REASON, RolloutCluster, STATE, condition, mark, step};
+
+/// A pod of the cluster whose drain a budget holds.
+const GUARDED: &str = "machine-1";
+const LIMIT: Duration = Duration::from_secs(120);
+
+#[test]
+fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
+    let cluster = RolloutCluster::start();
+    let node = cluster.node();
+    let first = step("the first image", || cluster.image());
+
+    // Staged on all machines; nothing reboots.
+    cluster.annotate(CONFIG, "mosb.dev/rollout=stage");
+    step("staged on three machines", || {
+        for machine in cluster.lab.machines() {
+            let is_staged = |node: &Value| mark(node, "mosb.dev/staged").contains(&first);
+            cluster.wait(&format!("node/{}", machine.name()), is_staged);
+            assert_eq!(machine.staged_digest().as_ref(), Some(&first));
+        }
+    });
+    assert_eq!(cluster.seen(), (vec![0, 0, 0], 0));
+
+    // The power fails: what is staged is lost, and staged again.
+    let cut = cluster.lab.machine(2);
+    let before = cut.boot_id().unwrap();
+    cut.power_cut();
+    cut.wait_reboot(&before);
+    step("staged again after a power cut", || {
+        let after = cut.boot_id().unwrap();
+        cluster.wait("node/machine-2", |node| mark(node, "mosb.dev/staged").contains(&after));
+        assert_eq!(cut.staged_digest().as_ref(), Some(&first));
+    });
+
+    // A budget holds the drain of one machine; pods with `emptyDir` don't.
+    let guarded = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": "guarded", "namespace": "default", "labels": { "app": "guarded" } },
+        "spec": {
+            "nodeName": GUARDED, "automountServiceAccountToken": false,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{ "name": "main", "image": BUSYBOX_IMAGE, "imagePullPolicy": "Never" }],
+            "volumes": [{ "name": "data", "emptyDir": {} }],
+        },
+    });
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": { "name": "budget", "namespace": "default" },
+        "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "guarded" } } },
+    });
+    node.apply(&budget.to_string());
+    node.apply(&guarded.to_string());
+    cluster.wait("pod/guarded", |pod| mosb_tests::condition(pod, "Ready"));
+    cluster.seen();
+    cluster.annotate(CONFIG, "mosb.dev/rollout=automatic");
+    step("until the budget holds a drain", || {
+        let held = cluster.wait(&format!("node/{GUARDED}"), |node| {
+            mark(node, REASON).contains("budget") && mark(node, REASON).contains("default/guarded")
+        });
+        assert_eq!(held["spec"]["unschedulable"], true, "{held:#}");
+    });
+    node.kubectl(&["delete", "poddisruptionbudget/budget", "--namespace=default"]).ok();
+    step("rolled out", || cluster.wait_updated(&first));
+    assert_eq!(cluster.seen(), (vec![1, 1, 1], 1), "one reboot each, one at a time");
+    assert_eq!(node.find("pod/guarded"), None, "it was evicted");
+    for machine in cluster.lab.machines() {
+        assert_eq!(machine.run("cat /etc/story").ok().text(), "first");
+        let logins = "find /run /etc /var/lib/mosb -name 'auth*.json' 2>/dev/null || true";
+        assert_eq!(machine.run(logins).ok().text(), "", "{}", machine.name());
+    }
+    let pin = cluster.pin();
+    wait("the Jobs and their Secrets to be deleted", LIMIT, || {
+        cluster.left_over().is_empty().then_some(())
+    });
+
+    // Finalizing fails on every machine: the first one that reboots keeps its slot, and no other
+    // one is touched.
+    cluster.lab.machines().iter().for_each(|machine| machine.fail_finalize(true));
+    cluster.change("bad");
+    let failed = step("until a machine failed", || {
+        let pool = cluster.wait(POOL, |pool| condition(pool, "NodeDegraded") == "True");
+        assert_eq!(pool["status"]["degradedMachineCount"], 1, "{pool:#}");
+        let nodes = cluster.lab.machines().iter().filter(|machine| {
+            mark(&node.get(&format!("node/{}", machine.name())), STATE) == "Degraded"
+        });
+        nodes.map(|machine| machine.name().to_owned()).collect::<Vec<_>>()
+    });
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    let degraded = node.get(&format!("node/{}", failed[0]));
+    assert_eq!(degraded["spec"]["unschedulable"], true, "{degraded:#}");
+    println!("{}: {}", failed[0], mark(&degraded, REASON));
+    let (boots, most) = cluster.seen();
+    assert_eq!((boots.iter().sum::<usize>(), most), (1, 1), "{boots:?}");
+
+    // The corrected image repairs it within its slot, and reaches the others.
+    cluster.lab.machines().iter().for_each(|machine| machine.fail_finalize(false));
+    let second = step("the corrected image", || cluster.change("second"));
+    step("repaired and rolled out", || cluster.wait_updated(&second));
+    assert_eq!(cluster.seen(), (vec![1, 1, 1], 1), "one reboot each, one at a time");
+
+    // A paused pool goes nowhere; resumed, it goes back to the pinned build.
+    cluster.patch_pool(json!({ "paused": true }));
+    cluster.annotate(CONFIG, &format!("mosb.dev/rollout-build={pin}"));
+    cluster.wait(POOL, |pool| condition(pool, "Updated") == "False");
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(cluster.seen().0, [0, 0, 0]);
+    cluster.patch_pool(json!({ "paused": false, "maxUnavailable": 2 }));
+    step("back to the pinned build, two at once", || cluster.wait_updated(&first));
+    let (boots, most) = cluster.seen();
+    assert_eq!(boots, [1, 1, 1], "one reboot each");
+    assert!(most <= 2, "{most}");
+
+    // The stock image is a target like any other.
+    let stock = cluster.lab.stock().digest;
+    cluster.annotate(CONFIG, &format!("mosb.dev/rollout-build=stock@{stock}"));
+    step("back to stock", || cluster.wait_updated(&stock));
+    let machine = cluster.lab.machine(0);
+    assert_eq!(machine.run("ls /etc/story 2>/dev/null || true").ok().text(), "");
+}
