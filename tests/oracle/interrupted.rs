@@ -243,8 +243,12 @@ fn a_killed_containerfile_build_leaves_nothing_for_the_next() {
     };
     for how in ["-KILL", "-INT"] {
         let mut child = build(&slow);
-        wait_for(|| sleeping() || child.try_wait().unwrap().is_some());
-        assert!(sleeping(), "{how}: {}", ended(child).stderr);
+        let mut is_over = false;
+        wait_for(|| {
+            is_over = child.try_wait().unwrap().is_some();
+            is_over || sleeping()
+        });
+        assert!(!is_over, "{how}: {}", ended(child).stderr);
         signal(&child, how);
         let finished = ended(child);
         assert_eq!(finished.code(), (how == "-INT").then_some(130), "{how}: {}", finished.stderr);
