@@ -104,7 +104,7 @@ impl Cluster {
     pub fn archived_logs(&self, of: &str) -> String {
         let archived = || {
             let logs = self.mosb(&["logs", of]);
-            let archived = logs.stderr.contains("this is what was kept of attempt ");
+            let archived = logs.stderr.contains("the archived log of attempt ");
             archived.then(|| logs.ok().text())
         };
         wait(&format!("the archived logs of {of}"), BUILD, archived)
