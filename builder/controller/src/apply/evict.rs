@@ -38,25 +38,25 @@ impl Executor {
             }),
             post_options: post_params(),
         };
-        match api.evict(pod.name, &params).await {
-            Ok(_) => Ok(()),
+        let refused = match api.evict(pod.name, &params).await {
+            Ok(_) => None,
             // It was deleted, or another pod has its name.
-            Err(error) if error::is_not_found(&error) || error::is_conflict(&error) => Ok(()),
+            Err(error) if error::is_not_found(&error) || error::is_conflict(&error) => None,
             Err(error) if is_refusal(&error) => {
                 let message = message(&error).chars().take(MESSAGE).collect();
-                let refusal = Refusal {
+                Some(Refusal {
                     namespace: pod.namespace.to_owned(),
                     pod: pod.name.to_owned(),
                     message,
-                };
-                pass.refusals.entry(pod.node.to_owned()).or_default().push(refusal);
-                Ok(())
+                })
             }
             Err(error) => {
                 let object = format!("pod {}/{}", pod.namespace, pod.name);
-                Err(Error::api(object, "evict")(error).into())
+                return Err(Error::api(object, "evict")(error).into());
             }
-        }
+        };
+        pass.refusals.entry(pod.node.to_owned()).or_default().extend(refused);
+        Ok(())
     }
 }
 

@@ -19,7 +19,7 @@ pub struct ReconcilePass {
     pub facts: Facts,
     /// The login for the Secret of a Job on a machine, which the next action creates.
     pub login: Option<DockerConfigJson>,
-    /// Evictions that were refused, by node.
+    /// The nodes on which pods were evicted, with the evictions that were refused.
     pub refusals: BTreeMap<String, Vec<Refusal>>,
     /// resourceVersions after our writes, by UID.
     versions: BTreeMap<String, String>,

@@ -9,7 +9,7 @@ use super::lookup::TargetImage;
 use super::machine_state::MachineState;
 use super::snapshot::RolloutSnapshot;
 use super::staging::{self, Trouble};
-use mosb_image::{Digest, ImageRef};
+use mosb_image::{Digest, ImageRef, PinnedRef};
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{History, NodeReport, NodeTarget, RolloutMode, Slot};
 
@@ -84,6 +84,11 @@ impl<'a> Context<'a> {
             Desired::Target(desired) => desired.mode == RolloutMode::None,
             Desired::LookUp(_) | Desired::Unknown(_) | Desired::Invalid(_) => false,
         }
+    }
+
+    /// Whether Jobs on machines would be admitted: they run the controller's image, by digest.
+    pub fn may_create_jobs(&self) -> bool {
+        self.snapshot.cluster.own_image.parse::<PinnedRef>().is_ok()
     }
 
     /// Whether the marks of a machine are written.

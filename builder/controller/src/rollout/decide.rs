@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::blocked::Blocked;
 use super::context::Context;
 use super::desired_target::Desired;
 use super::job_request::NodeJobRequest;
 use super::lookup::{RolloutLookup, TargetImage};
 use super::machine_plan::{MachinePlan, next_try};
 use super::machine_state::MachineState;
-use super::pool_status::{self, Blocked, Standing};
+use super::pool_status::{self, Standing};
 use super::reason::RolloutReason;
 use super::slot_phase::SlotPhase;
 use super::snapshot::RolloutSnapshot;
@@ -71,15 +72,7 @@ impl<'a> Pass<'a> {
             machines.iter().map(|(state, phase)| MachinePlan::of(cx, state, phase.as_ref()));
         let plans: Vec<MachinePlan> = plans.collect();
         let lookups = plans.iter().filter_map(|plan| plan.lookup.clone()).collect();
-        let blocked = match cx.desired {
-            Desired::Invalid(error) => {
-                Some(Blocked { reason: error.reason, message: error.message.clone() })
-            }
-            Desired::Unknown(problem) => {
-                Some(Blocked { reason: "LookupFailed", message: problem.message.clone() })
-            }
-            Desired::Nothing | Desired::LookUp(_) | Desired::Target(_) => shared(cx.snapshot),
-        };
+        let blocked = Blocked::of(cx);
         let mut pass = Self { cx, machines, plans, lookups, blocked, requeue_after: None };
         pass.requeue();
         pass
@@ -88,6 +81,9 @@ impl<'a> Pass<'a> {
     fn decision(mut self) -> RolloutDecision {
         let mut given = self.choose_slots();
         let mut jobs = self.stage_jobs();
+        if !self.cx.may_create_jobs() {
+            (given, jobs) = (Vec::new(), Vec::new());
+        }
         let needs_image = !given.is_empty() || !jobs.is_empty();
         match (self.cx.target(), self.cx.target_image()) {
             (None, _) => {}
@@ -116,7 +112,8 @@ impl<'a> Pass<'a> {
         if let Some(target) = self.cx.rolls_to() {
             given.iter().for_each(|name| self.give_slot(name, target));
         }
-        if !self.cx.is_off() || self.machines.iter().any(|(state, _)| state.has_slot()) {
+        let reports = !self.cx.is_off() || self.machines.iter().any(|(state, _)| state.has_slot());
+        if reports && self.cx.may_create_jobs() {
             jobs.extend(staging::report_jobs(self.cx.snapshot, &self.machines, self.cx.now));
         }
         self.actions(jobs)
@@ -167,6 +164,7 @@ impl<'a> Pass<'a> {
         let mut soonest: Vec<Duration> = Vec::new();
         for ((state, phase), plan) in self.machines.iter().zip(&self.plans) {
             soonest.extend(plan.requeue_after);
+            soonest.extend(state.jobs().filter_map(|job| job.awaits_pod));
             soonest.extend(next_try(cx, state, phase.as_ref()));
             if phase.as_ref().is_some_and(|phase| !phase.is_failed()) {
                 soonest.push(TIMEOUT_CHECK);
@@ -218,16 +216,4 @@ impl<'a> Pass<'a> {
             RolloutReason::RollingOut { build, updated, machines }
         }
     }
-}
-
-/// Nodes of two custom pools.
-fn shared(snapshot: &RolloutSnapshot) -> Option<Blocked> {
-    let (node, pools) = snapshot.shared_nodes.iter().next()?;
-    let more = snapshot.shared_nodes.len() - 1;
-    let others = if more > 0 { format!(" and {more} others") } else { String::new() };
-    let message = format!(
-        "node {node}{others}: selected by the pools {}; change the labels so that one is left",
-        pools.join(", ")
-    );
-    Some(Blocked { reason: "SharedNodes", message })
 }

@@ -11,25 +11,38 @@ use mosb_plan::api::rollout::NodeReport;
 
 /// How long after the end of a Job the watch of its pods may take to show its last one.
 const POD_WAIT: Duration = Duration::from_secs(10);
+/// Why a Job that ended has no report.
+const NO_POD: &str = "its pod was deleted before its end was seen";
 /// The most characters of a message.
 const MESSAGE: usize = 1024;
 
-/// The phase of a Job. `quiet`: time since the last watch event for the Job.
+/// How long the pods of a Job that ended are still waited for: none if it has not ended, if the end
+/// of its last pod is known, or if that is missing for too long. `quiet`: time since the last watch
+/// event for the Job.
+pub(super) fn pod_wait(job: &Job, pods: &[Arc<Pod>], quiet: Duration) -> Option<Duration> {
+    let is_complete = end(job)?.type_ == "Complete";
+    let left = POD_WAIT.checked_sub(quiet).filter(|left| !left.is_zero())?;
+    last_terminated(pods, is_complete).is_none().then_some(left)
+}
+
+/// The phase of a Job. It is `Running` while [`pod_wait`] waits for its pods.
 pub(super) fn job_phase(job: &Job, pods: &[Arc<Pod>], quiet: Duration) -> JobPhase {
     let Some(end) = end(job) else {
         return JobPhase::Running;
     };
+    if pod_wait(job, pods, quiet).is_some() {
+        return JobPhase::Running;
+    }
     let last = last_terminated(pods, end.type_ == "Complete");
     let text = last.and_then(|last| last.message.as_deref());
     let report = text.map(NodeReport::parse);
     let at = end.last_transition_time.clone();
     match (end.type_.as_str(), report) {
         ("Complete", Some(Ok(report))) => JobPhase::Succeeded(Box::new(report)),
-        ("Complete", None) if quiet < POD_WAIT => JobPhase::Running,
         ("Complete", report) => {
             let why = match report {
                 Some(Err(why)) => why,
-                Some(Ok(_)) | None => "its pod is missing".to_owned(),
+                Some(Ok(_)) | None => NO_POD.to_owned(),
             };
             let message = format!("the Job ended without a report: {why}");
             JobPhase::Failed { exit_code: Some(0), report: None, message, at }
@@ -42,8 +55,11 @@ pub(super) fn job_phase(job: &Job, pods: &[Arc<Pod>], quiet: Duration) -> JobPha
                 (None, last) => {
                     let reason = end.reason.as_deref().unwrap_or("Failed");
                     let why = end.message.as_deref().unwrap_or_default();
-                    let code = last.map(|last| format!(", exit code {}", last.exit_code));
-                    format!("{reason}: {why}{}", code.unwrap_or_default())
+                    let more = last.map_or_else(
+                        || format!("; {NO_POD}"),
+                        |last| format!(", exit code {}", last.exit_code),
+                    );
+                    format!("{reason}: {why}{more}")
                 }
             };
             JobPhase::Failed {
@@ -135,7 +151,7 @@ mod tests {
                 &complete,
                 vec![],
                 old,
-                "Some(0) the Job ended without a report: its pod is missing",
+                "Some(0) the Job ended without a report: its pod was deleted before its end was seen",
             ),
             (
                 "no report",
@@ -158,8 +174,17 @@ mod tests {
                 old,
                 "Some(1) PodFailurePolicy: by rule 0, exit code 1",
             ),
-            ("no pod", &failed_job, vec![], old, "None PodFailurePolicy: by rule 0"),
+            ("failed, its pod is not seen yet", &failed_job, vec![], Duration::ZERO, "running"),
+            (
+                "failed, its pod was deleted",
+                &failed_job,
+                vec![],
+                old,
+                "None PodFailurePolicy: by rule 0; its pod was deleted before its end was seen",
+            ),
         ] {
+            let waits = pod_wait(job, &pods, quiet);
+            assert_eq!(waits, what.contains("not seen yet").then_some(POD_WAIT), "{what}");
             let found = match job_phase(job, &pods, quiet) {
                 JobPhase::Running => "running".to_owned(),
                 JobPhase::Succeeded(report) => format!("boot {}", report.boot_id),

@@ -21,15 +21,17 @@
 //! | `context` | what a pass knows about the pool as a whole |
 //! | `machine_plan`, `slot_progress` | what one machine gets, without and with a slot |
 //! | `marks`, `machine_events`, `obsolete_jobs` | the patch of its Node, its events, and its Jobs to delete |
+//! | `blocked` | why nothing new is begun |
 //! | `config_marks` | history and finalizer of the MachineOSConfig |
 //! | `pool_status` | counts and conditions of the pool |
 //! | `decide`, `reason` | snapshot → lookups or actions, and why |
 //! | `job_request` | the Jobs on machines that a decision creates |
 //! | `lookups` | asks registries and the API |
-//! | `reconciler` | gives these functions to the driver |
+//! | `reconciler`, `refusals` | gives these functions to the driver; evictions that were refused |
 //! | `node_job` | these Jobs and their Secrets as objects, from `job-templates/` |
 //! | `view` | what commands show, and what they ask for |
 
+mod blocked;
 mod config_marks;
 mod context;
 mod decide;
@@ -51,6 +53,7 @@ mod obsolete_jobs;
 mod pool_status;
 mod reason;
 mod reconciler;
+mod refusals;
 mod slot_phase;
 mod slot_progress;
 mod slots;
@@ -66,9 +69,10 @@ pub use decide::{RolloutDecision, decide};
 pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb};
 pub use lookup::{ControlPlaneHealth, RolloutLookup, RolloutLookupResults, SeenPod, TargetImage};
 pub(crate) use node_job::{OwnerJob, node_job, node_secret};
-pub use observe::{OwnPlace, Refusals, observe};
+pub use observe::{OwnPlace, observe};
 pub use reason::RolloutReason;
 pub(crate) use reconciler::RolloutReconciler;
+pub use refusals::Refusals;
 pub use snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, Refusal, RolloutSettings,
     RolloutSnapshot,

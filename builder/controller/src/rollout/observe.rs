@@ -7,9 +7,10 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
 
-use super::job_phase::job_phase;
+use super::job_phase::{job_phase, pod_wait};
 use super::job_request::NodeVerb;
 use super::lookup::RolloutLookupResults;
+use super::refusals::Refusals;
 use super::snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, Refusal, RolloutSettings,
     RolloutSnapshot,
@@ -29,9 +30,6 @@ pub struct OwnPlace {
     /// The image of the controller, by digest.
     pub image: String,
 }
-
-/// Refused evictions by node.
-pub type Refusals = BTreeMap<String, Vec<Refusal>>;
 
 /// The snapshot of the pool of this name.
 pub fn observe(
@@ -151,6 +149,9 @@ fn machine_job(cache: &ClusterCache, job: &Arc<Job>) -> Option<MachineJob> {
         return None;
     }
     let secret = cache.node_secrets.get(&name);
+    let pods = cache.node_pods.by_index([IndexKey::Controller(uid.clone())]);
+    // A cache that only listed once has nothing to wait for.
+    let quiet = cache.node_jobs.unchanged_for(&name).unwrap_or(Duration::MAX);
     Some(MachineJob {
         verb,
         node_uid: owning_node(metadata)?.uid.clone(),
@@ -158,7 +159,8 @@ fn machine_job(cache: &ClusterCache, job: &Arc<Job>) -> Option<MachineJob> {
         number: non_empty_annotation(metadata, labels::ATTEMPT)?.parse().ok()?,
         has_login: verb == NodeVerb::Report || secret.is_some_and(|secret| secret.job_uid == uid),
         created: metadata.creation_timestamp.clone(),
-        phase: phase(cache, job),
+        phase: job_phase(job, &pods, quiet),
+        awaits_pod: pod_wait(job, &pods, quiet),
         deleting: metadata.deletion_timestamp.is_some(),
         resource_version: metadata.resource_version.clone().unwrap_or_default(),
         name,
@@ -168,14 +170,6 @@ fn machine_job(cache: &ClusterCache, job: &Arc<Job>) -> Option<MachineJob> {
 
 fn verb(job: &Job) -> Option<NodeVerb> {
     NodeVerb::from_label(job.metadata.labels.as_ref()?.get(labels::NODE_JOB)?)
-}
-
-fn phase(cache: &ClusterCache, job: &Job) -> JobPhase {
-    let uid = job.metadata.uid.clone().unwrap_or_default();
-    let pods = cache.node_pods.by_index([IndexKey::Controller(uid)]);
-    // A cache that only listed once has nothing to wait for.
-    let quiet = cache.node_jobs.unchanged_for(&job.name_any()).unwrap_or(Duration::MAX);
-    job_phase(job, &pods, quiet)
 }
 
 fn cluster(cache: &ClusterCache, pool: &str, own: &OwnPlace) -> ClusterMachines {

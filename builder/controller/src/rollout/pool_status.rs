@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::blocked::Blocked;
 use super::context::Context;
 use crate::action::{Action, NewStatus, PoolStatusUpdate};
 use crate::kinds::Kind;
@@ -15,14 +16,6 @@ use mosb_plan::api::{API_VERSION, Condition, MachineConfigPool, condition};
 const NAMED: usize = 5;
 /// Maximum characters of a message.
 const MESSAGE: usize = 4096;
-
-/// Why nothing new is begun.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Blocked {
-    /// One word for programs.
-    pub reason: &'static str,
-    pub message: String,
-}
 
 /// One machine, as far as the pool counts it.
 #[derive(Debug, Clone, PartialEq, Eq)]

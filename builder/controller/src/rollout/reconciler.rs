@@ -10,8 +10,9 @@ use super::decide::{RolloutDecision, decide};
 use super::inputs::inputs_digest;
 use super::lookup::RolloutLookup;
 use super::lookups::look_up;
-use super::observe::{OwnPlace, Refusals, affected_pools, observe};
+use super::observe::{OwnPlace, affected_pools, observe};
 use super::reason::RolloutReason;
+use super::refusals::{Refusals, after_pass};
 use super::snapshot::RolloutSnapshot;
 use crate::action::Action;
 use crate::apply::{ApplyError, Executor, ReconcilePass};
@@ -27,7 +28,7 @@ pub(crate) struct RolloutReconciler {
     resolver: Resolver,
     executor: Executor,
     own: OwnPlace,
-    /// Evictions that the API server refused in the last pass of each pool.
+    /// Evictions that the API server refused, by pool.
     refusals: Mutex<BTreeMap<String, Refusals>>,
 }
 
@@ -37,7 +38,7 @@ impl RolloutReconciler {
     }
 
     fn refusals(&self) -> MutexGuard<'_, BTreeMap<String, Refusals>> {
-        self.refusals.lock().expect("nobody panics while holding it: maps don't")
+        self.refusals.lock().expect("it is not poisoned: maps don't panic")
     }
 }
 
@@ -103,7 +104,10 @@ impl Reconciler for RolloutReconciler {
             }
         }
         let refused = std::mem::take(&mut pass.refusals);
-        self.refusals().insert(snapshot.pool.metadata.name.clone(), refused);
+        let mut refusals = self.refusals();
+        let pool = &snapshot.pool.metadata.name;
+        let earlier = refusals.remove(pool).unwrap_or_default();
+        refusals.insert(pool.clone(), after_pass(earlier, refused, &snapshot.machines));
         done.and(without_login.map_or(Ok(()), |problem| Err(ApplyError::Problem(problem))))
     }
 

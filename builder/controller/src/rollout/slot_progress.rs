@@ -90,6 +90,9 @@ impl MachinePlan {
         }
         let mut reason = String::new();
         let machine = state.machine;
+        let held = machine.refusals.first().map(|refusal| {
+            format!("draining: pod {}/{}: {}", refusal.namespace, refusal.pod, refusal.message)
+        });
         let apply = || {
             let (verb, target) = (NodeVerb::Apply, Some(&slot.target));
             NodeJobRequest::new(cx.snapshot, machine, verb, target, slot.attempt)
@@ -97,6 +100,9 @@ impl MachinePlan {
         // The Jobs of a machine that is not Ready would wait, and its pods don't end.
         if !machine.ready {
             self.waiting = Some("it is not Ready".to_owned());
+        } else if !cx.may_create_jobs() {
+            // Nothing would follow the drain; the condition of the pool has the reason.
+            self.waiting = Some("no Job may be created".to_owned());
         } else if drain::is_skipped(state, &cx.snapshot.cluster) {
             self.create.push(apply());
         } else {
@@ -106,6 +112,8 @@ impl MachinePlan {
                 }
                 Some(Err(problem)) => {
                     self.waiting = Some(problem.message.clone());
+                    // What held the drain before still does, as far as is known.
+                    reason = held.unwrap_or_default();
                     self.requeue_after = Some(DRAIN_INTERVAL);
                 }
                 Some(Ok(pods)) => {
@@ -115,14 +123,9 @@ impl MachinePlan {
                     } else {
                         self.requeue_after = Some(DRAIN_INTERVAL);
                     }
-                    if let Some(refusal) =
-                        machine.refusals.first().filter(|_| !drain.evict.is_empty())
-                    {
-                        reason = format!(
-                            "draining: pod {}/{}: {}",
-                            refusal.namespace, refusal.pod, refusal.message
-                        );
-                        self.waiting = Some(reason.clone());
+                    if let Some(held) = held.filter(|_| !drain.evict.is_empty()) {
+                        self.waiting = Some(held.clone());
+                        reason = held;
                     }
                     self.actions.extend(drain.evict.iter().map(|pod| Action::Evict {
                         namespace: pod.namespace.clone(),

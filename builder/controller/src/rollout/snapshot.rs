@@ -54,7 +54,7 @@ pub struct Machine {
     pub network_unavailable: bool,
     /// All Jobs of the roll-out that name this node, also those for an earlier node of this name.
     pub jobs: Vec<MachineJob>,
-    /// Evictions of pods on this node that the API server refused in the last pass.
+    /// Evictions of pods on this node that the API server refused when they were last tried.
     pub refusals: Vec<Refusal>,
 }
 
@@ -81,6 +81,9 @@ pub struct MachineJob {
     pub has_login: bool,
     pub created: Option<Time>,
     pub phase: JobPhase,
+    /// It ended, and the end of its last pod is not seen: how long the phase is still `Running` if
+    /// no watch event shows it.
+    pub awaits_pod: Option<Duration>,
     pub deleting: bool,
 }
 

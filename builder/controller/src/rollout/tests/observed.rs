@@ -34,7 +34,7 @@ impl Fleet {
             machines: self.nodes.values().filter(of_pool).map(|node| self.seen(node)).collect(),
             cluster: ClusterMachines {
                 own_node: self.own_node.clone(),
-                own_image: "reg.example/mosb@sha256:00".to_owned(),
+                own_image: self.own_image.clone(),
                 schedulable_nodes: self
                     .nodes
                     .values()
@@ -65,7 +65,12 @@ impl Fleet {
         let jobs = self.jobs.values().filter(|job| job.node == *name);
         Machine {
             jobs: jobs.map(|job| job.seen.clone()).collect(),
-            refusals: self.refusals.get(name).cloned().unwrap_or_default(),
+            refusals: self
+                .refusals
+                .get(&node.pool)
+                .and_then(|refusals| refusals.get(name))
+                .cloned()
+                .unwrap_or_default(),
             ..node.machine.clone()
         }
     }

@@ -74,6 +74,59 @@ fn an_apply_that_failed_for_a_passing_reason_is_tried_again_in_its_slot() {
 }
 
 #[test]
+fn a_job_whose_last_pod_is_not_seen_yet_is_decided_about_again_without_an_event() {
+    let mut fleet = rolling(1, "automatic");
+    while fleet.jobs.is_empty() {
+        fleet.pass("worker", usize::MAX);
+    }
+    let wait = Duration::from_secs(7);
+    fleet.jobs.values_mut().for_each(|job| job.seen.awaits_pod = Some(wait));
+    assert_eq!(fleet.decide("worker").requeue_after, Some(wait));
+    // Nothing showed it: the try failed, and another one follows.
+    let now = fleet.now;
+    for job in fleet.jobs.values_mut() {
+        job.seen.awaits_pod = None;
+        job.seen.phase = JobPhase::Failed {
+            exit_code: Some(0),
+            report: None,
+            message: "its pod was deleted".to_owned(),
+            at: Some(Time(now)),
+        };
+    }
+    fleet.wait(Duration::from_secs(61));
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), fleet.reboots.len()), (1, 1));
+}
+
+#[test]
+fn without_a_digest_of_the_controllers_image_the_pool_reports_it_and_no_job_is_created() {
+    for (image, cause) in [("reg.example/mosb:1", "reg.example/mosb:1"), ("", "not known")] {
+        let mut fleet = rolling(2, "automatic");
+        let pinned = std::mem::replace(&mut fleet.own_image, image.to_owned());
+        fleet.settle();
+        assert!(fleet.jobs.is_empty() && fleet.nodes.values().all(|node| node.slot().is_none()));
+        let degraded = status(&fleet, "RolloutDegraded");
+        assert_eq!((&*degraded.0, &*degraded.1), ("True", "NoControllerDigest"));
+        assert!(degraded.2.contains(cause) && degraded.2.contains("by digest"), "{}", degraded.2);
+        // Upgraded in the middle of a drain: nothing is evicted for a Job that is refused.
+        fleet.own_image = pinned.clone();
+        fleet.node("w0").held.insert("db".to_owned());
+        fleet.settle();
+        assert!(fleet.nodes["w0"].slot().is_some());
+        fleet.own_image = image.to_owned();
+        fleet.node("w0").held.clear();
+        fleet.settle();
+        assert!(fleet.reboots.is_empty() && !fleet.nodes["w0"].is_drained());
+        fleet.own_image = pinned;
+        fleet.settle();
+        assert_eq!(
+            (running(&fleet, 2), status(&fleet, "RolloutDegraded").0.as_str()),
+            (2, "False")
+        );
+    }
+}
+
+#[test]
 fn an_uncordoned_machine_is_cordoned_again_while_it_is_drained() {
     let mut fleet = rolling(1, "automatic");
     fleet.node("w0").held.insert("db".to_owned());

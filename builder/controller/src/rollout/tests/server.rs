@@ -3,6 +3,7 @@
 use super::fleet::*;
 use super::machine::FakeJob;
 use crate::kinds::Kind;
+use crate::rollout::refusals::after_pass;
 use crate::rollout::slots::max_unavailable;
 use crate::rollout::*;
 use crate::{Action, NewObject, NewStatus, Patch, Target};
@@ -31,12 +32,15 @@ impl Fleet {
     /// A pass of which at most this many actions are applied. Returns the decision.
     pub fn pass(&mut self, pool: &str, most: usize) -> RolloutDecision {
         let decision = self.decide(pool);
-        self.refusals.clear();
+        let machines = self.snapshot(pool).machines;
         for action in decision.actions.iter().take(most) {
             if self.apply(action).is_none() {
                 break;
             }
         }
+        let earlier = self.refusals.remove(pool).unwrap_or_default();
+        let refused = after_pass(earlier, std::mem::take(&mut self.evicted), &machines);
+        self.refusals.insert(pool.to_owned(), refused);
         decision
     }
 
@@ -45,6 +49,8 @@ impl Fleet {
         match action {
             Action::Create(NewObject::NodeJob(request)) => {
                 assert!(request.name.len() <= 63, "{}", request.name);
+                // As the admission policy of `deploy/rollout`.
+                assert!(request.image.contains("@sha256:"), "a Job without a digest is refused");
                 if self.jobs.contains_key(&request.name) {
                     return None;
                 }
@@ -60,6 +66,7 @@ impl Fleet {
                     has_login: request.verb == NodeVerb::Report,
                     created: Some(Time(self.now)),
                     phase: JobPhase::Running,
+                    awaits_pod: None,
                     deleting: false,
                 };
                 let job = FakeJob { node: request.node.clone(), seen };
@@ -106,13 +113,14 @@ impl Fleet {
     fn evict(&mut self, name: &str, uid: &str, node: &str) {
         let held = self.nodes[node].held.contains(name);
         assert!(self.nodes[node].slot().is_some(), "an eviction without a slot");
+        let refusals = self.evicted.entry(node.to_owned()).or_default();
         let pods = &mut self.nodes.get_mut(node).unwrap().pods;
         let Some(pod) = pods.iter_mut().find(|pod| pod.uid == uid) else {
             return;
         };
         assert!(!pod.is_of_daemon_set && !pod.is_mirror && !pod.is_finished && !pod.deleting);
         if held {
-            self.refusals.entry(node.to_owned()).or_default().push(Refusal {
+            refusals.push(Refusal {
                 namespace: "default".to_owned(),
                 pod: name.to_owned(),
                 message: "Cannot evict pod: the disruption budget db needs 1".to_owned(),

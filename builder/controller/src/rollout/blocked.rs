@@ -1,0 +1,56 @@
+//! Why a roll-out begins nothing new, whatever its machines do. Pure.
+
+use super::context::Context;
+use super::desired_target::Desired;
+use super::snapshot::RolloutSnapshot;
+
+/// Why nothing new is begun: reason and message of the condition `RolloutDegraded`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Blocked {
+    /// One word for programs.
+    pub reason: &'static str,
+    pub message: String,
+}
+
+impl Blocked {
+    /// What is known before any machine is considered.
+    pub fn of(cx: &Context<'_>) -> Option<Self> {
+        let by_target = match cx.desired {
+            Desired::Invalid(error) => {
+                Some(Self { reason: error.reason, message: error.message.clone() })
+            }
+            Desired::Unknown(problem) => {
+                Some(Self { reason: "LookupFailed", message: problem.message.clone() })
+            }
+            Desired::Nothing | Desired::LookUp(_) | Desired::Target(_) => None,
+        };
+        by_target.or_else(|| shared_nodes(cx.snapshot)).or_else(|| unpinned_controller(cx))
+    }
+}
+
+/// Nodes of two custom pools.
+fn shared_nodes(snapshot: &RolloutSnapshot) -> Option<Blocked> {
+    let (node, pools) = snapshot.shared_nodes.iter().next()?;
+    let more = snapshot.shared_nodes.len() - 1;
+    let others = if more > 0 { format!(" and {more} others") } else { String::new() };
+    let message = format!(
+        "node {node}{others}: selected by the pools {}; change the labels so that one is left",
+        pools.join(", ")
+    );
+    Some(Blocked { reason: "SharedNodes", message })
+}
+
+/// Jobs on machines run the controller's own image, and are admitted by digest only.
+fn unpinned_controller(cx: &Context<'_>) -> Option<Blocked> {
+    if cx.is_off() || cx.may_create_jobs() {
+        return None;
+    }
+    let cause = match &*cx.snapshot.cluster.own_image {
+        "" => "the image of the controller is not known".to_owned(),
+        image => format!("{image}: the digest of the controller's image is not known"),
+    };
+    let message = format!(
+        "{cause}, so no Job on a machine would be admitted; name the image of the controller's Deployment by digest, or set MOSB_BUILDER_IMAGE there"
+    );
+    Some(Blocked { reason: "NoControllerDigest", message })
+}
