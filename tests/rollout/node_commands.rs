@@ -178,6 +178,7 @@ fn a_machine_reports_stages_and_applies_images() {
     a_login_of_the_machine_stays_as_it_is(&story, [&two, &one]);
     a_killed_pod_does_not_end_the_staging(&story, &two);
     an_attempt_reboots_once_and_ends_well(&story, &two);
+    another_image_is_not_staged_any_more_where_the_target_runs(&story, [&two, &one]);
     a_failed_finalization_is_final_for_the_attempt(&story, &one);
     a_power_cut_before_finalizing_takes_another_attempt(&story, &two);
     going_back_to_stock_is_the_same(&story, &stock);
@@ -260,6 +261,45 @@ fn an_attempt_reboots_once_and_ends_well(story: &Story<'_>, image: &MachineImage
         assert_eq!(ended.report.applied.unwrap().image.to_string(), image.reference, "{name}");
     }
     assert_eq!(story.machine().boot_id(), boot);
+}
+
+fn another_image_is_not_staged_any_more_where_the_target_runs(
+    story: &Story<'_>,
+    [target, other]: [&MachineImage; 2],
+) {
+    let machine = story.machine();
+    let entries = || machine.run("ls /boot/loader/entries; cat /boot/loader/entries/*").ok().text();
+    let (boot, before) = (machine.boot_id(), entries());
+    let staged = story.stage("other", other);
+    assert_eq!((staged.code, staged.staged()), (0, other.digest.clone()));
+    // Neither registry nor login are needed, and what was finalized stays.
+    story.lab.registry_away(true);
+    for name in ["unstage", "unstage-again"] {
+        let ended = story.run(name, &["stage", "--target", &self::target(target)]);
+        assert_eq!(
+            (ended.code, ended.staged(), ended.booted()),
+            (0, String::new(), target.digest.clone())
+        );
+        assert_eq!(machine.staged_digest(), None, "{name}");
+        assert_eq!(entries(), before, "{name}");
+        assert!(ended.report.rollback.is_some(), "{name}");
+    }
+    // What is being staged is stopped.
+    let auth = "/run/mosb/auth/auth.json";
+    story.start("late", &["stage", "--target", &self::target(other), "--auth", auth]);
+    let unit =
+        || machine.run("systemctl list-units --plain --no-legend 'mosb-stage-*'").ok().text();
+    wait("the unit that stages", POD, || unit().contains("running").then_some(()));
+    story.namespace.kubectl(&["delete", "pod", "late", "--wait=true"]).ok();
+    assert_eq!(story.run("stop", &["stage", "--target", &self::target(target)]).code, 0);
+    assert_eq!(unit(), "");
+    story.lab.registry_away(false);
+    assert_eq!((machine.staged_digest(), machine.boot_id()), (None, boot.clone()));
+    let (digest, before) = (machine.booted_digest(), machine.boot_id().unwrap());
+    machine.run("systemctl reboot").ok();
+    machine.wait_reboot(&before);
+    machine.wait_ready();
+    assert_eq!(machine.booted_digest(), digest, "a reboot changes nothing");
 }
 
 fn a_failed_finalization_is_final_for_the_attempt(story: &Story<'_>, image: &MachineImage) {

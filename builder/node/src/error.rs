@@ -55,6 +55,12 @@ pub enum Error {
     )]
     #[diagnostic(code = "not-staged", class = Transient)]
     NotStaged { image: String, unit: String, last: String },
+    /// The machine runs the target, and another image is staged.
+    #[error(
+        "{image}: still staged, so the next reboot boots it: {cause}; it is tried again; by hand, `ostree admin undeploy 0` removes it, or `rpm-ostree cleanup --pending`"
+    )]
+    #[diagnostic(code = "still-staged", class = Transient)]
+    StillStaged { image: String, cause: String },
     /// The tool takes too long.
     #[error("{image}: not staged within {seconds} s; see {unit} in the machine's journal")]
     #[diagnostic(code = "staging-timed-out", class = Transient)]
@@ -93,6 +99,7 @@ impl Error {
             | Self::Program { .. }
             | Self::BadStatus { .. }
             | Self::NotStaged { .. }
+            | Self::StillStaged { .. }
             | Self::StagingTimedOut { .. }
             | Self::NotRebooted { .. } => None,
         }

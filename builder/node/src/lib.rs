@@ -13,7 +13,7 @@
 //! | `tool`, `bootc_status`, `rpm_ostree_status`, `origin`, `deployments` | which images the machine has |
 //! | `machine_state`, `report` | reading all of that; the report |
 //! | `login`, `placed_login` | credentials of a registry; where the tools read them |
-//! | `staging_unit`, `stage` | the unit that stages an image |
+//! | `staging_unit`, `stage`, `unstage` | the unit that stages an image; removing one |
 //! | `record`, `journal`, `finalization`, `next_step`, `apply` | rebooting into it, once an attempt |
 
 mod apply;
@@ -35,6 +35,7 @@ mod rpm_ostree_status;
 mod stage;
 mod staging_unit;
 mod tool;
+mod unstage;
 
 pub use apply::apply;
 pub use error::Error;

@@ -84,6 +84,11 @@ impl MachineState {
         self.deployments.staged_digest() == Some(image.digest())
     }
 
+    /// Whether the next reboot boots something else, as far as that is staged.
+    pub fn has_other_staged(&self, image: &PinnedRef) -> bool {
+        self.deployments.staged.is_some() && !self.has_staged(image)
+    }
+
     pub fn booted_digest(&self) -> Option<Digest> {
         self.deployments.booted_digest()
     }

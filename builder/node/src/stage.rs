@@ -1,4 +1,4 @@
-//! Brings the image of a target to the machine, so that the next reboot applies it.
+//! Brings the image of a target to the machine, so that the next reboot boots it.
 
 use std::time::Duration;
 
@@ -11,19 +11,24 @@ use crate::login::Login;
 use crate::machine_state::MachineState;
 use crate::placed_login::{self, PlacedLogin};
 use crate::staging_unit::StagingUnit;
+use crate::unstage::unstage;
 
 /// How long systemd may take to read its units and to start rpm-ostree's daemon anew.
 const RELOAD_LIMIT: Duration = Duration::from_secs(120);
 /// How much of the tool's output an error has; a report has little space.
 const LAST_CHARACTERS: usize = 500;
 
-/// Stages the image of `target`, unless the machine runs it or has it staged.
+/// Stages the image of `target`, unless it is staged. On a machine that runs it, removes another
+/// image that is staged. So the next reboot boots the target.
 ///
 /// # Errors
-/// It is not staged.
+/// It is not staged, or another image still is.
 pub async fn stage(host: &Host, target: &NodeTarget, login: Option<&Login>) -> Result<(), Error> {
     let state = MachineState::read(host).await?;
-    if state.runs(&target.image) || state.has_staged(&target.image) {
+    if state.runs(&target.image) {
+        return unstage(host, target).await;
+    }
+    if state.has_staged(&target.image) {
         return Ok(());
     }
     bring(host, target, login, &state).await
@@ -39,7 +44,7 @@ pub(crate) async fn bring(
     let tool = state.tool.ok_or(Error::NoTool)?;
     let unit = StagingUnit::of(target);
     if !unit.is_running(host).await? {
-        StagingUnit::stop_others(host).await?;
+        StagingUnit::stop_all(host).await?;
         start(host, &unit, tool, target, login).await?;
     }
     tracing::info!(image = %target.image, unit = unit.name(), "staging");

@@ -37,8 +37,8 @@ impl StagingUnit {
         is_running(host, &self.0).await
     }
 
-    /// Ends the staging of other targets, which have become obsolete.
-    pub async fn stop_others(host: &Host) -> Result<(), Error> {
+    /// Ends all staging, which has become obsolete.
+    pub async fn stop_all(host: &Host) -> Result<(), Error> {
         let stop = words(["systemctl", "stop", "mosb-stage-*.service"]);
         host.run("systemctl stop", &stop, STOP_LIMIT).await.map(drop)
     }

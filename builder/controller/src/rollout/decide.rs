@@ -80,9 +80,9 @@ impl<'a> Pass<'a> {
 
     fn decision(mut self) -> RolloutDecision {
         let mut given = self.choose_slots();
-        let mut jobs = self.stage_jobs();
+        let (mut removals, mut jobs) = self.stage_jobs();
         if !self.cx.may_create_jobs() {
-            (given, jobs) = (Vec::new(), Vec::new());
+            (given, jobs, removals) = (Vec::new(), Vec::new(), Vec::new());
         }
         let needs_image = !given.is_empty() || !jobs.is_empty();
         match (self.cx.target(), self.cx.target_image()) {
@@ -116,6 +116,7 @@ impl<'a> Pass<'a> {
         if reports && self.cx.may_create_jobs() {
             jobs.extend(staging::report_jobs(self.cx.snapshot, &self.machines, self.cx.now));
         }
+        jobs.extend(removals);
         self.actions(jobs)
     }
 
@@ -123,7 +124,8 @@ impl<'a> Pass<'a> {
         let standings: Vec<Standing> = self.standings();
         let is_done = !standings.is_empty() && standings.iter().all(|one| one.is_updated)
             || self.cx.snapshot.machines.is_empty();
-        let mut actions: Vec<Action> = config_marks::patch(self.cx, is_done).into_iter().collect();
+        let mut actions: Vec<Action> =
+            config_marks::patch(self.cx, is_done && !self.removes_images()).into_iter().collect();
         for ((state, _), plan) in self.machines.iter().zip(&self.plans) {
             let patch = plan.marks.patch(state.machine);
             let events = machine_events::events(self.cx, state, plan, patch.is_some());
@@ -152,11 +154,30 @@ impl<'a> Pass<'a> {
         self.requeue_after = self.requeue_after.into_iter().chain(after).min();
     }
 
-    fn stage_jobs(&self) -> Vec<NodeJobRequest> {
+    /// The Jobs that remove a staged image from machines that run the target, which needs no
+    /// registry, and those that stage the target.
+    fn stage_jobs(&self) -> (Vec<NodeJobRequest>, Vec<NodeJobRequest>) {
         let Some(target) = self.cx.stages() else {
-            return Vec::new();
+            return (Vec::new(), Vec::new());
         };
-        staging::stage_jobs(self.cx, &self.machines, target)
+        let digest = target.image.digest();
+        let jobs = staging::stage_jobs(self.cx, &self.machines, target).into_iter();
+        let states = self.machines.iter().map(|(state, _)| state);
+        jobs.partition(|job| {
+            states.clone().any(|state| state.name() == job.node && state.runs(digest))
+        })
+    }
+
+    /// Whether another image than the target is still staged somewhere, and can be removed.
+    fn removes_images(&self) -> bool {
+        let Some(target) = self.cx.stages() else {
+            return false;
+        };
+        let mut all = self.machines.iter().zip(&self.plans);
+        all.any(|((state, _), plan)| {
+            let is_healthy = state.machine.ready && plan.degraded.is_none();
+            is_healthy && state.is_to_unstage(target.image.digest())
+        })
     }
 
     fn requeue(&mut self) {

@@ -1,26 +1,14 @@
 //! The state of one machine, read from its node object, its marks and the Jobs on it alone.
 //!
-//! Input: a [`Machine`]. Output: what it runs and has staged in this boot, its slot, and how far
-//! the Jobs on it are. Invariant: a report or mark of an earlier boot counts for nothing.
-
-use std::time::Duration;
-
-use jiff::Timestamp;
+//! Input: a [`Machine`]. Output: what it runs and has staged in this boot, and its slot. Invariant:
+//! a report or mark of an earlier boot counts for nothing.
 
 use super::job_request::NodeVerb;
 use super::snapshot::{JobPhase, Machine, MachineJob};
 use crate::workload::has_control_plane_label;
 use mosb_image::{Digest, Platform};
 use mosb_plan::api::labels;
-use mosb_plan::api::rollout::{ExitCode, NodeReport, NodeTarget, Slot, StagedMark};
-
-/// Waits between tries of `stage` and `report`, by the number of failed tries; then the last one.
-const BACK_OFF: [Duration; 4] = [
-    Duration::from_secs(60),
-    Duration::from_secs(2 * 60),
-    Duration::from_secs(5 * 60),
-    Duration::from_secs(10 * 60),
-];
+use mosb_plan::api::rollout::{NodeReport, NodeTarget, Slot, StagedMark};
 
 /// What a machine runs and does.
 #[derive(Debug, Clone)]
@@ -42,49 +30,14 @@ pub(super) enum SlotMark {
     Unreadable,
 }
 
-/// How far the newest Job of a verb is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum JobState {
-    /// There is none.
-    Missing,
-    Running,
-    Succeeded,
-    Failed(JobFailure),
-}
-
-/// A Job that failed, or whose result does not count.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct JobFailure {
-    pub number: u32,
-    pub exit: Option<ExitCode>,
-    pub message: String,
-    pub at: Option<Timestamp>,
-}
-
-impl JobFailure {
-    /// How long to wait before the next try; none if it may start now.
-    pub fn wait(&self, now: Timestamp) -> Option<Duration> {
-        let index = (self.number.max(1) as usize - 1).min(BACK_OFF.len() - 1);
-        self.wait_for(BACK_OFF[index], now)
-    }
-
-    /// What is left of this time since the failure.
-    pub fn wait_for(&self, pause: Duration, now: Timestamp) -> Option<Duration> {
-        let since = elapsed(self.at?, now);
-        pause.checked_sub(since).filter(|left| !left.is_zero())
-    }
-}
-
-/// The time between two moments; zero if the second one is earlier.
-pub(super) fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(since)).unwrap_or_default()
-}
-
 impl<'a> MachineState<'a> {
     pub fn of(machine: &'a Machine) -> Self {
         let mut state = Self { machine, report: None, staged: None, slot: slot(machine) };
         state.report = state.newest_report();
-        state.staged = state.newest_staged();
+        // What was staged and is not any more, by the newest report, counts for nothing.
+        let reported = state.report.as_ref().and_then(|report| report.staged.as_ref()?.digest);
+        let staged = state.newest_staged();
+        state.staged = staged.filter(|target| reported == Some(target.image.digest()));
         state
     }
 
@@ -138,7 +91,7 @@ impl<'a> MachineState<'a> {
         self.is_of_this_boot(&report.boot_id) && staged.is_some() && staged == target
     }
 
-    fn is_of_this_boot(&self, boot_id: &str) -> bool {
+    pub fn is_of_this_boot(&self, boot_id: &str) -> bool {
         !boot_id.is_empty() && self.machine.boot_id == boot_id
     }
 
@@ -149,6 +102,11 @@ impl<'a> MachineState<'a> {
 
     pub fn runs(&self, digest: Digest) -> bool {
         self.booted() == Some(digest)
+    }
+
+    /// Whether it runs this image, and another one is staged: then any reboot boots that.
+    pub fn is_to_unstage(&self, digest: Digest) -> bool {
+        self.runs(digest) && self.report.as_ref().is_some_and(NodeReport::has_other_staged)
     }
 
     /// Whether it reported that it has no tool that changes its image.
@@ -188,51 +146,6 @@ impl<'a> MachineState<'a> {
         let label = |key: &str| self.machine.metadata.labels.get(key);
         let (os, architecture) = (label("kubernetes.io/os")?, label("kubernetes.io/arch")?);
         Platform::new(os, architecture, None).ok()
-    }
-
-    /// The newest Job of this verb and target.
-    pub fn job(&self, verb: NodeVerb, target: Option<&NodeTarget>) -> Option<&'a MachineJob> {
-        let of_it = |job: &&MachineJob| job.verb == verb && job.target.as_ref() == target;
-        self.jobs().filter(of_it).max_by_key(|job| job.number)
-    }
-
-    /// How far this Job is. A result of another boot, or that is not what the Job is for, is a
-    /// failure.
-    pub fn job_state(&self, job: Option<&MachineJob>) -> JobState {
-        let Some(job) = job else {
-            return JobState::Missing;
-        };
-        let failed = |exit, message: String, at| {
-            JobState::Failed(JobFailure { number: job.number, exit, message, at })
-        };
-        match &job.phase {
-            JobPhase::Running => JobState::Running,
-            JobPhase::Failed { exit_code, message, at, .. } => {
-                let at = at.as_ref().or(job.created.as_ref()).map(|time| time.0);
-                failed(exit_code.and_then(ExitCode::from_code), message.clone(), at)
-            }
-            JobPhase::Succeeded(report) => {
-                let created = job.created.as_ref().map(|time| time.0);
-                let target = job.target.as_ref().map(|target| target.image.digest());
-                let booted = report.booted.as_ref().and_then(|booted| booted.digest);
-                if !self.is_of_this_boot(&report.boot_id) {
-                    let text = format!(
-                        "its result is of boot {:?}, and the node reports boot {:?}",
-                        report.boot_id, self.machine.boot_id
-                    );
-                    failed(None, text, created)
-                } else if job.verb == NodeVerb::Report || booted == target || self.has_staged(job) {
-                    JobState::Succeeded
-                } else {
-                    failed(None, "it ended well without the target".to_owned(), created)
-                }
-            }
-        }
-    }
-
-    /// Whether a Job runs that will report.
-    pub fn has_running_job(&self) -> bool {
-        self.jobs().any(|job| job.phase == JobPhase::Running)
     }
 }
 

@@ -14,7 +14,7 @@
 //! | `snapshot`, `lookup` | the input of a decision, and facts that the watches don't show |
 //! | `observe`, `job_phase`, `inputs` | cache → snapshot, and which pools a change affects |
 //! | `desired_target`, `target_source` | what the machines should run |
-//! | `machine_state`, `slot_phase` | what one machine runs and does, from its marks and Jobs |
+//! | `machine_state`, `job_state`, `slot_phase` | what one machine runs and does, from its marks and Jobs |
 //! | `slots`, `give_slots` | which machines may become unavailable |
 //! | `staging` | which machines report, and which ones stage the target |
 //! | `drain` | which pods are evicted |
@@ -41,6 +41,7 @@ mod give_slots;
 mod inputs;
 mod job_phase;
 mod job_request;
+mod job_state;
 mod lookup;
 mod lookups;
 mod machine_events;

@@ -7,7 +7,7 @@ use super::snapshot::{JobPhase, MachineJob};
 use crate::action::Action;
 use crate::kinds::Kind;
 use crate::target::Target;
-use mosb_plan::api::rollout::Slot;
+use mosb_plan::api::rollout::{NodeTarget, Slot};
 
 /// Whether the result of a Job is on the node, or nothing waits for it. `slot` is the slot that the
 /// machine has after this pass.
@@ -34,9 +34,15 @@ pub(super) fn is_obsolete(
                 Some(target) => job.target.as_ref() != Some(target),
                 None => cx.is_off(),
             };
+            // What it stages on a machine that runs the target is removed afterwards, and only its
+            // report shows that. Without its login, it has not begun.
+            let runs = |target: &NodeTarget| state.runs(target.image.digest());
+            let is_awaited =
+                job.phase == JobPhase::Running && job.has_login && cx.stages().is_some_and(runs);
             let digest = job.target.as_ref().map(|target| target.image.digest());
-            let is_booted = digest.is_some() && state.booted() == digest;
-            is_older || is_other || is_booted || state.has_staged(job)
+            let is_booted =
+                digest.is_some_and(|digest| state.runs(digest) && !state.is_to_unstage(digest));
+            is_older || is_other && !is_awaited || is_booted || state.has_staged(job)
         }
         NodeVerb::Apply => {
             state.slot != SlotMark::Unreadable

@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::job_request::NodeVerb;
-use super::machine_state::{JobState, MachineState, elapsed};
+use super::job_state::{JobState, elapsed};
+use super::machine_state::MachineState;
 use super::snapshot::JobPhase;
 use mosb_plan::api::rollout::{ExitCode, Slot};
 

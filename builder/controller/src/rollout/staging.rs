@@ -10,7 +10,8 @@ use jiff::Timestamp;
 
 use super::context::Context;
 use super::job_request::{NodeJobRequest, NodeVerb};
-use super::machine_state::{JobState, MachineState};
+use super::job_state::JobState;
+use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
 use super::snapshot::{JobPhase, RolloutSnapshot};
 use mosb_plan::api::rollout::{ExitCode, NodeTarget};
@@ -61,7 +62,8 @@ pub(super) enum Trouble {
 
 /// Why a machine that has no slot can't follow the pool; none if it can, or may yet.
 pub(super) fn trouble(state: &MachineState<'_>, target: Option<&NodeTarget>) -> Option<Trouble> {
-    if target.is_some_and(|target| state.runs(target.image.digest())) {
+    let digest = target.map(|target| target.image.digest());
+    if digest.is_some_and(|digest| state.runs(digest) && !state.is_to_unstage(digest)) {
         return None;
     }
     let verbs = [(NodeVerb::Report, None), (NodeVerb::Stage, target)];
@@ -116,7 +118,7 @@ pub(super) fn report_jobs(
     due.take(free).collect()
 }
 
-/// Whether a machine should stage this target.
+/// Whether a machine should stage this target, or remove another one that is staged.
 pub(super) fn wants_stage(
     state: &MachineState<'_>,
     phase: Option<&SlotPhase>,
@@ -128,15 +130,17 @@ pub(super) fn wants_stage(
         (Some(slot), Some(SlotPhase::Failed { .. })) => slot.target != *target,
         (Some(_), _) => false,
     };
+    let digest = target.image.digest();
     may && state.report.is_some()
-        && !state.runs(target.image.digest())
+        // On a machine that runs it, the Job removes what is staged in its place.
+        && (!state.runs(digest) || state.is_to_unstage(digest))
         && state.staged.as_ref() != Some(target)
         && !state.has_no_tool()
         && state.machine.ready
         && !state.is_being_deleted()
 }
 
-/// The Jobs that bring this target to machines, as many as the limit of its registry allows:
+/// The Jobs that bring this target to machines or remove another one, as many as the limit of its registry allows:
 /// machines with a slot first, because they are unavailable already.
 pub(super) fn stage_jobs(
     cx: &Context<'_>,

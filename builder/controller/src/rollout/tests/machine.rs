@@ -19,6 +19,8 @@ pub struct FakeNode {
     pub not_bootable: BTreeSet<Digest>,
     pub is_lost: bool,
     pub has_no_tool: bool,
+    /// A staged image can't be removed.
+    pub holds_staged: bool,
     /// An administrator cordoned it.
     pub is_cordoned_by_hand: bool,
     pub is_finalized: bool,
@@ -48,6 +50,7 @@ impl FakeNode {
             not_bootable: BTreeSet::new(),
             is_lost: false,
             has_no_tool: false,
+            holds_staged: false,
             is_cordoned_by_hand: false,
             is_finalized: false,
             record: None,
@@ -152,7 +155,16 @@ pub type JobResult = Result<(), (i32, &'static str)>;
 impl FakeNode {
     pub fn stage(&mut self, target: &NodeTarget, is_registry_down: bool) -> JobResult {
         let digest = target.image.digest();
-        if self.booted == digest || self.staged == Some(digest) {
+        if self.booted == digest {
+            if self.staged.is_some_and(|staged| staged != digest) {
+                if self.holds_staged {
+                    return Err((3, "still staged"));
+                }
+                self.staged = None;
+            }
+            return Ok(());
+        }
+        if self.staged == Some(digest) {
             return Ok(());
         }
         if is_registry_down {

@@ -13,4 +13,5 @@ mod server;
 mod stories;
 mod tables;
 mod targets;
+mod unstage;
 mod views;

@@ -182,6 +182,7 @@ proptest! {
         let machines = fleet.nodes.values().filter(|node| node.pool == "worker").count();
         prop_assert_eq!(running(&fleet, 5), machines, "{:#?}", fleet.pools["worker"].status);
         prop_assert!(fleet.nodes.values().all(|node| node.slot().is_none() && !node.machine.unschedulable));
+        prop_assert!(fleet.nodes.values().all(|node| node.pool != "worker" || node.staged.is_none()));
         prop_assert!(fleet.jobs.values().all(|job| !fleet.nodes.contains_key(&job.node)));
         fleet.asked.clear();
         let idle = fleet.decide("worker");

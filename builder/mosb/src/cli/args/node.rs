@@ -16,8 +16,8 @@ pub enum Node {
     Report(ReportNode),
     /// Brings an image to the machine, so that its next reboot applies it
     ///
-    /// Nothing is done if the machine runs the image or has it staged. The tool runs in a unit of the machine, mosb-stage-….service,
-    /// which goes on if this program is killed.
+    /// Nothing is done if the machine has the image staged. If it runs it, another image that is staged is removed. The tool runs
+    /// in a unit of the machine, mosb-stage-….service, which goes on if this program is killed.
     ///
     /// Example:
     ///

@@ -108,6 +108,13 @@ impl NodeReport {
         serde_json::from_str(text).map_err(|error| format!("no report: {error}"))
     }
 
+    /// Whether the next reboot boots another image than the booted one.
+    pub fn has_other_staged(&self) -> bool {
+        let digest = |one: &Option<Deployment>| one.as_ref().and_then(|one| one.digest);
+        self.staged.is_some()
+            && (digest(&self.staged).is_none() || digest(&self.staged) != digest(&self.booted))
+    }
+
     /// One line of JSON that [`parse`](Self::parse) takes.
     pub fn to_json(&self) -> String {
         let mut report = self.clone();

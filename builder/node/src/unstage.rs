@@ -1,0 +1,97 @@
+//! Removes a staged image from a machine that runs its target: otherwise the next reboot, for
+//! whatever reason, boots that image.
+
+use std::time::Duration;
+
+use mosb_plan::api::rollout::{NodeTarget, NodeTool};
+
+use crate::error::Error;
+use crate::host::{Host, words};
+use crate::machine_state::MachineState;
+use crate::staging_unit::StagingUnit;
+
+/// How long it may take; a tool waits for another one that changes the deployments.
+const UNSTAGE_LIMIT: Duration = Duration::from_secs(300);
+/// The mark of a staged deployment in the output of `ostree admin status`.
+const STAGED: &str = "(staged)";
+
+/// Removes what is staged on a machine that runs `target`, unless it is the same image.
+///
+/// # Errors
+/// It is still staged.
+pub(crate) async fn unstage(host: &Host, target: &NodeTarget) -> Result<(), Error> {
+    // What is being staged would be there a moment later.
+    StagingUnit::stop_all(host).await?;
+    let state = MachineState::read(host).await?;
+    if !state.has_other_staged(&target.image) {
+        return Ok(());
+    }
+    let removed = match state.tool.ok_or(Error::NoTool)? {
+        // bootc has no command for it.
+        NodeTool::Bootc => undeploy(host).await,
+        NodeTool::RpmOstree => {
+            let cleanup = words(["rpm-ostree", "cleanup", "--pending"]);
+            host.run("rpm-ostree cleanup", &cleanup, UNSTAGE_LIMIT).await.map(drop)
+        }
+    };
+    // Whatever the exit code: what counts is what is staged afterwards.
+    let after = MachineState::read(host).await?;
+    if !after.has_other_staged(&target.image) {
+        tracing::info!(image = %target.image, "the machine runs it; another image is no longer staged");
+        return Ok(());
+    }
+    Err(Error::StillStaged {
+        image: after.deployments.staged.map(|staged| staged.image).unwrap_or_default(),
+        cause: removed.err().map_or_else(|| "no error".to_owned(), |error| error.to_string()),
+    })
+}
+
+/// Removes the first deployment if it is the staged one. ostree itself refuses to remove the booted
+/// one.
+async fn undeploy(host: &Host) -> Result<(), Error> {
+    let command = "ostree admin status";
+    let status = host.run(command, &words(["ostree", "admin", "status"]), UNSTAGE_LIMIT).await?;
+    if !is_first_staged(&status) {
+        let cause = "the first deployment is not staged".to_owned();
+        return Err(Error::BadStatus { command, cause });
+    }
+    let undeploy = words(["ostree", "admin", "undeploy", "0"]);
+    host.run("ostree admin undeploy", &undeploy, UNSTAGE_LIMIT).await.map(drop)
+}
+
+/// Whether the first deployment is the staged one, by the output of `ostree admin status`: a star or
+/// a space, a space, and the deployment. Lines with more about it are indented further.
+fn is_first_staged(status: &str) -> bool {
+    let deployments = status.lines().filter_map(|line| {
+        let text = line.strip_prefix("  ").or_else(|| line.strip_prefix("* "))?;
+        text.starts_with(|first: char| !first.is_whitespace()).then_some(text)
+    });
+    let first = deployments.map(str::split_whitespace).next();
+    first.is_some_and(|mut words| words.any(|word| word == STAGED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_staged_deployment_in_the_first_place_is_removed() {
+        let more = "    Version: 42.20260801.3.0\n    origin: <unknown origin type>\n";
+        let staged = format!("  lab 0a1b.0 (staged)\n{more}");
+        let booted = format!("* lab 2c3d.0\n{more}");
+        let pending = format!("  lab 4e5f.1 (pending)\n{more}");
+        let rollback = format!("  lab 6a7b.0 (rollback)\n{more}");
+        for (what, status, want) in [
+            ("staged", format!("{staged}{booted}{rollback}"), true),
+            ("after a message", format!("bootfs is mounted\n{staged}{booted}"), true),
+            ("nothing staged", format!("{booted}{rollback}"), false),
+            ("a way back that is next", format!("{pending}{booted}"), false),
+            ("staged in the second place", format!("{pending}{staged}{booted}"), false),
+            ("only in what is about it", format!("{booted}    Note: (staged)\n"), false),
+            ("no deployment", "No deployments.\n".to_owned(), false),
+            ("nothing", String::new(), false),
+        ] {
+            assert_eq!(is_first_staged(&status), want, "{what}");
+        }
+    }
+}
