@@ -1,9 +1,14 @@
 //! Machines that take images and reboot into them. As root.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
+mod controller_pod;
+mod guarded_pod;
 mod node_commands;
 mod node_jobs;
+mod observer;
 mod part_lab;
 mod rollout_cluster;
 mod rollout_story;
+mod single_node_story;
+mod slot_times;
 mod test_lab;

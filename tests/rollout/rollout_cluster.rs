@@ -1,72 +1,53 @@
-//! mosb on the lab: the objects of `deploy/rollout`, a pool of all machines, and an observer.
-//!
-//! The controller runs beside the cluster, with the token of the account that the overlay gives the
-//! rights to. Everything else is real but for what the [lab](mosb_tests::Lab) names: builds, Jobs,
-//! drains and reboots.
+//! mosb on the lab: the objects of `deploy/rollout` with the controller in its pod, a pool of all
+//! machines, and an observer.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use mosb_tests::{
-    Api, Daemon, FixtureGuard, Lab, Node, finish, lasting, limited, mosb_image, repository,
-};
+use mosb_tests::{Lab, Node};
 
-use crate::test_lab::lab;
+use crate::controller_pod;
+use crate::observer::{Observer, Seen};
+use crate::slot_times;
 
 #[path = "../demo/cluster/objects.rs"]
 #[expect(dead_code, reason = "the demo uses the rest")]
-mod objects;
-use objects::{NAMESPACE, objects, os_config};
+pub mod objects;
+use objects::{objects, os_config};
 
 pub const POOL: &str = "machineconfigpool/worker";
 pub const CONFIG: &str = "machineosconfig/worker";
 pub const STATE: &str = "machineconfiguration.openshift.io/state";
 pub const REASON: &str = "machineconfiguration.openshift.io/reason";
-const NODE_JOBS: &str = "mosb-rollout";
-const WORKER: &str = "node-role.kubernetes.io/worker";
+pub const NODE_JOBS: &str = "mosb-rollout";
+pub const WORKER: &str = "node-role.kubernetes.io/worker";
 /// A build, or a roll-out to three machines, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(400);
-/// How often the observer looks at all nodes.
-const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Three machines of one pool, and the controller.
-pub struct RolloutCluster {
-    pub lab: FixtureGuard<Lab>,
-    controller: Daemon,
+/// The machines of a lab in one pool, and the controller.
+pub struct RolloutCluster<'l> {
+    pub lab: &'l Lab,
     observer: Observer,
 }
 
-impl RolloutCluster {
-    pub fn start() -> Self {
-        let lab = lab();
+impl<'l> RolloutCluster<'l> {
+    pub fn start(lab: &'l Lab) -> Self {
         let node = lab.node();
         node.install_kinds();
-        node.registry().push(&format!("oci-archive:{}", mosb_image().display()), "acme/mosb:dev");
-        let overlay = repository().join("deploy/rollout");
-        let text = node.kubectl(&["kustomize", overlay.to_str().unwrap()]).ok().text();
-        for object in text.split("\n---\n") {
-            let object: Value = serde_saphyr::from_str(object).unwrap();
-            if object["kind"] != "Deployment" {
-                node.apply(&object.to_string());
-            }
-        }
-        pull_with_login(node);
         for machine in lab.machines() {
             node.kubectl(&["label", "node", machine.name(), &format!("{WORKER}=")]).ok();
         }
-        for object in objects(node, &lab.stock().reference) {
-            node.apply(&adapted(object).to_string());
-        }
+        step("the controller", || {
+            controller_pod::install(node);
+            for object in objects(node, &lab.stock().reference) {
+                node.apply(&adapted(object).to_string());
+            }
+            controller_pod::wait_ready(node)
+        });
         node.apply(&machine_config("first").to_string());
         node.apply(&os_config(node).to_string());
-        let controller = controller(node);
-        let observer = Observer::start(node.another_api());
-        Self { lab, controller, observer }
+        Self { lab, observer: Observer::start(lab) }
     }
 
     pub fn node(&self) -> &Node {
@@ -128,7 +109,8 @@ impl RolloutCluster {
         });
         let status = &pool["status"];
         let counts = ["machineCount", "updatedMachineCount", "readyMachineCount"];
-        assert!(counts.iter().all(|field| status[field] == 3), "{status:#}");
+        let machines = self.lab.machines().len();
+        assert!(counts.iter().all(|field| status[field] == machines), "{status:#}");
         for machine in self.lab.machines() {
             assert_eq!(machine.booted_digest(), digest, "{}", machine.name());
             let node = self.node().get(&format!("node/{}", machine.name()));
@@ -138,15 +120,18 @@ impl RolloutCluster {
     }
 
     /// How many boots of each machine the observer saw since the last call, without the one that
-    /// ran then; and how many machines were unavailable at once at most.
+    /// ran then; and how many machines were unavailable at once at most. Prints how long each part
+    /// of the slots took that have ended.
     pub fn seen(&self) -> (Vec<usize>, usize) {
-        let most = self.observer.most_unavailable.swap(0, Ordering::Relaxed);
-        let mut seen = self.observer.boots.lock().unwrap();
+        let Seen { most_unavailable, boots, slots } = self.observer.take();
+        if !slots.is_empty() {
+            slot_times::print(self.lab, &slots);
+        }
         let boots = self.lab.machines().iter().map(|machine| {
-            let boots = seen.remove(machine.name()).unwrap_or_default();
-            boots.len().saturating_sub(1)
+            let boots = boots.get(machine.name()).map_or(0, |boots| boots.len());
+            boots.saturating_sub(1)
         });
-        (boots.collect(), most)
+        (boots.collect(), most_unavailable)
     }
 
     /// Jobs and Secrets of the roll-out that exist.
@@ -157,11 +142,11 @@ impl RolloutCluster {
 }
 
 /// Prints what is needed to understand a wait that panics.
-struct Printed<'c>(&'c RolloutCluster);
+struct Printed<'c>(&'c RolloutCluster<'c>);
 
 impl Drop for Printed<'_> {
     fn drop(&mut self) {
-        println!("{}", self.0.controller.log());
+        println!("{}", controller_pod::log(self.0.node()));
         for what in [&[][..], &["-n", NODE_JOBS]] {
             let list = ["get", "nodes,pods,jobs", "-o", "wide"];
             println!("{}", self.0.node().kubectl(&[&list[..], what].concat()).text());
@@ -169,20 +154,6 @@ impl Drop for Printed<'_> {
         let pool = ["get", POOL, "-o", "jsonpath={.status}"];
         println!("{}", self.0.node().kubectl(&pool).text());
     }
-}
-
-/// The registry wants a login for the image of mosb.
-fn pull_with_login(node: &Node) {
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
-        "metadata": { "name": "image-pull", "namespace": NODE_JOBS },
-        "stringData": { ".dockerconfigjson": node.registry().pull_config().to_string() },
-    });
-    node.apply(&secret.to_string());
-    let patch = json!({ "imagePullSecrets": [{ "name": "image-pull" }] }).to_string();
-    let account = ["patch", "serviceaccount/default", "--namespace", NODE_JOBS, "--patch", &patch];
-    let patched = || node.kubectl(&account).status.success().then_some(());
-    mosb_tests::wait("the account of the namespace", LIMIT, patched);
 }
 
 /// One file in place of the demo's whole configuration, and a login for the image of build pods.
@@ -210,88 +181,6 @@ fn machine_config(content: &str) -> Value {
         "metadata": { "name": "50-story", "labels": { "machineconfiguration.openshift.io/role": "worker" } },
         "spec": { "config": { "ignition": { "version": "3.5.0" }, "storage": { "files": [file] } } },
     })
-}
-
-fn controller(node: &Node) -> Daemon {
-    let words = ["create", "token", "mosb-controller", "--namespace", NAMESPACE];
-    let token = node.kubectl(&words).ok().text();
-    let admin = std::fs::read_to_string(node.kubeconfig()).unwrap();
-    let mut config: Value = serde_json::from_str(&admin).unwrap();
-    config["users"][0]["user"] = json!({ "token": token.trim() });
-    let file = node.kubeconfig().with_file_name("rollout-controller");
-    std::fs::write(&file, config.to_string()).unwrap();
-    let mut inspect = limited("skopeo");
-    inspect
-        .args(["inspect", "--format", "{{.Digest}}", "--authfile"])
-        .arg(node.registry().authfile())
-        .arg("--cert-dir")
-        .arg(node.registry().certificates())
-        .arg(format!("docker://{}", node.registry().repository("acme/mosb:dev")));
-    let digest = finish(&mut inspect, &[]).ok().text().trim().to_owned();
-    let image = node.registry().repository(&format!("acme/mosb@{digest}"));
-    let mut command = lasting(mosb_tests::program());
-    command
-        .args(["controller", "--render", "--rollout", "--verbose", "--builder-image", &image])
-        .args(["--listen", "127.0.0.1:0", "--namespace", NAMESPACE, "--kubeconfig"])
-        .arg(file)
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .env("POD_NAME", "rollout-controller");
-    let listens = |line: &str| line.contains("listening on").then_some(());
-    Daemon::start(command, listens).0
-}
-
-/// The boots that each node reported.
-type Boots = BTreeMap<String, BTreeSet<String>>;
-
-/// Watches all nodes while a story runs.
-struct Observer {
-    most_unavailable: Arc<AtomicUsize>,
-    boots: Arc<Mutex<Boots>>,
-    stopped: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Observer {
-    fn start(api: Api) -> Self {
-        let most_unavailable = Arc::new(AtomicUsize::new(0));
-        let boots = Arc::<Mutex<Boots>>::default();
-        let stopped = Arc::new(AtomicBool::new(false));
-        let thread = thread::spawn({
-            let (most, boots, stopped) =
-                (Arc::clone(&most_unavailable), Arc::clone(&boots), Arc::clone(&stopped));
-            move || {
-                while !stopped.load(Ordering::Relaxed) {
-                    let nodes = api.list(None, "nodes", WORKER);
-                    let unavailable = nodes.iter().filter(|node| is_unavailable(node)).count();
-                    most.fetch_max(unavailable, Ordering::Relaxed);
-                    let mut boots = boots.lock().unwrap();
-                    for node in &nodes {
-                        let name = node["metadata"]["name"].as_str().unwrap().to_owned();
-                        let boot = node["status"]["nodeInfo"]["bootID"].as_str().unwrap();
-                        boots.entry(name).or_default().insert(boot.to_owned());
-                    }
-                    drop(boots);
-                    thread::sleep(INTERVAL);
-                }
-            }
-        });
-        Self { most_unavailable, boots, stopped, thread: Some(thread) }
-    }
-}
-
-impl Drop for Observer {
-    fn drop(&mut self) {
-        self.stopped.store(true, Ordering::Relaxed);
-        let ended = self.thread.take().map(JoinHandle::join);
-        if !thread::panicking() {
-            ended.unwrap().unwrap();
-        }
-    }
-}
-
-fn is_unavailable(node: &Value) -> bool {
-    node["spec"]["unschedulable"] == true || !mosb_tests::condition(node, "Ready")
 }
 
 pub fn mark<'n>(object: &'n Value, key: &str) -> &'n str {

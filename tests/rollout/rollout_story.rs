@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use mosb_tests::{BUSYBOX_IMAGE, wait};
+use mosb_tests::wait;
 
 use crate::rollout_cluster::{CONFIG, POOL, REASON, RolloutCluster, STATE, condition, mark, step};
+use crate::test_lab::lab;
+use crate::{controller_pod, guarded_pod};
 
 /// A pod of the cluster whose drain a budget holds.
 const GUARDED: &str = "machine-1";
@@ -15,8 +17,11 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 #[test]
 fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
-    let cluster = RolloutCluster::start();
+    let lab = lab();
+    let cluster = RolloutCluster::start(&lab);
     let node = cluster.node();
+    let controller = controller_pod::wait_ready(node);
+    assert_eq!(controller["spec"]["nodeName"], "control-plane");
     let first = step("the first image", || cluster.image());
 
     // Staged on all machines; nothing reboots.
@@ -42,23 +47,7 @@ fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
     });
 
     // A budget holds the drain of one machine; pods with `emptyDir` don't.
-    let guarded = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": "guarded", "namespace": "default", "labels": { "app": "guarded" } },
-        "spec": {
-            "nodeName": GUARDED, "automountServiceAccountToken": false,
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{ "name": "main", "image": BUSYBOX_IMAGE, "imagePullPolicy": "Never" }],
-            "volumes": [{ "name": "data", "emptyDir": {} }],
-        },
-    });
-    let budget = json!({
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-        "metadata": { "name": "budget", "namespace": "default" },
-        "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "guarded" } } },
-    });
-    node.apply(&budget.to_string());
-    node.apply(&guarded.to_string());
+    guarded_pod::create(node, GUARDED);
     cluster.wait("pod/guarded", |pod| mosb_tests::condition(pod, "Ready"));
     cluster.seen();
     cluster.annotate(CONFIG, "mosb.dev/rollout=automatic");
@@ -125,4 +114,9 @@ fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
     step("back to stock", || cluster.wait_updated(&stock));
     let machine = cluster.lab.machine(0);
     assert_eq!(machine.run("ls /etc/story 2>/dev/null || true").ok().text(), "");
+    cluster.seen();
+
+    let after = controller_pod::wait_ready(node);
+    assert_eq!(after["metadata"]["uid"], controller["metadata"]["uid"]);
+    assert_eq!(controller_pod::restarts(&after), 0, "{}", controller_pod::log(node));
 }

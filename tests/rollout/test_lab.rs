@@ -15,10 +15,10 @@ const ON_MACHINE: &str = "nsenter --target 1 --mount --uts --ipc env -u containe
 const REBOOT: &str = "systemd-run -p Requires=ostree-finalize-staged.service \
     -p After=ostree-finalize-staged.service systemctl reboot";
 
-/// Three machines as they were installed; no other test has them meanwhile.
+/// Three machines as they were installed, and a control-plane node; no other test has them meanwhile.
 #[track_caller]
 pub fn lab() -> FixtureGuard<Lab> {
-    static LABS: FixturePool<Lab> = FixturePool::new(1, || Lab::start(3));
+    static LABS: FixturePool<Lab> = FixturePool::new(1, || Lab::with_control_plane_node(3));
     static IS_USED: AtomicBool = AtomicBool::new(false);
     let lab = LABS.acquire();
     if IS_USED.swap(true, Ordering::Relaxed) {

@@ -59,7 +59,8 @@ else
     done
 fi
 
-# What the harness brings: programs, settings, the wrapper of ostree, one unit for containerd and the kubelet.
+# What the harness brings: programs, settings, the wrapper of ostree, one unit for containerd and the kubelet; maybe those of
+# a control plane.
 mkdir run/lab/programs run/lab/settings run/lab/shared
 # Folders, as runc finds itself by that in which it is.
 for folder in $programs; do
@@ -73,8 +74,10 @@ touch run/lab/ostree
 mount --bind -o ro usr/bin/ostree run/lab/ostree
 mount --bind -o ro "$settings/ostree" usr/bin/ostree
 mkdir -p run/systemd/system/multi-user.target.wants
-cp "$settings/kubelet.service" run/systemd/system/
-ln -s ../kubelet.service run/systemd/system/multi-user.target.wants/
+for unit in "$settings"/*.service; do
+    cp "$unit" run/systemd/system/
+    ln -s "../${unit##*/}" run/systemd/system/multi-user.target.wants/
+done
 
 mkdir run/old
 pivot_root . run/old

@@ -28,11 +28,13 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Installs the machine, starts its firmware, and connects it to the bridge.
+    /// Installs the machine, starts its firmware, and connects it to the bridge. Pods on a machine
+    /// that has the API server reach it there.
     pub(super) fn switch_on(
         node: Arc<Node>,
         archives: Archives,
         index: u8,
+        has_api_server: bool,
     ) -> Result<Self, Problem> {
         let (place, name) = (node.place(), name(index));
         install(&node, index)?;
@@ -68,11 +70,13 @@ impl Machine {
         node.until("the firmware", || Path::new(&number).is_file())?;
         let number = fs::read_to_string(&number).map_err(|why| format!("{number}: {why}"))?;
         let subnet = place.subnet;
+        let service = if has_api_server { subnet.kubernetes().to_string() } else { String::new() };
         let mut cable = place.command("sh");
         cable.args(["-euc", CABLE, "sh", number.trim(), &index.to_string()]).args([
             subnet.machine(index).to_string(),
             subnet.bridge().to_string(),
             subnet.machine_pods(index),
+            service,
         ]);
         checked(&mut cable)?;
         machine.hold_off(false);
@@ -86,8 +90,13 @@ impl Machine {
 
     /// The id of the boot that runs; none while the machine is off.
     pub fn boot_id(&self) -> Option<String> {
-        let id = fs::read_to_string(self.shared.join("boot-id")).ok()?;
+        let id = fs::read_to_string(self.boot_id_file()).ok()?;
         Some(id.trim().to_owned())
+    }
+
+    /// The file with that id. It is there from the beginning of a boot to the end of its PID 1.
+    pub fn boot_id_file(&self) -> PathBuf {
+        self.shared.join("boot-id")
     }
 
     /// Runs a shell line in the machine, as root, in all namespaces of its PID 1.

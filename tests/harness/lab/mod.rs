@@ -2,12 +2,13 @@
 //! and reboot into it. Needs root.
 //!
 //! In: the base image of the machines ([`base`]), the built parts. Out: a [`Lab`]: a control plane
-//! with a registry ([`Node`], without a kubelet) and its [`Machine`]s. Each machine is an ostree
-//! deployment with systemd as PID 1, in its own mount, PID, UTS, IPC and network namespaces and
-//! control groups; its kubelet and containerd are one unit of that systemd. `systemctl reboot` ends
-//! PID 1, and the machine's firmware, a loop, reads the newest loader entry and starts what it
-//! names. Not real: the kernel, the initramfs and the boot loader; and bootc, which is a stand-in
-//! over the importer that bootc is built on.
+//! with a registry ([`Node`]) and its [`Machine`]s. The control plane has no kubelet, or is a node of
+//! its own, or consists of units of the only machine. Each machine is an ostree deployment with
+//! systemd as PID 1, in its own mount, PID, UTS, IPC and network namespaces and control groups; its
+//! kubelet and containerd are one unit of that systemd. `systemctl reboot` ends PID 1, and the
+//! machine's firmware, a loop, reads the newest loader entry and starts what it names. Not real: the
+//! kernel, the initramfs and the boot loader; and bootc, which is a stand-in over the importer that
+//! bootc is built on.
 //!
 //! Invariant: everything lives in the namespaces of the control plane, so nothing is left when the
 //! value is dropped or this process ends, however it ends. The disks are in memory: freezing the
@@ -17,16 +18,17 @@ pub mod base;
 mod disk;
 mod image;
 mod machine;
+mod machine_control_plane;
+mod start;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::node::components::KERNEL_SETTINGS;
-use crate::node::place::{Place, checked, make_directory, write};
+use crate::node::place::{Place, make_directory, write};
 use crate::node::settings::Kubelet;
 use crate::node::{Node, NodeRegistry, Problem, images};
-use crate::one_node::programs;
 
 pub use image::MachineImage;
 pub use machine::Machine;
@@ -42,15 +44,8 @@ const FIRMWARE: &str = include_str!("firmware.sh");
 const BOOT_LOADER: &str = include_str!("boot_loader.sh");
 const INITRAMFS: &str = include_str!("initramfs.sh");
 
-/// The bridge between the machines, on the control plane.
-const BRIDGE: &str = r#"
-ip link add machines type bridge
-ip address add "$1/28" dev machines
-ip link set machines up
-mkdir "$2"
-mount -t tmpfs -o mode=0755 tmpfs "$2"
-"#;
-/// A cable between the bridge and a machine, in whose network namespace the process `$1` is.
+/// A cable between the bridge and a machine, in whose network namespace the process `$1` is. `$6`: the
+/// address of the service `kubernetes`, if the API server runs on the machine.
 const CABLE: &str = r#"
 ip link add "machine$2" type veth peer name eth0 netns "$1"
 ip link set "machine$2" master machines up
@@ -60,8 +55,9 @@ nsenter --target "$1" --net -- sh -euc '
     ip address add "$1/28" dev eth0
     ip link set eth0 up
     ip route add default via "$2"
+    [ -z "$3" ] || ip address add "$3/32" dev lo
     echo 1 > /proc/sys/net/ipv4/ip_forward
-' sh "$3" "$4"
+' sh "$3" "$4" "$6"
 "#;
 /// Images that each machine's containerd gets, also after it was installed anew.
 type Archives = Arc<Mutex<Vec<PathBuf>>>;
@@ -78,50 +74,6 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Brings up the control plane and that many machines (`machine-0`, …) with the base image, and
-    /// waits until their nodes are ready.
-    #[track_caller]
-    pub fn start(machines: usize) -> Self {
-        match Self::try_start(machines) {
-            Ok(lab) => lab,
-            Err(why) => panic!("no machines for the tests: {why}"),
-        }
-    }
-
-    fn try_start(machines: usize) -> Result<Self, Problem> {
-        assert!(machines <= MAX_MACHINES, "there are addresses for {MAX_MACHINES} machines");
-        let (programs, base) = (programs(), base::image());
-        let indexes = 0..u8::try_from(machines).expect("a few");
-        let begun = Instant::now();
-        let mut times = Vec::new();
-        let kubelets = |place: &Place| indexes.clone().map(|index| kubelet(place, index)).collect();
-        let node = Arc::new(Node::control_plane_of(&programs, kubelets)?);
-        times.push(("control plane".to_owned(), begun.elapsed()));
-
-        let place = node.place();
-        let mut shell = place.command("sh");
-        shell.args(["-euc", BRIDGE, "sh", &place.subnet.bridge().to_string()]);
-        checked(shell.arg(place.path("disks")))?;
-        let stock = base.digest(base::STOCK);
-        let source = base.reference(base::STOCK);
-        node.registry().push(&source, &format!("{}:latest", base::REPOSITORY));
-        times.push(("base image in the registry".to_owned(), begun.elapsed()));
-
-        let archives = Arc::new(Mutex::new(vec![images::busybox(&place.directory)?]));
-        let mut lab = Self { machines: Vec::new(), node, archives, stock, times };
-        for index in indexes {
-            let (node, archives) = (Arc::clone(&lab.node), Arc::clone(&lab.archives));
-            lab.machines.push(Machine::switch_on(node, archives, index)?);
-        }
-        lab.times.push(("machines switched on".to_owned(), begun.elapsed()));
-        for machine in &lab.machines {
-            machine.load_archives();
-            machine.wait_ready();
-            lab.times.push((machine.name().to_owned(), begun.elapsed()));
-        }
-        Ok(lab)
-    }
-
     /// As after the start, but for objects in the API other than nodes and for what is in the
     /// registry: fresh disks with the base image, nodes without marks, no imported images, nothing
     /// that fails or is away.
@@ -138,7 +90,7 @@ impl Lab {
         }
     }
 
-    /// The control plane: API server, registry, namespaces; no node has its name.
+    /// The registry, the way to the API server, the namespaces; no machine has its name.
     pub fn node(&self) -> &Node {
         &self.node
     }

@@ -88,7 +88,7 @@ impl Api {
         let end = Instant::now() + AWAY;
         loop {
             match request_text(&self.address, method, target, body) {
-                Ok((429 | 502 | 503, _)) if Instant::now() < end => {
+                Ok((code, text)) if is_away(code, &text) && Instant::now() < end => {
                     thread::sleep(Duration::from_secs(1));
                 }
                 Ok(answer) => return answer,
@@ -269,6 +269,12 @@ fn request_for(address: &str, target: &str, accept: &str) -> io::Result<(u16, Va
     write!(stream, "GET {target} HTTP/1.0\r\nhost: {address}\r\naccept: {accept}\r\n\r\n")?;
     let (code, text) = answer(stream)?;
     Ok((code, object(text)))
+}
+
+/// Whether an answer means that the API server may answer later. The last one is from the proxy: an
+/// API server on a machine that is off.
+fn is_away(code: u16, text: &str) -> bool {
+    matches!(code, 429 | 502 | 503) || code == 500 && text.starts_with("dial tcp")
 }
 
 /// Without chunks, so HTTP/1.0.

@@ -1,4 +1,6 @@
-//! The programs that make a machine a node: their command lines, and how one is watched.
+//! The programs that make a machine a node: how one is watched, and the command lines of those that
+//! run pods and of the registry. Those of the control plane are in
+//! [`control_plane`](super::control_plane).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +8,7 @@ use std::process::{Child, Stdio};
 
 use super::place::{Place, create};
 use super::programs::Programs;
-use super::settings::{NODE, Settings};
+use super::settings::Kubelet;
 use super::{Problem, problem};
 use crate::child::run;
 
@@ -134,93 +136,14 @@ pub fn log(directory: &Path, name: &str) -> PathBuf {
     directory.join("logs").join(name)
 }
 
-fn line(program: PathBuf, arguments: Vec<String>) -> Vec<String> {
+pub(super) fn line(program: PathBuf, arguments: Vec<String>) -> Vec<String> {
     let mut line = vec![program.display().to_string()];
     line.extend(arguments);
     line
 }
 
-/// Its data lie in memory.
-pub fn etcd(programs: &Programs) -> Vec<String> {
-    let flags = [
-        "--data-dir=/run/etcd",
-        "--unsafe-no-fsync",
-        // The most that etcd recommends: thousands of rendered configs are gigabytes.
-        "--quota-backend-bytes=8589934592",
-        "--listen-client-urls=http://127.0.0.1:2379",
-        "--advertise-client-urls=http://127.0.0.1:2379",
-        "--listen-peer-urls=http://127.0.0.1:2380",
-    ];
-    line(programs.etcd(), flags.map(str::to_owned).to_vec())
-}
-
-pub fn api_server(programs: &Programs, place: &Place, settings: &Settings) -> Vec<String> {
-    let subnet = place.subnet;
-    let path = |path: &str| place.path(path).display().to_string();
-    let flags = vec![
-        "--etcd-servers=http://127.0.0.1:2379".to_owned(),
-        "--bind-address=0.0.0.0".to_owned(),
-        "--secure-port=443".to_owned(),
-        format!("--advertise-address={}", subnet.node()),
-        format!("--service-cluster-ip-range={}", subnet.services()),
-        format!("--tls-cert-file={}", settings.server.certificate.display()),
-        format!("--tls-private-key-file={}", settings.server.key.display()),
-        format!("--client-ca-file={}", settings.authority.certificate.display()),
-        format!("--token-auth-file={}", path("config/tokens")),
-        "--authorization-mode=Node,RBAC".to_owned(),
-        "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement"
-            .to_owned(),
-        "--allow-privileged".to_owned(),
-        // For what a cluster's own admission does to pods.
-        "--feature-gates=MutatingAdmissionPolicy=true".to_owned(),
-        "--runtime-config=admissionregistration.k8s.io/v1beta1=true".to_owned(),
-        format!("--service-account-issuer=https://{}", subnet.node()),
-        format!("--service-account-key-file={}", settings.signer.certificate.display()),
-        format!("--service-account-signing-key-file={}", settings.signer.key.display()),
-        "--kubelet-preferred-address-types=InternalIP".to_owned(),
-        format!("--kubelet-certificate-authority={}", settings.authority.certificate.display()),
-        format!("--kubelet-client-certificate={}", settings.client.certificate.display()),
-        format!("--kubelet-client-key={}", settings.client.key.display()),
-        format!("--audit-policy-file={}", path("config/audit.json")),
-        format!("--audit-log-path={}", path("logs/audit")),
-        // One file, in megabytes: who counts requests needs all of them.
-        "--audit-log-maxsize=4096".to_owned(),
-        "--profiling=false".to_owned(),
-    ];
-    line(programs.kubernetes("kube-apiserver"), flags)
-}
-
-/// `more` flags come last.
-pub fn controller_manager(
-    programs: &Programs,
-    place: &Place,
-    settings: &Settings,
-    more: &[&str],
-) -> Vec<String> {
-    let mut flags = vec![
-        format!("--kubeconfig={}", place.path("config/controller-manager").display()),
-        "--use-service-account-credentials".to_owned(),
-        format!("--service-account-private-key-file={}", settings.signer.key.display()),
-        format!("--root-ca-file={}", settings.authority.certificate.display()),
-        "--leader-elect=false".to_owned(),
-        "--bind-address=127.0.0.1".to_owned(),
-        "--kube-api-qps=200".to_owned(),
-        "--kube-api-burst=400".to_owned(),
-    ];
-    flags.extend(more.iter().map(|&flag| flag.to_owned()));
-    line(programs.kubernetes("kube-controller-manager"), flags)
-}
-
-pub fn scheduler(programs: &Programs, place: &Place) -> Vec<String> {
-    let flags = vec![
-        format!("--kubeconfig={}", place.path("config/scheduler").display()),
-        "--leader-elect=false".to_owned(),
-        "--bind-address=127.0.0.1".to_owned(),
-    ];
-    line(programs.kubernetes("kube-scheduler"), flags)
-}
-
-pub fn kubelet(programs: &Programs, place: &Place) -> Vec<String> {
+/// One that runs beside the control plane.
+pub fn kubelet(programs: &Programs, place: &Place, kubelet: &Kubelet) -> Vec<String> {
     let script = format!("{KERNEL_SETTINGS}{KUBELET}");
     let shell = ["--mount", "--propagation=unchanged", "--", "sh", "-euc", &script, "sh"];
     let mut flags: Vec<_> = shell.map(str::to_owned).to_vec();
@@ -229,8 +152,8 @@ pub fn kubelet(programs: &Programs, place: &Place) -> Vec<String> {
         programs.kubernetes("kubelet").display().to_string(),
         format!("--config={}", place.path("config/kubelet.json").display()),
         format!("--kubeconfig={}", place.path("config/kubelet").display()),
-        format!("--node-ip={}", place.subnet.node()),
-        format!("--hostname-override={NODE}"),
+        format!("--node-ip={}", kubelet.address),
+        format!("--hostname-override={}", kubelet.name),
     ]);
     line(PathBuf::from("unshare"), flags)
 }

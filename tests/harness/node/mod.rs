@@ -14,6 +14,7 @@
 
 mod api;
 pub(crate) mod components;
+pub(crate) mod control_plane;
 pub(crate) mod images;
 mod kubectl;
 mod namespace;
@@ -21,6 +22,7 @@ pub(crate) mod place;
 mod programs;
 mod registry;
 pub(crate) mod settings;
+mod start;
 mod wait;
 
 use std::fmt::Display;
@@ -36,7 +38,6 @@ use serde_json::Value;
 use super::child::{Finished, finish};
 use components::Component;
 use place::Place;
-use settings::{Kubelet, Settings};
 
 pub use api::{Api, Event};
 pub use images::PAUSE as BUSYBOX_IMAGE;
@@ -44,6 +45,7 @@ pub use namespace::{Namespace, condition};
 pub use programs::Programs;
 pub use registry::NodeRegistry;
 pub use settings::{COUNTED, RECORDED};
+pub(crate) use start::{Parts, SOON_LOST};
 pub use wait::wait;
 
 /// Why there is no node: object, cause, output of the programs.
@@ -68,108 +70,6 @@ pub struct Node {
 }
 
 impl Node {
-    /// Brings a node up and waits until it is ready for pods.
-    pub fn start(programs: &Programs) -> Result<Self, Problem> {
-        let started = Instant::now();
-        let (mut node, settings) = Self::prepare(programs, |place| vec![own(place, programs)])?;
-        let mut times = vec![("namespaces and certificates", started.elapsed())];
-        let mut ready = |what| times.push((what, started.elapsed()));
-        let place = &node.place;
-        node.run("containerd", &components::containerd(programs, place))?;
-        node.run_control_plane(&settings)?;
-
-        node.until("the registry", || node.registry.listens())?;
-        ready("registry");
-        let version = || node.place.command(node.programs.ctr()).arg("version").output();
-        node.until("containerd", || version().is_ok_and(|output| output.status.success()))?;
-        images::import_pause(&node.place, programs)?;
-        ready("containerd, with an image");
-        node.until_api_server()?;
-        ready("API server");
-        node.run_controllers(&settings, &[])?;
-        node.run("kubelet", &components::kubelet(programs, &node.place))?;
-        node.until("the node's condition Ready", || {
-            node.find(&format!("node/{}", settings::NODE)).is_some_and(|it| condition(&it, "Ready"))
-        })?;
-        ready("node");
-        // A taint keeps pods away until the controller manager has seen that, too.
-        node.until_service_accounts()?;
-        ready("service accounts");
-        node.times = times;
-        Ok(node)
-    }
-
-    /// Brings up etcd, the API server and the registry alone: what is written stays as it was
-    /// written, no controller makes a pod of a Job, and none deletes objects whose owner is gone.
-    pub fn control_plane(programs: &Programs) -> Result<Self, Problem> {
-        let (node, settings) = Self::prepare(programs, |place| vec![own(place, programs)])?;
-        node.run_control_plane(&settings)?;
-        node.until("the registry", || node.registry.listens())?;
-        node.until_api_server()?;
-        Ok(node)
-    }
-
-    /// Brings up the same with the controller manager and the scheduler, for kubelets that run on
-    /// machines of their own.
-    pub(crate) fn control_plane_of(
-        programs: &Programs,
-        kubelets: impl FnOnce(&Place) -> Vec<Kubelet>,
-    ) -> Result<Self, Problem> {
-        let (node, settings) = Self::prepare(programs, kubelets)?;
-        node.run_control_plane(&settings)?;
-        node.until("the registry", || node.registry.listens())?;
-        node.until_api_server()?;
-        // Tests wait until a machine is known to be lost.
-        node.run_controllers(&settings, &["--node-monitor-grace-period=16s"])?;
-        node.until_service_accounts()?;
-        Ok(node)
-    }
-
-    /// The namespaces, in which nothing runs yet.
-    fn prepare(
-        programs: &Programs,
-        kubelets: impl FnOnce(&Place) -> Vec<Kubelet>,
-    ) -> Result<(Self, Settings), Problem> {
-        programs.check()?;
-        let place = Place::make()?;
-        let registry = NodeRegistry::write(&place)?;
-        let settings = Settings::write(&place, &registry, &kubelets(&place))?;
-        let api = Api::start(&programs.kubectl(), &place.path(ADMINISTRATOR));
-        let node = Self {
-            place,
-            programs: programs.clone(),
-            registry,
-            components: Mutex::default(),
-            api,
-            times: Vec::new(),
-        };
-        Ok((node, settings))
-    }
-
-    fn run_control_plane(&self, settings: &Settings) -> Result<(), Problem> {
-        let (programs, place) = (&self.programs, &self.place);
-        self.run("etcd", &components::etcd(programs))?;
-        let api_server = components::api_server(programs, place, settings);
-        self.run("api-server", &api_server)?;
-        self.run("registry", &components::registry(programs, place))
-    }
-
-    fn run_controllers(&self, settings: &Settings, more: &[&str]) -> Result<(), Problem> {
-        let (programs, place) = (&self.programs, &self.place);
-        let manager = components::controller_manager(programs, place, settings, more);
-        self.run("controller-manager", &manager)?;
-        self.run("scheduler", &components::scheduler(programs, place))
-    }
-
-    fn until_service_accounts(&self) -> Result<(), Problem> {
-        let account = || self.api.find(Some("default"), "serviceaccount", "default").is_some();
-        self.until("the first service account", account)
-    }
-
-    fn until_api_server(&self) -> Result<(), Problem> {
-        self.until("the API server", || self.api.is_ready())
-    }
-
     /// Starts a program inside that must run as long as the node.
     pub(crate) fn run(&self, name: &str, line: &[String]) -> Result<(), Problem> {
         let component = Component::start(&self.place, &self.programs, name, line)?;
@@ -343,19 +243,6 @@ impl Node {
             self.place.cgroup.trim_start_matches('/').to_owned(),
             self.place.subnet.interface(),
         ]
-    }
-}
-
-/// The kubelet that runs beside the control plane.
-fn own(place: &Place, programs: &Programs) -> Kubelet {
-    Kubelet {
-        name: settings::NODE.to_owned(),
-        address: place.subnet.node(),
-        pods: place.subnet.pods(),
-        files: place.path("config"),
-        directory: place.path("config"),
-        runc: programs.runc.clone(),
-        cgroup: place.cgroup.clone(),
     }
 }
 

@@ -55,11 +55,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Writes everything but the registry's file.
+    /// Writes everything but the registry's file. `api_server`: the address at which all come to it.
     pub fn write(
         place: &Place,
         registry: &NodeRegistry,
         kubelets: &[Kubelet],
+        api_server: Ipv4Addr,
     ) -> Result<Self, Problem> {
         let config = place.path("config");
         let subnet = place.subnet;
@@ -85,15 +86,20 @@ impl Settings {
             authority,
         };
         write(&config.join("audit.json"), audit().to_string())?;
-        settings.users(place, kubelets)?;
+        settings.users(place, kubelets, api_server)?;
         for kubelet in kubelets {
-            settings.files_of(kubelet, subnet.node(), registry)?;
+            settings.files_of(kubelet, api_server, registry)?;
         }
         Ok(settings)
     }
 
     /// A token and a kubeconfig for each user that is not a service account.
-    fn users(&self, place: &Place, kubelets: &[Kubelet]) -> Result<(), Problem> {
+    fn users(
+        &self,
+        place: &Place,
+        kubelets: &[Kubelet],
+        api_server: Ipv4Addr,
+    ) -> Result<(), Problem> {
         let mut tokens = String::new();
         let mut user = |file: &Path, authority: &Path, user: &str, groups: &str| {
             let token = random()?;
@@ -101,7 +107,7 @@ impl Settings {
             let config = json!({
                 "apiVersion": "v1", "kind": "Config", "current-context": "node",
                 "clusters": [{"name": "node", "cluster": {
-                    "server": format!("https://{}", place.subnet.node()),
+                    "server": format!("https://{api_server}"),
                     "certificate-authority": authority,
                 }}],
                 "users": [{"name": "user", "user": {"token": token}}],
@@ -113,10 +119,16 @@ impl Settings {
             ("admin", "admin", "system:masters"),
             (COUNTED, COUNTED, "system:masters"),
             (RECORDED, RECORDED, "system:masters"),
-            ("controller-manager", "system:kube-controller-manager", ""),
-            ("scheduler", "system:kube-scheduler", ""),
         ] {
             user(&place.path("config").join(file), &self.authority.certificate, name, groups)?;
+        }
+        for (file, name) in [
+            ("controller-manager", "system:kube-controller-manager"),
+            ("scheduler", "system:kube-scheduler"),
+        ] {
+            // Beside the kubeconfig, wherever that is read.
+            let authority = self.authority.certificate.file_name().unwrap_or_default();
+            user(&place.path("config").join(file), Path::new(authority), name, "")?;
         }
         for kubelet in kubelets {
             make_directory(&kubelet.files)?;

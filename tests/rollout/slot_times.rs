@@ -1,0 +1,127 @@
+//! When each step of a slot was seen, and the table of what took how long.
+//!
+//! In: the node and the pods of the roll-out at a moment; the machine's journal afterwards. Out:
+//! consecutive parts, whose sum is the time from the slot to its end.
+
+use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use mosb_tests::{Lab, Machine};
+
+use crate::rollout_cluster::mark;
+
+/// The parts of a slot, in order.
+const PARTS: [&str; 9] =
+    ["drain", "pod", "order", "shutdown", "boot", "kubelet", "next pod", "report", "end"];
+
+/// The steps of one slot, in seconds since 1970.
+#[derive(Debug, Default)]
+pub struct SlotTimes {
+    node: String,
+    boot_before: String,
+    /// Pods that were there before the reboot.
+    pods_before: BTreeSet<String>,
+    /// The slot was given.
+    slot: Option<f64>,
+    /// The pod of the `apply` Job was created.
+    pod: Option<f64>,
+    /// Its container runs.
+    runs: Option<f64>,
+    /// PID 1 has ended.
+    off: Option<f64>,
+    /// The node is Ready in another boot.
+    ready: Option<f64>,
+    /// The pod that reports that boot was created.
+    next_pod: Option<f64>,
+    /// It ended well.
+    report: Option<f64>,
+    /// The slot is free.
+    end: Option<f64>,
+}
+
+impl SlotTimes {
+    /// What was seen of the node now. `running`: the boot that runs, if the machine is on.
+    pub fn observe(&mut self, now: f64, node: &Value, pods: &[Value], running: Option<&str>) {
+        let boot = node["status"]["nodeInfo"]["bootID"].as_str().unwrap_or_default();
+        let has_slot = !mark(node, "mosb.dev/slot").is_empty();
+        if self.slot.is_none() {
+            if has_slot {
+                self.slot = Some(now);
+                self.node = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                self.boot_before = boot.to_owned();
+            }
+            return;
+        }
+        let is_off = running != Some(&self.boot_before);
+        let seen = |moment: &mut Option<f64>, is: bool| {
+            if is {
+                moment.get_or_insert(now);
+            }
+        };
+        seen(&mut self.off, is_off);
+        let is_ready = boot != self.boot_before && mosb_tests::condition(node, "Ready");
+        seen(&mut self.ready, is_ready);
+        let own = pods.iter().filter(|pod| pod["spec"]["nodeName"] == self.node);
+        for pod in own {
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+            if self.off.is_none() {
+                self.pods_before.insert(name.to_owned());
+                if pod["metadata"]["labels"]["mosb.dev/node-job"] == "apply" {
+                    self.pod.get_or_insert(now);
+                    let state = &pod["status"]["containerStatuses"][0]["state"]["running"];
+                    seen(&mut self.runs, state.is_object());
+                }
+            } else if !self.pods_before.contains(name) {
+                self.next_pod.get_or_insert(now);
+                seen(&mut self.report, pod["status"]["phase"] == "Succeeded");
+            }
+        }
+        seen(&mut self.end, !has_slot);
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Seconds of each part. A step that was not seen, because it was short, came with the next.
+    fn parts(&self, machine: &Machine) -> [f64; PARTS.len()] {
+        let end = self.end.unwrap_or_default();
+        let later = |moment: Option<f64>, next: f64| moment.unwrap_or(next).min(next);
+        let report = later(self.report, end);
+        let next_pod = later(self.next_pod, report);
+        let ready = later(self.ready, next_pod);
+        let kubelet = later(journal(machine, "--boot=0 --unit=kubelet.service"), ready);
+        let off = later(self.off, kubelet);
+        let order = later(journal(machine, "--boot=-1 --unit=mosb-reboot.service"), off);
+        let runs = later(self.runs, order);
+        let pod = later(self.pod, runs);
+        let slot = later(self.slot, pod);
+        let moments = [slot, pod, runs, order, off, kubelet, ready, next_pod, report, end];
+        std::array::from_fn(|index| moments[index + 1] - moments[index])
+    }
+}
+
+pub fn unix_time() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
+/// Prints what took how long in each slot. The journals are those of the last boots.
+pub fn print(lab: &Lab, slots: &[SlotTimes]) {
+    let head: Vec<String> = PARTS.iter().map(|part| format!("{part:>9}")).collect();
+    println!("{:12}{}{:>9}  (seconds from the slot)", "machine", head.concat(), "all");
+    for slot in slots {
+        let machine = lab.machines().iter().find(|machine| machine.name() == slot.node);
+        let parts = slot.parts(machine.unwrap());
+        let cells: Vec<String> = parts.iter().map(|part| format!("{part:9.1}")).collect();
+        let all: f64 = parts.iter().sum();
+        println!("{:12}{}{all:9.1}", slot.node, cells.concat());
+    }
+}
+
+/// The time of the first line, if there is one.
+fn journal(machine: &Machine, which: &str) -> Option<f64> {
+    let line = format!("journalctl --quiet --output=short-unix {which} | head -n 1 || true");
+    machine.run(&line).text().split_whitespace().next()?.parse().ok()
+}
