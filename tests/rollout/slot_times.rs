@@ -4,6 +4,7 @@
 //! consecutive parts, whose sum is the time from the slot to its end.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
@@ -13,8 +14,8 @@ use mosb_tests::{Lab, Machine};
 use crate::rollout_cluster::mark;
 
 /// The parts of a slot, in order.
-const PARTS: [&str; 9] =
-    ["drain", "pod", "order", "shutdown", "boot", "kubelet", "next pod", "report", "end"];
+const PARTS: [&str; 8] =
+    ["drain", "pod", "shutdown", "boot", "kubelet", "next pod", "report", "end"];
 
 /// The steps of one slot, in seconds since 1970.
 #[derive(Debug, Default)]
@@ -27,10 +28,8 @@ pub struct SlotTimes {
     slot: Option<f64>,
     /// The pod of the `apply` Job was created.
     pod: Option<f64>,
-    /// Its container runs.
-    runs: Option<f64>,
-    /// PID 1 has ended.
-    off: Option<f64>,
+    /// PID 1 has ended, or another one runs.
+    is_off: bool,
     /// The node is Ready in another boot.
     ready: Option<f64>,
     /// The pod that reports that boot was created.
@@ -54,24 +53,21 @@ impl SlotTimes {
             }
             return;
         }
-        let is_off = running != Some(&self.boot_before);
+        self.is_off |= running != Some(&self.boot_before);
         let seen = |moment: &mut Option<f64>, is: bool| {
             if is {
                 moment.get_or_insert(now);
             }
         };
-        seen(&mut self.off, is_off);
         let is_ready = boot != self.boot_before && mosb_tests::condition(node, "Ready");
         seen(&mut self.ready, is_ready);
         let own = pods.iter().filter(|pod| pod["spec"]["nodeName"] == self.node);
         for pod in own {
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-            if self.off.is_none() {
+            if !self.is_off {
                 self.pods_before.insert(name.to_owned());
                 if pod["metadata"]["labels"]["mosb.dev/node-job"] == "apply" {
                     self.pod.get_or_insert(now);
-                    let state = &pod["status"]["containerStatuses"][0]["state"]["running"];
-                    seen(&mut self.runs, state.is_object());
                 }
             } else if !self.pods_before.contains(name) {
                 self.next_pod.get_or_insert(now);
@@ -85,7 +81,8 @@ impl SlotTimes {
         self.end.is_some()
     }
 
-    /// Seconds of each part. A step that was not seen, because it was short, came with the next.
+    /// Seconds of each part. A step that was not seen, because it was short, came with the next. The
+    /// machine is in the boot that ended the slot.
     fn parts(&self, machine: &Machine) -> [f64; PARTS.len()] {
         let end = self.end.unwrap_or_default();
         let later = |moment: Option<f64>, next: f64| moment.unwrap_or(next).min(next);
@@ -93,18 +90,26 @@ impl SlotTimes {
         let next_pod = later(self.next_pod, report);
         let ready = later(self.ready, next_pod);
         let kubelet = later(journal(machine, "--boot=0 --unit=kubelet.service"), ready);
-        let off = later(self.off, kubelet);
-        let order = later(journal(machine, "--boot=-1 --unit=mosb-reboot.service"), off);
-        let runs = later(self.runs, order);
-        let pod = later(self.pod, runs);
+        let boot = later(modified(&machine.boot_id_file()), kubelet);
+        let order = later(journal(machine, "--boot=-1 --unit=mosb-reboot.service"), boot);
+        let pod = later(self.pod, order);
         let slot = later(self.slot, pod);
-        let moments = [slot, pod, runs, order, off, kubelet, ready, next_pod, report, end];
+        let moments = [slot, pod, order, boot, kubelet, ready, next_pod, report, end];
         std::array::from_fn(|index| moments[index + 1] - moments[index])
     }
 }
 
 pub fn unix_time() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
+    seconds(SystemTime::now())
+}
+
+fn seconds(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
+/// The firmware writes the file when it begins a boot.
+fn modified(file: &Path) -> Option<f64> {
+    Some(seconds(std::fs::metadata(file).ok()?.modified().ok()?))
 }
 
 /// Prints what took how long in each slot. The journals are those of the last boots.
