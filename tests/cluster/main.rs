@@ -32,6 +32,7 @@ mod plugin;
 mod pod_faults_node;
 mod rbac;
 mod rollout_commands;
+mod rollout_observer;
 mod rollout_policy;
 mod rollout_story;
 mod seed_kill;

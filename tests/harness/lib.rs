@@ -31,6 +31,7 @@ mod proxy;
 mod registry;
 pub mod registry_fixture;
 mod repository;
+mod rollout;
 mod root;
 mod sandbox;
 mod schema;
@@ -54,6 +55,11 @@ pub use one_node::{node, programs};
 pub use oracle::Oracle;
 pub use proxy::{Fault, FaultProxy, Seen};
 pub use registry::{Access, Registry, Server, Transport};
+pub use rollout::{
+    CORDONED_BY_ADMINISTRATOR, NewMachine, Observed, REBOOTED_BY_OTHERS, ROLLOUT_NAMESPACE, Reboot,
+    RolloutCluster, RolloutHistory, RolloutObserver, RolloutPool, RolloutStory, SeenKind,
+    SeenObject, SimulatedMachine, SimulatedMachines, annotation,
+};
 pub use sandbox::{Sandbox, in_private_mounts};
 pub use schema::valid;
 pub use snapshot::{Entry, Kind, Snapshot, sha256};

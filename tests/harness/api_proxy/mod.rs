@@ -4,8 +4,8 @@
 //! killed between two writes.
 //!
 //! A key selects the writes of one test: it is a word that occurs in the path or the body, such as
-//! the name of a pool. Many stories can therefore run in parallel with different faults. Leases,
-//! events and dry runs do not count as writes. The proxy supports plain HTTP with one request on
+//! the name of a pool. Many stories can therefore run in parallel with different faults. Leases and
+//! dry runs do not count as writes, and events only if the test asks for it. The proxy supports plain HTTP with one request on
 //! each connection.
 
 mod watches;
@@ -13,6 +13,7 @@ mod watches;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, BufReader, Read, Write as _};
 use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
@@ -89,6 +90,7 @@ struct State {
     /// The keys whose writes are held.
     held: Mutex<BTreeSet<String>>,
     released: Condvar,
+    counts_events: AtomicBool,
 }
 
 /// A running proxy.
@@ -107,7 +109,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl ApiProxy {
     /// Starts a proxy that acts as a cluster administrator, without faults.
     pub fn start(node: &Node) -> Self {
-        let api = node.another_api();
+        Self::of(node.another_api())
+    }
+
+    /// Starts a proxy with the credentials of these requests, without faults.
+    pub fn of(api: Api) -> Self {
         let state = Arc::new(State { upstream: api.address().to_owned(), ..State::default() });
         let shared = Arc::clone(&state);
         Self { listener: Listener::start(move |stream| relay(stream, &shared)), state, api }
@@ -128,6 +134,11 @@ impl ApiProxy {
     pub fn follow(&self, key: &str, faults: &[(Write, ApiFault)]) {
         let entry = Entry { faults: faults.iter().cloned().collect(), ..Entry::default() };
         locked(&self.state.entries).insert(key.to_owned(), Arc::new(Mutex::new(entry)));
+    }
+
+    /// Events count as writes from now on.
+    pub fn count_events(&self) {
+        self.state.counts_events.store(true, Ordering::SeqCst);
     }
 
     /// Adds a fault for the next write with this key, after the faults that are already planned.
@@ -206,7 +217,8 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
         return watches::hand_on(forward()?, client, kind_of(&head), &state.watches);
     }
     let text = String::from_utf8_lossy(&body);
-    let found = is_write(&head).then(|| entry_of(state, &head.target, &text));
+    let counts_events = state.counts_events.load(Ordering::SeqCst);
+    let found = is_write(&head, counts_events).then(|| entry_of(state, &head.target, &text));
     let Some((key, shared)) = found.flatten() else {
         return io::copy(&mut forward()?, &mut client).map(drop);
     };
@@ -285,13 +297,14 @@ fn until_closed(client: &mut TcpStream) -> io::Result<()> {
     io::copy(client, &mut io::sink()).map(drop)
 }
 
-/// Whether a request counts as a write: not a read, a dry run, an access review, a Lease or an
-/// event.
-fn is_write(head: &Head) -> bool {
+/// Whether a request counts as a write: not a read, a dry run, an access review or a Lease, and an
+/// event only if they count.
+fn is_write(head: &Head, counts_events: bool) -> bool {
     let path = head.path();
     head.method != "GET"
         && !head.target.contains("dryRun")
-        && !["/leases", "/events", "/authorization.k8s.io/"].iter().any(|word| path.contains(word))
+        && (counts_events || !path.contains("/events"))
+        && !["/leases", "/authorization.k8s.io/"].iter().any(|word| path.contains(word))
 }
 
 fn entry_of(state: &State, target: &str, body: &str) -> Option<(String, Arc<Mutex<Entry>>)> {

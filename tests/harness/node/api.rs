@@ -136,31 +136,29 @@ impl Api {
         end: Instant,
         mut on_event: impl FnMut(Event) -> Option<T>,
     ) -> Option<T> {
-        let (_, mut list) = request(&self.address, "GET", target, None).ok()?;
-        if let Some(value) = on_event(Event::List(items(&mut list)?)) {
+        let (all, since) = self.list_at(target)?;
+        if let Some(value) = on_event(Event::List(all)) {
             return Some(value);
         }
-        let since = list["metadata"]["resourceVersion"].as_str()?;
-        let target = format!("{target}&watch=true&resourceVersion={since}");
-        let mut changes = BufReader::new(send(&self.address, "GET", &target, None).ok()?);
-        skip_head(&mut changes)?;
-        loop {
+        let stream = self.open_watch(target, &since)?;
+        let limit = || {
             let left = end.saturating_duration_since(Instant::now());
-            changes.get_ref().set_read_timeout(Some(left.max(Duration::from_millis(1)))).ok()?;
-            let mut line = String::new();
-            // Neither half a line nor the end of the time is a change.
-            changes.read_line(&mut line).ok()?;
-            let mut change: Value = serde_json::from_str(&line).ok()?;
-            let object = change.get_mut("object")?.take();
-            let event = match change["type"].as_str()? {
-                "ADDED" | "MODIFIED" => Event::Is(object),
-                "DELETED" => Event::Deleted(object),
-                _ => return None,
-            };
-            if let Some(value) = on_event(event) {
-                return Some(value);
-            }
-        }
+            Some(left.max(Duration::from_millis(1)))
+        };
+        read_changes(stream, limit, on_event)
+    }
+
+    /// What a target selects, and the version of the cluster at that moment.
+    pub(crate) fn list_at(&self, target: &str) -> Option<(Vec<Value>, String)> {
+        let (_, mut list) = request(&self.address, "GET", target, None).ok()?;
+        let all = items(&mut list)?;
+        Some((all, list["metadata"]["resourceVersion"].as_str()?.to_owned()))
+    }
+
+    /// The connection of a watch of what has changed since a version, for [`read_changes`].
+    pub(crate) fn open_watch(&self, target: &str, since: &str) -> Option<TcpStream> {
+        let target = format!("{target}&watch=true&resourceVersion={since}");
+        send(&self.address, "GET", &target, None).ok()
     }
 
     /// What selects one object. None if the API server doesn't know the kind.
@@ -227,6 +225,33 @@ impl Kind {
         let (name, group) = word.split_once('.').unzip();
         let is_group = group.is_none_or(|group| group == self.group);
         is_group && self.names.iter().any(|one| one == name.unwrap_or(word))
+    }
+}
+
+/// Reads the changes of a watch until one gives a value; none when the watch or the time that
+/// `limit` gives to the next change has ended.
+pub(crate) fn read_changes<T>(
+    watch: TcpStream,
+    limit: impl Fn() -> Option<Duration>,
+    mut on_event: impl FnMut(Event) -> Option<T>,
+) -> Option<T> {
+    let mut changes = BufReader::new(watch);
+    skip_head(&mut changes)?;
+    loop {
+        changes.get_ref().set_read_timeout(limit()).ok()?;
+        let mut line = String::new();
+        // Neither half a line nor the end of the time is a change.
+        changes.read_line(&mut line).ok()?;
+        let mut change: Value = serde_json::from_str(&line).ok()?;
+        let object = change.get_mut("object")?.take();
+        let event = match change["type"].as_str()? {
+            "ADDED" | "MODIFIED" => Event::Is(object),
+            "DELETED" => Event::Deleted(object),
+            _ => return None,
+        };
+        if let Some(value) = on_event(event) {
+            return Some(value);
+        }
     }
 }
 

@@ -39,6 +39,7 @@ use super::child::{Finished, finish};
 use components::Component;
 use place::Place;
 
+pub(crate) use api::read_changes;
 pub use api::{Api, Event};
 pub use images::PAUSE as BUSYBOX_IMAGE;
 pub use namespace::{Namespace, condition};
@@ -46,6 +47,7 @@ pub use programs::Programs;
 pub use registry::NodeRegistry;
 pub use settings::{COUNTED, RECORDED};
 pub(crate) use start::{Parts, SOON_LOST};
+pub(crate) use wait::PAUSE;
 pub use wait::wait;
 
 /// Why there is no node: object, cause, output of the programs.

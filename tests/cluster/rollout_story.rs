@@ -1,0 +1,133 @@
+//! `mosb controller --rollout` with the rights and under the policies of `deploy/rollout`: real
+//! builds, real API server, scheduler, Job controller and evictions; the machines are a helper that
+//! answers as them. An observer watches the whole time.
+//!
+//! On a node of its own, as it looks at every pool there is.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use mosb_tests::{ROLLOUT_NAMESPACE, RolloutCluster, RolloutPool, annotation, wait};
+
+const ACCOUNT: &str = "system:serviceaccount:mosb-system:mosb-controller";
+const REASON: &str = "machineconfiguration.openshift.io/reason";
+const PIN: &str = "mosb.dev/rollout-build";
+/// On a busy machine.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// What the controller was refused, and which rights of the overlay it used.
+fn audit(cluster: &RolloutCluster) -> (Vec<Value>, BTreeSet<String>) {
+    let (mut refused, mut used) = (Vec::new(), BTreeSet::new());
+    for event in cluster.node.audit() {
+        let object = &event["objectRef"];
+        if event["user"]["username"] != ACCOUNT || object["apiGroup"] == "build.openshift.io" {
+            continue;
+        }
+        let code = &event["responseStatus"]["code"];
+        if event["annotations"]["authorization.k8s.io/decision"] != "allow" || *code == 403 {
+            refused.push(event);
+            continue;
+        }
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let kind = [word(&object["resource"]), word(&object["subresource"])].join("/");
+        let kind = kind.trim_end_matches('/');
+        used.insert(format!("{} {kind} {}", word(&object["namespace"]), word(&event["verb"])));
+    }
+    (refused, used)
+}
+
+#[test]
+fn an_image_is_staged_rolled_out_and_taken_back_with_the_rights_of_the_overlay() {
+    let cluster = RolloutCluster::start(&json!({}));
+    cluster.run_stories(&[("worker", from_stage_to_stock)]);
+
+    // Jobs go once their results are on the nodes, and their Secrets with them.
+    wait("the Jobs and their Secrets to be deleted", LIMIT, || {
+        let left = cluster.node.api().list(Some(ROLLOUT_NAMESPACE), "jobs,secrets", "");
+        left.is_empty().then_some(())
+    });
+    let (refused, used) = audit(&cluster);
+    assert!(refused.is_empty(), "refused: {refused:#?}");
+    for right in [
+        " nodes patch",
+        " pods list",
+        "default pods/eviction create",
+        "mosb-rollout jobs create",
+        "mosb-rollout jobs delete",
+        "mosb-rollout jobs list",
+        "mosb-rollout jobs watch",
+        "mosb-rollout pods list",
+        "mosb-rollout pods watch",
+        "mosb-rollout secrets create",
+        "mosb-rollout secrets list",
+        "mosb-rollout secrets watch",
+    ] {
+        assert!(used.contains(right), "{right} is granted and not used: {used:#?}");
+    }
+    cluster.finish();
+}
+
+fn from_stage_to_stock(cluster: &RolloutCluster) {
+    let pool = RolloutPool::new(cluster, "worker", 3);
+    let first = pool.image();
+    // Without the annotation nothing is brought to machines.
+    assert_eq!(RolloutPool::condition(&pool.wait_pool(|_| true), "Updated"), "");
+
+    // Staged, and nothing reboots.
+    pool.set_mode("stage");
+    pool.wait_staged(&first);
+    let observed = cluster.observer.observed();
+    assert_eq!((observed.boots.len(), observed.slots.len()), (0, 0), "{observed:#?}");
+    let pin = pool.pin();
+
+    // A PodDisruptionBudget holds the drain of one machine, and is then loosened.
+    let held = &pool.machines[1];
+    cluster.add_guarded_pod("guarded", held);
+    pool.set_mode("automatic");
+    let node = pool.wait_node(held, |node| annotation(node, REASON).contains("budget"));
+    assert!(annotation(&node, REASON).contains("default/guarded"), "{node:#}");
+    assert_eq!(node["spec"]["unschedulable"], true);
+    cluster.restart();
+    cluster.remove_budget("guarded");
+    pool.wait_updated(&first);
+    assert_eq!(pool.boots(), [1, 1, 1], "one reboot each");
+    let observed = cluster.observer.observed();
+    assert_eq!(observed.evicted.get(held), Some(&1), "{observed:#?}");
+    assert_eq!(observed.most_unavailable["worker"], 1, "{observed:#?}");
+
+    // A second image, two machines at once, with the controller killed again and again.
+    pool.patch(json!({ "maxUnavailable": 2 }));
+    let old = pool.wait_pool(|_| true)["status"]["configuration"]["name"].clone();
+    let second = pool.change("second");
+    for _ in 0..4 {
+        std::thread::sleep(Duration::from_secs(1));
+        cluster.restart();
+    }
+    let updated = pool.wait_updated(&second);
+    let status = &updated["status"];
+    assert_eq!(status["configuration"]["name"], updated["spec"]["configuration"]["name"]);
+    assert_eq!(pool.boots(), [2, 2, 2], "one reboot each");
+
+    // Back to the first one, which is not the newest any more.
+    pool.annotate(PIN, Some(&pin));
+    let updated = pool.wait_updated(&first);
+    assert_eq!(updated["status"]["configuration"]["name"], old, "the config of its image");
+    assert_eq!(pool.boots(), [3, 3, 3], "one reboot each");
+
+    // A paused pool goes nowhere.
+    pool.patch(json!({ "paused": true }));
+    pool.annotate(PIN, None);
+    pool.wait_pool(|pool| RolloutPool::condition(pool, "Updated") == "False");
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(pool.boots(), [3, 3, 3]);
+    pool.patch(json!({ "paused": false }));
+    pool.wait_updated(&second);
+
+    // Back to the image of the release.
+    let stock = cluster.stock();
+    pool.annotate(PIN, Some(&format!("stock@{stock}")));
+    pool.wait_updated(&stock);
+    assert_eq!(pool.boots(), [5, 5, 5], "one reboot each");
+}
