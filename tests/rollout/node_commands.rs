@@ -312,11 +312,17 @@ fn a_failed_finalization_is_final_for_the_attempt(story: &Story<'_>, image: &Mac
         let ended = story.apply(name, image, "1");
         assert_eq!(ended.failure(), (42, "wrong-image"), "{name}");
         assert!(ended.message().contains("No space left on device"), "{}", ended.message());
+        let attempted = ended.report.attempted.as_ref().unwrap();
+        assert_eq!(
+            (attempted.target.image.to_string(), attempted.attempt),
+            (image.reference.clone(), 1)
+        );
     }
     assert_eq!(machine.boot_id(), boot, "an attempt reboots once");
     story.apply_until_reboot("second", image, "2");
     let ended = story.apply("second-end", image, "2");
     assert_eq!((ended.code, ended.booted()), (0, image.digest.clone()));
+    assert_eq!(ended.report.attempted, None);
 }
 
 fn a_power_cut_before_finalizing_takes_another_attempt(story: &Story<'_>, image: &MachineImage) {

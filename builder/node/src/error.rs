@@ -67,7 +67,7 @@ pub enum Error {
     StagingTimedOut { image: String, unit: String, seconds: u64 },
     /// The machine rebooted, and runs another image.
     #[error(
-        "the machine rebooted and runs {booted} instead of {image}: {cause}; correct the cause or the image; the same target is tried again with a higher --attempt, or once /var/lib/mosb/rollout.json is removed"
+        "the machine rebooted and runs {booted} instead of {image}: {cause}; correct the image, or correct the cause and run mosb rollout start for the pool, which lets the machine try again"
     )]
     #[diagnostic(code = "wrong-image", class = Rejected)]
     WrongImage { booted: String, image: String, cause: String },

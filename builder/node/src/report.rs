@@ -1,6 +1,6 @@
 //! The report of the machine.
 
-use mosb_plan::api::rollout::NodeReport;
+use mosb_plan::api::rollout::{AttemptedTarget, NodeReport};
 
 use crate::error::Error;
 use crate::host::Host;
@@ -21,10 +21,11 @@ pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
     report.staged = state.deployments.staged;
     report.rollback = state.deployments.others.into_iter().next();
     match Record::read(host.root()) {
-        Ok(record) => {
-            let applied = record.filter(|record| record.phase == Phase::Applied);
-            report.applied = applied.map(|record| record.target);
-        }
+        Ok(None) => {}
+        Ok(Some(Record { target, attempt, phase, .. })) => match phase {
+            Phase::Applied => report.applied = Some(target),
+            Phase::Rebooting => report.attempted = Some(AttemptedTarget { target, attempt }),
+        },
         Err(error) => return (report, Some(error)),
     }
     let error = report.tool.is_none().then_some(Error::NoTool);

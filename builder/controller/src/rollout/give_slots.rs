@@ -42,9 +42,13 @@ impl Pass<'_> {
             }
             SlotChoice::Stopped(stop) => {
                 let (reason, message) = match stop {
-                    StopReason::Lost(names) => ("MachineLost", stopped("not back", &names)),
+                    StopReason::Lost(names) => {
+                        ("MachineLost", stopped("not back", &names, "repair them"))
+                    }
                     StopReason::Failed(names) => {
-                        ("MachinesFailed", stopped("did not boot the target", &names))
+                        let pool = &snapshot.pool.metadata.name;
+                        let remedy = format!("repair them and run mosb rollout start {pool}");
+                        ("MachinesFailed", stopped("did not boot the target", &names, &remedy))
                     }
                     StopReason::ControlPlane(why) => (
                         "ControlPlaneUnhealthy",
@@ -63,10 +67,12 @@ impl Pass<'_> {
         let now = self.cx.now;
         let found = self.machines.iter().zip(&mut self.plans);
         for ((state, _), plan) in found.filter(|((state, _), _)| state.name() == name) {
+            let attempt = state.next_attempt(target);
             let slot = Slot {
                 target: target.clone(),
                 since: Time(now),
-                attempt: 1,
+                attempt,
+                first_attempt: attempt,
                 boot_id: state.machine.boot_id.clone(),
                 cordoned: true,
             };
@@ -102,9 +108,9 @@ fn candidate<'a>(
     }
 }
 
-fn stopped(what: &str, names: &[String]) -> String {
+fn stopped(what: &str, names: &[String], remedy: &str) -> String {
     format!(
-        "no machine is rebooted: {what}: {}; repair them, or bring a corrected image into service",
+        "no machine is rebooted: {what}: {}; {remedy}, or bring a corrected image into service",
         names.join(", ")
     )
 }

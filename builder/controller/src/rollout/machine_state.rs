@@ -109,6 +109,13 @@ impl<'a> MachineState<'a> {
         self.runs(digest) && self.report.as_ref().is_some_and(NodeReport::has_other_staged)
     }
 
+    /// The number of the next attempt to boot this target.
+    pub fn next_attempt(&self, target: &NodeTarget) -> u32 {
+        let attempted = self.report.as_ref().and_then(|report| report.attempted.as_ref());
+        let last = attempted.filter(|last| last.target == *target).map_or(0, |last| last.attempt);
+        last.saturating_add(1)
+    }
+
     /// Whether it reported that it has no tool that changes its image.
     pub fn has_no_tool(&self) -> bool {
         self.report.as_ref().is_some_and(|report| report.tool.is_none())

@@ -79,7 +79,7 @@ pub use snapshot::{
     RolloutSnapshot,
 };
 pub use view::{
-    BuildView, MachineCounts, NodeView, RolloutChange, RolloutPhase, RolloutRequest,
+    BuildView, MachineCounts, NodeView, Retry, RolloutChange, RolloutPhase, RolloutRequest,
     RolloutRequestError, RolloutView, TargetView, UndoTo, build_views, decide_request, node_views,
     rollout_view, write_request,
 };

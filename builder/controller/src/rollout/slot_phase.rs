@@ -10,7 +10,7 @@ use super::machine_state::MachineState;
 use super::snapshot::JobPhase;
 use mosb_plan::api::rollout::{ExitCode, Slot};
 
-/// Attempts to boot a target if the machine rebooted each time without trying to.
+/// Attempts of one slot to boot a target if the machine rebooted each time without trying to.
 const MAX_ATTEMPTS: u32 = 3;
 /// How long an `apply` that failed for a passing reason waits for the next try.
 const APPLY_RETRY: Duration = Duration::from_secs(5 * 60);
@@ -75,7 +75,7 @@ impl SlotPhase {
             // It runs the target, but is not Ready yet.
             JobState::Succeeded => not_back(Self::Applying { is_rebooting: true }),
             JobState::Failed(failure) => match failure.exit {
-                Some(ExitCode::NotFinalized) if slot.attempt < MAX_ATTEMPTS => Self::NextAttempt,
+                Some(ExitCode::NotFinalized) if may_try_again(slot) => Self::NextAttempt,
                 Some(_) => Self::Failed { message: failure.message, retry_in: None },
                 None if matches!(job.phase, JobPhase::Succeeded(_)) => {
                     // Its result does not count.
@@ -96,4 +96,8 @@ impl SlotPhase {
     pub fn is_failed(&self) -> bool {
         matches!(self, Self::Failed { .. } | Self::Lost { .. })
     }
+}
+
+fn may_try_again(slot: &Slot) -> bool {
+    slot.attempt.saturating_sub(slot.first_attempt) + 1 < MAX_ATTEMPTS
 }

@@ -165,10 +165,12 @@ impl MachinePlan {
                 return None;
             }
             if state.staged.as_ref() == Some(target) {
+                let attempt = state.next_attempt(target);
                 let next = Slot {
                     target: target.clone(),
                     since: Time(cx.now),
-                    attempt: 1,
+                    attempt,
+                    first_attempt: attempt,
                     boot_id: state.machine.boot_id.clone(),
                     cordoned: slot.cordoned,
                 };

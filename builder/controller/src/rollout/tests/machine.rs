@@ -116,6 +116,10 @@ impl FakeNode {
             staged: self.staged.map(deployment),
             rollback: None,
             applied: None,
+            attempted: self.record.as_ref().map(|(target, attempt, _)| AttemptedTarget {
+                target: target.clone(),
+                attempt: *attempt,
+            }),
             error: None,
         }
     }
@@ -182,6 +186,8 @@ impl FakeNode {
         is_registry_down: bool,
     ) -> Option<JobResult> {
         if self.booted == target.image.digest() {
+            // The record becomes that of what it runs.
+            self.record = None;
             return Some(Ok(()));
         }
         if let Some((recorded, number, boot)) = &self.record

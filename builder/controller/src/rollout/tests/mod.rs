@@ -9,6 +9,7 @@ mod machine;
 mod observed;
 mod property;
 mod restarts;
+mod retry;
 mod server;
 mod stories;
 mod tables;

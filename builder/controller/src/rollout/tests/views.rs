@@ -11,13 +11,16 @@ fn undo(to: &str) -> RolloutRequest {
     RolloutRequest::Undo(Some(to.parse().unwrap()))
 }
 
-fn change(fleet: &Fleet, request: &RolloutRequest) -> Result<RolloutChange, RolloutRequestError> {
+pub fn change(
+    fleet: &Fleet,
+    request: &RolloutRequest,
+) -> Result<RolloutChange, RolloutRequestError> {
     let stock = image(STOCK_IMAGE).to_string();
     request.change(&fleet.snapshot("worker"), true, Some(&stock))
 }
 
 /// Writes a change as the command does.
-fn carry_out(fleet: &mut Fleet, request: &RolloutRequest) -> RolloutChange {
+pub fn carry_out(fleet: &mut Fleet, request: &RolloutRequest) -> RolloutChange {
     let change = change(fleet, request).unwrap();
     for (key, value) in &change.annotations {
         match value {
@@ -27,6 +30,14 @@ fn carry_out(fleet: &mut Fleet, request: &RolloutRequest) -> RolloutChange {
                 config.metadata.annotations.remove(*key);
             }
         }
+    }
+    for retry in &change.retries {
+        let version = fleet.next_version();
+        let metadata = &mut fleet.node(&retry.node).machine.metadata;
+        assert_eq!(metadata.resource_version(), retry.resource_version);
+        let slot = serde_json::to_string(&retry.slot).unwrap();
+        metadata.annotations.insert(labels::NODE_SLOT.to_owned(), slot);
+        metadata.resource_version = Some(version);
     }
     if let Some(paused) = change.paused {
         fleet.pool().spec.paused = paused;

@@ -10,16 +10,19 @@
 //! | `builds` | the images of a pool, and where they run |
 //! | `pool` | how far the roll-out of a pool is |
 //! | `request` | start, pause, resume, undo → the change |
+//! | `retry` | which machines try again |
 //! | `write` | reads what a request needs, and writes the change |
 
 mod builds;
 mod nodes;
 mod pool;
 mod request;
+mod retry;
 mod write;
 
 pub use builds::{BuildView, build_views};
 pub use nodes::{NodeView, node_views};
 pub use pool::{MachineCounts, RolloutPhase, RolloutView, TargetView, rollout_view};
 pub use request::{RolloutChange, RolloutRequest, RolloutRequestError, UndoTo};
+pub use retry::Retry;
 pub use write::{decide_request, write_request};

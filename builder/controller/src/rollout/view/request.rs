@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use super::builds::{BuildView, build_views};
 use super::pool::{TargetView, rollout_view};
+use super::retry::{Retry, retries};
 use crate::rollout::desired_target::served;
 use crate::rollout::slots::max_unavailable;
 use crate::rollout::snapshot::RolloutSnapshot;
@@ -17,7 +18,7 @@ use mosb_plan::api::{MachineOsConfig, labels};
 /// What a person asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RolloutRequest {
-    /// Rolls out what is in service, once; takes a pin away.
+    /// Rolls out what is in service, once; takes a pin away; lets machines that failed try again.
     Start,
     Pause,
     Resume,
@@ -40,6 +41,8 @@ pub struct RolloutChange {
     pub annotations: BTreeMap<&'static str, Option<String>>,
     /// `spec.paused` of the pool.
     pub paused: Option<bool>,
+    /// Slots that are rewritten.
+    pub retries: Vec<Retry>,
     /// What the machines get, if the request decides it.
     pub build: Option<PinnedBuild>,
     /// Sentences for the person.
@@ -155,7 +158,7 @@ impl RolloutRequest {
 
 impl RolloutChange {
     pub fn is_empty(&self) -> bool {
-        self.annotations.is_empty() && self.paused.is_none()
+        self.annotations.is_empty() && self.paused.is_none() && self.retries.is_empty()
     }
 
     /// Sets or removes an annotation, unless that is done.
@@ -183,6 +186,10 @@ fn start(snapshot: &RolloutSnapshot, config: &MachineOsConfig) -> Checked<Rollou
         RolloutMode::None | RolloutMode::Stage => Some(&build),
     };
     change.set(config, labels::ROLLOUT_ONCE, once);
+    change.retries = retries(snapshot, build.digest);
+    for Retry { node, slot, .. } in &change.retries {
+        change.notes.push(format!("{node} tries again: attempt {}", slot.attempt));
+    }
     if change.is_empty() {
         change.notes.push(match once {
             None => "nothing is needed: mosb.dev/rollout is automatic".to_owned(),

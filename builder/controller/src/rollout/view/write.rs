@@ -9,13 +9,14 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use super::request::{RolloutChange, RolloutRequest, RolloutRequestError};
+use super::retry::Retry;
 use crate::Error;
 use crate::cluster_names::ROLLOUT_NAMESPACE;
 use crate::error::{describe, is_forbidden};
 use crate::kinds::Kind;
 use crate::rollout::snapshot::RolloutSnapshot;
 use crate::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
-use mosb_plan::api::condition;
+use mosb_plan::api::{condition, labels};
 
 /// The change of a request about the pool.
 ///
@@ -53,6 +54,13 @@ pub async fn write_request(
             "resourceVersion": metadata.resource_version(), "annotations": annotations,
         } });
         write(client, Kind::MachineOsConfig, &metadata.name, &patch).await?;
+    }
+    for Retry { node, resource_version, slot } in &change.retries {
+        let slot = serde_json::to_string(slot).expect("a slot is JSON");
+        let patch = json!({ "metadata": {
+            "resourceVersion": resource_version, "annotations": { labels::NODE_SLOT: slot },
+        } });
+        write(client, Kind::Node, node, &patch).await?;
     }
     if let Some(paused) = change.paused {
         let metadata = &snapshot.pool.metadata;

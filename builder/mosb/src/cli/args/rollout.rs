@@ -27,7 +27,9 @@ pub struct Nodes {
 pub enum Rollout {
     /// Rolls out the image in service once, and takes a pin away
     ///
-    /// With mosb.dev/rollout: automatic on the MachineOSConfig, that happens by itself. The annotation mosb.dev/rollout-once
+    /// Machines that failed to boot it try again, each with one reboot: correct the cause first. That writes to their Nodes.
+    ///
+    /// With mosb.dev/rollout: automatic on the MachineOSConfig, the roll-out happens by itself. The annotation mosb.dev/rollout-once
     /// is set until all machines run the image. On a terminal, it asks before machines reboot.
     ///
     /// Example:

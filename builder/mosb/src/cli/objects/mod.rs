@@ -32,7 +32,7 @@ pub use diff::{Diff, Side};
 pub use error::Error;
 pub use file_list::{FileLayer, FileList};
 pub use image_info::{BaseInfo, ImageInfo, LayerHistory};
-pub use node_report::{AppliedTarget, NodeDeployment, NodeError, NodeReport};
+pub use node_report::{AppliedTarget, AttemptedTarget, NodeDeployment, NodeError, NodeReport};
 pub use path_entry::{PathEntry, PathType};
 pub use plan::{Plan, PlanLayer, PlannedBase};
 pub use pool_status::{BuildInfo, ClusterStatus, PoolStatus, ReasonInfo, RebuildRequest};

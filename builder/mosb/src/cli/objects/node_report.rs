@@ -25,9 +25,21 @@ pub struct NodeReport {
     /// The last target that was applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied: Option<AppliedTarget>,
+    /// The last target that the machine rebooted for and does not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempted: Option<AttemptedTarget>,
     /// Why the command failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<NodeError>,
+}
+
+/// A target that a machine rebooted for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AttemptedTarget {
+    pub target: AppliedTarget,
+    /// From 1.
+    pub attempt: u32,
 }
 
 /// A deployment of a machine.
@@ -65,6 +77,16 @@ pub struct NodeError {
     pub message: String,
 }
 
+impl From<&rollout::NodeTarget> for AppliedTarget {
+    fn from(target: &rollout::NodeTarget) -> Self {
+        Self {
+            image: target.image.to_string(),
+            config: target.config.as_ref().map(ToString::to_string),
+            machine_part: target.machine_part.map(|digest| digest.to_string()),
+        }
+    }
+}
+
 impl From<&rollout::NodeReport> for NodeReport {
     fn from(report: &rollout::NodeReport) -> Self {
         let deployment = |one: &Option<rollout::Deployment>| {
@@ -79,10 +101,10 @@ impl From<&rollout::NodeReport> for NodeReport {
             booted: deployment(&report.booted),
             staged: deployment(&report.staged),
             rollback: deployment(&report.rollback),
-            applied: report.applied.as_ref().map(|target| AppliedTarget {
-                image: target.image.to_string(),
-                config: target.config.as_ref().map(ToString::to_string),
-                machine_part: target.machine_part.map(|digest| digest.to_string()),
+            applied: report.applied.as_ref().map(AppliedTarget::from),
+            attempted: report.attempted.as_ref().map(|last| AttemptedTarget {
+                target: AppliedTarget::from(&last.target),
+                attempt: last.attempt,
             }),
             error: report.error.as_ref().map(|error| NodeError {
                 code: error.code.clone(),

@@ -16,11 +16,15 @@ impl Object for NodeReport {
         page.line(&format!("boot {}, {tool}", self.boot_id));
         let [booted, staged, rollback] =
             [&self.booted, &self.staged, &self.rollback].map(|one| one.as_ref().map(described));
+        let attempted = self.attempted.as_ref();
+        let attempted =
+            attempted.map(|last| format!("{}, attempt {}", last.target.image, last.attempt));
         page.pairs(&[
             ("booted", booted.as_deref()),
             ("staged", staged.as_deref()),
             ("rollback", rollback.as_deref()),
             ("applied", self.applied.as_ref().map(|target| &*target.image)),
+            ("attempted", attempted.as_deref()),
         ]);
         page.into_text()
     }

@@ -13,7 +13,7 @@ mod slot;
 
 pub use history::{History, HistoryEntry};
 pub use mode::{OnDelete, RolloutMode};
-pub use node_report::{Deployment, ExitCode, NodeReport, NodeTool, ReportError};
+pub use node_report::{AttemptedTarget, Deployment, ExitCode, NodeReport, NodeTool, ReportError};
 pub use node_target::NodeTarget;
 pub use pinned_build::{PinnedBuild, STOCK};
 pub use slot::{Slot, StagedMark};

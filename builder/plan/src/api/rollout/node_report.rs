@@ -32,9 +32,22 @@ pub struct NodeReport {
     /// The last target that was applied here, from the record of the machine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub applied: Option<NodeTarget>,
+    /// The last attempt that the machine rebooted for, from its record; none if it runs the target
+    /// of that attempt. A report of an earlier mosb has none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub attempted: Option<AttemptedTarget>,
     /// Why the command failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<ReportError>,
+}
+
+/// A target that a machine rebooted for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AttemptedTarget {
+    pub target: NodeTarget,
+    /// From 1.
+    pub attempt: u32,
 }
 
 /// A deployment of the machine.
@@ -149,6 +162,7 @@ mod tests {
             staged: deployment(),
             rollback: deployment(),
             applied: None,
+            attempted: None,
             error: Some(ReportError { code: "io".to_owned(), message: "\u{1}".repeat(9000) }),
         };
         let text = report.to_json();
@@ -162,6 +176,7 @@ mod tests {
     fn a_later_field_is_ignored_and_a_missing_boot_is_an_error() {
         let report = NodeReport::parse(r#"{"bootID":"b0","tool":"bootc","later":1}"#).unwrap();
         assert_eq!((report.boot_id.as_str(), report.tool), ("b0", Some(NodeTool::Bootc)));
+        assert_eq!(report.attempted, None, "as in a report of an earlier version");
         assert!(NodeReport::parse(r#"{"tool":"bootc"}"#).is_err());
     }
 }

@@ -14,11 +14,22 @@ pub struct Slot {
     pub since: Time,
     /// From 1; raised if the machine rebooted without a try to boot the target.
     pub attempt: u32,
+    /// The attempt with which the slot began: later than 1 if the machine tried the target before.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub first_attempt: u32,
     /// The boot in which the slot was given.
     #[serde(rename = "bootID")]
     pub boot_id: String,
     /// Whether the roll-out cordoned the node, so that it also uncordons it.
     pub cordoned: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(attempt: &u32) -> bool {
+    *attempt == 1
 }
 
 /// What is staged on a node (annotation `mosb.dev/staged`), written by the controller.

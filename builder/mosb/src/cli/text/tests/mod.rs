@@ -387,6 +387,7 @@ fn a_machine() {
             config: Some(RENDERED.to_owned()),
             machine_part: None,
         }),
+        attempted: None,
         error: None,
     };
     looks_like("node-report", &report);
@@ -396,6 +397,14 @@ fn a_machine() {
         staged: None,
         rollback: None,
         applied: None,
+        attempted: Some(AttemptedTarget {
+            target: AppliedTarget {
+                image: format!("{os}@{}", digest("staged")),
+                config: None,
+                machine_part: None,
+            },
+            attempt: 2,
+        }),
         error: Some(NodeError {
             code: "no-image-tool".to_owned(),
             message: "this machine has neither bootc nor rpm-ostree".to_owned(),
