@@ -333,14 +333,14 @@ fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
         expect(format!("Secret {name} {kind} by {user}"), &answer, refusal);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    for name in ["mosb-rollout", "mosb-rollout-secrets", "mosb-nodes"] {
+    for name in ["mosb-rollout", "mosb-rollout-secrets", "mosb-rollout-connect", "mosb-nodes"] {
         let policy = node().get(&format!("validatingadmissionpolicy/{name}"));
         assert_eq!(policy["status"]["typeChecking"], json!({}), "{policy:#}");
     }
 }
 
 #[test]
-fn a_running_pod_on_a_machine_gets_no_other_image_and_no_more_containers() {
+fn a_running_pod_on_a_machine_gets_no_other_image_no_more_containers_and_no_command() {
     install();
     let mut job = job("report");
     // A Job whose owner does not exist would be deleted. No node has the name that it needs, so its
@@ -368,6 +368,20 @@ fn a_running_pod_on_a_machine_gets_no_other_image_and_no_more_containers() {
     ] {
         assert!(!answer.status.success() && answer.stderr.contains(part), "{answer:?}");
     }
+    // By an administrator of the cluster.
+    for words in [["exec", &pod, "--", "true"].as_slice(), &["attach", &pod]] {
+        let answer = node().kubectl(&[&["--namespace", NAMESPACE], words].concat());
+        let is_refused = answer.stderr.contains("nobody may exec into");
+        assert!(!answer.status.success() && is_refused, "{answer:?}");
+    }
+    // kubectl itself refuses to forward ports of a pod that does not run yet.
+    let target = format!(
+        "/api/v1/namespaces/{NAMESPACE}/{}/portforward?ports=1",
+        pod.replace("pod/", "pods/")
+    );
+    let (status, answer) = node().api().ask("POST", &target, None);
+    let message = answer["message"].as_str().unwrap_or_default();
+    assert!(status == 422 && message.contains("nobody may exec into"), "{status} {answer}");
     let name = job["metadata"]["name"].as_str().unwrap();
     node().kubectl(&["delete", "job", name, "--namespace", NAMESPACE, "--wait=false"]).ok();
 }
