@@ -34,6 +34,7 @@ mod rbac;
 mod rollout_commands;
 mod rollout_observer;
 mod rollout_policy;
+mod rollout_rights;
 mod rollout_story;
 mod seed_kill;
 mod seed_recognised;
