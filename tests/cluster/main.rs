@@ -35,6 +35,7 @@ mod rollout_commands;
 mod rollout_observer;
 mod rollout_policy;
 mod rollout_rights;
+mod rollout_signals;
 mod rollout_story;
 mod seed_kill;
 mod seed_recognised;

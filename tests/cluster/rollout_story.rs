@@ -4,11 +4,12 @@
 //!
 //! On a node of its own, as it looks at every pool there is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::rollout_signals as signals;
 use mosb_tests::{ROLLOUT_NAMESPACE, RolloutCluster, RolloutPool, annotation, wait};
 
 const ACCOUNT: &str = "system:serviceaccount:mosb-system:mosb-controller";
@@ -53,6 +54,8 @@ fn an_image_is_staged_rolled_out_and_taken_back_with_the_rights_of_the_overlay()
     for right in [
         " nodes patch",
         " pods list",
+        " deployments list",
+        " deployments watch",
         "default pods/eviction create",
         "mosb-rollout jobs create",
         "mosb-rollout jobs delete",
@@ -97,6 +100,8 @@ fn from_stage_to_stock(cluster: &RolloutCluster) {
     assert_eq!(observed.evicted.get(held), Some(&1), "{observed:#?}");
     assert_eq!(observed.most_unavailable["worker"], 1, "{observed:#?}");
 
+    check_events(cluster, &pool);
+
     // A second image, two machines at once, with the controller killed again and again.
     pool.patch(json!({ "maxUnavailable": 2 }));
     let old = pool.wait_pool(|_| true)["status"]["configuration"]["name"].clone();
@@ -110,6 +115,7 @@ fn from_stage_to_stock(cluster: &RolloutCluster) {
     assert_eq!(status["configuration"]["name"], updated["spec"]["configuration"]["name"]);
     assert_eq!(pool.boots(), [2, 2, 2], "one reboot each");
 
+    let before = phases(cluster);
     // Back to the first one, which is not the newest any more.
     pool.annotate(PIN, Some(&pin));
     let updated = pool.wait_updated(&first);
@@ -130,4 +136,44 @@ fn from_stage_to_stock(cluster: &RolloutCluster) {
     pool.annotate(PIN, Some(&format!("stock@{stock}")));
     pool.wait_updated(&stock);
     assert_eq!(pool.boots(), [5, 5, 5], "one reboot each");
+    check_metrics(cluster, &before);
+}
+
+fn phases(cluster: &RolloutCluster) -> BTreeMap<String, f64> {
+    signals::phases(&signals::metrics(cluster.logs().last().unwrap()))
+}
+
+/// Each machine took its first image, and the controller was killed while it did.
+fn check_events(cluster: &RolloutCluster, pool: &RolloutPool) {
+    let steps = ["NodeRebooting", "NodeSlotGiven", "NodeStaged", "NodeUpdated"];
+    for name in &pool.machines {
+        let once = steps.map(|step| (step.to_owned(), 1)).into();
+        assert_eq!(signals::events(&cluster.node, name), once, "one event a step");
+        assert!(signals::is_described(&cluster.node, name, "NodeUpdated"));
+    }
+    // They follow the status that they are about.
+    let events = wait("the pool's events", LIMIT, || {
+        let events = signals::pool_events(&cluster.node);
+        (events.last()? == "RolloutCompleted").then_some(events)
+    });
+    assert_eq!(events, ["RolloutStarted", "RolloutCompleted"]);
+}
+
+/// Since these counts each machine took three images, and now all run the target.
+fn check_metrics(cluster: &RolloutCluster, before: &BTreeMap<String, f64>) {
+    let metrics = wait("all machines to be counted as updated", LIMIT, || {
+        let metrics = signals::metrics(cluster.logs().last()?);
+        let is_updated = signals::machines(&metrics) == [("updated".to_owned(), 3.0)].into();
+        is_updated.then_some(metrics)
+    });
+    let phases = signals::phases(&metrics);
+    assert!(phases.keys().eq(["apply", "drain", "slot", "stage"]), "{phases:?}");
+    for (phase, count) in phases {
+        let earlier = before.get(&phase).copied().unwrap_or_default();
+        assert!((count - earlier - 9.0).abs() < 0.5, "{phase}: {earlier}, then {count}");
+    }
+    assert_eq!(metrics["mosb_rollout_state{pool=\"worker\",state=\"updated\"}"], 1.0);
+    let troubles = ["mosb_rollout_blocked", "mosb_rollout_oldest_slot"];
+    let trouble = metrics.keys().find(|key| troubles.iter().any(|one| key.starts_with(one)));
+    assert_eq!(trouble, None);
 }

@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use super::Error;
 use super::error::{describe, is_conflict};
 use crate::status::Event;
-use mosb_plan::api::{API_VERSION, shortened};
+use mosb_plan::api::shortened;
 
 /// The reporting controller, as in the Machine Config Operator.
 const REPORTER: &str = "machineosbuilder";
@@ -47,7 +47,7 @@ fn object(event: &Event, instance: &str, now: Timestamp) -> Object {
         note: Some(event.note.clone()),
         reason: Some(event.reason.as_str().to_owned()),
         regarding: Some(ObjectReference {
-            api_version: Some(API_VERSION.to_owned()),
+            api_version: Some(event.on.api_version.to_owned()),
             kind: Some(event.on.kind.to_owned()),
             name: Some(event.on.name.clone()),
             uid: Some(event.on.uid.clone()),

@@ -39,7 +39,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     /// Takes the snapshot of a key from the cache; none if there is nothing to do for it any more.
     fn observe(&self, key: &str) -> Option<Self::Snapshot>;
 
-    /// Pure: the same snapshot and time give the same decision.
+    /// The same snapshot and time give the same decision. It writes nothing; metrics may follow it.
     fn decide(
         &self,
         snapshot: &Self::Snapshot,

@@ -152,7 +152,7 @@ pub async fn run(
         controllers.push(Driver::new(renderer, &cache, &active));
     }
     if options.rollout {
-        let rollout = RolloutReconciler::new(resolver, executor, own);
+        let rollout = RolloutReconciler::new(resolver, executor, own, Arc::clone(&metrics));
         controllers.push(Driver::new(rollout, &cache, &active));
     }
     let controllers: Controllers = controllers.into();

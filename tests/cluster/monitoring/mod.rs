@@ -9,6 +9,9 @@ use std::time::Duration;
 use mosb_build::JobMethod;
 use mosb_controller::kinds::Kind;
 use mosb_controller::metrics::Metrics;
+use mosb_controller::rollout::{
+    EndedPhase, MachinePhase, MachineProgress, RolloutFigures, RolloutPhase,
+};
 use mosb_controller::{Action, Attempt, NewObject, NewStatus, Snapshot, Target};
 use mosb_plan::api::MachineOsBuild;
 use serde_json::{Value, json};
@@ -87,7 +90,57 @@ fn everything() -> Metrics {
     cluster.builds = vec![ended];
     metrics.observe(&cluster);
     metrics.reconciled(Duration::from_secs(1), Some("denied"));
+    let since = "2026-01-01T00:00:00Z".parse().unwrap();
+    let figures = RolloutFigures {
+        phase: RolloutPhase::Progressing,
+        machines: [(MachineProgress::Draining, 1)].into(),
+        oldest_slots: [(MachineProgress::Draining, since)].into(),
+        blocked: Some("MachineLost"),
+    };
+    metrics.set_rollout("worker", &figures);
+    for phase in MachinePhase::ALL {
+        metrics.record_phase("worker", &EndedPhase { phase, took: Duration::from_secs(1) });
+    }
     metrics
+}
+
+/// A regular expression of an alert is a list of values.
+#[test]
+fn every_value_that_an_alert_lists_exists() {
+    let (exported, _) = read(&everything().text());
+    let mut lists = 0;
+    for (name, expression) in alerts() {
+        for one in selectors(&expression) {
+            for (label, _, values) in one.matchers.iter().filter(|matcher| matcher.1 == "=~") {
+                let known = &exported[&one.metric][label];
+                let unknown: Vec<_> =
+                    values.split('|').filter(|one| !known.contains(*one)).collect();
+                assert!(unknown.is_empty(), "{name}: {unknown:?} of {label}");
+                lists += 1;
+            }
+        }
+    }
+    assert_eq!(lists, 2);
+}
+
+/// The alerts of a roll-out lead to sections that say what to do.
+#[test]
+fn sections_that_descriptions_name_exist() {
+    let document = include_str!("../../../docs/rollout.md");
+    let rules = rules();
+    let mut found = 0;
+    for rule in rules["groups"][0]["rules"].as_array().unwrap() {
+        let text = rule["annotations"]["description"].as_str().unwrap();
+        let Some((_, rest)) = text.split_once("docs/rollout.md, \"") else {
+            continue;
+        };
+        let title = rest.split('"').next().unwrap();
+        let is_title = |line: &str| line.trim_start_matches('#').trim() == title;
+        let mut lines = document.lines().filter(|line| line.starts_with('#'));
+        assert!(lines.any(is_title), "{}: {title}", rule["alert"]);
+        found += 1;
+    }
+    assert_eq!(found, 3);
 }
 
 /// The expressions of all alerts.
@@ -305,13 +358,12 @@ fn a_real_prometheus_reads_a_real_controller() {
         assert!(labels.keys().eq(known.keys()), "{metric}: {labels:?}");
     }
     let missing: Vec<_> = all.keys().filter(|name| !real.contains_key(*name)).collect();
-    // Nothing went wrong.
-    assert!(
-        missing
-            .iter()
-            .all(|name| ["ocl_build_retries_total", "mosb_errors_total"].contains(&name.as_str())),
-        "{missing:?}"
-    );
+    // Nothing went wrong, and this controller rolls out nothing.
+    let may_lack = |name: &str| {
+        ["ocl_build_retries_total", "mosb_errors_total"].contains(&name)
+            || name.starts_with("mosb_rollout_")
+    };
+    assert!(missing.iter().all(|name| may_lack(name)), "{missing:?}");
 
     wait("both builds", SOON, || {
         let seen = format!("ocl_build_total{{pool=\"{}\",state=\"succeeded\"}} == 2", cluster.pool);
@@ -320,8 +372,14 @@ fn a_real_prometheus_reads_a_real_controller() {
     for (title, expression, _) in panels() {
         let found = prometheus.query(&expression);
         // Nothing went wrong, a Job that succeeded is gone, and machines are not counted.
-        let quiet =
-            ["retries", "errors", "job_state", "push_state", "total_nodes{pool=~\".*\"}) > 0"];
+        let quiet = [
+            "retries",
+            "errors",
+            "job_state",
+            "push_state",
+            "total_nodes{pool=~\".*\"}) > 0",
+            "mosb_rollout_",
+        ];
         let quiet = quiet.iter().any(|part| expression.contains(part));
         assert!(!found.is_empty() || quiet, "{title}: {expression}");
     }

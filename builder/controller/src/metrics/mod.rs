@@ -1,8 +1,13 @@
-//! The metrics of the Machine Config Operator's builder, under the same names. Gauges follow the
-//! observed state; counters and durations follow our own writes of an end, so that nothing is
-//! counted twice.
+//! The metrics of the Machine Config Operator's builder, under the same names, and our own. Gauges
+//! follow the observed state; counters and durations follow our own writes of an end, so that
+//! nothing is counted twice.
 
+mod build_state;
 mod pool;
+mod rollout;
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
@@ -14,6 +19,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use rollout::RolloutMetrics;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Pool {
@@ -57,6 +64,7 @@ pub struct Metrics {
     oldest: Gauge<f64, AtomicU64>,
     errors: Family<Reason, Counter>,
     leader: Gauge,
+    rollout: RolloutMetrics,
 }
 
 impl Default for Metrics {
@@ -95,6 +103,7 @@ impl Default for Metrics {
             oldest: Gauge::default(),
             errors: Family::default(),
             leader: Gauge::default(),
+            rollout: RolloutMetrics::default(),
         };
         all.register();
         all
@@ -188,6 +197,7 @@ impl Metrics {
             "Whether this controller is the leader",
             self.leader.clone(),
         );
+        self.rollout.register(&mut registry);
         self.registry = Mutex::new(registry);
     }
 

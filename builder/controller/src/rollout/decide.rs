@@ -7,15 +7,17 @@ use jiff::Timestamp;
 use super::blocked::Blocked;
 use super::context::Context;
 use super::desired_target::Desired;
+use super::figures::RolloutFigures;
 use super::job_request::NodeJobRequest;
 use super::lookup::{RolloutLookup, TargetImage};
 use super::machine_plan::{MachinePlan, next_try};
+use super::machine_progress::MachineProgress;
 use super::machine_state::MachineState;
 use super::pool_status::{self, Standing};
 use super::reason::RolloutReason;
 use super::slot_phase::SlotPhase;
 use super::snapshot::RolloutSnapshot;
-use super::{config_marks, machine_events, staging};
+use super::{config_marks, machine_events, pool_events, staging};
 use crate::action::{Action, NewObject};
 use crate::decision::Decision;
 use mosb_plan::api::rollout::RolloutMode;
@@ -28,23 +30,42 @@ pub(super) const PROBLEM_REQUEUE: Duration = Duration::from_secs(60);
 /// How often machines that are on their way are checked against the time limit.
 const TIMEOUT_CHECK: Duration = Duration::from_secs(60);
 
+/// A decision, and what metrics show of it.
+#[derive(Debug)]
+pub(super) struct RolloutEvaluation {
+    pub decision: RolloutDecision,
+    /// None while facts are looked up, and for a pool that is not rolled out.
+    pub figures: Option<RolloutFigures>,
+}
+
+impl From<RolloutDecision> for RolloutEvaluation {
+    fn from(decision: RolloutDecision) -> Self {
+        Self { decision, figures: None }
+    }
+}
+
 /// All changes, in order. Pure: the same snapshot and time give the same actions.
 pub fn decide(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutDecision {
+    evaluate(snapshot, now).decision
+}
+
+/// The decision with its figures.
+pub(super) fn evaluate(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutEvaluation {
     if let Some(who) = &snapshot.other_controller {
-        return Decision::unchanged(RolloutReason::OtherController(who.clone()));
+        return Decision::unchanged(RolloutReason::OtherController(who.clone())).into();
     }
     if snapshot.pool.metadata.is_being_deleted() {
-        return Decision::unchanged(RolloutReason::Deleting);
+        return Decision::unchanged(RolloutReason::Deleting).into();
     }
     let desired = Desired::of(snapshot);
     if let Desired::LookUp(lookup) = &desired {
-        return Decision::looking_up(lookup.clone(), RolloutReason::LookingUp);
+        return Decision::looking_up(lookup.clone(), RolloutReason::LookingUp).into();
     }
     let cx = Context::new(snapshot, &desired, now);
     if !cx.is_used() {
-        return Decision::unchanged(RolloutReason::Off);
+        return Decision::unchanged(RolloutReason::Off).into();
     }
-    Pass::of(&cx).decision()
+    Pass::of(&cx).evaluation()
 }
 
 pub(super) type Machines<'a> = Vec<(MachineState<'a>, Option<SlotPhase>)>;
@@ -78,7 +99,7 @@ impl<'a> Pass<'a> {
         pass
     }
 
-    fn decision(mut self) -> RolloutDecision {
+    fn evaluation(mut self) -> RolloutEvaluation {
         let mut given = self.choose_slots();
         let (mut removals, mut jobs) = self.stage_jobs();
         if !self.cx.may_create_jobs() {
@@ -107,7 +128,7 @@ impl<'a> Pass<'a> {
         if !self.lookups.is_empty() {
             let mut decision = Decision::unchanged(RolloutReason::LookingUp);
             decision.lookups = self.lookups;
-            return decision;
+            return decision.into();
         }
         if let Some(target) = self.cx.rolls_to() {
             given.iter().for_each(|name| self.give_slot(name, target));
@@ -120,7 +141,7 @@ impl<'a> Pass<'a> {
         self.actions(jobs)
     }
 
-    fn actions(self, jobs: Vec<NodeJobRequest>) -> RolloutDecision {
+    fn actions(self, jobs: Vec<NodeJobRequest>) -> RolloutEvaluation {
         let standings: Vec<Standing> = self.standings();
         let is_done = !standings.is_empty() && standings.iter().all(|one| one.is_updated)
             || self.cx.snapshot.machines.is_empty();
@@ -139,9 +160,15 @@ impl<'a> Pass<'a> {
         }
         actions
             .extend(jobs.into_iter().map(|job| Action::Create(NewObject::NodeJob(Box::new(job)))));
-        actions.extend(pool_status::action(self.cx, &standings, self.blocked.as_ref()));
+        let status = pool_status::action(self.cx, &standings, self.blocked.as_ref());
+        let events = pool_events::events(self.cx, status.as_ref());
+        actions.extend(status);
+        actions.extend(events);
         let reason = self.reason(&standings, is_done);
-        Decision { requeue_after: self.requeue_after, ..Decision::of(reason, actions) }
+        let figures = Some(RolloutFigures::of(&standings, &reason));
+        let decision =
+            Decision { requeue_after: self.requeue_after, ..Decision::of(reason, actions) };
+        RolloutEvaluation { decision, figures }
     }
 
     /// Records why nothing new is begun; the first reason stays.
@@ -202,6 +229,11 @@ impl<'a> Pass<'a> {
         let all = self.machines.iter().zip(&self.plans);
         all.map(|((state, phase), plan)| Standing {
             name: state.name().to_owned(),
+            progress: MachineProgress::of(self.cx, state, phase.as_ref(), plan),
+            slot_since: match state.valid_slot() {
+                Some(slot) => Some(slot.since.0),
+                None => plan.is_given.then_some(self.cx.now),
+            },
             is_available: state.is_available(),
             has_slot: state.has_slot() || plan.is_given,
             is_updated: !state.has_slot()

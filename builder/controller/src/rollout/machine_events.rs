@@ -1,4 +1,4 @@
-//! The events of one machine in one pass, emitted on its pool.
+//! The events of one machine in one pass, emitted on its Node.
 
 use super::context::Context;
 use super::machine_plan::MachinePlan;
@@ -14,31 +14,33 @@ pub(super) fn events(
     plan: &MachinePlan,
     is_changed: bool,
 ) -> Vec<Action> {
-    let mut found: Vec<(EventReason, String)> = plan.event.clone().into_iter().collect();
     let annotation = |key| state.machine.metadata.annotation(key);
-    if is_changed && let Some(text) = &plan.degraded {
-        let old = annotation(labels::NODE_STATE);
-        if !matches!(old, Some("Degraded" | "Unreconcilable")) {
-            found.push((EventReason::NodeDegraded, format!("{}: {text}", state.name())));
-        }
-    }
+    let event = |reason, edge: &str, text: String| {
+        let on = Regarding::node(&state.machine.metadata);
+        Action::Event(Event::new(on, reason, edge, text))
+    };
+    let mut events = Vec::new();
     let mut jobs = state.jobs();
     if let Some(job) = jobs.find(|job| state.has_staged(job))
         && let Some(target) = &job.target
     {
         let text = format!("{} has staged {}", state.name(), target.image);
-        found.push((EventReason::NodeStaged, text));
+        // Whatever else this pass changes, the next one may find the same Job.
+        events.push(event(EventReason::NodeStaged, &job.uid, text));
     }
     let slot = annotation(labels::NODE_SLOT).unwrap_or_default();
-    let edge = |text: &str| {
-        let machine = state.machine;
+    let of_slot = |reason, text: String| {
         // Cancelled and given again, the same slot is another one.
         let since = if plan.is_given { cx.now.to_string() } else { String::new() };
-        format!("{} {} {slot} {since} {text}", machine.metadata.uid(), machine.boot_id)
+        event(reason, &format!("{} {slot} {since} {text}", state.machine.boot_id), text)
     };
-    let on = || Regarding::new("MachineConfigPool", &cx.snapshot.pool.metadata);
-    let events = found.into_iter();
+    events.extend(plan.event.clone().map(|(reason, text)| of_slot(reason, text)));
+    if is_changed && let Some(text) = &plan.degraded {
+        let old = annotation(labels::NODE_STATE);
+        if !matches!(old, Some("Degraded" | "Unreconcilable")) {
+            let text = format!("{}: {text}", state.name());
+            events.push(of_slot(EventReason::NodeDegraded, text));
+        }
+    }
     events
-        .map(|(reason, text)| Action::Event(Event::new(on(), reason, &edge(&text), text)))
-        .collect()
 }

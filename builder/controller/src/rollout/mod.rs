@@ -22,8 +22,10 @@
 //! | `machine_plan`, `slot_progress` | what one machine gets, without and with a slot |
 //! | `marks`, `machine_events`, `obsolete_jobs` | the patch of its Node, its events, and its Jobs to delete |
 //! | `blocked` | why nothing new is begun |
+//! | `machine_progress`, `rollout_phase`, `figures` | what metrics show of a decision |
+//! | `ended_phases` | what metrics show of the writes that were applied |
 //! | `config_marks` | history and finalizer of the MachineOSConfig |
-//! | `pool_status` | counts and conditions of the pool |
+//! | `pool_status`, `pool_events` | counts and conditions of the pool, and its events |
 //! | `decide`, `reason` | snapshot → lookups or actions, and why |
 //! | `job_request` | the Jobs on machines that a decision creates |
 //! | `lookups` | asks registries and the API |
@@ -37,6 +39,8 @@ mod context;
 mod decide;
 mod desired_target;
 mod drain;
+mod ended_phases;
+mod figures;
 mod give_slots;
 mod inputs;
 mod job_phase;
@@ -46,15 +50,18 @@ mod lookup;
 mod lookups;
 mod machine_events;
 mod machine_plan;
+mod machine_progress;
 mod machine_state;
 mod marks;
 mod node_job;
 mod observe;
 mod obsolete_jobs;
+mod pool_events;
 mod pool_status;
 mod reason;
 mod reconciler;
 mod refusals;
+mod rollout_phase;
 mod slot_phase;
 mod slot_progress;
 mod slots;
@@ -67,19 +74,23 @@ mod view;
 mod tests;
 
 pub use decide::{RolloutDecision, decide};
+pub use ended_phases::{EndedPhase, MachinePhase};
+pub use figures::RolloutFigures;
 pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb};
 pub use lookup::{ControlPlaneHealth, RolloutLookup, RolloutLookupResults, SeenPod, TargetImage};
+pub use machine_progress::MachineProgress;
 pub(crate) use node_job::{OwnerJob, node_job, node_secret};
 pub use observe::{OwnPlace, observe};
 pub use reason::RolloutReason;
 pub(crate) use reconciler::RolloutReconciler;
 pub use refusals::Refusals;
+pub use rollout_phase::RolloutPhase;
 pub use snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, Refusal, RolloutSettings,
     RolloutSnapshot,
 };
 pub use view::{
-    BuildView, MachineCounts, NodeView, Retry, RolloutChange, RolloutPhase, RolloutRequest,
-    RolloutRequestError, RolloutView, TargetView, UndoTo, build_views, decide_request, node_views,
-    rollout_view, write_request,
+    BuildView, MachineCounts, NodeView, Retry, RolloutChange, RolloutRequest, RolloutRequestError,
+    RolloutView, TargetView, UndoTo, build_views, decide_request, node_views, rollout_view,
+    write_request,
 };

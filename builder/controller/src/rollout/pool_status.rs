@@ -1,9 +1,11 @@
 //! The status of a pool that mosb rolls out, as the Machine Config Operator writes it. Pure.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::blocked::Blocked;
 use super::context::Context;
+use super::machine_progress::MachineProgress;
 use crate::action::{Action, NewStatus, PoolStatusUpdate};
 use crate::kinds::Kind;
 use crate::status::{RENDER_DEGRADED, ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, set_condition};
@@ -21,6 +23,9 @@ const MESSAGE: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Standing {
     pub name: String,
+    pub progress: MachineProgress,
+    /// When it got its slot.
+    pub slot_since: Option<Timestamp>,
     pub is_available: bool,
     pub has_slot: bool,
     /// It runs the target and has no slot.

@@ -1,12 +1,13 @@
 //! The controller that brings images to machines. Its key is the name of a pool.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::decide::{RolloutDecision, decide};
+use super::decide::{RolloutDecision, evaluate};
+use super::ended_phases::ended_phases;
 use super::inputs::inputs_digest;
 use super::lookup::RolloutLookup;
 use super::lookups::look_up;
@@ -19,6 +20,7 @@ use crate::apply::{ApplyError, Executor, ReconcilePass};
 use crate::cluster_cache::Trigger;
 use crate::lookup::Problem;
 use crate::lookups::Resolver;
+use crate::metrics::Metrics;
 use crate::reconciler::{Debounce, NoDecision, Reconciler};
 use crate::snapshot::EarlierProblem;
 use mosb_image::Digest;
@@ -28,13 +30,19 @@ pub(crate) struct RolloutReconciler {
     resolver: Resolver,
     executor: Executor,
     own: OwnPlace,
+    metrics: Arc<Metrics>,
     /// Evictions that the API server refused, by pool.
     refusals: Mutex<BTreeMap<String, Refusals>>,
 }
 
 impl RolloutReconciler {
-    pub fn new(resolver: Resolver, executor: Executor, own: OwnPlace) -> Self {
-        Self { resolver, executor, own, refusals: Mutex::default() }
+    pub fn new(
+        resolver: Resolver,
+        executor: Executor,
+        own: OwnPlace,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { resolver, executor, own, metrics, refusals: Mutex::default() }
     }
 
     fn refusals(&self) -> MutexGuard<'_, BTreeMap<String, Refusals>> {
@@ -66,7 +74,15 @@ impl Reconciler for RolloutReconciler {
     }
 
     fn decide(&self, snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutDecision {
-        decide(snapshot, now)
+        let evaluation = evaluate(snapshot, now);
+        let (pool, decision) = (&snapshot.pool.metadata.name, evaluation.decision);
+        match evaluation.figures {
+            Some(figures) => self.metrics.set_rollout(pool, &figures),
+            None if decision.lookups.is_empty() => self.metrics.clear_rollout(pool),
+            // What was decided before holds until there are results.
+            None => {}
+        }
+        decision
     }
 
     async fn look_up(
@@ -101,6 +117,9 @@ impl Reconciler for RolloutReconciler {
             done = self.executor.apply_all(std::slice::from_ref(action), pass).await;
             if done.is_err() {
                 break;
+            }
+            for ended in ended_phases(snapshot, action, Timestamp::now()) {
+                self.metrics.record_phase(&snapshot.pool.metadata.name, &ended);
             }
         }
         let refused = std::mem::take(&mut pass.refusals);
@@ -161,5 +180,6 @@ impl Reconciler for RolloutReconciler {
 
     fn forget(&self, pool: &str) {
         self.refusals().remove(pool);
+        self.metrics.forget_rollout(pool);
     }
 }

@@ -3,7 +3,7 @@
 use sha2::Digest as _;
 
 use super::seed::PRE_BUILT_IMAGE_SEEDED;
-use mosb_plan::api::{Metadata, shortened};
+use mosb_plan::api::{API_VERSION, Metadata, shortened};
 
 /// An event. Its name is derived from its content, so it is created only once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,17 +17,24 @@ pub struct Event {
     pub note: String,
 }
 
-/// The object that an event is about; all of them are cluster-scoped and of our API group.
+/// The object that an event is about; all of them are cluster-scoped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Regarding {
+    pub api_version: &'static str,
     pub kind: &'static str,
     pub name: String,
     pub uid: String,
 }
 
 impl Regarding {
+    /// An object of the API group of machine configuration.
     pub fn new(kind: &'static str, metadata: &Metadata) -> Self {
-        Self { kind, name: metadata.name.clone(), uid: metadata.uid().to_owned() }
+        let (name, uid) = (metadata.name.clone(), metadata.uid().to_owned());
+        Self { api_version: API_VERSION, kind, name, uid }
+    }
+
+    pub fn node(metadata: &Metadata) -> Self {
+        Self { api_version: "v1", ..Self::new("Node", metadata) }
     }
 }
 
@@ -102,6 +109,14 @@ pub enum EventReason {
     NodeUpdated,
     /// A machine can't follow its pool.
     NodeDegraded,
+    /// The pool's machines begin to get an image.
+    RolloutStarted,
+    /// All machines of the pool run the image.
+    RolloutCompleted,
+    /// Nothing new is begun.
+    RolloutBlocked,
+    /// What blocked the roll-out is over.
+    RolloutUnblocked,
 }
 
 impl EventReason {
@@ -138,6 +153,10 @@ impl EventReason {
             Self::NodeRetried => "NodeRetried",
             Self::NodeUpdated => "NodeUpdated",
             Self::NodeDegraded => "NodeDegraded",
+            Self::RolloutStarted => "RolloutStarted",
+            Self::RolloutCompleted => "RolloutCompleted",
+            Self::RolloutBlocked => "RolloutBlocked",
+            Self::RolloutUnblocked => "RolloutUnblocked",
         }
     }
 
@@ -150,7 +169,8 @@ impl EventReason {
             | Self::BuildDegraded
             | Self::PreBuiltImageMissing
             | Self::NodeRetried
-            | Self::NodeDegraded => EventKind::Warning,
+            | Self::NodeDegraded
+            | Self::RolloutBlocked => EventKind::Warning,
             Self::BuildStarted
             | Self::BuildPreparing
             | Self::BuildBuilding
@@ -172,7 +192,10 @@ impl EventReason {
             | Self::NodeSlotGiven
             | Self::NodeDrainCancelled
             | Self::NodeRebooting
-            | Self::NodeUpdated => EventKind::Normal,
+            | Self::NodeUpdated
+            | Self::RolloutStarted
+            | Self::RolloutCompleted
+            | Self::RolloutUnblocked => EventKind::Normal,
         }
     }
 }
@@ -240,12 +263,13 @@ mod tests {
             (NodeRetried, "NodeRetried", Warning),
             (NodeUpdated, "NodeUpdated", Normal),
             (NodeDegraded, "NodeDegraded", Warning),
+            (RolloutStarted, "RolloutStarted", Normal),
+            (RolloutCompleted, "RolloutCompleted", Normal),
+            (RolloutBlocked, "RolloutBlocked", Warning),
+            (RolloutUnblocked, "RolloutUnblocked", Normal),
         ] {
-            let on = Regarding {
-                kind: "MachineOSBuild",
-                name: "worker-b".to_owned(),
-                uid: "u".to_owned(),
-            };
+            let metadata = Metadata { name: "worker-b".to_owned(), ..Metadata::default() };
+            let on = Regarding::new("MachineOSBuild", &metadata);
             let event = Event::new(on, reason, "", "n".repeat(2000));
             assert_eq!((event.reason.as_str(), event.kind), (word, kind));
             assert_eq!(event.note.len(), NOTE, "{word}");

@@ -62,6 +62,10 @@ pub struct Fleet {
     pub own_image: String,
     pub asked: Vec<RolloutLookup>,
     pub events: Vec<(String, String)>,
+    /// Kind and name of the object of each event, and its reason.
+    pub regarding: Vec<((String, String), String)>,
+    /// Phases of machines that writes ended.
+    pub ended: Vec<EndedPhase>,
     pub event_names: BTreeSet<String>,
     pub version: u64,
     /// Reboots by `apply`: node UID, target, attempt and time of the slot.
@@ -89,6 +93,8 @@ impl Fleet {
             own_image: format!("reg.example/mosb@{}", Digest::of(b"mosb")),
             asked: Vec::new(),
             events: Vec::new(),
+            regarding: Vec::new(),
+            ended: Vec::new(),
             event_names: BTreeSet::new(),
             version: 0,
             reboots: BTreeMap::new(),

@@ -144,6 +144,12 @@ impl FakeNode {
         self.machine.ready = false;
     }
 
+    /// Somebody reboots it, and nothing is staged.
+    pub fn boot_again(&mut self) {
+        self.cut_power();
+        self.boot_up();
+    }
+
     pub fn boot_up(&mut self) {
         if self.is_down && !self.is_lost {
             self.is_down = false;

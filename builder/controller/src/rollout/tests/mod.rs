@@ -2,6 +2,7 @@
 //! cluster of machines, and any sequence of events.
 
 mod clusters;
+mod counted;
 mod failures;
 mod fleet;
 mod kubelet;

@@ -185,7 +185,7 @@ fn a_thousand_machines_are_decided_in_little_time() {
     let start = std::time::Instant::now();
     let decision = decide(&snapshot, fleet.now);
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    assert_eq!(decision.actions.len(), 12, "ten reports, the config and the pool");
+    assert_eq!(decision.actions.len(), 13, "ten reports, the config, the pool and its event");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use super::fleet::*;
 use super::machine::FakeJob;
 use crate::kinds::Kind;
+use crate::rollout::decide::{RolloutEvaluation, evaluate};
+use crate::rollout::ended_phases::ended_phases;
 use crate::rollout::refusals::after_pass;
 use crate::rollout::slots::max_unavailable;
 use crate::rollout::*;
@@ -13,11 +15,17 @@ use std::time::Duration;
 
 impl Fleet {
     pub fn decide(&mut self, pool: &str) -> RolloutDecision {
+        self.evaluate(pool).decision
+    }
+
+    /// A decision with its figures, after all lookups.
+    pub fn evaluate(&mut self, pool: &str) -> RolloutEvaluation {
         let mut snapshot = self.snapshot(pool);
         for _ in 0..crate::driver::MAX_LOOKUP_ROUNDS {
-            let decision = decide(&snapshot, self.now);
+            let evaluation = evaluate(&snapshot, self.now);
+            let decision = &evaluation.decision;
             if decision.lookups.is_empty() {
-                return decision;
+                return evaluation;
             }
             assert!(decision.actions.is_empty());
             let mut results = std::mem::take(&mut snapshot.lookup_results);
@@ -32,14 +40,15 @@ impl Fleet {
     /// A pass of which at most this many actions are applied. Returns the decision.
     pub fn pass(&mut self, pool: &str, most: usize) -> RolloutDecision {
         let decision = self.decide(pool);
-        let machines = self.snapshot(pool).machines;
+        let snapshot = self.snapshot(pool);
         for action in decision.actions.iter().take(most) {
             if self.apply(action).is_none() {
                 break;
             }
+            self.ended.extend(ended_phases(&snapshot, action, self.now));
         }
         let earlier = self.refusals.remove(pool).unwrap_or_default();
-        let refused = after_pass(earlier, std::mem::take(&mut self.evicted), &machines);
+        let refused = after_pass(earlier, std::mem::take(&mut self.evicted), &snapshot.machines);
         self.refusals.insert(pool.to_owned(), refused);
         decision
     }
@@ -102,6 +111,8 @@ impl Fleet {
             }
             Action::Event(event) => {
                 if self.event_names.insert(event.name.clone()) {
+                    let on = (event.on.kind.to_owned(), event.on.name.clone());
+                    self.regarding.push((on, event.reason.as_str().to_owned()));
                     self.events.push((event.reason.as_str().to_owned(), event.note.clone()));
                 }
             }

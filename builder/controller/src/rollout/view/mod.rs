@@ -22,7 +22,7 @@ mod write;
 
 pub use builds::{BuildView, build_views};
 pub use nodes::{NodeView, node_views};
-pub use pool::{MachineCounts, RolloutPhase, RolloutView, TargetView, rollout_view};
+pub use pool::{MachineCounts, RolloutView, TargetView, rollout_view};
 pub use request::{RolloutChange, RolloutRequest, RolloutRequestError, UndoTo};
 pub use retry::Retry;
 pub use write::{decide_request, write_request};

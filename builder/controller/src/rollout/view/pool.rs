@@ -6,6 +6,7 @@
 
 use super::nodes::NodeView;
 use crate::rollout::desired_target::{Desired, DesiredTarget};
+use crate::rollout::rollout_phase::{MACHINES_FAILED, RolloutPhase};
 use crate::rollout::snapshot::RolloutSnapshot;
 use crate::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
 use mosb_image::Digest;
@@ -14,8 +15,6 @@ use mosb_plan::api::{Condition, MachineOsConfig, condition, labels};
 
 /// Conditions of a pool that a roll-out writes.
 const CONDITIONS: [&str; 5] = ["Updated", "Updating", "NodeDegraded", "Degraded", ROLLOUT_DEGRADED];
-/// Reasons of [`ROLLOUT_DEGRADED`] that machines cause.
-const MACHINES_FAILED: [&str; 2] = ["MachineLost", "MachinesFailed"];
 /// Reasons that pass by themselves.
 const PASSING: [&str; 3] = ["LookupFailed", "RegistryFailed", "ControlPlaneUnhealthy"];
 /// The most machines that a message names.
@@ -63,37 +62,6 @@ pub struct MachineCounts {
     pub staged: usize,
     pub unavailable: usize,
     pub degraded: usize,
-}
-
-/// How far a roll-out is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RolloutPhase {
-    /// All machines run the target.
-    Updated,
-    /// All machines have staged it or run it, and nothing reboots.
-    Staged,
-    /// Nothing is brought to the machines.
-    Off,
-    Progressing,
-    Paused,
-    /// Somebody must change something first.
-    Blocked,
-    /// Machines failed, and nothing goes on by itself.
-    Failed,
-}
-
-impl RolloutPhase {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Updated => "updated",
-            Self::Staged => "staged",
-            Self::Off => "off",
-            Self::Progressing => "progressing",
-            Self::Paused => "paused",
-            Self::Blocked => "blocked",
-            Self::Failed => "failed",
-        }
-    }
 }
 
 /// The roll-out of the pool.

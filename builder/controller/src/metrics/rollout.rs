@@ -1,0 +1,221 @@
+//! Metrics of the roll-out of one pool: gauges from a decision, durations from the writes that end a
+//! phase of a machine.
+//!
+//! Labels are the pool and words of fixed sets, never a node. All series of a pool disappear with
+//! it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use super::{Durations, Metrics, PoolState};
+use crate::rollout::{
+    EndedPhase, MachinePhase, MachineProgress, RolloutFigures, RolloutPhase as PoolPhase,
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PoolReason {
+    pool: String,
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PhaseOfPool {
+    pool: String,
+    phase: &'static str,
+}
+
+#[derive(Debug)]
+pub(super) struct RolloutMetrics {
+    state: Family<PoolState, Gauge>,
+    machines: Family<PoolState, Gauge>,
+    oldest_slot: Family<PoolState, Gauge>,
+    blocked: Family<PoolReason, Gauge>,
+    /// The reason that has a series, by pool.
+    reasons: Mutex<BTreeMap<String, &'static str>>,
+    durations: Durations<PhaseOfPool>,
+}
+
+impl Default for RolloutMetrics {
+    fn default() -> Self {
+        fn phases() -> Histogram {
+            // An image is staged in seconds, a machine reboots in minutes, and a
+            // PodDisruptionBudget may hold a drain for days.
+            Histogram::new([
+                5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 14400.0,
+                86400.0,
+            ])
+        }
+        Self {
+            state: Family::default(),
+            machines: Family::default(),
+            oldest_slot: Family::default(),
+            blocked: Family::default(),
+            reasons: Mutex::default(),
+            durations: Family::new_with_constructor(phases),
+        }
+    }
+}
+
+impl RolloutMetrics {
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "mosb_rollout_state",
+            "The state of the pool's roll-out: 1 for the one that it is in",
+            self.state.clone(),
+        );
+        registry.register(
+            "mosb_rollout_machines",
+            "Machines of the pool in this state; each is in exactly one",
+            self.machines.clone(),
+        );
+        registry.register(
+            "mosb_rollout_oldest_slot_timestamp_seconds",
+            "When the machine in this state that has had its slot the longest got it",
+            self.oldest_slot.clone(),
+        );
+        registry.register(
+            "mosb_rollout_blocked",
+            "1 for the reason why no other machine of the pool begins",
+            self.blocked.clone(),
+        );
+        registry.register(
+            "mosb_rollout_phase_duration_seconds",
+            "How long a phase of the update of one machine took",
+            self.durations.clone(),
+        );
+    }
+
+    fn reasons(&self) -> MutexGuard<'_, BTreeMap<String, &'static str>> {
+        self.reasons.lock().expect("it is not poisoned: maps don't panic")
+    }
+
+    fn set_blocked(&self, pool: &str, reason: Option<&'static str>) {
+        let label = |reason| PoolReason { pool: pool.to_owned(), reason };
+        let mut reasons = self.reasons();
+        let old = match reason {
+            Some(reason) => reasons.insert(pool.to_owned(), reason),
+            None => reasons.remove(pool),
+        };
+        if let Some(old) = old.filter(|old| Some(*old) != reason) {
+            self.blocked.remove(&label(old));
+        }
+        if let Some(reason) = reason {
+            self.blocked.get_or_create(&label(reason)).set(1);
+        }
+    }
+}
+
+impl Metrics {
+    /// Sets the gauges of a pool.
+    pub fn set_rollout(&self, pool: &str, figures: &RolloutFigures) {
+        let of = |state| PoolState { pool: pool.to_owned(), state };
+        let rollout = &self.rollout;
+        for phase in PoolPhase::ALL {
+            let value = i64::from(phase == figures.phase);
+            rollout.state.get_or_create(&of(phase.as_str())).set(value);
+        }
+        for progress in MachineProgress::ALL {
+            let label = of(progress.as_str());
+            let count = figures.machines.get(&progress).copied().unwrap_or_default();
+            rollout.machines.get_or_create(&label).set(i64::try_from(count).unwrap_or(i64::MAX));
+            match figures.oldest_slots.get(&progress) {
+                Some(since) => {
+                    rollout.oldest_slot.get_or_create(&label).set(since.as_second());
+                }
+                None => drop(rollout.oldest_slot.remove(&label)),
+            }
+        }
+        rollout.set_blocked(pool, figures.blocked);
+    }
+
+    /// Records a phase of a machine of the pool that a write ended.
+    pub fn record_phase(&self, pool: &str, ended: &EndedPhase) {
+        let label = PhaseOfPool { pool: pool.to_owned(), phase: ended.phase.as_str() };
+        self.rollout.durations.get_or_create(&label).observe(ended.took.as_secs_f64());
+    }
+
+    /// Removes the gauges of a pool that is not rolled out.
+    pub fn clear_rollout(&self, pool: &str) {
+        let rollout = &self.rollout;
+        let of = |state| PoolState { pool: pool.to_owned(), state };
+        for phase in PoolPhase::ALL {
+            rollout.state.remove(&of(phase.as_str()));
+        }
+        for progress in MachineProgress::ALL {
+            rollout.machines.remove(&of(progress.as_str()));
+            rollout.oldest_slot.remove(&of(progress.as_str()));
+        }
+        rollout.set_blocked(pool, None);
+    }
+
+    /// Removes all series of a pool that does not exist any more.
+    pub fn forget_rollout(&self, pool: &str) {
+        self.clear_rollout(pool);
+        for phase in MachinePhase::ALL {
+            let label = PhaseOfPool { pool: pool.to_owned(), phase: phase.as_str() };
+            self.rollout.durations.remove(&label);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn figures(progress: MachineProgress, blocked: Option<&'static str>) -> RolloutFigures {
+        let since = "1970-01-01T00:01:00Z".parse().unwrap();
+        RolloutFigures {
+            phase: PoolPhase::Progressing,
+            machines: [(progress, 2)].into(),
+            oldest_slots: [(progress, since)].into(),
+            blocked,
+        }
+    }
+
+    fn series(metrics: &Metrics) -> Vec<String> {
+        let text = metrics.text();
+        let is_of_pool = |line: &&str| line.contains("pool=\"worker\"") && !line.ends_with(" 0");
+        let is_detail = |line: &&str| !line.contains("_bucket");
+        text.lines().filter(is_of_pool).filter(is_detail).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn series_follow_the_decision_and_disappear_with_the_pool() {
+        let metrics = Metrics::default();
+        let state = "mosb_rollout_state{pool=\"worker\",state=\"progressing\"} 1";
+        metrics.set_rollout("worker", &figures(MachineProgress::Lost, Some("MachineLost")));
+        let mut found = series(&metrics);
+        found.sort();
+        let want = [
+            "mosb_rollout_blocked{pool=\"worker\",reason=\"MachineLost\"} 1",
+            "mosb_rollout_machines{pool=\"worker\",state=\"lost\"} 2",
+            "mosb_rollout_oldest_slot_timestamp_seconds{pool=\"worker\",state=\"lost\"} 60",
+            state,
+        ];
+        assert_eq!(found, want);
+        metrics.set_rollout("worker", &figures(MachineProgress::Draining, Some("SharedNodes")));
+        let text = series(&metrics).join("\n");
+        assert!(text.contains("SharedNodes") && !text.contains("MachineLost"), "{text}");
+        assert!(text.contains("state=\"draining\"} 60") && !text.contains("lost"), "{text}");
+        metrics.set_rollout("worker", &figures(MachineProgress::Draining, None));
+        assert!(!metrics.text().contains("mosb_rollout_blocked{"), "{}", metrics.text());
+        let ended = EndedPhase { phase: MachinePhase::Stage, took: Duration::from_secs(7) };
+        metrics.record_phase("worker", &ended);
+        metrics.clear_rollout("worker");
+        let sums = [
+            "mosb_rollout_phase_duration_seconds_sum{pool=\"worker\",phase=\"stage\"} 7.0",
+            "mosb_rollout_phase_duration_seconds_count{pool=\"worker\",phase=\"stage\"} 1",
+        ];
+        assert_eq!(series(&metrics), sums);
+        metrics.forget_rollout("worker");
+        assert!(!metrics.text().contains("pool=\"worker\""), "{}", metrics.text());
+    }
+}

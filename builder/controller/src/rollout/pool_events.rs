@@ -1,0 +1,47 @@
+//! The events of a pool in one pass: what changes of its conditions. Those of its machines are on
+//! their Nodes.
+
+use super::context::Context;
+use crate::action::{Action, NewStatus};
+use crate::status::{Event, EventReason, ROLLOUT_DEGRADED, Regarding};
+use mosb_plan::api::{Condition, condition};
+
+/// The events of this write of the pool's status. They follow it, so that a write that is rejected
+/// or repeated causes none.
+pub(super) fn events(cx: &Context<'_>, write: Option<&Action>) -> Vec<Action> {
+    let Some(Action::ReplaceStatus(_, NewStatus::Pool(update))) = write else {
+        return Vec::new();
+    };
+    let metadata = &cx.snapshot.pool.metadata;
+    let old = |kind: &str| condition(&cx.snapshot.pool.status.conditions, kind);
+    let new = |kind: &str| condition(&update.conditions, kind);
+    let is_true = |one: Option<&Condition>| one.is_some_and(Condition::is_true);
+    let begins = |kind: &str| new(kind).filter(|one| one.is_true() && !is_true(old(kind)));
+    let message = |one: &Condition| one.message.clone();
+    let mut found: Vec<(EventReason, String)> = Vec::new();
+    let blocked = (old(ROLLOUT_DEGRADED), new(ROLLOUT_DEGRADED));
+    match blocked {
+        (old, Some(new)) if new.is_true() => {
+            let is_same = old.is_some_and(|old| old.is_true() && old.reason == new.reason);
+            if !is_same {
+                let note = format!("{}: {}", new.reason, new.message);
+                found.push((EventReason::RolloutBlocked, note));
+            }
+        }
+        (old, _) if is_true(old) => {
+            let reason = old.map(|old| old.reason.clone()).unwrap_or_default();
+            let note = format!("no longer {reason}");
+            found.push((EventReason::RolloutUnblocked, note));
+        }
+        _ => {}
+    }
+    found.extend(begins("Updating").map(|one| (EventReason::RolloutStarted, message(one))));
+    found.extend(begins("Updated").map(|one| (EventReason::RolloutCompleted, message(one))));
+    let on = || Regarding::new("MachineConfigPool", metadata);
+    // The same change may come again, which is another event.
+    let edge = |text: &str| format!("{} {text}", cx.now);
+    let events = found.into_iter();
+    events
+        .map(|(reason, text)| Action::Event(Event::new(on(), reason, &edge(&text), text)))
+        .collect()
+}
