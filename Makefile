@@ -59,7 +59,7 @@ test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer)
 .PHONY: test-rollout
 test-rollout: packages parts ## machines that take images and reboot into them (needs root, Go 1.21 or newer)
 	cargo build --quiet --bin mosb
-	tests/in-memory cargo test --no-fail-fast --test rollout -- --test-threads=1
+	tests/more-inotify tests/in-memory cargo test --no-fail-fast --test rollout -- --test-threads=1
 
 .PHONY: test-vm
 test-vm: PACKAGES += tests/harness/debian-packages-vm

@@ -7,6 +7,7 @@ mod node_commands;
 mod node_jobs;
 mod observer;
 mod part_lab;
+mod part_lab_end;
 mod rollout_cluster;
 mod rollout_story;
 mod single_node_story;

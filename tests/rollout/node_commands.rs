@@ -254,6 +254,9 @@ fn an_attempt_reboots_once_and_ends_well(story: &Story<'_>, image: &MachineImage
     story.apply_until_reboot("apply", image, "1");
     story.lab.registry_away(false);
     let boot = story.machine().boot_id();
+    // The Job of the attempt is deleted once a report has the boot.
+    let report = story.run("rebooted", &["report"]).report;
+    assert_eq!(report.applied.unwrap().image.to_string(), image.reference);
     for name in ["applied", "applied-again"] {
         let ended = story.apply(name, image, "1");
         assert_eq!((ended.code, ended.booted()), (0, image.digest.clone()), "{name}");

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::host_root::HostRoot;
+use crate::machine_state::MachineState;
 
 /// In the machine's own state, which no image replaces.
 const FILE: &str = "/var/lib/mosb/rollout.json";
@@ -49,6 +50,15 @@ impl Record {
             .ok())
     }
 
+    /// The record of an attempt that rebooted the machine into its target; none if it did not.
+    /// Without it, a later try of the target, after others changed the machine, would be taken for
+    /// one that had its reboot.
+    pub fn ended(&self, state: &MachineState) -> Option<Self> {
+        let has_ended = self.phase == Phase::Rebooting && state.runs(&self.target.image);
+        let boot_id = state.boot_id.clone();
+        has_ended.then(|| Self { boot_id, phase: Phase::Applied, ..self.clone() })
+    }
+
     /// Writes it to the disk.
     pub fn write(&self, root: &HostRoot) -> Result<(), Error> {
         let text = serde_json::to_vec(self).expect("a record is JSON");
@@ -59,7 +69,9 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deployments::Deployments;
     use mosb_image::Digest;
+    use mosb_plan::api::rollout::Deployment;
 
     #[test]
     fn a_record_is_read_back_and_an_unreadable_one_is_none() {
@@ -80,5 +92,29 @@ mod tests {
         assert_eq!(Record::read(&root).unwrap(), None);
         root.write(FILE, &[b' '; LIMIT as usize + 1], 0o600).unwrap();
         assert!(Record::read(&root).is_err());
+    }
+
+    #[test]
+    fn an_attempt_has_ended_if_the_machine_rebooted_for_its_target_and_runs_it() {
+        let image = |name: &str| format!("reg.example/os@{}", Digest::of(name.as_bytes()));
+        let record = |name: &str, phase| Record {
+            target: serde_json::from_value(serde_json::json!({ "image": image(name) })).unwrap(),
+            attempt: 2,
+            boot_id: "before".to_owned(),
+            phase,
+            had_image: true,
+        };
+        let booted =
+            Deployment { image: "reg.example/os".to_owned(), digest: Some(Digest::of(b"new")) };
+        let state = MachineState {
+            boot_id: "now".to_owned(),
+            tool: None,
+            deployments: Deployments { booted: Some(booted), staged: None, others: Vec::new() },
+        };
+        let ended = record("new", Phase::Rebooting).ended(&state);
+        let applied = record("new", Phase::Applied);
+        assert_eq!(ended, Some(Record { boot_id: "now".to_owned(), ..applied.clone() }));
+        assert_eq!(applied.ended(&state), None, "it is recorded");
+        assert_eq!(record("old", Phase::Rebooting).ended(&state), None, "it runs another image");
     }
 }

@@ -104,9 +104,4 @@ impl<'a> MachineState<'a> {
             }
         }
     }
-
-    /// Whether a Job runs that will report.
-    pub fn has_running_job(&self) -> bool {
-        self.jobs().any(|job| job.phase == JobPhase::Running)
-    }
 }

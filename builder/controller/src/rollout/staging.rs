@@ -13,7 +13,7 @@ use super::job_request::{NodeJobRequest, NodeVerb};
 use super::job_state::JobState;
 use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
-use super::snapshot::{JobPhase, RolloutSnapshot};
+use super::snapshot::{JobPhase, MachineJob, RolloutSnapshot};
 use mosb_plan::api::rollout::{ExitCode, NodeTarget};
 
 /// The most machines of a cluster that report at once.
@@ -105,7 +105,7 @@ pub(super) fn report_jobs(
             && state.machine.ready
             && !state.machine.boot_id.is_empty()
             && !state.is_being_deleted()
-            && !state.has_running_job()
+            && !will_report_soon(state)
     };
     let due = machines.iter().filter(wants).filter_map(|(state, _)| {
         match tries(state, NodeVerb::Report, None, now) {
@@ -116,6 +116,16 @@ pub(super) fn report_jobs(
         }
     });
     due.take(free).collect()
+}
+
+/// Whether a Job runs whose result is awaited. The `apply` Job of a machine that rebooted is not
+/// enough: the controller of Jobs waits 10 seconds or more before it replaces the pod that the
+/// reboot ended, and the machine is out of service meanwhile. That Job stays until the slot is
+/// free, because only `apply` finds out why a machine did not boot its target.
+fn will_report_soon(state: &MachineState<'_>) -> bool {
+    let has_rebooted = state.valid_slot().is_some_and(|slot| slot.boot_id != state.machine.boot_id);
+    let is_awaited = |job: &MachineJob| !(has_rebooted && job.verb == NodeVerb::Apply);
+    state.jobs().any(|job| job.phase == JobPhase::Running && is_awaited(job))
 }
 
 /// Whether a machine should stage this target, or remove another one that is staged.

@@ -236,3 +236,51 @@ fn a_machine_that_booted_its_target_keeps_its_slot_until_it_is_ready() {
     fleet.settle();
     assert_eq!(running(&fleet, 2), 2);
 }
+
+/// The controller of Jobs has not replaced the pod yet that a reboot ended.
+fn rebooted_machine(not_bootable: bool) -> Fleet {
+    let mut fleet = rolling(1, "automatic");
+    if not_bootable {
+        fleet.node("w0").not_bootable.insert(image(2).digest());
+    }
+    while !fleet.nodes["w0"].is_down {
+        fleet.pass("worker", usize::MAX);
+        fleet.run_jobs();
+        fleet.end_pods();
+    }
+    fleet.boot_all();
+    fleet.pass("worker", usize::MAX);
+    let names: Vec<String> = fleet.jobs.keys().cloned().collect();
+    let is = |verb: &str| names.iter().any(|name| name.starts_with(&format!("mosb-{verb}-")));
+    assert!(names.len() == 2 && is("apply") && is("report"), "{names:?}");
+    let report = names.iter().find(|name| name.starts_with("mosb-report-")).unwrap();
+    fleet.run_job(report);
+    fleet.pass("worker", usize::MAX);
+    fleet
+}
+
+#[test]
+fn a_machine_that_rebooted_reports_although_its_apply_job_still_runs() {
+    let mut fleet = rebooted_machine(false);
+    let node = &fleet.nodes["w0"];
+    assert_eq!((node.slot(), node.machine.unschedulable, node.state()), (None, false, "Done"));
+    assert_eq!(fleet.reboots.len(), 1);
+    assert!(fleet.jobs.is_empty(), "both are obsolete");
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), fleet.reboots.len()), (1, 1));
+}
+
+#[test]
+fn a_machine_that_reports_another_image_waits_for_its_apply_job_to_report_the_cause() {
+    let mut fleet = rebooted_machine(true);
+    let node = &fleet.nodes["w0"];
+    assert!(node.slot().is_some() && node.machine.unschedulable);
+    assert_eq!(node.state(), "Rebooting");
+    let names: Vec<&String> = fleet.jobs.keys().collect();
+    assert!(names.len() == 1 && names[0].starts_with("mosb-apply-"), "{names:?}");
+    fleet.pass("worker", usize::MAX);
+    assert_eq!(fleet.jobs.len(), 1, "one report a boot");
+    fleet.settle();
+    assert!(fleet.nodes["w0"].reason().contains("finalizing failed"));
+    assert_eq!(fleet.reboots.len(), 1);
+}
