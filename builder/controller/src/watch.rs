@@ -124,6 +124,20 @@ impl WatchHealth {
         watches.iter().filter_map(not_synced).collect()
     }
 
+    /// The first of these watches that failed and may not have recovered, and why: changes may be
+    /// unseen although its store counts as synced.
+    pub fn failed_lately(&self, names: &[&str]) -> Option<String> {
+        let watches = self.lock();
+        names.iter().find_map(|what| match watches.get(*what) {
+            Some(WatchEntry {
+                state: WatchState::Broken { why, .. },
+                failing: Some((_, last)),
+                ..
+            }) if last.elapsed() <= RECOVERED_AFTER => Some(format!("{what}: {why}")),
+            _ => None,
+        })
+    }
+
     /// Whether the cluster serves the kind of this watch.
     pub fn is_served(&self, what: &str) -> bool {
         let watches = self.lock();

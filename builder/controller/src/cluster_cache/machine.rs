@@ -1,6 +1,7 @@
 //! What is cached of a machine: the fields of a Node that a roll-out decides by.
 
 use k8s_openapi::api::core::v1::{Node, NodeStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::projection::is_known;
 use super::trigger::Trigger;
@@ -22,6 +23,8 @@ pub struct SeenMachine {
     pub unschedulable: bool,
     /// Condition `Ready` is `True`.
     pub ready: bool,
+    /// When the condition `Ready` changed last.
+    pub ready_since: Option<Time>,
     /// Condition `DiskPressure` is `True`.
     pub disk_pressure: bool,
     /// Condition `NetworkUnavailable` is `True`.
@@ -77,6 +80,12 @@ pub(super) fn machine(object: Node) -> Option<(String, SeenMachine)> {
         boot_id: status.node_info.as_ref().map(|info| info.boot_id.clone()).unwrap_or_default(),
         unschedulable: object.spec.and_then(|spec| spec.unschedulable).unwrap_or_default(),
         ready: is_true(&status, "Ready"),
+        ready_since: status
+            .conditions
+            .iter()
+            .flatten()
+            .find(|one| one.type_ == "Ready")
+            .and_then(|one| one.last_transition_time.clone()),
         disk_pressure: is_true(&status, "DiskPressure"),
         network_unavailable: is_true(&status, "NetworkUnavailable"),
     };
@@ -112,7 +121,8 @@ mod tests {
                     "machineID": "", "operatingSystem": "", "osImage": "", "systemUUID": "",
                 },
                 "conditions": [
-                    { "type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z" },
+                    { "type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+                      "lastTransitionTime": "2025-12-31T00:00:00Z" },
                     { "type": "DiskPressure", "status": "Unknown" },
                 ],
             },
@@ -134,6 +144,8 @@ mod tests {
             (seen.ready, seen.disk_pressure, seen.network_unavailable),
             (true, false, false)
         );
+        let since = seen.ready_since.as_ref().map(|since| since.0.to_string());
+        assert_eq!(since.as_deref(), Some("2025-12-31T00:00:00Z"));
         assert!(seen.metadata.annotations.keys().eq(["mosb.dev/slot"]));
         type Change = fn(&mut Value);
         let heartbeat: Change = |node| {

@@ -45,6 +45,10 @@ pub(crate) use projection::{non_empty_annotation, owning_node};
 pub use trigger::Trigger;
 pub use visitor::Tasks;
 
+/// Name of the watch of nodes that images are brought to.
+pub(crate) const MACHINES: &str = "machines";
+/// Name of the watch of Jobs on them.
+pub(crate) const NODE_JOBS: &str = "jobs on machines";
 /// Name of the watch of OpenShift's Builds.
 pub(crate) const OPENSHIFT_BUILDS: &str = "builds.build.openshift.io";
 

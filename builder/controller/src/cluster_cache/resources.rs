@@ -15,7 +15,7 @@ use super::projection::{
 };
 use super::trigger::Trigger;
 use super::visitor::ResourceVisitor;
-use super::{ClusterCache, OPENSHIFT_BUILDS};
+use super::{ClusterCache, MACHINES, NODE_JOBS, OPENSHIFT_BUILDS};
 use crate::cluster_names::{BASE_TREES, RENDERER, ROLLOUT_NAMESPACE};
 use crate::kinds::Kind;
 use crate::watch::WatchedResource;
@@ -174,13 +174,13 @@ impl ClusterCache {
     }
 
     fn machines(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
-        let machines = WatchedResource::new("machines", Api::<Node>::all(client.clone()));
+        let machines = WatchedResource::new(MACHINES, Api::<Node>::all(client.clone()));
         visitor.visit(machines, &self.machines, machine, SeenMachine::trigger);
     }
 
     fn rollout_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
         self.machines(client, visitor);
-        let jobs = of_rollout::<Job>(client, "jobs on machines");
+        let jobs = of_rollout::<Job>(client, NODE_JOBS);
         visitor.visit(jobs, &self.node_jobs, job, |job| {
             let status = job.status.as_ref();
             let conditions = status.and_then(|status| status.conditions.as_ref());

@@ -9,6 +9,7 @@ use super::lookup::TargetImage;
 use super::machine_state::MachineState;
 use super::snapshot::RolloutSnapshot;
 use super::staging::{self, Trouble};
+use super::target_source::target_of;
 use mosb_image::{Digest, ImageRef, PinnedRef};
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{History, NodeReport, NodeTarget, RolloutMode, Slot};
@@ -116,6 +117,20 @@ impl<'a> Context<'a> {
         self.rolls_to() != Some(&slot.target)
     }
 
+    /// Whether machines of this pool may run an image: it is the target, was in service, or is of
+    /// one of the pool's builds. A slot that somebody else wrote could name any.
+    pub fn may_run(&self, target: &NodeTarget) -> bool {
+        let Some(config) = &self.snapshot.config else {
+            return false;
+        };
+        let is_of = |image, config| (image, config) == (&target.image, target.config.as_ref());
+        let history = History::of(&config.metadata);
+        let mut builds = self.snapshot.builds.iter();
+        self.target() == Some(target)
+            || history.entries().iter().any(|one| is_of(&one.image, Some(&one.config)))
+            || builds.any(|build| target_of(config, build).as_ref() == Ok(target))
+    }
+
     pub fn pull_secret(&self) -> Option<String> {
         let config = self.snapshot.config.as_ref()?;
         config.spec.base_image_pull_secret.as_ref().map(|secret| secret.name.clone())
@@ -150,7 +165,7 @@ impl<'a> Context<'a> {
         else {
             return true;
         };
-        platforms.is_empty() || platforms.iter().any(|one| platform.accepts(one))
+        platforms.iter().any(|one| platform.accepts(one))
     }
 
     /// Why a machine without a slot can't follow the pool.

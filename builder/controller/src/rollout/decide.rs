@@ -177,7 +177,7 @@ impl<'a> Pass<'a> {
         self.again(again);
     }
 
-    fn again(&mut self, after: Option<Duration>) {
+    pub fn again(&mut self, after: Option<Duration>) {
         self.requeue_after = self.requeue_after.into_iter().chain(after).min();
     }
 

@@ -1,15 +1,21 @@
 //! The machines of a pass that get a slot, and the patch that gives it.
 
+use std::time::Duration;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::context::Context;
 use super::decide::{PROBLEM_REQUEUE, Pass};
+use super::drain;
 use super::lookup::{ControlPlaneHealth, RolloutLookup};
 use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
 use super::slots::{self, SlotCandidate, SlotChoice, StopReason};
+use crate::cluster_cache::OWN_WRITE_TIMEOUT;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
 
+/// How often a watch that failed is checked.
+const WATCH_REQUEUE: Duration = Duration::from_secs(15);
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 impl Pass<'_> {
@@ -35,7 +41,8 @@ impl Pass<'_> {
         let cluster = &snapshot.cluster;
         let health = snapshot.lookup_results.control_plane.as_ref();
         match slots::choose(&candidates, max, &cluster.control_plane, health) {
-            SlotChoice::Give(names) => names,
+            SlotChoice::Give(names) if names.is_empty() => names,
+            SlotChoice::Give(names) => self.with_current_view(names),
             SlotChoice::LookUpControlPlane => {
                 self.lookups.push(RolloutLookup::ControlPlane);
                 Vec::new()
@@ -63,6 +70,34 @@ impl Pass<'_> {
         }
     }
 
+    /// These machines, if the slots in the cache are those of this moment. Each patch is guarded by
+    /// the version of its own Node alone, so a late view could exceed a limit of several nodes.
+    fn with_current_view(&mut self, names: Vec<String>) -> Vec<String> {
+        let cluster = &self.cx.snapshot.cluster;
+        if let Some(watch) = &cluster.broken_watch {
+            let message =
+                format!("no machine is rebooted: the watch failed: {watch}; check the API server");
+            self.block("WatchFailed", message, Some(WATCH_REQUEUE));
+            return Vec::new();
+        }
+        match &self.cx.snapshot.lookup_results.slots {
+            None => {
+                self.lookups.push(RolloutLookup::Slots);
+                names
+            }
+            Some(Err(problem)) => {
+                self.block("LookupFailed", problem.message.clone(), Some(PROBLEM_REQUEUE));
+                Vec::new()
+            }
+            Some(Ok(slots)) if *slots == cluster.slots => names,
+            Some(Ok(_)) => {
+                // The watch shows the difference soon.
+                self.again(Some(OWN_WRITE_TIMEOUT));
+                Vec::new()
+            }
+        }
+    }
+
     pub fn give_slot(&mut self, name: &str, target: &NodeTarget) {
         let now = self.cx.now;
         let found = self.machines.iter().zip(&mut self.plans);
@@ -75,6 +110,9 @@ impl Pass<'_> {
                 first_attempt: attempt,
                 boot_id: state.machine.boot_id.clone(),
                 cordoned: true,
+                without_drain: drain::is_skipped(state, &self.cx.snapshot.cluster),
+                applying: None,
+                failure: None,
             };
             let is_blind = state.is_control_plane()
                 && self.cx.snapshot.lookup_results.control_plane
@@ -97,11 +135,13 @@ fn candidate<'a>(
         created: metadata.creation_timestamp.as_ref().map(|time| time.0),
         is_available: state.is_available(),
         has_slot: state.has_slot(),
-        is_failed: phase.is_some_and(SlotPhase::is_failed),
+        is_failed: phase.is_some_and(SlotPhase::is_failed)
+            || state.valid_slot().is_some_and(|slot| slot.failure.is_some()),
         is_lost: matches!(phase, Some(SlotPhase::Lost { .. })),
         is_staged: state.staged.as_ref() == Some(target)
             && state.report.is_some()
             && !state.runs(target.image.digest())
+            && cx.is_for(state)
             && !state.is_being_deleted(),
         is_control_plane: state.is_control_plane(),
         is_own: cx.snapshot.cluster.own_node.as_deref() == Some(state.name()),

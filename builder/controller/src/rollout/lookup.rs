@@ -20,6 +20,9 @@ pub enum RolloutLookup {
     /// Whether the control plane can lose a node: `/readyz`, and etcd's pods in `kube-system`.
     /// Result: [`RolloutLookupResults::control_plane`].
     ControlPlane,
+    /// The slots of all nodes, read from etcd: before a machine gets one. Result:
+    /// [`RolloutLookupResults::slots`].
+    Slots,
     /// The pods on a node that is being drained. Result: [`RolloutLookupResults::pods`].
     Pods { node: String },
 }
@@ -31,6 +34,8 @@ pub struct RolloutLookupResults {
     /// The image, or why it is not known. A stock image by tag is resolved by the registry.
     pub stock_images: BTreeMap<RenderedName, Result<PinnedRef, Problem>>,
     pub control_plane: Option<ControlPlaneHealth>,
+    /// The annotation `mosb.dev/slot` of each node that has one.
+    pub slots: Option<Result<BTreeMap<String, String>, Problem>>,
     /// By node.
     pub pods: BTreeMap<String, Result<Vec<SeenPod>, Problem>>,
 }

@@ -1,10 +1,10 @@
 //! Resolves the lookups of a roll-out: registries, the control plane, pods on a node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
 use hyper::Request;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::ListParams;
 
@@ -25,6 +25,10 @@ use mosb_types::ErrorClass;
 const PAGE: u32 = 250;
 /// Pages of the pods on one node: more pods than any kubelet runs.
 const MAX_PAGES: usize = 8;
+/// Nodes of one answer.
+const NODE_PAGE: u32 = 500;
+/// Pages of all nodes: more than Kubernetes supports.
+const MAX_NODE_PAGES: usize = 20;
 /// The label that kubeadm and OpenShift give etcd's pods.
 const ETCD: &str = "component=etcd";
 
@@ -44,6 +48,7 @@ pub(super) async fn look_up(
                 results.stock_images.insert(rendered, image);
             }
             Found::ControlPlane(health) => results.control_plane = Some(health),
+            Found::Slots(slots) => results.slots = Some(slots),
             Found::Pods(node, pods) => drop(results.pods.insert(node, pods)),
         }
     }
@@ -54,6 +59,7 @@ enum Found {
     Image(PinnedRef, TargetImage),
     StockImage(RenderedName, Result<PinnedRef, Problem>),
     ControlPlane(ControlPlaneHealth),
+    Slots(Result<BTreeMap<String, String>, Problem>),
     Pods(String, Result<Vec<SeenPod>, Problem>),
 }
 
@@ -91,6 +97,11 @@ async fn resolve(
                 Ok(health) => health,
                 Err(problem) => ControlPlaneHealth::Unhealthy(problem.message),
             }))
+        }
+        RolloutLookup::Slots => {
+            let asked = async { Ok(slots(resolver).await?) };
+            let found = limits.with_timeout(|| "the slots of all nodes".to_owned(), asked).await;
+            Ok(Found::Slots(to_result(found)?))
         }
         RolloutLookup::Pods { node } => {
             let asked = async { Ok(pods(resolver, node).await?) };
@@ -138,6 +149,30 @@ fn is_ready(pod: &Pod) -> bool {
     let conditions = status.and_then(|status| status.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+/// The slots of all nodes. Without a resourceVersion, the answer is not older than the request.
+async fn slots(resolver: &Resolver) -> Result<BTreeMap<String, String>, Problem> {
+    let api: Api<Node> = Api::all(resolver.client.clone());
+    let mut params = ListParams::default().limit(NODE_PAGE);
+    let mut found = BTreeMap::new();
+    for _ in 0..MAX_NODE_PAGES {
+        let page = api.list_metadata(&params).await.map_err(Error::api("nodes", "list"))?;
+        found.extend(page.items.into_iter().filter_map(|node| {
+            let slot = node.metadata.annotations?.remove(labels::NODE_SLOT)?;
+            Some((node.metadata.name?, slot))
+        }));
+        params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+        if params.continue_token.is_none() {
+            return Ok(found);
+        }
+    }
+    // A part of them must not be taken for all.
+    Err(Problem {
+        class: ErrorClass::Internal,
+        reason: "internal".to_owned(),
+        message: format!("more than {} nodes", NODE_PAGE as usize * MAX_NODE_PAGES),
+    })
 }
 
 /// The pods on a node, of all namespaces.

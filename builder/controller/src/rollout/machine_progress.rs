@@ -85,7 +85,7 @@ impl MachineProgress {
                 // Its slot ends with the write of this pass.
                 | SlotPhase::Finished,
             ) => Self::Rebooting,
-            Some(SlotPhase::Failed { .. }) => Self::Degraded,
+            Some(SlotPhase::Failing(_) | SlotPhase::Failed { .. }) => Self::Degraded,
             Some(SlotPhase::Lost { .. }) => Self::Lost,
             None if plan.is_given => Self::Draining,
             // Its slot is not readable.

@@ -15,11 +15,12 @@
 //! | `observe`, `job_phase`, `inputs` | cache → snapshot, and which pools a change affects |
 //! | `desired_target`, `target_source` | what the machines should run |
 //! | `machine_state`, `job_state`, `slot_phase` | what one machine runs and does, from its marks and Jobs |
-//! | `slots`, `give_slots` | which machines may become unavailable |
+//! | `slots`, `give_slots`, `control_plane` | which machines may become unavailable |
 //! | `staging` | which machines report, and which ones stage the target |
 //! | `drain` | which pods are evicted |
 //! | `context` | what a pass knows about the pool as a whole |
 //! | `machine_plan`, `slot_progress` | what one machine gets, without and with a slot |
+//! | `begin_apply` | what precedes the reboot of a drained machine |
 //! | `marks`, `machine_events`, `obsolete_jobs` | the patch of its Node, its events, and its Jobs to delete |
 //! | `blocked` | why nothing new is begun |
 //! | `machine_progress`, `rollout_phase`, `figures` | what metrics show of a decision |
@@ -33,9 +34,11 @@
 //! | `node_job` | these Jobs and their Secrets as objects, from `job-templates/` |
 //! | `view` | what commands show, and what they ask for |
 
+mod begin_apply;
 mod blocked;
 mod config_marks;
 mod context;
+mod control_plane;
 mod decide;
 mod desired_target;
 mod drain;

@@ -15,7 +15,9 @@ use super::snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, Refusal, RolloutSettings,
     RolloutSnapshot,
 };
-use crate::cluster_cache::{ClusterCache, SeenMachine, Trigger, non_empty_annotation, owning_node};
+use crate::cluster_cache::{
+    ClusterCache, MACHINES, NODE_JOBS, SeenMachine, Trigger, non_empty_annotation, owning_node,
+};
 use crate::indexed_store::IndexKey;
 use crate::node_pool::{NodePool, PoolSelectors};
 use crate::workload::has_control_plane_label;
@@ -130,6 +132,7 @@ pub(super) fn machine(cache: &ClusterCache, seen: &SeenMachine, refusals: Vec<Re
         boot_id: seen.boot_id.clone(),
         unschedulable: seen.unschedulable,
         ready: seen.ready,
+        ready_since: seen.ready_since.clone(),
         disk_pressure: seen.disk_pressure,
         network_unavailable: seen.network_unavailable,
         jobs: jobs.iter().filter_map(|job| machine_job(cache, job)).collect(),
@@ -194,6 +197,16 @@ fn cluster(cache: &ClusterCache, pool: &str, own: &OwnPlace) -> ClusterMachines 
         own_node: own.node.clone(),
         own_image: own.image.clone(),
         schedulable_nodes: cache.machines.filter_list(is_schedulable).len(),
+        slots: cache
+            .machines
+            .filter_list(|seen| has_slot(&seen.metadata))
+            .iter()
+            .filter_map(|seen| {
+                let slot = seen.metadata.annotation(labels::NODE_SLOT)?;
+                Some((seen.metadata.name.clone(), slot.to_owned()))
+            })
+            .collect(),
+        broken_watch: cache.watch_health.failed_lately(&[MACHINES, NODE_JOBS]),
         control_plane: control_plane.iter().map(|seen| control_plane_node(seen)).collect(),
         staging_elsewhere,
         reporting_elsewhere,

@@ -3,22 +3,33 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::job_request::NodeVerb;
 use super::job_state::{JobState, elapsed};
 use super::machine_state::MachineState;
-use super::snapshot::JobPhase;
-use mosb_plan::api::rollout::{ExitCode, Slot};
+use super::snapshot::{JobPhase, MachineJob};
+use mosb_plan::api::rollout::{ExitCode, Slot, SlotFailure};
 
 /// Attempts of one slot to boot a target if the machine rebooted each time without trying to.
 const MAX_ATTEMPTS: u32 = 3;
-/// How long an `apply` that failed for a passing reason waits for the next try.
-const APPLY_RETRY: Duration = Duration::from_secs(5 * 60);
+/// `apply` Jobs for a target that may fail for a passing reason: six hours with the pauses.
+pub(super) const MAX_TRIES: u32 = 10;
+/// Pauses after them, by their number; then the last one.
+const PAUSES: [Duration; 5] = [
+    Duration::from_secs(5 * 60),
+    Duration::from_secs(10 * 60),
+    Duration::from_secs(20 * 60),
+    Duration::from_secs(40 * 60),
+    Duration::from_secs(60 * 60),
+];
+/// Maximum characters of a failure's message in the slot.
+const MESSAGE: usize = 1024;
 
 /// How far a machine with a slot is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SlotPhase {
-    /// Its pods are evicted; nothing has happened to the machine yet.
+    /// Its pods are evicted, or the `apply` Job is about to be created.
     Draining,
     /// The `apply` Job runs.
     Applying { is_rebooting: bool },
@@ -29,11 +40,13 @@ pub(super) enum SlotPhase {
     Finished,
     /// It rebooted without a try to boot the target: another attempt may succeed.
     NextAttempt,
-    /// Another try of the same attempt is due.
+    /// Its `apply` Job ended without the target, which is not in the slot yet.
+    Failing(SlotFailure),
+    /// It did not boot the target, and the slot has it. Another try of the same attempt follows
+    /// after `retry_in`, if that can help.
+    Failed { retry_in: Option<Duration> },
+    /// Another try is due: the Job that failed is deleted first.
     Retry,
-    /// It did not boot the target. Another try of the same attempt follows after `retry_in`, if
-    /// that can help.
-    Failed { message: String, retry_in: Option<Duration> },
     /// It is not back within the limit.
     Lost { since: Timestamp },
 }
@@ -45,59 +58,113 @@ impl SlotPhase {
         node_timeout: Duration,
         now: Timestamp,
     ) -> Self {
-        let digest = slot.target.image.digest();
-        if state.machine.ready && state.runs(digest) {
+        if state.machine.ready && state.runs(slot.target.image.digest()) {
             return Self::Finished;
         }
-        let is_other_boot = state.machine.boot_id != slot.boot_id;
-        let apply = state.job(NodeVerb::Apply, Some(&slot.target));
-        let apply = apply.filter(|job| job.number == slot.attempt);
-        let Some(job) = apply else {
-            if !state.machine.ready && elapsed(slot.since.0, now) > node_timeout {
-                return Self::Lost { since: slot.since.0 };
+        if slot.failure.as_ref().is_some_and(|failure| failure.is_final) {
+            return Self::Failed { retry_in: None };
+        }
+        let job = state.job(NodeVerb::Apply, Some(&slot.target));
+        let job = job.filter(|job| job.number == slot.attempt);
+        let has_ended =
+            |job: &MachineJob| slot.failure.as_ref().is_some_and(|failure| failure.job == job.uid);
+        match job {
+            Some(job) if !has_ended(job) => Self::of_job(state, slot, job, node_timeout, now),
+            ended => {
+                if let Some(failure) = slot.failure.as_ref().filter(|_| slot.applying.is_none())
+                    && let Some(left) = pause(failure, now)
+                {
+                    return Self::Failed { retry_in: Some(left) };
+                }
+                if ended.is_some() {
+                    return Self::Retry;
+                }
+                Self::without_job(state, slot, node_timeout, now)
             }
-            // An earlier `apply` Job may have rebooted it.
-            return if is_other_boot && state.report.is_none() {
-                Self::AwaitingReport
-            } else {
-                Self::Draining
-            };
-        };
+        }
+    }
+
+    fn of_job(
+        state: &MachineState<'_>,
+        slot: &Slot,
+        job: &MachineJob,
+        node_timeout: Duration,
+        now: Timestamp,
+    ) -> Self {
         let created = job.created.as_ref().map_or(now, |created| created.0);
         let not_back = |phase: Self| {
             if elapsed(created, now) > node_timeout { Self::Lost { since: created } } else { phase }
         };
         match state.job_state(Some(job)) {
             JobState::Missing | JobState::Running => {
-                let is_rebooting = !state.machine.ready || is_other_boot;
+                let is_rebooting = !state.machine.ready || state.machine.boot_id != slot.boot_id;
                 not_back(Self::Applying { is_rebooting })
             }
             // It runs the target, but is not Ready yet.
             JobState::Succeeded => not_back(Self::Applying { is_rebooting: true }),
-            JobState::Failed(failure) => match failure.exit {
-                Some(ExitCode::NotFinalized) if may_try_again(slot) => Self::NextAttempt,
-                Some(_) => Self::Failed { message: failure.message, retry_in: None },
-                None if matches!(job.phase, JobPhase::Succeeded(_)) => {
-                    // Its result does not count.
-                    match state.report {
-                        None => not_back(Self::AwaitingReport),
-                        Some(_) => Self::Retry,
+            JobState::Failed(failure) => {
+                let tries = slot.failure.as_ref().map_or(0, |earlier| earlier.tries) + 1;
+                let is_final = match failure.exit {
+                    Some(ExitCode::NotFinalized) if may_try_again(slot) => {
+                        return Self::NextAttempt;
                     }
-                }
-                None => match failure.wait_for(APPLY_RETRY, now) {
-                    Some(left) => Self::Failed { message: failure.message, retry_in: Some(left) },
-                    None => Self::Retry,
-                },
-            },
+                    Some(_) => true,
+                    // Its result does not count.
+                    None if matches!(job.phase, JobPhase::Succeeded(_))
+                        && state.report.is_none() =>
+                    {
+                        return not_back(Self::AwaitingReport);
+                    }
+                    None => tries >= MAX_TRIES,
+                };
+                Self::Failing(SlotFailure {
+                    job: job.uid.clone(),
+                    at: Time(failure.at.unwrap_or(now)),
+                    tries,
+                    is_final,
+                    message: failure.message.chars().take(MESSAGE).collect(),
+                })
+            }
+        }
+    }
+
+    /// The machine has no `apply` Job that counts.
+    fn without_job(
+        state: &MachineState<'_>,
+        slot: &Slot,
+        node_timeout: Duration,
+        now: Timestamp,
+    ) -> Self {
+        // An earlier `apply` Job may have rebooted it.
+        let is_unknown = state.machine.boot_id != slot.boot_id && state.report.is_none();
+        if state.machine.ready && !is_unknown {
+            return Self::Draining;
+        }
+        // A drain has no limit: what counts is when the machine came or went.
+        let applying = slot.applying.as_ref().map(|applying| applying.since.0);
+        let changed = state.machine.ready_since.as_ref().map(|since| since.0);
+        let since = applying.into_iter().chain(changed).fold(slot.since.0, Timestamp::max);
+        if elapsed(since, now) > node_timeout {
+            Self::Lost { since }
+        } else if is_unknown {
+            Self::AwaitingReport
+        } else {
+            Self::Draining
         }
     }
 
     /// Why no new slot is given if there are more of these.
     pub fn is_failed(&self) -> bool {
-        matches!(self, Self::Failed { .. } | Self::Lost { .. })
+        matches!(self, Self::Failing(_) | Self::Failed { .. } | Self::Lost { .. })
     }
 }
 
 fn may_try_again(slot: &Slot) -> bool {
     slot.attempt.saturating_sub(slot.first_attempt) + 1 < MAX_ATTEMPTS
+}
+
+/// How long the next try still waits.
+fn pause(failure: &SlotFailure, now: Timestamp) -> Option<Duration> {
+    let index = (failure.tries.max(1) as usize - 1).min(PAUSES.len() - 1);
+    PAUSES[index].checked_sub(elapsed(failure.at.0, now)).filter(|left| !left.is_zero())
 }

@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::begin_apply::may_have_job;
 use super::context::Context;
-use super::drain::{self, Drain};
-use super::job_request::{NodeJobRequest, NodeVerb};
+use super::drain::Drain;
 use super::lookup::RolloutLookup;
 use super::machine_plan::MachinePlan;
 use super::machine_state::MachineState;
 use super::marks::NodeState;
-use super::slot_phase::SlotPhase;
+use super::slot_phase::{MAX_TRIES, SlotPhase};
+use super::snapshot::Machine;
+use super::staging::{self, Trouble};
 use crate::action::Action;
 use crate::status::EventReason;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
@@ -38,25 +40,31 @@ impl MachinePlan {
                 self.event = Some((EventReason::NodeUpdated, text));
                 return None;
             }
-            SlotPhase::Draining if cx.takes_back(slot) => {
+            SlotPhase::Draining if cx.takes_back(slot) && !may_have_job(slot, cx.now) => {
                 self.take_back(cx, state, slot);
                 return None;
             }
-            SlotPhase::Draining => self.drain(cx, state, slot),
+            SlotPhase::Draining => return Some(self.drain(cx, state, slot)),
             SlotPhase::Applying { is_rebooting: false } => {
-                self.marks.state(NodeState::Working, "");
+                self.under_way(slot, NodeState::Working, "");
             }
-            SlotPhase::Applying { is_rebooting: true } | SlotPhase::AwaitingReport => {
-                self.marks.state(NodeState::Rebooting, "");
+            SlotPhase::Applying { is_rebooting: true } => {
+                self.under_way(slot, NodeState::Rebooting, "");
+            }
+            SlotPhase::AwaitingReport => {
+                let reason = no_report(state).unwrap_or_default();
+                self.waiting = Some(reason.clone()).filter(|reason| !reason.is_empty());
+                self.under_way(slot, NodeState::Rebooting, &reason);
             }
             SlotPhase::NextAttempt => {
                 let next = Slot {
                     attempt: slot.attempt + 1,
                     boot_id: state.machine.boot_id.clone(),
+                    applying: None,
                     ..slot.clone()
                 };
                 self.marks.slot(Some(&next));
-                self.marks.state(NodeState::Working, "");
+                self.under_way(slot, NodeState::Working, "");
                 let text = format!(
                     "{} rebooted without a try to boot {}; attempt {}",
                     state.name(),
@@ -67,16 +75,25 @@ impl MachinePlan {
                 return Some(next);
             }
             SlotPhase::Retry => {
-                self.marks.state(NodeState::Working, "");
+                self.under_way(slot, NodeState::Working, "");
                 // Its Job is deleted, and a new one follows.
                 return Some(Slot { attempt: 0, ..slot.clone() });
             }
-            SlotPhase::Failed { message, retry_in } => {
+            SlotPhase::Failing(failure) => {
+                let next = Slot { applying: None, failure: Some(failure.clone()), ..slot.clone() };
+                self.marks.slot(Some(&next));
+                self.under_way(&next, NodeState::Degraded, "");
+                return Some(next);
+            }
+            SlotPhase::Failed { retry_in } => {
                 self.requeue_after = *retry_in;
-                return self.failed(cx, state, slot, message);
+                return self.failed(cx, state, slot);
             }
             SlotPhase::Lost { since } => {
-                let text = format!("not back with {} since {since}", slot.target.image);
+                let mut text = format!("not back with {} since {since}", slot.target.image);
+                if let Some(cause) = no_report(state) {
+                    text += &format!(": {cause}");
+                }
                 self.marks.state(NodeState::Degraded, &text);
                 self.degraded = Some(text);
             }
@@ -84,27 +101,27 @@ impl MachinePlan {
         Some(slot.clone())
     }
 
-    fn drain(&mut self, cx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) {
+    /// A machine whose `apply` Job is not seen. Returns the slot that it has afterwards.
+    fn drain(&mut self, cx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) -> Slot {
+        let mut next = slot.clone();
+        let mut reason = String::new();
+        let machine = state.machine;
+        let is_uncordoned = slot.cordoned && !machine.unschedulable;
         if slot.cordoned {
             self.marks.cordon(true);
         }
-        let mut reason = String::new();
-        let machine = state.machine;
-        let held = machine.refusals.first().map(|refusal| {
-            format!("draining: pod {}/{}: {}", refusal.namespace, refusal.pod, refusal.message)
-        });
-        let apply = || {
-            let (verb, target) = (NodeVerb::Apply, Some(&slot.target));
-            NodeJobRequest::new(cx.snapshot, machine, verb, target, slot.attempt)
-        };
         // The Jobs of a machine that is not Ready would wait, and its pods don't end.
         if !machine.ready {
             self.waiting = Some("it is not Ready".to_owned());
         } else if !cx.may_create_jobs() {
             // Nothing would follow the drain; the condition of the pool has the reason.
             self.waiting = Some("no Job may be created".to_owned());
-        } else if drain::is_skipped(state, &cx.snapshot.cluster) {
-            self.create.push(apply());
+        } else if is_uncordoned {
+            // Pods may come until it is cordoned again: they are looked up afterwards.
+            self.waiting = Some("somebody uncordoned it".to_owned());
+            self.requeue_after = Some(DRAIN_INTERVAL);
+        } else if slot.without_drain {
+            next = self.begin_apply(cx, state, slot);
         } else {
             match cx.snapshot.lookup_results.pods.get(state.name()) {
                 None => {
@@ -113,17 +130,17 @@ impl MachinePlan {
                 Some(Err(problem)) => {
                     self.waiting = Some(problem.message.clone());
                     // What held the drain before still does, as far as is known.
-                    reason = held.unwrap_or_default();
+                    reason = held(machine).unwrap_or_default();
                     self.requeue_after = Some(DRAIN_INTERVAL);
                 }
                 Some(Ok(pods)) => {
                     let drain = Drain::of(pods);
                     if drain.is_done() {
-                        self.create.push(apply());
+                        next = self.begin_apply(cx, state, slot);
                     } else {
                         self.requeue_after = Some(DRAIN_INTERVAL);
                     }
-                    if let Some(held) = held.filter(|_| !drain.evict.is_empty()) {
+                    if let Some(held) = held(machine).filter(|_| !drain.evict.is_empty()) {
                         self.waiting = Some(held.clone());
                         reason = held;
                     }
@@ -136,26 +153,28 @@ impl MachinePlan {
                 }
             }
         }
-        if let Some(request) = self.create.first() {
-            let text = format!(
-                "{} is drained and reboots into {}, attempt {}",
-                state.name(),
-                slot.target.image,
-                request.number
-            );
-            self.event = Some((EventReason::NodeRebooting, text));
-        }
-        self.marks.state(NodeState::Working, &reason);
+        self.under_way(&next, NodeState::Working, &reason);
+        next
+    }
+
+    /// The state of a machine with a slot. One that failed is degraded until it runs its target, so
+    /// that another try does not hide it.
+    fn under_way(&mut self, slot: &Slot, state: NodeState, reason: &str) {
+        let Some(failure) = &slot.failure else {
+            self.marks.state(state, reason);
+            return;
+        };
+        let text = if failure.is_final {
+            failure.message.clone()
+        } else {
+            format!("{}; {} of {MAX_TRIES} tries failed", failure.message, failure.tries)
+        };
+        self.marks.state(NodeState::Degraded, &text);
+        self.degraded = Some(text);
     }
 
     /// A machine that did not boot its target gets the newer one within its slot.
-    fn failed(
-        &mut self,
-        cx: &Context<'_>,
-        state: &MachineState<'_>,
-        slot: &Slot,
-        message: &str,
-    ) -> Option<Slot> {
+    fn failed(&mut self, cx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) -> Option<Slot> {
         let newer = cx.rolls_to().filter(|target| **target != slot.target);
         if let Some(target) = newer.filter(|_| state.machine.ready) {
             if state.runs(target.image.digest()) {
@@ -172,7 +191,9 @@ impl MachinePlan {
                     attempt,
                     first_attempt: attempt,
                     boot_id: state.machine.boot_id.clone(),
-                    cordoned: slot.cordoned,
+                    applying: None,
+                    failure: None,
+                    ..slot.clone()
                 };
                 self.marks.slot(Some(&next));
                 self.marks.desired_target(target);
@@ -191,8 +212,7 @@ impl MachinePlan {
             self.take_back(cx, state, slot);
             return None;
         }
-        self.marks.state(NodeState::Degraded, message);
-        self.degraded = Some(message.to_owned());
+        self.under_way(slot, NodeState::Degraded, "");
         Some(slot.clone())
     }
 
@@ -218,4 +238,18 @@ impl MachinePlan {
         let text = format!("{} is not drained for {} any more", state.name(), slot.target.image);
         self.event = Some((EventReason::NodeDrainCancelled, text));
     }
+}
+
+/// Why a machine did not report what it booted, if that is known.
+fn no_report(state: &MachineState<'_>) -> Option<String> {
+    match staging::trouble(state, None).filter(|_| state.report.is_none())? {
+        Trouble::Unreconcilable(text) | Trouble::Failing(text) => Some(text),
+    }
+}
+
+/// What held the drain when evictions were last tried.
+fn held(machine: &Machine) -> Option<String> {
+    machine.refusals.first().map(|refusal| {
+        format!("draining: pod {}/{}: {}", refusal.namespace, refusal.pod, refusal.message)
+    })
 }

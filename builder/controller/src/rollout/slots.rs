@@ -7,6 +7,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use super::control_plane::ControlPlaneCheck;
 use super::lookup::ControlPlaneHealth;
 use super::snapshot::ControlPlaneNode;
 
@@ -109,21 +110,13 @@ pub(super) fn choose(
             if has_control_plane {
                 continue;
             }
-            let others = control_plane.iter().filter(|node| node.name != one.name);
-            let not_ready: Vec<&str> =
-                others.filter(|node| !node.ready).map(|node| &*node.name).collect();
-            let unhealthy = if not_ready.is_empty() {
-                match health {
-                    None => return SlotChoice::LookUpControlPlane,
-                    Some(ControlPlaneHealth::Unhealthy(why)) => Some(why.clone()),
-                    Some(ControlPlaneHealth::Healthy { .. }) => None,
+            match ControlPlaneCheck::of(one.name, control_plane, health) {
+                ControlPlaneCheck::Healthy => {}
+                ControlPlaneCheck::LookUp => return SlotChoice::LookUpControlPlane,
+                ControlPlaneCheck::Unhealthy(why) => {
+                    stopped = Some(StopReason::ControlPlane(why));
+                    continue;
                 }
-            } else {
-                Some(format!("not Ready: {}", not_ready.join(", ")))
-            };
-            if let Some(why) = unhealthy {
-                stopped = Some(StopReason::ControlPlane(why));
-                continue;
             }
             has_control_plane = true;
         }

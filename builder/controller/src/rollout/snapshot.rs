@@ -48,6 +48,8 @@ pub struct Machine {
     pub unschedulable: bool,
     /// Condition `Ready` is `True`.
     pub ready: bool,
+    /// When the condition `Ready` changed last.
+    pub ready_since: Option<Time>,
     /// Condition `DiskPressure` is `True`.
     pub disk_pressure: bool,
     /// Condition `NetworkUnavailable` is `True`.
@@ -123,6 +125,10 @@ pub struct ClusterMachines {
     pub own_image: String,
     /// Schedulable nodes of the cluster. A node that a slot cordoned counts as schedulable.
     pub schedulable_nodes: usize,
+    /// The annotation `mosb.dev/slot` of each node that has one, of whatever pool.
+    pub slots: BTreeMap<String, String>,
+    /// A watch that failed lately, so that nodes or Jobs on them may have changed unseen, and why.
+    pub broken_watch: Option<String>,
     /// All control-plane nodes, of whatever pool.
     pub control_plane: Vec<ControlPlaneNode>,
     /// Running `stage` Jobs of other pools, by registry host.

@@ -166,7 +166,10 @@ pub(super) fn in_service(
 }
 
 /// The image of a build, if it is one that machines may run.
-fn target_of(config: &MachineOsConfig, build: &MachineOsBuild) -> Result<NodeTarget, TargetError> {
+pub(super) fn target_of(
+    config: &MachineOsConfig,
+    build: &MachineOsBuild,
+) -> Result<NodeTarget, TargetError> {
     let name = &build.metadata.name;
     let error = |cause: &str| TargetError {
         reason: "ImageNotOurs",

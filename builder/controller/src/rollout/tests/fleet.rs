@@ -56,6 +56,13 @@ pub struct Fleet {
     /// Evictions of this pass by node, as far as they were refused.
     pub evicted: Refusals,
     pub is_registry_down: bool,
+    /// The stock image can't be looked up.
+    pub is_stock_unknown: bool,
+    /// The cache does not show `apply` Jobs.
+    pub hides_apply_jobs: bool,
+    /// Nodes that the cache shows without slot and cordon.
+    pub hidden_slots: BTreeSet<String>,
+    pub broken_watch: Option<String>,
     pub unhealthy: Option<String>,
     pub settings: RolloutSettings,
     pub own_node: Option<String>,
@@ -87,6 +94,10 @@ impl Fleet {
             refusals: BTreeMap::new(),
             evicted: Refusals::new(),
             is_registry_down: false,
+            is_stock_unknown: false,
+            hides_apply_jobs: false,
+            hidden_slots: BTreeSet::new(),
+            broken_watch: None,
             unhealthy: None,
             settings: RolloutSettings::default(),
             own_node: None,
@@ -203,7 +214,16 @@ impl Fleet {
         metadata.resource_version = Some(version);
     }
 
+    /// What the nodes' conditions have about now. Called before anything is observed later.
+    pub fn record_readiness(&mut self) {
+        for node in self.nodes.values_mut().filter(|node| node.was_ready != node.machine.ready) {
+            node.was_ready = node.machine.ready;
+            node.machine.ready_since = Some(Time(self.now));
+        }
+    }
+
     pub fn wait(&mut self, time: Duration) {
+        self.record_readiness();
         self.now += jiff::SignedDuration::try_from(time).unwrap();
     }
 }

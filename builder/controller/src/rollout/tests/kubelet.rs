@@ -47,6 +47,7 @@ impl Fleet {
             return;
         }
         let result = match seen.verb {
+            NodeVerb::Report if node.reports_nothing => Err((1, "no answer")),
             NodeVerb::Report => Ok(()),
             NodeVerb::Stage | NodeVerb::Apply if node.has_no_tool => Err((44, "no tool")),
             NodeVerb::Stage => node.stage(seen.target.as_ref().unwrap(), is_registry_down),
@@ -65,7 +66,7 @@ impl Fleet {
             Ok(()) => JobPhase::Succeeded(Box::new(node.report())),
             Err((code, message)) => JobPhase::Failed {
                 exit_code: Some(code),
-                report: Some(Box::new(node.report())),
+                report: (!node.reports_nothing).then(|| Box::new(node.report())),
                 message: message.to_owned(),
                 at: Some(Time(self.now)),
             },

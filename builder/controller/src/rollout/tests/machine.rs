@@ -18,6 +18,12 @@ pub struct FakeNode {
     /// Images whose finalizing fails.
     pub not_bootable: BTreeSet<Digest>,
     pub is_lost: bool,
+    /// `apply` ends with exit code 1.
+    pub is_busy: bool,
+    /// `report` ends with exit code 1.
+    pub reports_nothing: bool,
+    /// At the last record of its readiness.
+    pub was_ready: bool,
     pub has_no_tool: bool,
     /// A staged image can't be removed.
     pub holds_staged: bool,
@@ -49,6 +55,9 @@ impl FakeNode {
             is_down: false,
             not_bootable: BTreeSet::new(),
             is_lost: false,
+            is_busy: false,
+            reports_nothing: false,
+            was_ready: true,
             has_no_tool: false,
             holds_staged: false,
             is_cordoned_by_hand: false,
@@ -202,6 +211,9 @@ impl FakeNode {
         {
             let code = if self.is_finalized { (42, "finalizing failed") } else { (43, "power") };
             return Some(Err(code));
+        }
+        if self.is_busy {
+            return Some(Err((1, "the tool is busy")));
         }
         if let Err(error) = self.stage(target, is_registry_down) {
             return Some(Err(error));

@@ -11,6 +11,7 @@ mod observed;
 mod property;
 mod restarts;
 mod retry;
+mod safety;
 mod server;
 mod stories;
 mod tables;

@@ -3,7 +3,9 @@
 use super::fleet::*;
 use super::machine::FakeNode;
 use crate::rollout::*;
+use mosb_plan::api::labels;
 use mosb_registry::Confirmed;
+use std::collections::BTreeMap;
 
 impl Fleet {
     /// What the cache and the lookups show of a pool.
@@ -40,6 +42,12 @@ impl Fleet {
                     .values()
                     .filter(|node| !node.machine.unschedulable || node.slot().is_some())
                     .count(),
+                slots: {
+                    let mut slots = self.slots();
+                    slots.retain(|node, _| !self.hidden_slots.contains(node));
+                    slots
+                },
+                broken_watch: self.broken_watch.clone(),
                 control_plane: self
                     .nodes
                     .values()
@@ -62,7 +70,13 @@ impl Fleet {
 
     fn seen(&self, node: &FakeNode) -> Machine {
         let name = &node.machine.metadata.name;
-        let jobs = self.jobs.values().filter(|job| job.node == *name);
+        let is_shown = |job: &MachineJob| !self.hides_apply_jobs || job.verb != NodeVerb::Apply;
+        let jobs = self.jobs.values().filter(|job| job.node == *name && is_shown(&job.seen));
+        let mut machine = node.machine.clone();
+        if self.hidden_slots.contains(name) {
+            machine.metadata.annotations.remove(labels::NODE_SLOT);
+            machine.unschedulable = false;
+        }
         Machine {
             jobs: jobs.map(|job| job.seen.clone()).collect(),
             refusals: self
@@ -71,8 +85,16 @@ impl Fleet {
                 .and_then(|refusals| refusals.get(name))
                 .cloned()
                 .unwrap_or_default(),
-            ..node.machine.clone()
+            ..machine
         }
+    }
+
+    fn slots(&self) -> BTreeMap<String, String> {
+        let slot = |node: &FakeNode| {
+            let metadata = &node.machine.metadata;
+            Some((metadata.name.clone(), metadata.annotation(labels::NODE_SLOT)?.to_owned()))
+        };
+        self.nodes.values().filter_map(slot).collect()
     }
 
     pub fn look_up(&mut self, lookup: &RolloutLookup, results: &mut RolloutLookupResults) {
@@ -82,13 +104,24 @@ impl Fleet {
                 let found = if self.is_registry_down {
                     TargetImage::Unknown(problem("reg.example: no answer"))
                 } else {
-                    let platforms = ["linux/amd64".parse().unwrap()].into();
+                    // Those of the machines that it is for.
+                    let is_amd64 = |node: &FakeNode| {
+                        let architecture = node.machine.metadata.labels.get("kubernetes.io/arch");
+                        node.pool != "other" && architecture.is_some_and(|it| it == "amd64")
+                    };
+                    let wanted = self.nodes.values().filter(|node| is_amd64(node));
+                    let platforms = wanted.map(|_| "linux/amd64".parse().unwrap()).collect();
                     TargetImage::Present { image: Confirmed::in_a_test(image.clone()), platforms }
                 };
                 results.images.insert(image.clone(), found);
             }
             RolloutLookup::StockImage(rendered) => {
-                results.stock_images.insert(rendered.clone(), Ok(image(STOCK_IMAGE)));
+                let found = if self.is_stock_unknown {
+                    Err(problem("the API server: no answer"))
+                } else {
+                    Ok(image(STOCK_IMAGE))
+                };
+                results.stock_images.insert(rendered.clone(), found);
             }
             RolloutLookup::ControlPlane => {
                 results.control_plane = Some(match &self.unhealthy {
@@ -96,6 +129,7 @@ impl Fleet {
                     None => ControlPlaneHealth::Healthy { is_etcd_external: false },
                 });
             }
+            RolloutLookup::Slots => results.slots = Some(Ok(self.slots())),
             RolloutLookup::Pods { node } => {
                 let pods = self.nodes[node].pods.clone();
                 results.pods.insert(node.clone(), Ok(pods));

@@ -20,6 +20,7 @@ impl Fleet {
 
     /// A decision with its figures, after all lookups.
     pub fn evaluate(&mut self, pool: &str) -> RolloutEvaluation {
+        self.record_readiness();
         let mut snapshot = self.snapshot(pool);
         for _ in 0..crate::driver::MAX_LOOKUP_ROUNDS {
             let evaluation = evaluate(&snapshot, self.now);
@@ -60,6 +61,9 @@ impl Fleet {
                 assert!(request.name.len() <= 63, "{}", request.name);
                 // As the admission policy of `deploy/rollout`.
                 assert!(request.image.contains("@sha256:"), "a Job without a digest is refused");
+                if request.verb == NodeVerb::Apply {
+                    self.check_apply(&request.node);
+                }
                 if self.jobs.contains_key(&request.name) {
                     return None;
                 }
@@ -91,6 +95,7 @@ impl Fleet {
                 let uid = self.jobs.get(&target.name).map(|job| job.seen.uid.clone());
                 if uid.as_ref() == Some(&target.uid) {
                     self.jobs.remove(&target.name);
+                    self.version += 1;
                 }
             }
             Action::Evict { pod, node, uid, .. } => self.evict(pod, uid, node),
@@ -202,6 +207,19 @@ impl Fleet {
             for other in others.filter(|other| other.machine.metadata.name != name) {
                 assert!(other.slot().is_none() && other.machine.ready, "one control-plane node");
             }
+        }
+    }
+
+    /// The Job that reboots a machine is created.
+    fn check_apply(&self, name: &str) {
+        let node = &self.nodes[name];
+        let slot = node.slot().expect("only in a slot");
+        let record = slot.applying.expect("recorded before");
+        assert_eq!(record.attempt, slot.attempt);
+        if node.is_control_plane() {
+            assert_eq!(self.unhealthy, None, "the control plane is healthy");
+            let mut others = self.nodes.values().filter(|one| one.is_control_plane());
+            assert!(others.all(|one| one.machine.metadata.name == name || one.machine.ready));
         }
     }
 

@@ -6,7 +6,6 @@
 use crate::rollout::machine_state::MachineState;
 use crate::rollout::snapshot::{Machine, RolloutSnapshot};
 use mosb_image::Digest;
-use mosb_plan::api::labels;
 use mosb_plan::api::rollout::Slot;
 
 /// A machine that tries its target again.
@@ -27,17 +26,17 @@ pub(super) fn retries(snapshot: &RolloutSnapshot, target: Digest) -> Vec<Retry> 
 fn retry(machine: &Machine, target: Digest) -> Option<Retry> {
     let state = MachineState::of(machine);
     let slot = state.valid_slot().filter(|slot| slot.target.image.digest() == target)?;
-    // It rebooted in its slot, and reported in this boot that it runs something else.
-    let has_failed = machine.metadata.annotation(labels::NODE_STATE) == Some("Degraded")
-        && machine.boot_id != slot.boot_id
+    // Its last `apply` Job has ended, and no other one was begun.
+    let has_failed = slot.failure.is_some()
+        && slot.applying.is_none()
         && state.report.is_some()
         && !state.runs(target);
     if !has_failed || state.is_being_deleted() {
         return None;
     }
     let attempt = state.next_attempt(&slot.target).max(slot.attempt.saturating_add(1));
-    let slot =
-        Slot { attempt, first_attempt: attempt, boot_id: machine.boot_id.clone(), ..slot.clone() };
+    let boot_id = machine.boot_id.clone();
+    let slot = Slot { attempt, first_attempt: attempt, boot_id, failure: None, ..slot.clone() };
     let resource_version = machine.metadata.resource_version().to_owned();
     Some(Retry { node: machine.metadata.name.clone(), resource_version, slot })
 }

@@ -22,6 +22,41 @@ pub struct Slot {
     pub boot_id: String,
     /// Whether the roll-out cordoned the node, so that it also uncordons it.
     pub cordoned: bool,
+    /// Whether the node reboots with its pods on it. Decided when the slot is given: a drain that
+    /// has begun is not skipped later.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_drain: bool,
+    /// Written before the `apply` Job is created: from then on the node may reboot, although the
+    /// Job is not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applying: Option<Applying>,
+    /// How the last `apply` Job ended without the target. It counts until the node gets another
+    /// target or boots this one, whether its Job still exists or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<SlotFailure>,
+}
+
+/// An `apply` Job that is being created or was created.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Applying {
+    pub attempt: u32,
+    pub since: Time,
+}
+
+/// The end of an `apply` Job that did not boot the target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SlotFailure {
+    /// UID of the Job.
+    pub job: String,
+    pub at: Time,
+    /// Jobs that failed so far, in this slot and for this target.
+    pub tries: u32,
+    /// Another try would end the same.
+    #[serde(rename = "final", default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_final: bool,
+    pub message: String,
 }
 
 fn one() -> u32 {
@@ -40,4 +75,20 @@ pub struct StagedMark {
     /// The boot in which it was staged: a reboot applies it, a power cut loses it.
     #[serde(rename = "bootID")]
     pub boot_id: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_of_an_earlier_version_is_read_and_written_as_it_was() {
+        let image = format!("reg.example/os@sha256:{}", "0".repeat(64));
+        let text = format!(
+            r#"{{"target":{{"image":"{image}"}},"since":"2026-01-01T00:00:00Z","attempt":2,"bootID":"b","cordoned":true}}"#
+        );
+        let slot: Slot = serde_json::from_str(&text).unwrap();
+        assert!(!slot.without_drain && slot.applying.is_none() && slot.failure.is_none());
+        assert_eq!(serde_json::to_string(&slot).unwrap(), text);
+    }
 }

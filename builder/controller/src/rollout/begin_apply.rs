@@ -1,0 +1,97 @@
+//! What precedes the Job that reboots a drained machine. The slot records it before the Job is
+//! created, so that neither a late view of the Jobs nor another controller takes the slot back
+//! under a machine that reboots.
+//!
+//! Invariant: the Job of a slot is created only while its record is fresh, and a slot is taken back
+//! only once its record is so old that no Job can follow from it unseen.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::context::Context;
+use super::control_plane::ControlPlaneCheck;
+use super::decide::PROBLEM_REQUEUE;
+use super::job_request::{NodeJobRequest, NodeVerb};
+use super::job_state::elapsed;
+use super::lookup::RolloutLookup;
+use super::machine_plan::MachinePlan;
+use super::machine_state::MachineState;
+use crate::status::EventReason;
+use jiff::Timestamp;
+use mosb_plan::api::rollout::{Applying, Slot};
+
+/// How long after its record a Job may be created; then it is recorded again.
+const RECORD_FRESH: Duration = Duration::from_secs(5 * 60);
+/// How long after its record a Job may exist unseen: it is created at the end of the time above by
+/// a pass that takes minutes, and the watch of Jobs may be as late.
+const RECORD_HOLDS: Duration = Duration::from_secs(20 * 60);
+
+/// Whether an `apply` Job of this slot may exist although it is not seen.
+pub(super) fn may_have_job(slot: &Slot, now: Timestamp) -> bool {
+    slot.applying.as_ref().is_some_and(|record| elapsed(record.since.0, now) < RECORD_HOLDS)
+}
+
+impl MachinePlan {
+    /// The next step of a machine whose pods are gone. Returns the slot that it has afterwards.
+    pub(super) fn begin_apply(
+        &mut self,
+        cx: &Context<'_>,
+        state: &MachineState<'_>,
+        slot: &Slot,
+    ) -> Slot {
+        if !cx.may_run(&slot.target) {
+            self.wait_for(format!("{} is no known image of the pool", slot.target.image));
+            return slot.clone();
+        }
+        if state.is_control_plane() {
+            let health = cx.snapshot.lookup_results.control_plane.as_ref();
+            let nodes = &cx.snapshot.cluster.control_plane;
+            match ControlPlaneCheck::of(state.name(), nodes, health) {
+                ControlPlaneCheck::Healthy => {}
+                ControlPlaneCheck::LookUp => {
+                    self.lookup = Some(RolloutLookup::ControlPlane);
+                    return slot.clone();
+                }
+                ControlPlaneCheck::Unhealthy(why) => {
+                    self.wait_for(format!("the control plane must not lose a node: {why}"));
+                    return slot.clone();
+                }
+            }
+        }
+        let is_recorded = slot.applying.as_ref().is_some_and(|record| {
+            record.attempt == slot.attempt && elapsed(record.since.0, cx.now) < RECORD_FRESH
+        });
+        if is_recorded {
+            let (verb, target) = (NodeVerb::Apply, Some(&slot.target));
+            self.create.push(NodeJobRequest::new(
+                cx.snapshot,
+                state.machine,
+                verb,
+                target,
+                slot.attempt,
+            ));
+            let text = format!(
+                "{} is drained and reboots into {}, attempt {}",
+                state.name(),
+                slot.target.image,
+                slot.attempt
+            );
+            self.event = Some((EventReason::NodeRebooting, text));
+            slot.clone()
+        } else if cx.takes_back(slot) {
+            self.wait_for("its apply Job may still be running unseen".to_owned());
+            slot.clone()
+        } else {
+            let record = Applying { attempt: slot.attempt, since: Time(cx.now) };
+            let next = Slot { applying: Some(record), ..slot.clone() };
+            self.marks.slot(Some(&next));
+            next
+        }
+    }
+
+    fn wait_for(&mut self, cause: String) {
+        self.waiting = Some(cause);
+        self.requeue_after = Some(PROBLEM_REQUEUE);
+    }
+}
