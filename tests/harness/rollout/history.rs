@@ -225,7 +225,7 @@ impl RolloutHistory {
         let target: Value =
             serde_json::from_str(annotation(job, "mosb.dev/node-target")).unwrap_or_default();
         let attempt = annotation(job, "mosb.dev/attempt");
-        if slot["target"] != target || slot["attempt"].to_string() != attempt {
+        if slot["target"] != target || slot["attempt"].as_u64() != attempt.parse().ok() {
             let rule = format!("{name}: a Job for {target}, attempt {attempt}, with slot {slot}");
             self.broken(at, rule);
         }
