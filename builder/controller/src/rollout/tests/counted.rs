@@ -174,9 +174,9 @@ fn each_phase_of_each_machine_is_counted_once_wherever_the_controller_is_killed(
         let counts: Vec<_> = phases.iter().map(|(phase, all)| (*phase, all.len())).collect();
         let want = [("apply", 3), ("drain", 3), ("slot", 3), ("stage", 3)];
         assert_eq!(counts, want, "killed after {kill_after}");
-        for index in 0..3 {
+        for (index, slot) in phases["slot"].iter().enumerate() {
             let sum = phases["drain"][index] + phases["apply"][index];
-            assert_eq!(phases["slot"][index], sum, "killed after {kill_after}");
+            assert_eq!(*slot, sum, "killed after {kill_after}");
         }
     }
 }
