@@ -88,14 +88,21 @@ fn in_force() {
     });
 }
 
-/// The object with one value set, below what is made for it.
-fn with(object: &Value, pointer: &str, value: &Value) -> Value {
+/// The object with one value set at a pointer, below what is made for it. An index that a list ends
+/// at appends to it.
+pub fn with(object: &Value, pointer: &str, value: &Value) -> Value {
     let mut object = object.clone();
     let mut place = &mut object;
     for part in pointer.split('/').skip(1) {
         let part = part.replace("~1", "/");
         place = match part.parse::<usize>() {
-            Ok(index) => &mut place[index],
+            Ok(index) => {
+                let list = place.as_array_mut().unwrap();
+                if index == list.len() {
+                    list.push(Value::Null);
+                }
+                &mut list[index]
+            }
             Err(_) => &mut place[part],
         };
     }

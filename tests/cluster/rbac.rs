@@ -1,8 +1,8 @@
 //! The controller, installed as the documentation says, does its work with the rights of `deploy/`,
 //! and uses each of them.
 //!
-//! On a node of its own: no other test's objects are served, and its audit log tells of this
-//! controller alone.
+//! On a node of its own: no other test's objects are served, and its audit log has the requests of
+//! this controller only.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

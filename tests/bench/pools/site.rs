@@ -1,5 +1,5 @@
-//! A control plane for any number of pools: etcd, the API server and a registry. This module stands
-//! in for the Job controller, the kubelet and the garbage collector, which do not run.
+//! A control plane for any number of pools: etcd, the API server and a registry. This module is a
+//! stand-in for the Job controller, the kubelet and the garbage collector, which do not run.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! The results of runners in a cluster without running containers: the test stands in for the
-//! sidecar, the kubelet and the eviction API. A runner is a Job, or a Pod without a Job.
+//! The results of runners in a cluster without running containers: a stand-in for the sidecar, the
+//! kubelet and the eviction API. A runner is a Job, or a Pod without a Job.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! A cluster without running containers, for tests with many pools whose controller is killed or
 //! disturbed.
 //!
-//! Jobs get pods, but no node accepts them. [`FaultCluster::kubelet`] stands in for the sidecar,
+//! Jobs get pods, but no node accepts them. [`FaultCluster::kubelet`] is a stand-in for the sidecar,
 //! the kubelet and the eviction API; the number of the rendered config selects the result. Builds
 //! of pools whose name starts with [`ALONE`] are Pods without Jobs. All pools push to one
 //! repository, which contains the resulting images in advance.

@@ -52,7 +52,7 @@ pub fn config_status(
     }
     for ConditionUpdate { kind, status: is, reason, message } in updates {
         let before = condition(&old.conditions, kind);
-        if before.is_some_and(|before| before.says(is, reason, message)) {
+        if before.is_some_and(|before| before.matches(is, reason, message)) {
             continue;
         }
         let mut new = condition_of(before, kind, (is, reason, message), now);

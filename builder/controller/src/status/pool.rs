@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(pool_conditions("worker", &list, failed, now(6)), None, "unchanged");
         // After a failure is fixed (row 34 of docs/reference/behaviours.md).
         let building = pool_conditions("worker", &list, PoolBuild::Building, now(7)).unwrap();
-        assert!(building[2].says(
+        assert!(building[2].matches(
             "False",
             "Building",
             "OS image build in progress for pool worker"

@@ -24,7 +24,7 @@ pub fn render_conditions(
         }
         None => ("False", String::new(), String::new()),
     };
-    if before.is_some_and(|before| before.says(status, &reason, &message)) {
+    if before.is_some_and(|before| before.matches(status, &reason, &message)) {
         return None;
     }
     let mut list: Vec<Condition> = old.to_vec();
@@ -59,12 +59,12 @@ mod tests {
         };
         let old = render_conditions(std::slice::from_ref(&other), None, now(1)).unwrap();
         assert_eq!(old[0], other);
-        assert!(old[1].says("False", "", ""));
+        assert!(old[1].matches("False", "", ""));
         assert_eq!(render_conditions(&old, None, now(2)), None, "unchanged");
 
         let wrong = Some(("invalid-machine-configs", "50-a: spec.kernelType"));
         let list = render_conditions(&old, wrong, now(3)).unwrap();
-        assert!(list[1].says("True", "InvalidMachineConfigs", "50-a: spec.kernelType"));
+        assert!(list[1].matches("True", "InvalidMachineConfigs", "50-a: spec.kernelType"));
         assert_eq!(list[1].last_transition_time, Some(now(3).into()));
         assert_eq!(render_conditions(&list, wrong, now(4)), None);
 

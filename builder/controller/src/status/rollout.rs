@@ -23,7 +23,7 @@ pub fn set_condition(
     let (status, reason, message) = updates;
     let new = condition_of(condition(list, kind), kind, updates, now);
     match list.iter_mut().find(|one| one.kind == kind) {
-        Some(old) if old.says(status, reason, message) => {}
+        Some(old) if old.matches(status, reason, message) => {}
         Some(old) => *old = new,
         None => list.push(new),
     }
@@ -65,7 +65,7 @@ mod tests {
         assert!(reported[1].is_true() && reported[1].message.contains("deploy/rollout"));
         assert_eq!(not_enabled_conditions(&reported, true, now(2)), None, "unchanged");
         let cleared = not_enabled_conditions(&reported, false, now(3)).unwrap();
-        assert!(cleared[1].says("False", "", ""));
+        assert!(cleared[1].matches("False", "", ""));
         assert_eq!(cleared[1].last_transition_time, Some(now(3).into()));
         let mut running = reported.clone();
         running[1].reason = "PinNotFound".to_owned();

@@ -34,8 +34,8 @@ impl Condition {
         self.status == "True"
     }
 
-    /// Whether it says the same, whenever that began.
-    pub fn says(&self, status: &str, reason: &str, message: &str) -> bool {
+    /// Whether it equals the other one but for the time of the transition.
+    pub fn matches(&self, status: &str, reason: &str, message: &str) -> bool {
         self.status == status && self.reason == reason && self.message == message
     }
 }

@@ -35,7 +35,7 @@ pub fn is_component_name(name: &str) -> bool {
 /// The MachineConfig that brings a pool this image, `host/repository@sha256:…`, checked by
 /// `plan::pre_built_image`.
 ///
-/// It has no Ignition config: all that it says is the image.
+/// It has no Ignition config: the image is all that it contains.
 pub fn component(pool: &PoolName, image: &str) -> MachineConfig {
     let mut spec = Map::new();
     spec.insert("osImageURL".to_owned(), json!(image));

@@ -122,7 +122,7 @@ pub fn to_text<T: Serialize>(value: &T) -> String {
         .expect("a JSON value can be written as YAML")
 }
 
-/// What the parser says, on one line and without its advice to programmers.
+/// The message of the parser, on one line and without its advice to programmers.
 fn shorten_message(text: &str) -> String {
     if let Some((_, limit)) = text.split_once("budget breached: ") {
         let place = limit.find(" at line ").map_or("", |at| &limit[at..]);

@@ -246,7 +246,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
         panic!("{decision:?}");
     };
     let ours = conditions.last().unwrap();
-    assert!(ours.says("True", "InvalidMachineConfigs", &wrong.message));
+    assert!(ours.matches("True", "InvalidMachineConfigs", &wrong.message));
     snapshot.pool.status.conditions = conditions.clone();
 
     let again = Problem { message: "50-infra: in other words".to_owned(), ..wrong.clone() };

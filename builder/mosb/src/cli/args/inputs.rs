@@ -33,7 +33,7 @@ pub struct Inputs {
     /// An ARG of your Containerfile; may be repeated. It can be read in the image's history
     #[arg(long, value_name = "K=V", requires = "containerfile")]
     pub build_arg: Vec<String>,
-    /// A folder for RUN lines, such as entitlements: read-only, or a copy that they may write; may be repeated. Never in a layer
+    /// A folder for RUN lines, such as entitlements: read-only, or a copy to write to; may be repeated. Never in a layer
     #[arg(long, value_name = "SRC:DST[:ro|copy]")]
     pub volume: Vec<String>,
     /// How buildah isolates RUN lines from this machine

@@ -102,7 +102,7 @@ pub struct JobBuild {
     /// With --image: the folder for a failure report
     #[arg(long, value_name = "DIR", requires = "image")]
     pub failure: Option<PathBuf>,
-    /// A folder for RUN lines, such as entitlements: read-only, or a copy that they may write; may be repeated. Never in a layer
+    /// A folder for RUN lines, such as entitlements: read-only, or a copy to write to; may be repeated. Never in a layer
     #[arg(long, value_name = "SRC:DST[:ro|copy]", requires = "image")]
     pub volume: Vec<String>,
     /// How buildah stores layers [default: overlay if it works here, else vfs]

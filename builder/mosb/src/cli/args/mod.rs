@@ -310,7 +310,7 @@ pub enum Cache {
     ///   mosb cache list -o json
     #[command(verbatim_doc_comment)]
     List,
-    /// Removes all base trees, and buildah's storage unless a build is using it; the next build on a base reads it again
+    /// Removes all base trees, and buildah's storage unless a build uses it; the next build reads its base again
     ///
     /// Example:
     ///

@@ -16,8 +16,8 @@ pub enum Node {
     Report(ReportNode),
     /// Brings an image to the machine, so that its next reboot applies it
     ///
-    /// Nothing is done if the machine has the image staged. If it runs it, another image that is staged is removed. The tool runs
-    /// in a unit of the machine, mosb-stage-….service, which goes on if this program is killed.
+    /// Nothing is done if the machine has the image staged. If it runs it, another image that is staged is removed. The
+    /// tool runs in a unit of the machine, mosb-stage-….service, which goes on if this program is killed.
     ///
     /// Example:
     ///
@@ -26,8 +26,8 @@ pub enum Node {
     Stage(StageOnNode),
     /// Reboots the machine into an image, once for each attempt
     ///
-    /// Stages the image if it is not staged, and does not return before the reboot. Run again after it with the same attempt, it
-    /// ends well if the machine runs the image, or says why it does not.
+    /// Stages the image if it is not staged, and does not return before the reboot. Run again after it with the same
+    /// attempt, it succeeds if the machine runs the image, or else reports why it does not.
     ///
     /// Example:
     ///

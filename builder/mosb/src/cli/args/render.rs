@@ -43,7 +43,7 @@ pub struct Render {
     /// An earlier rendered config of the pool: list the changes that nodes can't apply without a reinstallation
     #[arg(long, value_name = "FILE")]
     pub previous: Option<PathBuf>,
-    /// Instead of the config, show the MachineConfig that each file, unit and setting comes from, and those that it overrides
+    /// Instead of the config, show which MachineConfig each file, unit and setting comes from, and what it overrides
     #[arg(long)]
     pub explain: bool,
 }

@@ -104,7 +104,7 @@ pub struct RolloutPause {
 pub struct RolloutUndo {
     /// The pool
     pub pool: String,
-    /// The image to go back to: a build of `mosb builds`, or the stock image [default: the one that was in service before]
+    /// The image to go back to: a build of `mosb builds`, or the stock image [default: the one in service before]
     #[arg(long, value_name = "BUILD[@DIGEST]|stock[@DIGEST]")]
     pub to: Option<String>,
     /// Don't ask

@@ -2,12 +2,16 @@
 //! API server: each Job on machines that mosb makes and its pod, and each of them with one thing
 //! changed.
 
+mod pod_changes;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::admission_policy::with;
 use crate::deploy::rendered;
 use mosb_tests::{Finished, node, wait};
+use pod_changes::changes;
 
 const SOON: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "mosb-rollout";
@@ -74,185 +78,6 @@ fn secret(name: &str, kind: &str) -> Value {
     };
     json!({ "apiVersion": "v1", "kind": "Secret", "type": kind, "stringData": data,
         "metadata": { "name": name, "namespace": NAMESPACE } })
-}
-
-/// The object with one value set at a pointer; null removes it.
-fn with(object: &Value, pointer: &str, value: &Value) -> Value {
-    let mut object = object.clone();
-    let mut place = &mut object;
-    for part in pointer.split('/').skip(1) {
-        let part = part.replace("~1", "/");
-        place = match part.parse::<usize>() {
-            Ok(index) => {
-                let list = place.as_array_mut().unwrap();
-                if index == list.len() {
-                    list.push(Value::Null);
-                }
-                &mut list[index]
-            }
-            Err(_) => &mut place[part],
-        };
-    }
-    *place = value.clone();
-    object
-}
-
-/// What is changed of a pod's spec, the value, and a part of the refusal.
-fn changes() -> Vec<(&'static str, Value, &'static str)> {
-    let container = |name: &str| json!({ "name": name, "image": "a" });
-    let volume = |source: &str, value: Value| json!([{ "name": "auth", source: value }]);
-    let field = |key: &str, operator: &str, values: Value| {
-        let field = json!({ "key": key, "operator": operator, "values": values });
-        json!([{ "matchFields": [field] }])
-    };
-    let command = |words: &[&str]| json!(words);
-    let preference = json!({ "matchExpressions": [{ "key": "a", "operator": "Exists" }] });
-    let target = "{}";
-    let auth = "/run/mosb/auth/auth.json";
-    let terms =
-        "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
-    let preferred = "/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution";
-    vec![
-        ("/containers/0/image", json!("quay.io/acme/mosb:latest"), "image by digest"),
-        ("/containers/0/image", json!("mosb"), "image by digest"),
-        ("/containers/0/command", command(&["sh", "-c", "true"]), "command of a container"),
-        ("/containers/0/command", command(&["mosb", "node", "report"]), "command of a container"),
-        (
-            "/containers/0/command",
-            command(&["mosb", "node", "apply", "--target", target, "--auth", auth]),
-            "command of a container",
-        ),
-        (
-            "/containers/0/command",
-            command(&[
-                "mosb",
-                "node",
-                "apply",
-                "--target",
-                target,
-                "--auth",
-                auth,
-                "--attempt",
-                "x",
-            ]),
-            "command of a container",
-        ),
-        (
-            "/containers/0/command",
-            command(&[
-                "mosb",
-                "node",
-                "apply",
-                "--target",
-                target,
-                "--auth",
-                "/etc/x",
-                "--attempt",
-                "1",
-            ]),
-            "command of a container",
-        ),
-        (
-            "/containers/0/command",
-            command(&[
-                "mosb",
-                "node",
-                "apply",
-                "--target",
-                "$(X)",
-                "--auth",
-                auth,
-                "--attempt",
-                "1",
-            ]),
-            "command of a container",
-        ),
-        (
-            "/containers/0/command",
-            command(&[
-                "mosb",
-                "node",
-                "apply",
-                "--target",
-                target,
-                "--auth",
-                auth,
-                "--attempt",
-                "1",
-                "-v",
-            ]),
-            "command of a container",
-        ),
-        ("/containers/0/command", Value::Null, "command of a container"),
-        ("/containers/0/args", json!(["--verbose"]), "no args"),
-        ("/containers/0/env", json!([{ "name": "PATH", "value": "/x" }]), "no args"),
-        ("/containers/0/envFrom", json!([{ "secretRef": { "name": "x" } }]), "no args"),
-        ("/containers/0/ports", json!([{ "containerPort": 80 }]), "no args"),
-        (
-            "/containers/0/lifecycle",
-            json!({ "preStop": { "exec": { "command": ["sh"] } } }),
-            "no args",
-        ),
-        ("/containers/0/livenessProbe", json!({ "exec": { "command": ["sh"] } }), "no args"),
-        ("/containers/0/workingDir", json!("/x"), "no args"),
-        ("/containers/0/tty", json!(true), "no args"),
-        (
-            "/containers/0/securityContext/capabilities",
-            json!({ "add": ["ALL"] }),
-            "securityContext of a container",
-        ),
-        (
-            "/containers/0/securityContext/seLinuxOptions",
-            json!({ "type": "spc_t" }),
-            "securityContext of a container",
-        ),
-        (
-            "/containers/0/securityContext/readOnlyRootFilesystem",
-            json!(false),
-            "securityContext of a container",
-        ),
-        ("/containers/0/volumeMounts/0/mountPath", json!("/usr/bin"), "mounted at"),
-        ("/containers/0/volumeMounts/0/readOnly", json!(false), "mounted at"),
-        ("/containers/0/volumeMounts/0/subPath", json!("auth.json"), "mounted at"),
-        ("/containers/0/volumeMounts", json!([]), "mounted at"),
-        ("/containers/1", container("more"), "exactly one container"),
-        ("/initContainers", json!([container("more")]), "exactly one container"),
-        ("/volumes", volume("hostPath", json!({ "path": "/" })), "only volume"),
-        ("/volumes", volume("emptyDir", json!({})), "only volume"),
-        ("/volumes", volume("configMap", json!({ "name": "x" })), "only volume"),
-        (
-            "/volumes",
-            volume(
-                "projected",
-                json!({ "sources": [{ "serviceAccountToken": { "path": "token" } }] }),
-            ),
-            "only volume",
-        ),
-        ("/volumes/0/secret/secretName", json!("push"), "only volume"),
-        ("/hostNetwork", json!(true), "no hostNetwork"),
-        ("/hostIPC", json!(true), "no hostNetwork"),
-        ("/nodeSelector", json!({ "a": "b" }), "no hostNetwork"),
-        (
-            "/hostAliases",
-            json!([{ "ip": "192.0.2.1", "hostnames": ["registry"] }]),
-            "no hostNetwork",
-        ),
-        ("/dnsConfig", json!({ "nameservers": ["192.0.2.1"] }), "no hostNetwork"),
-        ("/securityContext", json!({ "fsGroup": 1 }), "no securityContext of its own"),
-        ("/automountServiceAccountToken", json!(true), "no token"),
-        ("/automountServiceAccountToken", Value::Null, "no token"),
-        ("/serviceAccountName", json!("mosb-other"), "account default"),
-        ("/affinity", Value::Null, "one node, by its name"),
-        ("/affinity/podAffinity", json!({}), "one node, by its name"),
-        (preferred, json!([{ "weight": 1, "preference": preference }]), "one node, by its name"),
-        (terms, field("metadata.name", "NotIn", json!(["a"])), "one node, by its name"),
-        (
-            terms,
-            json!([{ "matchExpressions": [{ "key": "a", "operator": "Exists" }] }]),
-            "one node, by its name",
-        ),
-        ("/nodeName", json!("a"), "no nodeName"),
-    ]
 }
 
 #[test]
