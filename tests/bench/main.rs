@@ -1,9 +1,9 @@
 //! `make bench` measures durations as ratios and writes them to `docs/performance.md`.
 //!
 //! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image]
-//! [containerfile] [merging] [cluster] [pools]` runs only the named measurements, and `rehearse`
-//! uses a small base. Such a run writes no file. `base.rs` makes the bases, `race.rs` measures,
-//! `report.rs` writes the file; the other modules contain one measurement each.
+//! [containerfile] [merging] [cluster] [pools] [machines]` runs only the named measurements, and
+//! `rehearse` uses a small base. Such a run writes no file. `base.rs` makes the bases, `race.rs`
+//! measures, `report.rs` writes the file; the other modules contain one measurement each.
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on stops where it stands")]
 
 use std::cell::LazyCell;
@@ -25,6 +25,7 @@ mod counted;
 mod elsewhere;
 mod fixture;
 mod image_push;
+mod machines;
 mod many;
 mod merging;
 mod one_config;
@@ -89,6 +90,14 @@ fn main() {
             ([10, 100, 1000], Duration::from_secs(60))
         };
         pools::measure(&fixture, counts, minute, &mut report);
+    }
+    if wanted("machines") {
+        let (counts, minute) = if rehearse {
+            ([5, 10, 20], Duration::from_secs(15))
+        } else {
+            ([10, 100, 1000], Duration::from_secs(60))
+        };
+        machines::measure(&fixture, counts, minute, &mut report);
     }
     if !rehearse && chosen.is_empty() {
         let path = mosb_tests::repository().join("docs/performance.md");

@@ -1,10 +1,10 @@
 //! Many pools that change together: the controller's writes compared with the same writes by a bare
 //! client, its memory, its idle load, and the growth of all these with the number of pools.
 
-mod audit_log;
-mod process;
+pub mod audit_log;
+pub mod process;
 mod raw;
-mod site;
+pub mod site;
 
 use std::thread;
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub fn measure(fixture: &Fixture, counts: [usize; 3], minute: Duration, report: 
         site.pools(&names, "stage");
         site.rendered(&names, FIRST, SMALL);
         site.rendered(&names, SECOND, BIG);
-        let controller = Controller::start(&site, COUNTED);
+        let controller = Controller::start(&site, COUNTED, &[]);
         site.change(&names, FIRST);
         finish(&site, &mut audit_log, count);
         let stage = changed(&site, &mut audit_log, &controller, &names);
@@ -90,7 +90,7 @@ fn record(site: &Site, audit_log: &mut AuditLog) -> Recorded {
     site.pools(&names, "recorded");
     site.rendered(&names, FIRST, SMALL);
     site.rendered(&names, SECOND, BIG);
-    let controller = Controller::start(site, RECORDED);
+    let controller = Controller::start(site, RECORDED, &[]);
     site.change(&names, FIRST);
     finish(site, audit_log, 1);
     audit_log.quiet();
@@ -106,7 +106,7 @@ fn record(site: &Site, audit_log: &mut AuditLog) -> Recorded {
 }
 
 /// Completes the builds of all pools.
-fn finish(site: &Site, audit_log: &mut AuditLog, count: usize) {
+pub fn finish(site: &Site, audit_log: &mut AuditLog, count: usize) {
     until("all Jobs to run", || site.running() == count);
     audit_log.quiet();
     site.kubelet();

@@ -13,8 +13,8 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Starts a controller as this user and waits until it is active.
-    pub fn start(site: &Site, user: &str) -> Self {
+    /// Starts a controller as this user, with more arguments, and waits until it is active.
+    pub fn start(site: &Site, user: &str, more: &[&str]) -> Self {
         // The next controller would wait until the Lease of a killed one expires.
         let lease = format!("--namespace={NAMESPACE}");
         let words = ["delete", "lease", "mosb-controller", "--ignore-not-found", &*lease];
@@ -22,6 +22,7 @@ impl Controller {
         let mut command = lasting(mosb_tests::program());
         command
             .args(["controller", "--listen", "127.0.0.1:0", "--namespace", NAMESPACE])
+            .args(more)
             .arg("--kubeconfig")
             .arg(site.node.kubeconfig_of(user))
             .env_clear()

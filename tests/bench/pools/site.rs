@@ -26,6 +26,8 @@ pub const NAMESPACE: &str = "pools";
 pub const RAW_NAMESPACE: &str = "raw";
 /// The number of parallel requests, equal to the controller's workers.
 pub const AT_ONCE: usize = 16;
+/// Machines that stage an image at once.
+const STAGING: u32 = 50;
 /// The timeout of every wait, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(900);
 const MACHINE: &str = "machineconfiguration.openshift.io";
@@ -52,7 +54,7 @@ pub struct Site {
     push: String,
     base: String,
     /// The digest of the image that every build reports.
-    image: String,
+    pub image: String,
     /// All Jobs by name.
     jobs: Arc<Mutex<BTreeMap<String, Job>>>,
 }
@@ -107,7 +109,8 @@ impl Site {
     fn settle(&self) {
         let registry = self.node.registry();
         let settings = json!({ "builderImage": format!("mosb.test/none@sha256:{:064}", 0),
-            "imageRegistryBundles": { &registry.host_port: registry.ca_pem } });
+            "imageRegistryBundles": { &registry.host_port: registry.ca_pem },
+            "rollout": { "stagingPerRegistry": STAGING } });
         let secret = |name: &str| {
             json!({ "kind": "Secret", "type": "kubernetes.io/dockerconfigjson", "metadata": { "name": name },
                 "stringData": { ".dockerconfigjson": registry.docker_config().to_string() } })
@@ -116,11 +119,11 @@ impl Site {
         let map = json!({ "kind": "ConfigMap", "metadata": { "name": "mosb-config" },
             "data": { "config.yaml": settings.to_string() } });
         let inside = |kind: &str| format!("/api/v1/namespaces/{NAMESPACE}/{kind}");
-        self.all(vec![
+        self.create(vec![
             ("/api/v1/namespaces".to_owned(), namespace(NAMESPACE)),
             ("/api/v1/namespaces".to_owned(), namespace(RAW_NAMESPACE)),
         ]);
-        self.all(vec![
+        self.create(vec![
             (inside("configmaps"), map),
             (inside("secrets"), secret("push")),
             (inside("secrets"), secret("global-pull-secret-copy")),
@@ -128,7 +131,7 @@ impl Site {
     }
 
     /// Creates objects, many of them in parallel.
-    fn all(&self, objects: Vec<(String, Value)>) {
+    pub fn create(&self, objects: Vec<(String, Value)>) {
         let client = &self.client;
         let create = |(target, object): (String, Value)| async move {
             let body = object.to_string().into_bytes();
@@ -158,7 +161,7 @@ impl Site {
                 "renderedImagePushSpec": format!("{}:latest", self.push) });
             (ours("machineosconfigs", ""), object("MachineOSConfig", name, spec))
         });
-        self.all(pools.chain(configs).collect());
+        self.create(pools.chain(configs).collect());
     }
 
     /// Creates the rendered configs of these pools with this number and about this many bytes.
@@ -175,7 +178,7 @@ impl Site {
                 object["metadata"]["name"] = json!(rendered_name(name, number));
                 (ours("machineconfigs", ""), object)
             };
-            self.all(names.iter().map(of).collect());
+            self.create(names.iter().map(of).collect());
         }
     }
 
@@ -220,7 +223,7 @@ impl Site {
 
     /// Repeats the deletion until it succeeds, because the API server cancels a request after a
     /// minute.
-    fn delete_all(&self, target: &str) {
+    pub fn delete_all(&self, target: &str) {
         until(target, || {
             let deleted = send(&self.client, "DELETE", target, Vec::new());
             self.runtime.block_on(deleted).is_ok()
