@@ -35,7 +35,7 @@ struct Stage {
     refused: usize,
     reads: usize,
     processor: f64,
-    passes: usize,
+    pool_writes: usize,
     peak: f64,
 }
 
@@ -49,7 +49,7 @@ impl Stage {
     }
 }
 
-pub fn measure(fixture: &Fixture, counts: [usize; 3], minute: Duration, report: &mut Report) {
+pub fn measure(fixture: &Fixture, counts: [usize; 2], minute: Duration, report: &mut Report) {
     let site = Site::new(fixture);
     prepare(&site);
     let mut audit_log = AuditLog::of(&site.node);
@@ -145,8 +145,7 @@ fn roll_out(
         refused: count(|one| one.is_write() && one.is_refused()),
         reads: count(Request::is_read),
         processor,
-        // A pass that changes a count of machines writes the pool's status.
-        passes: count(|one| one.is_write() && one.kind() == "machineconfigpools"),
+        pool_writes: count(|one| one.is_write() && one.kind() == "machineconfigpools"),
         peak: controller.peak(),
     };
     eprintln!(
@@ -156,7 +155,7 @@ fn roll_out(
         stage.refused,
         stage.reads,
         stage.processor,
-        stage.passes,
+        stage.pool_writes,
         stage.peak,
         controller.count_in_log("WARN"),
     );
@@ -209,6 +208,7 @@ fn report_stages(stages: &[Stage], report: &mut Report) {
         "all rebooted",
         "writes per machine",
         "reads per machine",
+        "status of the pool written",
         "CPU s",
         "CPU ms per machine",
         "peak memory",
@@ -220,27 +220,23 @@ fn report_stages(stages: &[Stage], report: &mut Report) {
             seconds(stage.rolled),
             format!("{:.1}", stage.per_machine(stage.writes)),
             format!("{:.1}", stage.per_machine(stage.reads)),
+            stage.pool_writes.to_string(),
             format!("{:.1}", stage.processor),
             format!("{:.1}", stage.processor * 1e3 / stage.machines as f64),
             format!("{:.0} MiB", stage.peak),
         ]);
     }
     report.table("machines", table);
-    let [few, some, many] = stages else { unreachable!("one for each count") };
+    let [some, many] = stages else { unreachable!("one for each count") };
     let what = format!("resident memory of the controller, {} machines", many.machines);
     report.at_most(what, many.peak, 160.0, "MiB");
-    let growth = |of: fn(&Stage) -> f64| {
-        let machines = |stage: &Stage| stage.machines as f64;
-        (of(many) - of(few)) / (of(some) - of(few)) * (machines(some) - machines(few))
-            / (machines(many) - machines(few))
-    };
-    let what =
-        format!("growth from {} to {} to {} machines", few.machines, some.machines, many.machines);
-    for (of, value) in [
-        ("time", growth(|stage| stage.all().as_secs_f64())),
-        ("writes", growth(|stage| stage.writes as f64)),
-        ("processor time", growth(|stage| stage.processor)),
+    let more = many.machines as f64 / some.machines as f64;
+    for (of, growth) in [
+        ("time", many.all().as_secs_f64() / some.all().as_secs_f64()),
+        ("writes", many.writes as f64 / some.writes as f64),
+        ("processor time", many.processor / some.processor),
     ] {
-        report.at_most(format!("{what}, {of}"), value, 1.2, "× linear");
+        let what = format!("growth from {} to {} machines, {of}", some.machines, many.machines);
+        report.at_most(what, growth / more, 1.2, "× linear");
     }
 }
