@@ -174,6 +174,7 @@ fn a_machine_reports_stages_and_applies_images() {
     let [one, two] = ["one", "two"].map(|name| lab.build("lab/os", "/etc/story", name));
 
     the_report_has_what_the_machine_booted(&story, &stock);
+    a_login_that_a_killed_command_left_is_removed(&story);
     an_image_is_staged_and_its_login_is_gone(&story, &one);
     a_login_of_the_machine_stays_as_it_is(&story, [&two, &one]);
     a_killed_pod_does_not_end_the_staging(&story, &two);
@@ -190,6 +191,17 @@ fn the_report_has_what_the_machine_booted(story: &Story<'_>, stock: &MachineImag
     assert_eq!(Some(ended.report.boot_id), story.machine().boot_id());
     assert_eq!(ended.report.tool.unwrap().to_string(), "bootc");
     assert_eq!((ended.report.staged, ended.report.applied), (None, None));
+}
+
+/// As after a SIGKILL before the unit that stages: nothing else removes these files.
+fn a_login_that_a_killed_command_left_is_removed(story: &Story<'_>) {
+    let machine = story.machine();
+    let left = "install -d -m 700 /run/mosb-rollout
+        cd /run/mosb-rollout; echo left > auth.json; echo left > auth.json.mosb-new
+        ln -s ../mosb-rollout/auth.json /run/ostree/auth.json";
+    machine.run(left).ok();
+    assert_eq!(story.run("after-kill", &["report"]).code, 0);
+    machine.run("test ! -e /run/mosb-rollout -a ! -L /run/ostree/auth.json").ok();
 }
 
 fn an_image_is_staged_and_its_login_is_gone(story: &Story<'_>, image: &MachineImage) {
@@ -241,6 +253,8 @@ fn a_killed_pod_does_not_end_the_staging(story: &Story<'_>, image: &MachineImage
     wait("the unit that stages", POD, || unit().contains("running").then_some(()));
     machine.run("test -s /run/ostree/auth.json").ok();
     story.namespace.kubectl(&["delete", "pod", "killed", "--wait=true"]).ok();
+    assert_eq!(story.run("beside", &["report"]).code, 0);
+    machine.run("test -s /run/ostree/auth.json").ok();
     assert!(unit().contains("running"), "{}", unit());
     story.lab.registry_away(false);
     wait("the end of the unit", POD, || unit().is_empty().then_some(()));

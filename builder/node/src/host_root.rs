@@ -2,13 +2,13 @@
 //! absolute link nor `..` leads into the container that this runs in.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, ResolveFlags, fstat, fsync, mkdirat, openat, openat2,
-    readlinkat, renameat, symlinkat, unlinkat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, ResolveFlags, flock, fstat, fsync, mkdirat,
+    openat, openat2, readlinkat, renameat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -83,12 +83,16 @@ impl HostRoot {
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = openat(&folder, &*temporary, flags, Mode::from_raw_mode(mode)).map_err(failed)?;
         let mut file = File::from(fd);
-        file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|source| Error::File {
-            path: path.to_owned(),
-            doing: "not writable",
-            source,
-        })?;
-        renameat(&folder, &*temporary, &folder, name).map_err(failed)?;
+        let written = file.write_all(bytes).and_then(|()| file.sync_all());
+        let written = written
+            .and_then(|()| renameat(&folder, &*temporary, &folder, name).map_err(io::Error::from));
+        if let Err(source) = written {
+            // It may hold a secret. The first error is the one to report.
+            if let Err(error) = remove_entry(&folder, &temporary, AtFlags::empty()) {
+                tracing::error!("{path}{TEMPORARY} of the machine: can't be removed: {error}");
+            }
+            return Err(Error::File { path: path.to_owned(), doing: "not writable", source });
+        }
         fsync(&folder).map_err(failed)
     }
 
@@ -114,6 +118,24 @@ impl HostRoot {
     /// Removes a file or link, if there is one.
     pub fn remove(&self, path: &str) -> Result<(), Error> {
         self.remove_as(path, AtFlags::empty())
+    }
+
+    /// Removes a file that [`write`](Self::write) wrote, and what a write that was killed left of it.
+    pub fn remove_written(&self, path: &str) -> Result<(), Error> {
+        self.remove(path)?;
+        self.remove(&format!("{path}{TEMPORARY}"))
+    }
+
+    /// Locks a directory until the result is dropped or this process ends; none if another process
+    /// has it locked.
+    pub fn lock_folder(&self, path: &str) -> Result<Option<OwnedFd>, Error> {
+        let failed = |error: Errno| failed(path, "can't be locked", error);
+        let folder = self.folder(path).map_err(failed)?;
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(folder)),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
     }
 
     /// Removes an empty directory, if there is one.
@@ -200,6 +222,30 @@ mod tests {
         assert_eq!(root.link("/etc/file"), None);
         assert!(matches!(root.read("/etc/file", 3), Err(Error::FileTooLarge { limit: 3, .. })));
         assert!(matches!(root.read("/etc", 100), Err(Error::File { .. })));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        let path = "/run/mosb-rollout/auth.json";
+        // A directory in its place lets the last step fail.
+        std::fs::create_dir_all(dir.path().join(&path[1..]).join("x")).unwrap();
+        assert!(matches!(root.write(path, b"secret", 0o600), Err(Error::File { .. })));
+        assert!(!root.exists(&format!("{path}{TEMPORARY}")));
+    }
+
+    #[test]
+    fn a_directory_is_locked_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        root.make_private_folder("/run").unwrap();
+        let locked = root.lock_folder("/run").unwrap();
+        assert!(locked.is_some());
+        assert!(root.lock_folder("/run").unwrap().is_none());
+        drop(locked);
+        assert!(root.lock_folder("/run").unwrap().is_some());
+        assert!(root.lock_folder("/none").is_err());
     }
 
     #[test]

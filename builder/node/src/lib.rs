@@ -12,7 +12,7 @@
 //! | `host`, `host_root` | the machine: its programs; its files, without leaving its root |
 //! | `tool`, `bootc_status`, `rpm_ostree_status`, `origin`, `deployments` | which images the machine has |
 //! | `machine_state`, `report` | reading all of that; the report |
-//! | `login`, `placed_login` | credentials of a registry; where the tools read them |
+//! | `login`, `placed_login`, `leftover_login` | credentials of a registry; where the tools read them; removing them |
 //! | `staging_unit`, `stage`, `unstage` | the unit that stages an image; removing one |
 //! | `record`, `journal`, `finalization`, `next_step`, `apply` | rebooting into it, once an attempt |
 
@@ -24,6 +24,7 @@ mod finalization;
 mod host;
 mod host_root;
 mod journal;
+mod leftover_login;
 mod login;
 mod machine_state;
 mod next_step;

@@ -3,8 +3,11 @@
 //! ostree's container code reads one file for all registries, the first of [`AUTH_FILES`]. If the
 //! machine has none, the first is a link to our file. If it has one, that file stays as it is, and
 //! only the process that pulls sees our file in its place, with the machine's logins for other
-//! registries in it. Invariant: our file is below [`FOLDER`], in memory and for root alone, and is
-//! removed when the unit that pulls ends, also if this process was killed.
+//! registries in it. Invariant: our file is below [`FOLDER`], in memory and for root alone. The unit
+//! that pulls removes it when it ends, also if this process was killed. A process that is killed
+//! before there is a unit leaves it; the next command of ours removes it.
+
+use std::os::fd::OwnedFd;
 
 use crate::error::Error;
 use crate::host_root::HostRoot;
@@ -28,6 +31,8 @@ pub(crate) struct PlacedLogin<'a> {
     /// The machine's own file that must be hidden from the process that pulls.
     over: Option<&'static str>,
     handed_over: bool,
+    /// The lock of [`FOLDER`]: the login is in use before there is a unit.
+    lock: Option<OwnedFd>,
 }
 
 impl<'a> PlacedLogin<'a> {
@@ -41,12 +46,14 @@ impl<'a> PlacedLogin<'a> {
             }
         }
         // From here on it is removed, also if one of the next steps fails.
-        let placed = Self { root, over: own.as_ref().map(|own| own.0), handed_over: false };
+        let mut placed =
+            Self { root, over: own.as_ref().map(|own| own.0), handed_over: false, lock: None };
         let file = match &own {
             Some((_, bytes)) => login.over(Some(bytes)),
             None => login.to_bytes(),
         };
         root.make_private_folder(FOLDER)?;
+        placed.lock = root.lock_folder(FOLDER)?;
         root.write(FILE, file.expose(), 0o600)?;
         if placed.over.is_none() {
             root.make_link(AUTH_FILES[0], LINK)?;
@@ -70,7 +77,7 @@ impl<'a> PlacedLogin<'a> {
         Ok(true)
     }
 
-    /// From now on the unit removes the file: it may still need it when this process is killed.
+    /// The unit has started and removes the file: it may still need it when this process is killed.
     pub fn hand_over(mut self) {
         self.handed_over = true;
     }
@@ -91,12 +98,25 @@ pub(crate) fn cleanup_property() -> String {
     format!("ExecStopPost=/usr/bin/rm -rf {FOLDER} {DAEMON_DROP_IN}")
 }
 
+/// Whether there is a login, or a part of one, that no running process is placing.
+pub(crate) fn is_left(root: &HostRoot) -> Result<bool, Error> {
+    if !root.exists(FOLDER) {
+        return Ok(is_shown_to_daemon(root));
+    }
+    Ok(root.lock_folder(FOLDER)?.is_some())
+}
+
+/// Whether rpm-ostree's daemon sees our file when it starts.
+pub(crate) fn is_shown_to_daemon(root: &HostRoot) -> bool {
+    root.exists(DAEMON_DROP_IN)
+}
+
 /// Removes what a login needed, if there is any. The link without the file is harmless, so the unit
 /// leaves it.
 pub(crate) fn remove(root: &HostRoot) -> Result<(), Error> {
-    root.remove(FILE)?;
+    root.remove_written(FILE)?;
     root.remove_folder(FOLDER)?;
-    root.remove(DAEMON_DROP_IN)?;
+    root.remove_written(DAEMON_DROP_IN)?;
     if root.link(AUTH_FILES[0]).as_deref() == Some(LINK) {
         root.remove(AUTH_FILES[0])?;
     }
@@ -168,6 +188,35 @@ mod tests {
             drop(placed);
             assert_eq!(snapshot(dir.path()), before, "{own}");
         }
+    }
+
+    #[test]
+    fn what_a_killed_write_left_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        let files = [FILE, DAEMON_DROP_IN].map(|file| format!("{file}.mosb-new"));
+        for file in &files {
+            root.write(file, OURS.as_bytes(), 0o600).unwrap();
+        }
+        assert!(is_left(&root).unwrap());
+        drop(PlacedLogin::new(&root, &login()).unwrap());
+        assert_eq!(snapshot(dir.path()), BTreeMap::new());
+        assert!(!root.exists(FOLDER));
+        assert!(!is_left(&root).unwrap());
+    }
+
+    #[test]
+    fn a_login_is_left_once_no_process_is_placing_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        assert!(!is_left(&root).unwrap());
+        let placed = PlacedLogin::new(&root, &login()).unwrap();
+        assert!(!is_left(&root).unwrap());
+        placed.hand_over();
+        assert!(is_left(&root).unwrap());
+        remove(&root).unwrap();
+        root.write(DAEMON_DROP_IN, b"", 0o644).unwrap();
+        assert!(is_left(&root).unwrap());
     }
 
     #[test]

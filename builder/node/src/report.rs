@@ -4,13 +4,19 @@ use mosb_plan::api::rollout::{AttemptedTarget, NodeReport};
 
 use crate::error::Error;
 use crate::host::Host;
+use crate::leftover_login::remove_leftover_login;
 use crate::machine_state::MachineState;
 use crate::record::{Phase, Record};
 
 /// What the machine runs, and why that can't be changed or is not known. The report has what could
 /// be observed, also with an error. An attempt that rebooted the machine into its target is recorded
-/// as ended, as its `apply` may not run again.
+/// as ended, as its `apply` may not run again. A login
+/// that a killed command left is removed.
 pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
+    // What the machine runs must be known also if this fails; the next command tries it again.
+    if let Err(error) = remove_leftover_login(host).await {
+        tracing::error!("{error}");
+    }
     let boot_id = host.boot_id().unwrap_or_default();
     let mut report = NodeReport { boot_id, ..NodeReport::default() };
     let state = match MachineState::read(host).await {

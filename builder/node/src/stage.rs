@@ -7,6 +7,7 @@ use mosb_plan::api::rollout::{NodeTarget, NodeTool};
 
 use crate::error::Error;
 use crate::host::{Host, words};
+use crate::leftover_login::remove_leftover_login;
 use crate::login::Login;
 use crate::machine_state::MachineState;
 use crate::placed_login::{self, PlacedLogin};
@@ -24,6 +25,7 @@ const LAST_CHARACTERS: usize = 500;
 /// # Errors
 /// It is not staged, or another image still is.
 pub async fn stage(host: &Host, target: &NodeTarget, login: Option<&Login>) -> Result<(), Error> {
+    remove_leftover_login(host).await?;
     let state = MachineState::read(host).await?;
     if state.runs(&target.image) {
         return unstage(host, target).await;

@@ -9,6 +9,8 @@ use crate::error::Error;
 use crate::host::{Host, words};
 use crate::placed_login::cleanup_property;
 
+/// The units of all targets.
+const ALL_UNITS: &str = "mosb-stage-*.service";
 /// How long a machine may take to stage an image: gigabytes over a slow line.
 const STAGING_LIMIT: Duration = Duration::from_secs(30 * 60);
 /// How much longer than its limit a unit may run, while systemd ends it.
@@ -39,8 +41,17 @@ impl StagingUnit {
 
     /// Ends all staging, which has become obsolete.
     pub async fn stop_all(host: &Host) -> Result<(), Error> {
-        let stop = words(["systemctl", "stop", "mosb-stage-*.service"]);
+        let stop = words(["systemctl", "stop", ALL_UNITS]);
         host.run("systemctl stop", &stop, STOP_LIMIT).await.map(drop)
+    }
+
+    /// Whether the staging of any target runs.
+    pub async fn is_any_running(host: &Host) -> Result<bool, Error> {
+        let states = "--state=active,activating,reloading,deactivating";
+        let list = words(["systemctl", "list-units", "--plain", "--no-legend", "--full", states]);
+        let list: Vec<String> = list.into_iter().chain([ALL_UNITS.to_owned()]).collect();
+        let text = host.run("systemctl list-units", &list, ANSWER_LIMIT).await?;
+        Ok(!text.trim().is_empty())
     }
 
     /// Starts the tool. `login` is a property of the unit that shows it a login.
