@@ -66,16 +66,15 @@ pub async fn apply(
             NextStep::WrongImage { cause } => {
                 return Err(Error::WrongImage { booted: booted(), image: image(), cause });
             }
+            NextStep::OtherImage => {
+                return Err(Error::OtherImage { booted: booted(), image: image() });
+            }
             NextStep::NotFinalized => {
                 return Err(Error::NotFinalized { booted: booted(), image: image() });
             }
         }
     }
-    Err(Error::NotStaged {
-        image: image(),
-        unit: "other programs".to_owned(),
-        last: "it was staged, and is not any more".to_owned(),
-    })
+    Err(Error::UnstagedByOthers { image: image() })
 }
 
 fn new_record(target: &NodeTarget, attempt: u32, state: &MachineState, phase: Phase) -> Record {
@@ -85,6 +84,7 @@ fn new_record(target: &NodeTarget, attempt: u32, state: &MachineState, phase: Ph
         boot_id: state.boot_id.clone(),
         phase,
         had_image: state.deployments.has_other(target.image.digest()),
+        booted: state.booted_digest(),
     }
 }
 

@@ -61,6 +61,18 @@ pub enum Error {
     )]
     #[diagnostic(code = "still-staged", class = Transient)]
     StillStaged { image: String, cause: String },
+    /// It was staged, and then it was not, several times.
+    #[error(
+        "{image}: staged on this machine, and then another program staged something else or removed it; find what else changes this machine's image; it is tried again"
+    )]
+    #[diagnostic(code = "unstaged-by-others", class = Transient)]
+    UnstagedByOthers { image: String },
+    /// rpm-ostree's daemon must be started anew, and works for somebody else.
+    #[error(
+        "rpm-ostree on the machine: another transaction did not end within {seconds} s; see rpm-ostree status; it is tried again"
+    )]
+    #[diagnostic(code = "rpm-ostree-busy", class = Transient)]
+    DaemonBusy { seconds: u64 },
     /// The tool takes too long.
     #[error("{image}: not staged within {seconds} s; see {unit} in the machine's journal")]
     #[diagnostic(code = "staging-timed-out", class = Transient)]
@@ -71,6 +83,12 @@ pub enum Error {
     )]
     #[diagnostic(code = "wrong-image", class = Rejected)]
     WrongImage { booted: String, image: String, cause: String },
+    /// The machine rebooted into what somebody else staged.
+    #[error(
+        "the machine rebooted into {booted}, which is neither {image} nor what it ran before; find what else changes this machine's image; try again with the next --attempt"
+    )]
+    #[diagnostic(code = "other-image", class = Transient)]
+    OtherImage { booted: String, image: String },
     /// The machine rebooted, and nothing tried to boot the target.
     #[error(
         "the machine rebooted before {image} was finalized, as after a power cut, and runs {booted}; try again with the next --attempt"
@@ -91,7 +109,7 @@ impl Error {
         match self {
             Self::NotImageBased | Self::NoTool => Some(ExitCode::Unreconcilable),
             Self::WrongImage { .. } => Some(ExitCode::WrongImage),
-            Self::NotFinalized { .. } => Some(ExitCode::NotFinalized),
+            Self::OtherImage { .. } | Self::NotFinalized { .. } => Some(ExitCode::NotFinalized),
             Self::NotMachine { .. }
             | Self::File { .. }
             | Self::FileTooLarge { .. }
@@ -100,6 +118,8 @@ impl Error {
             | Self::BadStatus { .. }
             | Self::NotStaged { .. }
             | Self::StillStaged { .. }
+            | Self::UnstagedByOthers { .. }
+            | Self::DaemonBusy { .. }
             | Self::StagingTimedOut { .. }
             | Self::NotRebooted { .. } => None,
         }

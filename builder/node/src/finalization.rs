@@ -22,8 +22,11 @@ const UNIT_JOBS: [&str; 4] = [
 ];
 /// ostree: it has begun.
 const BEGUN: &str = "Finalizing staged deployment";
-/// ostree: the boot loader has the new deployment.
-const BOOT_LOADER_UPDATED: &str = "Bootloader updated";
+/// ostree: the new deployment is what the machine boots next. The text depends on whether the boot
+/// loader's files were replaced or switched at once, as they are where kernel and arguments stay.
+const DEPLOYED: [&str; 2] = ["Bootloader updated", "Transaction complete"];
+/// The ID of both messages.
+const DEPLOYED_ID: &str = "dd440e3e549083b63d0efc7dc15255f1";
 /// ostree, in the next boot.
 const FAILED_BEFORE: &str = "ostree-finalize-staged.service failed on previous boot";
 
@@ -65,10 +68,13 @@ pub(crate) fn of_boot(journal: &str) -> Finalization {
         entry.id.as_deref() == Some(UNIT_FAILED) || entry.text().starts_with(&failure)
     };
     let begun = entries.iter().any(|entry| entry.text().starts_with(BEGUN));
-    let updated = entries.iter().any(|entry| entry.text().starts_with(BOOT_LOADER_UPDATED));
+    let is_deployed = |entry: &Entry| {
+        let has_text = DEPLOYED.iter().any(|text| entry.text().starts_with(text));
+        has_text || entry.id.as_deref() == Some(DEPLOYED_ID)
+    };
     if entries.iter().any(has_failed) {
         Finalization::Failed(last(&entries))
-    } else if begun && updated {
+    } else if begun && entries.iter().any(is_deployed) {
         Finalization::Finalized
     } else {
         Finalization::NotSeen
@@ -137,8 +143,12 @@ mod tests {
         );
         let begun = ("e8646cd63dff4625b77909a8e7a40994", "Finalizing staged deployment");
         let updated = (
-            "dd440e3e549083b63d0efc7dc15255f1",
-            "Bootloader updated; bootconfig swap: yes; deployment count change: 1",
+            DEPLOYED_ID,
+            "Bootloader updated; bootconfig swap: yes; bootversion: boot.1.1, deployment count change: 1",
+        );
+        let complete = (
+            DEPLOYED_ID,
+            "Transaction complete; bootconfig swap: no; bootversion: boot.0.1, deployment count change: 0",
         );
         let success =
             (SYSTEMD_SUCCESS, "ostree-finalize-staged.service: Deactivated successfully.");
@@ -157,6 +167,21 @@ mod tests {
             (
                 "all went well",
                 &[started, stopping, begun, updated, success],
+                Finalization::Finalized,
+            ),
+            (
+                "only the links of the deployments were switched",
+                &[started, stopping, begun, complete, success],
+                Finalization::Finalized,
+            ),
+            (
+                "an ostree without IDs",
+                &[("", begun.1), ("", complete.1)],
+                Finalization::Finalized,
+            ),
+            (
+                "an ostree with other texts",
+                &[begun, (DEPLOYED_ID, "Deployment complete")],
                 Finalization::Finalized,
             ),
             ("the power failed in between", &[started, stopping, begun], Finalization::NotSeen),

@@ -13,7 +13,8 @@
 //! | `tool`, `bootc_status`, `rpm_ostree_status`, `origin`, `deployments` | which images the machine has |
 //! | `machine_state`, `report` | reading all of that; the report |
 //! | `login`, `placed_login`, `leftover_login` | credentials of a registry; where the tools read them; removing them |
-//! | `staging_unit`, `stage`, `unstage` | the unit that stages an image; removing one |
+//! | `staging_unit`, `rpm_ostree_daemon` | the unit that stages an image; the daemon that does it |
+//! | `stage`, `unstage` | staging an image, and removing one |
 //! | `record`, `journal`, `finalization`, `next_step`, `apply` | rebooting into it, once an attempt |
 
 mod apply;
@@ -32,6 +33,7 @@ mod origin;
 mod placed_login;
 mod record;
 mod report;
+mod rpm_ostree_daemon;
 mod rpm_ostree_status;
 mod stage;
 mod staging_unit;

@@ -17,6 +17,8 @@ use crate::tool::InstalledTools;
 const BOOTED_OSTREE: &str = "/run/ostree-booted";
 /// How long a status may take; a tool waits for another one that changes the deployments.
 const STATUS_LIMIT: Duration = Duration::from_secs(120);
+/// The name of the command in errors.
+pub(crate) const RPM_OSTREE_STATUS: &str = "rpm-ostree status";
 /// The most bytes of the kernel's arguments and of an origin file.
 const SMALL_FILE: u64 = 64 * 1024;
 
@@ -101,9 +103,15 @@ async fn bootc(host: &Host) -> Result<bootc_status::BootcStatus, Error> {
 }
 
 async fn rpm_ostree(host: &Host) -> Result<Deployments, Error> {
-    let command = "rpm-ostree status";
-    let text = host.run(command, &words(["rpm-ostree", "status", "--json"]), STATUS_LIMIT).await?;
-    rpm_ostree_status::parse(&text).map_err(|cause| Error::BadStatus { command, cause })
+    let text = read_rpm_ostree(host).await?;
+    rpm_ostree_status::parse(&text)
+        .map_err(|cause| Error::BadStatus { command: RPM_OSTREE_STATUS, cause })
+}
+
+/// The output of `rpm-ostree status --json`.
+pub(crate) async fn read_rpm_ostree(host: &Host) -> Result<String, Error> {
+    let command = words(["rpm-ostree", "status", "--json"]);
+    host.run(RPM_OSTREE_STATUS, &command, STATUS_LIMIT).await
 }
 
 /// The booted deployment by the files of ostree, which don't show what is staged.

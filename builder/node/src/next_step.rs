@@ -36,6 +36,8 @@ pub(crate) enum NextStep {
     WrongImage {
         cause: String,
     },
+    /// This attempt rebooted the machine into an image that somebody else staged.
+    OtherImage,
     /// This attempt rebooted the machine, and nothing tried to boot the target.
     NotFinalized,
 }
@@ -56,11 +58,14 @@ pub(crate) fn next_step(facts: &Facts<'_>) -> NextStep {
         return if state.has_staged(&target.image) { NextStep::Reboot } else { NextStep::Stage };
     };
     let was_added = !record.had_image && state.deployments.has_other(target.image.digest());
+    let is_other = record.booted.is_some() && record.booted != state.booted_digest();
     match finalization {
         None => NextStep::ReadJournal { boot_id: record.boot_id.clone() },
         Some(Finalization::Failed(last)) => NextStep::WrongImage {
             cause: format!("finalizing the staged image failed, with {last:?}"),
         },
+        // What was finalized is then not the target.
+        Some(Finalization::Finalized | Finalization::NotSeen) if is_other => NextStep::OtherImage,
         Some(Finalization::Finalized) => fell_back(),
         Some(Finalization::NotSeen) if was_added => fell_back(),
         Some(Finalization::NotSeen) => NextStep::NotFinalized,
@@ -111,6 +116,7 @@ mod tests {
             boot_id: boot_id.to_owned(),
             phase: Phase::Rebooting,
             had_image: false,
+            booted: None,
         }
     }
 
@@ -118,6 +124,9 @@ mod tests {
     #[test]
     fn each_state_of_a_machine_has_one_next_step() {
         let then = || Some(record("new", 1, THEN));
+        let ran = |image: &str| {
+            Some(Record { booted: Some(Digest::of(image.as_bytes())), ..record("new", 1, THEN) })
+        };
         let had_image = || Some(Record { had_image: true, ..record("new", 1, THEN) });
         let failed = || Some(Finalization::Failed("no space".to_owned()));
         let read = NextStep::ReadJournal { boot_id: THEN.to_owned() };
@@ -162,7 +171,7 @@ mod tests {
                 state("old", "", &["new"]),
                 had_image(),
                 failed(),
-                wrong,
+                wrong.clone(),
             ),
             ("finalized, and gone", state("old", "", &[]), then(), finalized(), fell_back()),
             (
@@ -173,6 +182,34 @@ mod tests {
                 fell_back(),
             ),
             ("fell back, no journal", state("old", "", &["new"]), then(), not_seen(), fell_back()),
+            (
+                "finalized, and back at what it ran",
+                state("old", "", &[]),
+                ran("old"),
+                finalized(),
+                fell_back(),
+            ),
+            (
+                "finalized was what somebody else staged",
+                state("third", "", &["old"]),
+                ran("old"),
+                finalized(),
+                NextStep::OtherImage,
+            ),
+            (
+                "another image, and no journal",
+                state("third", "", &["old", "new"]),
+                ran("old"),
+                not_seen(),
+                NextStep::OtherImage,
+            ),
+            (
+                "finalizing failed, and another image of the menu was booted",
+                state("third", "", &["old"]),
+                ran("old"),
+                failed(),
+                wrong,
+            ),
             ("never finalized", state("old", "", &[]), then(), not_seen(), NextStep::NotFinalized),
             (
                 "never finalized, the way back has the image",

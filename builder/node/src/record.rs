@@ -1,6 +1,7 @@
 //! The machine's record of the last target that it rebooted for. It is written before a reboot and
 //! survives it, so that an attempt reboots the machine once.
 
+use mosb_image::Digest;
 use mosb_plan::api::rollout::NodeTarget;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,10 @@ pub(crate) struct Record {
     /// it after the reboot was finalized by it.
     #[serde(default)]
     pub had_image: bool,
+    /// What the machine ran when the record was written. None if that was no image, or in a record
+    /// of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub booted: Option<Digest>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +75,6 @@ impl Record {
 mod tests {
     use super::*;
     use crate::deployments::Deployments;
-    use mosb_image::Digest;
     use mosb_plan::api::rollout::Deployment;
 
     #[test]
@@ -85,9 +89,16 @@ mod tests {
             boot_id: "0".repeat(32),
             phase: Phase::Rebooting,
             had_image: true,
+            booted: Some(Digest::of(b"old")),
         };
         record.write(&root).unwrap();
         assert_eq!(Record::read(&root).unwrap(), Some(record));
+        let of_older = serde_json::json!({
+            "target": { "image": image }, "attempt": 1, "bootID": "0", "phase": "applied",
+        });
+        root.write(FILE, of_older.to_string().as_bytes(), 0o600).unwrap();
+        let older = Record::read(&root).unwrap().unwrap();
+        assert_eq!((older.had_image, older.booted), (false, None));
         root.write(FILE, b"{", 0o600).unwrap();
         assert_eq!(Record::read(&root).unwrap(), None);
         root.write(FILE, &[b' '; LIMIT as usize + 1], 0o600).unwrap();

@@ -10,8 +10,7 @@ use crate::record::{Phase, Record};
 
 /// What the machine runs, and why that can't be changed or is not known. The report has what could
 /// be observed, also with an error. An attempt that rebooted the machine into its target is recorded
-/// as ended, as its `apply` may not run again. A login
-/// that a killed command left is removed.
+/// as ended, as its `apply` may not run again. A login that a killed command left is removed.
 pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
     // What the machine runs must be known also if this fails; the next command tries it again.
     if let Err(error) = remove_leftover_login(host).await {

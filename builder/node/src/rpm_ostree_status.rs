@@ -11,6 +11,12 @@ struct Status {
 }
 
 #[derive(Deserialize)]
+struct Transaction {
+    /// Its method, sender and object; null if there is none.
+    transaction: Option<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Entry {
     #[serde(default)]
@@ -42,6 +48,16 @@ pub(crate) fn parse(text: &str) -> Result<Deployments, String> {
         }
     }
     Ok(found)
+}
+
+/// Whether the daemon changes the machine for somebody at the moment.
+///
+/// # Errors
+/// It is no status.
+pub(crate) fn has_transaction(text: &str) -> Result<bool, String> {
+    let status: Transaction =
+        serde_json::from_str(text).map_err(|error| format!("no status: {error}"))?;
+    Ok(status.transaction.is_some())
 }
 
 fn of_entry(entry: &Entry) -> Deployment {
@@ -96,6 +112,17 @@ mod tests {
         assert!(found.has_other(before));
         assert_eq!(found.booted.unwrap().image, "reg.example/os:1");
         assert_eq!(found.staged.unwrap().image, format!("reg.example/os@{staged}"));
+    }
+
+    #[test]
+    fn a_transaction_is_seen() {
+        let running = json!(["upgrade", ":1.42", "/org/projectatomic/rpmostree1/fedora_coreos"]);
+        for (transaction, want) in [(json!(null), false), (running, true)] {
+            let text = json!({ "deployments": [], "transaction": transaction }).to_string();
+            assert_eq!(has_transaction(&text), Ok(want), "{text}");
+        }
+        assert_eq!(has_transaction("{}"), Ok(false));
+        assert!(has_transaction("error: No such method").is_err());
     }
 
     #[test]

@@ -1,21 +1,18 @@
 //! Brings the image of a target to the machine, so that the next reboot boots it.
 
-use std::time::Duration;
-
 use mosb_build::Redactor;
 use mosb_plan::api::rollout::{NodeTarget, NodeTool};
 
 use crate::error::Error;
-use crate::host::{Host, words};
+use crate::host::Host;
 use crate::leftover_login::remove_leftover_login;
 use crate::login::Login;
 use crate::machine_state::MachineState;
 use crate::placed_login::{self, PlacedLogin};
+use crate::rpm_ostree_daemon;
 use crate::staging_unit::StagingUnit;
 use crate::unstage::unstage;
 
-/// How long systemd may take to read its units and to start rpm-ostree's daemon anew.
-const RELOAD_LIMIT: Duration = Duration::from_secs(120);
 /// How much of the tool's output an error has; a report has little space.
 const LAST_CHARACTERS: usize = 500;
 
@@ -50,12 +47,17 @@ pub(crate) async fn bring(
         start(host, &unit, tool, target, login).await?;
     }
     tracing::info!(image = %target.image, unit = unit.name(), "staging");
+    // The unit removes the drop-in when it ends.
+    let is_shown_to_daemon = placed_login::is_shown_to_daemon(host.root());
     let ended = unit.wait(host, target).await;
     placed_login::remove(host.root())?;
-    if login.is_some() && tool == NodeTool::RpmOstree {
-        restart_daemon(host).await?;
-    }
     ended?;
+    if is_shown_to_daemon {
+        // It ends by itself when it is idle, and sees the login until then.
+        if let Err(error) = rpm_ostree_daemon::restart(host).await {
+            tracing::warn!("{error}");
+        }
+    }
     // Whatever the tool's exit code: some fail after the image is staged.
     let staged = MachineState::read(host).await?;
     if staged.runs(&target.image) || staged.has_staged(&target.image) {
@@ -93,22 +95,11 @@ async fn start(
         // Its daemon pulls, not the unit.
         NodeTool::RpmOstree => {
             if placed.show_to_daemon()? {
-                restart_daemon(host).await?;
+                rpm_ostree_daemon::restart(host).await?;
             }
         }
     }
     unit.start(host, tool, target, placed.unit_property()).await?;
     placed.hand_over();
-    Ok(())
-}
-
-/// Lets rpm-ostree's daemon start with the drop-ins that there are.
-async fn restart_daemon(host: &Host) -> Result<(), Error> {
-    for command in [
-        words(["systemctl", "daemon-reload"]),
-        words(["systemctl", "try-restart", "rpm-ostreed.service"]),
-    ] {
-        host.run("systemctl", &command, RELOAD_LIMIT).await?;
-    }
     Ok(())
 }
