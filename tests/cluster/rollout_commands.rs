@@ -63,11 +63,22 @@ impl Site {
                 "resource": "machineosbuilds", "name": build(2) } } });
         site.patch_status("machineosconfig/worker", &status);
         let entry = |number| {
-            json!({ "build": build(number), "image": image(number),
-            "config": rendered(number), "since": format!("2026-01-0{number}T00:00:00Z") })
+            let time = format!("2026-01-0{number}T00:00:00Z");
+            json!({ "build": build(number), "image": image(number), "config": rendered(number),
+                "since": time, "ran": time })
         };
         site.annotate("mosb.dev/history", &json!([entry(2), entry(1)]).to_string());
         site
+    }
+
+    /// Build 3 was in service between builds 1 and 2, and no machine got it.
+    fn has_build_that_never_ran(&self) {
+        let history = self.annotation("mosb.dev/history");
+        let mut history: Vec<Value> = serde_json::from_str(history.as_str().unwrap()).unwrap();
+        let unused = json!({ "build": build(3), "image": image(3), "config": rendered(3),
+            "since": "2026-01-01T12:00:00Z" });
+        history.insert(1, unused);
+        self.annotate("mosb.dev/history", &json!(history).to_string());
     }
 
     fn apply(&self, object: &Value) {
@@ -234,6 +245,7 @@ fn requests_are_written_once_and_refused_where_nobody_carries_them_out() {
         assert_eq!(code, Some(0), "{line}: {object:#}");
         object["changed"].as_bool().unwrap()
     };
+    site.has_build_that_never_ran();
     // The pool has a rendered config that no build is of: what is in service counts.
     assert!(written("start worker") && !written("start worker"));
     assert_eq!(site.annotation(ONCE), json!(pin(2)));

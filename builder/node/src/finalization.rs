@@ -174,11 +174,7 @@ mod tests {
                 &[started, stopping, begun, complete, success],
                 Finalization::Finalized,
             ),
-            (
-                "an ostree without IDs",
-                &[("", begun.1), ("", complete.1)],
-                Finalization::Finalized,
-            ),
+            ("an ostree without IDs", &[("", begun.1), ("", complete.1)], Finalization::Finalized),
             (
                 "an ostree with other texts",
                 &[begun, (DEPLOYED_ID, "Deployment complete")],

@@ -145,8 +145,9 @@ impl<'a> Pass<'a> {
         let standings: Vec<Standing> = self.standings();
         let is_done = !standings.is_empty() && standings.iter().all(|one| one.is_updated)
             || self.cx.snapshot.machines.is_empty();
-        let mut actions: Vec<Action> =
-            config_marks::patch(self.cx, is_done && !self.removes_images()).into_iter().collect();
+        let is_clean = is_done && !self.removes_images();
+        let marks = config_marks::patch(self.cx, &self.machines, is_clean);
+        let mut actions: Vec<Action> = marks.into_iter().collect();
         for ((state, _), plan) in self.machines.iter().zip(&self.plans) {
             let patch = plan.marks.patch(state.machine);
             let events = machine_events::events(self.cx, state, plan, patch.is_some());

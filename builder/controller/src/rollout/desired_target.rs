@@ -76,7 +76,7 @@ impl Desired {
         };
         let found = Self::of_annotations(snapshot, config, mode, pinned, once.as_ref());
         match found {
-            // Nobody waits for a target.
+            // In this mode a target is not needed.
             Self::Invalid(_) if mode == RolloutMode::None && once.is_none() => Self::Nothing,
             found => found,
         }

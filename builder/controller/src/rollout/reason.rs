@@ -9,7 +9,7 @@ pub enum RolloutReason {
     OtherController(String),
     /// The pool is being deleted.
     Deleting,
-    /// Nothing is brought to the machines.
+    /// No machine gets an image.
     Off,
     /// Facts are being looked up.
     LookingUp,

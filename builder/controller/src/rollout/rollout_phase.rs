@@ -11,7 +11,7 @@ pub enum RolloutPhase {
     Updated,
     /// All machines have staged it or run it, and nothing reboots.
     Staged,
-    /// Nothing is brought to the machines.
+    /// No machine gets an image.
     Off,
     Progressing,
     Paused,

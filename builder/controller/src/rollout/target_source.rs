@@ -129,6 +129,19 @@ pub(super) fn by_pin(
     Ok((pin.clone(), target))
 }
 
+/// The build of an image that machines may run.
+pub(super) fn by_image(
+    config: &MachineOsConfig,
+    builds: &[MachineOsBuild],
+    digest: Digest,
+) -> Option<Found> {
+    builds.iter().find_map(|build| {
+        let target = target_of(config, build).ok()?;
+        let pin = PinnedBuild { name: build.metadata.name.clone(), digest };
+        (target.image.digest() == digest).then_some((pin, target))
+    })
+}
+
 /// What is in service, and the build of it.
 pub(super) fn in_service(
     config: &MachineOsConfig,

@@ -133,6 +133,61 @@ fn undo_to_what_all_machines_run_already_is_written_once() {
     assert!(twice.is_empty(), "{twice:?}");
 }
 
+/// The build that an undo pins the pool to.
+fn undone(fleet: &Fleet) -> Option<PinnedBuild> {
+    change(fleet, &RolloutRequest::Undo(None)).unwrap().build
+}
+
+#[test]
+fn undo_goes_to_an_image_that_the_machines_ran_and_not_to_one_that_was_undone() {
+    // Machines run 1; 2 and 3 come into service, and only 3 is rolled out.
+    let mut fleet = Fleet::new(3);
+    fleet.annotate(labels::ROLLOUT, "none");
+    fleet.settle();
+    for number in [2, 3] {
+        fleet.serve("worker", number);
+        fleet.settle();
+    }
+    carry_out(&mut fleet, &RolloutRequest::Start);
+    fleet.settle();
+    assert_eq!(running(&fleet, 3), 3);
+    assert_eq!(undone(&fleet), Some(pin(1)), "2 was never on a machine");
+
+    // 3 is taken back, and then 4 is bad as well.
+    carry_out(&mut fleet, &RolloutRequest::Undo(None));
+    fleet.settle();
+    fleet.serve("worker", 4);
+    carry_out(&mut fleet, &RolloutRequest::Start);
+    fleet.settle();
+    assert_eq!((running(&fleet, 4), undone(&fleet)), (3, Some(pin(1))), "3 was undone");
+
+    // Pinned to an older image by name: an undo is no step forward.
+    carry_out(&mut fleet, &undo(&pin(2).to_string()));
+    fleet.settle();
+    let again = change(&fleet, &RolloutRequest::Undo(None)).unwrap();
+    assert!(again.is_empty() && again.notes[0].contains("--to"), "{again:?}");
+    assert_eq!((running(&fleet, 2), again.build), (3, Some(pin(2))));
+}
+
+#[test]
+fn undo_in_the_middle_goes_back_to_what_ran_before() {
+    let mut fleet = rolling(3, "automatic");
+    while running(&fleet, 2) < 1 {
+        fleet.pass("worker", usize::MAX);
+        fleet.run_jobs();
+        fleet.end_pods();
+        fleet.boot_all();
+    }
+    assert_eq!(undone(&fleet), Some(pin(1)));
+    carry_out(&mut fleet, &RolloutRequest::Undo(None));
+    fleet.settle();
+    assert_eq!(running(&fleet, 1), 3);
+    fleet.serve("worker", 3);
+    carry_out(&mut fleet, &RolloutRequest::Start);
+    fleet.settle();
+    assert_eq!((running(&fleet, 3), undone(&fleet)), (3, Some(pin(1))));
+}
+
 #[test]
 fn undo_takes_a_build_by_name_or_digest_and_the_stock_image_by_digest() {
     let mut fleet = updated("automatic");
@@ -271,6 +326,12 @@ fn the_phase_of_a_pool_is_that_of_its_machines() {
     assert_eq!((shown.phase, shown.behind.len()), (RolloutPhase::Updated, 0));
     assert_eq!((shown.machines.updated, shown.machines.ready), (3, 3));
     assert!(shown.conditions.iter().any(|one| one.kind == "Updated" && one.is_true()));
+
+    let mut empty = Fleet::new(0);
+    empty.annotate(labels::ROLLOUT, "automatic");
+    let shown = view(&empty);
+    assert_eq!(shown.phase, RolloutPhase::Blocked, "a label may have a typing error");
+    assert!(shown.message.contains("selects no machines"), "{}", shown.message);
 
     // What the conditions show of a stop.
     let mut fleet = rolling(3, "automatic");

@@ -156,6 +156,10 @@ fn phase(
         return (RolloutPhase::Off, format!("nothing is rolled out: {why}"));
     };
     let (counts, build) = (view.machines, short(&target.build));
+    if counts.all == 0 {
+        let message = "the pool selects no machines; compare its nodeSelector with the labels of the nodes; mosb nodes lists the pool of each";
+        return blocked(message.to_owned());
+    }
     let runs = format!("{} of {} machines run {build}", counts.updated, counts.all);
     if counts.updated == counts.all {
         return (RolloutPhase::Updated, runs);

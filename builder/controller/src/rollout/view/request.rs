@@ -12,7 +12,9 @@ use crate::rollout::desired_target::served;
 use crate::rollout::slots::max_unavailable;
 use crate::rollout::snapshot::RolloutSnapshot;
 use mosb_image::{Digest, ImageRef};
-use mosb_plan::api::rollout::{AnnotationError, History, PinnedBuild, RolloutMode, STOCK};
+use mosb_plan::api::rollout::{
+    AnnotationError, History, HistoryEntry, PinnedBuild, RolloutMode, STOCK,
+};
 use mosb_plan::api::{MachineOsConfig, labels};
 
 /// What a person asks for.
@@ -22,7 +24,7 @@ pub enum RolloutRequest {
     Start,
     Pause,
     Resume,
-    /// Pins the pool to another build: without one, to that before the one in service.
+    /// Pins the pool to another build: without one, to what the machines ran before.
     Undo(Option<UndoTo>),
 }
 
@@ -75,7 +77,7 @@ pub enum RolloutRequestError {
     #[diagnostic(code = "nothing-in-service", class = InvalidInput)]
     NothingInService { pool: String },
     #[error(
-        "{pool}: no build was in service before this one; choose one of mosb builds {pool} with --to"
+        "{pool}: no other image of its builds was rolled out before; choose one of mosb builds {pool} with --to"
     )]
     #[diagnostic(code = "no-earlier-build", class = InvalidInput)]
     NothingEarlier { pool: String },
@@ -220,7 +222,9 @@ fn undo(
         }
     }
     if change.is_empty() {
-        change.notes.push(format!("the pool is pinned to {build} already"));
+        change.notes.push(format!(
+            "the pool is pinned to {build} already; choose another one of mosb builds {pool} with --to"
+        ));
         return Ok(change);
     }
     to_build(&mut change, snapshot, &build);
@@ -241,7 +245,10 @@ fn paused(snapshot: &RolloutSnapshot, paused: bool) -> RolloutChange {
         return change;
     };
     if paused {
-        change.notes.push("machines that have begun go on; no other one does".to_owned());
+        change.notes.push(
+            "a machine whose reboot has begun is finished; drains are cancelled, and no other machine begins"
+                .to_owned(),
+        );
     } else if view.mode == RolloutMode::Automatic || *is_once {
         change.question = question(snapshot, build);
     }
@@ -264,7 +271,7 @@ fn question(snapshot: &RolloutSnapshot, build: &PinnedBuild) -> Option<String> {
     let machines = snapshot.machines.len();
     let behind = machines - running(snapshot, build.digest);
     let at_once = max_unavailable(snapshot.pool.spec.max_unavailable.as_ref(), machines);
-    // A wrong value is in the pool's conditions, and gives nobody a slot.
+    // A wrong value is in the pool's conditions, and no machine gets a slot.
     let at_once = at_once.unwrap_or(1).min(behind);
     let pool = &snapshot.pool.metadata.name;
     let plural = if behind == 1 { "machine" } else { "machines" };
@@ -284,20 +291,19 @@ fn all_run(snapshot: &RolloutSnapshot, digest: Digest) -> bool {
     running(snapshot, digest) == snapshot.machines.len()
 }
 
-/// The newest image that was in service before the one that is.
+/// The last image that the machines ran, other than the one that they should run. In a pool that is
+/// pinned, that one: it was taken back already, and what was run before may be the bad image.
 fn earlier(snapshot: &RolloutSnapshot, config: &MachineOsConfig) -> Checked<PinnedBuild> {
+    if let Some(pin) = PinnedBuild::in_annotation(&config.metadata, labels::ROLLOUT_BUILD)? {
+        return Ok(pin);
+    }
+    let target = rollout_view(snapshot).target.map(|target| target.build.digest);
+    let target = target.or_else(|| served(snapshot).map(|(build, _)| build.digest));
     let history = History::of(&config.metadata);
-    let in_service = &config.status.current_image_pull_spec;
-    let is_it = |image: &str| image == in_service;
-    let newest = history.entries().iter().position(|one| is_it(&one.image.to_string()));
-    // What came into service a moment ago may not be recorded yet.
-    let older = history.entries().iter().skip(newest.map_or(0, |at| at + 1));
-    let served = served(snapshot).map(|(build, _)| build.digest);
-    let mut older = older.filter(|one| Some(one.image.digest()) != served);
-    let entry = older.next().ok_or_else(|| RolloutRequestError::NothingEarlier {
+    let mut ran = history.last_ran().into_iter().map(HistoryEntry::pin);
+    ran.find(|one| Some(one.digest) != target).ok_or_else(|| RolloutRequestError::NothingEarlier {
         pool: snapshot.pool.metadata.name.clone(),
-    })?;
-    Ok(entry.pin())
+    })
 }
 
 /// The image that `--to` names.

@@ -37,9 +37,9 @@ pub enum Rollout {
     ///   mosb rollout start worker && mosb rollout status worker --watch
     #[command(verbatim_doc_comment)]
     Start(RolloutStart),
-    /// Begins with no other machine; those that have begun go on
+    /// Lets no other machine begin, and cancels drains
     ///
-    /// Sets spec.paused of the MachineConfigPool. A drain is cancelled, and images are not staged either.
+    /// Sets spec.paused of the MachineConfigPool. A machine whose reboot has begun is finished. Images are not staged either.
     ///
     /// Example:
     ///
@@ -104,7 +104,7 @@ pub struct RolloutPause {
 pub struct RolloutUndo {
     /// The pool
     pub pool: String,
-    /// The image to go back to: a build of `mosb builds`, or the stock image [default: the one in service before]
+    /// The image to go back to: a build of `mosb builds`, or the stock image [default: the last other one that machines ran]
     #[arg(long, value_name = "BUILD[@DIGEST]|stock[@DIGEST]")]
     pub to: Option<String>,
     /// Don't ask

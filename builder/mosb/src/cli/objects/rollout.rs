@@ -183,6 +183,6 @@ pub struct RolloutRequest {
     /// What the machines get, `NAME@sha256:…`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build: Option<String>,
-    /// What else is to be known.
+    /// Further sentences for the person.
     pub notes: Vec<String>,
 }

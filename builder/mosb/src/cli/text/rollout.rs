@@ -85,7 +85,7 @@ fn nodes(page: &mut Page, list: &[NodeInfo]) {
     table(page, &head, rows);
 }
 
-/// As `kubectl get nodes` joins what is to be known of a node.
+/// The state, readiness and cordon of a node, joined as in `kubectl get nodes`.
 fn state_of_node(node: &NodeInfo) -> String {
     let state = node.state.as_deref();
     let not_ready = (!node.ready).then_some("NotReady");

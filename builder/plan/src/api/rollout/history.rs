@@ -1,6 +1,8 @@
-//! The images that a pool had in service: what a roll-out may go back to.
+//! The images that a pool had in service, and which of them its machines ran: what a roll-out may go
+//! back to.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::PinnedBuild;
@@ -28,6 +30,10 @@ pub struct HistoryEntry {
     pub config: RenderedName,
     /// When the image came into service.
     pub since: Time,
+    /// When it last became what machines ran, or were brought to. None if they never did, and in a
+    /// record of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran: Option<Time>,
 }
 
 impl History {
@@ -45,10 +51,56 @@ impl History {
         if self.0.first().is_some_and(is_same) {
             return None;
         }
-        let older = self.0.iter().filter(|old| !is_same(old)).cloned();
-        let entries: Vec<HistoryEntry> =
-            std::iter::once(entry.clone()).chain(older).take(ENTRIES).collect();
-        Some(Self(entries))
+        let (same, older): (Vec<_>, Vec<_>) = self.0.iter().cloned().partition(is_same);
+        let ran = same.into_iter().next().and_then(|old| old.ran);
+        let newest = HistoryEntry { ran, ..entry.clone() };
+        Some(Self::bounded(std::iter::once(newest).chain(older).collect()))
+    }
+
+    /// The record in which `entry` is what the machines ran last; none if it is already. An image
+    /// that was never in service is added behind the newest.
+    #[must_use]
+    pub fn with_ran(&self, entry: &HistoryEntry, now: Timestamp) -> Option<Self> {
+        let is_same =
+            |old: &&mut HistoryEntry| old.build == entry.build && old.image == entry.image;
+        let last = self.last_ran().first().map(|last| (last.pin(), last.ran.clone()));
+        if last.as_ref().is_some_and(|(pin, _)| *pin == entry.pin()) {
+            return None;
+        }
+        // Later than all others, whatever the clock shows.
+        let after = |ran: Time| ran.0.checked_add(SignedDuration::from_secs(1)).unwrap_or(ran.0);
+        let last = last.and_then(|(_, ran)| ran).map(after);
+        let ran = Some(Time(last.map_or(now, |last| last.max(now))));
+        let mut entries = self.0.clone();
+        match entries.iter_mut().find(is_same) {
+            Some(old) => old.ran = ran,
+            None => entries.insert(1.min(entries.len()), HistoryEntry { ran, ..entry.clone() }),
+        }
+        Some(Self::bounded(entries))
+    }
+
+    /// The entries that machines ran, the last one first.
+    pub fn last_ran(&self) -> Vec<&HistoryEntry> {
+        let mut ran: Vec<&HistoryEntry> = self.0.iter().filter(|one| one.ran.is_some()).collect();
+        ran.sort_by_key(|one| std::cmp::Reverse(one.ran.as_ref().map(|time| time.0)));
+        ran
+    }
+
+    /// Whether another entry has space without the removal of one.
+    pub fn has_space(&self) -> bool {
+        self.0.len() < ENTRIES
+    }
+
+    /// Without the oldest entries; the two that machines ran last stay.
+    fn bounded(entries: Vec<HistoryEntry>) -> Self {
+        let mut history = Self(entries);
+        while history.0.len() > ENTRIES {
+            let last: Vec<PinnedBuild> =
+                history.last_ran().into_iter().take(2).map(HistoryEntry::pin).collect();
+            let oldest = history.0.iter().rposition(|one| !last.contains(&one.pin()));
+            history.0.remove(oldest.expect("there are more than two entries"));
+        }
+        history
     }
 
     /// Newest first.
@@ -75,7 +127,6 @@ impl HistoryEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::jiff::Timestamp;
     use mosb_image::Digest;
 
     fn entry(build: &str, image: &str) -> HistoryEntry {
@@ -84,7 +135,56 @@ mod tests {
             image: format!("reg.example/os@{}", Digest::of(image.as_bytes())).parse().unwrap(),
             config: format!("rendered-worker-{}", "0".repeat(32)).parse().unwrap(),
             since: Time(Timestamp::from_second(1).unwrap()),
+            ran: None,
         }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn ran(history: &History) -> Vec<&str> {
+        history.last_ran().into_iter().map(|one| &*one.build).collect()
+    }
+
+    #[test]
+    fn what_machines_ran_last_is_first_whatever_the_clock_shows() {
+        let history = History::default().with(entry("a", "a")).unwrap();
+        let history = history.with(entry("b", "b")).unwrap();
+        assert!(ran(&history).is_empty());
+        let history = history.with_ran(&entry("a", "a"), at(9)).unwrap();
+        assert_eq!(history.with_ran(&entry("a", "a"), at(10)), None);
+        let history = history.with_ran(&entry("b", "b"), at(3)).unwrap();
+        assert_eq!(ran(&history), ["b", "a"]);
+        let history = history.with_ran(&entry("a", "a"), at(3)).unwrap();
+        assert_eq!(ran(&history), ["a", "b"]);
+        // What comes into service again was run all the same.
+        let history = history.with(entry("a", "a")).unwrap();
+        assert_eq!(ran(&history), ["a", "b"]);
+        // One that was never in service is not the newest.
+        let history = history.with_ran(&entry("c", "c"), at(20)).unwrap();
+        assert_eq!(ran(&history), ["c", "a", "b"]);
+        assert_eq!(history.entries()[0].build, "a");
+        let text = history.to_json().replace("\"ran\"", "\"unknown\"");
+        let older: History = serde_json::from_str(&text).unwrap();
+        assert_eq!((older.entries().len(), ran(&older).len()), (3, 0), "of an older version");
+    }
+
+    #[test]
+    fn what_machines_ran_last_stays_in_the_record() {
+        let mut history = History::default();
+        for number in 0..3 {
+            let entry = entry("old", &number.to_string());
+            history = history.with(entry.clone()).unwrap();
+            history = history.with_ran(&entry, at(number)).unwrap();
+        }
+        for number in 0..20 {
+            history = history.with(entry("new", &number.to_string())).unwrap();
+        }
+        assert_eq!(history.entries().len(), ENTRIES);
+        assert!(!history.has_space());
+        let last = history.last_ran().into_iter().map(|one| one.image.digest());
+        assert_eq!(last.collect::<Vec<_>>(), [Digest::of(b"2"), Digest::of(b"1")]);
     }
 
     #[test]

@@ -6,11 +6,45 @@ use tokio::task::spawn_blocking;
 
 use crate::cli::error::Error;
 
-/// Asks on a terminal. Without one, as in a script, nobody is asked.
+/// What a person agreed to.
+#[derive(Debug)]
+pub struct Consent {
+    to_all: bool,
+    question: Option<String>,
+}
+
+impl Consent {
+    /// `to_all`: nothing is asked.
+    pub fn new(to_all: bool) -> Self {
+        Self { to_all, question: None }
+    }
+
+    /// Asks, unless this very question was agreed to.
+    ///
+    /// # Errors
+    /// The answer is not yes.
+    pub async fn obtain(&mut self, question: &str) -> Result<(), Error> {
+        if !self.covers(question) {
+            confirm(question).await?;
+            self.add(question);
+        }
+        Ok(())
+    }
+
+    fn covers(&self, question: &str) -> bool {
+        self.to_all || self.question.as_deref() == Some(question)
+    }
+
+    fn add(&mut self, question: &str) {
+        self.question = Some(question.to_owned());
+    }
+}
+
+/// Asks on a terminal. Without one, as in a script, nothing is asked.
 ///
 /// # Errors
 /// The answer is not yes.
-pub async fn confirm(question: &str) -> Result<(), Error> {
+async fn confirm(question: &str) -> Result<(), Error> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(());
     }
@@ -33,6 +67,16 @@ fn ask(question: &str, answers: &mut impl BufRead, to: &mut impl Write) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn consent_to_one_image_is_none_to_another() {
+        let mut consent = Consent::new(false);
+        assert!(!consent.covers("reboot into B"));
+        consent.add("reboot into B");
+        assert!(consent.covers("reboot into B"));
+        assert!(!consent.covers("reboot into C"), "C came into service meanwhile");
+        assert!(Consent::new(true).covers("reboot into B"));
+    }
 
     #[test]
     fn only_yes_is_yes() {

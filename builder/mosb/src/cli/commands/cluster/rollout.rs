@@ -7,7 +7,7 @@ use kube::Client;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use super::confirm::confirm;
+use super::confirm::Consent;
 use super::look::no_pool;
 use crate::cli::error::Error;
 use crate::cli::objects::{
@@ -179,14 +179,13 @@ pub async fn request(
     namespaces: &Namespaces,
     job: &Rollout,
 ) -> Result<RolloutRequest> {
-    let mut asked = job.yes;
+    let mut consent = Consent::new(job.yes);
     for left in (0..CONFLICT_TRIES).rev() {
         let cache = ClusterCache::read_machines(client, namespaces).await?;
         let snapshot = snapshot(&cache, &job.pool)?;
         let change = rollout::decide_request(client, &snapshot, &job.request).await??;
-        if let Some(question) = change.question.as_ref().filter(|_| !asked) {
-            confirm(question).await?;
-            asked = true;
+        if let Some(question) = &change.question {
+            consent.obtain(question).await?;
         }
         match rollout::write_request(client, &snapshot, &change).await {
             Err(error) if error.status_code() == Some(409) && left > 0 => {
