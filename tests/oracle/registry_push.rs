@@ -2,7 +2,7 @@
 //! data.
 
 use mosb_image::Digest;
-use mosb_registry::{Destination, Error, former_tag};
+use mosb_registry::{Destination, Error, MovedTag, former_tag};
 
 use mosb_tests::registry_fixture::{
     anonymous_client, base, client, options_for, plan_on, source, target,
@@ -62,9 +62,11 @@ async fn an_image_is_built_upon_in_every_registry() {
             assert_eq!(again.transfer_stats().pushed(), 0, "{what} {to}: pushed again");
             let other = plan_on(&resolved, &format!("{to}, changed"), &["moves", "new"]);
             let other = again.push(&place, &other).await.unwrap();
-            let moved = [("moves".to_owned(), digest)];
-            assert_eq!(other.moved_tags, moved, "{what} {to}");
-            let former = format!("{to}:{}", former_tag("moves", &digest));
+            let name = former_tag("moves", &digest);
+            let former = format!("{to}:{name}");
+            let moved =
+                MovedTag { tag: "moves".to_owned(), former: digest, former_tag: Some(name) };
+            assert_eq!(other.moved_tags, [moved], "{what} {to}");
             let found = registry.inspect(&former, &registry.authfile()).ok();
             assert_eq!(found.json()["Digest"], digest.to_string(), "{what} {former}");
         }
@@ -77,6 +79,28 @@ async fn an_image_is_built_upon_in_every_registry() {
             assert!(error.to_string().contains("wrong.json"), "{what}: {error}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_another_build_pushed_meanwhile_gets_a_tag() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(directory.path(), 1 << 20);
+    let registry = Registry::plain();
+    let client = anonymous_client();
+    let resolved = client.resolve(&source(&layout.reference("v1")), None).await.unwrap();
+    let place = target(&registry.repository("acme/os"));
+    let [one, two, three] = ["one", "two", "three"].map(|name| plan_on(&resolved, name, &["name"]));
+    client.push(&place, &one).await.unwrap();
+    // Both builds begin while the tag names the first image.
+    let slow = client.begin_push(&place, &three.tags, 0).await.unwrap();
+    client.push(&place, &two).await.unwrap();
+    let pushed = slow.finish(&three).await.unwrap();
+    let meanwhile = Digest::of(&two.manifest);
+    let name = former_tag("name", &meanwhile);
+    let found = registry.inspect(&format!("acme/os:{name}"), &registry.authfile()).ok();
+    assert_eq!(found.json()["Digest"], meanwhile.to_string());
+    let moved = MovedTag { tag: "name".to_owned(), former: meanwhile, former_tag: Some(name) };
+    assert_eq!(pushed.moved_tags, [moved]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,7 +199,7 @@ async fn a_push_onto_the_base_makes_few_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_push_that_begins_early_asks_nothing_twice_and_leaves_no_upload() {
+async fn a_push_that_begins_early_asks_only_the_protected_tag_twice_and_leaves_no_upload() {
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
     let layout = base(directory.path(), 1 << 20);
@@ -193,7 +217,7 @@ async fn a_push_that_begins_early_asks_nothing_twice_and_leaves_no_upload() {
             "new",
             ["moves", "stays"],
             &["POST uploads", "POST uploads"][..],
-            &["PUT manifests", "PUT manifests", "PUT uploads", "PUT uploads"][..],
+            &["HEAD manifests", "PUT manifests", "PUT manifests", "PUT uploads", "PUT uploads"][..],
         ),
         ("there", ["moves", "stays"], &[], &[]),
         ("one tag is there", ["moves", "kept"], &[], &["PUT manifests"]),

@@ -72,7 +72,7 @@ pub use location::{Destination, Source, Target};
 pub use manifest::BlobRef;
 pub use probe::{OpenUpload, PullRepository};
 pub use push::{Push, Pushed};
-pub use push_plan::{BlobFrom, BlobToPush, PushPlan, former_tag};
+pub use push_plan::{BlobFrom, BlobToPush, MovedTag, PushPlan, former_tag};
 pub use request::{Timeouts, TransferStats};
 pub use resolve::Resolved;
 pub use signature_policy::read_policy;

@@ -9,7 +9,7 @@ use super::confirmed::Confirmed;
 use super::error::Error;
 use super::layout_write::LayoutWriter;
 use super::location::{Destination, Target};
-use super::push_plan::{BlobFrom, BlobSource, PushPlan};
+use super::push_plan::{BlobFrom, BlobSource, MovedTag, PushPlan};
 use super::push_remote::{self, PreparedPush};
 use super::upload::Reopen as _;
 
@@ -22,8 +22,7 @@ pub struct Pushed {
     /// `host/repo@digest`, if the destination is a registry.
     pub image: Option<Confirmed<PinnedRef>>,
     pub tags: Vec<String>,
-    /// The tags that named something else before, and what.
-    pub moved_tags: Vec<(String, Digest)>,
+    pub moved_tags: Vec<MovedTag>,
 }
 
 /// A push that was [prepared](Client::begin_push) before the image was complete.
@@ -97,12 +96,12 @@ impl Client {
     }
 }
 
-/// Writes into a layout. Returns the tags that named something else before, and what.
+/// Writes into a layout. Returns the tags that named something else before; that has no tag now.
 async fn push_to_layout(
     layout: &LayoutWriter,
     plan: &PushPlan,
     parallel: usize,
-) -> Result<Vec<(String, Digest)>, Error> {
+) -> Result<Vec<MovedTag>, Error> {
     stream::iter(plan.unique_blobs())
         .map(|to_push| async move {
             let blob = &to_push.blob;
@@ -124,5 +123,6 @@ async fn push_to_layout(
         .buffer_unordered(parallel)
         .try_collect::<()>()
         .await?;
-    layout.commit(&plan.manifest, &plan.media_type, &plan.tags).await
+    let moved = layout.commit(&plan.manifest, &plan.media_type, &plan.tags).await?;
+    Ok(moved.into_iter().map(|(tag, former)| MovedTag { tag, former, former_tag: None }).collect())
 }

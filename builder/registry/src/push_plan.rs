@@ -29,6 +29,16 @@ pub struct PushPlan {
     pub protected_tag: Option<String>,
 }
 
+/// A tag that named another image before a push.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MovedTag {
+    pub tag: String,
+    /// The other image.
+    pub former: Digest,
+    /// The tag that the other image was given.
+    pub former_tag: Option<String>,
+}
+
 /// The longest tag (OCI distribution spec).
 const TAG: usize = 128;
 

@@ -9,7 +9,7 @@ use mosb_image::Digest;
 use super::credentials::normal_host;
 use super::error::Error;
 use super::manifest::OCI_MANIFEST;
-use super::push_plan::{BlobFrom, BlobSource, BlobToPush, PushPlan, former_tag};
+use super::push_plan::{BlobFrom, BlobSource, BlobToPush, MovedTag, PushPlan, former_tag};
 use super::refused_check::RefusedCheck;
 use super::remote::Remote;
 use super::token::Scopes;
@@ -82,14 +82,15 @@ async fn tagged_digests(
         .await
 }
 
-/// Pushes to a repository. Returns the tags that named something else before, and what.
+/// Pushes to a repository. Returns the tags that named something else before.
 pub(super) async fn push(
     remote: &Remote,
     plan: &PushPlan,
     prepared: Option<PreparedPush>,
     parallel: usize,
-) -> Result<Vec<(String, Digest)>, Error> {
+) -> Result<Vec<MovedTag>, Error> {
     let digest = Digest::of(&plan.manifest);
+    let was_prepared = prepared.is_some();
     let references =
         if plan.tags.is_empty() { vec![digest.to_string()] } else { plan.tags.clone() };
     let (state, refused) = match prepared {
@@ -134,7 +135,25 @@ pub(super) async fn push(
         return Ok(Vec::new());
     }
     let with_refused_check = |error| refused.add_to(error);
-    protect_former(remote, plan, &tags).await.map_err(with_refused_check)?;
+    let protected = match &plan.protected_tag {
+        Some(tag) if missing.contains(tag) => {
+            let found = tags.iter().find(|(one, _)| one == tag).and_then(|(_, found)| *found);
+            let found = if was_prepared && !refused.is_any() {
+                tag_now(remote, tag, found, refused).await?
+            } else {
+                found
+            };
+            if found.is_none() && refused.is_any() {
+                tracing::warn!(
+                    "{}: the registry refuses to show what the tag {tag} names; if it names an image that machines run, that image has no tag after this push; use a login that may also pull",
+                    remote.shown
+                );
+            }
+            let former = found.filter(|found| *found != digest);
+            protect_former(remote, tag, former).await.map_err(with_refused_check)?
+        }
+        Some(_) | None => None,
+    };
     let rejected = put_manifests(remote, plan, missing, parallel).await;
     if let Some((references, error)) = rejected.map_err(with_refused_check)? {
         // A garbage collection ran after our checks, or the base's own blobs are incomplete.
@@ -154,39 +173,50 @@ pub(super) async fn push(
         }
     }
     let moved = tags.into_iter().filter_map(|(tag, found)| {
-        let found = found.filter(|found| *found != digest)?;
-        Some((tag, found))
+        if plan.protected_tag.as_ref() == Some(&tag) {
+            return protected.clone();
+        }
+        let former = found.filter(|found| *found != digest)?;
+        Some(MovedTag { tag, former, former_tag: None })
     });
     Ok(moved.collect())
 }
 
-/// Tags the image that the protected tag names, if that tag is about to move.
+/// What a tag names now: since it was read, a build may have taken an hour, and another one may
+/// have pushed. `before` is what it named then.
+async fn tag_now(
+    remote: &Remote,
+    tag: &str,
+    before: Option<Digest>,
+    refused: &RefusedCheck,
+) -> Result<Option<Digest>, Error> {
+    let scopes = Scopes::push(&remote.repository());
+    refused.or_missing(remote.digest_of(tag, &scopes).await, before)
+}
+
+/// Gives the image that a tag names another tag, before that one moves.
 async fn protect_former(
     remote: &Remote,
-    plan: &PushPlan,
-    tags: &[(String, Option<Digest>)],
-) -> Result<(), Error> {
-    let digest = Digest::of(&plan.manifest);
-    let moves = |(tag, found): &(String, Option<Digest>)| {
-        let former = found.filter(|found| *found != digest)?;
-        (plan.protected_tag.as_ref() == Some(tag)).then(|| (tag.clone(), former))
+    tag: &str,
+    former: Option<Digest>,
+) -> Result<Option<MovedTag>, Error> {
+    let Some(former) = former else {
+        return Ok(None);
     };
-    let Some((tag, former)) = tags.iter().find_map(moves) else {
-        return Ok(());
-    };
+    let moved = |former_tag| Some(MovedTag { tag: tag.to_owned(), former, former_tag });
     let document = match remote.manifest(&former.to_string()).await {
         Ok(document) => document,
         // It was deleted since: there is nothing to protect.
-        Err(Error::NotFound { .. }) => return Ok(()),
+        Err(Error::NotFound { .. }) => return Ok(moved(None)),
         Err(error) => return Err(error),
     };
     let media_type = document.media_type.as_deref().unwrap_or(OCI_MANIFEST);
-    let new_tag = former_tag(&tag, &former);
+    let new_tag = former_tag(tag, &former);
     match remote.put_manifest(&new_tag, media_type, &document.bytes, &former).await? {
-        ManifestPut::Confirmed => Ok(()),
+        ManifestPut::Confirmed => Ok(moved(Some(new_tag))),
         ManifestPut::BlobUnknown(error) => {
             tracing::warn!(%error, "{tag}: its former image {former} is not whole and gets no tag");
-            Ok(())
+            Ok(moved(None))
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::cli::resolve::{Build, Settings};
 use mosb_build::result::millis;
 use mosb_plan::plan::Method;
 use mosb_plan::plan::Reason;
-use mosb_registry::{Destination, Pushed, former_tag};
+use mosb_registry::{Destination, MovedTag, Pushed};
 use mosb_types::Finding;
 
 /// Builds, pushes, and writes the digest file.
@@ -89,14 +89,16 @@ pub async fn build(
 
 /// Warns if the tag with the build's name pointed to another image before.
 pub(super) fn tag_moved(pushed: &Pushed, build_name: &str) -> Option<Finding> {
-    let (tag, before) = pushed.moved_tags.iter().find(|(tag, _)| tag == build_name)?;
-    let message = match &pushed.destination {
-        Destination::Registry(_) => {
-            format!("named {before}, which now has the tag {}", former_tag(tag, before))
-        }
-        Destination::Layout(_) => format!("named {before}, which has no tag now"),
+    let moved = pushed.moved_tags.iter().find(|moved| moved.tag == build_name)?;
+    Some(Finding::new("tag-moved", moved_text(moved)).object(moved.tag.clone()))
+}
+
+fn moved_text(moved: &MovedTag) -> String {
+    let now = match &moved.former_tag {
+        Some(tag) => format!("now has the tag {tag}"),
+        None => "has no tag of mosb now".to_owned(),
     };
-    Some(Finding::new("tag-moved", message).object(tag.clone()))
+    format!("named {}, which {now}", moved.former)
 }
 
 /// The folder of a digest file.
@@ -130,4 +132,25 @@ fn write_digest(file: &Path, digest: &str) -> Result<(), Error> {
     temporary.write_all(digest.as_bytes()).map_err(wrong)?;
     temporary.persist(file).map_err(|error| wrong(error.error))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mosb_image::Digest;
+
+    #[test]
+    fn a_tag_is_named_only_if_the_former_image_got_it() {
+        let former = Digest::of(b"former");
+        for (former_tag, want) in [
+            (
+                Some("worker-0-1".to_owned()),
+                format!("named {former}, which now has the tag worker-0-1"),
+            ),
+            (None, format!("named {former}, which has no tag of mosb now")),
+        ] {
+            let moved = MovedTag { tag: "worker-0".to_owned(), former, former_tag };
+            assert_eq!(moved_text(&moved), want);
+        }
+    }
 }
