@@ -114,6 +114,7 @@ mod tests {
             boot_id: "before".to_owned(),
             phase,
             had_image: true,
+            booted: None,
         };
         let booted =
             Deployment { image: "reg.example/os".to_owned(), digest: Some(Digest::of(b"new")) };
