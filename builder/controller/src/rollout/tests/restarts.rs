@@ -103,6 +103,7 @@ fn without_a_digest_of_the_controllers_image_the_pool_reports_it_and_no_job_is_c
     for (image, cause) in [("reg.example/mosb:1", "reg.example/mosb:1"), ("", "not known")] {
         let mut fleet = rolling(2, "automatic");
         let pinned = std::mem::replace(&mut fleet.own_image, image.to_owned());
+        fleet.node("w1").cut_power();
         fleet.settle();
         assert!(fleet.jobs.is_empty() && fleet.nodes.values().all(|node| node.slot().is_none()));
         let degraded = status(&fleet, "RolloutDegraded");

@@ -77,11 +77,14 @@ fn a_power_cut_of_a_retry_is_another_attempt_at_most_three() {
     fleet.node("w0").not_bootable.clear();
     carry_out(&mut fleet, &RolloutRequest::Start);
     for attempt in 2..5 {
-        while !fleet.nodes["w0"].is_down {
-            fleet.pass("worker", usize::MAX);
-            fleet.run_jobs();
-            fleet.end_pods();
+        for _ in 0..20 {
+            if !fleet.nodes["w0"].is_down {
+                fleet.pass("worker", usize::MAX);
+                fleet.run_jobs();
+                fleet.end_pods();
+            }
         }
+        assert!(fleet.nodes["w0"].is_down, "attempt {attempt}");
         assert_eq!(slot(&fleet).attempt, attempt);
         let node = fleet.node("w0");
         node.booted = image(1).digest();
@@ -163,8 +166,17 @@ fn a_controller_that_is_killed_at_any_write_of_a_retry_ends_the_same() {
 #[test]
 fn a_machine_that_did_not_fail_is_not_rewritten() {
     let retries = |fleet: &Fleet| change(fleet, &RolloutRequest::Start).unwrap().retries.len();
-    let fleet = failed(2, "automatic");
+    let mut fleet = failed(2, "automatic");
     assert_eq!(retries(&fleet), 1);
+    // The report of an earlier mosb does not have the attempt, and the slot does.
+    fleet.node("w0").record = None;
+    let report = fleet.nodes["w0"].report().to_json();
+    edit(&mut fleet, |machine| {
+        machine.metadata.annotations.insert(labels::NODE_REPORT.to_owned(), report);
+    });
+    fleet.jobs.clear();
+    let change = change(&fleet, &RolloutRequest::Start).unwrap();
+    assert_eq!(change.retries[0].slot.attempt, 2);
     // On its way.
     let mut fleet = rolling(2, "automatic");
     while !fleet.nodes["w0"].is_down {

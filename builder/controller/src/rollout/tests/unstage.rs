@@ -81,6 +81,7 @@ fn what_is_being_staged_when_the_pool_goes_back_is_removed_afterwards() {
 #[test]
 fn a_roll_out_that_happens_once_ends_when_nothing_else_is_staged() {
     let mut fleet = rolling(3, "none");
+    fleet.settings.staging_per_registry = 1;
     fleet.annotate(labels::ROLLOUT_ONCE, &pin(2).to_string());
     until(&mut fleet, |fleet| staged(fleet) == 3);
     // As `mosb rollout undo` does.
@@ -109,6 +110,20 @@ fn a_controller_that_is_killed_at_any_write_of_an_undo_ends_the_same() {
         assert_eq!(fleet.reboots.len(), reboots, "killed after {kill_after}");
         assert!(fleet.jobs.is_empty(), "killed after {kill_after}");
     }
+}
+
+#[test]
+fn a_job_that_ended_well_and_left_the_other_image_staged_is_tried_again() {
+    let mut fleet = rolling(1, "stage");
+    fleet.settle();
+    fleet.annotate(labels::ROLLOUT_BUILD, &pin(1).to_string());
+    fleet.pass("worker", usize::MAX);
+    let report = Box::new(fleet.nodes["w0"].report());
+    let job = fleet.jobs.values_mut().next().unwrap();
+    job.seen.phase = JobPhase::Succeeded(report);
+    fleet.wait(Duration::from_secs(61));
+    fleet.settle();
+    assert_eq!((staged(&fleet), fleet.jobs.len()), (0, 0));
 }
 
 #[test]
