@@ -10,6 +10,7 @@ mod part_lab;
 mod part_lab_end;
 mod rollout_cluster;
 mod rollout_story;
+mod simulated;
 mod single_node_story;
 mod slot_times;
 mod test_lab;

@@ -31,7 +31,8 @@ pub fn answer(name: &str, machine: &mut SimulatedMachine, pod: &Value) -> Answer
     let digest = digest.map(|(_, digest)| digest.to_owned()).unwrap_or_default();
     let is_booted = machine.booted == digest;
     match word(2) {
-        "stage" if !is_booted => machine.staged = Some(digest),
+        // What is staged beside the target is removed.
+        "stage" => machine.staged = (!is_booted).then_some(digest),
         "apply" if !is_booted => {
             let attempt = option("--attempt").unwrap_or_default().to_owned();
             match &machine.record {

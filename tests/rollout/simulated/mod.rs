@@ -1,0 +1,9 @@
+//! Roll-outs on a real API server with a helper that answers as the machines, and an observer that
+//! watches the whole time: what the program `cluster` has no time for.
+
+mod kills;
+mod registry_away;
+mod stories;
+
+pub const REASON: &str = "machineconfiguration.openshift.io/reason";
+pub const STATE: &str = "machineconfiguration.openshift.io/state";
