@@ -32,7 +32,7 @@ mod plugin;
 mod pod_faults_node;
 mod rbac;
 mod rollout_commands;
-mod rollout_faults;
+mod rollout_kills;
 mod rollout_observer;
 mod rollout_policy;
 mod rollout_rights;

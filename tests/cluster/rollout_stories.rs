@@ -94,9 +94,13 @@ fn machines_that_come_and_go(cluster: &RolloutCluster) {
 /// The only control-plane machine is not drained. Three of them are rebooted one at a time, and
 /// only while etcd and the others are healthy.
 fn a_control_plane(cluster: &RolloutCluster) {
+    // The image for control-plane machines is built on one, and only the real node runs builds.
+    let label = "node-role.kubernetes.io/control-plane";
+    cluster.node.kubectl(&["label", "node/node", &format!("{label}=")]).ok();
     let mut pool = RolloutPool::new(cluster, "master", 1);
     pool.patch(json!({ "maxUnavailable": 3 }));
     let first = pool.image();
+    cluster.node.kubectl(&["label", "node/node", &format!("{label}-")]).ok();
     cluster.add_guarded_pod("control-plane", &pool.machines[0]);
     pool.set_mode("automatic");
     pool.wait_updated(&first);

@@ -9,8 +9,8 @@ use super::limits::annotation;
 use super::node_object::NewMachine;
 
 const API: &str = "machineconfiguration.openshift.io/v1";
-/// On a busy machine.
-const LIMIT: Duration = Duration::from_secs(300);
+/// On a busy machine, and longer than the shortest `nodeTimeoutMinutes`.
+const LIMIT: Duration = Duration::from_secs(420);
 const CURRENT_BUILD: &str = "machineconfiguration.openshift.io/current-machine-os-build";
 
 /// A pool, its MachineOSConfig and its machines, whose names are `NAME-0`, `NAME-1` and so on.

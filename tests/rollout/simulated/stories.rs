@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::{REASON, STATE};
 
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(420);
 /// For this long nothing happens that must not.
 const QUIET: Duration = Duration::from_secs(5);
 
 #[test]
 fn pools_are_staged_rolled_out_held_repaired_and_deleted() {
-    let settings = json!({ "rollout": { "stagingPerRegistry": 10, "nodeTimeoutMinutes": 1 } });
+    let settings = json!({ "rollout": { "stagingPerRegistry": 10, "nodeTimeoutMinutes": 5 } });
     let cluster = RolloutCluster::start(&settings);
     cluster.run_stories(&[
         ("stage only", stage_only),

@@ -1,12 +1,11 @@
-//! The controller killed after each write of a roll-out, and two controllers.
+//! The controller killed after each write of a roll-out. A helper answers as the machines, and an
+//! observer watches the whole time.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use mosb_tests::{ApiFault, ROLLOUT_NAMESPACE, RolloutCluster, RolloutPool, annotation, wait};
-use serde_json::{Value, json};
-
-use super::REASON;
+use mosb_tests::{ApiFault, ROLLOUT_NAMESPACE, RolloutCluster, RolloutPool};
+use serde_json::json;
 
 /// All writes.
 const ALL: &str = "";
@@ -19,7 +18,7 @@ const WRITES: [&str; 7] = [
     "POST jobs",
     "POST pods/eviction",
     "POST secrets",
-    "PUT machineconfigpools/status",
+    "PATCH machineconfigpools/status",
 ];
 
 #[test]
@@ -75,36 +74,4 @@ fn is_over(pool: &RolloutPool<'_>, digest: &str) -> bool {
     RolloutPool::condition(&found, "Updated") == "True"
         && pool.machines.iter().all(|name| pool.cluster.machines.get(name).booted == digest)
         && node.api().list(Some(ROLLOUT_NAMESPACE), "jobs", "").is_empty()
-}
-
-#[test]
-fn a_controller_whose_lease_is_taken_away_ends_and_the_other_one_goes_on() {
-    let cluster = RolloutCluster::start(&json!({}));
-    cluster.run_stories(&[("two controllers", two_controllers)]);
-    cluster.finish();
-}
-
-fn two_controllers(cluster: &RolloutCluster) {
-    let pool = RolloutPool::new(cluster, "worker", 3);
-    let first = pool.image();
-    cluster.start_controller("second");
-    let has = |index: usize, text: &str| cluster.logs()[index].contains(text).then_some(());
-    wait("the second to wait", LIMIT, || has(1, "; waiting"));
-    let held = &pool.machines[1];
-    cluster.add_guarded_pod("guarded", held);
-    pool.set_mode("automatic");
-    pool.wait_node(held, |node| annotation(node, REASON).contains("budget"));
-    take_lease(cluster, "second");
-    cluster.remove_budget("guarded");
-    wait("the second to act", LIMIT, || has(1, "the lease is held; reconciling"));
-    wait("the end of the first", LIMIT, || cluster.has_ended(0).then_some(()));
-    pool.wait_updated(&first);
-    assert_eq!(pool.boots(), [1, 1, 1], "one reboot each");
-}
-
-fn take_lease(cluster: &RolloutCluster, identity: &str) {
-    let target = "/apis/coordination.k8s.io/v1/namespaces/mosb-system/leases/mosb-controller";
-    let patch = json!({ "spec": { "holderIdentity": identity } });
-    let (code, answer): (u16, Value) = cluster.node.api().ask("PATCH", target, Some(&patch));
-    assert_eq!(code, 200, "{answer:#}");
 }

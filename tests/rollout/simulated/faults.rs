@@ -1,14 +1,13 @@
 //! A roll-out in which requests of each kind fail: refused, not answered, or cut off after they were
 //! carried out; and watches that end. A helper answers as the machines, and an observer watches the
-//! whole time. A controller that is killed after each write, and two controllers, are in the
-//! program `rollout`.
+//! whole time.
 
 use mosb_tests::{ApiFault, ROLLOUT_NAMESPACE, RolloutCluster, RolloutPool, wait};
 use serde_json::json;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(180);
-/// A word in the path of each kind of request, and its faults beside those of all.
+/// A word in the path of each kind of request, and its faults before those of all.
 const REQUESTS: [(&str, &[ApiFault]); 7] = [
     ("/nodes/", &[ApiFault::EndWatch, ApiFault::Refuse(409), ApiFault::Hang { done: true }]),
     ("/jobs", &[ApiFault::EndWatch, ApiFault::Refuse(409)]),
@@ -19,7 +18,7 @@ const REQUESTS: [(&str, &[ApiFault]); 7] = [
     ("/events", &[]),
 ];
 const EVERYWHERE: [ApiFault; 3] =
-    [ApiFault::Refuse(500), ApiFault::LoseAnswer, ApiFault::Refuse(429)];
+    [ApiFault::Refuse(500), ApiFault::Refuse(429), ApiFault::LoseAnswer];
 
 #[test]
 fn a_roll_out_whose_requests_fail_ends_the_same() {
