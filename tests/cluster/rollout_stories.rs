@@ -94,8 +94,9 @@ fn machines_that_come_and_go(cluster: &RolloutCluster) {
 /// The only control-plane machine is not drained. Three of them are rebooted one at a time, and
 /// only while etcd and the others are healthy.
 fn a_control_plane(cluster: &RolloutCluster) {
-    // The image for control-plane machines is built on one, and only the real node runs builds.
-    let label = "node-role.kubernetes.io/control-plane";
+    // The image for control-plane machines is built on one of the pool, and only the real node runs
+    // builds.
+    let label = "node-role.kubernetes.io/master";
     cluster.node.kubectl(&["label", "node/node", &format!("{label}=")]).ok();
     let mut pool = RolloutPool::new(cluster, "master", 1);
     pool.patch(json!({ "maxUnavailable": 3 }));
