@@ -29,6 +29,8 @@ pub enum IndexKey {
     Node(String),
     /// The object is a control-plane node.
     ControlPlane,
+    /// The object is a node with a slot.
+    Slot,
 }
 
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use super::projection::is_known;
 use super::trigger::Trigger;
 use crate::indexed_store::IndexKey;
 use crate::workload::has_control_plane_label;
-use mosb_plan::api::Metadata;
+use mosb_plan::api::{Metadata, labels};
 
 /// The cached fields of a machine's Node.
 ///
@@ -41,7 +41,9 @@ impl SeenMachine {
     }
 
     pub(super) fn index_keys(&self) -> Vec<IndexKey> {
-        if self.is_control_plane() { vec![IndexKey::ControlPlane] } else { Vec::new() }
+        let control_plane = self.is_control_plane().then_some(IndexKey::ControlPlane);
+        let has_slot = self.metadata.annotation(labels::NODE_SLOT).is_some();
+        control_plane.into_iter().chain(has_slot.then_some(IndexKey::Slot)).collect()
     }
 
     /// Everything but the resourceVersion.

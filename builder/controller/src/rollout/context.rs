@@ -11,8 +11,8 @@ use super::snapshot::RolloutSnapshot;
 use super::staging::{self, Trouble};
 use super::target_source::target_of;
 use mosb_image::{Digest, ImageRef, PinnedRef};
-use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{History, NodeReport, NodeTarget, RolloutMode, Slot};
+use mosb_plan::api::{Metadata, labels};
 
 /// How tools spell where an image is from.
 const TRANSPORTS: [&str; 5] = [
@@ -92,6 +92,11 @@ impl<'a> Context<'a> {
         self.snapshot.cluster.own_image.parse::<PinnedRef>().is_ok()
     }
 
+    /// Whether anything new may begin on machines.
+    pub fn may_begin(&self) -> bool {
+        self.may_create_jobs() && self.snapshot.shared_nodes.is_empty()
+    }
+
     /// Whether the marks of a machine are written.
     pub fn is_part(&self, state: &MachineState<'_>) -> bool {
         !self.is_off() || state.has_slot()
@@ -103,10 +108,11 @@ impl<'a> Context<'a> {
         self.snapshot.config.as_ref().is_some_and(|config| {
             !self.is_off()
                 || config.metadata.finalizers.iter().any(|one| one == labels::ROLLOUT_FINALIZER)
-        }) || machines.any(|machine| {
-            let annotation = |key| machine.metadata.annotation(key).is_some();
-            annotation(labels::NODE_REPORT) || annotation(labels::NODE_SLOT)
-        })
+        }) || self.snapshot.rivals.iter().any(asks_for_rollout)
+            || machines.any(|machine| {
+                let annotation = |key| machine.metadata.annotation(key).is_some();
+                annotation(labels::NODE_REPORT) || annotation(labels::NODE_SLOT)
+            })
     }
 
     /// Whether a drain for this slot is cancelled. If a fact could not be looked up, it goes on.
@@ -191,4 +197,11 @@ impl<'a> Context<'a> {
         let wants = |target| staging::wants_stage(state, None, target);
         self.target_image().is_some() || !self.stages().is_some_and(wants)
     }
+}
+
+/// Whether a MachineOSConfig has, or had, an image that is brought to machines.
+fn asks_for_rollout(config: &Metadata) -> bool {
+    RolloutMode::of(config) != Ok(RolloutMode::None)
+        || config.annotation(labels::ROLLOUT_ONCE).is_some()
+        || config.finalizers.iter().any(|one| one == labels::ROLLOUT_FINALIZER)
 }

@@ -17,7 +17,7 @@ use super::pool_status::{self, Standing};
 use super::reason::RolloutReason;
 use super::slot_phase::SlotPhase;
 use super::snapshot::RolloutSnapshot;
-use super::{config_marks, machine_events, pool_events, staging};
+use super::{config_marks, leaving_configs, machine_events, pool_events, staging};
 use crate::action::{Action, NewObject};
 use crate::decision::Decision;
 use mosb_plan::api::rollout::RolloutMode;
@@ -54,9 +54,14 @@ pub(super) fn evaluate(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutEva
     if let Some(who) = &snapshot.other_controller {
         return Decision::unchanged(RolloutReason::OtherController(who.clone())).into();
     }
-    if snapshot.pool.metadata.is_being_deleted() {
-        return Decision::unchanged(RolloutReason::Deleting).into();
+    let mut found = evaluate_pool(snapshot, now);
+    if found.decision.lookups.is_empty() {
+        found.decision.actions.splice(0..0, leaving_configs::actions(snapshot));
     }
+    found
+}
+
+fn evaluate_pool(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutEvaluation {
     let desired = Desired::of(snapshot);
     if let Desired::LookUp(lookup) = &desired {
         return Decision::looking_up(lookup.clone(), RolloutReason::LookingUp).into();
@@ -100,11 +105,11 @@ impl<'a> Pass<'a> {
     }
 
     fn evaluation(mut self) -> RolloutEvaluation {
-        let mut given = self.choose_slots();
-        let (mut removals, mut jobs) = self.stage_jobs();
-        if !self.cx.may_create_jobs() {
-            (given, jobs, removals) = (Vec::new(), Vec::new(), Vec::new());
-        }
+        let (mut given, (removals, mut jobs)) = if self.cx.may_begin() {
+            (self.choose_slots(), self.stage_jobs())
+        } else {
+            (Vec::new(), (Vec::new(), Vec::new()))
+        };
         let needs_image = !given.is_empty() || !jobs.is_empty();
         match (self.cx.target(), self.cx.target_image()) {
             (None, _) => {}
@@ -143,8 +148,9 @@ impl<'a> Pass<'a> {
 
     fn actions(self, jobs: Vec<NodeJobRequest>) -> RolloutEvaluation {
         let standings: Vec<Standing> = self.standings();
-        let is_done = !standings.is_empty() && standings.iter().all(|one| one.is_updated)
-            || self.cx.snapshot.machines.is_empty();
+        // Shared nodes are of this pool once their labels are corrected.
+        let is_done =
+            self.cx.snapshot.shared_nodes.is_empty() && standings.iter().all(|one| one.is_updated);
         let is_clean = is_done && !self.removes_images();
         let marks = config_marks::patch(self.cx, &self.machines, is_clean);
         let mut actions: Vec<Action> = marks.into_iter().collect();
@@ -251,6 +257,13 @@ impl<'a> Pass<'a> {
     fn reason(&self, standings: &[Standing], is_done: bool) -> RolloutReason {
         if let Some(Blocked { reason, message }) = &self.blocked {
             return RolloutReason::Blocked { reason, message: message.clone() };
+        }
+        if self.cx.snapshot.is_pool_missing {
+            let names = self.machines.iter().map(|(state, _)| state.name().to_owned());
+            return RolloutReason::NoPool(names.collect());
+        }
+        if self.cx.snapshot.pool.metadata.is_being_deleted() {
+            return RolloutReason::Deleting;
         }
         let Some(desired) = self.cx.desired_target().filter(|_| !self.cx.is_off()) else {
             return RolloutReason::Off;

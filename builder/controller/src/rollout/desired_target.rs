@@ -4,10 +4,10 @@
 //! Output: a target and how far it is brought to the machines, or why there is none.
 use super::lookup::RolloutLookup;
 use super::snapshot::RolloutSnapshot;
-use super::target_source::{NoTarget, TargetError, by_pin, in_service, stock};
+use super::target_source::{NoTarget, Pin, TargetError, by_pin, in_service, stock};
 use crate::lookup::Problem;
 use mosb_plan::api::rollout::{NodeTarget, OnDelete, PinnedBuild, RolloutMode};
-use mosb_plan::api::{MachineOsConfig, labels};
+use mosb_plan::api::{MachineOsConfig, Metadata, labels};
 
 /// What the machines should run.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,8 +52,11 @@ impl From<NoTarget> for Desired {
 
 impl Desired {
     pub fn of(snapshot: &RolloutSnapshot) -> Self {
+        if snapshot.pool.metadata.is_being_deleted() {
+            return Self::Nothing;
+        }
         if !snapshot.rivals.is_empty() {
-            let names = snapshot.rivals.join(", ");
+            let names = rival_names(&snapshot.rivals);
             return Self::Invalid(TargetError::new(
                 "Rivals",
                 format!("more than one MachineOSConfig for the pool: {names}; delete all but one"),
@@ -77,7 +80,11 @@ impl Desired {
         let found = Self::of_annotations(snapshot, config, mode, pinned, once.as_ref());
         match found {
             // In this mode a target is not needed.
-            Self::Invalid(_) if mode == RolloutMode::None && once.is_none() => Self::Nothing,
+            Self::Invalid(_) | Self::LookUp(_) | Self::Unknown(_)
+                if mode == RolloutMode::None && once.is_none() =>
+            {
+                Self::Nothing
+            }
             found => found,
         }
     }
@@ -91,9 +98,11 @@ impl Desired {
     ) -> Self {
         let in_service = in_service(config, &snapshot.builds);
         // A pin takes precedence over a target that is rolled out once.
-        let named = pinned.as_ref().or(once);
+        let pin = |build, annotation| Pin { build, annotation };
+        let named = pinned.as_ref().map(|build| pin(build, labels::ROLLOUT_BUILD));
+        let named = named.or_else(|| once.map(|build| pin(build, labels::ROLLOUT_ONCE)));
         let found = match named {
-            Some(pin) if pin.is_stock() => stock(snapshot, Some(pin.digest)).map_err(Self::from),
+            Some(pin) if pin.build.is_stock() => stock(snapshot, Some(pin)).map_err(Self::from),
             Some(pin) => by_pin(config, &snapshot.builds, pin).map_err(Self::from),
             None => match &in_service {
                 Ok(Some(found)) => Ok(found.clone()),
@@ -124,6 +133,11 @@ impl Desired {
             _ => None,
         }
     }
+}
+
+/// The names of these MachineOSConfigs, for people.
+pub(super) fn rival_names(rivals: &[Metadata]) -> String {
+    rivals.iter().map(|rival| &*rival.name).collect::<Vec<_>>().join(", ")
 }
 
 /// The image in service as an entry of the history; none before the first one, or if it is not of

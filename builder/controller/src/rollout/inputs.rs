@@ -28,7 +28,7 @@ pub(super) fn inputs_digest(snapshot: &RolloutSnapshot) -> Digest {
         "{:?} {:?} {config:?} {:?} {builds:?} {:?} {machines:?} {:?} {:?}",
         pool.metadata.uid,
         pool.spec,
-        snapshot.rivals,
+        (&snapshot.rivals, &snapshot.leaving, snapshot.is_pool_missing),
         snapshot.other_controller,
         snapshot.shared_nodes,
         snapshot.settings,

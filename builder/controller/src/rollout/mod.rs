@@ -26,6 +26,7 @@
 //! | `machine_progress`, `rollout_phase`, `figures` | what metrics show of a decision |
 //! | `ended_phases` | what metrics show of the writes that were applied |
 //! | `config_marks` | history and finalizer of the MachineOSConfig |
+//! | `leaving_configs` | MachineOSConfigs that are being deleted and no longer decide about a pool |
 //! | `pool_status`, `pool_events` | counts and conditions of the pool, and its events |
 //! | `decide`, `reason` | snapshot → lookups or actions, and why |
 //! | `job_request` | the Jobs on machines that a decision creates |
@@ -49,6 +50,7 @@ mod inputs;
 mod job_phase;
 mod job_request;
 mod job_state;
+mod leaving_configs;
 mod lookup;
 mod lookups;
 mod machine_events;

@@ -9,6 +9,7 @@ use kube::ResourceExt as _;
 
 use super::job_phase::{job_phase, pod_wait};
 use super::job_request::NodeVerb;
+use super::leaving_configs::PoolConfigs;
 use super::lookup::RolloutLookupResults;
 use super::refusals::Refusals;
 use super::snapshot::{
@@ -22,7 +23,7 @@ use crate::indexed_store::IndexKey;
 use crate::node_pool::{NodePool, PoolSelectors};
 use crate::workload::has_control_plane_label;
 use mosb_plan::api::rollout::Slot;
-use mosb_plan::api::{MachineOsBuild, MachineOsConfig, Metadata, labels};
+use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels};
 
 /// Where the controller runs, and its image: no watch shows them.
 #[derive(Debug, Clone, Default)]
@@ -33,25 +34,43 @@ pub struct OwnPlace {
     pub image: String,
 }
 
-/// The snapshot of the pool of this name.
+/// The key of the machines that have a slot and are of no pool any more. No pool has this name.
+pub(super) const NO_POOL: &str = "(none)";
+
+/// The snapshot of the pool of this name, or of [`NO_POOL`]. Of a pool that does not exist, only
+/// MachineOSConfigs that are being deleted are of interest.
 pub fn observe(
     cache: &ClusterCache,
     name: &str,
     own: &OwnPlace,
     refusals: &Refusals,
 ) -> Option<RolloutSnapshot> {
-    let pool = cache.pools.get(name)?;
+    let pool = cache.pools.get(name);
+    let is_pool_missing = pool.is_none();
+    let pool = pool.map(|pool| (*pool).clone()).unwrap_or_else(|| {
+        let metadata = Metadata { name: name.to_owned(), ..Metadata::default() };
+        MachineConfigPool { metadata, ..MachineConfigPool::default() }
+    });
     let configs = cache.configs.by_index([IndexKey::Pool(name.to_owned())]);
-    let config: Option<MachineOsConfig> = match configs.as_slice() {
-        [only] => Some((**only).clone()),
-        _ => None,
-    };
-    let rivals = if configs.len() > 1 {
-        configs.iter().map(|config| config.metadata.name.clone()).collect()
-    } else {
-        Vec::new()
-    };
+    let configs = configs.iter().map(|config| (**config).clone()).collect();
+    let has_pool = !is_pool_missing && !pool.metadata.is_being_deleted();
+    let PoolConfigs { config, rivals, leaving } = PoolConfigs::of(configs, has_pool);
     let selectors = PoolSelectors::of(cache);
+    if is_pool_missing {
+        let machines =
+            if name == NO_POOL { without_pool(cache, &selectors, refusals) } else { Vec::new() };
+        let is_empty = machines.is_empty() && leaving.is_empty();
+        return (!is_empty).then(|| RolloutSnapshot {
+            pool,
+            is_pool_missing,
+            leaving,
+            other_controller: cache.other_renderer(),
+            machines,
+            cluster: cluster(cache, name, own),
+            settings: settings(cache),
+            ..RolloutSnapshot::default()
+        });
+    }
     let is_member = selectors.members_of(name);
     let members = cache.machines.filter_list(|seen| is_member(&seen.metadata.labels));
     let mut machines = Vec::new();
@@ -68,9 +87,11 @@ pub fn observe(
     }
     Some(RolloutSnapshot {
         builds: config.as_ref().map(|config| builds(cache, config)).unwrap_or_default(),
-        pool: (*pool).clone(),
+        pool,
+        is_pool_missing,
         config,
         rivals,
+        leaving,
         other_controller: cache.other_renderer(),
         machines,
         shared_nodes,
@@ -80,10 +101,26 @@ pub fn observe(
     })
 }
 
+/// Machines with a slot that no pool, or more than one, selects.
+fn without_pool(
+    cache: &ClusterCache,
+    selectors: &PoolSelectors,
+    refusals: &Refusals,
+) -> Vec<Machine> {
+    let with_slot = cache.machines.by_index([IndexKey::Slot]);
+    let with_slot = with_slot
+        .iter()
+        .filter(|seen| !matches!(selectors.pool_of(&seen.metadata.labels), NodePool::One(_)));
+    let refused = |node: &str| refusals.get(node).cloned().unwrap_or_default();
+    with_slot.map(|seen| machine(cache, seen, refused(&seen.metadata.name))).collect()
+}
+
 /// The pools that a change affects.
 pub fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> {
     let all = || -> BTreeSet<String> {
-        cache.pools.list().iter().map(|pool| pool.metadata.name.clone()).collect()
+        let pools = cache.pools.list();
+        let names = pools.iter().map(|pool| pool.metadata.name.clone());
+        names.chain([NO_POOL.to_owned()]).collect()
     };
     match cause {
         Trigger::Config(_, pool) => [pool.clone()].into(),
@@ -92,13 +129,15 @@ pub fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String>
             config.iter().map(|config| config.spec.machine_config_pool.name.clone()).collect()
         }
         // The selector of one pool decides which nodes are of another.
-        Trigger::Pool(_) | Trigger::All => all(),
+        Trigger::All => all(),
+        // Also a pool that was deleted.
+        Trigger::Pool(pool) => all().into_iter().chain([pool.clone()]).collect(),
         // Control-plane nodes of all pools wait for each other.
         Trigger::Machine(labels) if has_control_plane_label(labels) => all(),
         Trigger::Machine(labels) => match PoolSelectors::of(cache).pool_of(labels) {
-            NodePool::None => BTreeSet::new(),
+            NodePool::None => [NO_POOL.to_owned()].into(),
             NodePool::One(pool) => [pool].into(),
-            NodePool::Shared(pools) => pools.into_iter().collect(),
+            NodePool::Shared(pools) => pools.into_iter().chain([NO_POOL.to_owned()]).collect(),
         },
         // The limits for Jobs are shared by all pools.
         Trigger::NodeJob { has_ended: true, .. } => all(),

@@ -43,6 +43,9 @@ pub(super) fn action(
     machines: &[Standing],
     blocked: Option<&Blocked>,
 ) -> Option<Action> {
+    if cx.snapshot.is_pool_missing {
+        return None;
+    }
     let pool = &cx.snapshot.pool;
     let count = |is: &dyn Fn(&Standing) -> bool| {
         i64::try_from(machines.iter().filter(|one| is(one)).count()).expect("less than 2^63")

@@ -9,6 +9,8 @@ pub enum RolloutReason {
     OtherController(String),
     /// The pool is being deleted.
     Deleting,
+    /// These machines have a slot and are of no pool any more.
+    NoPool(Vec<String>),
     /// No machine gets an image.
     Off,
     /// Facts are being looked up.
@@ -42,6 +44,11 @@ impl fmt::Display for RolloutReason {
                 "not rolled out by mosb: {who} does; remove --rollout from mosb, or scale the other one to 0"
             ),
             Self::Deleting => write!(f, "the pool is being deleted"),
+            Self::NoPool(machines) => write!(
+                f,
+                "{}: of no pool any more; a drain is cancelled, and a reboot that has begun is finished",
+                machines.join(", ")
+            ),
             Self::Off => write!(f, "nothing is rolled out"),
             Self::LookingUp => write!(f, "looking up what a decision needs"),
             Self::Blocked { message, .. } => f.write_str(message),

@@ -208,7 +208,8 @@ impl MachinePlan {
                 return Some(next);
             }
         }
-        if cx.snapshot.config.is_none() && state.machine.ready && state.report.is_some() {
+        let has_no_config = cx.snapshot.config.is_none() && cx.snapshot.rivals.is_empty();
+        if has_no_config && state.machine.ready && state.report.is_some() {
             self.take_back(cx, state, slot);
             return None;
         }

@@ -17,12 +17,17 @@ use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadat
 /// A pool, its image and its machines.
 #[derive(Debug, Clone, Default)]
 pub struct RolloutSnapshot {
+    /// Only its name if there is no such pool.
     pub pool: MachineConfigPool,
+    /// The pool does not exist, or the machines are of no pool.
+    pub is_pool_missing: bool,
     /// The MachineOSConfig of the pool, which may be being deleted.
     pub config: Option<MachineOsConfig>,
-    /// Names of all MachineOSConfigs for the pool if there is more than one: then there is no
-    /// target.
-    pub rivals: Vec<String>,
+    /// All MachineOSConfigs for the pool if there is more than one: then there is no target.
+    pub rivals: Vec<Metadata>,
+    /// MachineOSConfigs for the pool that are being deleted, while the pool does not exist, is being
+    /// deleted too, or has another MachineOSConfig.
+    pub leaving: Vec<Metadata>,
     /// All MachineOSBuilds of the MachineOSConfig, regardless of their creator.
     pub builds: Vec<MachineOsBuild>,
     /// Another controller that brings images to machines: then mosb writes nothing.

@@ -44,11 +44,20 @@ impl TargetError {
 fn invalid(reason: &'static str, message: impl Into<String>) -> NoTarget {
     NoTarget::Invalid(TargetError::new(reason, message))
 }
+
+/// The build that an annotation names.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pin<'a> {
+    pub build: &'a PinnedBuild,
+    pub annotation: &'static str,
+}
+
 /// A build, and what machines run with it.
 pub(super) type Found = (PinnedBuild, NodeTarget);
 
-/// The stock image of the pool's rendered config, which must have this digest.
-pub(super) fn stock(snapshot: &RolloutSnapshot, digest: Option<Digest>) -> Result<Found, NoTarget> {
+/// The stock image of the pool's rendered config, which must have the digest of the pin.
+pub(super) fn stock(snapshot: &RolloutSnapshot, pin: Option<Pin<'_>>) -> Result<Found, NoTarget> {
+    let digest = pin.map(|pin| pin.build.digest);
     let name = &snapshot.pool.spec.configuration.name;
     let Ok(rendered) = name.parse::<RenderedName>() else {
         return Err(invalid("NoStockImage", format!("{name:?} is no rendered config")));
@@ -62,11 +71,13 @@ pub(super) fn stock(snapshot: &RolloutSnapshot, digest: Option<Digest>) -> Resul
         Some(Err(problem)) => return Err(NoTarget::Unknown(problem.clone())),
         Some(Ok(image)) => image.clone(),
     };
-    if digest.is_some_and(|digest| digest != image.digest()) {
+    if let Some(pin) = pin.filter(|pin| pin.build.digest != image.digest()) {
         return Err(invalid(
             "PinChanged",
             format!(
-                "the stock image of {rendered} is {image}, not the pinned digest; set stock@{}, or remove the annotation",
+                "{}: the stock image of {rendered} is {image}, not {}; set stock@{}, or remove the annotation",
+                pin.annotation,
+                pin.build.digest,
                 image.digest()
             ),
         ));
@@ -92,8 +103,9 @@ fn running_everywhere(snapshot: &RolloutSnapshot, digest: Digest) -> Option<Pinn
 pub(super) fn by_pin(
     config: &MachineOsConfig,
     builds: &[MachineOsBuild],
-    pin: &PinnedBuild,
+    pin: Pin<'_>,
 ) -> Result<Found, NoTarget> {
+    let (pin, annotation) = (pin.build, pin.annotation);
     let history = History::of(&config.metadata);
     if let Some(entry) = history.find(pin) {
         let target = NodeTarget {
@@ -106,7 +118,9 @@ pub(super) fn by_pin(
     let Some(build) = builds.iter().find(|build| build.metadata.name == pin.name) else {
         return Err(invalid(
             "PinNotFound",
-            format!("no build {pin} of this pool; choose one that `mosb builds` lists"),
+            format!(
+                "{annotation}: no build {pin} of this pool; choose one that `mosb builds` lists, or remove the annotation"
+            ),
         ));
     };
     let target = match target_of(config, build) {
@@ -117,7 +131,7 @@ pub(super) fn by_pin(
         return Err(invalid(
             "PinChanged",
             format!(
-                "build {} has the image {} now, not {}; pin {}@{}, or remove the annotation",
+                "{annotation}: build {} has the image {} now, not {}; set {}@{}, or remove the annotation",
                 pin.name,
                 target.image,
                 pin.digest,
@@ -158,24 +172,24 @@ pub(super) fn in_service(
     let named = config.status.machine_os_build.as_ref().map(|build| &build.name);
     let mut of_it = builds.iter().filter(|build| Some(&build.metadata.name) == named);
     let target = of_it.next().map(|build| (build, target_of(config, build)));
-    match target {
+    let wrong = match target {
         Some((build, Ok(target))) if target.image == image => {
             let build = PinnedBuild { name: build.metadata.name.clone(), digest: image.digest() };
-            Ok(Some((build, target)))
+            return Ok(Some((build, target)));
         }
-        Some((_, Err(wrong))) => Err(wrong),
-        // The build may have been deleted, or run again, since its image came into service.
-        _ => {
-            let history = History::of(&config.metadata);
-            let mut entries = history.entries().iter();
-            let entry = entries.find(|entry| entry.image == image).ok_or_else(|| {
-                error(format!("{image} in service is of no build of this pool; rebuild the pool"))
-            })?;
-            let target =
-                NodeTarget { image, config: Some(entry.config.clone()), machine_part: None };
-            Ok(Some((entry.pin(), target)))
+        Some((build, Err(wrong))) if !build.metadata.is_controlled_by(config.metadata.uid()) => {
+            return Err(wrong);
         }
-    }
+        Some((_, Err(wrong))) => wrong,
+        Some((_, Ok(_))) | None => {
+            error(format!("{image} in service is of no build of this pool; rebuild the pool"))
+        }
+    };
+    // The build may have been deleted since its image came into service, or it runs again.
+    let history = History::of(&config.metadata);
+    let entry = history.entries().iter().find(|entry| entry.image == image).ok_or(wrong)?;
+    let target = NodeTarget { image, config: Some(entry.config.clone()), machine_part: None };
+    Ok(Some((entry.pin(), target)))
 }
 
 /// The image of a build, if it is one that machines may run.

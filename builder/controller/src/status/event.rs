@@ -117,6 +117,9 @@ pub enum EventReason {
     RolloutBlocked,
     /// What blocked the roll-out is over.
     RolloutUnblocked,
+    /// A deleted MachineOSConfig asked for the stock image, and its pool does not bring it to the
+    /// machines.
+    StockSkipped,
 }
 
 impl EventReason {
@@ -157,6 +160,7 @@ impl EventReason {
             Self::RolloutCompleted => "RolloutCompleted",
             Self::RolloutBlocked => "RolloutBlocked",
             Self::RolloutUnblocked => "RolloutUnblocked",
+            Self::StockSkipped => "StockSkipped",
         }
     }
 
@@ -170,7 +174,8 @@ impl EventReason {
             | Self::PreBuiltImageMissing
             | Self::NodeRetried
             | Self::NodeDegraded
-            | Self::RolloutBlocked => EventKind::Warning,
+            | Self::RolloutBlocked
+            | Self::StockSkipped => EventKind::Warning,
             Self::BuildStarted
             | Self::BuildPreparing
             | Self::BuildBuilding
@@ -267,6 +272,7 @@ mod tests {
             (RolloutCompleted, "RolloutCompleted", Normal),
             (RolloutBlocked, "RolloutBlocked", Warning),
             (RolloutUnblocked, "RolloutUnblocked", Normal),
+            (StockSkipped, "StockSkipped", Warning),
         ] {
             let metadata = Metadata { name: "worker-b".to_owned(), ..Metadata::default() };
             let on = Regarding::new("MachineOSBuild", &metadata);

@@ -144,6 +144,7 @@ impl Fleet {
         self.pools.insert(name.to_owned(), pool);
         let mut config =
             MachineOsConfig { metadata: self.metadata(name), ..MachineOsConfig::default() };
+        config.spec.machine_config_pool.name = name.to_owned();
         config.spec.rendered_image_push_spec = "reg.example/os:latest".to_owned();
         self.configs.insert(name.to_owned(), config);
         self.serve(name, 1);

@@ -6,6 +6,7 @@ mod counted;
 mod failures;
 mod fleet;
 mod kubelet;
+mod leaving;
 mod machine;
 mod observed;
 mod property;

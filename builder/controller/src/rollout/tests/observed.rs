@@ -2,17 +2,31 @@
 
 use super::fleet::*;
 use super::machine::FakeNode;
+use crate::rollout::leaving_configs::PoolConfigs;
+use crate::rollout::observe::NO_POOL;
 use crate::rollout::*;
-use mosb_plan::api::labels;
+use mosb_plan::api::{MachineConfigPool, MachineOsConfig, Metadata, labels};
 use mosb_registry::Confirmed;
 use std::collections::BTreeMap;
 
 impl Fleet {
     /// What the cache and the lookups show of a pool.
     pub fn snapshot(&self, pool: &str) -> RolloutSnapshot {
-        let config = self.configs.get(pool);
-        let uid = config.map(|config| config.metadata.uid()).unwrap_or_default();
-        let of_pool = |node: &&FakeNode| node.pool == pool;
+        let known = self.pools.get(pool);
+        let of_it = |config: &&MachineOsConfig| config.spec.machine_config_pool.name == pool;
+        let configs = self.configs.values().filter(of_it).cloned().collect();
+        let has_pool = known.is_some_and(|pool| !pool.metadata.is_being_deleted());
+        let PoolConfigs { config, rivals, leaving } = PoolConfigs::of(configs, has_pool);
+        let uid = config.as_ref().map(|config| config.metadata.uid()).unwrap_or_default();
+        let of_pool = |node: &&FakeNode| {
+            let is_of_none = !self.pools.contains_key(&node.pool);
+            node.pool == pool && known.is_some()
+                || pool == NO_POOL && is_of_none && node.slot().is_some()
+        };
+        let missing = || {
+            let metadata = Metadata { name: pool.to_owned(), ..Metadata::default() };
+            MachineConfigPool { metadata, ..MachineConfigPool::default() }
+        };
         let elsewhere = |verb: NodeVerb| {
             let jobs = self.jobs.values();
             jobs.filter(|job| {
@@ -25,8 +39,10 @@ impl Fleet {
         };
         let is_control_plane = |node: &&FakeNode| node.is_control_plane();
         RolloutSnapshot {
-            pool: self.pools[pool].clone(),
-            config: config.cloned(),
+            pool: known.cloned().unwrap_or_else(missing),
+            is_pool_missing: known.is_none(),
+            rivals,
+            leaving,
             builds: self
                 .builds
                 .iter()
@@ -64,6 +80,7 @@ impl Fleet {
                 reporting_elsewhere: elsewhere(NodeVerb::Report),
             },
             settings: self.settings,
+            config,
             ..RolloutSnapshot::default()
         }
     }

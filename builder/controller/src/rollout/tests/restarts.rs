@@ -4,7 +4,7 @@ use super::fleet::*;
 use super::stories::{rolling, running, status};
 use crate::rollout::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use mosb_plan::api::labels;
+use mosb_plan::api::{Metadata, labels};
 use std::time::Duration;
 
 #[test]
@@ -157,7 +157,8 @@ fn two_configs_for_a_pool_and_a_wrong_limit_are_reported_and_nothing_begins() {
     let mut fleet = rolling(2, "automatic");
     let mut snapshot = fleet.snapshot("worker");
     snapshot.config = None;
-    snapshot.rivals = vec!["a".to_owned(), "b".to_owned()];
+    let rival = |name: &str| Metadata { name: name.to_owned(), ..Metadata::default() };
+    snapshot.rivals = vec![rival("a"), rival("b")];
     let reason = decide(&snapshot, fleet.now).reason;
     assert!(matches!(reason, RolloutReason::Blocked { reason: "Rivals", .. }), "{reason:?}");
     snapshot.other_controller = Some("machine-config-controller".to_owned());

@@ -5,12 +5,14 @@ use super::machine::FakeJob;
 use crate::kinds::Kind;
 use crate::rollout::decide::{RolloutEvaluation, evaluate};
 use crate::rollout::ended_phases::ended_phases;
+use crate::rollout::observe::NO_POOL;
 use crate::rollout::refusals::after_pass;
 use crate::rollout::slots::max_unavailable;
 use crate::rollout::*;
 use crate::{Action, NewObject, NewStatus, Patch, Target};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use mosb_plan::api::{Metadata, labels};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl Fleet {
@@ -240,7 +242,8 @@ impl Fleet {
 
     /// Lets everything happen until nothing changes any more. Returns the last decisions.
     pub fn settle(&mut self) -> Vec<RolloutDecision> {
-        let pools: Vec<String> = self.pools.keys().cloned().collect();
+        let pools = self.pools.keys().chain(self.configs.keys()).cloned();
+        let pools: BTreeSet<String> = pools.chain([NO_POOL.to_owned()]).collect();
         for _ in 0..400 {
             let before = self.version;
             let last: Vec<_> = pools.iter().map(|pool| self.pass(pool, usize::MAX)).collect();

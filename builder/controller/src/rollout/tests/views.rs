@@ -3,8 +3,8 @@
 use super::fleet::*;
 use super::stories::{rolling, running};
 use crate::rollout::*;
-use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{PinnedBuild, RolloutMode};
+use mosb_plan::api::{Metadata, labels};
 use mosb_types::Diagnostic as _;
 
 fn undo(to: &str) -> RolloutRequest {
@@ -267,7 +267,7 @@ fn requests_that_nobody_would_carry_out_are_refused() {
         assert_eq!(code(&snapshot, false), "rollout-not-enabled", "{request:?}");
         let none = RolloutSnapshot { config: None, ..snapshot.clone() };
         assert_eq!(code(&none, true), "not-opted-in", "{request:?}");
-        let rivals = vec!["a".to_owned(), "b".to_owned()];
+        let rivals = vec![Metadata::default(), Metadata::default()];
         let rivals = RolloutSnapshot { rivals, ..none.clone() };
         assert_eq!(code(&rivals, true), "rivals", "{request:?}");
         let other = Some("Deployment mcc".to_owned());

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use super::builds::{BuildView, build_views};
 use super::pool::{TargetView, rollout_view};
 use super::retry::{Retry, retries};
-use crate::rollout::desired_target::served;
+use crate::rollout::desired_target::{rival_names, served};
 use crate::rollout::slots::max_unavailable;
 use crate::rollout::snapshot::RolloutSnapshot;
 use mosb_image::{Digest, ImageRef};
@@ -134,7 +134,7 @@ impl RolloutRequest {
             return Err(RolloutRequestError::OtherController { pool, who });
         }
         if !snapshot.rivals.is_empty() {
-            return Err(RolloutRequestError::Rivals { pool, names: snapshot.rivals.join(", ") });
+            return Err(RolloutRequestError::Rivals { pool, names: rival_names(&snapshot.rivals) });
         }
         let Some(config) = &snapshot.config else {
             return Err(RolloutRequestError::NotOptedIn { pool });

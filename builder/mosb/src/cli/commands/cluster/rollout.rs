@@ -31,7 +31,7 @@ const CONFLICT_TRIES: usize = 5;
 fn snapshot(cache: &ClusterCache, pool: &str) -> Result<RolloutSnapshot, Error> {
     // Neither the place of the controller nor what it was refused is shown.
     let found = rollout::observe(cache, pool, &OwnPlace::default(), &Refusals::default());
-    found.ok_or_else(|| no_pool(pool))
+    found.filter(|found| !found.is_pool_missing).ok_or_else(|| no_pool(pool))
 }
 
 pub async fn builds(client: &Client, namespaces: &Namespaces, pool: &str) -> Result<PoolBuilds> {

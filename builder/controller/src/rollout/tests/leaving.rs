@@ -1,0 +1,244 @@
+//! Pools, MachineOSConfigs and labels that disappear in the middle of a roll-out.
+
+use super::fleet::*;
+use super::stories::{rolling, running, status};
+use crate::cluster_cache::{ClusterCache, SeenMachine, Trigger};
+use crate::rollout::observe::{NO_POOL, affected_pools};
+use crate::rollout::refusals::Refusals;
+use crate::rollout::*;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use mosb_plan::api::{MachineConfigPool, MachineOsConfig, Metadata, labels};
+
+/// A machine that a budget holds in its drain.
+fn draining() -> Fleet {
+    let mut fleet = rolling(2, "automatic");
+    fleet.node("w0").held.insert("db".to_owned());
+    fleet.settle();
+    assert!(fleet.nodes["w0"].slot().is_some());
+    fleet
+}
+
+/// A machine that reboots.
+fn rebooting() -> (Fleet, String) {
+    let mut fleet = rolling(2, "automatic");
+    loop {
+        fleet.pass("worker", usize::MAX);
+        fleet.run_jobs();
+        fleet.end_pods();
+        if let Some((name, _)) = fleet.nodes.iter().find(|(_, node)| node.is_down) {
+            let name = name.clone();
+            return (fleet, name);
+        }
+    }
+}
+
+fn delete_config(fleet: &mut Fleet, name: &str) {
+    let now = fleet.now;
+    fleet.configs.get_mut(name).unwrap().metadata.deletion_timestamp = Some(Time(now));
+}
+
+fn has_no_slot(fleet: &Fleet) -> bool {
+    fleet.nodes.values().all(|node| node.slot().is_none() && !node.machine.unschedulable)
+}
+
+#[test]
+fn a_pool_and_its_config_that_are_deleted_together_leave_nothing_behind() {
+    for (choice, is_reported) in [("keep", false), ("stock", true)] {
+        for is_pool_slow in [false, true] {
+            let mut fleet = draining();
+            fleet.annotate(labels::ON_DELETE, choice);
+            delete_config(&mut fleet, "worker");
+            if is_pool_slow {
+                // Somebody else's finalizer.
+                let now = fleet.now;
+                fleet.pool().metadata.deletion_timestamp = Some(Time(now));
+            } else {
+                fleet.pools.clear();
+            }
+            fleet.settle();
+            let what = format!("{choice} {is_pool_slow}");
+            assert!(fleet.configs.is_empty() && has_no_slot(&fleet), "{what}");
+            assert_eq!(running(&fleet, 1), 2, "{what}");
+            let event = fleet.events.iter().find(|(reason, _)| reason == "StockSkipped");
+            assert_eq!(event.is_some(), is_reported, "{what}");
+            assert!(event.is_none_or(|(_, note)| note.contains("pool worker")), "{event:?}");
+        }
+    }
+}
+
+#[test]
+fn a_machine_that_leaves_all_pools_is_uncordoned_or_finished() {
+    let mut fleet = draining();
+    fleet.node("w0").pool = "shared".to_owned();
+    fleet.settle();
+    assert!(has_no_slot(&fleet));
+    let cancelled = fleet.events.iter().any(|(reason, _)| reason == "NodeDrainCancelled");
+    assert!(cancelled, "{:?}", fleet.events);
+
+    let (mut fleet, name) = rebooting();
+    fleet.node(&name).pool = "shared".to_owned();
+    let waiting = fleet.pass(NO_POOL, usize::MAX);
+    assert!(waiting.reason.to_string().contains(&name), "{}", waiting.reason);
+    assert!(fleet.nodes[&name].slot().is_some(), "its Job runs");
+    assert!(waiting.requeue_after.is_some());
+    fleet.settle();
+    assert!(has_no_slot(&fleet) && fleet.jobs.is_empty());
+    assert_eq!(fleet.nodes[&name].booted, image(2).digest());
+}
+
+#[test]
+fn machines_with_a_slot_and_of_no_pool_are_observed_under_a_key_of_their_own() {
+    let cache = ClusterCache::empty("mosb");
+    let named = |name: &str| Metadata { name: name.to_owned(), ..Metadata::default() };
+    let machine = |name: &str, label: &str, has_slot: bool| {
+        let mut metadata = named(name);
+        metadata.labels.insert(label.to_owned(), String::new());
+        if has_slot {
+            metadata.annotations.insert(labels::NODE_SLOT.to_owned(), "{}".to_owned());
+        }
+        (name.to_owned(), SeenMachine { metadata, ..SeenMachine::default() })
+    };
+    let pool = |name: &str| {
+        let selector = serde_json::json!({ "matchLabels": { name: "" } });
+        let mut pool = MachineConfigPool { metadata: named(name), ..MachineConfigPool::default() };
+        pool.spec.node_selector = serde_json::from_value(selector).unwrap();
+        (name.to_owned(), pool)
+    };
+    cache.pools.replace([pool("worker")]);
+    let machines = [
+        machine("in", "worker", true),
+        machine("out", "none", true),
+        machine("free", "none", false),
+    ];
+    cache.machines.replace(machines);
+    let mut config = MachineOsConfig { metadata: named("trial"), ..MachineOsConfig::default() };
+    config.spec.machine_config_pool.name = "trial".to_owned();
+    let see = |name: &str| observe(&cache, name, &OwnPlace::default(), &Refusals::default());
+    let names = |seen: RolloutSnapshot| -> Vec<String> {
+        seen.machines.iter().map(|machine| machine.name().to_owned()).collect()
+    };
+    assert_eq!(names(see(NO_POOL).unwrap()), ["out"]);
+    assert_eq!(names(see("worker").unwrap()), ["in"]);
+    assert!(see("trial").is_none());
+    cache.configs.replace([("trial".to_owned(), config.clone())]);
+    assert!(see("trial").is_none(), "its pool may be created yet");
+    config.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    cache.configs.replace([("trial".to_owned(), config)]);
+    assert_eq!(see("trial").unwrap().leaving.len(), 1);
+    let deleted = affected_pools(&cache, &Trigger::Pool("trial".to_owned()));
+    assert!(deleted.iter().eq([NO_POOL, "trial", "worker"]), "{deleted:?}");
+    let left = affected_pools(&cache, &Trigger::Machine([("x".to_owned(), String::new())].into()));
+    assert!(left.iter().eq([NO_POOL]), "{left:?}");
+}
+
+/// A second MachineOSConfig for the pool.
+fn add_rival(fleet: &mut Fleet) {
+    let mut rival = fleet.configs["worker"].clone();
+    rival.metadata = fleet.metadata("rival");
+    rival.metadata.annotations.insert(labels::ROLLOUT.to_owned(), "automatic".to_owned());
+    fleet.configs.insert("rival".to_owned(), rival);
+}
+
+#[test]
+fn a_rival_releases_no_failed_machine_and_is_reported_before_the_first_roll_out() {
+    let mut fleet = rolling(3, "automatic");
+    fleet.max_unavailable(IntOrString::Int(2));
+    let wrong = image(2).digest();
+    fleet.nodes.values_mut().for_each(|node| _ = node.not_bootable.insert(wrong));
+    fleet.settle();
+    let slots = |fleet: &Fleet| fleet.nodes.values().filter(|node| node.slot().is_some()).count();
+    assert_eq!((slots(&fleet), fleet.reboots.len()), (2, 2));
+    add_rival(&mut fleet);
+    fleet.settle();
+    assert_eq!(status(&fleet, "RolloutDegraded").1, "Rivals");
+    assert_eq!(slots(&fleet), 2, "they did not boot their target");
+    // The one that is being deleted waits for nothing, and the other one decides.
+    delete_config(&mut fleet, "rival");
+    fleet.configs.get_mut("rival").unwrap().metadata.finalizers =
+        vec![labels::ROLLOUT_FINALIZER.to_owned()];
+    fleet.settle();
+    assert_eq!((fleet.configs.len(), slots(&fleet), fleet.reboots.len()), (1, 2, 2));
+
+    let mut fleet = Fleet::new(1);
+    add_rival(&mut fleet);
+    fleet.settle();
+    assert_eq!(status(&fleet, "RolloutDegraded").1, "Rivals");
+    let mut fleet = Fleet::new(1);
+    add_rival(&mut fleet);
+    fleet.configs.get_mut("rival").unwrap().metadata.annotations.clear();
+    let version = fleet.version;
+    fleet.settle();
+    assert_eq!(fleet.version, version, "no mode, no write");
+}
+
+#[test]
+fn shared_nodes_begin_nothing_and_end_nothing() {
+    let mut fleet = rolling(2, "automatic");
+    fleet.annotate(labels::ROLLOUT_ONCE, &pin(2).to_string());
+    let mut snapshot = fleet.snapshot("worker");
+    let shared = |snapshot: &mut RolloutSnapshot| {
+        snapshot.shared_nodes.insert("s".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
+    };
+    shared(&mut snapshot);
+    let decision = decide(&snapshot, fleet.now);
+    assert!(decision.lookups.is_empty(), "{decision:?}");
+    let creates = |decision: &RolloutDecision| {
+        decision.actions.iter().filter(|one| matches!(one, crate::Action::Create(_))).count()
+    };
+    assert_eq!(creates(&decision), 0, "{decision:?}");
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 2);
+    fleet.annotate(labels::ROLLOUT_ONCE, &pin(2).to_string());
+    let mut snapshot = fleet.snapshot("worker");
+    assert!(format!("{:?}", decide(&snapshot, fleet.now).actions).contains(labels::ROLLOUT_ONCE));
+    shared(&mut snapshot);
+    let decision = decide(&snapshot, fleet.now);
+    assert!(!format!("{:?}", decision.actions).contains(labels::ROLLOUT_ONCE), "not done");
+}
+
+#[test]
+fn a_pool_without_a_mode_that_is_pinned_to_stock_causes_no_lookup_and_no_write() {
+    let mut fleet = Fleet::new(2);
+    fleet.annotate(labels::ROLLOUT_BUILD, &pin(STOCK_IMAGE).to_string());
+    let version = fleet.version;
+    fleet.settle();
+    assert_eq!((fleet.version, fleet.asked.len()), (version, 0));
+}
+
+#[test]
+fn a_rebuild_leaves_the_image_in_service_a_target() {
+    for edit in [
+        |fleet: &mut Fleet| fleet.builds.iter_mut().for_each(|one| one.status.conditions.clear()),
+        |fleet: &mut Fleet| {
+            let rebuilt = image(8).to_string();
+            fleet.builds.iter_mut().for_each(|one| {
+                one.status.digested_image_push_spec.clone_from(&rebuilt);
+            });
+        },
+    ] {
+        let mut fleet = draining();
+        edit(&mut fleet);
+        fleet.settle();
+        assert_eq!(status(&fleet, "RolloutDegraded").0, "False");
+        assert!(fleet.nodes["w0"].slot().is_some(), "its drain goes on");
+        fleet.node("w0").held.clear();
+        fleet.settle();
+        assert_eq!(running(&fleet, 2), 2);
+    }
+}
+
+#[test]
+fn a_wrong_pin_is_reported_with_its_annotation() {
+    for annotation in [labels::ROLLOUT_BUILD, labels::ROLLOUT_ONCE] {
+        let other = format!("build-1@{}", image(9).digest());
+        let stock = format!("stock@{}", image(9).digest());
+        for value in [pin(9).to_string(), other, stock] {
+            let mut fleet = rolling(1, "automatic");
+            fleet.annotate(annotation, &value);
+            fleet.settle();
+            let message = status(&fleet, "RolloutDegraded").2;
+            assert!(message.starts_with(annotation), "{value}: {message}");
+        }
+    }
+}
