@@ -173,7 +173,8 @@ impl<R: Reconciler> Driver<R> {
         }
         let problem = R::problem(snapshot, &decision);
         self.set_problem(key, snapshot, problem.as_ref());
-        match (problem, decision.requeue_after) {
+        let requeue_after = decision.requeue_after.into_iter().chain(pass.requeue_after).min();
+        match (problem, requeue_after) {
             (Some(problem), _) => {
                 let is_transient = problem.class == ErrorClass::Transient;
                 PassResult {

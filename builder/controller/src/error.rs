@@ -105,16 +105,6 @@ pub fn is_forbidden(error: &kube::Error) -> bool {
     code(error) == Some(403)
 }
 
-/// Whether the request was rejected because the namespace is being deleted.
-pub fn is_of_terminating_namespace(error: &kube::Error) -> bool {
-    let kube::Error::Api(status) = error else {
-        return false;
-    };
-    let details = status.details.as_ref();
-    let mut causes = details.into_iter().flat_map(|details| &details.causes);
-    causes.any(|cause| cause.reason == "NamespaceTerminating")
-}
-
 /// Whether the object was changed meanwhile, or exists already.
 pub fn is_conflict(error: &kube::Error) -> bool {
     code(error) == Some(409)

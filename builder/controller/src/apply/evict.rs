@@ -72,11 +72,8 @@ fn message(error: &kube::Error) -> String {
 }
 
 /// Whether the pod must not be evicted now: a PodDisruptionBudget does not allow it (429), several
-/// cover the pod (500), or its namespace is being deleted, and the pod with it (403).
+/// cover the pod (500), its namespace is being deleted, and the pod with it (403), or a webhook or
+/// policy refuses it (any other code).
 fn is_refusal(error: &kube::Error) -> bool {
-    match error::code(error) {
-        Some(429 | 500) => true,
-        Some(403) => error::is_of_terminating_namespace(error),
-        _ => false,
-    }
+    error::code(error).is_some_and(|code| code != 401)
 }

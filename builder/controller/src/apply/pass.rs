@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::lookups::CachedPlan;
 use crate::observe::Facts;
@@ -21,6 +22,8 @@ pub struct ReconcilePass {
     pub login: Option<DockerConfigJson>,
     /// The nodes on which pods were evicted, with the evictions that were refused.
     pub refusals: BTreeMap<String, Vec<Refusal>>,
+    /// When to decide again at the latest, because of what was not applied.
+    pub requeue_after: Option<Duration>,
     /// resourceVersions after our writes, by UID.
     versions: BTreeMap<String, String>,
 }

@@ -138,6 +138,12 @@ impl<'a> Pass<'a> {
         if let Some(target) = self.cx.rolls_to() {
             given.iter().for_each(|name| self.give_slot(name, target));
         }
+        if self.cx.may_begin() {
+            self.explain_waits(&given);
+        }
+        if let Some(Blocked { reason, message }) = self.cx.snapshot.refused_writes.blocked() {
+            self.block(reason, message, Some(PROBLEM_REQUEUE));
+        }
         let reports = !self.cx.is_off() || self.machines.iter().any(|(state, _)| state.has_slot());
         if reports && self.cx.may_create_jobs() {
             jobs.extend(staging::report_jobs(self.cx.snapshot, &self.machines, self.cx.now));

@@ -1,10 +1,17 @@
 //! Which pods are evicted from a machine, as by `kubectl drain` with `--ignore-daemonsets`,
 //! `--delete-emptydir-data` and `--force`. Pure.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::job_state::elapsed;
 use super::lookup::SeenPod;
 use super::machine_state::MachineState;
 use super::snapshot::ClusterMachines;
 
+/// How long after its grace period a pod may take to end.
+const KILL_TIME: Duration = Duration::from_secs(30);
 /// The most evictions of one pass: the other machines wait for it.
 const MAX_EVICTIONS: usize = 100;
 
@@ -13,7 +20,7 @@ const MAX_EVICTIONS: usize = 100;
 pub(super) struct Drain<'a> {
     pub evict: Vec<&'a SeenPod>,
     /// Pods that have been evicted and are still there.
-    pub terminating: usize,
+    pub terminating: Vec<&'a SeenPod>,
 }
 
 impl<'a> Drain<'a> {
@@ -24,11 +31,25 @@ impl<'a> Drain<'a> {
         let (terminating, evict): (Vec<&SeenPod>, Vec<&SeenPod>) =
             pods.iter().filter(|pod| !stays(pod)).partition(|pod| pod.deleting);
         let evict = evict.into_iter().take(MAX_EVICTIONS).collect();
-        Self { evict, terminating: terminating.len() }
+        Self { evict, terminating }
+    }
+
+    /// The pod that should have ended first, if its grace period is over for longer than a kubelet
+    /// needs.
+    pub fn stuck(&self, now: Timestamp) -> Option<String> {
+        let ends = self.terminating.iter().filter_map(|pod| Some((pod.ends.as_ref()?.0, pod)));
+        let (ends, pod) = ends.min_by_key(|(ends, _)| *ends)?;
+        let is_over = elapsed(ends, now) > KILL_TIME;
+        is_over.then(|| {
+            format!(
+                "pod {}/{} is terminating, and its grace period ended at {ends}; remove its finalizers, or check the kubelet",
+                pod.namespace, pod.name
+            )
+        })
     }
 
     pub fn is_done(&self) -> bool {
-        self.evict.is_empty() && self.terminating == 0
+        self.evict.is_empty() && self.terminating.is_empty()
     }
 }
 

@@ -38,6 +38,7 @@ impl RolloutFigures {
             RolloutReason::Blocked { reason, .. } => (RolloutPhase::Blocked, Some(*reason)),
             RolloutReason::OtherController(_)
             | RolloutReason::Deleting
+            | RolloutReason::NoPool(_)
             | RolloutReason::Off
             | RolloutReason::LookingUp => (RolloutPhase::Off, None),
         };

@@ -50,12 +50,13 @@ impl Pass<'_> {
             SlotChoice::Stopped(stop) => {
                 let (reason, message) = match stop {
                     StopReason::Lost(names) => {
-                        ("MachineLost", stopped("not back", &names, "repair them"))
+                        ("MachineLost", self.stopped("not back", &names, "repair them"))
                     }
                     StopReason::Failed(names) => {
                         let pool = &snapshot.pool.metadata.name;
                         let remedy = format!("repair them and run mosb rollout start {pool}");
-                        ("MachinesFailed", stopped("did not boot the target", &names, &remedy))
+                        let what = "did not boot the target";
+                        ("MachinesFailed", self.stopped(what, &names, &remedy))
                     }
                     StopReason::ControlPlane(why) => (
                         "ControlPlaneUnhealthy",
@@ -96,6 +97,24 @@ impl Pass<'_> {
                 Vec::new()
             }
         }
+    }
+
+    /// Which machines stop the pool, and since when they are unavailable for their image.
+    fn stopped(&self, what: &str, names: &[String], remedy: &str) -> String {
+        let with_time = |name: &String| {
+            let mut machines = self.machines.iter();
+            let found = machines.find(|(state, _)| state.name() == name);
+            let slot = found.and_then(|(state, _)| state.valid_slot());
+            slot.map_or_else(
+                || name.clone(),
+                |slot| format!("{name} (slot since {})", slot.since.0),
+            )
+        };
+        let names: Vec<String> = names.iter().map(with_time).collect();
+        format!(
+            "no machine is rebooted: {what}: {}; {remedy}, or bring a corrected image into service",
+            names.join(", ")
+        )
     }
 
     pub fn give_slot(&mut self, name: &str, target: &NodeTarget) {
@@ -146,11 +165,4 @@ fn candidate<'a>(
         is_control_plane: state.is_control_plane(),
         is_own: cx.snapshot.cluster.own_node.as_deref() == Some(state.name()),
     }
-}
-
-fn stopped(what: &str, names: &[String], remedy: &str) -> String {
-    format!(
-        "no machine is rebooted: {what}: {}; {remedy}, or bring a corrected image into service",
-        names.join(", ")
-    )
 }

@@ -104,4 +104,10 @@ impl<'a> MachineState<'a> {
             }
         }
     }
+
+    /// Why the pod of a running Job does not start.
+    pub fn job_waiting(&self) -> Option<String> {
+        let mut running = self.jobs().filter(|job| job.phase == JobPhase::Running);
+        running.find_map(|job| Some(format!("{}: {}", job.verb.as_str(), job.waiting.as_ref()?)))
+    }
 }

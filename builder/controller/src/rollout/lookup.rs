@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
 use crate::lookup::Problem;
 use mosb_image::{PinnedRef, Platform};
 use mosb_plan::api::RenderedName;
@@ -79,4 +81,6 @@ pub struct SeenPod {
     /// Its phase is `Succeeded` or `Failed`.
     pub is_finished: bool,
     pub deleting: bool,
+    /// When its grace period ends, if it is being deleted.
+    pub ends: Option<Time>,
 }

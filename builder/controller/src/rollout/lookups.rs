@@ -215,6 +215,7 @@ fn seen_pod(pod: &Pod) -> SeenPod {
             && own_labels.is_some_and(|all| all.contains_key(labels::NODE_JOB)),
         is_finished: matches!(phase, Some("Succeeded" | "Failed")),
         deleting: metadata.deletion_timestamp.is_some(),
+        ends: metadata.deletion_timestamp.clone(),
         namespace,
     }
 }

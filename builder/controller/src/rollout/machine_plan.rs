@@ -61,6 +61,9 @@ impl MachinePlan {
                 None
             }
         };
+        if is_part {
+            plan.waiting = plan.waiting.take().or_else(|| state.job_waiting());
+        }
         for job in &state.machine.jobs {
             if is_obsolete(cx, state, slot.as_ref(), job) {
                 plan.delete.push(deletion(job));

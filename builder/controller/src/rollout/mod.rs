@@ -12,10 +12,11 @@
 //! | file | does |
 //! | --- | --- |
 //! | `snapshot`, `lookup` | the input of a decision, and facts that the watches don't show |
-//! | `observe`, `job_phase`, `inputs` | cache → snapshot, and which pools a change affects |
+//! | `observe`, `job_phase`, `pod_waiting`, `inputs` | cache → snapshot, and which pools a change affects |
 //! | `desired_target`, `target_source` | what the machines should run |
 //! | `machine_state`, `job_state`, `slot_phase` | what one machine runs and does, from its marks and Jobs |
 //! | `slots`, `give_slots`, `control_plane` | which machines may become unavailable |
+//! | `slot_waits` | why other machines may not |
 //! | `staging` | which machines report, and which ones stage the target |
 //! | `drain` | which pods are evicted |
 //! | `context` | what a pass knows about the pool as a whole |
@@ -31,7 +32,8 @@
 //! | `decide`, `reason` | snapshot → lookups or actions, and why |
 //! | `job_request` | the Jobs on machines that a decision creates |
 //! | `lookups` | asks registries and the API |
-//! | `reconciler`, `refusals` | gives these functions to the driver; evictions that were refused |
+//! | `reconciler` | gives these functions to the driver |
+//! | `refusals`, `refused_writes` | evictions and writes that were refused, and what becomes of their pass |
 //! | `node_job` | these Jobs and their Secrets as objects, from `job-templates/` |
 //! | `view` | what commands show, and what they ask for |
 
@@ -61,14 +63,17 @@ mod marks;
 mod node_job;
 mod observe;
 mod obsolete_jobs;
+mod pod_waiting;
 mod pool_events;
 mod pool_status;
 mod reason;
 mod reconciler;
 mod refusals;
+mod refused_writes;
 mod rollout_phase;
 mod slot_phase;
 mod slot_progress;
+mod slot_waits;
 mod slots;
 mod snapshot;
 mod staging;
@@ -89,6 +94,7 @@ pub use observe::{OwnPlace, observe};
 pub use reason::RolloutReason;
 pub(crate) use reconciler::RolloutReconciler;
 pub use refusals::Refusals;
+pub use refused_writes::RefusedWrites;
 pub use rollout_phase::RolloutPhase;
 pub use snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, Refusal, RolloutSettings,

@@ -11,7 +11,9 @@ use super::job_phase::{job_phase, pod_wait};
 use super::job_request::NodeVerb;
 use super::leaving_configs::PoolConfigs;
 use super::lookup::RolloutLookupResults;
+use super::pod_waiting::pod_waiting;
 use super::refusals::Refusals;
+use super::refused_writes::RefusedWrites;
 use super::snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, Refusal, RolloutSettings,
     RolloutSnapshot,
@@ -97,6 +99,7 @@ pub fn observe(
         shared_nodes,
         cluster: cluster(cache, name, own),
         settings: settings(cache),
+        refused_writes: RefusedWrites::default(),
         lookup_results: RolloutLookupResults::default(),
     })
 }
@@ -203,6 +206,7 @@ fn machine_job(cache: &ClusterCache, job: &Arc<Job>) -> Option<MachineJob> {
         created: metadata.creation_timestamp.clone(),
         phase: job_phase(job, &pods, quiet),
         awaits_pod: pod_wait(job, &pods, quiet),
+        waiting: pod_waiting(&pods),
         deleting: metadata.deletion_timestamp.is_some(),
         resource_version: metadata.resource_version.clone().unwrap_or_default(),
         name,

@@ -180,16 +180,13 @@ fn progress(cx: &Context<'_>, machines: &[Standing], name: Option<&str>) -> (boo
             (
                 false,
                 format!(
-                    "{name} is staged or running on {have} of {all} machines; they run it after a reboot"
+                    "{name} is staged or running on {have} of {all} machines; they run it after a reboot{}",
+                    waiting(machines)
                 ),
             )
         }
         RolloutMode::Automatic => {
-            let waiting = named(machines, |one| {
-                one.waiting.as_ref().map(|text| format!("{}: {text}", one.name))
-            });
-            let waiting =
-                if waiting.is_empty() { waiting } else { format!("; waiting: {waiting}") };
+            let waiting = waiting(machines);
             let rendered = &cx.snapshot.pool.spec.configuration.name;
             let is_all = machines.iter().all(|one| one.is_updated);
             if is_all && !is_newest(cx, desired.is_pinned) {
@@ -197,6 +194,27 @@ fn progress(cx: &Context<'_>, machines: &[Standing], name: Option<&str>) -> (boo
             }
             (true, format!("All nodes are updating to {name}{waiting}"))
         }
+    }
+}
+
+/// What machines wait for; those that wait for the same are named together.
+fn waiting(machines: &[Standing]) -> String {
+    let mut texts: Vec<&String> = Vec::new();
+    for text in machines.iter().filter_map(|one| one.waiting.as_ref()) {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    let more = texts.len().saturating_sub(NAMED);
+    let groups = texts.iter().take(NAMED).map(|text| {
+        let is_it = |one: &Standing| one.waiting.as_ref() == Some(*text);
+        format!("{}: {text}", named(machines, |one| is_it(one).then(|| one.name.clone())))
+    });
+    let groups: Vec<String> = groups.collect();
+    match (groups.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!("; waiting: {}", groups.join(", ")),
+        (false, _) => format!("; waiting: {} and {more} other reasons", groups.join(", ")),
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::decide::{RolloutDecision, evaluate};
+use super::decide::{PROBLEM_REQUEUE, RolloutDecision, decide, evaluate};
 use super::ended_phases::ended_phases;
 use super::inputs::inputs_digest;
 use super::lookup::RolloutLookup;
@@ -14,6 +14,7 @@ use super::lookups::look_up;
 use super::observe::{OwnPlace, affected_pools, observe};
 use super::reason::RolloutReason;
 use super::refusals::{Refusals, after_pass};
+use super::refused_writes::{PassWrites, RefusedWrites};
 use super::snapshot::RolloutSnapshot;
 use crate::action::Action;
 use crate::apply::{ApplyError, Executor, ReconcilePass};
@@ -33,6 +34,8 @@ pub(crate) struct RolloutReconciler {
     metrics: Arc<Metrics>,
     /// Evictions that the API server refused, by pool.
     refusals: Mutex<BTreeMap<String, Refusals>>,
+    /// Writes that the API server refused in the last pass, by pool.
+    refused_writes: Mutex<BTreeMap<String, RefusedWrites>>,
 }
 
 impl RolloutReconciler {
@@ -42,12 +45,76 @@ impl RolloutReconciler {
         own: OwnPlace,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { resolver, executor, own, metrics, refusals: Mutex::default() }
+        let (refusals, refused_writes) = (Mutex::default(), Mutex::default());
+        Self { resolver, executor, own, metrics, refusals, refused_writes }
+    }
+
+    fn refused_writes(&self) -> MutexGuard<'_, BTreeMap<String, RefusedWrites>> {
+        self.refused_writes.lock().expect("it is not poisoned: maps don't panic")
+    }
+
+    /// Applies the actions of one pass, the pool's status last.
+    async fn apply_pass(
+        &self,
+        actions: &[Action],
+        snapshot: &RolloutSnapshot,
+        pass: &mut ReconcilePass,
+    ) -> Result<(), ApplyError> {
+        let begun = Instant::now();
+        let mut writes = PassWrites::new(snapshot);
+        let (actions, statuses) = actions.split_at(status_at(actions));
+        for action in actions {
+            if !writes.admits(action, begun.elapsed()) {
+                continue;
+            }
+            if let Action::CreateNodeLogin(login) = action {
+                let (image, own) = (&login.target.image, login.pull_secret.as_deref());
+                match self.resolver.machine_login(image, own).await {
+                    Ok(login) => pass.login = Some(login),
+                    Err(problem) => {
+                        writes.record(action, ApplyError::Problem(problem))?;
+                        continue;
+                    }
+                }
+            }
+            if let Err(error) = self.executor.apply_all(std::slice::from_ref(action), pass).await {
+                writes.record(action, error)?;
+                continue;
+            }
+            for ended in ended_phases(snapshot, action, Timestamp::now()) {
+                self.metrics.record_phase(&snapshot.pool.metadata.name, &ended);
+            }
+        }
+        let (refused, is_cut) = writes.finish();
+        if !refused.is_empty() || is_cut {
+            pass.requeue_after = Some(PROBLEM_REQUEUE);
+        }
+        let statuses = if refused == snapshot.refused_writes {
+            statuses.to_vec()
+        } else {
+            with_refused(snapshot, &refused)
+        };
+        self.refused_writes().insert(snapshot.pool.metadata.name.clone(), refused);
+        self.executor.apply_all(&statuses, pass).await
     }
 
     fn refusals(&self) -> MutexGuard<'_, BTreeMap<String, Refusals>> {
         self.refusals.lock().expect("it is not poisoned: maps don't panic")
     }
+}
+
+/// The status of a pass in which other writes were refused than in the one before: its decision did
+/// not know that.
+fn with_refused(snapshot: &RolloutSnapshot, refused: &RefusedWrites) -> Vec<Action> {
+    let snapshot = RolloutSnapshot { refused_writes: refused.clone(), ..snapshot.clone() };
+    let mut actions = decide(&snapshot, Timestamp::now()).actions;
+    actions.split_off(status_at(&actions))
+}
+
+/// Where the write of the pool's status begins, with its events.
+fn status_at(actions: &[Action]) -> usize {
+    let is_status = |action: &Action| matches!(action, Action::ReplaceStatus(..));
+    actions.iter().position(is_status).unwrap_or(actions.len())
 }
 
 impl Reconciler for RolloutReconciler {
@@ -70,7 +137,9 @@ impl Reconciler for RolloutReconciler {
 
     fn observe(&self, key: &str) -> Option<RolloutSnapshot> {
         let refusals = self.refusals().get(key).cloned().unwrap_or_default();
-        observe(&self.resolver.cache, key, &self.own, &refusals)
+        let refused_writes = self.refused_writes().get(key).cloned().unwrap_or_default();
+        let seen = observe(&self.resolver.cache, key, &self.own, &refusals)?;
+        Some(RolloutSnapshot { refused_writes, ..seen })
     }
 
     fn decide(&self, snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutDecision {
@@ -100,34 +169,13 @@ impl Reconciler for RolloutReconciler {
         snapshot: &RolloutSnapshot,
         pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
-        let mut without_login = None;
-        let mut done = Ok(());
-        for action in actions {
-            if let Action::CreateNodeLogin(login) = action {
-                let (image, own) = (&login.target.image, login.pull_secret.as_deref());
-                match self.resolver.machine_login(image, own).await {
-                    Ok(login) => pass.login = Some(login),
-                    Err(problem) => {
-                        // The other machines must not wait for this Secret.
-                        without_login = Some(problem);
-                        continue;
-                    }
-                }
-            }
-            done = self.executor.apply_all(std::slice::from_ref(action), pass).await;
-            if done.is_err() {
-                break;
-            }
-            for ended in ended_phases(snapshot, action, Timestamp::now()) {
-                self.metrics.record_phase(&snapshot.pool.metadata.name, &ended);
-            }
-        }
+        let done = self.apply_pass(actions, snapshot, pass).await;
         let refused = std::mem::take(&mut pass.refusals);
         let mut refusals = self.refusals();
         let pool = &snapshot.pool.metadata.name;
         let earlier = refusals.remove(pool).unwrap_or_default();
         refusals.insert(pool.clone(), after_pass(earlier, refused, &snapshot.machines));
-        done.and(without_login.map_or(Ok(()), |problem| Err(ApplyError::Problem(problem))))
+        done
     }
 
     fn seen_versions(snapshot: &RolloutSnapshot) -> impl Iterator<Item = (&str, &str)> {
@@ -183,5 +231,6 @@ impl Reconciler for RolloutReconciler {
     fn forget(&self, pool: &str) {
         self.refusals().remove(pool);
         self.metrics.forget_rollout(pool);
+        self.refused_writes().remove(pool);
     }
 }

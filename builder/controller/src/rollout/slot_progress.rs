@@ -46,7 +46,7 @@ impl MachinePlan {
             }
             SlotPhase::Draining => return Some(self.drain(cx, state, slot)),
             SlotPhase::Applying { is_rebooting: false } => {
-                self.under_way(slot, NodeState::Working, "");
+                self.under_way(slot, NodeState::Working, &state.job_waiting().unwrap_or_default());
             }
             SlotPhase::Applying { is_rebooting: true } => {
                 self.under_way(slot, NodeState::Rebooting, "");
@@ -90,10 +90,15 @@ impl MachinePlan {
                 return self.failed(cx, state, slot);
             }
             SlotPhase::Lost { since } => {
-                let mut text = format!("not back with {} since {since}", slot.target.image);
-                if let Some(cause) = no_report(state) {
-                    text += &format!(": {cause}");
-                }
+                let text = if state.machine.ready && state.machine.boot_id == slot.boot_id {
+                    let why = state.job_waiting().map(|why| format!(": {why}"));
+                    let why = why.unwrap_or_else(|| "; see its pod in mosb-rollout".to_owned());
+                    format!("not rebooted: its Job runs since {since}{why}")
+                } else {
+                    let cause = no_report(state).map(|cause| format!(": {cause}"));
+                    let cause = cause.unwrap_or_default();
+                    format!("not back with {} since {since}{cause}", slot.target.image)
+                };
                 self.marks.state(NodeState::Degraded, &text);
                 self.degraded = Some(text);
             }
@@ -140,7 +145,9 @@ impl MachinePlan {
                     } else {
                         self.requeue_after = Some(DRAIN_INTERVAL);
                     }
-                    if let Some(held) = held(machine).filter(|_| !drain.evict.is_empty()) {
+                    let held = held(machine).filter(|_| !drain.evict.is_empty());
+                    let stuck = || drain.stuck(cx.now).map(|text| format!("draining: {text}"));
+                    if let Some(held) = held.or_else(stuck) {
                         self.waiting = Some(held.clone());
                         reason = held;
                     }

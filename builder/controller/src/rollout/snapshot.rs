@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::job_request::NodeVerb;
 use super::lookup::RolloutLookupResults;
+use super::refused_writes::RefusedWrites;
 use mosb_plan::api::rollout::{NodeReport, NodeTarget};
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata};
 
@@ -39,6 +40,8 @@ pub struct RolloutSnapshot {
     pub shared_nodes: BTreeMap<String, Vec<String>>,
     pub cluster: ClusterMachines,
     pub settings: RolloutSettings,
+    /// What the API server refused in the last pass.
+    pub refused_writes: RefusedWrites,
     pub lookup_results: RolloutLookupResults,
 }
 
@@ -91,6 +94,8 @@ pub struct MachineJob {
     /// It ended, and the end of its last pod is not seen: how long the phase is still `Running` if
     /// no watch event shows it.
     pub awaits_pod: Option<Duration>,
+    /// Why its newest pod does not start.
+    pub waiting: Option<String>,
     pub deleting: bool,
 }
 

@@ -19,3 +19,4 @@ mod tables;
 mod targets;
 mod unstage;
 mod views;
+mod waits;

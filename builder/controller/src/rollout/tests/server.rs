@@ -82,6 +82,7 @@ impl Fleet {
                     created: Some(Time(self.now)),
                     phase: JobPhase::Running,
                     awaits_pod: None,
+                    waiting: None,
                     deleting: false,
                 };
                 let job = FakeJob { node: request.node.clone(), seen };

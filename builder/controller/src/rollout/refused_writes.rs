@@ -1,0 +1,266 @@
+//! Writes that the API server refused, and what becomes of the rest of their pass: the other
+//! machines don't wait for the one whose write was refused, and the pool's status is always
+//! written. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::blocked::Blocked;
+use super::snapshot::RolloutSnapshot;
+use crate::Error;
+use crate::action::{Action, NewObject};
+use crate::apply::ApplyError;
+use crate::kinds::Kind;
+
+/// How long after its begin a pass evicts no more pods: a webhook may let each one time out.
+const EVICTIONS: Duration = Duration::from_secs(60);
+/// How long after its begin a pass writes nothing more but the status, well before its deadline.
+const WRITES: Duration = Duration::from_secs(180);
+/// How many machines a message names.
+const NAMED: usize = 3;
+
+/// Why writes of a pass were refused: object, cause and remedy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RefusedWrites {
+    /// Of a write that is not for one machine: then no machine gets anything.
+    pub pool: Option<String>,
+    /// By machine.
+    pub machines: BTreeMap<String, String>,
+}
+
+impl RefusedWrites {
+    pub fn is_empty(&self) -> bool {
+        self.pool.is_none() && self.machines.is_empty()
+    }
+
+    pub(super) fn blocked(&self) -> Option<Blocked> {
+        let reason = "WriteRefused";
+        if let Some(text) = &self.pool {
+            return Some(Blocked { reason, message: text.clone() });
+        }
+        let texts = self.machines.iter().map(|(machine, text)| format!("{machine}: {text}"));
+        let texts: Vec<String> = texts.collect();
+        let more = texts.len().saturating_sub(NAMED);
+        let named = texts.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+        let more = if more > 0 { format!("; and {more} more machines") } else { String::new() };
+        let message = format!("the other machines go on; {named}{more}");
+        (!texts.is_empty()).then_some(Blocked { reason, message })
+    }
+}
+
+/// What an action is for.
+enum Subject<'a> {
+    Machine(&'a str),
+    /// The object of the action before.
+    Same,
+    Status,
+    Pool,
+}
+
+/// Which actions of a pass are applied.
+#[derive(Debug)]
+pub(super) struct PassWrites<'a> {
+    snapshot: &'a RolloutSnapshot,
+    refused: RefusedWrites,
+    was_applied: bool,
+    is_cut: bool,
+}
+
+impl<'a> PassWrites<'a> {
+    pub fn new(snapshot: &'a RolloutSnapshot) -> Self {
+        let refused = RefusedWrites::default();
+        Self { snapshot, refused, was_applied: true, is_cut: false }
+    }
+
+    /// Whether an action is applied this long after the begin of the pass.
+    pub fn admits(&mut self, action: &Action, elapsed: Duration) -> bool {
+        let limit = if matches!(action, Action::Evict { .. }) { EVICTIONS } else { WRITES };
+        let subject = subject(self.snapshot, action);
+        let is_late = elapsed >= limit && !matches!(subject, Subject::Status);
+        self.is_cut |= is_late;
+        let may = match subject {
+            Subject::Status => true,
+            Subject::Same => self.was_applied,
+            Subject::Machine(name) => {
+                self.refused.pool.is_none() && !self.refused.machines.contains_key(name)
+            }
+            Subject::Pool => self.refused.pool.is_none(),
+        };
+        let is_applied = may && !is_late;
+        if !matches!(subject, Subject::Same) {
+            self.was_applied = is_applied;
+        }
+        is_applied
+    }
+
+    /// Records why an admitted action was not applied.
+    ///
+    /// # Errors
+    /// The pass ends: the view is outdated, or the API server can't be written to at all.
+    pub fn record(&mut self, action: &Action, error: ApplyError) -> Result<(), ApplyError> {
+        let subject = subject(self.snapshot, action);
+        if matches!(subject, Subject::Status) || !is_of_object(action, &error) {
+            return Err(error);
+        }
+        self.was_applied = false;
+        let text = error.to_string();
+        match subject {
+            Subject::Machine(name) => drop(self.refused.machines.insert(name.to_owned(), text)),
+            Subject::Same | Subject::Status | Subject::Pool => self.refused.pool = Some(text),
+        }
+        Ok(())
+    }
+
+    /// What was refused, and whether the pass was cut short by its limits.
+    pub fn finish(self) -> (RefusedWrites, bool) {
+        (self.refused, self.is_cut)
+    }
+}
+
+fn subject<'a>(snapshot: &'a RolloutSnapshot, action: &'a Action) -> Subject<'a> {
+    let of_job = |job: &str| {
+        let mut machines = snapshot.machines.iter();
+        let machine = machines.find(|machine| machine.jobs.iter().any(|one| one.name == job));
+        machine.map_or(Subject::Pool, |machine| Subject::Machine(machine.name()))
+    };
+    match action {
+        Action::Create(NewObject::NodeJob(request)) => Subject::Machine(&request.node),
+        Action::Evict { node, .. } => Subject::Machine(node),
+        Action::Patch(target, _) if target.kind == Kind::Node => Subject::Machine(&target.name),
+        Action::Delete(target) => of_job(&target.name),
+        Action::CreateNodeLogin(login) => of_job(&login.job),
+        Action::ReplaceStatus(..) => Subject::Status,
+        Action::Event(_) => Subject::Same,
+        Action::Create(_)
+        | Action::Patch(..)
+        | Action::CreateWorkload(_)
+        | Action::CreateInputs(..)
+        | Action::ArchiveLogs(_)
+        | Action::RecordBaseTree { .. } => Subject::Pool,
+    }
+}
+
+/// Whether the cause is this object, rather than our view or the API server.
+fn is_of_object(action: &Action, error: &ApplyError) -> bool {
+    match error {
+        ApplyError::Conflict(_) => false,
+        ApplyError::Problem(_) | ApplyError::Api(Error::NotOurs { .. }) => true,
+        ApplyError::Api(error @ Error::Api { .. }) => match error.status_code() {
+            Some(code) => ![401, 409, 429].contains(&code),
+            // Webhooks that don't answer hold evictions of some pods.
+            None => matches!(action, Action::Evict { .. }),
+        },
+        ApplyError::Api(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+    use crate::action::{NewStatus, Patch, PoolStatusUpdate};
+    use crate::rollout::snapshot::Machine;
+    use crate::target::Target;
+
+    fn target(kind: Kind, name: &str) -> Target {
+        Target { kind, name: name.to_owned(), uid: String::new(), version: None }
+    }
+
+    fn patch(node: &str) -> Action {
+        Action::Patch(target(Kind::Node, node), Patch::default())
+    }
+
+    fn evict(node: &str) -> Action {
+        Action::Evict {
+            namespace: "n".to_owned(),
+            pod: "p".to_owned(),
+            uid: "u".to_owned(),
+            node: node.to_owned(),
+        }
+    }
+
+    fn status() -> Action {
+        let update = NewStatus::Pool(Box::new(PoolStatusUpdate::default()));
+        Action::ReplaceStatus(target(Kind::MachineConfigPool, "p"), update)
+    }
+
+    fn config() -> Action {
+        Action::Patch(target(Kind::MachineOsConfig, "p"), Patch::default())
+    }
+
+    fn answer(code: u16) -> ApplyError {
+        let status = Status::failure("by policy", "Reason").with_code(code).boxed();
+        Error::api("object x", "create")(kube::Error::Api(status)).into()
+    }
+
+    fn no_answer() -> ApplyError {
+        Error::api("object x", "create")(kube::Error::LinesCodecMaxLineLengthExceeded).into()
+    }
+
+    fn snapshot() -> RolloutSnapshot {
+        let machine = |name: &str| {
+            let mut machine = Machine::default();
+            machine.metadata.name = name.to_owned();
+            machine
+        };
+        let machines = vec![machine("a"), machine("b")];
+        RolloutSnapshot { machines, ..RolloutSnapshot::default() }
+    }
+
+    #[test]
+    fn a_refused_write_ends_what_one_machine_gets_and_no_more() {
+        let snapshot = snapshot();
+        for (what, first, error, others, of_it) in [
+            ("a machine", patch("a"), answer(403), true, false),
+            ("an eviction", evict("a"), answer(400), true, false),
+            ("no answer to an eviction", evict("a"), no_answer(), true, false),
+            ("a server error", patch("a"), answer(500), true, false),
+            ("the history, which comes before any slot", config(), answer(422), false, false),
+        ] {
+            let mut writes = PassWrites::new(&snapshot);
+            assert!(writes.admits(&first, Duration::ZERO), "{what}");
+            writes.record(&first, error).unwrap();
+            assert_eq!(writes.admits(&evict("a"), Duration::ZERO), of_it, "{what}");
+            assert_eq!(writes.admits(&patch("b"), Duration::ZERO), others, "{what}");
+            assert!(writes.admits(&status(), Duration::ZERO), "{what}");
+            let (refused, is_cut) = writes.finish();
+            let message = refused.blocked().unwrap().message;
+            assert!(message.contains("object x") && !is_cut, "{what}: {message}");
+            assert_eq!(message.contains("a: "), others, "{what}: {message}");
+        }
+    }
+
+    #[test]
+    fn an_outdated_view_or_a_dead_api_server_ends_the_pass() {
+        let snapshot = snapshot();
+        for (action, error) in [
+            (patch("a"), ApplyError::Conflict("node a".to_owned())),
+            (patch("a"), answer(401)),
+            (patch("a"), answer(429)),
+            (patch("a"), no_answer()),
+            (status(), answer(403)),
+        ] {
+            let mut writes = PassWrites::new(&snapshot);
+            let text = error.to_string();
+            assert_eq!(writes.record(&action, error).unwrap_err().to_string(), text);
+            assert!(writes.finish().0.is_empty());
+        }
+    }
+
+    #[test]
+    fn evictions_and_writes_have_a_time_limit_and_the_status_has_none() {
+        let snapshot = snapshot();
+        for (elapsed, evicts, writes) in [
+            (EVICTIONS - Duration::from_secs(1), true, true),
+            (EVICTIONS, false, true),
+            (WRITES, false, false),
+        ] {
+            let mut pass = PassWrites::new(&snapshot);
+            assert_eq!(pass.admits(&evict("a"), elapsed), evicts, "{elapsed:?}");
+            assert_eq!(pass.admits(&patch("b"), elapsed), writes, "{elapsed:?}");
+            assert!(pass.admits(&status(), elapsed), "{elapsed:?}");
+            assert_eq!(pass.finish().1, !evicts, "{elapsed:?}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Why machines that are behind get no slot, as far as that does not end by itself. Pure.
+//!
+//! Input: the machines of a pool and the slots that were just given. Output: what each machine
+//! waits for. A machine that only waits for others of its pool to be updated has no reason.
+
+use std::collections::BTreeSet;
+
+use super::decide::Pass;
+use super::machine_state::MachineState;
+use super::slots;
+use mosb_plan::api::rollout::NodeTarget;
+
+/// How many machines a reason names.
+const NAMED: usize = 5;
+
+impl Pass<'_> {
+    /// Sets what machines wait for that got no slot. `given`: those that got one in this pass.
+    pub fn explain_waits(&mut self, given: &[String]) {
+        let Some(target) = self.cx.rolls_to() else {
+            return;
+        };
+        let capacity = self.no_capacity();
+        let holder = self.control_plane_holder();
+        for ((state, _), plan) in self.machines.iter().zip(&mut self.plans) {
+            let is_given = given.iter().any(|name| name == state.name());
+            if is_given || !is_behind(state, target) || plan.degraded.is_some() {
+                continue;
+            }
+            let is_staged = state.staged.as_ref() == Some(target);
+            let held = holder.as_ref().filter(|_| is_staged && state.is_control_plane());
+            let full = capacity.as_ref().filter(|_| is_staged);
+            let why = unavailable(state).map(|(what, remedy)| format!("it {what}; {remedy}"));
+            let why = why.or_else(|| held.cloned()).or_else(|| full.cloned());
+            plan.waiting = plan.waiting.take().or(why);
+        }
+    }
+
+    /// Machines that are unavailable without us use up what the pool allows.
+    fn no_capacity(&self) -> Option<String> {
+        let snapshot = self.cx.snapshot;
+        let max = snapshot.pool.spec.max_unavailable.as_ref();
+        let max = slots::max_unavailable(max, snapshot.machines.len()).ok()?;
+        let with_slot = self.machines.iter().filter(|(state, _)| state.has_slot()).count();
+        let others = self.machines.iter().filter(|(state, _)| !state.has_slot());
+        let others: Vec<String> = others
+            .filter_map(|(state, _)| Some(format!("{} {}", state.name(), unavailable(state)?.0)))
+            .collect();
+        let is_full = with_slot < max && with_slot + others.len() >= max;
+        let more = others.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named = others.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        is_full.then(|| {
+            format!(
+                "maxUnavailable allows {max} unavailable machines: {named}{more}; make them available, or allow more"
+            )
+        })
+    }
+
+    /// A control-plane machine that has a slot and is not of this pool.
+    fn control_plane_holder(&self) -> Option<String> {
+        let own: BTreeSet<&str> = self.machines.iter().map(|(state, _)| state.name()).collect();
+        let mut nodes = self.cx.snapshot.cluster.control_plane.iter();
+        let holder = nodes.find(|node| node.has_slot && !own.contains(&*node.name))?;
+        Some(format!(
+            "control-plane machine {} of another pool, or of none, is being updated, and only one is at a time; see the annotations of that node if it lasts",
+            holder.name
+        ))
+    }
+}
+
+fn is_behind(state: &MachineState<'_>, target: &NodeTarget) -> bool {
+    !state.has_slot() && !state.is_being_deleted() && !state.runs(target.image.digest())
+}
+
+/// Why pods can't run on a machine that has no slot, and what to do.
+fn unavailable(state: &MachineState<'_>) -> Option<(&'static str, &'static str)> {
+    let machine = state.machine;
+    if !machine.ready {
+        Some(("is not Ready", "check its kubelet"))
+    } else if machine.unschedulable {
+        Some(("is cordoned, and not by mosb", "uncordon it"))
+    } else if machine.disk_pressure {
+        Some(("has DiskPressure", "free space on its disk"))
+    } else if machine.network_unavailable {
+        Some(("has NetworkUnavailable", "check its network plugin"))
+    } else {
+        None
+    }
+}
