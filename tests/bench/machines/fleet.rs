@@ -183,6 +183,7 @@ fn pod(node: &str, is_of_daemon_set: bool) -> Value {
     pod
 }
 
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Seen {
     Job(Event<Job>),
     Secret(Event<PartialObjectMeta<Secret>>),

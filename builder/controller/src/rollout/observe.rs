@@ -39,8 +39,8 @@ pub struct OwnPlace {
 /// The key of the machines that have a slot and are of no pool any more. No pool has this name.
 pub(super) const NO_POOL: &str = "(none)";
 
-/// The snapshot of the pool of this name, or of [`NO_POOL`]. Of a pool that does not exist, only
-/// MachineOSConfigs that are being deleted are of interest.
+/// The snapshot of the pool of this name, or of the machines without a pool. Of a pool that does
+/// not exist, only MachineOSConfigs that are being deleted are of interest.
 pub fn observe(
     cache: &ClusterCache,
     name: &str,

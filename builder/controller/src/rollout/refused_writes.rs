@@ -159,7 +159,7 @@ mod tests {
     use kube::core::Status;
 
     use super::*;
-    use crate::action::{NewStatus, Patch, PoolStatusUpdate};
+    use crate::action::{NewStatus, Patch};
     use crate::rollout::snapshot::Machine;
     use crate::target::Target;
 
@@ -181,7 +181,7 @@ mod tests {
     }
 
     fn status() -> Action {
-        let update = NewStatus::Pool(Box::new(PoolStatusUpdate::default()));
+        let update = NewStatus::Pool(Box::default());
         Action::ReplaceStatus(target(Kind::MachineConfigPool, "p"), update)
     }
 
