@@ -140,8 +140,22 @@ impl Site {
 
     /// A machine that booted this image, with these marks of the controller.
     fn machine(&self, name: &str, runs: u32, marks: &[(&str, String)]) {
-        let report = json!({ "bootID": BOOT, "tool": "bootc",
-            "booted": { "image": image(runs), "digest": digest(runs) } });
+        self.machine_with_staged(name, runs, None, marks);
+    }
+
+    /// The same, with this image staged in its boot.
+    fn machine_with_staged(
+        &self,
+        name: &str,
+        runs: u32,
+        staged: Option<u32>,
+        marks: &[(&str, String)],
+    ) {
+        let deployment = |number| json!({ "image": image(number), "digest": digest(number) });
+        let mut report = json!({ "bootID": BOOT, "tool": "bootc", "booted": deployment(runs) });
+        if let Some(staged) = staged {
+            report["staged"] = deployment(staged);
+        }
         let mut annotations = json!({
             "mosb.dev/node-report": report.to_string(),
             "machineconfiguration.openshift.io/currentImage": image(runs),
@@ -204,7 +218,7 @@ fn staged(number: u32) -> String {
 #[test]
 fn builds_and_nodes_show_what_is_in_service_staged_and_running() {
     let site = Site::new();
-    site.machine("node-1", 1, &[("mosb.dev/staged", staged(2))]);
+    site.machine_with_staged("node-1", 1, Some(2), &[("mosb.dev/staged", staged(2))]);
     site.machine("node-2", 2, &[]);
     let (code, builds) = site.object("builds worker");
     assert_eq!((code, &builds["kind"]), (Some(0), &json!("PoolBuilds")));
