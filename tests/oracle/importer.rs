@@ -69,7 +69,11 @@ fn plan_notes(mosb: &Mosb, base: &str) -> Vec<serde_json::Value> {
 }
 
 fn build(mosb: &Mosb, base: &str, method: &str) -> Layout {
-    let output = mosb.home().join(method);
+    build_on(mosb, base, method, "os-change")
+}
+
+fn build_on(mosb: &Mosb, base: &str, method: &str, configs: &str) -> Layout {
+    let output = mosb.home().join(format!("{method}-{configs}"));
     let arguments = [
         "build",
         "-",
@@ -81,6 +85,8 @@ fn build(mosb: &Mosb, base: &str, method: &str) -> Layout {
         method,
         "--isolation",
         "chroot",
+        "--build-on",
+        configs,
         "-o",
         "json",
     ];
@@ -89,10 +95,10 @@ fn build(mosb: &Mosb, base: &str, method: &str) -> Layout {
     Layout::at(output)
 }
 
-fn arrives(tag: &str, method: &str) {
+fn arrives(tag: &str, method: &str, configs: &str) {
     let base = ostree_base();
     let mosb = Mosb::new();
-    let built = build(&mosb, &base.reference(tag), method);
+    let built = build_on(&mosb, &base.reference(tag), method, configs);
 
     // The changes of the layer in the image must equal the changes in the tree of a node.
     let (before, after) = (tree(&base, tag), tree(&built, NAME));
@@ -177,17 +183,42 @@ fn both_methods_empty_the_folders_that_a_commit_empties() {
     import(&direct, NAME).assert_same(&import(&by_buildah, NAME), "on a node");
 }
 
+/// What the images have besides, where nothing but the image brings files below `/var`.
+fn is_added(path: &str) -> bool {
+    let units = "usr/lib/systemd/system";
+    path == "usr/lib/mosb"
+        || path.starts_with("usr/lib/mosb/")
+        || path == format!("{units}/mosb-var-files.service")
+        || path == format!("{units}/sysinit.target.wants/mosb-var-files.service")
+}
+
+#[test]
+fn both_methods_add_the_same_for_files_below_var_and_change_nothing_else() {
+    let mosb = Mosb::new();
+    let base = ostree_base().reference("base");
+    let direct = tree(&build_on(&mosb, &base, "direct", "every-config"), NAME);
+    let by_buildah = build_on(&mosb, &base, "containerfile", "every-config");
+    tree(&by_buildah, NAME).assert_same(&direct, "by buildah");
+    let plain = tree(&build(&mosb, &base, "direct"), NAME);
+    let (added, mut rest) = (direct.clone(), direct);
+    rest.0.retain(|path, _| !is_added(path));
+    rest.assert_same(&plain, "the rest");
+    let added: Vec<&String> = added.0.keys().filter(|path| is_added(path)).collect();
+    // Six files have one content, and the list, the script, the unit and its link are one each.
+    assert_eq!(added.len(), 8, "{added:#?}");
+}
+
 #[test]
 fn a_direct_build_arrives_where_the_links_lead() {
-    arrives("base", "direct");
+    arrives("base", "direct", "os-change");
 }
 
 #[test]
 fn a_direct_build_arrives_where_the_links_lead_nowhere_yet() {
-    arrives("empty-var", "direct");
+    arrives("empty-var", "direct", "every-config");
 }
 
 #[test]
 fn a_containerfile_build_arrives_where_the_links_lead() {
-    arrives("base", "containerfile");
+    arrives("base", "containerfile", "every-config");
 }

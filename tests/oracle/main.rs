@@ -29,3 +29,4 @@ mod preflight_installation;
 mod registry_faults;
 mod registry_push;
 mod systemd_presets;
+mod var_files;

@@ -14,3 +14,4 @@ mod simulated;
 mod single_node_story;
 mod slot_times;
 mod test_lab;
+mod var_files;

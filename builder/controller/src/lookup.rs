@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mosb_build::JobMethod;
 use mosb_build::JobResult;
 use mosb_image::{PinnedRef, Platform, RepoRef};
-use mosb_plan::api::{BuildName, ImageBuilderType, PoolName, RenderedName};
+use mosb_plan::api::{BuildName, BuildOn, ImageBuilderType, PoolName, RenderedName};
 use mosb_registry::Confirmed;
 use mosb_types::{ErrorClass, Finding};
 
@@ -58,6 +58,8 @@ pub struct PlanLookup {
     pub base: Option<PinnedRef>,
     /// The replacement base if the config names a pre-built image.
     pub instead: Option<BaseInstead>,
+    /// Whether every config gets an image, which then brings files below `/var` to machines.
+    pub build_on: BuildOn,
     /// Decides the form in which the rendered config is passed to the build.
     pub builder: ImageBuilderType,
     /// Set to `Containerfile` once a Job found that something must be run.

@@ -1,6 +1,6 @@
 //! Images for the machines of a lab, made by the program under test.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Lab, base};
 use crate::build_fixture::{NAME, rendered};
@@ -28,16 +28,23 @@ impl Lab {
     /// `repository:latest`.
     #[track_caller]
     pub fn build(&self, repository: &str, path: &str, content: &str) -> MachineImage {
-        let config = rendered(&json!({
+        let ignition = json!({
             "ignition": { "version": "3.5.0" },
             "storage": { "files": [
                 { "path": path, "mode": 0o644, "contents": { "source": format!("data:,{content}") } },
             ] },
-        }));
+        });
+        self.build_from(repository, &ignition, "os-change")
+    }
+
+    /// The image of a rendered MachineConfig with this Ignition config, by `mosb build --build-on`.
+    #[track_caller]
+    pub fn build_from(&self, repository: &str, ignition: &Value, build_on: &str) -> MachineImage {
+        let config = rendered(ignition);
         let mosb = Mosb::new();
         let (base, output) = (base::image().reference(base::STOCK), mosb.home().join("image"));
         let target = format!("oci:{}", output.display());
-        let build = ["build", "-", "--base", &base, "--output", &target, "-o", "json"];
+        let build = ["build", "-", "--base", &base, "--output", &target, "--build-on", build_on];
         mosb.run_with(build, config.to_string().as_bytes()).ok();
         let layout = Layout::at(output);
         let digest = layout.digest(NAME);

@@ -67,6 +67,7 @@ pub async fn draft(
         trust_bundle: request.trust_bundle,
         method: request.method,
         on_top: request.on_top,
+        build_on: request.build_on,
         push: request.push,
     })?;
     Ok(ResolvedDraft { draft, base: resolved, warnings, resolving })

@@ -2,13 +2,12 @@
 //! themselves.
 
 use super::DecisionBuilder;
-use super::desired_build::BuildOn;
 use super::progress::BuildProgress;
 use crate::lookup::{ImageStatus, Lookup, Planned};
 use crate::pool_reason::PoolReason;
 use crate::status::{BuildPhase, build_status};
 use mosb_image::PinnedRef;
-use mosb_plan::api::{MachineOsBuild, labels};
+use mosb_plan::api::{BuildOn, MachineOsBuild, labels};
 
 impl<'a> DecisionBuilder<'a> {
     /// The build whose image is in service.

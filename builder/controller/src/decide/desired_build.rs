@@ -7,8 +7,8 @@ use crate::pool_reason::PoolReason;
 use crate::snapshot::Snapshot;
 use mosb_image::{Digest, Platform, RepoRef};
 use mosb_plan::api::{
-    ImageBuilderType, MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, RenderedName,
-    is_tag_format, labels,
+    BuildOn, ImageBuilderType, MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName,
+    RenderedName, is_tag_format, labels,
 };
 use mosb_plan::plan;
 use mosb_plan::plan::PushSpecError;
@@ -36,15 +36,6 @@ pub(super) struct DesiredBuild {
     pub wanted: String,
     /// The same for a build that represents a pre-built image; it does not depend on a base.
     pub seeded: String,
-}
-
-/// Which rendered configs get an image of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BuildOn {
-    EveryConfig,
-    /// Those that differ in OS image, kernel type, extensions or kernel arguments, which a
-    /// machine-config-daemon can't apply.
-    OsChange,
 }
 
 impl DesiredBuild {
@@ -106,16 +97,11 @@ impl DesiredBuild {
         let instead = (!of.is_empty())
             .then(|| BaseInstead { of, stock: snapshot.cluster.stock_base.clone() });
         let build_on = match config.metadata.annotation(labels::BUILD_ON) {
-            Some("every-config") => BuildOn::EveryConfig,
-            Some("os-change") => BuildOn::OsChange,
+            Some(text) => text
+                .parse()
+                .map_err(|cause| bad(format!("annotation {} {cause}", labels::BUILD_ON)))?,
             None if snapshot.cluster.machine_config_daemon => BuildOn::OsChange,
             None => BuildOn::EveryConfig,
-            Some(other) => {
-                return Err(bad(format!(
-                    "annotation {} is {other:?}, and can be every-config or os-change",
-                    labels::BUILD_ON
-                )));
-            }
         };
         let mut desired = Self {
             pool: name,

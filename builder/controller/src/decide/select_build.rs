@@ -2,13 +2,12 @@
 //! one.
 
 use super::DecisionBuilder;
-use super::desired_build::BuildOn;
 use crate::action::{Action, Patch};
 use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup, PlanLookup, Planned};
 use crate::pool_reason::PoolReason;
 use crate::status::{EventReason, blocking_conditions};
-use mosb_plan::api::{BuildCondition, ImageBuilderType, MachineOsBuild, labels};
+use mosb_plan::api::{BuildCondition, BuildOn, ImageBuilderType, MachineOsBuild, labels};
 
 impl<'a> DecisionBuilder<'a> {
     pub(super) fn run(&mut self) -> Result<PoolReason, Lookup> {
@@ -115,6 +114,7 @@ impl<'a> DecisionBuilder<'a> {
             platform: desired.platform.clone(),
             base: annotation(labels::BASE).and_then(|base| base.parse().ok()),
             instead: desired.instead.clone(),
+            build_on: desired.build_on,
             builder,
             method: method.filter(|method| *method == direct.as_str()).map(|_| direct),
             compare: compare.map(|build| build.spec.machine_config.name.clone()),

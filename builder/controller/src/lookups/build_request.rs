@@ -57,6 +57,7 @@ pub(super) fn build_request(
         containerfile: lookup.containerfile.clone(),
         trust_bundle: settings.additional_trust_bundle.clone().map(|pem| pem.into_bytes().into()),
         push: Some(lookup.push.clone()),
+        build_on: lookup.build_on,
         ..BuildRequest::new(config, base)
     })
 }

@@ -3,6 +3,7 @@
 use super::JobRequest;
 use super::names::{result_name, volumes};
 use mosb_build::JobMethod;
+use mosb_plan::api::BuildOn;
 use mosb_plan::payload::{CONTAINERFILE_KEY, TRUST_BUNDLE_KEY};
 
 /// Where `job-templates/` mount volumes.
@@ -67,6 +68,9 @@ impl Words {
                 file(request.signature_policy.is_some(), "registries/policy.json"),
             )
             .optional("--base-tree", request.base_tree.as_ref().map(ToString::to_string));
+        if arguments.build_on == BuildOn::EveryConfig {
+            words = words.flag("--build-on", arguments.build_on.as_str());
+        }
         for (key, value) in &arguments.build_args {
             words = words.flag("--build-arg", format!("{key}={value}"));
         }

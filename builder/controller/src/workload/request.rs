@@ -6,7 +6,7 @@ use super::{Input, MachineRole, OpenShiftSource};
 use mosb_build::{JobMethod, NamedSecret};
 use mosb_image::{PinnedRef, Platform, RepoRef};
 use mosb_plan::api::cluster_settings::{JobSettings, Proxy};
-use mosb_plan::api::{BuildName, ImageBuilderType, PoolName, RenderedName};
+use mosb_plan::api::{BuildName, BuildOn, ImageBuilderType, PoolName, RenderedName};
 use mosb_plan::payload::ConfigMap;
 
 /// What a pod plans with, besides the payload.
@@ -20,6 +20,7 @@ pub struct PlanArguments {
     pub platform: Platform,
     pub push: RepoRef,
     pub build_args: BTreeMap<String, String>,
+    pub build_on: BuildOn,
 }
 
 /// A build to run in the cluster. `Debug` shows no credentials.

@@ -57,6 +57,7 @@ pub async fn read(request: &BuildRequest<Unread>) -> Result<BuildRequest<Unresol
             build_args: request.build_args,
             method: request.method,
             on_top: request.on_top,
+            build_on: request.build_on,
             push: request.push,
         })
     });

@@ -3,6 +3,7 @@
 //! Input: YAML or JSON text. Output: [`MachineConfig`] and similar types, as lenient as the API, and
 //! [`RenderedConfig`], which is always valid. This module does not depend on how images are built.
 
+mod build_on;
 pub mod cluster_settings;
 mod condition;
 mod extensions;
@@ -22,6 +23,7 @@ mod selector;
 mod settings;
 pub mod yaml;
 
+pub use build_on::BuildOn;
 pub use cluster_settings::{ClusterObjects, ClusterSettings, ClusterSettingsError, JobSettings};
 pub use condition::{Condition, condition};
 pub use extensions::EXTENSIONS;

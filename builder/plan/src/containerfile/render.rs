@@ -23,6 +23,7 @@ sections! {
     CONFIGS = "20-configs";
     IGNITION = "30-ignition";
     PRESET = "40-preset";
+    VAR_FILES = "45-var-files";
     CURRENT_CONFIG = "50-currentconfig";
     MOUNTED_FILES = "55-mounted-files";
     MOUNTED_FILE = "56-mounted-file";
@@ -59,6 +60,9 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     }
     if !plan.preset_units.is_empty() {
         text += &PRESET.fill(&[])?;
+    }
+    if !plan.var_paths.is_empty() {
+        text += &VAR_FILES.fill(&[])?;
     }
     text += &CURRENT_CONFIG.fill(&[])?;
     text += &mounted_files(plan)?;

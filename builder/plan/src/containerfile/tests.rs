@@ -2,7 +2,7 @@ use expect_test::expect_file;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::RenderedConfig;
+use crate::api::{BuildOn, RenderedConfig};
 use crate::plan::Base;
 use crate::plan::BaseName;
 use crate::plan::BuildRequest;
@@ -78,11 +78,12 @@ fn everything_at_once() {
     let image: ImageRef = format!("quay.io/acme/extensions@{}", Digest::of(b"e")).parse().unwrap();
     let mut config = units();
     config["storage"] = json!({
-        "files": [{ "path": "/etc/hosts", "user": { "name": "chrony" }, "group": { "id": 7 }, "contents": { "source": "data:,x" } }],
+        "files": [{ "path": "/opt/$(x)" }, { "path": "/etc/hosts", "user": { "name": "chrony" }, "group": { "id": 7 }, "contents": { "source": "data:,x" } }],
         "links": [{ "path": "/etc/resolv.conf", "target": "$(x)" }],
     });
     let spec = json!({ "config": config, "extensions": ["kerberos", "usbguard"], "kernelType": "realtime" });
     let mut request = request(spec, base(true, false));
+    request.build_on = BuildOn::EveryConfig;
     request.extensions_image = Some(image.to_string().parse().unwrap());
     request.trust_bundle = Some("-----BEGIN CERTIFICATE-----\n".into());
     request.containerfile = Some(

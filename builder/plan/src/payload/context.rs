@@ -12,6 +12,7 @@ use super::error::Error;
 use crate::plan::BuildPlan;
 use crate::plan::Mounted;
 use crate::plan::MountedAs;
+use crate::plan::collect_files;
 use crate::plan::instance_of;
 use crate::plan::mounted;
 use mosb_ignition::Systemd;
@@ -51,6 +52,7 @@ impl File {
 /// - `mounted/…`, `links/…`: files and links of `/etc` that no step can write, taken from
 ///   `ignition.json`;
 /// - `preset-units`: the units to preset, one a line;
+/// - `var-files/…`: what brings files below `/var` to machines, if there are any;
 /// - the trust bundle, if there is one.
 ///
 /// # Errors
@@ -77,6 +79,14 @@ pub fn files(plan: &BuildPlan) -> Result<Vec<File>, Error> {
     }
     let units: String = plan.preset_units.iter().flat_map(|unit| [unit.as_str(), "\n"]).collect();
     files.push(File::new("preset-units", units.into_bytes()));
+    if !plan.var_paths.is_empty() {
+        let named = collect_files(&plan.var_paths).into_iter();
+        files.extend(
+            named.map(|(name, content)| {
+                File::new(format!("var-files/{name}"), content.into_bytes())
+            }),
+        );
+    }
     if let Some(bundle) = &plan.request.trust_bundle {
         files.push(File::new(TRUST_BUNDLE_KEY, bundle.to_vec()));
     }

@@ -9,8 +9,9 @@ use super::format::Format;
 use super::inputs::{Inputs, Parts};
 use super::method::{Method, MethodChoice, Reason};
 use super::packages;
+use super::var_files::{self, VarPaths};
 use super::{BaseError, Error};
-use crate::api::{BuildName, KernelType, labels};
+use crate::api::{BuildName, BuildOn, KernelType, labels};
 use mosb_ignition as ignition;
 use mosb_image::overlay::LayerEntry;
 use mosb_image::tree::BaseTree;
@@ -36,6 +37,11 @@ pub struct BuildPlan {
     pub layer: Vec<LayerEntry>,
     /// The units to preset once Ignition has run, in the order of the config.
     pub preset_units: Vec<String>,
+    /// The paths of the config that a Containerfile build looks for below `/var`, to bring them to
+    /// machines.
+    pub var_paths: Vec<String>,
+    /// What mosb adds to the image beside what the config says.
+    pub added: Vec<Finding>,
     /// The parts of the config that are not in the image, and the program that applies them.
     pub left_out: Vec<Finding>,
     /// Notices about the image.
@@ -52,6 +58,8 @@ pub struct Draft {
     reasons: Vec<Reason>,
     warnings: Vec<Finding>,
     format: Format,
+    /// What the image may have to bring to machines; nothing if it never does.
+    var_paths: Vec<String>,
 }
 
 impl Draft {
@@ -68,7 +76,7 @@ impl Draft {
             let image = request.base.image.clone();
             return Err(BaseError::AlreadyBuilt { image, config: config.clone() }.into());
         }
-        let (ignition, warnings) = match request.config.ignition() {
+        let (ignition, mut warnings) = match request.config.ignition() {
             Some(config) => {
                 let parsed = ignition::parse(config)
                     .map_err(|source| Error::Ignition { config: name.to_string(), source })?;
@@ -78,7 +86,14 @@ impl Draft {
         };
         let reasons = reasons(&request, ignition.as_ref());
         packages::check(&request)?;
-        let draft = Self { request, ignition, reasons, warnings, format: Format::CURRENT };
+        let var_paths = match (&ignition, request.build_on) {
+            (Some(config), BuildOn::EveryConfig) => VarPaths::of(config),
+            (None, _) | (_, BuildOn::OsChange) => VarPaths::default(),
+        };
+        warnings.extend(var_paths.refused);
+        let var_paths = var_paths.paths;
+        let format = Format::CURRENT;
+        let draft = Self { request, ignition, reasons, warnings, format, var_paths };
         draft.allow_reasons()?;
         Ok(draft)
     }
@@ -96,9 +111,16 @@ impl Draft {
 
     /// As [`Self::names`], for another image format.
     pub fn names_in(&self, format: Format) -> (Inputs, BuildName) {
+        let format = self.written_format(format);
         let inputs = inputs(&self.request, format);
         let build = inputs.build_name(self.request.config.pool(), self.request.push.as_ref());
         (inputs, build)
+    }
+
+    /// The format of an image that is written in this one: without anything to bring to machines,
+    /// the formats 2 and 3 are the same bytes.
+    fn written_format(&self, format: Format) -> Format {
+        if self.var_paths.is_empty() { format.min(Format::V2) } else { format }
     }
 
     /// The same draft for another image format.
@@ -137,28 +159,39 @@ impl Draft {
     /// # Errors
     /// Failures that the real Ignition has too; `--method direct` although a program must run.
     pub fn finish(mut self, tree: &BaseTree) -> Result<BuildPlan, Error> {
+        let format = self.written_format(self.format);
+        if format < Format::V3 {
+            self.var_paths.clear();
+        }
         let mut layer = Vec::new();
+        let mut in_image = None;
         let mut notes = Vec::new();
         let mut left_out = explain::left_to_machine(&self.request, self.ignition.as_ref());
         if self.needs_tree() {
             let config = self.request.config.name().to_string();
             let current = self.request.config.current_config();
-            let applied =
-                apply(tree, self.ignition.as_ref(), current, self.request.base.is_ostree())
-                    .map_err(|source| Error::Apply { config, source })?;
+            let commits = self.request.base.is_ostree();
+            let applied = apply(tree, self.ignition.as_ref(), current, &self.var_paths, commits)
+                .map_err(|source| Error::Apply { config, source })?;
             self.reasons = applied.reasons;
             self.allow_reasons()?;
             if self.reasons.is_empty() {
                 layer = applied.tree.layer();
                 notes = explain::directories_that_stay(&self.request, tree, &layer);
                 left_out.extend(applied.left_out);
+                in_image = Some(applied.var_files);
                 self.warnings.extend(applied.warnings);
             }
         }
         let (inputs, build_name) = self.names();
         let warnings = self.warnings();
-        let Self { request, ignition, reasons, format, .. } = self;
-        notes.extend(explain::notes(&request, ignition.as_ref(), &layer));
+        let Self { request, ignition, reasons, var_paths, .. } = self;
+        let added = match &in_image {
+            Some(paths) => var_files::findings(paths, true),
+            None => var_files::findings(&var_paths, false),
+        };
+        let brought = in_image.as_ref().unwrap_or(&var_paths);
+        notes.extend(explain::notes(&request, ignition.as_ref(), &layer, brought));
         let method =
             if reasons.is_empty() { Method::Direct } else { Method::Containerfile(reasons) };
         Ok(BuildPlan {
@@ -171,6 +204,8 @@ impl Draft {
                 .map(|config| preset_units(&config.systemd))
                 .unwrap_or_default(),
             notes,
+            var_paths,
+            added,
             inputs,
             build_name,
             layer,
@@ -224,6 +259,7 @@ fn inputs(request: &BuildRequest, format: Format) -> Inputs {
         build_args: &request.build_args,
         platform: &request.base.config.platform,
         trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
+        var_files: format >= Format::V3,
     })
 }
 
@@ -273,3 +309,7 @@ fn annotations(
     let digest = base.manifest_digest.to_string();
     [(labels::OCI_BASE_DIGEST.to_owned(), digest)].into_iter().chain(name).collect()
 }
+
+#[cfg(test)]
+#[path = "build_plan_tests.rs"]
+mod tests;

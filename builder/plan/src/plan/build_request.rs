@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::base::Base;
 use super::method::MethodChoice;
-use crate::api::RenderedConfig;
+use crate::api::{BuildOn, RenderedConfig};
 use mosb_image::{PinnedRef, RepoRef};
 
 /// How far a request is resolved: the types that its inputs have by then.
@@ -51,6 +51,8 @@ pub struct BuildRequest<S: Stage = Pinned> {
     pub method: MethodChoice,
     /// Whether the base may itself be built from a rendered config.
     pub on_top: bool,
+    /// Which configs get an image: with `every-config`, it brings files below `/var` to machines.
+    pub build_on: BuildOn,
     /// The repository to push to; `None` for an OCI layout.
     pub push: Option<RepoRef>,
 }
@@ -67,6 +69,7 @@ impl<S: Stage> BuildRequest<S> {
             trust_bundle: None,
             method: MethodChoice::Auto,
             on_top: false,
+            build_on: BuildOn::OsChange,
             push: None,
         }
     }

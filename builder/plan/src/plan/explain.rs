@@ -105,11 +105,13 @@ pub(super) fn directories_that_stay(
     layer.iter().filter(|_| bootable).filter_map(changed).collect()
 }
 
-/// Notices about paths that a node treats differently.
+/// Notices about paths that a node treats differently; `brought` are those below `/var` that the
+/// image brings to machines.
 pub(super) fn notes(
     request: &BuildRequest,
     ignition: Option<&ignition::Config>,
     layer: &[LayerEntry],
+    brought: &[String],
 ) -> Vec<Finding> {
     // The tree of a Containerfile build is unknown before the build, so the config's own paths are
     // checked.
@@ -140,7 +142,7 @@ pub(super) fn notes(
         );
         notes.push(Finding::new("etc-is-merged", message).path("/etc"));
     }
-    for path in below("var") {
+    for path in below("var").into_iter().filter(|path| !brought.contains(path)) {
         let message = format!(
             "{path} reaches only machines that are installed from the image: /var is never updated"
         );

@@ -12,13 +12,16 @@ pub enum Format {
     V1,
     /// The manifest has annotations for its base; the extensions image is a label.
     V2,
+    /// With `build-on: every-config`, copies of what the config has below `/var`, and a unit that
+    /// brings them to machines. An image without them is one of format 2.
+    V3,
 }
 
 impl Format {
     /// The format that this version writes.
-    pub const CURRENT: Self = Self::V2;
+    pub const CURRENT: Self = Self::V3;
     /// What earlier versions wrote, newest first.
-    pub const OLDER: [Self; 1] = [Self::V1];
+    pub const OLDER: [Self; 2] = [Self::V2, Self::V1];
 
     /// All formats, newest first.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -30,6 +33,7 @@ impl Format {
         match self {
             Self::V1 => 1,
             Self::V2 => 2,
+            Self::V3 => 3,
         }
     }
 }

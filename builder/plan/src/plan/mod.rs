@@ -18,6 +18,7 @@ mod mounted;
 pub mod packages;
 mod pre_built;
 mod push_spec;
+mod var_files;
 
 pub use apply::{ApplyError, CURRENT_CONFIG, instance_of};
 pub use base::{Base, BaseConfig, BaseError, BaseName};
@@ -29,6 +30,7 @@ pub use method::{Method, MethodChoice, Reason};
 pub use mounted::{Mounted, MountedAs, MountedError, mounted};
 pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};
 pub use push_spec::{PushSpecError, push_repository};
+pub(crate) use var_files::collect_files;
 
 use mosb_types::Diagnostic;
 

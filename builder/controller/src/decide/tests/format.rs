@@ -72,6 +72,30 @@ fn a_rebuild_is_of_the_new_format() {
 }
 
 #[test]
+fn a_pool_that_is_rolled_out_automatically_keeps_its_image() {
+    let mut fake = upgraded();
+    fake.annotate(labels::ROLLOUT, "automatic");
+    fake.settle();
+    let status = fake.config().status.clone();
+    fake.format = 3;
+    is_idle(&mut fake);
+    fake.wait(100_000);
+    is_idle(&mut fake);
+    assert_eq!((fake.config().status.clone(), fake.made.len()), (status, 2));
+}
+
+#[test]
+fn another_choice_of_configs_counts_from_the_next_change_on() {
+    let mut fake = upgraded();
+    let image = fake.image().to_owned();
+    for choice in ["os-change", "every-config"] {
+        fake.annotate(labels::BUILD_ON, choice);
+        is_idle(&mut fake);
+        assert_eq!((fake.image(), fake.made.len()), (&*image, 2), "{choice}");
+    }
+}
+
+#[test]
 fn a_failed_build_is_not_retried_with_a_new_format() {
     let mut fake = FakeCluster::opted_in();
     fake.settle();

@@ -201,7 +201,11 @@ fn planned(
         containerfile_problem: wrong.map(Problem::from),
         os_changed,
         is_recognised: false,
-        older: Format::OLDER.map(|format| draft.names_in(format).1).into(),
+        older: Format::OLDER
+            .map(|format| draft.names_in(format).1)
+            .into_iter()
+            .filter(|older| *older != build)
+            .collect(),
         build,
     }
 }
@@ -246,6 +250,7 @@ fn workload_spec(
             platform: request.base.config.platform.clone(),
             push: lookup.push.clone(),
             build_args: request.build_args.clone(),
+            build_on: request.build_on,
         },
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use mosb_plan::api::RenderedConfig;
+use mosb_plan::api::{BuildOn, RenderedConfig};
 use mosb_plan::plan::BaseName;
 use mosb_types::ErrorClass;
 
@@ -26,6 +26,7 @@ fn lookup() -> PlanLookup {
         platform: None,
         base: None,
         instead: None,
+        build_on: BuildOn::OsChange,
         method: None,
         compare: None,
         recognise: None,
@@ -139,6 +140,7 @@ fn plans_are_cached_if_the_policy_is_that_of_the_pools_machines() {
                     platform,
                     push: lookup.push.clone(),
                     build_args: BTreeMap::new(),
+                    build_on: BuildOn::OsChange,
                 },
                 pulled: Vec::new(),
             },

@@ -19,7 +19,7 @@ use mosb_build::{DockerConfigJson, JobMethod, NamedSecret};
 use mosb_image::Digest;
 use mosb_image::signature_policy::{Requirement, SignaturePolicy};
 use mosb_plan::api::cluster_settings::{ClusterSettings, JobSettings, Proxy};
-use mosb_plan::api::{ImageBuilderType, yaml};
+use mosb_plan::api::{BuildOn, ImageBuilderType, yaml};
 use mosb_plan::payload::{
     CONTAINERFILE_KEY, ConfigMap, ContextMap, MACHINE_CONFIG_KEY, ObjectMeta, TRUST_BUNDLE_KEY,
 };

@@ -62,6 +62,7 @@ pub(super) fn direct_of(pool: &str) -> JobRequest {
             platform: "linux/amd64".parse().unwrap(),
             push: "registry.example:5000/os/images".parse().unwrap(),
             build_args: BTreeMap::new(),
+            build_on: BuildOn::OsChange,
         },
         payload: vec![carried(name, &[(MACHINE_CONFIG_KEY, "config")], &[])],
         pull: secret("pull", "quay.io", "pull-canary"),
@@ -121,6 +122,7 @@ pub(super) fn everything() -> JobRequest {
     let extensions = "quay.io/acme/extensions@sha256:".to_owned() + &"e".repeat(64);
     request.arguments.extensions_image = Some(extensions.parse().unwrap());
     request.arguments.build_args = [("A".to_owned(), "$(MOSB_JOB_UID) $x".to_owned())].into();
+    request.arguments.build_on = BuildOn::EveryConfig;
     JobRequest {
         entitlement: Some("etc-pki-entitlement-worker".to_owned()),
         repositories: Some("etc-yum-repos-d".to_owned()),

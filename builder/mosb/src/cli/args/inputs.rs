@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use mosb_plan::api::BuildOn;
 use mosb_plan::plan::MethodChoice;
 
 /// The inputs of an image.
@@ -45,6 +46,9 @@ pub struct Inputs {
     /// The base may itself be built from a rendered config
     #[arg(long)]
     pub on_top: bool,
+    /// As the annotation mosb.dev/build-on of the pool: with every-config, the image brings files below /var to machines that run an older one
+    #[arg(long, default_value = "os-change", value_parser = |s: &str| s.parse::<BuildOn>(), value_name = "CONFIGS")]
+    pub build_on: BuildOn,
 }
 
 /// `--isolation`, as for buildah.

@@ -64,6 +64,9 @@ pub struct Plan {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub commands: Vec<String>,
+    /// What mosb adds to the image, beside what the config says: the paths below `/var` that it brings to
+    /// machines, and the unit that does so.
+    pub added: Vec<Finding>,
     /// The parts of the config that are not in the image, and the program that applies them.
     pub left_out: Vec<Finding>,
     /// Warnings about the image.
@@ -132,6 +135,7 @@ impl Plan {
             }),
             preset_units: plan.preset_units.clone(),
             commands: Vec::new(),
+            added: plan.added.clone(),
             left_out: plan.left_out.clone(),
             warnings: plan.warnings.clone(),
             notes: plan.notes.clone(),

@@ -114,6 +114,7 @@ fn inputs(typed: args::JobInputs, method: MethodChoice) -> Result<PodInputs> {
             build_args: build_args(&typed.build_arg)?,
             trust_bundle: typed.trust_bundle,
             method,
+            build_on: typed.build_on,
             push: Some(push.clone()),
             ..BuildRequest::new(ConfigFile::Mounted(typed.machine_config), base)
         },

@@ -206,6 +206,7 @@ fn build_request(inputs: &args::Inputs) -> Result<BuildRequest<Unread>> {
         trust_bundle: inputs.trust_bundle.clone(),
         method: inputs.method,
         on_top: inputs.on_top,
+        build_on: inputs.build_on,
         push: None,
     })
 }

@@ -33,6 +33,10 @@ impl Object for Diff {
             page.section("Units");
             changes.units.iter().for_each(|unit| unit_lines(&mut page, unit));
         }
+        if !changes.notes.is_empty() {
+            page.section("On machines");
+            page.findings(&changes.notes);
+        }
         page.into_text()
     }
 }

@@ -14,6 +14,7 @@ mod paths;
 #[cfg(test)]
 mod tests;
 mod units;
+mod var_files;
 
 use bytes::Bytes;
 
@@ -36,6 +37,8 @@ pub(super) struct Applied<'a> {
     pub reasons: Vec<Reason>,
     /// Entries that are not in the image, and why.
     pub left_out: Vec<Finding>,
+    /// The paths below `/var` that the image brings to machines.
+    pub var_files: Vec<String>,
     /// Notes about the decisions, for the user.
     pub warnings: Vec<Finding>,
 }
@@ -128,12 +131,13 @@ const TOTAL_LIMIT: u64 = 256 * 1024 * 1024;
 
 /// Applies a config and the config's own object to a base.
 ///
-/// `current_config` is the content of `/etc/machine-config-daemon/currentconfig`; with `commits`, a
-/// container commit follows.
+/// `current_config` is the content of `/etc/machine-config-daemon/currentconfig`; of `var_paths`,
+/// those that lie below `/var` are brought to machines; with `commits`, a container commit follows.
 pub(super) fn apply<'a>(
     base: &'a BaseTree,
     config: Option<&Config>,
     current_config: Bytes,
+    var_paths: &[String],
     commits: bool,
 ) -> Result<Applied<'a>, ApplyError> {
     let mut applier = Applier {
@@ -148,10 +152,11 @@ pub(super) fn apply<'a>(
         applier.presets(&config.systemd);
     }
     applier.current_config(current_config)?;
+    let var_files = applier.var_files(var_paths)?;
     applier.no_whiteouts()?;
     let left_out = if commits { applier.commit() } else { Vec::new() };
     let Applier { tree, reasons, warnings, .. } = applier;
-    Ok(Applied { tree, reasons, left_out, warnings })
+    Ok(Applied { tree, reasons, left_out, var_files, warnings })
 }
 
 struct Applier<'a> {

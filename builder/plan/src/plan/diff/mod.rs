@@ -14,7 +14,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Error;
+use super::var_files::may_lie_below_var;
 use mosb_image::Digest;
+use mosb_types::Finding;
 pub use side::Side;
 
 /// How an entry changes.
@@ -39,6 +41,10 @@ pub struct Diff {
     pub paths: Vec<PathChange>,
     /// systemd units, by name.
     pub units: Vec<UnitChange>,
+    /// What becomes of the changed paths on machines, as far as that differs from other paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub notes: Vec<Finding>,
 }
 
 /// A setting that changes.
@@ -217,11 +223,12 @@ impl Diff {
         for (field, change) in changes(&from.rest(), &to.rest()) {
             settings.push(SettingChange { field: field.clone(), change, from: None, to: None });
         }
-        let paths =
-            changed(&from.paths()?, &to.paths()?, |path, changed| PathChange { path, changed });
+        let (before, after) = (from.paths()?, to.paths()?);
+        let paths = changed(&before, &after, |path, changed| PathChange { path, changed });
         let units =
             changed(&from.units(), &to.units(), |name, changed| UnitChange { name, changed });
-        let mut diff = Self { settings, paths, units };
+        let notes = var_notes(&paths, &after);
+        let mut diff = Self { settings, paths, units, notes };
         // Equal content may have another encoding, such as base64 for percent signs. The image
         // contains the encoded text, so it changes.
         if diff.is_same() && from.config.current_config() != to.config.current_config() {
@@ -239,6 +246,29 @@ impl Diff {
     pub fn is_same(&self) -> bool {
         self.settings.is_empty() && self.paths.is_empty() && self.units.is_empty()
     }
+}
+
+/// What becomes of changed paths that may lie below `/var`; `after` are the paths of the new config.
+fn var_notes(paths: &[PathChange], after: &BTreeMap<&str, PathState>) -> Vec<Finding> {
+    let leaves_some = after.keys().any(|path| may_lie_below_var(path));
+    let note = |PathChange { path, changed }: &PathChange| {
+        let (code, message) = match changed.change {
+            Change::Added | Change::Changed => (
+                "var-file",
+                "reaches machines at the next boot if images are built on every config, and else only machines that are installed from the image",
+            ),
+            Change::Removed if leaves_some => (
+                "var-file",
+                "is removed from machines at the next boot if images are built on every config and it is as mosb wrote it, and else stays on them",
+            ),
+            Change::Removed => (
+                "var-file-stays",
+                "stays on machines: the config has nothing else below /var, so its image has no program that removes it; leave another path below /var in the config, or remove it by hand",
+            ),
+        };
+        Finding::new(code, format!("{path} {message}")).path(path.clone())
+    };
+    paths.iter().filter(|change| may_lie_below_var(&change.path)).map(note).collect()
 }
 
 impl SettingChange {

@@ -145,3 +145,25 @@ fn a_base_is_the_same_by_digest_whatever_it_is_called() {
         assert_eq!(Diff::between(&image, &from_config).unwrap().is_same(), same, "{what}");
     }
 }
+
+#[test]
+fn what_becomes_of_paths_below_var_is_noted() {
+    let with = |paths: &[(&str, u32)]| {
+        let file = |(path, mode): &(&str, u32)| json!({ "path": path, "mode": mode });
+        let files: Vec<Value> = paths.iter().map(file).collect();
+        config(|object| object["spec"]["config"]["storage"]["files"] = json!(files))
+    };
+    let (both, one) = ([("/opt/a", 1), ("/etc/b", 1), ("/usr/local/bin/c", 1)], [("/opt/a", 2)]);
+    for (what, from, to, want) in [
+        ("nothing changes", &both[..], &both[..], &[][..]),
+        ("nothing below /var", &[], &[("/etc/b", 1)], &[]),
+        ("added", &[], &both, &["var-file /opt/a", "var-file /usr/local/bin/c"]),
+        ("one remains", &both, &one, &["var-file /opt/a", "var-file /usr/local/bin/c"]),
+        ("none remains", &one, &[("/etc/b", 1)], &["var-file-stays /opt/a"]),
+    ] {
+        let notes = diff(&with(from), &with(to)).notes;
+        let notes =
+            notes.iter().map(|note| format!("{} {}", note.code, note.path.as_ref().unwrap()));
+        assert_eq!(notes.collect::<Vec<_>>(), want, "{what}");
+    }
+}

@@ -121,6 +121,10 @@ fn plan() -> Plan {
         layer: Some(PlanLayer { bytes: 1_500_012, paths: paths() }),
         preset_units: vec!["kubelet.service".to_owned()],
         commands: Vec::new(),
+        added: vec![
+            Finding::new("var-file", "/var/opt/small reaches machines at the next boot")
+                .path("/var/opt/small"),
+        ],
         left_out: vec![
             Finding::new(
                 "kernel-arguments",
@@ -179,6 +183,7 @@ fn a_containerfile_plan() {
             commands: vec!["buildah pull quay.io/os/base".to_owned(), "buildah bud .".to_owned()],
             target: None,
             preset_units: Vec::new(),
+            added: Vec::new(),
             left_out: Vec::new(),
             warnings: Vec::new(),
             notes: Vec::new(),
@@ -298,6 +303,7 @@ fn changes() {
                     },
                 },
             ],
+            notes: vec![Finding::new("var-file", "/opt/x is removed").path("/opt/x")],
         },
     };
     looks_like("diff", &differs);

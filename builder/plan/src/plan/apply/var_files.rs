@@ -1,0 +1,95 @@
+//! The copies of what the config has below `/var`, with their list, and the unit that brings them to
+//! machines. What the program `collect` does in a build of buildah.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::paths::exact;
+use super::{Applier, ApplyError};
+use crate::plan::method::Reason;
+use crate::plan::var_files::{APPLY, FOLDER, UNIT, UNIT_FILE, UNITS, VarFile, VarFileKind};
+use mosb_image::Digest;
+use mosb_image::overlay::{Content, Node};
+use mosb_image::path::TreePath;
+use mosb_image::tree::Kind;
+
+impl Applier<'_> {
+    /// Adds what brings these paths of the config to machines, as far as they lie below `/var`;
+    /// returns the paths of these in the image. If there are none, it adds nothing.
+    pub(super) fn var_files(&mut self, paths: &[String]) -> Result<Vec<String>, ApplyError> {
+        let mut files: BTreeMap<TreePath, VarFile> = BTreeMap::new();
+        let mut contents: BTreeMap<String, Bytes> = BTreeMap::new();
+        for path in paths {
+            if let Some((file, content)) = self.var_file(path)? {
+                if let (VarFileKind::File(digest) | VarFileKind::Symlink(digest), Some(content)) =
+                    (&file.kind, content)
+                {
+                    contents.insert(digest.hex(), content);
+                }
+                files.insert(file.path.clone(), file);
+            }
+        }
+        if files.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.make_directory(&format!("{FOLDER}/content"))?;
+        for (name, content) in contents {
+            self.add_file(&format!("{FOLDER}/content/{name}"), content, 0o600)?;
+        }
+        let list: String = files.values().map(|file| format!("{file}\n")).collect();
+        self.add_file(&format!("{FOLDER}/list"), list.into(), 0o644)?;
+        self.add_file(&format!("{FOLDER}/apply"), APPLY.into(), 0o755)?;
+        self.add_file(&format!("{UNITS}/{UNIT}"), UNIT_FILE.into(), 0o644)?;
+        let link = format!("{UNITS}/sysinit.target.wants/{UNIT}");
+        let real = self.place_of(&link)?;
+        let meta = self.inherit_ownership(&real.parent().unwrap_or_default(), 0o777, false);
+        self.tree.put(real, Node::Symlink { meta, target: format!("../{UNIT}") });
+        Ok(files.into_keys().map(|path| path.to_string()).collect())
+    }
+
+    /// The line of a path of the config, and the bytes that go with it; nothing if the path is not
+    /// below `/var`.
+    fn var_file(&mut self, path: &str) -> Result<Option<(VarFile, Option<Bytes>)>, ApplyError> {
+        let Ok(at) = path.parse::<TreePath>() else {
+            return Ok(None);
+        };
+        let Some(real) = exact(&self.tree, &at).map_err(|stop| stop.of(path))? else {
+            return Ok(None);
+        };
+        let is_below_var = real.relative().starts_with("var/");
+        let Some(found) = self.tree.get(&real).filter(|_| is_below_var) else {
+            return Ok(None);
+        };
+        let (kind, content) = match (found.kind, found.target) {
+            (Kind::Directory, _) => (VarFileKind::Directory, None),
+            (Kind::Symlink, Some(target)) => {
+                (VarFileKind::Symlink(Digest::of(target.as_bytes())), Some(target.into()))
+            }
+            (Kind::File, _) => match self.tree.content(&real) {
+                Content::Known(content) => (VarFileKind::File(Digest::of(&content)), Some(content)),
+                Content::NotRetained | Content::NoFile => {
+                    self.reasons.push(Reason::KeepsBaseContent(path.to_owned()));
+                    return Ok(None);
+                }
+            },
+            (Kind::Symlink, None) | (Kind::Other, _) => return Ok(None),
+        };
+        Ok(Some((VarFile { kind, meta: found.meta, path: real }, content)))
+    }
+
+    fn add_file(&mut self, path: &str, content: Bytes, mode: u32) -> Result<(), ApplyError> {
+        let real = self.place_of(path)?;
+        self.write(path, real, content, mode)
+    }
+
+    fn make_directory(&mut self, path: &str) -> Result<TreePath, ApplyError> {
+        let at: TreePath = path.parse().expect("a clean path");
+        self.mkdir_all(&at).map_err(|stop| stop.of(path))
+    }
+
+    fn place_of(&mut self, path: &str) -> Result<TreePath, ApplyError> {
+        let at: TreePath = path.parse().expect("a clean path");
+        self.place(&at).map_err(|stop| stop.of(path))
+    }
+}
