@@ -10,12 +10,14 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use mosb_build::new_machine::{OwnConfig, merge};
 use mosb_tests::{
     Access, Finished, Kind, Mosb, Oracle, Registry, Sandbox, Server, Snapshot, Transport,
     base_image, finish, in_private_mounts, limited, ostree_base, ostree_ext_cli,
 };
 
 const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
+const DIGEST_PREFIX: &str = "@sha256:";
 const UNIT: &str = "mosb-first-boot.service";
 
 fn golden() -> PathBuf {
@@ -102,6 +104,44 @@ fn nothing_that_ignition_writes_is_in_the_image() {
     assert!(image.contains("etc/systemd/system-preset/20-ignition.preset"), "{image:?}");
     let both: Vec<_> = written.iter().filter(|path| image.contains(&***path)).collect();
     assert!(both.is_empty(), "{both:?}");
+}
+
+/// What joins a machine is merged in, as in the user data of machines that join later.
+#[test]
+fn ignition_takes_it_with_what_joins_the_machine_in_the_oldest_spec() {
+    let own = |config: &Value| OwnConfig::parse("own", config.to_string().as_bytes()).unwrap();
+    let file = |path: &str, text: &str| json!({ "path": path, "mode": 0o600, "contents": { "source": format!("data:,{text}") } });
+    let unit = json!({ "name": "join.service", "enabled": true,
+        "contents": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n" });
+    let join = own(&json!({ "ignition": { "version": "3.4.0" }, "systemd": { "units": [unit] },
+        "storage": { "files": [file("/etc/kubernetes/bootstrap-kubeconfig", "token"), file("/etc/hostname", "first")] } }));
+    let machine = own(&json!({ "ignition": { "version": "3.1.0" },
+        "storage": { "files": [file("/etc/hostname", "second")] } }));
+    let mut oracle = Oracle::start();
+    for (pool, want) in [("worker", "3.3.0"), ("infra", "3.3.0")] {
+        let base: Value = serde_json::from_str(&config(pool)).unwrap();
+        let merged = merge(pool, &base, vec![join.clone(), machine.clone()]).unwrap();
+        assert_eq!(merged.expose()["ignition"]["version"], want, "{pool}");
+        let verdict = oracle.judge(merged.expose());
+        assert_eq!(verdict["accepted"], true, "{pool}: {verdict:#}");
+        assert_eq!(verdict["entries"].as_array().map(Vec::len), Some(0), "{pool}: {verdict:#}");
+        // An older version of the same config loses something.
+        let mut older = merged.expose().clone();
+        older["ignition"]["version"] = json!("3.2.0");
+        let verdict = oracle.judge(&older);
+        assert_ne!(verdict["entries"].as_array().map(Vec::len), Some(0), "{pool}: {verdict:#}");
+        let sandbox = Sandbox::new();
+        sandbox.ignition_apply(&merged.expose().to_string()).unwrap();
+        let read = |path: &str| fs::read_to_string(sandbox.path(path)).unwrap();
+        assert_eq!(read("etc/hostname"), "second", "{pool}");
+        assert_eq!(read("etc/kubernetes/bootstrap-kubeconfig"), "token", "{pool}");
+        assert!(read("var/lib/mosb/first-boot/image").contains(DIGEST_PREFIX), "{pool}");
+        sandbox.preset(&["join.service", UNIT]).ok();
+        let links = sandbox.path("etc/systemd/system/multi-user.target.wants");
+        for unit in ["join.service", UNIT] {
+            assert!(fs::symlink_metadata(links.join(unit)).is_ok(), "{pool}: {unit}");
+        }
+    }
 }
 
 /// The changed paths without directories.

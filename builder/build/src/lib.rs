@@ -13,6 +13,7 @@ pub mod exec;
 pub mod fetch;
 mod job_method;
 mod named_secret;
+pub mod new_machine;
 mod pull_permission;
 mod pull_repositories;
 mod redactor;
@@ -22,6 +23,7 @@ pub mod resolve;
 pub mod result;
 pub mod result_dir;
 mod result_reporter;
+mod secret_object;
 mod step_failure;
 pub mod user_namespace;
 
@@ -40,6 +42,7 @@ pub use redactor::Redactor;
 pub use registries_conf::registries_conf;
 pub use result::JobResult;
 pub use result_reporter::ResultReporter;
+pub use secret_object::SecretObject;
 pub use step_failure::StepFailure;
 
 /// An image that was built and pushed.

@@ -71,6 +71,7 @@ mod machine;
 mod merge;
 mod normalize;
 mod object;
+mod oldest_version;
 mod parse;
 mod places;
 mod remote_sources;

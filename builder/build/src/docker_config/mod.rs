@@ -150,6 +150,16 @@ impl DockerConfigJson {
         Self(Secret::new(logins))
     }
 
+    /// Whether one of these logins is also one of the others, of the same user with the same
+    /// password.
+    pub fn has_login_of(&self, others: &Self) -> bool {
+        let users = |logins: &Self| -> Vec<(String, String)> {
+            logins.0.expose().values().filter_map(user_of).collect()
+        };
+        let others = users(others);
+        users(self).iter().any(|user| others.contains(user))
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.expose().is_empty()
@@ -158,6 +168,15 @@ impl DockerConfigJson {
     /// `.dockerconfigjson`: the same logins, the same bytes.
     pub fn to_bytes(&self) -> Secret<Vec<u8>> {
         Secret::new(canonical_json(&json!({ "auths": self.0.expose() })).to_vec())
+    }
+}
+
+/// User and password of a login.
+fn user_of(login: &Map<String, Value>) -> Option<(String, String)> {
+    let field = |name: &str| login.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
+    match field("auth") {
+        Some(auth) => user_and_password(auth),
+        None => Some((field("username")?.to_owned(), field("password")?.to_owned())),
     }
 }
 

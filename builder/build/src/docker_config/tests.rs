@@ -194,3 +194,40 @@ fn the_base_secret_goes_over_the_global_one_registry_by_registry() {
     assert_eq!(text(&base.over(&DockerConfigJson::empty())), text(&base));
     assert!(!format!("{global:?}").contains("auth"));
 }
+
+#[test]
+fn a_login_is_known_again_in_another_form_and_for_another_registry() {
+    let logins =
+        |text: &str| DockerConfigJson::from_secret(&secret(NEW.0, &[(NEW.1, text)])).unwrap();
+    // `me:hunter2`, of which both forms are.
+    let pushes = logins(
+        r#"{"auths":{"reg.example":{"auth":"bWU6aHVudGVyMg=="},"b.example":{"username":"b","password":"b"}}}"#,
+    );
+    for (what, text, want) in [
+        ("the same", r#"{"auths":{"reg.example":{"auth":"bWU6aHVudGVyMg=="}}}"#, true),
+        (
+            "the other form",
+            r#"{"auths":{"reg.example":{"username":"me","password":"hunter2"}}}"#,
+            true,
+        ),
+        ("elsewhere", r#"{"auths":{"mirror.example/os":{"auth":"bWU6aHVudGVyMg"}}}"#, true),
+        (
+            "one of several",
+            r#"{"auths":{"a":{"username":"a","password":"a"},"b":{"username":"b","password":"b"}}}"#,
+            true,
+        ),
+        (
+            "another password",
+            r#"{"auths":{"reg.example":{"username":"me","password":"x"}}}"#,
+            false,
+        ),
+        (
+            "another user",
+            r#"{"auths":{"reg.example":{"username":"you","password":"hunter2"}}}"#,
+            false,
+        ),
+        ("none", "{}", false),
+    ] {
+        assert_eq!(logins(text).has_login_of(&pushes), want, "{what}");
+    }
+}

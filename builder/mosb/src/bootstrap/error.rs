@@ -1,6 +1,6 @@
 //! Errors of an installation.
 
-use mosb_ignition as ignition;
+use mosb_build::new_machine::InvalidConfig;
 use mosb_types::{Diagnostic, Finding};
 
 /// Object, cause, remedy.
@@ -11,10 +11,9 @@ pub enum Error {
     #[error("the manifests of the installation: {}; mend what is named, nothing was written", listed(.problems.len()))]
     #[diagnostic(code = "invalid-manifests", class = InvalidInput, findings = problems.clone())]
     Invalid { problems: Vec<Finding> },
-    /// mosb made an Ignition config that Ignition would reject.
-    #[error("pool {pool}: the Ignition config of its new machines is not valid")]
-    #[diagnostic(code = "bad-first-boot-config", class = Internal)]
-    Machine { pool: String, source: ignition::Error },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Machine(#[from] InvalidConfig),
 }
 
 fn listed(problems: usize) -> String {

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::check::ValidatedInstall;
 use super::error::Error;
 use super::file::{File, by_hand};
-use super::machine::{self, PullFiles};
 use super::manifest::Manifests;
 use super::openshift::os_configs;
 use super::seed::Seed;
+use mosb_build::new_machine::{self, PullFiles};
 use mosb_plan::api::{self, API_VERSION, MachineConfigPool, PoolName, Selector, labels};
 use mosb_plan::render::{Component, Rendered, Request, is_rendered_one};
 use mosb_types::Finding;
@@ -196,9 +196,10 @@ pub fn output(
         let mut out = PoolOutput { pool, rendered: name, ignition: None, has_logins: false };
         match seed {
             Some(seed) => {
-                notices.extend(machine::left_out(&one.rendered.config));
-                let pull_files = PullFiles::new(seed, &checked.settings);
-                let config = machine::config(&one.rendered.config, &pull_files)?;
+                notices.extend(new_machine::left_out(&one.rendered.config));
+                let pull_files =
+                    PullFiles::new(&seed.image, &seed.pull.credentials, &checked.settings);
+                let config = new_machine::config(&one.rendered.config, &pull_files)?;
                 let path = format!("ignition/{}.ign", api::shortened(out.pool.as_str(), 200));
                 out.ignition = Some(path.clone());
                 out.has_logins = pull_files.has_logins();

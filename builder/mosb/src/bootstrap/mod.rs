@@ -5,7 +5,7 @@
 //! and reports all problems at once. [`openshift`] writes MachineOSConfigs for a cluster that
 //! renders pools itself. [`kubernetes`] writes everything that an OpenShift installation would have
 //! made: component MachineConfigs, rendered configs, pools that name them, and for each pool the
-//! Ignition config of new machines ([`machine`]). [`preflight`] asks registries whether the images
+//! Ignition config of new machines ([`mosb_build::new_machine`]). [`preflight`] asks registries whether the images
 //! can be used.
 //!
 //! Invariants: the same manifests give the same bytes; a rendered config has the name that `mosb
@@ -17,7 +17,6 @@ mod cluster;
 mod error;
 mod file;
 pub mod kubernetes;
-pub mod machine;
 mod manifest;
 pub mod openshift;
 pub mod preflight;
@@ -31,5 +30,5 @@ pub use check::{ValidatedInstall, ValidationOptions, check, invalid_fields};
 pub use cluster::Cluster;
 pub use error::Error;
 pub use file::File;
-pub use manifest::{Manifest, Manifests, SecretObject};
+pub use manifest::{Manifest, Manifests};
 pub use seed::Seed;

@@ -45,16 +45,19 @@ pub(super) fn warnings(
         warnings
             .push(Finding::new("base-not-bootable", message).object(request.base.image.clone()));
     }
-    for file in ignition.into_iter().flat_map(|config| &config.storage.files) {
-        if let Some(what) = looks_secret(file) {
-            let message = format!(
-                "{} looks like {what}: whoever can pull the image can read it, also in {CURRENT_CONFIG}",
-                file.path
-            );
-            warnings.push(Finding::new("looks-secret", message).path(file.path.clone()));
-        }
+    for (path, what) in ignition.into_iter().flat_map(secret_files) {
+        let message = format!(
+            "{path} looks like {what}: whoever can pull the image can read it, also in {CURRENT_CONFIG}"
+        );
+        warnings.push(Finding::new("looks-secret", message).path(path));
     }
     warnings
+}
+
+/// The paths of a config that probably contain secrets, and of which kind.
+pub fn secret_files(ignition: &ignition::Config) -> impl Iterator<Item = (&str, &'static str)> {
+    let files = ignition.storage.files.iter();
+    files.filter_map(|file| Some((file.path.as_str(), looks_secret(file)?)))
 }
 
 /// The kind of secret that a file probably contains, by its name and first bytes; the content is

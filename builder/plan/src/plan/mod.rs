@@ -24,6 +24,7 @@ pub use apply::{ApplyError, CURRENT_CONFIG, instance_of};
 pub use base::{Base, BaseConfig, BaseError, BaseName};
 pub use build_plan::{BuildPlan, Draft};
 pub use build_request::{BuildRequest, Pinned, Stage};
+pub use explain::secret_files;
 pub use format::Format;
 pub use inputs::Inputs;
 pub use method::{Method, MethodChoice, Reason};

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
+use mosb_build::SecretObject;
 use mosb_ignition::Contents;
 use mosb_plan::api::{API_VERSION, labels, yaml};
 use mosb_plan::render::{self, Component, Outcome, Rendered, Request};

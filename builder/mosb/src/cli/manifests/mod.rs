@@ -12,7 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::input::Input;
-use crate::bootstrap::{self, Manifest, SecretObject};
+use crate::bootstrap::{self, Manifest};
+use mosb_build::SecretObject;
 use mosb_plan::api::API_VERSION;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::render::Component;

@@ -2,18 +2,14 @@
 
 use std::fmt::Write as _;
 
-use mosb_build::DockerConfigJson;
-use mosb_build::pull_repositories;
-use mosb_build::registries_conf;
+use crate::{DockerConfigJson, pull_repositories, registries_conf};
 use mosb_image::{PinnedRef, RepoRef};
 use mosb_plan::api::ClusterSettings;
 use mosb_registry::http::Secret;
 use mosb_registry::registries_conf::By;
 
-use super::super::seed::Seed;
-
 /// Files and settings that a new machine needs to pull its image, and nothing else.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PullFiles {
     image: PinnedRef,
     logins: DockerConfigJson,
@@ -35,10 +31,11 @@ pub(super) struct PullFile {
 const HOME: &str = "/run/mosb";
 
 impl PullFiles {
-    /// Collects the files and settings for the machines of a pool.
-    pub fn new(seed: &Seed, settings: &ClusterSettings) -> Self {
+    /// Collects the files and settings for machines that pull this image. Of the logins, only those
+    /// for its repository and its mirrors are used.
+    pub fn new(image: &PinnedRef, logins: &DockerConfigJson, settings: &ClusterSettings) -> Self {
         let conf = registries_conf(settings);
-        let repos = pull_repositories(seed.image.repo(), conf.as_deref(), &[By::Digest]);
+        let repos = pull_repositories(image.repo(), conf.as_deref(), &[By::Digest]);
         let everywhere = [&settings.additional_trust_bundle, &settings.registry_trust_bundle];
         let mut hosts: Vec<&str> = repos.iter().map(RepoRef::host).collect();
         hosts.sort_unstable();
@@ -51,12 +48,17 @@ impl PullFiles {
         });
         let authorities = authorities.collect();
         Self {
-            logins: seed.pull.credentials.only_for(&repos),
-            image: seed.image.clone(),
+            logins: logins.only_for(&repos),
+            image: image.clone(),
             registries_conf: conf,
             authorities,
             environment: Secret::new(environment(settings)),
         }
+    }
+
+    /// The image that machines pull.
+    pub fn image(&self) -> &PinnedRef {
+        &self.image
     }
 
     /// Whether it contains credentials.

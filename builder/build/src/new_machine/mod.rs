@@ -7,17 +7,18 @@
 //! `rpm-ostree`. `docs/first-boot.md` describes these files.
 
 mod arguments;
+mod own_config;
 mod pull_files;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::error::Error;
 use mosb_ignition as ignition;
 use mosb_plan::api::RenderedConfig;
-use mosb_types::Finding;
+use mosb_types::{Diagnostic, Finding};
 
+pub use own_config::{OwnConfig, OwnConfigError, merge};
 pub use pull_files::PullFiles;
 
 /// Folder of the unit's input. Not below `/run`, which is emptied when the machine leaves the
@@ -36,11 +37,20 @@ const DISKS: [&str; 4] = ["disks", "raid", "luks", "filesystems"];
 const OF_MACHINE: [&str; 7] =
     ["/var/", "/home/", "/root/", "/opt/", "/srv/", "/mnt/", "/usr/local/"];
 
+/// mosb made an Ignition config that Ignition would reject.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("pool {pool}: the Ignition config of its new machines is not valid")]
+#[diagnostic(code = "bad-first-boot-config", class = Internal)]
+pub struct InvalidConfig {
+    pub pool: String,
+    pub source: ignition::Error,
+}
+
 /// The config of a pool's new machines.
 ///
 /// # Errors
 /// The config is invalid, which is a bug of mosb.
-pub fn config(rendered: &RenderedConfig, pull_files: &PullFiles) -> Result<Value, Error> {
+pub fn config(rendered: &RenderedConfig, pull_files: &PullFiles) -> Result<Value, InvalidConfig> {
     let nothing = json!({});
     let from = rendered.ignition().unwrap_or(&nothing);
     let version = from.pointer("/ignition/version").cloned();
@@ -78,7 +88,7 @@ pub fn config(rendered: &RenderedConfig, pull_files: &PullFiles) -> Result<Value
     }
     match ignition::parse(&config) {
         Ok(_) => Ok(config),
-        Err(source) => Err(Error::Machine { pool: rendered.pool().to_string(), source }),
+        Err(source) => Err(InvalidConfig { pool: rendered.pool().to_string(), source }),
     }
 }
 
