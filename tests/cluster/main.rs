@@ -45,3 +45,4 @@ mod seed_story;
 mod soak;
 mod test_cluster;
 mod upgrade;
+mod user_data;

@@ -52,6 +52,7 @@ pub mod sidecar;
 mod snapshot;
 pub mod status;
 mod target;
+pub mod user_data;
 mod view;
 pub mod watch;
 pub mod workload;

@@ -27,6 +27,7 @@ use super::metrics::Metrics;
 use super::namespaces::Namespaces;
 use super::render::Renderer;
 use super::rollout::{OwnPlace, RolloutReconciler};
+use super::user_data::UserDataReconciler;
 
 pub const LEASE: &str = "mosb-controller";
 /// Time limit of a reconcile beyond its lookups: for writes, and for what rendering fetches.
@@ -146,7 +147,9 @@ pub async fn run(
         Arc::clone(&metrics),
         Arc::clone(&facts),
     );
-    let mut controllers: Vec<Arc<dyn Controller>> = vec![Driver::new(configs, &cache, &active)];
+    let user_data = UserDataReconciler::new(resolver.clone(), executor.clone());
+    let mut controllers: Vec<Arc<dyn Controller>> =
+        vec![Driver::new(configs, &cache, &active), Driver::new(user_data, &cache, &active)];
     if options.render {
         let renderer = Renderer::new(resolver.clone(), executor.clone());
         controllers.push(Driver::new(renderer, &cache, &active));

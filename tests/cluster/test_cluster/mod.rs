@@ -150,8 +150,17 @@ impl Cluster {
         self.controller = Some(self.another_controller());
     }
 
+    /// Starts the controller with the rights of this kubeconfig.
+    pub fn start_with(&mut self, kubeconfig: &Path) {
+        self.controller = Some(self.controller_with(kubeconfig));
+    }
+
     /// A controller beside the one there is.
     pub fn another_controller(&self) -> Daemon {
+        self.controller_with(&self.node.kubeconfig())
+    }
+
+    fn controller_with(&self, kubeconfig: &Path) -> Daemon {
         let mut command = lasting(mosb_tests::program());
         command
             .args(["controller", "--verbose", "--log-format", "json"])
@@ -159,7 +168,7 @@ impl Cluster {
             .args(["--listen", "127.0.0.1:0", "--namespace"])
             .arg(&self.namespace.name)
             .arg("--kubeconfig")
-            .arg(self.node.kubeconfig())
+            .arg(kubeconfig)
             .env_clear()
             .env("PATH", "/usr/bin:/bin");
         let listens = |line: &str| line.contains("listening on").then_some(());

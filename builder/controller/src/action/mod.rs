@@ -14,6 +14,7 @@ use super::target::Target;
 use crate::kinds::Kind;
 use crate::rollout::NodeLogin;
 use crate::status::Event;
+use crate::user_data::UserDataWrite;
 use mosb_build::JobMethod;
 use mosb_image::Digest;
 use mosb_plan::api::{
@@ -51,6 +52,8 @@ pub enum Action {
     },
     /// Create the Secret of a Job on a machine. An existing one with this owner is not changed.
     CreateNodeLogin(Box<NodeLogin>),
+    /// Replace the Secret with the user data of a pool's new machines.
+    WriteUserData(Box<UserDataWrite>),
     /// Evict this pod, obeying PodDisruptionBudgets. A missing pod counts as evicted. A refusal is
     /// no error: the next snapshot shows it.
     Evict {
@@ -137,6 +140,7 @@ impl fmt::Display for Action {
             }
             Self::RecordBaseTree { base, .. } => write!(f, "recording the tree of {base}"),
             Self::CreateNodeLogin(login) => write!(f, "creating the login of {}", login.job),
+            Self::WriteUserData(write) => write!(f, "writing secret {}", write.secret),
             Self::Evict { namespace, pod, node, .. } => {
                 write!(f, "evicting pod {namespace}/{pod} from node {node}")
             }

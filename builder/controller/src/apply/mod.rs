@@ -10,6 +10,7 @@ mod existing;
 mod logs;
 mod node_login;
 mod pass;
+mod user_data;
 mod write;
 
 use std::sync::Arc;
@@ -112,6 +113,7 @@ impl Executor {
                 Ok(())
             }
             Action::CreateNodeLogin(login) => self.create_node_login(login, pass).await,
+            Action::WriteUserData(write) => self.write_user_data(write).await,
             Action::Evict { namespace, pod, uid, node } => {
                 let pod = PodToEvict { namespace, name: pod, uid, node };
                 self.evict(&pod, pass).await

@@ -54,6 +54,13 @@ impl ClusterCache {
         self.other_renderers(client, true, visitor);
     }
 
+    /// Calls the visitor once for each kind of pools, their images, and settings.
+    pub(super) fn for_each_setting(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+        self.pool_resources(client, visitor);
+        self.setting_resources(client, visitor);
+        self.other_renderers(client, true, visitor);
+    }
+
     fn machine_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
         self.pool_resources(client, visitor);
         let kind = Kind::MachineConfig.resource();

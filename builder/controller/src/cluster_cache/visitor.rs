@@ -73,6 +73,18 @@ impl ClusterCache {
         Ok(cache)
     }
 
+    /// Lists once pools, their images, and the settings.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_settings(client: &Client, namespaces: &Namespaces) -> Result<Self, Error> {
+        let cache = Self::new(namespaces);
+        let mut lister = Lister::new(&cache);
+        cache.for_each_setting(client, &mut lister);
+        try_join_all(lister.lists).await?;
+        Ok(cache)
+    }
+
     /// Starts to watch the kinds of [`read_machines`](Self::read_machines).
     pub fn watch_machines(
         client: &Client,

@@ -103,7 +103,7 @@ impl Desired {
         let named = named.or_else(|| once.map(|build| pin(build, labels::ROLLOUT_ONCE)));
         let found = match named {
             Some(pin) if pin.build.is_stock() => stock(snapshot, Some(pin)).map_err(Self::from),
-            Some(pin) => by_pin(config, &snapshot.builds, pin).map_err(Self::from),
+            Some(pin) => by_pin(config, &snapshot.builds, pin).map_err(Self::Invalid),
             None => match &in_service {
                 Ok(Some(found)) => Ok(found.clone()),
                 Ok(None) => Err(Self::Nothing),

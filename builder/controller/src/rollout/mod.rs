@@ -100,6 +100,7 @@ pub use snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, Refusal, RolloutSettings,
     RolloutSnapshot,
 };
+pub(crate) use target_source::{Found, Pin, TargetError, by_pin, in_service, target_of};
 pub use view::{
     BuildView, MachineCounts, NodeView, Retry, RolloutChange, RolloutRequest, RolloutRequestError,
     RolloutView, TargetView, UndoTo, build_views, decide_request, node_views, rollout_view,

@@ -136,7 +136,8 @@ fn subject<'a>(snapshot: &'a RolloutSnapshot, action: &'a Action) -> Subject<'a>
         | Action::CreateWorkload(_)
         | Action::CreateInputs(..)
         | Action::ArchiveLogs(_)
-        | Action::RecordBaseTree { .. } => Subject::Pool,
+        | Action::RecordBaseTree { .. }
+        | Action::WriteUserData(_) => Subject::Pool,
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) enum NoTarget {
 
 /// A setting or an object that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TargetError {
+pub(crate) struct TargetError {
     /// One word for programs.
     pub reason: &'static str,
     pub message: String,
@@ -47,13 +47,13 @@ fn invalid(reason: &'static str, message: impl Into<String>) -> NoTarget {
 
 /// The build that an annotation names.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pin<'a> {
+pub(crate) struct Pin<'a> {
     pub build: &'a PinnedBuild,
     pub annotation: &'static str,
 }
 
 /// A build, and what machines run with it.
-pub(super) type Found = (PinnedBuild, NodeTarget);
+pub(crate) type Found = (PinnedBuild, NodeTarget);
 
 /// The stock image of the pool's rendered config, which must have the digest of the pin.
 pub(super) fn stock(snapshot: &RolloutSnapshot, pin: Option<Pin<'_>>) -> Result<Found, NoTarget> {
@@ -100,11 +100,11 @@ fn running_everywhere(snapshot: &RolloutSnapshot, digest: Digest) -> Option<Pinn
 }
 
 /// A build that was in service, or any that is this MachineOSConfig's.
-pub(super) fn by_pin(
+pub(crate) fn by_pin(
     config: &MachineOsConfig,
     builds: &[MachineOsBuild],
     pin: Pin<'_>,
-) -> Result<Found, NoTarget> {
+) -> Result<Found, TargetError> {
     let (pin, annotation) = (pin.build, pin.annotation);
     let history = History::of(&config.metadata);
     if let Some(entry) = history.find(pin) {
@@ -116,19 +116,16 @@ pub(super) fn by_pin(
         return Ok((pin.clone(), target));
     }
     let Some(build) = builds.iter().find(|build| build.metadata.name == pin.name) else {
-        return Err(invalid(
+        return Err(TargetError::new(
             "PinNotFound",
             format!(
                 "{annotation}: no build {pin} of this pool; choose one that `mosb builds` lists, or remove the annotation"
             ),
         ));
     };
-    let target = match target_of(config, build) {
-        Ok(target) => target,
-        Err(error) => return Err(NoTarget::Invalid(error)),
-    };
+    let target = target_of(config, build)?;
     if target.image.digest() != pin.digest {
-        return Err(invalid(
+        return Err(TargetError::new(
             "PinChanged",
             format!(
                 "{annotation}: build {} has the image {} now, not {}; set {}@{}, or remove the annotation",
@@ -157,7 +154,7 @@ pub(super) fn by_image(
 }
 
 /// What is in service, and the build of it.
-pub(super) fn in_service(
+pub(crate) fn in_service(
     config: &MachineOsConfig,
     builds: &[MachineOsBuild],
 ) -> Result<Option<Found>, TargetError> {
@@ -193,7 +190,7 @@ pub(super) fn in_service(
 }
 
 /// The image of a build, if it is one that machines may run.
-pub(super) fn target_of(
+pub(crate) fn target_of(
     config: &MachineOsConfig,
     build: &MachineOsBuild,
 ) -> Result<NodeTarget, TargetError> {

@@ -144,6 +144,9 @@ pub const ROLLOUT_BUILD: &str = "mosb.dev/rollout-build";
 /// Annotation of a MachineOSConfig: a build that is rolled out once, `NAME@sha256:…`; removed when
 /// all machines have it.
 pub const ROLLOUT_ONCE: &str = "mosb.dev/rollout-once";
+/// Annotation of a MachineOSConfig: the Secret with the user data of new machines,
+/// `NAMESPACE/NAME`. Label of that Secret, with any value: mosb may write it.
+pub const USER_DATA: &str = "mosb.dev/user-data";
 /// Annotation of a MachineOSConfig: the images that were in service, as JSON.
 pub const HISTORY: &str = "mosb.dev/history";
 /// Annotation of a MachineOSConfig: what its machines get when it is deleted; `keep` or `stock`.

@@ -90,7 +90,9 @@ impl FakeCluster {
             Action::RecordBaseTree { base, image } => {
                 self.snapshot.cluster.base_trees.insert(*base, *image);
             }
-            Action::CreateNodeLogin(_) | Action::Evict { .. } => panic!("{action}"),
+            Action::CreateNodeLogin(_) | Action::Evict { .. } | Action::WriteUserData(_) => {
+                panic!("{action}")
+            }
             Action::Event(event) => {
                 assert!(event.name.len() <= 253);
                 if self.names.insert(event.name.clone()) {

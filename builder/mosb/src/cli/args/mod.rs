@@ -8,6 +8,8 @@ mod bootstrap;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod common;
+#[cfg(feature = "cluster")]
+mod ignition;
 mod image;
 mod inputs;
 #[cfg(feature = "cluster")]
@@ -26,6 +28,8 @@ pub use bootstrap::{Bootstrap, ClusterKind, Seed, SeedNew};
 #[cfg(feature = "cluster")]
 pub use cluster::{Cluster, Controller, Logs, Rebuild, Status, Wait};
 pub use common::{Common, Format, LogFormat};
+#[cfg(feature = "cluster")]
+pub use ignition::Ignition;
 pub use image::{Diff, Files, Inspect, LayerChoice};
 pub use inputs::{Build, Inputs, Isolation, Plan, StorageDriver};
 #[cfg(feature = "cluster")]
@@ -232,6 +236,19 @@ pub enum Command {
     ///   mosb nodes worker -o json
     #[command(verbatim_doc_comment)]
     Nodes(Nodes),
+    #[cfg(feature = "cluster")]
+    /// Prints the Ignition config of a new machine of a pool
+    ///
+    /// The machine boots the image in service (or the build to which the pool is pinned) and joins the cluster, if
+    /// userData.joinSecret of ConfigMap mosb-config names the Secret with what joins it. The same config is in the Secret of the
+    /// annotation mosb.dev/user-data. It contains a login that can pull the image: give it only to machines.
+    ///
+    /// Examples:
+    ///
+    ///   mosb ignition worker > worker.ign
+    ///   mosb ignition worker --build worker-0123456789abcdef0123456789abcdef --merge node-7.ign > node-7-complete.ign
+    #[command(verbatim_doc_comment)]
+    Ignition(Ignition),
     #[cfg(feature = "cluster")]
     /// Brings a pool's image to its machines, or takes it back
     ///

@@ -8,6 +8,7 @@ mod diff;
 mod error;
 mod file_list;
 mod image_info;
+mod machine_ignition;
 mod node_report;
 mod path_entry;
 mod plan;
@@ -32,6 +33,7 @@ pub use diff::{Diff, Side};
 pub use error::Error;
 pub use file_list::{FileLayer, FileList};
 pub use image_info::{BaseInfo, ImageInfo, LayerHistory};
+pub use machine_ignition::MachineIgnition;
 pub use node_report::{AppliedTarget, AttemptedTarget, NodeDeployment, NodeError, NodeReport};
 pub use path_entry::{PathEntry, PathType};
 pub use plan::{Plan, PlanLayer, PlannedBase};
@@ -105,6 +107,7 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<Error>(),
         schema::<FileList>(),
         schema::<ImageInfo>(),
+        schema::<MachineIgnition>(),
         schema::<NodeList>(),
         schema::<NodeReport>(),
         schema::<Plan>(),

@@ -8,6 +8,7 @@ use crate::cli::Result;
 use crate::cli::args;
 use crate::cli::environment::Environment;
 use crate::cli::error::Error;
+use crate::cli::input::Input;
 use mosb_controller::rollout::{RolloutRequest, UndoTo};
 
 /// A command for a cluster, and the connection options.
@@ -41,6 +42,8 @@ pub enum ClusterJob {
     Builds(String),
     /// `nodes`, of a pool or all.
     Nodes(Option<String>),
+    /// `ignition`, of a pool.
+    Ignition(Ignition),
     /// `rollout start`, `pause`, `resume` and `undo`.
     Rollout(Rollout),
     /// `rollout status`; followed until this time is over.
@@ -48,6 +51,16 @@ pub enum ClusterJob {
         pool: String,
         watch: Option<Duration>,
     },
+}
+
+/// Which Ignition config is printed.
+#[derive(Debug)]
+pub struct Ignition {
+    pub pool: String,
+    /// `--build`.
+    pub build: Option<String>,
+    /// `--merge`.
+    pub merge: Option<Input>,
 }
 
 /// A request about a pool's roll-out.
@@ -125,6 +138,12 @@ pub fn builds(typed: args::Builds) -> InCluster {
 
 pub fn nodes(typed: args::Nodes) -> InCluster {
     of(ClusterJob::Nodes(typed.pool), typed.cluster)
+}
+
+pub fn ignition(typed: args::Ignition) -> InCluster {
+    let merge = typed.merge.as_deref().map(Input::new);
+    let what = Ignition { pool: typed.pool, build: typed.build, merge };
+    of(ClusterJob::Ignition(what), typed.cluster)
 }
 
 pub fn rollout(typed: args::Rollout) -> Result<InCluster> {
@@ -266,6 +285,23 @@ mod tests {
             let error = rolled(line).unwrap_err();
             assert!(error.contains(want), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn a_config_is_of_a_pool_and_may_be_of_another_build_and_with_a_file() {
+        let asked = |line: &str| {
+            let words = ["mosb", "ignition"].into_iter().chain(line.split(' '));
+            match args::Cli::try_parse_from(words).unwrap().command {
+                args::Command::Ignition(typed) => match ignition(typed).what {
+                    ClusterJob::Ignition(Ignition { pool, build, merge }) => (pool, build, merge),
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(asked("a"), ("a".to_owned(), None, None));
+        let build = Some("b".to_owned());
+        assert_eq!(asked("a --build b --merge -"), ("a".to_owned(), build, Some(Input::Stdin)));
     }
 
     #[test]

@@ -43,7 +43,8 @@ pub enum Job {
     Node(Box<NodeCommand>),
     Preflight(Preflight),
     #[cfg(feature = "cluster")]
-    /// `controller`, `status`, `rebuild`, `logs`, `wait`, `builds`, `nodes`, `rollout`.
+    /// `controller`, `status`, `rebuild`, `logs`, `wait`, `builds`, `nodes`, `ignition`,
+    /// `rollout`.
     InCluster(Box<InCluster>),
     Version,
     Completion(Shell),

@@ -22,7 +22,7 @@ use super::unread::{ConfigFile, Unread};
 use crate::cli::Result;
 pub use bootstrap::Bootstrap;
 #[cfg(feature = "cluster")]
-pub use cluster::{ClusterJob, Controller, InCluster, Rollout};
+pub use cluster::{ClusterJob, Controller, Ignition, InCluster, Rollout};
 #[cfg(feature = "cluster")]
 pub use in_pod::{InPod, LeftImage, PodInputs, ResultDirArg};
 pub use job::{Build, Buildah, Diff, Job, Operand, Plan};
@@ -140,6 +140,8 @@ pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
         Command::Builds(typed) => Job::InCluster(Box::new(cluster::builds(typed))),
         #[cfg(feature = "cluster")]
         Command::Nodes(typed) => Job::InCluster(Box::new(cluster::nodes(typed))),
+        #[cfg(feature = "cluster")]
+        Command::Ignition(typed) => Job::InCluster(Box::new(cluster::ignition(typed))),
         #[cfg(feature = "cluster")]
         Command::Rollout { command } => Job::InCluster(Box::new(cluster::rollout(command)?)),
         #[cfg(feature = "cluster")]

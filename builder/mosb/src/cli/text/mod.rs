@@ -7,6 +7,7 @@ mod cache;
 mod diff;
 mod files;
 mod inspect;
+mod machine_ignition;
 mod node_report;
 mod page;
 mod plan;

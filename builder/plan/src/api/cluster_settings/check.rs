@@ -50,6 +50,9 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
             "want at least one; leave it out for Job and custom-pod-builder",
         ));
     }
+    if let Some(secret) = &settings.user_data.join_secret {
+        name("userData.joinSecret", secret)?;
+    }
     proxy(settings)?;
     job(settings)?;
     rollout(settings)

@@ -8,6 +8,7 @@ mod merged;
 mod proxy;
 mod registry_sources;
 mod rollout;
+mod user_data;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ pub use merged::ClusterObjects;
 pub use proxy::{Proxy, ProxyUrl};
 pub use registry_sources::RegistrySources;
 pub use rollout::RolloutLimits;
+pub use user_data::UserDataSettings;
 
 /// Name of the ConfigMap.
 pub const CONFIG_MAP: &str = "mosb-config";
@@ -73,6 +75,8 @@ pub struct ClusterSettings {
     pub job: JobSettings,
     /// How images are brought to machines.
     pub rollout: RolloutLimits,
+    /// What new machines of pools are given.
+    pub user_data: UserDataSettings,
 }
 
 impl Default for ClusterSettings {
@@ -93,6 +97,7 @@ impl Default for ClusterSettings {
             builders: vec![ImageBuilderType::Job, ImageBuilderType::CustomPod],
             job: JobSettings::default(),
             rollout: RolloutLimits::default(),
+            user_data: UserDataSettings::default(),
         }
     }
 }

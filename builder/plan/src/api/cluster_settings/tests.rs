@@ -72,6 +72,8 @@ fn problems_are_reported_with_their_path() {
         ("rollout: {nodeTimeoutMinutes: 4}", "rollout.nodeTimeoutMinutes", "5 to 1440"),
         ("rollout: {nodeTimeoutMinutes: 1441}", "rollout.nodeTimeoutMinutes", "5 to 1440"),
         ("rollout: {maxUnavailable: 1}", "rollout.maxUnavailable", "unknown field"),
+        ("userData: {joinSecret: a/b}", "userData.joinSecret", "no name"),
+        ("userData: {secret: a}", "userData.secret", "unknown field"),
         ("globalPullSecret: ''", "globalPullSecret", "no name"),
         ("additionalTrustBundle: hello", "additionalTrustBundle", "no certificate"),
         (

@@ -2,6 +2,7 @@
 
 mod confirm;
 mod control;
+mod ignition;
 mod look;
 mod rollout;
 
@@ -60,6 +61,9 @@ pub async fn in_cluster(
         }
         ClusterJob::Nodes(pool) => {
             print(settings, &rollout::nodes(&client, &namespaces, pool.as_deref()).await?)
+        }
+        ClusterJob::Ignition(wanted) => {
+            print(settings, &ignition::ignition(&client, &namespaces, wanted).await?)
         }
         ClusterJob::Rollout(change) => {
             print(settings, &rollout::request(&client, &namespaces, change).await?)

@@ -1,5 +1,6 @@
 //! Compares complete texts with `testdata/cli/`.
 
+mod machine_ignition;
 mod preflight;
 mod rollout;
 

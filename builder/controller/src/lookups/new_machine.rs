@@ -1,0 +1,74 @@
+//! What the Ignition config of new machines is made of.
+
+use super::rendered_config::get_rendered_config;
+use super::{Resolver, invalid_input};
+use crate::lookup::Problem;
+use crate::user_data::{JoinConfig, MachineInputs};
+use mosb_build::new_machine::PullFiles;
+use mosb_plan::api::rollout::NodeTarget;
+use mosb_plan::api::{ClusterSettings, MachineOsConfig, PoolName};
+use mosb_registry::http::Secret;
+
+/// The key of the Secret that joins machines of every pool without a key of its own.
+const JOIN_KEY: &str = "ignition";
+
+impl Resolver {
+    /// Reads the config that an image was built of, the login that pulls the image, and what joins
+    /// machines to the cluster.
+    pub(crate) async fn new_machine(
+        &self,
+        config: &MachineOsConfig,
+        target: &NodeTarget,
+    ) -> Result<MachineInputs, Problem> {
+        let mut settings = self.settings()?;
+        settings.proxy = self.proxy(&settings).await?;
+        let name = target.config.as_ref().ok_or_else(|| {
+            let message =
+                format!("{}: not built of a rendered config; rebuild the pool", target.image);
+            invalid_input("no-rendered-config", message)
+        })?;
+        let rendered = get_rendered_config(self, name.as_str()).await?;
+        let own = config.spec.base_image_pull_secret.as_ref().map(|secret| secret.name.as_str());
+        let login = self.machine_login(&target.image, own).await?;
+        let push = &config.spec.rendered_image_push_secret.name;
+        // Without a login there is none that pushes.
+        let is_push =
+            !login.is_empty() && login.has_login_of(&self.secret(push).await?.credentials);
+        Ok(MachineInputs {
+            join: self.join_config(&settings, rendered.pool()).await?,
+            pull_files: PullFiles::new(&target.image, &login, &settings),
+            push_login: is_push.then(|| push.clone()),
+            rendered,
+        })
+    }
+
+    /// The config of the settings' Secret for this pool.
+    async fn join_config(
+        &self,
+        settings: &ClusterSettings,
+        pool: &PoolName,
+    ) -> Result<Option<JoinConfig>, Problem> {
+        let Some(name) = &settings.user_data.join_secret else {
+            return Ok(None);
+        };
+        let namespace = &self.cache.namespace;
+        let Some(secret) = self.read_secret(name).await? else {
+            let message = format!(
+                "secret {namespace}/{name} (userData.joinSecret of ConfigMap mosb-config): there is none; create it, or take the field out"
+            );
+            return Err(invalid_input("no-secret", message));
+        };
+        let own = format!("{JOIN_KEY}.{pool}");
+        let mut data = secret.data.unwrap_or_default();
+        let found =
+            [own.as_str(), JOIN_KEY].into_iter().find_map(|key| Some((key, data.remove(key)?)));
+        let Some((key, value)) = found else {
+            let message = format!(
+                "secret {namespace}/{name} (userData.joinSecret of ConfigMap mosb-config): it has neither the key {own} nor {JOIN_KEY}; add one with an Ignition config"
+            );
+            return Err(invalid_input("no-join-config", message));
+        };
+        let origin = format!("secret {namespace}/{name}: {key}");
+        Ok(Some(JoinConfig { origin, bytes: Secret::new(value.0) }))
+    }
+}

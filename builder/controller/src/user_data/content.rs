@@ -1,0 +1,100 @@
+//! The Ignition config of a new machine. Pure: what it is made of was read before.
+
+use mosb_build::new_machine::{self, InvalidConfig, OwnConfig, OwnConfigError, PullFiles};
+use mosb_ignition as ignition;
+use mosb_plan::api::RenderedConfig;
+use mosb_plan::plan::secret_files;
+use mosb_registry::http::Secret;
+use mosb_types::{Diagnostic, Finding, canonical_json};
+use serde_json::Value;
+
+/// What the config of a pool's new machines is made of.
+#[derive(Debug, Clone)]
+pub(crate) struct MachineInputs {
+    /// The config that the image was built of.
+    pub rendered: RenderedConfig,
+    pub pull_files: PullFiles,
+    /// The Secret that pushes the pool's images, if the pull login is one of its logins.
+    pub push_login: Option<String>,
+    /// The config that joins a machine to the cluster.
+    pub join: Option<JoinConfig>,
+}
+
+/// The config that joins a machine to the cluster, as its Secret has it.
+#[derive(Debug, Clone)]
+pub(crate) struct JoinConfig {
+    /// Secret and key, for messages.
+    pub origin: String,
+    pub bytes: Secret<Vec<u8>>,
+}
+
+/// The Ignition config of a machine.
+#[derive(Debug, Clone)]
+pub(crate) struct MachineContent {
+    config: Secret<Value>,
+    pub joins: bool,
+    pub has_logins: bool,
+    /// Paths of files that probably contain secrets.
+    pub secret_paths: Vec<String>,
+    /// What of the rendered config reaches no machine.
+    pub left_out: Vec<Finding>,
+}
+
+/// Why there is no config.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum ContentError {
+    #[error(
+        "{image}: the login that pulls it is one that secret {secret} pushes with, and every machine would have it; give the pool a pull secret with a login that can only pull (spec.baseImagePullSecret, or globalPullSecret in ConfigMap mosb-config)"
+    )]
+    #[diagnostic(code = "push-login", class = InvalidInput)]
+    PushLogin { image: String, secret: String },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Own(#[from] OwnConfigError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Invalid(#[from] InvalidConfig),
+}
+
+impl MachineContent {
+    /// The config with what joins the machine, and then `own` over it.
+    ///
+    /// # Errors
+    /// [`ContentError`].
+    pub fn new(inputs: &MachineInputs, own: Option<OwnConfig>) -> Result<Self, ContentError> {
+        if let Some(secret) = &inputs.push_login {
+            let (image, secret) = (inputs.pull_files.image().to_string(), secret.clone());
+            return Err(ContentError::PushLogin { image, secret });
+        }
+        let rendered = &inputs.rendered;
+        let join = inputs.join.as_ref();
+        let join = join.map(|join| OwnConfig::parse(&join.origin, join.bytes.expose()));
+        let over: Vec<OwnConfig> = join.transpose()?.into_iter().chain(own).collect();
+        let config = Secret::new(new_machine::config(rendered, &inputs.pull_files)?);
+        let parsed = rendered.ignition().and_then(|config| ignition::parse(config).ok());
+        let secret_paths = parsed.iter().flat_map(|parsed| secret_files(&parsed.config));
+        Ok(Self {
+            config: new_machine::merge(rendered.pool().as_str(), config.expose(), over)?,
+            joins: inputs.join.is_some(),
+            has_logins: inputs.pull_files.has_logins(),
+            secret_paths: secret_paths.map(|(path, _)| path.to_owned()).collect(),
+            left_out: new_machine::left_out(rendered),
+        })
+    }
+
+    pub fn config(&self) -> &Secret<Value> {
+        &self.config
+    }
+
+    /// Its `ignition.version`.
+    pub fn version(&self) -> &str {
+        let version = self.config.expose().pointer("/ignition/version");
+        version.and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The config as text: the same config, the same bytes.
+    pub fn to_bytes(&self) -> Secret<Vec<u8>> {
+        Secret::new(canonical_json(self.config.expose()))
+    }
+}

@@ -1,0 +1,233 @@
+//! Decides what to write into the Secret. Pure: a snapshot gives the actions.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::condition;
+use super::content::MachineContent;
+use super::reason::{Refusal, UserDataReason};
+use super::secret_ref::SecretRef;
+use super::snapshot::{FoundSecret, UserDataSnapshot};
+use super::target;
+use super::user_data_secret::{MAX_SECRET_SIZE, Unwritable, UserDataSecret, UserDataWrite};
+use crate::action::Action;
+use crate::decision::Decision;
+use crate::rollout::Found;
+use mosb_plan::api::labels;
+use mosb_plan::api::rollout::NodeTarget;
+use mosb_registry::http::Secret;
+use mosb_types::Diagnostic as _;
+
+/// What to do about the user data.
+pub(crate) type UserDataDecision = Decision<UserDataLookup, UserDataReason>;
+
+/// A fact that the watches don't show.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum UserDataLookup {
+    /// The Secret. Result: `secret` of the results.
+    Secret(SecretRef),
+    /// What the config of machines with this image is made of. Result: `inputs` of the results.
+    Inputs(Box<NodeTarget>),
+}
+
+/// No watch shows the Secret, so a change of it is found after this time.
+pub(super) const RECHECK: Duration = Duration::from_secs(600);
+/// When something that was refused is tried again: the cause may be in another namespace, or a right.
+pub(super) const REFUSED_REQUEUE: Duration = Duration::from_secs(60);
+/// The most paths that a condition names.
+const MAX_PATHS: usize = 20;
+
+pub(crate) fn decide(snapshot: &UserDataSnapshot, now: Timestamp) -> UserDataDecision {
+    let config = &snapshot.config;
+    match evaluate(snapshot) {
+        Ok(Evaluation::LookUp(lookup)) => {
+            UserDataDecision::looking_up(lookup, UserDataReason::LookingUp)
+        }
+        Ok(Evaluation::Off) => {
+            let reason = UserDataReason::Off;
+            let report = condition::report(config, &reason, now);
+            UserDataDecision::of(reason, report.into_iter().collect())
+        }
+        Ok(Evaluation::Checked(reason)) => {
+            UserDataDecision { requeue_after: Some(RECHECK), ..UserDataDecision::unchanged(reason) }
+        }
+        Ok(Evaluation::Current { write, joins, message }) => {
+            let reason = UserDataReason::Current { joins, message };
+            let write = write.map(Action::WriteUserData);
+            // The condition comes last: it describes what was written.
+            let actions = write.into_iter().chain(condition::report(config, &reason, now));
+            UserDataDecision {
+                requeue_after: Some(RECHECK),
+                ..UserDataDecision::of(reason, actions.collect())
+            }
+        }
+        Err(refusal) => refuse(snapshot, refusal, now),
+    }
+}
+
+/// The decision that leaves the Secret as it is, and reports why.
+pub(super) fn refuse(
+    snapshot: &UserDataSnapshot,
+    refusal: Refusal,
+    now: Timestamp,
+) -> UserDataDecision {
+    let reason = UserDataReason::Refused(refusal);
+    let report = condition::report(&snapshot.config, &reason, now);
+    UserDataDecision {
+        requeue_after: Some(REFUSED_REQUEUE),
+        ..UserDataDecision::of(reason, report.into_iter().collect())
+    }
+}
+
+enum Evaluation {
+    Off,
+    LookUp(UserDataLookup),
+    /// Nothing changed since the Secret was read.
+    Checked(UserDataReason),
+    Current {
+        write: Option<Box<UserDataWrite>>,
+        joins: bool,
+        message: String,
+    },
+}
+
+fn evaluate(snapshot: &UserDataSnapshot) -> Result<Evaluation, Refusal> {
+    let config = &snapshot.config;
+    let Some(value) = config.metadata.annotations.get(labels::USER_DATA) else {
+        return Ok(Evaluation::Off);
+    };
+    if let Some(who) = &snapshot.other_controller {
+        let message = format!(
+            "{who} makes the user data of machines here, so mosb does not; remove the annotation {}, or scale the other one to 0",
+            labels::USER_DATA
+        );
+        return Err(Refusal::new("OtherController", message));
+    }
+    let secret: SecretRef = value.parse().map_err(|cause| {
+        let shown: String = value.chars().take(100).collect();
+        let message = format!(
+            "annotation {}: {shown:?}: {cause}; set NAMESPACE/NAME of a Secret",
+            labels::USER_DATA
+        );
+        Refusal::new("BadAnnotation", message)
+    })?;
+    if !snapshot.sharing.is_empty() {
+        let message = format!(
+            "secret {secret}: MachineOSConfig {} names it too; give each pool a Secret of its own",
+            snapshot.sharing.join(", ")
+        );
+        return Err(Refusal::new("SecretShared", message));
+    }
+    let found = target::current(config, &snapshot.builds)
+        .map_err(|error| Refusal::new(error.reason, error.message))?;
+    let Some((build, target)) = found else {
+        let message = format!(
+            "no image of pool {} is in service yet; it is written when the first one is built",
+            config.spec.machine_config_pool.name
+        );
+        return Err(Refusal::new("NoImage", message));
+    };
+    if snapshot.is_current
+        && let Some(reason) = condition::current(config)
+    {
+        return Ok(Evaluation::Checked(reason));
+    }
+    let there = match &snapshot.lookup_results.secret {
+        None => return Ok(Evaluation::LookUp(UserDataLookup::Secret(secret))),
+        Some(found) => readable(&secret, found)?,
+    };
+    // A Secret that mosb may not write needs no other lookup.
+    there.expose().check().map_err(|unwritable| describe(&secret, unwritable))?;
+    let content = match &snapshot.lookup_results.inputs {
+        None => return Ok(Evaluation::LookUp(UserDataLookup::Inputs(Box::new(target)))),
+        Some(Err(problem)) => return Err(Refusal::new("InputsUnreadable", &*problem.message)),
+        Some(Ok(inputs)) => MachineContent::new(inputs, None).map_err(|error| {
+            let reason = match error.code() {
+                "push-login" => "PushLogin",
+                "bad-own-config" => "BadJoinConfig",
+                _ => "BadConfig",
+            };
+            Refusal::new(reason, error.to_string())
+        })?,
+    };
+    let newer = there.expose().with(&content.to_bytes());
+    let newer = newer.map_err(|unwritable| describe(&secret, unwritable))?;
+    let message = message(&secret, &(build, target), &content);
+    let write = newer.map(|object| Box::new(UserDataWrite { secret, object: Secret::new(object) }));
+    Ok(Evaluation::Current { write, joins: content.joins, message })
+}
+
+fn readable<'s>(
+    secret: &SecretRef,
+    found: &'s FoundSecret,
+) -> Result<&'s Secret<UserDataSecret>, Refusal> {
+    match found {
+        FoundSecret::Found(there) => Ok(there),
+        FoundSecret::Missing => {
+            let message = format!(
+                "secret {secret}: there is none; create it without data and with the label {}",
+                labels::USER_DATA
+            );
+            Err(Refusal::new("NoSecret", message))
+        }
+        FoundSecret::Forbidden(cause) => {
+            let message = format!(
+                "secret {secret}: {cause}: it needs the verbs get and update for this name, as in deploy/user-data"
+            );
+            Err(Refusal::new("Forbidden", message))
+        }
+    }
+}
+
+fn describe(secret: &SecretRef, unwritable: Unwritable) -> Refusal {
+    match unwritable {
+        Unwritable::NotLabelled => {
+            let message = format!(
+                "secret {secret}: it has no label {}, so mosb does not write it; label it if it is for user data, or correct the annotation",
+                labels::USER_DATA
+            );
+            Refusal::new("NotLabelled", message)
+        }
+        Unwritable::Immutable => {
+            let message = format!("secret {secret}: it is immutable; delete it and create it anew");
+            Refusal::new("Immutable", message)
+        }
+        Unwritable::Deleting => {
+            let message = format!("secret {secret}: it is being deleted; create it anew");
+            Refusal::new("NoSecret", message)
+        }
+        Unwritable::TooLarge(size) => {
+            let message = format!(
+                "secret {secret}: its values would have {size} bytes, and a Secret takes {MAX_SECRET_SIZE} (the config is in it twice); move large files out of the pool's MachineConfigs, or give machines what `mosb ignition` prints"
+            );
+            Refusal::new("TooLarge", message)
+        }
+    }
+}
+
+/// The message of the condition.
+fn message(secret: &SecretRef, (build, target): &Found, content: &MachineContent) -> String {
+    let mut message = format!(
+        "secret {secret} has the Ignition config (spec {}) of build {}, {}",
+        content.version(),
+        build.name,
+        target.image
+    );
+    if !content.joins {
+        message += "; its machines boot and do not join the cluster: name the Secret that joins them in userData.joinSecret of ConfigMap mosb-config";
+    }
+    let paths = &content.secret_paths;
+    if !paths.is_empty() {
+        let shown: Vec<&str> = paths.iter().take(MAX_PATHS).map(String::as_str).collect();
+        let more = match paths.len().saturating_sub(MAX_PATHS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        message += &format!(
+            "; whoever can read user data can read files that look like secrets: {}{more}",
+            shown.join(", ")
+        );
+    }
+    message
+}

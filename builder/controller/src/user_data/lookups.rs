@@ -1,0 +1,74 @@
+//! Resolves the lookups: reads the Secret, and what its config is made of.
+
+use k8s_openapi::api::core::v1;
+use kube::Api;
+
+use super::content::MachineInputs;
+use super::decide::UserDataLookup;
+use super::secret_ref::SecretRef;
+use super::snapshot::{FoundSecret, UserDataSnapshot};
+use crate::Error;
+use crate::apply::ApplyError;
+use crate::error::{describe, is_forbidden, is_not_found};
+use crate::lookup::{NO_RENDERED_CONFIG, Problem};
+use crate::lookups::Resolver;
+use crate::reconciler::NoDecision;
+use mosb_plan::api::MachineOsConfig;
+use mosb_plan::api::rollout::NodeTarget;
+use mosb_registry::http::Secret;
+use mosb_types::ErrorClass;
+
+/// Adds the results of all lookups to the snapshot.
+pub(super) async fn look_up(
+    resolver: &Resolver,
+    lookups: &[UserDataLookup],
+    snapshot: &mut UserDataSnapshot,
+) -> Result<(), NoDecision> {
+    for lookup in lookups {
+        match lookup {
+            UserDataLookup::Secret(secret) => {
+                snapshot.lookup_results.secret = Some(read(resolver, secret).await?);
+            }
+            UserDataLookup::Inputs(target) => {
+                let inputs = inputs(resolver, &snapshot.config, target).await?;
+                snapshot.lookup_results.inputs = Some(inputs);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The Secret, read from etcd: a cache may show it as it was before our last write.
+async fn read(resolver: &Resolver, secret: &SecretRef) -> Result<FoundSecret, NoDecision> {
+    let api: Api<v1::Secret> = Api::namespaced(resolver.client.clone(), secret.namespace());
+    match api.get(secret.name()).await {
+        Ok(found) => Ok(FoundSecret::Found(Box::new(Secret::new(found.into())))),
+        Err(error) if is_not_found(&error) => Ok(FoundSecret::Missing),
+        Err(error) if is_forbidden(&error) => Ok(FoundSecret::Forbidden(describe(&error))),
+        Err(error) => Err(Error::api(format!("secret {secret}"), "get")(error).into()),
+    }
+}
+
+/// A transient problem ends the pass, which is tried again.
+async fn inputs(
+    resolver: &Resolver,
+    config: &MachineOsConfig,
+    target: &NodeTarget,
+) -> Result<Result<MachineInputs, Problem>, NoDecision> {
+    let asked = async { Ok(resolver.new_machine(config, target).await?) };
+    let what = || format!("the user data of machineosconfig {}", config.metadata.name);
+    let found = resolver.limits.with_timeout(what, asked).await;
+    match found.map_err(|error| error.into_problem()) {
+        Ok(inputs) => Ok(Ok(inputs)),
+        Err(Ok(problem)) if is_passing(&problem) => {
+            Err(NoDecision::Failed(ApplyError::Problem(problem)))
+        }
+        Err(Ok(problem)) => Ok(Err(problem)),
+        Err(Err(_)) => Err(NoDecision::Busy),
+    }
+}
+
+/// A rendered config that was deleted does not come back by itself.
+fn is_passing(problem: &Problem) -> bool {
+    problem.class == ErrorClass::Transient && problem.reason != NO_RENDERED_CONFIG
+}

@@ -1,0 +1,46 @@
+//! The user data of machines that join later: the Ignition config with which a new machine of a pool
+//! boots the pool's current image, in a Secret that an administrator made for it.
+//!
+//! Input: a MachineOSConfig whose annotation names a Secret, the image that machines of its pool
+//! should run, the rendered config that this image was built of, and the settings. Output: the content
+//! of that Secret, and the condition `UserData`.
+//!
+//! Invariant: only a Secret with our label is written, and only if its content differs. Its login is
+//! for pulling the image, and never one that pushes. Contents of Secrets are in no log, condition or
+//! `Debug`.
+//!
+//! | file | does |
+//! | --- | --- |
+//! | `secret_ref` | the annotation's value |
+//! | `snapshot`, `observe` | the input of a decision; cache → snapshot |
+//! | `target` | which image a new machine boots |
+//! | `content` | the Ignition config of a machine |
+//! | `user_data_secret` | the Secret as it is, and as it should be |
+//! | `decide`, `reason` | snapshot → lookups or actions, and why |
+//! | `condition` | what the MachineOSConfig shows |
+//! | `lookups` | reads the Secret, and what the config is made of |
+//! | `reconciler` | gives these functions to the driver |
+//! | `view` | what `mosb ignition` prints |
+
+mod condition;
+mod content;
+mod decide;
+mod lookups;
+mod observe;
+mod reason;
+mod reconciler;
+mod secret_ref;
+mod snapshot;
+mod target;
+mod user_data_secret;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use condition::USER_DATA;
+pub(crate) use content::{JoinConfig, MachineInputs};
+pub(crate) use reconciler::UserDataReconciler;
+pub use secret_ref::SecretRef;
+pub use user_data_secret::UserDataWrite;
+pub use view::{IgnitionRequest, MachineIgnition, MachineIgnitionError, machine_ignition};

@@ -1,0 +1,97 @@
+//! Takes the snapshot of a MachineOSConfig from the cache. Pure: it sends no requests.
+
+use std::collections::BTreeSet;
+
+use super::condition::USER_DATA;
+use super::snapshot::{UserDataLookupResults, UserDataSnapshot};
+use crate::cluster_cache::{ClusterCache, Trigger};
+use crate::indexed_store::IndexKey;
+use crate::inputs;
+use crate::snapshot::Versions;
+use mosb_image::Digest;
+use mosb_plan::api::rollout::History;
+use mosb_plan::api::{MachineOsConfig, condition, labels};
+
+/// The snapshot of the MachineOSConfig of this name; none without user data.
+pub(super) fn observe(cache: &ClusterCache, name: &str) -> Option<UserDataSnapshot> {
+    let config = cache.configs.get(name)?;
+    if config.metadata.is_being_deleted() || !is_concerned(&config) {
+        return None;
+    }
+    let builds = cache.builds.by_index([IndexKey::Config(name.to_owned())]);
+    let secret = config.metadata.annotation(labels::USER_DATA);
+    let sharing = cache.configs.filter_list(|other| {
+        secret.is_some()
+            && other.metadata.annotation(labels::USER_DATA) == secret
+            && other.metadata.name != name
+            && !other.metadata.is_being_deleted()
+    });
+    Some(UserDataSnapshot {
+        builds: builds.iter().map(|build| (**build).clone()).collect(),
+        sharing: sharing.iter().map(|other| other.metadata.name.clone()).collect(),
+        other_controller: cache.other_renderer(),
+        versions: versions(cache, &config),
+        config: (*config).clone(),
+        is_current: false,
+        lookup_results: UserDataLookupResults::default(),
+    })
+}
+
+/// Whether it has user data, or a condition that is outdated.
+fn is_concerned(config: &MachineOsConfig) -> bool {
+    config.metadata.annotations.contains_key(labels::USER_DATA)
+        || condition(&config.status.conditions, USER_DATA).is_some()
+}
+
+/// Versions of the settings and of the Secrets that the lookups read.
+fn versions(cache: &ClusterCache, config: &MachineOsConfig) -> Versions {
+    let mut versions = inputs::versions(cache, Some(config), None, &[]);
+    if let Ok((settings, _)) = cache.settings()
+        && let Some(join) = settings.user_data.join_secret
+    {
+        let seen = cache.secrets.get(&join).and_then(|seen| seen.resource_version.clone());
+        versions.insert(format!("secret {join}"), seen);
+    }
+    versions
+}
+
+/// The MachineOSConfigs that a change affects.
+pub(super) fn affected_configs(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> {
+    let all = || -> BTreeSet<String> {
+        let concerned = cache.configs.filter_list(is_concerned);
+        concerned.iter().map(|config| config.metadata.name.clone()).collect()
+    };
+    match cause {
+        // It may have named the Secret of another one.
+        Trigger::Config(name, _) => all().into_iter().chain([name.clone()]).collect(),
+        Trigger::ManagedObject(name) => [name.clone()].into(),
+        // Few of them have user data, and a pass with unchanged inputs reads nothing.
+        Trigger::All | Trigger::Secret(_) => all(),
+        Trigger::Pool(_)
+        | Trigger::MachineConfig(..)
+        | Trigger::Machine(_)
+        | Trigger::NodeJob { .. }
+        | Trigger::Unrelated => BTreeSet::new(),
+    }
+}
+
+/// Digest of everything that the content follows from, except the Secret itself, which no watch
+/// shows.
+pub(super) fn inputs_digest(snapshot: &UserDataSnapshot) -> Digest {
+    let config = &snapshot.config;
+    let annotation = |key: &str| config.metadata.annotation(key);
+    let builds = snapshot.builds.iter().map(|build| (&build.metadata.name, build.status.image()));
+    let history = History::of(&config.metadata);
+    let images = history.entries().iter().map(|entry| (&entry.image, &entry.config));
+    let text = format!(
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        (annotation(labels::USER_DATA), annotation(labels::ROLLOUT_BUILD)),
+        (&config.metadata.uid, &config.spec),
+        (&config.status.current_image_pull_spec, &config.status.machine_os_build),
+        builds.collect::<Vec<_>>(),
+        images.collect::<Vec<_>>(),
+        (&snapshot.sharing, &snapshot.other_controller),
+        snapshot.versions,
+    );
+    Digest::of(text.as_bytes())
+}

@@ -1,0 +1,160 @@
+//! The controller of user data. Its key is the name of a MachineOSConfig.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::decide::{RECHECK, REFUSED_REQUEUE, UserDataDecision, UserDataLookup, decide, refuse};
+use super::lookups::look_up;
+use super::observe::{affected_configs, inputs_digest, observe};
+use super::reason::{Refusal, UserDataReason};
+use super::snapshot::UserDataSnapshot;
+use crate::action::Action;
+use crate::apply::{ApplyError, Executor, ReconcilePass};
+use crate::cluster_cache::Trigger;
+use crate::error::Error;
+use crate::lookup::Problem;
+use crate::lookups::Resolver;
+use crate::reconciler::{NoDecision, Reconciler};
+use crate::snapshot::EarlierProblem;
+use mosb_image::Digest;
+use mosb_types::Diagnostic as _;
+
+#[derive(Debug)]
+pub(crate) struct UserDataReconciler {
+    resolver: Resolver,
+    executor: Executor,
+    /// The inputs with which the Secret was found or made as it should be, by MachineOSConfig. An
+    /// event without a change of them then costs no request.
+    current: Mutex<BTreeMap<String, CheckedInputs>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct CheckedInputs {
+    inputs: Digest,
+    at: Instant,
+}
+
+impl UserDataReconciler {
+    pub fn new(resolver: Resolver, executor: Executor) -> Self {
+        Self { resolver, executor, current: Mutex::default() }
+    }
+
+    fn current(&self) -> MutexGuard<'_, BTreeMap<String, CheckedInputs>> {
+        self.current.lock().expect("it is not poisoned: maps don't panic")
+    }
+}
+
+/// Why the API server refused a write, unless the object changed or the server is busy.
+fn refused(error: &ApplyError) -> Option<&Error> {
+    match error {
+        ApplyError::Api(error) if matches!(error.status_code(), Some(403 | 413 | 422)) => {
+            Some(error)
+        }
+        _ => None,
+    }
+}
+
+impl Reconciler for UserDataReconciler {
+    type Snapshot = UserDataSnapshot;
+    type Lookup = UserDataLookup;
+    type Reason = UserDataReason;
+
+    const KIND: &'static str = "userdata";
+    const LOG_PREFIX: &'static str = "user data of ";
+    /// Most of the time they wait for the API.
+    const WORKERS: usize = 2;
+
+    fn affected_keys(&self, trigger: &Trigger) -> BTreeSet<String> {
+        affected_configs(&self.resolver.cache, trigger)
+    }
+
+    fn observe(&self, key: &str) -> Option<UserDataSnapshot> {
+        let mut snapshot = observe(&self.resolver.cache, key)?;
+        let checked = self.current().get(key).copied();
+        snapshot.is_current = checked.is_some_and(|checked| {
+            checked.at.elapsed() < RECHECK && checked.inputs == inputs_digest(&snapshot)
+        });
+        Some(snapshot)
+    }
+
+    fn decide(&self, snapshot: &UserDataSnapshot, now: Timestamp) -> UserDataDecision {
+        decide(snapshot, now)
+    }
+
+    async fn look_up(
+        &self,
+        lookups: &[UserDataLookup],
+        snapshot: &mut UserDataSnapshot,
+        _pass: &mut ReconcilePass,
+    ) -> Result<(), NoDecision> {
+        look_up(&self.resolver, lookups, snapshot).await
+    }
+
+    async fn apply(
+        &self,
+        actions: &[Action],
+        snapshot: &UserDataSnapshot,
+        pass: &mut ReconcilePass,
+    ) -> Result<(), ApplyError> {
+        let name = &snapshot.config.metadata.name;
+        match self.executor.apply_all(actions, pass).await {
+            Ok(()) => {
+                let is_read = snapshot.lookup_results.inputs.is_some();
+                let reason = is_read.then(|| decide(snapshot, Timestamp::now()).reason);
+                if let Some(UserDataReason::Current { .. }) = reason {
+                    let inputs = inputs_digest(snapshot);
+                    let checked = CheckedInputs { inputs, at: Instant::now() };
+                    self.current().insert(name.clone(), checked);
+                } else if !snapshot.is_current {
+                    self.current().remove(name);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                let Some(refused) = refused(&error) else { return Err(error) };
+                let refusal = Refusal::new("WriteRefused", refused.to_string());
+                tracing::warn!(reason = refused.code(), "user data of {name}: {refused}");
+                self.current().remove(name);
+                pass.requeue_after = Some(REFUSED_REQUEUE);
+                let actions = refuse(snapshot, refusal, Timestamp::now()).actions;
+                self.executor.apply_all(&actions, pass).await
+            }
+        }
+    }
+
+    fn seen_versions(snapshot: &UserDataSnapshot) -> impl Iterator<Item = (&str, &str)> {
+        let metadata = &snapshot.config.metadata;
+        [(metadata.uid(), metadata.resource_version())].into_iter()
+    }
+
+    fn inputs_digest(snapshot: &UserDataSnapshot) -> Digest {
+        inputs_digest(snapshot)
+    }
+
+    /// A problem is decided again from the start.
+    fn set_earlier_problem(_: &mut UserDataSnapshot, _: EarlierProblem) {}
+
+    /// A decision reports its problems in the condition, and has the time when it is taken again.
+    fn problem(_: &UserDataSnapshot, _: &UserDataDecision) -> Option<Problem> {
+        None
+    }
+
+    fn log_transition(&self, name: &str, reason: &UserDataReason) {
+        match reason {
+            UserDataReason::Refused(refusal) => {
+                tracing::warn!(reason = refusal.reason, "user data of {name}: {reason}");
+            }
+            UserDataReason::Off | UserDataReason::LookingUp => {
+                tracing::debug!("user data of {name}: {reason}");
+            }
+            UserDataReason::Current { .. } => tracing::info!("user data of {name}: {reason}"),
+        }
+    }
+
+    fn forget(&self, name: &str) {
+        self.current().remove(name);
+    }
+}

@@ -1,0 +1,41 @@
+//! The input of a decision about the user data of a pool's new machines.
+
+use super::content::MachineInputs;
+use super::user_data_secret::UserDataSecret;
+use crate::lookup::Problem;
+use crate::snapshot::Versions;
+use mosb_plan::api::{MachineOsBuild, MachineOsConfig};
+use mosb_registry::http::Secret;
+
+/// Everything observed for a MachineOSConfig.
+#[derive(Debug, Clone)]
+pub(crate) struct UserDataSnapshot {
+    pub config: MachineOsConfig,
+    pub builds: Vec<MachineOsBuild>,
+    /// Other MachineOSConfigs that name the same Secret, by name.
+    pub sharing: Vec<String>,
+    /// A controller that gives machines their images.
+    pub other_controller: Option<String>,
+    /// resourceVersions of what the config is made of.
+    pub versions: Versions,
+    /// A pass found the Secret as it should be, not long ago, with the same inputs.
+    pub is_current: bool,
+    pub lookup_results: UserDataLookupResults,
+}
+
+/// Results of the lookups of this pass.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UserDataLookupResults {
+    pub secret: Option<FoundSecret>,
+    /// What the config is made of, or why it can't be read.
+    pub inputs: Option<Result<MachineInputs, Problem>>,
+}
+
+/// The Secret that the annotation names.
+#[derive(Debug, Clone)]
+pub(crate) enum FoundSecret {
+    Found(Box<Secret<UserDataSecret>>),
+    Missing,
+    /// The controller may not read it; the API server's message.
+    Forbidden(String),
+}

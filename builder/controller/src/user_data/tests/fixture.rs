@@ -1,0 +1,232 @@
+//! A MachineOSConfig with user data, its builds, and the results of lookups.
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret as SecretResource;
+use serde_json::{Value, json};
+
+use crate::action::{Action, NewStatus};
+use crate::user_data::condition::USER_DATA;
+use crate::user_data::content::{JoinConfig, MachineInputs};
+use crate::user_data::decide::{UserDataDecision, UserDataLookup, decide};
+use crate::user_data::snapshot::{FoundSecret, UserDataLookupResults, UserDataSnapshot};
+use mosb_build::new_machine::PullFiles;
+use mosb_build::{DOCKER_CONFIG_KEY, DockerConfigJson};
+use mosb_image::{Digest, PinnedRef};
+use mosb_plan::api::rollout::NodeTarget;
+use mosb_plan::api::{
+    ClusterSettings, Condition, MachineOsBuild, MachineOsConfig, RenderedConfig, condition, labels,
+};
+use mosb_registry::http::Secret;
+
+pub const SECRET: &str = "machines/worker-user-data";
+pub const PASSWORD: &str = "hunter2";
+pub const TOKEN: &str = "join-hunter2";
+
+pub fn image(number: u32) -> PinnedRef {
+    format!("reg.example/os@{}", Digest::of(&number.to_be_bytes())).parse().unwrap()
+}
+
+pub fn rendered_name(number: u32) -> String {
+    format!("rendered-worker-{number:032x}")
+}
+
+/// A pool `worker` of which this build is in service, and its user data.
+#[derive(Clone)]
+pub struct Fixture {
+    pub config: MachineOsConfig,
+    pub builds: Vec<MachineOsBuild>,
+    pub sharing: Vec<String>,
+    pub other_controller: Option<String>,
+    /// The Secret; none if there is none.
+    pub secret: Option<SecretResource>,
+    pub join: Option<String>,
+    pub push_login: Option<String>,
+    /// A file of the rendered config.
+    pub file: String,
+    pub lookups: Vec<UserDataLookup>,
+    pub is_current: bool,
+}
+
+impl Fixture {
+    pub fn new() -> Self {
+        let config = json!({
+            "metadata": { "name": "worker", "uid": "c", "resourceVersion": "1", "generation": 1,
+                "annotations": { labels::USER_DATA: SECRET } },
+            "spec": { "machineConfigPool": { "name": "worker" },
+                "renderedImagePushSecret": { "name": "push" },
+                "renderedImagePushSpec": "reg.example/os:latest" },
+        });
+        let secret = json!({
+            "metadata": { "name": "worker-user-data", "namespace": "machines", "uid": "s",
+                "resourceVersion": "7", "labels": { labels::USER_DATA: "" },
+                "annotations": { "team": "a" } },
+            "type": "cluster.x-k8s.io/secret",
+        });
+        let mut fixture = Self {
+            config: serde_json::from_value(config).unwrap(),
+            builds: [1, 2].map(build).into(),
+            sharing: Vec::new(),
+            other_controller: None,
+            secret: Some(serde_json::from_value(secret).unwrap()),
+            join: Some(join_config()),
+            push_login: None,
+            file: "/etc/motd".to_owned(),
+            lookups: Vec::new(),
+            is_current: false,
+        };
+        fixture.serve(1);
+        fixture
+    }
+
+    /// The image of this build comes into service.
+    pub fn serve(&mut self, number: u32) {
+        self.config.status.current_image_pull_spec = image(number).to_string();
+        self.config.status.machine_os_build = serde_json::from_value(json!({
+            "group": "machineconfiguration.openshift.io", "resource": "machineosbuilds",
+            "name": format!("build-{number}") }))
+        .unwrap();
+    }
+
+    pub fn annotate(&mut self, key: &str, value: &str) {
+        self.config.metadata.annotations.insert(key.to_owned(), value.to_owned());
+    }
+
+    pub fn secret_mut(&mut self) -> &mut SecretResource {
+        self.secret.as_mut().unwrap()
+    }
+
+    pub fn snapshot(&self) -> UserDataSnapshot {
+        UserDataSnapshot {
+            config: self.config.clone(),
+            builds: self.builds.clone(),
+            sharing: self.sharing.clone(),
+            other_controller: self.other_controller.clone(),
+            versions: Default::default(),
+            is_current: self.is_current,
+            lookup_results: UserDataLookupResults::default(),
+        }
+    }
+
+    /// One pass: decides with all lookups, checks what no decision may do, and applies the actions.
+    pub fn pass(&mut self) -> UserDataDecision {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let mut snapshot = self.snapshot();
+        self.lookups.clear();
+        let decision = loop {
+            let decision = decide(&snapshot, now);
+            let [lookup] = &*decision.lookups else { break decision };
+            assert!(decision.actions.is_empty());
+            self.lookups.push(lookup.clone());
+            match lookup {
+                UserDataLookup::Secret(secret) => {
+                    assert_eq!(secret.to_string(), SECRET);
+                    let found = self.secret.clone();
+                    snapshot.lookup_results.secret = Some(match found {
+                        Some(found) => FoundSecret::Found(Box::new(Secret::new(found.into()))),
+                        None => FoundSecret::Missing,
+                    });
+                }
+                UserDataLookup::Inputs(target) => {
+                    snapshot.lookup_results.inputs = Some(Ok(self.inputs(target)));
+                }
+            }
+        };
+        assert!(self.lookups.len() <= 2, "{:?}", self.lookups);
+        let shown = format!("{:?} {snapshot:?}", (&decision.actions, &decision.reason));
+        for hidden in [PASSWORD, TOKEN] {
+            assert!(!shown.contains(hidden), "{hidden} in {shown}");
+        }
+        for action in &decision.actions {
+            self.apply(action);
+        }
+        decision
+    }
+
+    fn apply(&mut self, action: &Action) {
+        match action {
+            Action::WriteUserData(write) => {
+                assert_eq!(write.secret.to_string(), SECRET);
+                let newer = &write.object.expose().0;
+                let older = self.secret.replace(newer.clone()).expect("a Secret is not created");
+                // It is the one that was read, and nothing else of it changes.
+                assert_eq!(newer.metadata, older.metadata);
+                assert_eq!(newer.type_, older.type_);
+                assert!(newer.metadata.labels.as_ref().unwrap().contains_key(labels::USER_DATA));
+            }
+            Action::ReplaceStatus(target, NewStatus::MachineOsConfig(status)) => {
+                assert_eq!(target.version.as_deref(), Some("1"));
+                self.config.status = (**status).clone();
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    pub fn inputs(&self, target: &NodeTarget) -> MachineInputs {
+        let config = target.config.as_ref().unwrap().to_string();
+        let file = json!({ "path": self.file, "contents": { "source": "data:,x" } });
+        let rendered = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": { "name": config },
+            "spec": { "config": { "ignition": { "version": "3.5.0" }, "storage": { "files": [file] } } },
+        });
+        let logins =
+            json!({ "auths": { "reg.example": { "username": "puller", "password": PASSWORD } } });
+        let logins = SecretResource {
+            type_: Some("kubernetes.io/dockerconfigjson".to_owned()),
+            data: Some(
+                [(DOCKER_CONFIG_KEY.to_owned(), ByteString(logins.to_string().into_bytes()))]
+                    .into(),
+            ),
+            ..SecretResource::default()
+        };
+        let logins = DockerConfigJson::from_secret(&logins).unwrap();
+        MachineInputs {
+            rendered: RenderedConfig::from_value(rendered).unwrap(),
+            pull_files: PullFiles::new(&target.image, &logins, &ClusterSettings::default()),
+            push_login: self.push_login.clone(),
+            join: self.join.as_ref().map(|join| JoinConfig {
+                origin: "secret mosb-system/join: ignition".to_owned(),
+                bytes: Secret::new(join.clone().into_bytes()),
+            }),
+        }
+    }
+
+    pub fn condition(&self) -> Option<&Condition> {
+        condition(&self.config.status.conditions, USER_DATA)
+    }
+
+    /// Status and reason of the condition.
+    pub fn reason(&self) -> (&str, &str) {
+        self.condition().map_or(("", ""), |it| (&it.status, &it.reason))
+    }
+
+    /// A value of the Secret.
+    pub fn value(&self, key: &str) -> Option<&[u8]> {
+        let data = self.secret.as_ref()?.data.as_ref()?;
+        data.get(key).map(|value| value.0.as_slice())
+    }
+
+    /// The Ignition config in the Secret.
+    pub fn ignition(&self) -> Value {
+        serde_json::from_slice(self.value("value").unwrap()).unwrap()
+    }
+}
+
+/// What joins a machine.
+pub fn join_config() -> String {
+    let source = format!("data:,{TOKEN}");
+    let file = json!({ "path": "/etc/kubernetes/bootstrap", "contents": { "source": source } });
+    json!({ "ignition": { "version": "3.2.0" }, "storage": { "files": [file] } }).to_string()
+}
+
+fn build(number: u32) -> MachineOsBuild {
+    let build = json!({
+        "metadata": { "name": format!("build-{number}"), "uid": format!("b{number}"),
+            "ownerReferences": [{ "kind": "MachineOSConfig", "name": "worker", "uid": "c", "controller": true }] },
+        "spec": { "machineConfig": { "name": rendered_name(number) }, "machineOSConfig": { "name": "worker" } },
+        "status": { "digestedImagePushSpec": image(number).to_string(), "conditions": [
+            { "type": "Succeeded", "status": "True", "reason": "Ready", "message": "" }] },
+    });
+    serde_json::from_value(build).unwrap()
+}

@@ -1,0 +1,5 @@
+//! The decision about the user data of a pool, and what it writes.
+
+mod decided;
+mod fixture;
+mod observed;

@@ -1,0 +1,83 @@
+//! What of the cache a snapshot shows, and which changes of it count.
+
+use std::collections::BTreeSet;
+
+use super::fixture::Fixture;
+use crate::cluster_cache::{ClusterCache, Trigger};
+use crate::user_data::observe::{affected_configs, inputs_digest, observe};
+use kube::runtime::watcher::Event;
+use mosb_plan::api::{MachineOsConfig, labels};
+
+fn cache(configs: Vec<MachineOsConfig>) -> ClusterCache {
+    let cache = ClusterCache::empty("mosb-system");
+    cache.configs.apply_event(Event::Init);
+    for config in configs {
+        let name = config.metadata.name.clone();
+        cache.configs.apply_event(Event::InitApply((name, config)));
+    }
+    cache.configs.apply_event(Event::InitDone);
+    cache
+}
+
+fn config(name: &str, secret: Option<&str>) -> MachineOsConfig {
+    let mut config = Fixture::new().config;
+    config.metadata.name = name.to_owned();
+    match secret {
+        Some(secret) => {
+            config.metadata.annotations.insert(labels::USER_DATA.to_owned(), secret.to_owned());
+        }
+        None => config.metadata.annotations.clear(),
+    }
+    config
+}
+
+#[test]
+fn a_pool_without_user_data_is_left_alone() {
+    let mut deleting = config("deleting", Some("machines/c"));
+    deleting.metadata.deletion_timestamp = Some(
+        "2026-01-01T00:00:00Z"
+            .parse()
+            .map(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time)
+            .unwrap(),
+    );
+    let cache = cache(vec![
+        config("a", Some("machines/a")),
+        config("b", None),
+        config("c", Some("machines/c")),
+        config("d", Some("machines/c")),
+        deleting,
+    ]);
+    assert!(observe(&cache, "b").is_none());
+    assert!(observe(&cache, "none").is_none());
+    assert!(observe(&cache, "deleting").is_none());
+    assert!(observe(&cache, "a").unwrap().sharing.is_empty());
+    assert_eq!(observe(&cache, "c").unwrap().sharing, ["d"]);
+    let names = |trigger| -> BTreeSet<String> { affected_configs(&cache, &trigger) };
+    let all = ["a", "c", "d", "deleting"].map(str::to_owned);
+    assert_eq!(names(Trigger::All), all.clone().into());
+    assert_eq!(names(Trigger::Secret("join".to_owned())), all.into());
+    assert_eq!(names(Trigger::ManagedObject("a".to_owned())), ["a".to_owned()].into());
+    assert!(names(Trigger::Config("b".to_owned(), "worker".to_owned())).contains("b"));
+    assert!(names(Trigger::Pool("worker".to_owned())).is_empty());
+}
+
+#[test]
+fn the_inputs_are_what_the_config_is_made_of() {
+    type Change = fn(&mut Fixture);
+    let digest = |fixture: &Fixture| inputs_digest(&fixture.snapshot());
+    let before = digest(&Fixture::new());
+    let cases: [(&str, Change, bool); 7] = [
+        ("another image", |it| it.serve(2), true),
+        ("a pin", |it| it.annotate(labels::ROLLOUT_BUILD, "x"), true),
+        ("another Secret", |it| it.annotate(labels::USER_DATA, "a/b"), true),
+        ("a rival", |it| it.sharing.push("x".to_owned()), true),
+        ("a build without its image", |it| it.builds[0].status = Default::default(), true),
+        ("a condition", |it| it.config.status.conditions.push(Default::default()), false),
+        ("a version", |it| it.config.metadata.resource_version = Some("2".to_owned()), false),
+    ];
+    for (what, change, is_input) in cases {
+        let mut fixture = Fixture::new();
+        change(&mut fixture);
+        assert_eq!(digest(&fixture) != before, is_input, "{what}");
+    }
+}

@@ -1,0 +1,95 @@
+//! The Secret with the user data: as it is, and as it should be. Pure.
+
+use std::fmt;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1;
+
+use super::secret_ref::SecretRef;
+use mosb_build::SecretObject;
+use mosb_plan::api::labels;
+use mosb_registry::http::{Secret, Wipe};
+
+/// The most bytes that the values of a Secret may have together (Kubernetes: `MaxSecretSize`).
+pub(super) const MAX_SECRET_SIZE: usize = 1024 * 1024;
+/// The keys with the config: those of Cluster API and of machine sets.
+const CONFIG_KEYS: [&str; 2] = ["value", "userData"];
+/// Cluster API takes `value` for cloud-config without it.
+const FORMAT: (&str, &str) = ("format", "ignition");
+
+/// The Secret as it was read.
+#[derive(Clone, PartialEq)]
+pub(crate) struct UserDataSecret(pub SecretObject);
+
+/// Why mosb does not write a Secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unwritable {
+    NotLabelled,
+    Immutable,
+    Deleting,
+    /// The bytes that its values would have.
+    TooLarge(usize),
+}
+
+/// A write of the Secret. It has the UID and the resourceVersion that it was decided on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UserDataWrite {
+    pub secret: SecretRef,
+    pub object: Secret<SecretObject>,
+}
+
+impl UserDataSecret {
+    /// Whether mosb may write it, whatever the config is.
+    pub fn check(&self) -> Result<(), Unwritable> {
+        let metadata = &self.0.0.metadata;
+        let mut all_labels = metadata.labels.iter().flatten();
+        if !all_labels.any(|(key, _)| key == labels::USER_DATA) {
+            return Err(Unwritable::NotLabelled);
+        }
+        if metadata.deletion_timestamp.is_some() {
+            return Err(Unwritable::Deleting);
+        }
+        Ok(())
+    }
+
+    /// The Secret with this config; `None` if it has it.
+    pub fn with(&self, config: &Secret<Vec<u8>>) -> Result<Option<SecretObject>, Unwritable> {
+        self.check()?;
+        let SecretObject(object) = &self.0;
+        let mut newer = object.clone();
+        let data = newer.data.get_or_insert_default();
+        for key in CONFIG_KEYS {
+            data.insert(key.to_owned(), ByteString(config.expose().clone()));
+        }
+        data.insert(FORMAT.0.to_owned(), ByteString(FORMAT.1.as_bytes().to_vec()));
+        if newer.data == object.data {
+            return Ok(None);
+        }
+        let size = newer.data.iter().flatten().map(|(_, value)| value.0.len()).sum();
+        if size > MAX_SECRET_SIZE {
+            return Err(Unwritable::TooLarge(size));
+        }
+        if object.immutable == Some(true) {
+            return Err(Unwritable::Immutable);
+        }
+        Ok(Some(SecretObject(newer)))
+    }
+}
+
+impl From<v1::Secret> for UserDataSecret {
+    fn from(object: v1::Secret) -> Self {
+        Self(SecretObject(object))
+    }
+}
+
+impl fmt::Debug for UserDataSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+impl Wipe for UserDataSecret {
+    fn wipe(&mut self) {
+        self.0.wipe();
+    }
+}

@@ -1,0 +1,162 @@
+//! `mosb ignition`: the Ignition config of a pool's new machines, for a person.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use serde_json::Value;
+
+use super::content::{ContentError, MachineContent};
+use super::target;
+use crate::Error;
+use crate::cluster_cache::ClusterCache;
+use crate::indexed_store::IndexKey;
+use crate::lookup::Problem;
+use crate::lookups::{LookupLimits, Resolver};
+use crate::namespaces::Namespaces;
+use crate::rollout::TargetError;
+use mosb_build::new_machine::OwnConfig;
+use mosb_plan::api::{MachineOsBuild, MachineOsConfig};
+use mosb_registry::http::Secret;
+use mosb_types::{Diagnostic, ErrorClass, Finding};
+
+/// The time limit of reading what a config is made of.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What is asked for.
+#[derive(Debug)]
+pub struct IgnitionRequest {
+    pub pool: String,
+    /// A build instead of the current one.
+    pub build: Option<String>,
+    /// A config of one machine, over the others.
+    pub own: Option<OwnConfig>,
+}
+
+/// The config of a pool's new machines.
+#[derive(Debug)]
+pub struct MachineIgnition {
+    pub machine_os_config: String,
+    pub build: String,
+    /// `host/repository@sha256:…`.
+    pub image: String,
+    pub rendered_config: String,
+    pub config: Secret<Value>,
+    pub joins: bool,
+    pub has_logins: bool,
+    pub notices: Vec<Finding>,
+}
+
+/// Why there is no config.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum MachineIgnitionError {
+    #[error("{pool}: {who} makes the user data of machines here, so mosb does not; use its own")]
+    #[diagnostic(code = "other-rollout", class = InvalidInput)]
+    OtherController { pool: String, who: String },
+    #[error("{pool}: it has no MachineOSConfig; create one to have images built")]
+    #[diagnostic(code = "not-opted-in", class = InvalidInput)]
+    NotOptedIn { pool: String },
+    #[error("{pool}: more than one MachineOSConfig: {names}; delete all but one")]
+    #[diagnostic(code = "rivals", class = InvalidInput)]
+    Rivals { pool: String, names: String },
+    #[error("{pool}: no image of its own builds is in service; mosb status {pool} shows why")]
+    #[diagnostic(code = "nothing-in-service", class = InvalidInput)]
+    NothingInService { pool: String },
+    #[error("{pool}: no image of a build {build}; mosb builds {pool} lists them")]
+    #[diagnostic(code = "no-such-build", class = InvalidInput)]
+    NoSuchBuild { pool: String, build: String },
+    #[error("{pool}: {cause}")]
+    #[diagnostic(code = "image-not-usable", class = InvalidInput)]
+    NotUsable { pool: String, cause: String },
+    #[error("{pool}: {message}")]
+    #[diagnostic(code = "user-data-unreadable", class = *class)]
+    Unreadable { pool: String, message: String, class: ErrorClass },
+    #[error("{pool}: {source}")]
+    #[diagnostic(transparent)]
+    Content { pool: String, source: ContentError },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Api(#[from] Error),
+}
+
+/// The config of a pool's new machines.
+///
+/// # Errors
+/// [`MachineIgnitionError`].
+pub async fn machine_ignition(
+    client: &Client,
+    namespaces: &Namespaces,
+    request: &IgnitionRequest,
+) -> Result<MachineIgnition, MachineIgnitionError> {
+    let pool = request.pool.clone();
+    let cache = Arc::new(ClusterCache::read_settings(client, namespaces).await?);
+    if let Some(who) = cache.other_renderer() {
+        return Err(MachineIgnitionError::OtherController { pool, who });
+    }
+    let config = config_of(&cache, &pool)?;
+    let builds = cache.builds.by_index([IndexKey::Config(config.metadata.name.clone())]);
+    let builds: Vec<MachineOsBuild> = builds.iter().map(|build| (**build).clone()).collect();
+    let found = match &request.build {
+        None => target::current(&config, &builds),
+        Some(build) => target::named(&config, &builds, build),
+    };
+    let found = found.map_err(|TargetError { message: cause, .. }| {
+        MachineIgnitionError::NotUsable { pool: pool.clone(), cause }
+    })?;
+    let (build, target) = found.ok_or_else(|| match &request.build {
+        None => MachineIgnitionError::NothingInService { pool: pool.clone() },
+        Some(build) => {
+            MachineIgnitionError::NoSuchBuild { pool: pool.clone(), build: build.clone() }
+        }
+    })?;
+    let limits = Arc::new(LookupLimits::new(READ_TIMEOUT));
+    let resolver = Resolver { client: client.clone(), cache, registries: Arc::default(), limits };
+    let inputs = resolver.new_machine(&config, &target).await;
+    let inputs = inputs.map_err(|Problem { message, class, .. }| {
+        MachineIgnitionError::Unreadable { pool: pool.clone(), message, class }
+    })?;
+    let content = MachineContent::new(&inputs, request.own.clone());
+    let content = content.map_err(|source| MachineIgnitionError::Content { pool, source })?;
+    Ok(MachineIgnition {
+        machine_os_config: config.metadata.name.clone(),
+        build: build.name,
+        image: target.image.to_string(),
+        rendered_config: inputs.rendered.name().to_string(),
+        config: content.config().clone(),
+        joins: content.joins,
+        has_logins: content.has_logins,
+        notices: notices(&content),
+    })
+}
+
+fn config_of(
+    cache: &ClusterCache,
+    pool: &str,
+) -> Result<Arc<MachineOsConfig>, MachineIgnitionError> {
+    let mut configs = cache.configs.by_index([IndexKey::Pool(pool.to_owned())]);
+    let pool = pool.to_owned();
+    match (configs.pop(), configs.is_empty()) {
+        (None, _) => Err(MachineIgnitionError::NotOptedIn { pool }),
+        (Some(only), true) => Ok(only),
+        (Some(last), false) => {
+            let all = configs.iter().chain([&last]);
+            let names: Vec<&str> = all.map(|config| &*config.metadata.name).collect();
+            Err(MachineIgnitionError::Rivals { pool, names: names.join(", ") })
+        }
+    }
+}
+
+fn notices(content: &MachineContent) -> Vec<Finding> {
+    let mut notices = Vec::new();
+    if !content.joins {
+        let message = "machines boot and do not join the cluster; name the Secret that joins them in userData.joinSecret of ConfigMap mosb-config, or give --merge";
+        notices.push(Finding::new("does-not-join", message));
+    }
+    notices.extend(content.secret_paths.iter().map(|path| {
+        let message = format!("{path} looks like a secret: whoever can read user data can read it");
+        Finding::new("looks-secret", message).path(path.clone())
+    }));
+    notices.extend(content.left_out.iter().cloned());
+    notices
+}

@@ -1,0 +1,305 @@
+//! The user data of a pool's new machines on a real API server: the Secret follows the image in
+//! service, with the rights of `deploy/` and no others, and the real Ignition accepts its config.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::test_cluster::{Cluster, SOON};
+use mosb_tests::{Namespace, Oracle, wait};
+
+const LABEL: &str = "mosb.dev/user-data";
+const NAME: &str = "worker-user-data";
+const TOKEN: &str = "join-hunter2";
+const FIRST_BOOT: &str = "/var/lib/mosb/first-boot";
+const RIGHTS: Duration = Duration::from_secs(60);
+
+struct Site {
+    cluster: Cluster,
+    /// Where the machine sets look.
+    machines: Namespace<'static>,
+    files: TempDir,
+}
+
+impl Site {
+    fn new() -> Self {
+        let cluster = Cluster::new("user-data");
+        let machines = Namespace::new(cluster.node, "machines");
+        Self { cluster, machines, files: TempDir::new().unwrap() }
+    }
+
+    fn account(&self) -> String {
+        format!("system:serviceaccount:{}:mosb-controller", self.cluster.namespace.name)
+    }
+
+    /// A kubeconfig of the controller's account: an administrator that impersonates it.
+    fn kubeconfig(&self) -> PathBuf {
+        let text = fs::read_to_string(self.cluster.node.kubeconfig()).unwrap();
+        let mut config: Value = serde_saphyr::from_str(&text).unwrap();
+        config["users"][0]["user"]["as"] = json!(self.account());
+        self.file("kubeconfig", &config)
+    }
+
+    fn file(&self, name: &str, content: &Value) -> PathBuf {
+        let path = self.files.path().join(name);
+        fs::write(&path, content.to_string()).unwrap();
+        path
+    }
+
+    /// The rights in a folder of `deploy/`, for this controller.
+    fn grant(&self, folder: &str) {
+        let path = mosb_tests::repository().join("deploy").join(folder);
+        let text = self.cluster.node.kubectl(&["kustomize", path.to_str().unwrap()]).ok().text();
+        for object in text.split("\n---\n") {
+            let mut object: Value = serde_saphyr::from_str(object).unwrap();
+            let kind = object["kind"].as_str().unwrap().to_owned();
+            if !kind.contains("Role") {
+                continue;
+            }
+            let own = &self.cluster.namespace.name;
+            let metadata = &mut object["metadata"];
+            // Other tests use this node too.
+            if kind.ends_with("Binding") {
+                let name = metadata["name"].as_str().unwrap();
+                metadata["name"] = json!(format!("{name}-{own}"));
+            }
+            if metadata["namespace"] == "mosb-system" {
+                metadata["namespace"] = json!(own);
+            } else if folder == "user-data" {
+                metadata["namespace"] = json!(self.machines.name);
+            }
+            if let Some(subjects) = object.get_mut("subjects") {
+                subjects[0]["namespace"] = json!(own);
+            }
+            self.cluster.node.apply(&object.to_string());
+        }
+    }
+
+    /// Whether the API server lets the controller's account do this with a Secret.
+    fn is_allowed(&self, verb: &str, namespace: &str, name: &str) -> bool {
+        let review = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": { "user": self.account(), "resourceAttributes": { "verb": verb, "group": "",
+                "resource": "secrets", "namespace": namespace, "name": name } } });
+        let target = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let (code, answer) = self.cluster.node.api().ask("POST", target, Some(&review));
+        assert_eq!(code, 201, "{answer:#}");
+        answer["status"]["allowed"] == true
+    }
+
+    fn annotate(&self, key: &str, value: Option<&str>) {
+        let change = json!({ "metadata": { "annotations": { key: value } } });
+        self.cluster.patch(&format!("machineosconfig/{}", self.cluster.pool), &change);
+    }
+
+    /// Waits for the condition with this reason; its message. What was refused is tried again when
+    /// the object changes.
+    #[track_caller]
+    fn reason(&self, reason: &str) -> String {
+        self.annotate("test/tried", Some(reason));
+        let found = |config: &Value| {
+            let conditions = config["status"]["conditions"].as_array()?;
+            let one = conditions.iter().find(|one| one["type"] == "UserData")?;
+            (one["reason"] == reason).then(|| one["message"].as_str().unwrap().to_owned())
+        };
+        let what = format!("machineosconfig/{}", self.cluster.pool);
+        let config = self.cluster.node.wait(&what, SOON, |config| found(config).is_some());
+        found(&config).unwrap()
+    }
+
+    fn secret(&self) -> Value {
+        self.machines.get(&format!("secret/{NAME}"))
+    }
+
+    fn value(secret: &Value, key: &str) -> Vec<u8> {
+        STANDARD.decode(secret["data"][key].as_str().unwrap()).unwrap()
+    }
+
+    /// Waits until the Secret has the config with this image; the Secret and the config.
+    #[track_caller]
+    fn with_image(&self, image: &str) -> (Value, Value) {
+        let has_image = || {
+            let secret = self.secret();
+            secret["data"]["value"].as_str()?;
+            let config: Value = serde_json::from_slice(&Self::value(&secret, "value")).unwrap();
+            let found = file(&config, &format!("{FIRST_BOOT}/image"))?;
+            (found.trim_end() == image).then_some((secret, config))
+        };
+        wait(&format!("user data with {image}"), SOON, has_image)
+    }
+}
+
+/// The contents of a file of a config.
+fn file(config: &Value, path: &str) -> Option<String> {
+    let files = config["storage"]["files"].as_array()?;
+    let file = files.iter().find(|file| file["path"] == path)?;
+    let source = file["contents"]["source"].as_str().unwrap();
+    let bytes = mosb_ignition::parse_data_url(source).unwrap();
+    Some(String::from_utf8(bytes).unwrap())
+}
+
+fn join_config(path: &str) -> Value {
+    let contents = json!({ "source": format!("data:,{TOKEN}") });
+    json!({ "ignition": { "version": "3.2.0" },
+        "storage": { "files": [{ "path": path, "mode": 0o600, "contents": contents }] } })
+}
+
+#[test]
+fn the_secret_of_new_machines_follows_the_image_in_service() {
+    let mut site = Site::new();
+    site.grant("kubernetes");
+    let kubeconfig = site.kubeconfig();
+    site.cluster.render("one");
+    site.cluster.opt_in(None);
+    site.cluster.start_with(&kubeconfig);
+    let first = site.cluster.image_after("");
+    let build = site.cluster.current()["metadata"]["name"].as_str().unwrap().to_owned();
+
+    // Without the right to it, without it, and without its label.
+    let place = site.machines.name.clone();
+    let secret = format!("{place}/{NAME}");
+    site.annotate(LABEL, Some(&secret));
+    let message = site.reason("Forbidden");
+    assert!(message.contains(&secret) && message.contains("deploy/user-data"), "{message}");
+    site.grant("user-data");
+    wait("the right to the Secret", RIGHTS, || {
+        site.is_allowed("update", &place, NAME).then_some(())
+    });
+    site.reason("NoSecret");
+    let object = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": NAME },
+        "type": "cluster.x-k8s.io/secret", "stringData": { "mine": "stays" } });
+    site.machines.apply(&object.to_string());
+    let unlabelled = site.secret();
+    site.reason("NotLabelled");
+    assert_eq!(site.secret(), unlabelled);
+
+    // With it, it has the config of the image in service.
+    let labelled = format!("{LABEL}=");
+    site.machines.kubectl(&["label", "secret", NAME, &labelled]).ok();
+    let message = site.reason("DoesNotJoin");
+    assert!(message.contains("userData.joinSecret") && message.contains(&first), "{message}");
+    let (written, config) = site.with_image(&first);
+    assert_eq!(written["metadata"]["uid"], unlabelled["metadata"]["uid"]);
+    assert_eq!(written["type"], "cluster.x-k8s.io/secret");
+    assert_eq!(Site::value(&written, "mine"), b"stays");
+    assert_eq!(Site::value(&written, "format"), b"ignition");
+    assert_eq!(written["data"]["userData"], written["data"]["value"]);
+    // The login is the one that pulls, and the other one is nowhere.
+    let registry = site.cluster.node.registry();
+    let auth = |config: &Value| config["auths"][&registry.host_port]["auth"].clone();
+    let given: Value =
+        serde_json::from_str(&file(&config, &format!("{FIRST_BOOT}/auth.json")).unwrap()).unwrap();
+    assert_eq!(auth(&given), auth(&registry.pull_config()));
+    assert_ne!(auth(&given), auth(&registry.docker_config()));
+
+    // What joins a machine.
+    let join = |config: &str| {
+        let object = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "join" },
+            "stringData": { "ignition": config } });
+        site.cluster.namespace.apply(&object.to_string());
+    };
+    site.cluster.settings_with(&json!({ "userData": { "joinSecret": "join" } }));
+    let message = site.reason("InputsUnreadable");
+    assert!(message.contains("/join (userData.joinSecret"), "{message}");
+    join(&format!("{TOKEN}: {{"));
+    let message = site.reason("BadJoinConfig");
+    assert!(message.contains("join: ignition: line 1") && !message.contains(TOKEN), "{message}");
+    let bootstrap = "/etc/kubernetes/bootstrap-kubeconfig";
+    join(&join_config(bootstrap).to_string());
+    site.reason("Current");
+    let (_, config) = site.with_image(&first);
+    assert_eq!(file(&config, bootstrap).as_deref(), Some(TOKEN));
+
+    // Another image comes into service.
+    site.cluster.render("two");
+    let second = site.cluster.image_after(&first);
+    let (replaced, config) = site.with_image(&second);
+    for field in ["uid", "labels", "name"] {
+        assert_eq!(replaced["metadata"][field], written["metadata"][field], "{field}");
+    }
+    assert_eq!(file(&config, bootstrap).as_deref(), Some(TOKEN));
+    let verdict = Oracle::start().judge(&config);
+    assert_eq!(verdict["accepted"], true, "{verdict:#}");
+    assert_eq!(verdict["entries"].as_array().map(Vec::len), Some(0), "{verdict:#}");
+    let files = config["storage"]["files"].as_array().unwrap();
+    assert!(files.iter().all(|file| file["path"] != "/etc/story"), "that one is in the image");
+
+    is_printed(&site, &replaced, (&first, &build));
+    nothing_else_may_be_done(&site);
+    let log = site.cluster.log();
+    for hidden in [TOKEN, auth(&given).as_str().unwrap()] {
+        assert!(!log.contains(hidden), "{hidden}");
+    }
+
+    // Another controller makes the user data of its machines.
+    let deployment = json!({ "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": "machine-config-controller" },
+        "spec": { "replicas": 1, "selector": { "matchLabels": { "a": "b" } },
+            "template": { "metadata": { "labels": { "a": "b" } },
+                "spec": { "containers": [{ "name": "a", "image": "registry.invalid/none" }] } } } });
+    site.cluster.namespace.apply(&deployment.to_string());
+    let message = site.reason("OtherController");
+    assert!(message.contains("machine-config-controller"), "{message}");
+    let before = site.secret();
+    assert_eq!(site.cluster.mosb(&["ignition", &site.cluster.pool]).code(), Some(2));
+    // Without the annotation, nothing is reported, and the Secret stays.
+    site.annotate(LABEL, None);
+    let what = format!("machineosconfig/{}", site.cluster.pool);
+    let has_none = |config: &Value| !config["status"].to_string().contains("\"UserData\"");
+    site.cluster.node.wait(&what, SOON, has_none);
+    assert_eq!(site.secret(), before);
+}
+
+/// `mosb ignition` prints the same, and merges a machine's own config.
+fn is_printed(site: &Site, secret: &Value, (first, build): (&str, &str)) {
+    let pool = &*site.cluster.pool;
+    let printed = site.cluster.mosb(&["ignition", pool]).ok();
+    let mut want = Site::value(secret, "value");
+    want.push(b'\n');
+    assert!(printed.text().as_bytes() == want, "the Secret has another config");
+    let object = site.cluster.mosb(&["ignition", pool, "--build", build, "-o", "json"]).ok().json();
+    assert_eq!(object["image"], first);
+    assert_eq!((&object["joins"], &object["holdsCredentials"]), (&json!(true), &json!(true)));
+    let image = file(&object["config"], &format!("{FIRST_BOOT}/image"));
+    assert_eq!(image.as_deref().map(str::trim_end), Some(first));
+
+    let own = site.file(
+        "own.ign",
+        &json!({ "ignition": { "version": "3.4.0" }, "storage": {
+        "files": [{ "path": "/etc/hostname", "contents": { "source": "data:,node-7" } }] } }),
+    );
+    let own = own.to_str().unwrap();
+    let merged = site.cluster.mosb(&["ignition", pool, "--merge", own]).ok().json();
+    assert_eq!(file(&merged, "/etc/hostname").as_deref(), Some("node-7"));
+    assert_eq!(file(&merged, "/etc/kubernetes/bootstrap-kubeconfig").as_deref(), Some(TOKEN));
+    assert_eq!(Oracle::start().judge(&merged)["accepted"], true);
+    for (what, words, want) in [
+        ("no pool", &["none"][..], "it has no MachineOSConfig"),
+        ("no build", &[pool, "--build", "none"], "no image of a build none"),
+        ("no file", &[pool, "--merge", "/none"], "/none: not readable"),
+    ] {
+        let finished = site.cluster.mosb(&[&["ignition"], words].concat());
+        assert_eq!(finished.code(), Some(2), "{what}: {finished:?}");
+        assert!(finished.stderr.contains(want), "{what}: {finished:?}");
+    }
+    let bad = site.file("bad.ign", &json!({ "ignition": { "version": TOKEN } }));
+    let finished = site.cluster.mosb(&["ignition", pool, "--merge", bad.to_str().unwrap()]);
+    assert_eq!(finished.code(), Some(2), "{finished:?}");
+}
+
+/// The account may read and replace the one Secret of that namespace.
+fn nothing_else_may_be_done(site: &Site) {
+    let place = &*site.machines.name;
+    for verb in ["get", "update"] {
+        assert!(site.is_allowed(verb, place, NAME), "{verb}");
+        assert!(!site.is_allowed(verb, place, "another"), "{verb} of another one");
+        assert!(!site.is_allowed(verb, "kube-system", NAME), "{verb} in another namespace");
+    }
+    for verb in ["create", "delete", "list", "patch", "watch"] {
+        assert!(!site.is_allowed(verb, place, NAME), "{verb}");
+    }
+}
