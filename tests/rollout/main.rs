@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
 mod controller_pod;
+mod format_upgrade;
 mod guarded_pod;
 mod node_commands;
 mod node_jobs;

@@ -81,7 +81,7 @@ impl RolloutCluster {
     }
 
     /// The stock image, as a MachineConfig names it.
-    pub(super) fn base(&self) -> String {
+    pub fn base(&self) -> String {
         self.node.registry().repository(&format!("acme/base@{}", self.stock()))
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::cli::args::{Isolation, StorageDriver};
 use clap::Parser as _;
+use mosb_plan::api::BuildOn;
 use mosb_plan::plan::MethodChoice;
 
 fn resolved(line: &str) -> Result<Invocation, String> {
@@ -27,7 +28,7 @@ fn clap_finds_no_fault_with_the_arguments() {
 fn a_build_is_understood() {
     let build = build(
         "build - --base oci:b:t --output quay.io/a/b:tag --platform linux/arm64 --method direct --digestfile d --containerfile f --build-arg A=b=c --build-arg _B= \
-         --volume /e:/e:ro --volume /k:/k --isolation chroot --storage-driver vfs --on-top --extensions-image quay.io/e:1",
+         --volume /e:/e:ro --volume /k:/k --isolation chroot --storage-driver vfs --on-top --build-on every-config --extensions-image quay.io/e:1",
     );
     let request = &build.request;
     assert_eq!(request.config, ConfigFile::Input(Input::Stdin));
@@ -39,6 +40,7 @@ fn a_build_is_understood() {
     assert_eq!(build.target.to_string(), "quay.io/a/b");
     assert!(build.target.notice().is_some());
     assert!(request.on_top);
+    assert_eq!(request.build_on, BuildOn::EveryConfig);
     let buildah = Buildah {
         volumes: ["/e:/e:ro", "/k:/k"].map(|text| text.parse().unwrap()).to_vec(),
         isolation: Some(Isolation::Chroot),
