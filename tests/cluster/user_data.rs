@@ -177,9 +177,26 @@ fn the_secret_of_new_machines_follows_the_image_in_service() {
     site.reason("NotLabelled");
     assert_eq!(site.secret(), unlabelled);
 
-    // With it, it has the config of the image in service.
+    // With the label, and without the right to write it.
     let labelled = format!("{LABEL}=");
     site.machines.kubectl(&["label", "secret", NAME, &labelled]).ok();
+    let verbs = |verbs: &str| {
+        let change = json!([{ "op": "replace", "path": "/rules/0/verbs", "value": verbs.split(' ').collect::<Vec<_>>() }]);
+        let role = "mosb-controller-user-data";
+        site.machines
+            .kubectl(&["patch", "role", role, "--type=json", "-p", &change.to_string()])
+            .ok();
+        let may = verbs.contains("update");
+        wait("the changed right", RIGHTS, || {
+            (site.is_allowed("update", &place, NAME) == may).then_some(())
+        });
+    };
+    verbs("get");
+    let message = site.reason("WriteRefused");
+    assert!(message.contains(&secret) && message.contains("cannot update resource"), "{message}");
+    verbs("get update");
+
+    // With both, it has the config of the image in service.
     let message = site.reason("DoesNotJoin");
     assert!(message.contains("userData.joinSecret") && message.contains(&first), "{message}");
     let (written, config) = site.with_image(&first);

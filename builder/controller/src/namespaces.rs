@@ -9,8 +9,8 @@ use super::error::code;
 /// The namespaces that the controller reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespaces {
-    /// mosb's namespace, for Jobs, pods and what they need, the settings and the Lease. No other
-    /// namespace is written.
+    /// mosb's namespace, for Jobs, pods and what they need, the settings and the Lease. Elsewhere,
+    /// only Jobs of a roll-out, evictions and the Secrets of user data are written.
     pub own: String,
     /// The namespace of the Machine Config Operator, whose ConfigMaps and Secrets are inputs of
     /// builds; `own` on clusters without it.

@@ -147,7 +147,8 @@ pub async fn run(
         Arc::clone(&metrics),
         Arc::clone(&facts),
     );
-    let user_data = UserDataReconciler::new(resolver.clone(), executor.clone());
+    let user_data =
+        UserDataReconciler::new(resolver.clone(), executor.clone(), Arc::clone(&metrics));
     let mut controllers: Vec<Arc<dyn Controller>> =
         vec![Driver::new(configs, &cache, &active), Driver::new(user_data, &cache, &active)];
     if options.render {

@@ -98,6 +98,7 @@ fn everything() -> Metrics {
         blocked: Some("MachineLost"),
     };
     metrics.set_rollout("worker", &figures);
+    metrics.set_user_data("worker", "worker", Some("NoSecret"));
     for phase in MachinePhase::ALL {
         metrics.record_phase("worker", &EndedPhase { phase, took: Duration::from_secs(1) });
     }
@@ -360,7 +361,7 @@ fn a_real_prometheus_reads_a_real_controller() {
     let missing: Vec<_> = all.keys().filter(|name| !real.contains_key(*name)).collect();
     // Nothing went wrong, and this controller rolls out nothing.
     let may_lack = |name: &str| {
-        ["ocl_build_retries_total", "mosb_errors_total"].contains(&name)
+        ["ocl_build_retries_total", "mosb_errors_total", "mosb_user_data_refused"].contains(&name)
             || name.starts_with("mosb_rollout_")
     };
     assert!(missing.iter().all(|name| may_lack(name)), "{missing:?}");

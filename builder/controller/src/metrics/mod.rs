@@ -4,7 +4,9 @@
 
 mod build_state;
 mod pool;
+mod pool_reasons;
 mod rollout;
+mod user_data;
 
 #[cfg(test)]
 mod tests;
@@ -20,6 +22,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use pool_reasons::PoolReasons;
 use rollout::RolloutMetrics;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -65,6 +68,7 @@ pub struct Metrics {
     errors: Family<Reason, Counter>,
     leader: Gauge,
     rollout: RolloutMetrics,
+    user_data: PoolReasons,
 }
 
 impl Default for Metrics {
@@ -104,6 +108,7 @@ impl Default for Metrics {
             errors: Family::default(),
             leader: Gauge::default(),
             rollout: RolloutMetrics::default(),
+            user_data: PoolReasons::default(),
         };
         all.register();
         all
@@ -196,6 +201,11 @@ impl Metrics {
             "mosb_leader",
             "Whether this controller is the leader",
             self.leader.clone(),
+        );
+        registry.register(
+            "mosb_user_data_refused",
+            "1 for the reason why the user data of the pool's new machines stays as it is",
+            self.user_data.family.clone(),
         );
         self.rollout.register(&mut registry);
         self.registry = Mutex::new(registry);

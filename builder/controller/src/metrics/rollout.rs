@@ -4,25 +4,17 @@
 //! Labels are the pool and words of fixed sets, never a node. All series of a pool disappear with
 //! it.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
-
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use super::pool_reasons::{PoolReason, PoolReasons};
 use super::{Durations, Metrics, PoolState};
 use crate::rollout::{
     EndedPhase, MachinePhase, MachineProgress, RolloutFigures, RolloutPhase as PoolPhase,
 };
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PoolReason {
-    pool: String,
-    reason: &'static str,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PhaseOfPool {
@@ -35,9 +27,7 @@ pub(super) struct RolloutMetrics {
     state: Family<PoolState, Gauge>,
     machines: Family<PoolState, Gauge>,
     oldest_slot: Family<PoolState, Gauge>,
-    blocked: Family<PoolReason, Gauge>,
-    /// The reason that has a series, by pool.
-    reasons: Mutex<BTreeMap<String, &'static str>>,
+    blocked: PoolReasons,
     durations: Durations<PhaseOfPool>,
 }
 
@@ -55,8 +45,7 @@ impl Default for RolloutMetrics {
             state: Family::default(),
             machines: Family::default(),
             oldest_slot: Family::default(),
-            blocked: Family::default(),
-            reasons: Mutex::default(),
+            blocked: PoolReasons::default(),
             durations: Family::new_with_constructor(phases),
         }
     }
@@ -82,7 +71,7 @@ impl RolloutMetrics {
         registry.register(
             "mosb_rollout_blocked",
             "1 for the reason why no other machine of the pool begins",
-            self.blocked.clone(),
+            self.blocked.family.clone(),
         );
         registry.register(
             "mosb_rollout_phase_duration_seconds",
@@ -91,23 +80,9 @@ impl RolloutMetrics {
         );
     }
 
-    fn reasons(&self) -> MutexGuard<'_, BTreeMap<String, &'static str>> {
-        self.reasons.lock().expect("it is not poisoned: maps don't panic")
-    }
-
     fn set_blocked(&self, pool: &str, reason: Option<&'static str>) {
-        let label = |reason| PoolReason { pool: pool.to_owned(), reason };
-        let mut reasons = self.reasons();
-        let old = match reason {
-            Some(reason) => reasons.insert(pool.to_owned(), reason),
-            None => reasons.remove(pool),
-        };
-        if let Some(old) = old.filter(|old| Some(*old) != reason) {
-            self.blocked.remove(&label(old));
-        }
-        if let Some(reason) = reason {
-            self.blocked.get_or_create(&label(reason)).set(1);
-        }
+        let reason = reason.map(|reason| PoolReason { pool: pool.to_owned(), reason });
+        self.blocked.set(pool, reason);
     }
 }
 

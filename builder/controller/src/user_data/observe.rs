@@ -1,6 +1,7 @@
 //! Takes the snapshot of a MachineOSConfig from the cache. Pure: it sends no requests.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::condition::USER_DATA;
 use super::snapshot::{UserDataLookupResults, UserDataSnapshot};
@@ -19,13 +20,8 @@ pub(super) fn observe(cache: &ClusterCache, name: &str) -> Option<UserDataSnapsh
         return None;
     }
     let builds = cache.builds.by_index([IndexKey::Config(name.to_owned())]);
-    let secret = config.metadata.annotation(labels::USER_DATA);
-    let sharing = cache.configs.filter_list(|other| {
-        secret.is_some()
-            && other.metadata.annotation(labels::USER_DATA) == secret
-            && other.metadata.name != name
-            && !other.metadata.is_being_deleted()
-    });
+    let mut sharing = with_secret_of(cache, &config);
+    sharing.retain(|other| other.metadata.name != name && !other.metadata.is_being_deleted());
     Some(UserDataSnapshot {
         builds: builds.iter().map(|build| (**build).clone()).collect(),
         sharing: sharing.iter().map(|other| other.metadata.name.clone()).collect(),
@@ -34,6 +30,14 @@ pub(super) fn observe(cache: &ClusterCache, name: &str) -> Option<UserDataSnapsh
         config: (*config).clone(),
         is_current: false,
         lookup_results: UserDataLookupResults::default(),
+    })
+}
+
+/// The MachineOSConfigs that name the same Secret, with this one; none if it names none.
+fn with_secret_of(cache: &ClusterCache, config: &MachineOsConfig) -> Vec<Arc<MachineOsConfig>> {
+    let secret = config.metadata.annotation(labels::USER_DATA);
+    cache.configs.filter_list(|other| {
+        secret.is_some() && other.metadata.annotation(labels::USER_DATA) == secret
     })
 }
 
@@ -62,8 +66,13 @@ pub(super) fn affected_configs(cache: &ClusterCache, cause: &Trigger) -> BTreeSe
         concerned.iter().map(|config| config.metadata.name.clone()).collect()
     };
     match cause {
-        // It may have named the Secret of another one.
-        Trigger::Config(name, _) => all().into_iter().chain([name.clone()]).collect(),
+        // One that named the same Secret before is tried again by itself.
+        Trigger::Config(name, _) => {
+            let config = cache.configs.get(name);
+            let others = config.map(|config| with_secret_of(cache, &config)).unwrap_or_default();
+            let names = others.iter().map(|other| other.metadata.name.clone());
+            names.chain([name.clone()]).collect()
+        }
         Trigger::ManagedObject(name) => [name.clone()].into(),
         // Few of them have user data, and a pass with unchanged inputs reads nothing.
         Trigger::All | Trigger::Secret(_) => all(),

@@ -1,7 +1,7 @@
 //! The controller of user data. Its key is the name of a MachineOSConfig.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use k8s_openapi::jiff::Timestamp;
@@ -17,6 +17,7 @@ use crate::cluster_cache::Trigger;
 use crate::error::Error;
 use crate::lookup::Problem;
 use crate::lookups::Resolver;
+use crate::metrics::Metrics;
 use crate::reconciler::{NoDecision, Reconciler};
 use crate::snapshot::EarlierProblem;
 use mosb_image::Digest;
@@ -26,6 +27,7 @@ use mosb_types::Diagnostic as _;
 pub(crate) struct UserDataReconciler {
     resolver: Resolver,
     executor: Executor,
+    metrics: Arc<Metrics>,
     /// The inputs with which the Secret was found or made as it should be, by MachineOSConfig. An
     /// event without a change of them then costs no request.
     current: Mutex<BTreeMap<String, CheckedInputs>>,
@@ -38,8 +40,13 @@ struct CheckedInputs {
 }
 
 impl UserDataReconciler {
-    pub fn new(resolver: Resolver, executor: Executor) -> Self {
-        Self { resolver, executor, current: Mutex::default() }
+    pub fn new(resolver: Resolver, executor: Executor, metrics: Arc<Metrics>) -> Self {
+        Self { resolver, executor, metrics, current: Mutex::default() }
+    }
+
+    fn set_refused(&self, snapshot: &UserDataSnapshot, reason: Option<&'static str>) {
+        let (config, pool) = (&snapshot.config, &snapshot.config.spec.machine_config_pool.name);
+        self.metrics.set_user_data(&config.metadata.name, pool, reason);
     }
 
     fn current(&self) -> MutexGuard<'_, BTreeMap<String, CheckedInputs>> {
@@ -81,7 +88,14 @@ impl Reconciler for UserDataReconciler {
     }
 
     fn decide(&self, snapshot: &UserDataSnapshot, now: Timestamp) -> UserDataDecision {
-        decide(snapshot, now)
+        let decision = decide(snapshot, now);
+        match &decision.reason {
+            // What was decided before holds until there are results, or the Secret is written.
+            UserDataReason::LookingUp | UserDataReason::Current { .. } => {}
+            UserDataReason::Refused(refusal) => self.set_refused(snapshot, Some(refusal.reason)),
+            UserDataReason::Off => self.set_refused(snapshot, None),
+        }
+        decision
     }
 
     async fn look_up(
@@ -105,6 +119,7 @@ impl Reconciler for UserDataReconciler {
                 let is_read = snapshot.lookup_results.inputs.is_some();
                 let reason = is_read.then(|| decide(snapshot, Timestamp::now()).reason);
                 if let Some(UserDataReason::Current { .. }) = reason {
+                    self.set_refused(snapshot, None);
                     let inputs = inputs_digest(snapshot);
                     let checked = CheckedInputs { inputs, at: Instant::now() };
                     self.current().insert(name.clone(), checked);
@@ -118,6 +133,7 @@ impl Reconciler for UserDataReconciler {
                 let refusal = Refusal::new("WriteRefused", refused.to_string());
                 tracing::warn!(reason = refused.code(), "user data of {name}: {refused}");
                 self.current().remove(name);
+                self.set_refused(snapshot, Some(refusal.reason));
                 pass.requeue_after = Some(REFUSED_REQUEUE);
                 let actions = refuse(snapshot, refusal, Timestamp::now()).actions;
                 self.executor.apply_all(&actions, pass).await
@@ -155,6 +171,7 @@ impl Reconciler for UserDataReconciler {
     }
 
     fn forget(&self, name: &str) {
+        self.metrics.forget_user_data(name);
         self.current().remove(name);
     }
 }

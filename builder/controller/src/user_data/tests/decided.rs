@@ -55,6 +55,19 @@ fn the_secret_has_the_config_of_the_image_in_service_and_is_written_when_it_diff
     assert_eq!(fixture.value("more"), Some(&b"x"[..]));
 }
 
+/// The controller ends after any write, and another one goes on.
+#[test]
+fn a_lost_condition_is_written_again_and_the_secret_is_not() {
+    let mut fixture = Fixture::new();
+    let before = fixture.config.status.clone();
+    fixture.pass();
+    fixture.config.status = before;
+    let written = fixture.secret.clone();
+    assert_eq!(fixture.pass().actions.len(), 1);
+    assert_eq!(fixture.reason(), ("True", "Current"));
+    assert_eq!(fixture.secret, written);
+}
+
 #[test]
 fn a_pool_that_is_pinned_to_a_build_gives_that_one_to_new_machines() {
     let mut fixture = Fixture::new();

@@ -57,7 +57,10 @@ fn a_pool_without_user_data_is_left_alone() {
     assert_eq!(names(Trigger::All), all.clone().into());
     assert_eq!(names(Trigger::Secret("join".to_owned())), all.into());
     assert_eq!(names(Trigger::ManagedObject("a".to_owned())), ["a".to_owned()].into());
-    assert!(names(Trigger::Config("b".to_owned(), "worker".to_owned())).contains("b"));
+    for (config, want) in [("b", &["b"][..]), ("a", &["a"]), ("c", &["c", "d", "deleting"])] {
+        let found = names(Trigger::Config(config.to_owned(), "worker".to_owned()));
+        assert!(found.iter().eq(want), "{config}: {found:?}");
+    }
     assert!(names(Trigger::Pool("worker".to_owned())).is_empty());
 }
 
