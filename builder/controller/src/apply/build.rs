@@ -4,6 +4,7 @@ use futures_util::future::join_all;
 
 use super::{ApplyError, Executor, ReconcilePass};
 use crate::action::{Attempt, NewObject};
+use crate::kinds::Kind;
 use crate::lookup::Problem;
 use crate::lookups::WorkloadParams;
 use crate::target::Target;
@@ -55,12 +56,39 @@ impl Executor {
         let inputs = inputs(&self.request(attempt, pass)?, &workload.uid);
         let inputs: Vec<_> =
             inputs.into_iter().map(|one| NewObject::Input(Box::new(one))).collect();
-        let creating = inputs.iter().map(|input| self.create(input));
         // Create all of them: one failure must not delay the others.
         let mut done = Ok(());
-        for created in join_all(creating).await {
-            done = done.and(created);
+        for inputs in in_order(inputs) {
+            for created in join_all(inputs.iter().map(|input| self.create(input))).await {
+                done = done.and(created);
+            }
         }
         done
+    }
+}
+
+/// What is created at once, and what follows: the API server rejects a RoleBinding until its Role
+/// exists.
+fn in_order(inputs: Vec<NewObject>) -> [Vec<NewObject>; 2] {
+    let (bindings, others) = inputs.into_iter().partition(|one| one.kind() == Kind::RoleBinding);
+    [others, bindings]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_binding_is_created_after_its_role() {
+        let inputs = [
+            Input::RoleBinding(Default::default()),
+            Input::ServiceAccount(Default::default()),
+            Input::Role(Default::default()),
+        ];
+        let inputs = inputs.into_iter().map(|one| NewObject::Input(Box::new(one))).collect();
+        let [first, second] = in_order(inputs);
+        let kinds = |of: &[NewObject]| of.iter().map(NewObject::kind).collect::<Vec<_>>();
+        assert_eq!(kinds(&first), [Kind::ServiceAccount, Kind::Role]);
+        assert_eq!(kinds(&second), [Kind::RoleBinding]);
     }
 }

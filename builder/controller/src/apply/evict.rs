@@ -55,7 +55,9 @@ impl Executor {
                 return Err(Error::api(object, "evict")(error).into());
             }
         };
-        pass.refusals.entry(pod.node.to_owned()).or_default().extend(refused);
+        let evictions = pass.evictions.entry(pod.node.to_owned()).or_default();
+        evictions.accepted += usize::from(refused.is_none());
+        evictions.refused.extend(refused);
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::lookups::CachedPlan;
 use crate::observe::Facts;
-use crate::rollout::Refusal;
+use crate::rollout::NodeEvictions;
 use crate::target::Target;
 use mosb_build::DockerConfigJson;
 
@@ -20,8 +20,8 @@ pub struct ReconcilePass {
     pub facts: Facts,
     /// The login for the Secret of a Job on a machine, which the next action creates.
     pub login: Option<DockerConfigJson>,
-    /// The nodes on which pods were evicted, with the evictions that were refused.
-    pub refusals: BTreeMap<String, Vec<Refusal>>,
+    /// Evictions by node.
+    pub evictions: BTreeMap<String, NodeEvictions>,
     /// When to decide again at the latest, because of what was not applied.
     pub requeue_after: Option<Duration>,
     /// resourceVersions after our writes, by UID.

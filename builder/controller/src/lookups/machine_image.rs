@@ -55,17 +55,28 @@ impl Resolver {
         Ok(image.repo().pinned(digest))
     }
 
-    /// The login for an image and its mirrors, and for nothing else.
-    pub(crate) async fn machine_login(
-        &self,
-        image: &PinnedRef,
-        own: Option<&str>,
-    ) -> Result<DockerConfigJson, Problem> {
+    /// The pull credentials of a pool, of which machines get a part. `own`: the pull secret of the
+    /// MachineOSConfig.
+    pub(crate) async fn machine_logins(&self, own: Option<&str>) -> Result<MachineLogins, Problem> {
         let settings = self.settings()?;
-        let pull = self.pull_secret(own, &settings).await?;
-        let conf = registries_conf(&settings);
-        let pulled = pull_repositories(image.repo(), conf.as_deref(), &[By::Digest]);
-        Ok(pull.credentials.used_for(&pulled))
+        let credentials = self.pull_secret(own, &settings).await?.credentials;
+        Ok(MachineLogins { credentials, registries_conf: registries_conf(&settings) })
+    }
+}
+
+/// The pull credentials of a pool.
+#[derive(Debug)]
+pub(crate) struct MachineLogins {
+    credentials: DockerConfigJson,
+    registries_conf: Option<String>,
+}
+
+impl MachineLogins {
+    /// The login for an image and its mirrors, and for nothing else.
+    pub fn used_for(&self, image: &PinnedRef) -> DockerConfigJson {
+        let conf = self.registries_conf.as_deref();
+        let pulled = pull_repositories(image.repo(), conf, &[By::Digest]);
+        self.credentials.used_for(&pulled)
     }
 }
 

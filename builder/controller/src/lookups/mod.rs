@@ -31,6 +31,7 @@ use super::observe::result_in;
 use super::snapshot::Snapshot;
 use crate::workload::result_name;
 pub use limits::{LookupError, LookupLimits, LookupPermit, busy_pause};
+pub(crate) use machine_image::MachineLogins;
 use mosb_build::JobResult;
 use mosb_image::{Digest, ImageRef, PinnedRef};
 use mosb_plan::api::{BuildName, ClusterSettings, RenderedName};

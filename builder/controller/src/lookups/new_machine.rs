@@ -29,7 +29,7 @@ impl Resolver {
         })?;
         let rendered = get_rendered_config(self, name.as_str()).await?;
         let own = config.spec.base_image_pull_secret.as_ref().map(|secret| secret.name.as_str());
-        let login = self.machine_login(&target.image, own).await?;
+        let login = self.machine_logins(own).await?.used_for(&target.image);
         let push = &config.spec.rendered_image_push_secret.name;
         // Without a login there is none that pushes.
         let is_push =

@@ -17,7 +17,7 @@ use super::pool_status::{self, Standing};
 use super::reason::RolloutReason;
 use super::slot_phase::SlotPhase;
 use super::snapshot::RolloutSnapshot;
-use super::{config_marks, leaving_configs, machine_events, pool_events, staging};
+use super::{config_marks, leaving_configs, machine_events, obsolete_jobs, pool_events, staging};
 use crate::action::{Action, NewObject};
 use crate::decision::Decision;
 use mosb_plan::api::rollout::RolloutMode;
@@ -68,7 +68,7 @@ fn evaluate_pool(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutEvaluatio
     }
     let cx = Context::new(snapshot, &desired, now);
     if !cx.is_used() {
-        return Decision::unchanged(RolloutReason::Off).into();
+        return Decision::of(RolloutReason::Off, obsolete_jobs::left_behind(snapshot)).into();
     }
     Pass::of(&cx).evaluation()
 }

@@ -33,7 +33,8 @@
 //! | `job_request` | the Jobs on machines that a decision creates |
 //! | `lookups` | asks registries and the API |
 //! | `reconciler` | gives these functions to the driver |
-//! | `refusals`, `refused_writes` | evictions and writes that were refused, and what becomes of their pass |
+//! | `drain_records` | how drains went in earlier passes, and when their pods are listed again |
+//! | `refused_writes` | writes that were refused, and what becomes of their pass |
 //! | `node_job` | these Jobs and their Secrets as objects, from `job-templates/` |
 //! | `view` | what commands show, and what they ask for |
 
@@ -45,6 +46,7 @@ mod control_plane;
 mod decide;
 mod desired_target;
 mod drain;
+mod drain_records;
 mod ended_phases;
 mod figures;
 mod give_slots;
@@ -68,7 +70,6 @@ mod pool_events;
 mod pool_status;
 mod reason;
 mod reconciler;
-mod refusals;
 mod refused_writes;
 mod rollout_phase;
 mod slot_phase;
@@ -84,6 +85,7 @@ mod view;
 mod tests;
 
 pub use decide::{RolloutDecision, decide};
+pub use drain_records::{DrainRecord, DrainRecords, NodeEvictions};
 pub use ended_phases::{EndedPhase, MachinePhase};
 pub use figures::RolloutFigures;
 pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb};
@@ -93,7 +95,6 @@ pub(crate) use node_job::{OwnerJob, node_job, node_secret};
 pub use observe::{OwnPlace, observe};
 pub use reason::RolloutReason;
 pub(crate) use reconciler::RolloutReconciler;
-pub use refusals::Refusals;
 pub use refused_writes::RefusedWrites;
 pub use rollout_phase::RolloutPhase;
 pub use snapshot::{

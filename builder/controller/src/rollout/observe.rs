@@ -7,15 +7,15 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
 
+use super::drain_records::{DrainRecord, DrainRecords};
 use super::job_phase::{job_phase, pod_wait};
 use super::job_request::NodeVerb;
 use super::leaving_configs::PoolConfigs;
 use super::lookup::RolloutLookupResults;
 use super::pod_waiting::pod_waiting;
-use super::refusals::Refusals;
 use super::refused_writes::RefusedWrites;
 use super::snapshot::{
-    ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, Refusal, RolloutSettings,
+    ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, RolloutSettings,
     RolloutSnapshot,
 };
 use crate::cluster_cache::{
@@ -36,7 +36,8 @@ pub struct OwnPlace {
     pub image: String,
 }
 
-/// The key of the machines that have a slot and are of no pool any more. No pool has this name.
+/// The key of the machines that have a slot or a Job and are of no pool any more. No pool has this
+/// name.
 pub(super) const NO_POOL: &str = "(none)";
 
 /// The snapshot of the pool of this name, or of the machines without a pool. Of a pool that does
@@ -45,7 +46,7 @@ pub fn observe(
     cache: &ClusterCache,
     name: &str,
     own: &OwnPlace,
-    refusals: &Refusals,
+    drains: &DrainRecords,
 ) -> Option<RolloutSnapshot> {
     let pool = cache.pools.get(name);
     let is_pool_missing = pool.is_none();
@@ -60,7 +61,7 @@ pub fn observe(
     let selectors = PoolSelectors::of(cache);
     if is_pool_missing {
         let machines =
-            if name == NO_POOL { without_pool(cache, &selectors, refusals) } else { Vec::new() };
+            if name == NO_POOL { without_pool(cache, &selectors, drains) } else { Vec::new() };
         let is_empty = machines.is_empty() && leaving.is_empty();
         return (!is_empty).then(|| RolloutSnapshot {
             pool,
@@ -82,8 +83,8 @@ pub fn observe(
         match selectors.pool_of(&seen.metadata.labels) {
             NodePool::Shared(pools) => drop(shared_nodes.insert(node, pools)),
             NodePool::One(_) | NodePool::None => {
-                let refused = refusals.get(&node).cloned().unwrap_or_default();
-                machines.push(machine(cache, &seen, refused));
+                let drain = drains.get(&node).cloned();
+                machines.push(machine(cache, &seen, drain));
             }
         }
     }
@@ -104,18 +105,22 @@ pub fn observe(
     })
 }
 
-/// Machines with a slot that no pool, or more than one, selects.
+/// Machines with a slot or a Job that no pool, or more than one, selects.
 fn without_pool(
     cache: &ClusterCache,
     selectors: &PoolSelectors,
-    refusals: &Refusals,
+    drains: &DrainRecords,
 ) -> Vec<Machine> {
-    let with_slot = cache.machines.by_index([IndexKey::Slot]);
-    let with_slot = with_slot
-        .iter()
-        .filter(|seen| !matches!(selectors.pool_of(&seen.metadata.labels), NodePool::One(_)));
-    let refused = |node: &str| refusals.get(node).cloned().unwrap_or_default();
-    with_slot.map(|seen| machine(cache, seen, refused(&seen.metadata.name))).collect()
+    let is_left = |seen: &Arc<SeenMachine>| {
+        !matches!(selectors.pool_of(&seen.metadata.labels), NodePool::One(_))
+    };
+    let jobs = cache.node_jobs.list();
+    let with_job = jobs.iter().filter_map(|job| owning_node(&job.metadata));
+    let with_job = with_job.filter_map(|node| cache.machines.get(&node.name));
+    let left = cache.machines.by_index([IndexKey::Slot]).into_iter().chain(with_job);
+    let left: BTreeMap<String, Arc<SeenMachine>> =
+        left.filter(is_left).map(|seen| (seen.metadata.name.clone(), seen)).collect();
+    left.iter().map(|(name, seen)| machine(cache, seen, drains.get(name).cloned())).collect()
 }
 
 /// The pools that a change affects.
@@ -167,7 +172,11 @@ fn settings(cache: &ClusterCache) -> RolloutSettings {
     }
 }
 
-pub(super) fn machine(cache: &ClusterCache, seen: &SeenMachine, refusals: Vec<Refusal>) -> Machine {
+pub(super) fn machine(
+    cache: &ClusterCache,
+    seen: &SeenMachine,
+    drain: Option<DrainRecord>,
+) -> Machine {
     let jobs = cache.node_jobs.by_index([IndexKey::Node(seen.metadata.name.clone())]);
     Machine {
         metadata: seen.metadata.clone(),
@@ -178,7 +187,7 @@ pub(super) fn machine(cache: &ClusterCache, seen: &SeenMachine, refusals: Vec<Re
         disk_pressure: seen.disk_pressure,
         network_unavailable: seen.network_unavailable,
         jobs: jobs.iter().filter_map(|job| machine_job(cache, job)).collect(),
-        refusals,
+        drain,
     }
 }
 

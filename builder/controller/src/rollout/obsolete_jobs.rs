@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::job_request::NodeVerb;
 use super::machine_state::{MachineState, SlotMark};
-use super::snapshot::{JobPhase, MachineJob};
+use super::snapshot::{JobPhase, MachineJob, RolloutSnapshot};
 use crate::action::Action;
 use crate::kinds::Kind;
 use crate::target::Target;
@@ -30,10 +30,10 @@ pub(super) fn is_obsolete(
             is_older || state.report.is_some() && job.phase != JobPhase::Running || cx.is_off()
         }
         NodeVerb::Stage => {
-            let is_other = match cx.target() {
-                Some(target) => job.target.as_ref() != Some(target),
-                None => cx.is_off(),
-            };
+            // Also if its target is what another pool of the machine has in service and does not
+            // bring to machines.
+            let is_other = cx.is_off()
+                || cx.target().is_some_and(|target| job.target.as_ref() != Some(target));
             // What it stages on a machine that runs the target is removed afterwards, and only its
             // report shows that. Without its login, it has not begun.
             let runs = |target: &NodeTarget| state.runs(target.image.digest());
@@ -51,6 +51,13 @@ pub(super) fn is_obsolete(
                 })
         }
     }
+}
+
+/// The deletion of all Jobs on the machines of a pool that brings nothing to machines: those of their
+/// earlier pools.
+pub(super) fn left_behind(snapshot: &RolloutSnapshot) -> Vec<Action> {
+    let jobs = snapshot.machines.iter().flat_map(|machine| &machine.jobs);
+    jobs.filter(|job| !job.deleting).map(deletion).collect()
 }
 
 pub(super) fn deletion(job: &MachineJob) -> Action {

@@ -7,23 +7,25 @@ use std::time::{Duration, Instant};
 use k8s_openapi::jiff::Timestamp;
 
 use super::decide::{PROBLEM_REQUEUE, RolloutDecision, decide, evaluate};
+use super::drain_records::{DrainRecords, after_pass};
 use super::ended_phases::ended_phases;
 use super::inputs::inputs_digest;
+use super::job_request::NodeLogin;
 use super::lookup::RolloutLookup;
 use super::lookups::look_up;
 use super::observe::{OwnPlace, affected_pools, observe};
 use super::reason::RolloutReason;
-use super::refusals::{Refusals, after_pass};
 use super::refused_writes::{PassWrites, RefusedWrites};
 use super::snapshot::RolloutSnapshot;
 use crate::action::Action;
 use crate::apply::{ApplyError, Executor, ReconcilePass};
 use crate::cluster_cache::Trigger;
 use crate::lookup::Problem;
-use crate::lookups::Resolver;
+use crate::lookups::{MachineLogins, Resolver};
 use crate::metrics::Metrics;
 use crate::reconciler::{Debounce, NoDecision, Reconciler};
 use crate::snapshot::EarlierProblem;
+use mosb_build::DockerConfigJson;
 use mosb_image::Digest;
 
 #[derive(Debug)]
@@ -32,8 +34,8 @@ pub(crate) struct RolloutReconciler {
     executor: Executor,
     own: OwnPlace,
     metrics: Arc<Metrics>,
-    /// Evictions that the API server refused, by pool.
-    refusals: Mutex<BTreeMap<String, Refusals>>,
+    /// Drains that have begun, by pool.
+    drains: Mutex<BTreeMap<String, DrainRecords>>,
     /// Writes that the API server refused in the last pass, by pool.
     refused_writes: Mutex<BTreeMap<String, RefusedWrites>>,
 }
@@ -45,8 +47,8 @@ impl RolloutReconciler {
         own: OwnPlace,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let (refusals, refused_writes) = (Mutex::default(), Mutex::default());
-        Self { resolver, executor, own, metrics, refusals, refused_writes }
+        let (drains, refused_writes) = (Mutex::default(), Mutex::default());
+        Self { resolver, executor, own, metrics, drains, refused_writes }
     }
 
     fn refused_writes(&self) -> MutexGuard<'_, BTreeMap<String, RefusedWrites>> {
@@ -63,13 +65,14 @@ impl RolloutReconciler {
         let begun = Instant::now();
         let mut writes = PassWrites::new(snapshot);
         let (actions, statuses) = actions.split_at(status_at(actions));
+        // All machines of a pool have the same pull secrets, which are not remembered for longer.
+        let mut logins = None;
         for action in actions {
             if !writes.admits(action, begun.elapsed()) {
                 continue;
             }
             if let Action::CreateNodeLogin(login) = action {
-                let (image, own) = (&login.target.image, login.pull_secret.as_deref());
-                match self.resolver.machine_login(image, own).await {
+                match self.machine_login(login, &mut logins).await {
                     Ok(login) => pass.login = Some(login),
                     Err(problem) => {
                         writes.record(action, ApplyError::Problem(problem))?;
@@ -98,8 +101,21 @@ impl RolloutReconciler {
         self.executor.apply_all(&statuses, pass).await
     }
 
-    fn refusals(&self) -> MutexGuard<'_, BTreeMap<String, Refusals>> {
-        self.refusals.lock().expect("it is not poisoned: maps don't panic")
+    /// The login of a machine. `logins`: the credentials of its pool, once this pass has read them.
+    async fn machine_login(
+        &self,
+        login: &NodeLogin,
+        logins: &mut Option<MachineLogins>,
+    ) -> Result<DockerConfigJson, Problem> {
+        let read = match logins.take() {
+            Some(read) => read,
+            None => self.resolver.machine_logins(login.pull_secret.as_deref()).await?,
+        };
+        Ok(logins.insert(read).used_for(&login.target.image))
+    }
+
+    fn drains(&self) -> MutexGuard<'_, BTreeMap<String, DrainRecords>> {
+        self.drains.lock().expect("it is not poisoned: maps don't panic")
     }
 }
 
@@ -136,9 +152,9 @@ impl Reconciler for RolloutReconciler {
     }
 
     fn observe(&self, key: &str) -> Option<RolloutSnapshot> {
-        let refusals = self.refusals().get(key).cloned().unwrap_or_default();
+        let drains = self.drains().get(key).cloned().unwrap_or_default();
         let refused_writes = self.refused_writes().get(key).cloned().unwrap_or_default();
-        let seen = observe(&self.resolver.cache, key, &self.own, &refusals)?;
+        let seen = observe(&self.resolver.cache, key, &self.own, &drains)?;
         Some(RolloutSnapshot { refused_writes, ..seen })
     }
 
@@ -170,11 +186,11 @@ impl Reconciler for RolloutReconciler {
         pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
         let done = self.apply_pass(actions, snapshot, pass).await;
-        let refused = std::mem::take(&mut pass.refusals);
-        let mut refusals = self.refusals();
+        let mut drains = self.drains();
         let pool = &snapshot.pool.metadata.name;
-        let earlier = refusals.remove(pool).unwrap_or_default();
-        refusals.insert(pool.clone(), after_pass(earlier, refused, &snapshot.machines));
+        let earlier = drains.remove(pool).unwrap_or_default();
+        let records = after_pass(earlier, snapshot, &pass.evictions, Timestamp::now());
+        drains.insert(pool.clone(), records);
         done
     }
 
@@ -229,7 +245,7 @@ impl Reconciler for RolloutReconciler {
     }
 
     fn forget(&self, pool: &str) {
-        self.refusals().remove(pool);
+        self.drains().remove(pool);
         self.metrics.forget_rollout(pool);
         self.refused_writes().remove(pool);
     }

@@ -10,19 +10,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::begin_apply::may_have_job;
 use super::context::Context;
 use super::drain::Drain;
+use super::drain_records::DrainRecord;
 use super::lookup::RolloutLookup;
 use super::machine_plan::MachinePlan;
 use super::machine_state::MachineState;
 use super::marks::NodeState;
 use super::slot_phase::{MAX_TRIES, SlotPhase};
-use super::snapshot::Machine;
 use super::staging::{self, Trouble};
 use crate::action::Action;
 use crate::status::EventReason;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
 
-/// How often a drain is tried again.
-const DRAIN_INTERVAL: Duration = Duration::from_secs(5);
+/// How soon pods are listed that could not be, or that may have come meanwhile.
+const LIST_REQUEUE: Duration = Duration::from_secs(5);
+/// How soon the result of evictions decides when pods are listed again.
+const EVICTED_REQUEUE: Duration = Duration::from_secs(1);
 
 impl MachinePlan {
     /// A machine with a slot. Returns the slot that it has afterwards.
@@ -124,32 +126,44 @@ impl MachinePlan {
         } else if is_uncordoned {
             // Pods may come until it is cordoned again: they are looked up afterwards.
             self.waiting = Some("somebody uncordoned it".to_owned());
-            self.requeue_after = Some(DRAIN_INTERVAL);
+            self.requeue_after = Some(LIST_REQUEUE);
         } else if slot.without_drain {
             next = self.begin_apply(cx, state, slot);
         } else {
+            let record = machine.drain.as_ref();
             match cx.snapshot.lookup_results.pods.get(state.name()) {
-                None => {
-                    self.lookup = Some(RolloutLookup::Pods { node: state.name().to_owned() });
-                }
+                None => match record.and_then(|record| Some((record, record.wait(cx.now)?))) {
+                    Some((record, left)) => {
+                        self.requeue_after = Some(left);
+                        self.waiting = record.held();
+                        reason = record.held().unwrap_or_default();
+                    }
+                    None => {
+                        self.lookup = Some(RolloutLookup::Pods { node: state.name().to_owned() });
+                    }
+                },
                 Some(Err(problem)) => {
                     self.waiting = Some(problem.message.clone());
                     // What held the drain before still does, as far as is known.
-                    reason = held(machine).unwrap_or_default();
-                    self.requeue_after = Some(DRAIN_INTERVAL);
+                    reason = record.and_then(DrainRecord::held).unwrap_or_default();
+                    self.requeue_after = Some(LIST_REQUEUE);
                 }
                 Some(Ok(pods)) => {
                     let drain = Drain::of(pods);
                     if drain.is_done() {
                         next = self.begin_apply(cx, state, slot);
                     } else {
-                        self.requeue_after = Some(DRAIN_INTERVAL);
-                    }
-                    let held = held(machine).filter(|_| !drain.evict.is_empty());
-                    let stuck = || drain.stuck(cx.now).map(|text| format!("draining: {text}"));
-                    if let Some(held) = held.or_else(stuck) {
-                        self.waiting = Some(held.clone());
-                        reason = held;
+                        let mut now = record.cloned().unwrap_or_else(|| DrainRecord::new(cx.now));
+                        now.listed = cx.now;
+                        now.stuck = drain.stuck(cx.now);
+                        if drain.evict.is_empty() {
+                            now.refused.clear();
+                            self.requeue_after = Some(now.interval());
+                        } else {
+                            self.requeue_after = Some(EVICTED_REQUEUE);
+                        }
+                        self.waiting = now.held();
+                        reason = now.held().unwrap_or_default();
                     }
                     self.actions.extend(drain.evict.iter().map(|pod| Action::Evict {
                         namespace: pod.namespace.clone(),
@@ -253,11 +267,4 @@ fn no_report(state: &MachineState<'_>) -> Option<String> {
     match staging::trouble(state, None).filter(|_| state.report.is_none())? {
         Trouble::Unreconcilable(text) | Trouble::Failing(text) => Some(text),
     }
-}
-
-/// What held the drain when evictions were last tried.
-fn held(machine: &Machine) -> Option<String> {
-    machine.refusals.first().map(|refusal| {
-        format!("draining: pod {}/{}: {}", refusal.namespace, refusal.pod, refusal.message)
-    })
 }

@@ -1,14 +1,15 @@
 //! The input of a decision about the roll-out of a pool: the pool, its image, its machines and the
 //! Jobs on them.
 //!
-//! All state is in API objects and in what the reconciler remembers of refused evictions, which the
-//! next eviction finds again. A machine's state is derived from this alone.
+//! All state is in API objects and in what the reconciler remembers of drains and refused writes,
+//! which the next try finds again. A machine's state is derived from this alone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::drain_records::DrainRecord;
 use super::job_request::NodeVerb;
 use super::lookup::RolloutLookupResults;
 use super::refused_writes::RefusedWrites;
@@ -64,8 +65,8 @@ pub struct Machine {
     pub network_unavailable: bool,
     /// All Jobs of the roll-out that name this node, also those for an earlier node of this name.
     pub jobs: Vec<MachineJob>,
-    /// Evictions of pods on this node that the API server refused when they were last tried.
-    pub refusals: Vec<Refusal>,
+    /// How its drain went in earlier passes.
+    pub drain: Option<DrainRecord>,
 }
 
 impl Machine {

@@ -198,7 +198,7 @@ fn a_phase_begins_with_its_mark_and_a_cancelled_drain_is_none() {
     fleet.settle();
     let phases = phases(&fleet);
     let drain = phases["drain"].as_slice();
-    assert!(matches!(drain, [7200..7300]), "{drain:?}");
+    assert!(matches!(drain, [7200..7400]), "{drain:?}");
     assert!(phases["apply"][0] < 100 && phases["stage"][0] < 100, "{phases:?}");
 }
 

@@ -52,9 +52,9 @@ pub struct Fleet {
     pub nodes: BTreeMap<String, FakeNode>,
     pub jobs: BTreeMap<String, FakeJob>,
     /// By pool.
-    pub refusals: BTreeMap<String, Refusals>,
-    /// Evictions of this pass by node, as far as they were refused.
-    pub evicted: Refusals,
+    pub drains: BTreeMap<String, DrainRecords>,
+    /// Evictions of this pass by node.
+    pub evicted: BTreeMap<String, NodeEvictions>,
     pub is_registry_down: bool,
     /// The stock image can't be looked up.
     pub is_stock_unknown: bool,
@@ -91,8 +91,8 @@ impl Fleet {
             builds: Vec::new(),
             nodes: BTreeMap::new(),
             jobs: BTreeMap::new(),
-            refusals: BTreeMap::new(),
-            evicted: Refusals::new(),
+            drains: BTreeMap::new(),
+            evicted: BTreeMap::new(),
             is_registry_down: false,
             is_stock_unknown: false,
             hides_apply_jobs: false,

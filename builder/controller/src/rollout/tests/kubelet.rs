@@ -3,6 +3,7 @@
 use super::fleet::*;
 use crate::rollout::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::time::Duration;
 
 impl Fleet {
     pub fn boot_all(&mut self) {
@@ -19,12 +20,16 @@ impl Fleet {
         }
     }
 
-    /// Pods that are being deleted end.
+    /// Pods that are being deleted end, which takes a second.
     pub fn end_pods(&mut self) {
+        let earlier = self.version;
         for node in self.nodes.values_mut().filter(|node| !node.is_down) {
             let before = node.pods.len();
             node.pods.retain(|pod| !pod.deleting);
             self.version += u64::from(node.pods.len() < before);
+        }
+        if self.version > earlier {
+            self.wait(Duration::from_secs(1));
         }
     }
 

@@ -4,7 +4,6 @@ use super::fleet::*;
 use super::stories::{rolling, running, status};
 use crate::cluster_cache::{ClusterCache, SeenMachine, Trigger};
 use crate::rollout::observe::{NO_POOL, affected_pools};
-use crate::rollout::refusals::Refusals;
 use crate::rollout::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -88,7 +87,56 @@ fn a_machine_that_leaves_all_pools_is_uncordoned_or_finished() {
 }
 
 #[test]
-fn machines_with_a_slot_and_of_no_pool_are_observed_under_a_key_of_their_own() {
+fn the_stage_job_of_a_machine_that_leaves_its_pool_is_deleted_unless_its_new_pool_wants_the_same() {
+    for (pool, mode, serves, is_deleted) in [
+        ("none", None, 1, true),
+        ("infra", None, 1, true),
+        ("infra", None, 2, true),
+        ("infra", Some("stage"), 3, true),
+        ("infra", Some("stage"), 2, false),
+    ] {
+        for has_reported in [false, true] {
+            let what = format!("{pool} {mode:?} {serves} {has_reported}");
+            let mut fleet = rolling(1, "stage");
+            fleet.add_pool("infra");
+            fleet.serve("infra", serves);
+            if let Some(mode) = mode {
+                let metadata = &mut fleet.configs.get_mut("infra").unwrap().metadata;
+                metadata.annotations.insert(labels::ROLLOUT.to_owned(), mode.to_owned());
+            }
+            let is_staging = |fleet: &Fleet| {
+                let mut jobs = fleet.jobs.values();
+                jobs.any(|job| job.seen.verb == NodeVerb::Stage && job.seen.has_login)
+            };
+            while !is_staging(&fleet) {
+                fleet.pass("worker", usize::MAX);
+            }
+            let node = fleet.node("w0");
+            node.pool = pool.to_owned();
+            if !has_reported {
+                node.machine.metadata.annotations.remove(labels::NODE_REPORT);
+            }
+            let keys = ["worker", "infra", NO_POOL];
+            for key in keys {
+                fleet.pass(key, usize::MAX);
+            }
+            if is_deleted {
+                let targets = fleet.jobs.values().filter_map(|job| job.seen.target.as_ref());
+                let mut images = targets.map(|target| &target.image);
+                assert!(images.all(|one| *one != image(2)), "{what}");
+                let status = &fleet.pools["infra"].status.conditions;
+                assert!(mode.is_some() || has_reported || status.is_empty(), "{what}");
+            } else {
+                assert!(is_staging(&fleet), "{what}");
+                fleet.settle();
+                assert_eq!(fleet.nodes["w0"].staged, Some(image(2).digest()), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn machines_with_a_slot_or_a_job_and_of_no_pool_are_observed_under_a_key_of_their_own() {
     let cache = ClusterCache::empty("mosb");
     let named = |name: &str| Metadata { name: name.to_owned(), ..Metadata::default() };
     let machine = |name: &str, label: &str, has_slot: bool| {
@@ -110,16 +158,25 @@ fn machines_with_a_slot_and_of_no_pool_are_observed_under_a_key_of_their_own() {
         machine("in", "worker", true),
         machine("out", "none", true),
         machine("free", "none", false),
+        machine("staging", "none", false),
+        machine("staging-in", "worker", false),
     ];
     cache.machines.replace(machines);
+    let job = |node: &str| {
+        let owner =
+            serde_json::json!({ "apiVersion": "v1", "kind": "Node", "name": node, "uid": "" });
+        let job = serde_json::json!({ "metadata": { "name": node, "ownerReferences": [owner] } });
+        (node.to_owned(), serde_json::from_value(job).unwrap())
+    };
+    cache.node_jobs.replace([job("staging"), job("staging-in"), job("deleted"), job("out")]);
     let mut config = MachineOsConfig { metadata: named("trial"), ..MachineOsConfig::default() };
     config.spec.machine_config_pool.name = "trial".to_owned();
-    let see = |name: &str| observe(&cache, name, &OwnPlace::default(), &Refusals::default());
+    let see = |name: &str| observe(&cache, name, &OwnPlace::default(), &DrainRecords::default());
     let names = |seen: RolloutSnapshot| -> Vec<String> {
         seen.machines.iter().map(|machine| machine.name().to_owned()).collect()
     };
-    assert_eq!(names(see(NO_POOL).unwrap()), ["out"]);
-    assert_eq!(names(see("worker").unwrap()), ["in"]);
+    assert_eq!(names(see(NO_POOL).unwrap()), ["out", "staging"]);
+    assert_eq!(names(see("worker").unwrap()), ["in", "staging-in"]);
     assert!(see("trial").is_none());
     cache.configs.replace([("trial".to_owned(), config.clone())]);
     assert!(see("trial").is_none(), "its pool may be created yet");

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 #[derive(Clone)]
 pub struct FakeNode {
     pub pool: String,
-    /// As the API has it, without Jobs and refusals.
+    /// As the API has it, without Jobs and the record of its drain.
     pub machine: Machine,
     pub booted: Digest,
     pub staged: Option<Digest>,

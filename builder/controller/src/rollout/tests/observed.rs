@@ -20,8 +20,10 @@ impl Fleet {
         let uid = config.as_ref().map(|config| config.metadata.uid()).unwrap_or_default();
         let of_pool = |node: &&FakeNode| {
             let is_of_none = !self.pools.contains_key(&node.pool);
+            let has_job =
+                || self.jobs.values().any(|job| job.seen.node_uid == node.machine.metadata.uid());
             node.pool == pool && known.is_some()
-                || pool == NO_POOL && is_of_none && node.slot().is_some()
+                || pool == NO_POOL && is_of_none && (node.slot().is_some() || has_job())
         };
         let missing = || {
             let metadata = Metadata { name: pool.to_owned(), ..Metadata::default() };
@@ -96,12 +98,7 @@ impl Fleet {
         }
         Machine {
             jobs: jobs.map(|job| job.seen.clone()).collect(),
-            refusals: self
-                .refusals
-                .get(&node.pool)
-                .and_then(|refusals| refusals.get(name))
-                .cloned()
-                .unwrap_or_default(),
+            drain: self.drains.get(&node.pool).and_then(|drains| drains.get(name)).cloned(),
             ..machine
         }
     }

@@ -4,9 +4,9 @@ use super::fleet::*;
 use super::machine::FakeJob;
 use crate::kinds::Kind;
 use crate::rollout::decide::{RolloutEvaluation, evaluate};
+use crate::rollout::drain_records::after_pass;
 use crate::rollout::ended_phases::ended_phases;
 use crate::rollout::observe::NO_POOL;
-use crate::rollout::refusals::after_pass;
 use crate::rollout::slots::max_unavailable;
 use crate::rollout::*;
 use crate::{Action, NewObject, NewStatus, Patch, Target};
@@ -22,13 +22,18 @@ impl Fleet {
 
     /// A decision with its figures, after all lookups.
     pub fn evaluate(&mut self, pool: &str) -> RolloutEvaluation {
+        self.looked_up(pool).0
+    }
+
+    /// A decision, and the snapshot with all lookups.
+    fn looked_up(&mut self, pool: &str) -> (RolloutEvaluation, RolloutSnapshot) {
         self.record_readiness();
         let mut snapshot = self.snapshot(pool);
         for _ in 0..crate::driver::MAX_LOOKUP_ROUNDS {
             let evaluation = evaluate(&snapshot, self.now);
             let decision = &evaluation.decision;
             if decision.lookups.is_empty() {
-                return evaluation;
+                return (evaluation, snapshot);
             }
             assert!(decision.actions.is_empty());
             let mut results = std::mem::take(&mut snapshot.lookup_results);
@@ -42,17 +47,21 @@ impl Fleet {
 
     /// A pass of which at most this many actions are applied. Returns the decision.
     pub fn pass(&mut self, pool: &str, most: usize) -> RolloutDecision {
-        let decision = self.decide(pool);
-        let snapshot = self.snapshot(pool);
+        let (evaluation, snapshot) = self.looked_up(pool);
+        let decision = evaluation.decision;
         for action in decision.actions.iter().take(most) {
             if self.apply(action).is_none() {
                 break;
             }
             self.ended.extend(ended_phases(&snapshot, action, self.now));
         }
-        let earlier = self.refusals.remove(pool).unwrap_or_default();
-        let refused = after_pass(earlier, std::mem::take(&mut self.evicted), &snapshot.machines);
-        self.refusals.insert(pool.to_owned(), refused);
+        let evictions = std::mem::take(&mut self.evicted);
+        let earlier = self.drains.remove(pool).unwrap_or_default();
+        // A process that was killed remembers nothing.
+        if most >= decision.actions.len() {
+            let records = after_pass(earlier, &snapshot, &evictions, self.now);
+            self.drains.insert(pool.to_owned(), records);
+        }
         decision
     }
 
@@ -132,19 +141,20 @@ impl Fleet {
     fn evict(&mut self, name: &str, uid: &str, node: &str) {
         let held = self.nodes[node].held.contains(name);
         assert!(self.nodes[node].slot().is_some(), "an eviction without a slot");
-        let refusals = self.evicted.entry(node.to_owned()).or_default();
+        let evictions = self.evicted.entry(node.to_owned()).or_default();
         let pods = &mut self.nodes.get_mut(node).unwrap().pods;
         let Some(pod) = pods.iter_mut().find(|pod| pod.uid == uid) else {
             return;
         };
         assert!(!pod.is_of_daemon_set && !pod.is_mirror && !pod.is_finished && !pod.deleting);
         if held {
-            refusals.push(Refusal {
+            evictions.refused.push(Refusal {
                 namespace: "default".to_owned(),
                 pod: name.to_owned(),
                 message: "Cannot evict pod: the disruption budget db needs 1".to_owned(),
             });
         } else {
+            evictions.accepted += 1;
             pod.deleting = true;
         }
     }
@@ -245,6 +255,10 @@ impl Fleet {
     pub fn settle(&mut self) -> Vec<RolloutDecision> {
         let pools = self.pools.keys().chain(self.configs.keys()).cloned();
         let pools: BTreeSet<String> = pools.chain([NO_POOL.to_owned()]).collect();
+        if self.drains.values().any(|records| !records.is_empty()) {
+            // What a test changed is seen by the next list of pods.
+            self.wait(Duration::from_secs(60));
+        }
         for _ in 0..400 {
             let before = self.version;
             let last: Vec<_> = pools.iter().map(|pool| self.pass(pool, usize::MAX)).collect();

@@ -44,6 +44,45 @@ fn machines_that_others_made_unavailable_are_named_with_cause_and_remedy() {
 }
 
 #[test]
+fn a_held_drain_lists_pods_less_and_less_often_and_goes_on_soon_when_nothing_holds_it() {
+    let mut fleet = rolling(1, "automatic");
+    fleet.node("w0").held.insert("db".to_owned());
+    while fleet.nodes["w0"].slot().is_none() {
+        fleet.pass("worker", usize::MAX);
+        fleet.run_jobs();
+    }
+    let lists = |fleet: &Fleet| {
+        fleet.asked.iter().filter(|one| matches!(one, RolloutLookup::Pods { .. })).count()
+    };
+    // As by the driver, and once more for an event of another machine.
+    let next = |fleet: &mut Fleet| {
+        let after = fleet.pass("worker", usize::MAX).requeue_after.unwrap();
+        fleet.pass("worker", usize::MAX);
+        fleet.end_pods();
+        fleet.wait(after);
+    };
+    let hour = fleet.now + Duration::from_secs(3600);
+    while fleet.now < hour {
+        next(&mut fleet);
+        assert!(fleet.now.as_second() < hour.as_second() - 3500 || updating(&fleet).contains("db"));
+    }
+    assert!((60..90).contains(&lists(&fleet)), "{} in an hour", lists(&fleet));
+    let (loosened, before) = (fleet.now, lists(&fleet));
+    fleet.node("w0").held.clear();
+    while !fleet.nodes["w0"].is_drained() {
+        next(&mut fleet);
+    }
+    assert!(fleet.now <= loosened + Duration::from_secs(63), "{loosened}, {}", fleet.now);
+    assert_eq!(lists(&fleet) - before, 1);
+    let drained = fleet.now;
+    while fleet.reboots.is_empty() {
+        fleet.pass("worker", usize::MAX);
+        fleet.run_jobs();
+    }
+    assert_eq!(fleet.now, drained, "nothing waits for a drain that is done");
+}
+
+#[test]
 fn a_control_plane_machine_names_the_one_that_it_waits_for() {
     let mut fleet = rolling(1, "automatic");
     fleet.make_control_plane("w0");

@@ -76,7 +76,7 @@ pub fn node_views(cache: &ClusterCache, pool: Option<&str>) -> Vec<NodeView> {
         if pool.is_some_and(|pool| !of.contains(pool)) {
             return None;
         }
-        let machine = machine(cache, seen, Vec::new());
+        let machine = machine(cache, seen, None);
         Some(match of {
             NodePool::None => NodeView::of(&machine, None),
             NodePool::One(name) => NodeView::of(&machine, Some(&name)),

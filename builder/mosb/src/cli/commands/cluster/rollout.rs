@@ -18,7 +18,7 @@ use crate::cli::progress::Progress;
 use crate::cli::resolve::Rollout;
 use crate::cli::{ExitCode, Result};
 use mosb_controller::rollout::{
-    self, NodeView, OwnPlace, Refusals, RolloutPhase, RolloutSnapshot, RolloutView,
+    self, DrainRecords, NodeView, OwnPlace, RolloutPhase, RolloutSnapshot, RolloutView,
 };
 use mosb_controller::{ClusterCache, Namespaces};
 
@@ -30,7 +30,7 @@ const CONFLICT_TRIES: usize = 5;
 /// The pool, its image and its machines.
 fn snapshot(cache: &ClusterCache, pool: &str) -> Result<RolloutSnapshot, Error> {
     // Neither the place of the controller nor what it was refused is shown.
-    let found = rollout::observe(cache, pool, &OwnPlace::default(), &Refusals::default());
+    let found = rollout::observe(cache, pool, &OwnPlace::default(), &DrainRecords::default());
     found.filter(|found| !found.is_pool_missing).ok_or_else(|| no_pool(pool))
 }
 

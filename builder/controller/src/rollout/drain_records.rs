@@ -1,0 +1,229 @@
+//! What is remembered of the drain of each machine from one pass to the next, and when its pods are
+//! listed again. Pure.
+//!
+//! Invariant: a drain that nothing holds goes on at once, and one that is held lists pods less and
+//! less often, at least once a minute. A new process begins anew.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::drain::Drain;
+use super::job_state::elapsed;
+use super::snapshot::{Refusal, RolloutSnapshot};
+use mosb_plan::api::labels;
+
+/// The shortest time between two lists, while evicted pods end.
+const ENDING: Duration = Duration::from_secs(1);
+/// The shortest time between two lists, while evictions are refused: that of `kubectl drain`.
+const REFUSED: Duration = Duration::from_secs(5);
+/// The longest time between two lists.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Which part of the time without progress the next list may be late.
+const PART: u32 = 4;
+
+/// The drains that have begun and not ended, by node.
+pub type DrainRecords = BTreeMap<String, DrainRecord>;
+
+/// What is remembered of a drain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrainRecord {
+    /// When the pods were listed last.
+    pub listed: Timestamp,
+    /// When an eviction was accepted last; before the first one, when the pods were first listed.
+    pub progress: Timestamp,
+    /// Evictions that the API server refused when they were last tried.
+    pub refused: Vec<Refusal>,
+    /// A pod that does not end.
+    pub stuck: Option<String>,
+}
+
+impl DrainRecord {
+    /// A drain whose pods are listed for the first time.
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self { listed: now, progress: now, refused: Vec::new(), stuck: None }
+    }
+
+    /// How long the next list of pods still waits; none if it is due.
+    pub(super) fn wait(&self, now: Timestamp) -> Option<Duration> {
+        self.interval().checked_sub(elapsed(self.listed, now)).filter(|left| !left.is_zero())
+    }
+
+    /// The time from the last list to the next one.
+    pub(super) fn interval(&self) -> Duration {
+        let least = if self.refused.is_empty() { ENDING } else { REFUSED };
+        (elapsed(self.progress, self.listed) / PART).clamp(least, LONGEST)
+    }
+
+    /// What holds the drain.
+    pub(super) fn held(&self) -> Option<String> {
+        let refused = self.refused.first().map(|refusal| {
+            format!("pod {}/{}: {}", refusal.namespace, refusal.pod, refusal.message)
+        });
+        refused.or_else(|| self.stuck.clone()).map(|cause| format!("draining: {cause}"))
+    }
+}
+
+/// The evictions of a pass on one node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeEvictions {
+    /// Pods that are evicted, or do not exist any more.
+    pub accepted: usize,
+    pub refused: Vec<Refusal>,
+}
+
+/// What is remembered after a pass. A node without evictions was not reached, or no pod on it had
+/// to be evicted.
+pub(super) fn after_pass(
+    mut records: DrainRecords,
+    snapshot: &RolloutSnapshot,
+    evictions: &BTreeMap<String, NodeEvictions>,
+    now: Timestamp,
+) -> DrainRecords {
+    records.retain(|node, _| {
+        let machine = snapshot.machines.iter().find(|machine| machine.name() == node);
+        machine.is_some_and(|one| one.metadata.annotation(labels::NODE_SLOT).is_some())
+    });
+    for (node, pods) in &snapshot.lookup_results.pods {
+        // Pods that could not be listed are listed again soon.
+        let Ok(pods) = pods else {
+            continue;
+        };
+        let drain = Drain::of(pods);
+        if drain.is_done() {
+            records.remove(node);
+            continue;
+        }
+        let record = records.entry(node.clone()).or_insert_with(|| DrainRecord::new(now));
+        record.listed = now;
+        record.stuck = drain.stuck(now);
+        if drain.evict.is_empty() {
+            record.refused.clear();
+        }
+        if let Some(evictions) = evictions.get(node) {
+            record.refused.clone_from(&evictions.refused);
+            if evictions.accepted > 0 {
+                record.progress = now;
+            }
+        }
+    }
+    records
+}
+
+#[cfg(test)]
+mod tests {
+    use mosb_types::ErrorClass;
+
+    use super::*;
+    use crate::lookup::Problem;
+    use crate::rollout::lookup::SeenPod;
+    use crate::rollout::snapshot::Machine;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn refused(pods: &[&str]) -> Vec<Refusal> {
+        let refusal = |pod: &&str| Refusal {
+            namespace: "n".to_owned(),
+            pod: (*pod).to_owned(),
+            message: "budget".to_owned(),
+        };
+        pods.iter().map(refusal).collect()
+    }
+
+    /// Pods on the node `a`; `-` is one that is being deleted.
+    fn snapshot(has_slot: bool, pods: Option<&[&str]>) -> RolloutSnapshot {
+        let mut machine = Machine::default();
+        machine.metadata.name = "a".to_owned();
+        if has_slot {
+            machine.metadata.annotations.insert(labels::NODE_SLOT.to_owned(), "{}".to_owned());
+        }
+        let mut snapshot =
+            RolloutSnapshot { machines: vec![machine], ..RolloutSnapshot::default() };
+        let pod = |name: &&str| SeenPod {
+            name: (*name).to_owned(),
+            deleting: name.starts_with('-'),
+            ..SeenPod::default()
+        };
+        if let Some(pods) = pods {
+            let pods = pods.iter().map(pod).collect();
+            snapshot.lookup_results.pods.insert("a".to_owned(), Ok(pods));
+        }
+        snapshot
+    }
+
+    #[test]
+    fn a_drain_is_remembered_until_its_end_or_the_end_of_the_slot() {
+        let earlier = DrainRecord { refused: refused(&["x"]), ..DrainRecord::new(at(0)) };
+        let record = |listed, progress, pods: &[&str]| {
+            Some(DrainRecord {
+                listed: at(listed),
+                progress: at(progress),
+                refused: refused(pods),
+                stuck: None,
+            })
+        };
+        let tried =
+            |accepted, pods: &[&str]| Some(NodeEvictions { accepted, refused: refused(pods) });
+        let (x, y, ending): (&[&str], &[&str], &[&str]) = (&["x"], &["y"], &["-x"]);
+        for (what, has_slot, pods, evictions, want) in [
+            ("nothing was listed", true, None, None, record(0, 0, x)),
+            ("the pass ended before its evictions", true, Some(x), None, record(9, 0, x)),
+            ("it is still held", true, Some(x), tried(0, x), record(9, 0, x)),
+            ("another pod is held, one is not", true, Some(x), tried(1, y), record(9, 9, y)),
+            ("the last one ends", true, Some(ending), None, record(9, 0, &[])),
+            ("no pod is left", true, Some(&[][..]), None, None),
+            ("no slot", false, None, None, None),
+        ] {
+            let records =
+                [("a".to_owned(), earlier.clone()), ("deleted".to_owned(), earlier.clone())];
+            let evictions = evictions.map(|one| ("a".to_owned(), one)).into_iter().collect();
+            let found = after_pass(records.into(), &snapshot(has_slot, pods), &evictions, at(9));
+            assert_eq!(found.get("a"), want.as_ref(), "{what}");
+            assert!(!found.contains_key("deleted"), "{what}");
+        }
+        let mut failed = snapshot(true, None);
+        let problem = Problem {
+            class: ErrorClass::Transient,
+            reason: "x".to_owned(),
+            message: "no answer".to_owned(),
+        };
+        failed.lookup_results.pods.insert("a".to_owned(), Err(problem));
+        let first = after_pass(DrainRecords::new(), &failed, &BTreeMap::new(), at(9));
+        assert!(first.is_empty(), "listed again soon");
+    }
+
+    #[test]
+    fn a_held_drain_lists_pods_less_often_and_one_that_is_not_held_at_once() {
+        let lists = |refused: Vec<Refusal>| -> Vec<i64> {
+            let mut record = DrainRecord { refused, ..DrainRecord::new(at(0)) };
+            let mut lists = Vec::new();
+            for second in 0..3600 {
+                if record.wait(at(second)).is_none() {
+                    record.listed = at(second);
+                    lists.push(second);
+                }
+            }
+            lists
+        };
+        let (held, ending) = (lists(refused(&["x"])), lists(Vec::new()));
+        assert_eq!(held[..6], [5, 10, 15, 20, 25, 32]);
+        assert_eq!(ending[..6], [1, 2, 3, 4, 5, 7]);
+        for lists in [held, ending] {
+            assert!(lists.len() < 80, "{} in an hour", lists.len());
+            assert_eq!(lists[lists.len() - 1] - lists[lists.len() - 2], 60);
+        }
+    }
+
+    #[test]
+    fn what_holds_a_drain_is_the_first_refusal_or_a_pod_that_does_not_end() {
+        let mut record = DrainRecord::new(at(0));
+        assert_eq!(record.held(), None);
+        record.stuck = Some("pod n/y".to_owned());
+        assert_eq!(record.held().as_deref(), Some("draining: pod n/y"));
+        record.refused = refused(&["x", "z"]);
+        assert_eq!(record.held().as_deref(), Some("draining: pod n/x: budget"));
+    }
+}
