@@ -44,6 +44,23 @@ fn control_plane_nodes_go_one_at_a_time_while_the_others_are_healthy() {
 }
 
 #[test]
+fn an_etcd_that_is_not_seen_is_named_where_a_control_plane_machine_gets_a_slot() {
+    for (is_control_plane, is_external, want) in
+        [(true, true, true), (true, false, false), (false, true, false)]
+    {
+        let mut fleet = rolling(1, "automatic");
+        if is_control_plane {
+            fleet.make_control_plane("w0");
+        }
+        fleet.is_etcd_external = is_external;
+        fleet.settle();
+        let given = fleet.events.iter().find(|(reason, _)| reason == "NodeSlotGiven").unwrap();
+        let is_named = given.1.contains("etcd is external and was not checked");
+        assert_eq!(is_named, want, "{is_control_plane} {is_external}: {}", given.1);
+    }
+}
+
+#[test]
 fn two_pools_roll_out_at_once_and_share_the_limit_of_the_registry() {
     let mut fleet = Fleet::new(4);
     fleet.add_pool("infra");

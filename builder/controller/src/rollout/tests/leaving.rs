@@ -187,6 +187,29 @@ fn machines_with_a_slot_or_a_job_and_of_no_pool_are_observed_under_a_key_of_thei
     assert!(deleted.iter().eq([NO_POOL, "trial", "worker"]), "{deleted:?}");
     let left = affected_pools(&cache, &Trigger::Machine([("x".to_owned(), String::new())].into()));
     assert!(left.iter().eq([NO_POOL]), "{left:?}");
+    cache.pools.replace([pool("worker"), pool("gpu"), pool("infra")]);
+    let shared = [("gpu".to_owned(), String::new()), ("infra".to_owned(), String::new())];
+    let shared = affected_pools(&cache, &Trigger::Machine(shared.into()));
+    assert!(shared.iter().eq([NO_POOL, "gpu", "infra"]), "{shared:?}");
+}
+
+#[test]
+fn jobs_of_an_earlier_node_of_the_same_name_count_for_nothing_and_are_deleted() {
+    let mut fleet = rolling(1, "automatic");
+    while !fleet.jobs.values().any(|job| matches!(job.seen.phase, JobPhase::Succeeded(_))) {
+        fleet.pass("worker", usize::MAX);
+        fleet.run_jobs();
+    }
+    assert!(fleet.nodes["w0"].staged.is_some());
+    // Somebody deletes the Node, and its kubelet registers again in the same boot.
+    fleet.nodes.remove("w0");
+    fleet.add_node("w0", "worker", 1);
+    let earlier: Vec<String> = fleet.jobs.keys().cloned().collect();
+    // A slot for a machine that has nothing staged would be refused by `check_slot`.
+    fleet.pass("worker", usize::MAX);
+    assert!(earlier.iter().all(|name| !fleet.jobs.contains_key(name)), "{earlier:?}");
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), fleet.reboots.len(), fleet.jobs.len()), (1, 1, 0));
 }
 
 /// A second MachineOSConfig for the pool.

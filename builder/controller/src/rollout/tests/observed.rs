@@ -140,7 +140,7 @@ impl Fleet {
             RolloutLookup::ControlPlane => {
                 results.control_plane = Some(match &self.unhealthy {
                     Some(why) => ControlPlaneHealth::Unhealthy(why.clone()),
-                    None => ControlPlaneHealth::Healthy { is_etcd_external: false },
+                    None => ControlPlaneHealth::Healthy { is_etcd_external: self.is_etcd_external },
                 });
             }
             RolloutLookup::Slots => results.slots = Some(Ok(self.slots())),

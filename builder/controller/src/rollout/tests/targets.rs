@@ -156,6 +156,25 @@ fn a_target_is_of_this_pool_or_there_is_none() {
 }
 
 #[test]
+fn a_build_that_another_object_controls_is_no_target() {
+    // The cache has all builds whose label names the MachineOSConfig, whoever made them.
+    for annotation in [None, Some(labels::ROLLOUT_BUILD), Some(labels::ROLLOUT_ONCE)] {
+        let mut fleet = Fleet::new(1);
+        fleet.annotate(labels::ROLLOUT, "automatic");
+        fleet.serve("worker", 2);
+        if let Some(annotation) = annotation {
+            fleet.annotate(annotation, &pin(2).to_string());
+        }
+        let mut snapshot = fleet.snapshot("worker");
+        assert_eq!(words(&Desired::of(&snapshot)), "build-2", "{annotation:?}");
+        for build in &mut snapshot.builds {
+            build.metadata.owner_references[0].uid = "other".to_owned();
+        }
+        assert_eq!(words(&Desired::of(&snapshot)), "ImageNotOurs", "{annotation:?}");
+    }
+}
+
+#[test]
 fn stock_is_looked_up_and_must_have_the_pinned_digest() {
     let mut fleet = Fleet::new(1);
     fleet.annotate(labels::ROLLOUT, "automatic");
