@@ -119,6 +119,19 @@ impl Site {
         STANDARD.decode(secret["data"][key].as_str().unwrap()).unwrap()
     }
 
+    /// How often the controller read the Secret.
+    fn reads(&self) -> usize {
+        let (account, place) = (self.account(), &*self.machines.name);
+        let is_read = |event: &Value| {
+            let object = &event["objectRef"];
+            event["verb"] == "get"
+                && event["impersonatedUser"]["username"] == account.as_str()
+                && object["resource"] == "secrets"
+                && object["namespace"] == place
+        };
+        self.cluster.node.audit().iter().filter(|event| is_read(event)).count()
+    }
+
     /// Waits until the Secret has the config with this image; the Secret and the config.
     #[track_caller]
     fn with_image(&self, image: &str) -> (Value, Value) {
@@ -244,6 +257,24 @@ fn the_secret_of_new_machines_follows_the_image_in_service() {
     assert_eq!(verdict["entries"].as_array().map(Vec::len), Some(0), "{verdict:#}");
     let files = config["storage"]["files"].as_array().unwrap();
     assert!(files.iter().all(|file| file["path"] != "/etc/story"), "that one is in the image");
+
+    // Without another input, an event costs no request for the Secret; each may be several events.
+    let before = site.reads();
+    assert!(before > 0, "the audit log has no read");
+    for number in 0..5 {
+        site.annotate("test/event", Some(&number.to_string()));
+    }
+    let kubeconfig = "/etc/kubernetes/kubeconfig";
+    join(&join_config(kubeconfig).to_string());
+    let has_both = || file(&site.with_image(&second).1, kubeconfig);
+    wait("the other config that joins machines", SOON, has_both);
+    site.reason("Current");
+    let reads = site.reads() - before;
+    assert!(reads <= 2, "{reads} reads for one input");
+    join(&join_config(bootstrap).to_string());
+    let has_first = || file(&site.with_image(&second).1, bootstrap);
+    wait("the config that joined machines before", SOON, has_first);
+    let replaced = site.secret();
 
     is_printed(&site, &replaced, (&first, &build));
     nothing_else_may_be_done(&site);

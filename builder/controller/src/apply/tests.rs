@@ -13,8 +13,11 @@ use crate::action::{NewObject, NewStatus, Patch};
 use crate::kinds::Kind;
 use crate::lease::LeaseTimes;
 use crate::target::Target;
+use crate::user_data::UserDataWrite;
 use crate::workload::{Input, release};
+use mosb_build::SecretObject;
 use mosb_plan::api::{ImageBuilderType, MachineOsBuild, MachineOsConfig};
+use mosb_registry::http::Secret as Hidden;
 
 /// An executor whose API server gives this answer, and the requests that the server got.
 fn executor(code: u16, answer: Value) -> (Executor, Arc<Mutex<Vec<Value>>>) {
@@ -61,6 +64,15 @@ fn target(kind: Kind) -> Target {
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
+}
+
+/// A write of the Secret with the user data of a pool's new machines, as it was read.
+fn user_data() -> Action {
+    let object = json!({ "metadata": { "name": "x", "uid": "u", "resourceVersion": "7" } });
+    Action::WriteUserData(Box::new(UserDataWrite {
+        secret: "machines/x".parse().unwrap(),
+        object: Hidden::new(SecretObject(read(object))),
+    }))
 }
 
 #[tokio::test]
@@ -133,6 +145,13 @@ async fn each_write_is_one_request_with_what_it_was_decided_on() {
             "application/json",
             delete("Background"),
         ),
+        (
+            user_data(),
+            format!("PUT /api/v1/namespaces/machines/secrets/x?{by}"),
+            "application/json",
+            json!({ "apiVersion": "v1", "kind": "Secret",
+                "metadata": { "name": "x", "uid": "u", "resourceVersion": "7" } }),
+        ),
     ] {
         let answer = json!({ "metadata": { "name": "x", "uid": "u", "resourceVersion": "8" } });
         let (executor, sent) = executor(200, answer);
@@ -192,6 +211,14 @@ async fn a_write_that_is_refused_is_decided_again_or_reported() {
             )))),
             409,
             Some(format!("machineosconfig x{conflict}")),
+        ),
+        // It was changed, or is another one.
+        (user_data(), 409, Some(format!("secret machines/x{conflict}"))),
+        (user_data(), 404, Some(format!("secret machines/x{conflict}"))),
+        (
+            user_data(),
+            422,
+            Some("secret machines/x: update: the API server answers 422: said".to_owned()),
         ),
     ] {
         let status = Status::failure("said", "Reason").with_code(code);
