@@ -253,6 +253,27 @@ fn a_rival_releases_no_failed_machine_and_is_reported_before_the_first_roll_out(
 }
 
 #[test]
+fn a_failed_machine_is_uncordoned_when_its_config_is_deleted() {
+    let mut fleet = rolling(2, "automatic");
+    fleet.node("w0").not_bootable.insert(image(2).digest());
+    fleet.settle();
+    assert_eq!(fleet.nodes["w0"].state(), "Degraded");
+    delete_config(&mut fleet, "worker");
+    fleet.settle();
+    assert!(fleet.configs.is_empty() && has_no_slot(&fleet));
+}
+
+#[test]
+fn a_pool_that_is_being_deleted_begins_nothing_and_cancels_its_drains() {
+    let mut fleet = draining();
+    let now = fleet.now;
+    fleet.pool().metadata.deletion_timestamp = Some(Time(now));
+    fleet.node("w0").held.clear();
+    fleet.settle();
+    assert!(has_no_slot(&fleet) && fleet.reboots.is_empty());
+}
+
+#[test]
 fn shared_nodes_begin_nothing_and_end_nothing() {
     let mut fleet = rolling(2, "automatic");
     fleet.annotate(labels::ROLLOUT_ONCE, &pin(2).to_string());

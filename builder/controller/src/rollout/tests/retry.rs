@@ -50,6 +50,7 @@ fn start_lets_a_failed_machine_try_again_and_nothing_is_retried_by_itself() {
         assert!(question.contains("3 machines"), "{question}");
         assert_eq!(started.notes, ["w0 tries again: attempt 2"], "{mode}");
         assert_eq!(slot(&fleet).attempt, 2);
+        assert_eq!(slot(&fleet).boot_id, fleet.nodes["w0"].machine.boot_id);
         // Asked twice, it is the same attempt.
         assert!(change(&fleet, &RolloutRequest::Start).unwrap().is_empty(), "{mode}");
         fleet.settle();
@@ -190,6 +191,28 @@ fn a_machine_that_did_not_fail_is_not_rewritten() {
     fleet.wait(HALF_AN_HOUR);
     fleet.pass("worker", usize::MAX);
     assert_eq!((fleet.nodes["w0"].state(), retries(&fleet)), ("Degraded", 0));
+    // It is tried again already.
+    let mut fleet = rolling(1, "automatic");
+    fleet.node("w0").is_busy = true;
+    fleet.settle();
+    assert_eq!((fleet.nodes["w0"].state(), retries(&fleet)), ("Degraded", 1));
+    fleet.wait(HALF_AN_HOUR);
+    while slot(&fleet).applying.is_none() {
+        fleet.pass("worker", usize::MAX);
+    }
+    assert!(slot(&fleet).failure.is_some());
+    assert_eq!(retries(&fleet), 0);
+    // What it runs is not known, or is the target.
+    let mut fleet = failed(2, "automatic");
+    fleet.node("w0").boot_again();
+    fleet.jobs.clear();
+    assert_eq!(retries(&fleet), 0);
+    fleet.node("w0").booted = image(2).digest();
+    let report = fleet.nodes["w0"].report().to_json();
+    edit(&mut fleet, |machine| {
+        machine.metadata.annotations.insert(labels::NODE_REPORT.to_owned(), report);
+    });
+    assert_eq!(retries(&fleet), 0);
     // It failed at another target, which the controller replaces within its slot.
     let mut fleet = failed(2, "automatic");
     fleet.serve("worker", 3);

@@ -233,6 +233,20 @@ fn pods_that_came_while_somebody_uncordoned_the_machine_are_drained_too() {
 }
 
 #[test]
+fn no_job_is_created_in_the_pass_that_cordons_the_machine_again() {
+    let mut fleet = rolling(1, "automatic");
+    let is_recorded = |fleet: &Fleet| slot(fleet, "w0").is_some_and(|slot| slot.applying.is_some());
+    until(&mut fleet, is_recorded);
+    fleet.node("w0").machine.unschedulable = false;
+    fleet.pass("worker", usize::MAX);
+    assert!(fleet.jobs.values().all(|job| job.seen.verb != NodeVerb::Apply));
+    fleet.node("w0").schedule_pods();
+    // `check_reboot` sees that they are gone.
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), fleet.reboots.len()), (1, 1));
+}
+
+#[test]
 fn a_slot_that_somebody_wrote_for_an_unknown_image_is_not_applied() {
     let mut fleet = rolling(1, "automatic");
     fleet.settle();

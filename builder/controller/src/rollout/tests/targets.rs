@@ -140,8 +140,18 @@ fn a_target_is_of_this_pool_or_there_is_none() {
             "build-2",
         ),
         (
+            "pinned to one of the history, whose build was deleted",
+            |fleet| {
+                fleet.settle();
+                fleet.annotate(labels::ROLLOUT_BUILD, &pin(1).to_string());
+                fleet.builds.clear();
+            },
+            "build-1",
+        ),
+        (
             "deleted and never rolled out",
             |fleet| {
+                fleet.annotate(labels::ON_DELETE, "stock");
                 let now = fleet.now;
                 let metadata = &mut fleet.configs.get_mut("worker").unwrap().metadata;
                 metadata.deletion_timestamp =

@@ -79,11 +79,28 @@ fn what_is_being_staged_when_the_pool_goes_back_is_removed_afterwards() {
 }
 
 #[test]
+fn what_was_not_begun_to_be_staged_when_the_pool_goes_back_is_not_begun() {
+    let mut fleet = rolling(1, "automatic");
+    let is_of = |job: &MachineJob, number: u32| {
+        job.verb == NodeVerb::Stage
+            && job.target.as_ref().is_some_and(|target| target.image == image(number))
+    };
+    while !fleet.jobs.values().any(|job| is_of(&job.seen, 2)) {
+        fleet.pass("worker", usize::MAX);
+    }
+    assert!(fleet.jobs.values().all(|job| !job.seen.has_login));
+    fleet.annotate(labels::ROLLOUT_BUILD, &pin(1).to_string());
+    fleet.pass("worker", usize::MAX);
+    assert!(!fleet.jobs.values().any(|job| is_of(&job.seen, 2)));
+}
+
+#[test]
 fn a_roll_out_that_happens_once_ends_when_nothing_else_is_staged() {
-    let mut fleet = rolling(3, "none");
+    let mut fleet = rolling(3, "stage");
+    fleet.settle();
+    assert_eq!(staged(&fleet), 3);
     fleet.settings.staging_per_registry = 1;
-    fleet.annotate(labels::ROLLOUT_ONCE, &pin(2).to_string());
-    until(&mut fleet, |fleet| staged(fleet) == 3);
+    fleet.annotate(labels::ROLLOUT, "none");
     // As `mosb rollout undo` does.
     fleet.annotate(labels::ROLLOUT_BUILD, &pin(1).to_string());
     fleet.annotate(labels::ROLLOUT_ONCE, &pin(1).to_string());

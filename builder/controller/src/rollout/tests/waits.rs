@@ -83,6 +83,20 @@ fn a_held_drain_lists_pods_less_and_less_often_and_goes_on_soon_when_nothing_hol
 }
 
 #[test]
+fn a_machine_that_is_not_ready_is_not_drained() {
+    let mut fleet = rolling(1, "automatic");
+    fleet.node("w0").held.insert("db".to_owned());
+    fleet.settle();
+    fleet.node("w0").held.clear();
+    fleet.node("w0").machine.ready = false;
+    fleet.settle();
+    assert!(!fleet.nodes["w0"].is_drained() && updating(&fleet).contains("w0: it is not Ready"));
+    fleet.node("w0").machine.ready = true;
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), fleet.reboots.len()), (1, 1));
+}
+
+#[test]
 fn a_control_plane_machine_names_the_one_that_it_waits_for() {
     let mut fleet = rolling(1, "automatic");
     fleet.make_control_plane("w0");
@@ -115,6 +129,7 @@ fn a_pod_that_stays_in_terminating_is_named() {
     let ends = fleet.now;
     let app = fleet.node("w0").pods.iter_mut().find(|pod| pod.name == "app").unwrap();
     (app.deleting, app.ends) = (true, Some(Time(ends)));
+    fleet.wait(Duration::from_secs(2));
     fleet.pass("worker", usize::MAX);
     assert_eq!(fleet.nodes["w0"].reason(), "", "its grace period is just over");
     fleet.wait(Duration::from_secs(31));
