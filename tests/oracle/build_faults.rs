@@ -4,6 +4,9 @@
 use std::thread;
 use std::time::Duration;
 
+use mosb_image::Digest;
+use mosb_registry::former_tag;
+
 use mosb_tests::build_fixture::{BuildFixture, NAME, assert_refused, config};
 use mosb_tests::{Access, Fault, FaultProxy, Layout, Mosb, Registry, Seen, Server, Transport};
 
@@ -101,6 +104,38 @@ fn one_fault_at_any_request_changes_nothing() {
     let to = open.fixture.mosb.home().join("pulled");
     open.registry.pull(&format!("acme/broken/0:{NAME}"), &format!("oci:{}:x", to.display()));
     assert_eq!(Layout::at(to).layers("x").len(), 3);
+}
+
+#[test]
+fn with_a_login_that_may_not_pull_the_former_image_gets_no_tag_and_a_warning_reports_it() {
+    let network = Network::new(Access::Anyone);
+    let (registry, fixture) = (&network.registry, &network.fixture);
+    let former: Digest = fixture.base.digest("base").parse().unwrap();
+    for (name, may_pull) in [("pulls", true), ("pushes-only", false)] {
+        let proxy = FaultProxy::start(registry.address());
+        let build = || {
+            let (_, finished) = network.build(&proxy, name);
+            (finished.stderr.clone(), finished.ok().json())
+        };
+        let (_, built) = build();
+        let build_name = built["tags"][1].as_str().unwrap();
+        // Somebody gives the tag of the build's name to another image.
+        registry.push(&fixture.base, "base", &format!("acme/{name}:{build_name}"));
+        proxy.rule(move |seen| {
+            let reads = ["GET", "HEAD"].contains(&&*seen.head.method);
+            let is_refused = !may_pull && reads && seen.head.path().contains("/acme/pushes-only/");
+            is_refused.then(|| Fault::status(403))
+        });
+        let (log, again) = build();
+        assert_eq!(again["digest"], built["digest"], "{name}");
+        let inspect =
+            |tag: &str| registry.inspect(&format!("acme/{name}:{tag}"), &registry.authfile());
+        assert_eq!(inspect(build_name).ok().json()["Digest"], built["digest"], "{name}");
+        let tagged = inspect(&former_tag(build_name, &former));
+        assert_eq!(tagged.code() == Some(0), may_pull, "{name}");
+        let warning = "refuses to show what the tag";
+        assert_eq!(log.contains(warning), !may_pull, "{name}: {log}");
+    }
 }
 
 /// Selects the requests with the fault.
