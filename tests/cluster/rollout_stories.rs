@@ -35,6 +35,9 @@ fn machines_that_fail(cluster: &RolloutCluster) {
     cluster.machines.change(lossy, |one| one.lossy_reboots = 3);
     cluster.machines.change(twice, |one| one.lossy_reboots = 2);
     pool.patch(json!({ "maxUnavailable": 2 }));
+    // A machine that stages later than another one gets its slot later.
+    pool.set_mode("stage");
+    pool.wait_staged(&first);
     pool.set_mode("automatic");
     for (name, why) in [(broken, "fell back"), (lossy, "nothing was finalized")] {
         let node = pool.wait_node(name, is_degraded);
