@@ -78,6 +78,10 @@ fn ended(name: &str, machine: &SimulatedMachine, code: i32, error: Option<Value>
     if let Some(staged) = &machine.staged {
         report["staged"] = deployment(staged);
     }
+    if let Some((target, attempt, _)) = &machine.record {
+        let attempt: u32 = attempt.parse().unwrap_or_default();
+        report["attempted"] = json!({ "target": target, "attempt": attempt });
+    }
     if let Some(error) = error {
         report["error"] = error;
     }
