@@ -119,10 +119,10 @@ pub fn left_out(rendered: &RenderedConfig) -> Vec<Finding> {
     if let Some(first) = lost.first() {
         let message = match lost.len() {
             1 => format!(
-                "{first} is the machine's own, so it reaches only machines that are installed from the image; let a unit or tmpfiles.d make it"
+                "{first} is the machine's own, so it reaches only machines that are installed from the image, unless that is built with --build-on every-config; or let a unit or tmpfiles.d make it"
             ),
             more => format!(
-                "{first} and {} more paths are the machine's own, so they reach only machines that are installed from the image; let a unit or tmpfiles.d make them",
+                "{first} and {} more paths are the machine's own, so they reach only machines that are installed from the image, unless that is built with --build-on every-config; or let a unit or tmpfiles.d make them",
                 more - 1
             ),
         };
