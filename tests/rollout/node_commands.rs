@@ -18,6 +18,11 @@ const HOLD_REBOOT: &str = "mkdir -p /run/systemd/system/mosb-reboot.service.d
     printf '[Service]\\nExecStartPre=/bin/sleep 600\\n' > /run/systemd/system/mosb-reboot.service.d/hold.conf
     systemctl daemon-reload";
 
+/// Keeps programs on a machine from starting a unit.
+const HOLD_SYSTEMD_RUN: &str = "printf '#!/bin/sh\\n: > /run/held\\nexec sleep 600\\n' > /run/hold
+    chmod +x /run/hold; mount --bind /run/hold /usr/bin/systemd-run";
+const NO_LOGIN: &str = "test ! -e /run/mosb-rollout -a ! -L /run/ostree/auth.json";
+
 /// A machine, and a namespace with a login for its registry.
 struct Story<'a> {
     lab: &'a Lab,
@@ -174,7 +179,7 @@ fn a_machine_reports_stages_and_applies_images() {
     let [one, two] = ["one", "two"].map(|name| lab.build("lab/os", "/etc/story", name));
 
     the_report_has_what_the_machine_booted(&story, &stock);
-    a_login_that_a_killed_command_left_is_removed(&story);
+    a_login_that_a_killed_command_left_is_removed(&story, &one);
     an_image_is_staged_and_its_login_is_gone(&story, &one);
     a_login_of_the_machine_stays_as_it_is(&story, [&two, &one]);
     a_killed_pod_does_not_end_the_staging(&story, &two);
@@ -193,15 +198,25 @@ fn the_report_has_what_the_machine_booted(story: &Story<'_>, stock: &MachineImag
     assert_eq!((ended.report.staged, ended.report.applied), (None, None));
 }
 
-/// As after a SIGKILL before the unit that stages: nothing else removes these files.
-fn a_login_that_a_killed_command_left_is_removed(story: &Story<'_>) {
+/// SIGKILL after the login is written and before there is the unit that removes it.
+fn a_login_that_a_killed_command_left_is_removed(story: &Story<'_>, image: &MachineImage) {
     let machine = story.machine();
-    let left = "install -d -m 700 /run/mosb-rollout
-        cd /run/mosb-rollout; echo left > auth.json; echo left > auth.json.mosb-new
-        ln -s ../mosb-rollout/auth.json /run/ostree/auth.json";
-    machine.run(left).ok();
+    machine.run(HOLD_SYSTEMD_RUN).ok();
+    let auth = "/run/mosb/auth/auth.json";
+    story.start("killed", &["stage", "--target", &target(image), "--auth", auth]);
+    wait("the command to start a unit", POD, || {
+        machine.run("test -e /run/held").status.success().then_some(())
+    });
+    machine.run("test -s /run/ostree/auth.json").ok();
+    machine.run("pkill --signal KILL --exact mosb").ok();
+    let pod = story.namespace.wait("pod/killed", POD, |pod| pod["status"]["phase"] == "Failed");
+    let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
+    assert_eq!(ended["exitCode"], 137, "{pod:#}");
+    story.namespace.kubectl(&["delete", "pod", "killed", "--wait=true"]).ok();
+    machine.run("umount /usr/bin/systemd-run; test -s /run/ostree/auth.json").ok();
     assert_eq!(story.run("after-kill", &["report"]).code, 0);
-    machine.run("test ! -e /run/mosb-rollout -a ! -L /run/ostree/auth.json").ok();
+    machine.run(NO_LOGIN).ok();
+    story.assert_no_login("after a kill before the unit");
 }
 
 fn an_image_is_staged_and_its_login_is_gone(story: &Story<'_>, image: &MachineImage) {
@@ -215,7 +230,7 @@ fn an_image_is_staged_and_its_login_is_gone(story: &Story<'_>, image: &MachineIm
     assert_eq!((staged.code, staged.staged()), (0, image.digest.clone()));
     assert_eq!(story.machine().staged_digest().as_ref(), Some(&image.digest));
     story.assert_no_login("after staging");
-    story.machine().run("test ! -e /run/mosb-rollout -a ! -L /run/ostree/auth.json").ok();
+    story.machine().run(NO_LOGIN).ok();
     // It is there already, so neither registry nor login are needed.
     story.lab.registry_away(true);
     assert_eq!(story.run("again", &["stage", "--target", &target(image)]).code, 0);
@@ -354,6 +369,8 @@ fn a_power_cut_before_finalizing_takes_another_attempt(story: &Story<'_>, image:
             record["target"]["image"] == image.reference && record["phase"] == "rebooting";
         is_ours.then_some(())
     });
+    // It staged the image, too.
+    machine.run(NO_LOGIN).ok();
     machine.power_cut();
     machine.wait_reboot(&before);
     machine.wait_ready();
@@ -366,7 +383,6 @@ fn a_power_cut_before_finalizing_takes_another_attempt(story: &Story<'_>, image:
     story.apply_until_reboot("next", image, "2");
     let ended = story.apply("next-end", image, "2");
     assert_eq!((ended.code, ended.booted()), (0, image.digest.clone()));
-    story.assert_no_login("after an apply that staged");
 }
 
 fn going_back_to_stock_is_the_same(story: &Story<'_>, stock: &MachineImage) {

@@ -187,10 +187,19 @@ pub fn mark<'n>(object: &'n Value, key: &str) -> &'n str {
     object["metadata"]["annotations"][key].as_str().unwrap_or_default()
 }
 
+/// The status of a condition; empty if there is none.
 pub fn condition<'p>(pool: &'p Value, kind: &str) -> &'p str {
+    condition_field(pool, kind, "status")
+}
+
+pub fn condition_message<'p>(pool: &'p Value, kind: &str) -> &'p str {
+    condition_field(pool, kind, "message")
+}
+
+fn condition_field<'p>(pool: &'p Value, kind: &str, field: &str) -> &'p str {
     let conditions = pool["status"]["conditions"].as_array();
     let found = conditions.and_then(|all| all.iter().find(|one| one["type"] == kind));
-    found.and_then(|one| one["status"].as_str()).unwrap_or_default()
+    found.and_then(|one| one[field].as_str()).unwrap_or_default()
 }
 
 /// Runs it, and prints how long it took.

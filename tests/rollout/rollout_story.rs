@@ -1,19 +1,23 @@
 //! A pool of three machines, from its first image to the stock image again: staged, drained,
 //! rebooted, failed, repaired, pinned and taken back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use mosb_tests::wait;
 
-use crate::rollout_cluster::{CONFIG, POOL, REASON, RolloutCluster, STATE, condition, mark, step};
-use crate::test_lab::lab;
+use crate::rollout_cluster::{
+    CONFIG, POOL, REASON, RolloutCluster, STATE, condition, condition_message, mark, step,
+};
+use crate::test_lab::{assert_no_login, lab};
 use crate::{controller_pod, guarded_pod};
 
 /// A pod of the cluster whose drain a budget holds.
 const GUARDED: &str = "machine-1";
 const LIMIT: Duration = Duration::from_secs(120);
+/// A Job on a machine is created within a second after the pool may go on.
+const QUIET: Duration = Duration::from_secs(8);
 
 #[test]
 fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
@@ -31,6 +35,8 @@ fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
             let is_staged = |node: &Value| mark(node, "mosb.dev/staged").contains(&first);
             cluster.wait(&format!("node/{}", machine.name()), is_staged);
             assert_eq!(machine.staged_digest().as_ref(), Some(&first));
+            // `/run` is new after a reboot, so this is the moment to search it.
+            assert_no_login(machine);
         }
     });
     assert_eq!(cluster.seen(), (vec![0, 0, 0], 0));
@@ -63,8 +69,7 @@ fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
     assert_eq!(node.find("pod/guarded"), None, "it was evicted");
     for machine in cluster.lab.machines() {
         assert_eq!(machine.run("cat /etc/story").ok().text(), "first");
-        let logins = "find /run /etc /var/lib/mosb -name 'auth*.json' 2>/dev/null || true";
-        assert_eq!(machine.run(logins).ok().text(), "", "{}", machine.name());
+        assert_no_login(machine);
     }
     let pin = cluster.pin();
     wait("the Jobs and their Secrets to be deleted", LIMIT, || {
@@ -96,12 +101,17 @@ fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
     step("repaired and rolled out", || cluster.wait_updated(&second));
     assert_eq!(cluster.seen(), (vec![1, 1, 1], 1), "one reboot each, one at a time");
 
-    // A paused pool goes nowhere; resumed, it goes back to the pinned build.
+    // In a paused pool nothing begins; resumed, it goes back to the pinned build.
+    wait("the Jobs and their Secrets to be deleted", LIMIT, || {
+        cluster.left_over().is_empty().then_some(())
+    });
     cluster.patch_pool(json!({ "paused": true }));
     cluster.annotate(CONFIG, &format!("mosb.dev/rollout-build={pin}"));
-    cluster.wait(POOL, |pool| condition(pool, "Updated") == "False");
-    std::thread::sleep(Duration::from_secs(3));
-    assert_eq!(cluster.seen().0, [0, 0, 0]);
+    cluster.wait(POOL, |pool| {
+        condition(pool, "Updated") == "False"
+            && condition_message(pool, "Updating").contains("Pool is paused")
+    });
+    assert_nothing_begins(&cluster);
     cluster.patch_pool(json!({ "paused": false, "maxUnavailable": 2 }));
     step("back to the pinned build, two at once", || cluster.wait_updated(&first));
     let (boots, most) = cluster.seen();
@@ -119,4 +129,18 @@ fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
     let after = controller_pod::wait_ready(node);
     assert_eq!(after["metadata"]["uid"], controller["metadata"]["uid"]);
     assert_eq!(controller_pod::restarts(&after), 0, "{}", controller_pod::log(node));
+}
+
+/// A Job is the first step of everything on a machine, and comes long before a reboot.
+fn assert_nothing_begins(cluster: &RolloutCluster<'_>) {
+    let begun = Instant::now();
+    while begun.elapsed() < QUIET {
+        assert_eq!(json!(cluster.left_over()), json!([]), "a Job, or the Secret of one");
+        for machine in cluster.lab.machines() {
+            let node = cluster.node().get(&format!("node/{}", machine.name()));
+            assert_eq!((mark(&node, "mosb.dev/slot"), mark(&node, "mosb.dev/staged")), ("", ""));
+            assert_ne!(node["spec"]["unschedulable"], true, "{node:#}");
+        }
+    }
+    assert_eq!(cluster.seen(), (vec![0, 0, 0], 0));
 }

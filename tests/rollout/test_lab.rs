@@ -110,3 +110,11 @@ pub fn reboot(namespace: &Namespace<'_>, name: &str, machine: &Machine) {
     let state = &ended["status"]["containerStatuses"][0]["state"]["terminated"];
     assert!([json!(137), json!(143), json!(255)].contains(&state["exitCode"]), "{ended:#}");
 }
+
+/// The login that staged is not on the machine any more. Pods have theirs elsewhere.
+#[track_caller]
+pub fn assert_no_login(machine: &Machine) {
+    let find = "ls -d /run/mosb-rollout 2>/dev/null || true
+        find /run/ostree /run/containers /etc /root /var/lib/mosb -name 'auth*.json' 2>/dev/null || true";
+    assert_eq!(machine.run(find).ok().text(), "", "{}", machine.name());
+}
