@@ -72,7 +72,7 @@ fn message(code: i32, machine: &SimulatedMachine) -> String {
 }
 
 fn ended(name: &str, machine: &SimulatedMachine, code: i32, error: Option<Value>) -> Answer {
-    let deployment = |digest: &str| json!({ "image": "registry/os", "digest": digest });
+    let deployment = |digest: &str| json!({ "image": "registry.example.com/os", "digest": digest });
     let mut report = json!({ "bootID": boot_id(name, machine.boots), "tool": "bootc",
         "booted": deployment(&machine.booted) });
     if let Some(staged) = &machine.staged {
