@@ -37,6 +37,10 @@ pub enum Error {
     #[error("{path} of the machine: more than {limit} bytes; remove or correct it")]
     #[diagnostic(code = "machine-file", class = Rejected)]
     FileTooLarge { path: String, limit: u64 },
+    /// A directory of the machine with more than any image has.
+    #[error("{path} of the machine: more than {limit} files; remove what does not belong there")]
+    #[diagnostic(code = "machine-file", class = Rejected)]
+    TooManyFiles { path: &'static str, limit: usize },
     /// The file of `--auth`.
     #[error("{file}: {cause}; give a file with logins as JSON, {{\"auths\": …}}")]
     #[diagnostic(code = "bad-login-file", class = InvalidInput)]
@@ -113,6 +117,7 @@ impl Error {
             Self::NotMachine { .. }
             | Self::File { .. }
             | Self::FileTooLarge { .. }
+            | Self::TooManyFiles { .. }
             | Self::BadLogin { .. }
             | Self::Program { .. }
             | Self::BadStatus { .. }

@@ -13,6 +13,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::error::Error;
+use crate::file_tree::FileTree;
 
 /// End of the name of a file that is being written.
 const TEMPORARY: &str = ".mosb-new";
@@ -30,6 +31,12 @@ impl HostRoot {
     /// Whether there is a file or directory; a dangling link is neither.
     pub fn exists(&self, path: &str) -> bool {
         self.resolve(path, OFlags::PATH).is_ok()
+    }
+
+    /// A directory with what is below it.
+    pub fn tree(&self, path: &'static str) -> Result<FileTree, Error> {
+        let folder = self.folder(path).map_err(|error| failed(path, "not readable", error))?;
+        Ok(FileTree::new(folder, path))
     }
 
     /// All of a regular file; none if there is no file.

@@ -15,12 +15,15 @@
 //! | `login`, `placed_login`, `leftover_login` | credentials of a registry; where the tools read them; removing them |
 //! | `staging_unit`, `rpm_ostree_daemon` | the unit that stages an image; the daemon that does it |
 //! | `stage`, `unstage` | staging an image, and removing one |
+//! | `file_tree`, `drift` | a directory without its links; which files of its image the machine hides |
 //! | `record`, `journal`, `finalization`, `next_step`, `apply` | rebooting into it, once an attempt |
 
 mod apply;
 mod bootc_status;
 mod deployments;
+mod drift;
 mod error;
+mod file_tree;
 mod finalization;
 mod host;
 mod host_root;
@@ -41,6 +44,7 @@ mod tool;
 mod unstage;
 
 pub use apply::apply;
+pub use drift::{Difference, Drift, HiddenPath, drift};
 pub use error::Error;
 pub use host::Host;
 pub use login::Login;

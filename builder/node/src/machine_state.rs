@@ -14,7 +14,7 @@ use crate::rpm_ostree_status;
 use crate::tool::InstalledTools;
 
 /// Where a machine that booted an ostree deployment has a file.
-const BOOTED_OSTREE: &str = "/run/ostree-booted";
+pub(crate) const BOOTED_OSTREE: &str = "/run/ostree-booted";
 /// How long a status may take; a tool waits for another one that changes the deployments.
 const STATUS_LIMIT: Duration = Duration::from_secs(120);
 /// The name of the command in errors.

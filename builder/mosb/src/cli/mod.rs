@@ -204,6 +204,8 @@ async fn carry_out(job: &Job, settings: &Settings, progress: &Progress) -> Resul
                 code
             }))
         }
+        #[cfg(feature = "cluster")]
+        Job::Drift => report(settings, progress, &commands::drift().await?),
         Job::Preflight(job) => {
             let found = commands::preflight(job, settings).await?;
             report(settings, progress, &objects::Preflight::from(&found))?;

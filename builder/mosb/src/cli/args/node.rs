@@ -34,6 +34,17 @@ pub enum Node {
     ///   mosb node apply --target '{"image":"registry.example.com/os/worker@sha256:…"}' --attempt 1
     #[command(verbatim_doc_comment)]
     Apply(ApplyOnNode),
+    /// Lists the files of the booted image that the machine hides
+    ///
+    /// An update keeps each entry of /etc that differs from the one in the booted /usr/etc, so no later image can change
+    /// it. For each such entry of the image, this prints the path and how it differs: removed, type, content, target,
+    /// mode, owner. What only the machine has is not listed, and contents are not printed. Nothing is changed.
+    ///
+    /// Example:
+    ///
+    ///   mosb node drift | grep /etc/systemd/
+    #[command(verbatim_doc_comment)]
+    Drift,
 }
 
 /// `mosb node report`.

@@ -1,12 +1,14 @@
-//! `mosb node`: the parts of a roll-out that run on a machine. Each ends with a report of the
-//! machine, also if it failed: on stdout, and as the termination message of its container.
+//! `mosb node`: what runs on a machine. The parts of a roll-out end with a report of the machine, also
+//! if they failed: on stdout, and as the termination message of their container.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use tokio::task::spawn_blocking;
+
 use crate::cli::resolve::{NodeCommand, NodeWork};
-use crate::cli::{ExitCode, Failure, objects};
+use crate::cli::{self, ExitCode, Failure, Result, objects};
 use mosb_node::{Error, Host, Login};
 use mosb_plan::api::rollout::{NodeReport, ReportError};
 
@@ -40,6 +42,16 @@ pub async fn node(command: &NodeCommand) -> NodeOutcome {
     });
     write_termination_message(&command.termination_log, &report);
     NodeOutcome { report: objects::NodeReport::from(&report), failure }
+}
+
+/// Which files of its image the machine hides.
+///
+/// # Errors
+/// This is no machine that booted an image, or one of its files can't be read.
+pub async fn drift() -> Result<objects::NodeDrift> {
+    let compared = spawn_blocking(|| mosb_node::drift(&Host::open()?)).await;
+    let drift = compared.map_err(cli::error::Error::stopped("comparing"))??;
+    Ok(objects::NodeDrift::from(&drift))
 }
 
 async fn work(host: &Host, work: &NodeWork) -> Result<(), Error> {

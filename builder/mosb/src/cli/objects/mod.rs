@@ -9,6 +9,7 @@ mod error;
 mod file_list;
 mod image_info;
 mod machine_ignition;
+mod node_drift;
 mod node_report;
 mod path_entry;
 mod plan;
@@ -34,6 +35,7 @@ pub use error::Error;
 pub use file_list::{FileLayer, FileList};
 pub use image_info::{BaseInfo, ImageInfo, LayerHistory};
 pub use machine_ignition::MachineIgnition;
+pub use node_drift::{HiddenPath, NodeDrift, PathDifference};
 pub use node_report::{AppliedTarget, AttemptedTarget, NodeDeployment, NodeError, NodeReport};
 pub use path_entry::{PathEntry, PathType};
 pub use plan::{Plan, PlanLayer, PlannedBase};
@@ -108,6 +110,7 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<FileList>(),
         schema::<ImageInfo>(),
         schema::<MachineIgnition>(),
+        schema::<NodeDrift>(),
         schema::<NodeList>(),
         schema::<NodeReport>(),
         schema::<Plan>(),

@@ -39,8 +39,11 @@ pub enum Job {
     /// `job`.
     InPod(Box<InPod>),
     #[cfg(feature = "cluster")]
-    /// `node`.
+    /// `node report`, `node stage`, `node apply`.
     Node(Box<NodeCommand>),
+    #[cfg(feature = "cluster")]
+    /// `node drift`.
+    Drift,
     Preflight(Preflight),
     #[cfg(feature = "cluster")]
     /// `controller`, `status`, `rebuild`, `logs`, `wait`, `builds`, `nodes`, `ignition`,

@@ -147,7 +147,7 @@ pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
         #[cfg(feature = "cluster")]
         Command::Job { command } => Job::InPod(Box::new(in_pod::in_pod(command)?)),
         #[cfg(feature = "cluster")]
-        Command::Node { command } => Job::Node(Box::new(node::node(command)?)),
+        Command::Node { command } => node::node(command)?,
         Command::Preflight(typed) => Job::Preflight(preflight::preflight(typed)?),
         Command::Version => Job::Version,
         Command::Completion { shell } => Job::Completion(shell),

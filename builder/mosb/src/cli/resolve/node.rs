@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::cli::Result;
 use crate::cli::args::Node;
 use crate::cli::error::Error;
+use crate::cli::resolve::Job;
 use mosb_plan::api::rollout::NodeTarget;
 
 /// A part of a roll-out on this machine.
@@ -26,24 +27,24 @@ pub enum NodeWork {
 ///
 /// # Errors
 /// `--target` is no target.
-pub fn node(typed: Node) -> Result<NodeCommand> {
-    Ok(match typed {
-        Node::Report(report) => {
-            NodeCommand { work: NodeWork::Report, termination_log: report.termination_log }
+pub fn node(typed: Node) -> Result<Job> {
+    let (work, termination_log) = match typed {
+        Node::Report(report) => (NodeWork::Report, report.termination_log),
+        Node::Stage(stage) => {
+            let work = NodeWork::Stage { target: target(&stage.target)?, auth: stage.auth };
+            (work, stage.report.termination_log)
         }
-        Node::Stage(stage) => NodeCommand {
-            work: NodeWork::Stage { target: target(&stage.target)?, auth: stage.auth },
-            termination_log: stage.report.termination_log,
-        },
-        Node::Apply(apply) => NodeCommand {
-            work: NodeWork::Apply {
+        Node::Apply(apply) => {
+            let work = NodeWork::Apply {
                 target: target(&apply.stage.target)?,
                 auth: apply.stage.auth,
                 attempt: apply.attempt,
-            },
-            termination_log: apply.stage.report.termination_log,
-        },
-    })
+            };
+            (work, apply.stage.report.termination_log)
+        }
+        Node::Drift => return Ok(Job::Drift),
+    };
+    Ok(Job::Node(Box::new(NodeCommand { work, termination_log })))
 }
 
 fn target(text: &str) -> Result<NodeTarget, Error> {

@@ -8,6 +8,7 @@ mod diff;
 mod files;
 mod inspect;
 mod machine_ignition;
+mod node_drift;
 mod node_report;
 mod page;
 mod plan;

@@ -1,6 +1,7 @@
 //! Compares complete texts with `testdata/cli/`.
 
 mod machine_ignition;
+mod node_drift;
 mod preflight;
 mod rollout;
 
