@@ -179,6 +179,7 @@ fn a_machine_reports_stages_and_applies_images() {
     let [one, two] = ["one", "two"].map(|name| lab.build("lab/os", "/etc/story", name));
 
     the_report_has_what_the_machine_booted(&story, &stock);
+    what_the_machine_changed_hides_files_of_its_image(&story);
     a_login_that_a_killed_command_left_is_removed(&story, &one);
     an_image_is_staged_and_its_login_is_gone(&story, &one);
     a_login_of_the_machine_stays_as_it_is(&story, [&two, &one]);
@@ -196,6 +197,46 @@ fn the_report_has_what_the_machine_booted(story: &Story<'_>, stock: &MachineImag
     assert_eq!(Some(ended.report.boot_id), story.machine().boot_id());
     assert_eq!(ended.report.tool.unwrap().to_string(), "bootc");
     assert_eq!((ended.report.staged, ended.report.applied), (None, None));
+}
+
+fn what_the_machine_changed_hides_files_of_its_image(story: &Story<'_>) {
+    let machine = story.machine();
+    let drift = |name| {
+        story.start(name, &["drift"]);
+        let pod = story.namespace.wait(&format!("pod/{name}"), POD, |pod| {
+            ["Succeeded", "Failed"].contains(&pod["status"]["phase"].as_str().unwrap_or_default())
+        });
+        let log = story.namespace.log(name, "main").unwrap_or_default();
+        assert_eq!(pod["status"]["phase"], "Succeeded", "{log}");
+        story.namespace.kubectl(&["delete", "pod", name, "--wait=true"]).ok();
+        log.lines().map(str::to_owned).collect::<Vec<String>>()
+    };
+    let before = drift("drift");
+    // The machine has a name and an ID of its own.
+    assert!(before.iter().any(|line| line.ends_with(" /etc/machine-id")), "{before:?}");
+    machine
+        .run(
+            "cd /etc; cp -a passwd passwd.before; echo 'sailor:x:77:77::/:/bin/sh' >> passwd
+             chmod 600 shells; chgrp 7 shells; mv profile profile.before; echo > only-here
+             rm mtab; ln -s /nowhere mtab",
+        )
+        .ok();
+    let after = drift("drift-after");
+    let new: Vec<_> = after.iter().filter(|line| !before.contains(line)).collect();
+    let want = [
+        "target /etc/mtab",
+        "content /etc/passwd",
+        "removed /etc/profile",
+        "mode,owner /etc/shells",
+    ];
+    assert_eq!(new, want, "{after:?}");
+    machine
+        .run(
+            "cd /etc; rm only-here; mv passwd.before passwd; mv profile.before profile
+             chmod 644 shells; chgrp 0 shells; rm mtab; ln -s ../proc/self/mounts mtab",
+        )
+        .ok();
+    assert_eq!(drift("drift-back"), before);
 }
 
 /// SIGKILL after the login is written and before there is the unit that removes it.

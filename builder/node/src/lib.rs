@@ -1,6 +1,7 @@
 //! What a roll-out does on a machine: it reports what the machine runs, stages an image, and
-//! reboots into it. It runs in a privileged container with the machine's process IDs, and knows
-//! nothing of Kubernetes, of other machines, or of why an image is wanted.
+//! reboots into it. Beside that, it lists which files of its image the machine hides. It runs in a
+//! privileged container with the machine's process IDs, and knows nothing of Kubernetes, of other
+//! machines, or of why an image is wanted.
 //!
 //! Input: a [`NodeTarget`](mosb_plan::api::rollout::NodeTarget) and the state of the machine.
 //! Output: a [`NodeReport`](mosb_plan::api::rollout::NodeReport), or an [`Error`]. Invariant: each

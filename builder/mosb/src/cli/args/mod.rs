@@ -285,13 +285,14 @@ pub enum Command {
         command: InPod,
     },
     #[cfg(feature = "cluster")]
-    /// The parts of a roll-out that run on a machine; the controller's Jobs call them
+    /// What runs on a machine: the parts of a roll-out, which the controller's Jobs call, and drift
     ///
-    /// They need the machine's process IDs and its root's rights: on the machine itself as root, or in a privileged container
+    /// All need the machine's process IDs and its root's rights: on the machine itself as root, or in a privileged container
     /// with hostPID. bootc changes the machine's image, or rpm-ostree where there is no bootc.
     ///
-    /// Exit codes: 0 done; 42 the machine rebooted for this attempt and runs another image: final; 43 it rebooted before the
-    /// image was finalized: the next attempt may succeed; 44 its image can't be changed; 1, 2 and 3 as for all commands.
+    /// Exit codes of report, stage and apply: 0 done; 42 the machine rebooted for this attempt and runs another image:
+    /// final; 43 it rebooted before the image was finalized: the next attempt may succeed; 44 its image can't be changed;
+    /// 1, 2 and 3 as for all commands.
     #[command(verbatim_doc_comment, arg_required_else_help = true)]
     Node {
         /// Which part.

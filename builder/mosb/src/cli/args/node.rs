@@ -1,4 +1,4 @@
-//! The parts of a roll-out that run on a machine. Credentials are named by their files, never typed.
+//! What runs on a machine. Credentials are named by their files, never typed.
 
 use std::path::PathBuf;
 
