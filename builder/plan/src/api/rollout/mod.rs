@@ -5,6 +5,7 @@
 //! each is parsed with a limit into a type that can't be wrong.
 
 mod history;
+mod machine_part;
 mod mode;
 mod node_report;
 mod node_target;
@@ -12,6 +13,7 @@ mod pinned_build;
 mod slot;
 
 pub use history::{History, HistoryEntry};
+pub use machine_part::MachinePart;
 pub use mode::{OnDelete, RolloutMode};
 pub use node_report::{AttemptedTarget, Deployment, ExitCode, NodeReport, NodeTool, ReportError};
 pub use node_target::NodeTarget;
