@@ -159,6 +159,11 @@ impl<'a> Context<'a> {
         (image.map(|image| image.repo().pinned(digest).to_string()), None)
     }
 
+    /// Whether the controller runs on this machine.
+    pub fn is_own(&self, state: &MachineState<'_>) -> bool {
+        self.snapshot.cluster.own_node.as_deref() == Some(state.name())
+    }
+
     /// What the registry reported about the target in this pass.
     pub fn target_image(&self) -> Option<&'a TargetImage> {
         self.snapshot.lookup_results.images.get(&self.target()?.image)

@@ -163,6 +163,7 @@ fn candidate<'a>(
             && cx.is_for(state)
             && !state.is_being_deleted(),
         is_control_plane: state.is_control_plane(),
-        is_own: cx.snapshot.cluster.own_node.as_deref() == Some(state.name()),
+        is_own: cx.is_own(state),
+        is_own_held: cx.is_own(state) && !cx.snapshot.cluster.updating_elsewhere.is_empty(),
     }
 }

@@ -23,9 +23,12 @@ use crate::cluster_cache::{
 };
 use crate::indexed_store::IndexKey;
 use crate::node_pool::{NodePool, PoolSelectors};
+use crate::status::ROLLOUT_DEGRADED;
 use crate::workload::has_control_plane_label;
 use mosb_plan::api::rollout::Slot;
-use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels};
+use mosb_plan::api::{
+    Condition, MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, condition, labels,
+};
 
 /// Where the controller runs, and its image: no watch shows them.
 #[derive(Debug, Clone, Default)]
@@ -262,7 +265,26 @@ fn cluster(cache: &ClusterCache, pool: &str, own: &OwnPlace) -> ClusterMachines 
         control_plane: control_plane.iter().map(|seen| control_plane_node(seen)).collect(),
         staging_elsewhere,
         reporting_elsewhere,
+        updating_elsewhere: updating_pools(&cache.pools.list(), pool),
     }
+}
+
+/// Pools other than `own` of which machines are on their way, and nothing is in the way.
+pub(super) fn updating_pools<'a>(
+    pools: impl IntoIterator<Item = &'a Arc<MachineConfigPool>>,
+    own: &str,
+) -> Vec<String> {
+    let is_updating = |pool: &&Arc<MachineConfigPool>| {
+        let status = &pool.status;
+        let is_true = |kind| condition(&status.conditions, kind).is_some_and(Condition::is_true);
+        pool.metadata.name != own
+            && !pool.metadata.is_being_deleted()
+            && is_true("Updating")
+            && !is_true("Degraded")
+            && !is_true(ROLLOUT_DEGRADED)
+            && status.updated_machine_count < status.machine_count
+    };
+    pools.into_iter().filter(is_updating).map(|pool| pool.metadata.name.clone()).collect()
 }
 
 fn control_plane_node(seen: &SeenMachine) -> ControlPlaneNode {

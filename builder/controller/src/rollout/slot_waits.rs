@@ -21,6 +21,7 @@ impl Pass<'_> {
         };
         let capacity = self.no_capacity();
         let holder = self.control_plane_holder();
+        let others = self.pools_before_own();
         for ((state, _), plan) in self.machines.iter().zip(&mut self.plans) {
             let is_given = given.iter().any(|name| name == state.name());
             if is_given || !is_behind(state, target) || plan.degraded.is_some() {
@@ -29,8 +30,9 @@ impl Pass<'_> {
             let is_staged = state.staged.as_ref() == Some(target);
             let held = holder.as_ref().filter(|_| is_staged && state.is_control_plane());
             let full = capacity.as_ref().filter(|_| is_staged);
+            let before = others.as_ref().filter(|_| is_staged && self.cx.is_own(state));
             let why = unavailable(state).map(|(what, remedy)| format!("it {what}; {remedy}"));
-            let why = why.or_else(|| held.cloned()).or_else(|| full.cloned());
+            let why = why.or_else(|| held.or(full).or(before).cloned());
             plan.waiting = plan.waiting.take().or(why);
         }
     }
@@ -52,6 +54,17 @@ impl Pass<'_> {
         is_full.then(|| {
             format!(
                 "maxUnavailable allows {max} unavailable machines: {named}{more}; make them available, or allow more"
+            )
+        })
+    }
+
+    /// The machine of the controller is the last one of all pools.
+    fn pools_before_own(&self) -> Option<String> {
+        let pools = &self.cx.snapshot.cluster.updating_elsewhere;
+        let named = pools.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        (!pools.is_empty()).then(|| {
+            format!(
+                "the controller runs on it, so machines of other pools come first; finish or pause their roll-outs: {named}"
             )
         })
     }

@@ -32,6 +32,8 @@ pub(super) struct SlotCandidate<'a> {
     pub is_control_plane: bool,
     /// The controller runs on it.
     pub is_own: bool,
+    /// The controller runs on it, and machines of other pools come before it.
+    pub is_own_held: bool,
 }
 
 /// Who gets a slot.
@@ -88,8 +90,10 @@ pub(super) fn choose(
     control_plane: &[ControlPlaneNode],
     health: Option<&ControlPlaneHealth>,
 ) -> SlotChoice {
-    let mut waiting: Vec<&SlotCandidate<'_>> =
-        machines.iter().filter(|one| one.is_staged && one.is_available && !one.has_slot).collect();
+    let is_waiting = |one: &&SlotCandidate<'_>| {
+        one.is_staged && one.is_available && !one.has_slot && !one.is_own_held
+    };
+    let mut waiting: Vec<&SlotCandidate<'_>> = machines.iter().filter(is_waiting).collect();
     if waiting.is_empty() {
         return SlotChoice::Give(Vec::new());
     }

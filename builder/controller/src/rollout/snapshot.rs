@@ -146,6 +146,9 @@ pub struct ClusterMachines {
     pub staging_elsewhere: BTreeMap<String, usize>,
     /// Running `report` Jobs of other pools.
     pub reporting_elsewhere: usize,
+    /// Other pools that bring their target to machines now, by their status: the node of the
+    /// controller waits for them.
+    pub updating_elsewhere: Vec<String>,
 }
 
 /// A control-plane node of any pool.

@@ -83,6 +83,47 @@ fn two_pools_roll_out_at_once_and_share_the_limit_of_the_registry() {
 }
 
 #[test]
+fn the_node_of_the_controller_is_the_last_of_all_pools() {
+    let two_pools = || {
+        let mut fleet = Fleet::new(2);
+        fleet.add_pool("infra");
+        fleet.own_node = Some("w0".to_owned());
+        for number in 0..3 {
+            fleet.add_node(&format!("i{number}"), "infra", 1);
+        }
+        fleet.annotate(labels::ROLLOUT, "automatic");
+        let metadata = &mut fleet.configs.get_mut("infra").unwrap().metadata;
+        metadata.annotations.insert(labels::ROLLOUT.to_owned(), "automatic".to_owned());
+        fleet.settle();
+        fleet.serve("worker", 2);
+        fleet.serve("infra", 2);
+        fleet
+    };
+    let mut fleet = two_pools();
+    fleet.settle();
+    let given = fleet.events.iter().filter(|(reason, _)| reason == "NodeSlotGiven");
+    let order: Vec<&str> = given.map(|(_, note)| note.split(' ').next().unwrap()).collect();
+    assert_eq!((order.len(), order.last()), (5, Some(&"w0")), "{order:?}");
+
+    // While a machine of the other pool is held, the pool names what it waits for.
+    let mut fleet = two_pools();
+    fleet.node("i1").machine.unschedulable = true;
+    fleet.settle();
+    let digest = image(2).digest();
+    assert_ne!(fleet.nodes["w0"].booted, digest);
+    let message = status(&fleet, "Updating").2;
+    assert!(
+        message.contains("w0: the controller runs on it") && message.contains("infra"),
+        "{message}"
+    );
+
+    // A pool that is paused is not waited for.
+    fleet.pools.get_mut("infra").unwrap().spec.paused = true;
+    fleet.settle();
+    assert_eq!(fleet.nodes["w0"].booted, digest);
+}
+
+#[test]
 fn writes_for_a_machine_are_constant_and_machines_may_join_and_leave() {
     let mut writes = BTreeSet::new();
     for machines in [2, 8] {

@@ -3,11 +3,12 @@
 use super::fleet::*;
 use super::machine::FakeNode;
 use crate::rollout::leaving_configs::PoolConfigs;
-use crate::rollout::observe::NO_POOL;
+use crate::rollout::observe::{NO_POOL, updating_pools};
 use crate::rollout::*;
 use mosb_plan::api::{MachineConfigPool, MachineOsConfig, Metadata, labels};
 use mosb_registry::Confirmed;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 impl Fleet {
     /// What the cache and the lookups show of a pool.
@@ -80,6 +81,10 @@ impl Fleet {
                     .collect(),
                 staging_elsewhere: [("reg.example".to_owned(), elsewhere(NodeVerb::Stage))].into(),
                 reporting_elsewhere: elsewhere(NodeVerb::Report),
+                updating_elsewhere: updating_pools(
+                    &self.pools.values().cloned().map(Arc::new).collect::<Vec<_>>(),
+                    pool,
+                ),
             },
             settings: self.settings,
             config,

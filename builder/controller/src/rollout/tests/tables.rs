@@ -18,6 +18,7 @@ fn machine(name: &str) -> SlotCandidate<'_> {
         is_staged: true,
         is_control_plane: false,
         is_own: false,
+        is_own_held: false,
     }
 }
 
