@@ -12,7 +12,7 @@ use super::staging::{self, Trouble};
 use super::target_source::target_of;
 use mosb_image::{Digest, ImageRef, PinnedRef};
 use mosb_plan::api::rollout::{History, NodeReport, NodeTarget, RolloutMode, Slot};
-use mosb_plan::api::{Metadata, labels};
+use mosb_plan::api::{MachineOsConfig, Metadata, labels};
 
 /// How tools spell where an image is from.
 const TRANSPORTS: [&str; 5] = [
@@ -87,6 +87,16 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Whether it is kept known what the machines run: an image is brought to them now, or was. In
+    /// the mode `none` after a roll-out, a machine that somebody rebooted reports again.
+    pub fn is_observed(&self) -> bool {
+        let mut configs = self.snapshot.config.iter();
+        let has_finalizer = |config: &MachineOsConfig| {
+            config.metadata.finalizers.iter().any(|one| one == labels::ROLLOUT_FINALIZER)
+        };
+        !self.is_off() || configs.any(has_finalizer)
+    }
+
     /// Whether Jobs on machines would be admitted: they run the controller's image, by digest.
     pub fn may_create_jobs(&self) -> bool {
         self.snapshot.cluster.own_image.parse::<PinnedRef>().is_ok()
@@ -99,16 +109,14 @@ impl<'a> Context<'a> {
 
     /// Whether the marks of a machine are written.
     pub fn is_part(&self, state: &MachineState<'_>) -> bool {
-        !self.is_off() || state.has_slot()
+        self.is_observed() || state.has_slot()
     }
 
     /// Whether an image of this pool was ever brought to machines, or is now.
     pub fn is_used(&self) -> bool {
         let machines = &mut self.snapshot.machines.iter();
-        self.snapshot.config.as_ref().is_some_and(|config| {
-            !self.is_off()
-                || config.metadata.finalizers.iter().any(|one| one == labels::ROLLOUT_FINALIZER)
-        }) || self.snapshot.rivals.iter().any(asks_for_rollout)
+        self.snapshot.config.is_some() && self.is_observed()
+            || self.snapshot.rivals.iter().any(asks_for_rollout)
             || machines.any(|machine| {
                 let annotation = |key| machine.metadata.annotation(key).is_some();
                 annotation(labels::NODE_REPORT) || annotation(labels::NODE_SLOT)

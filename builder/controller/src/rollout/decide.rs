@@ -144,7 +144,8 @@ impl<'a> Pass<'a> {
         if let Some(Blocked { reason, message }) = self.cx.snapshot.refused_writes.blocked() {
             self.block(reason, message, Some(PROBLEM_REQUEUE));
         }
-        let reports = !self.cx.is_off() || self.machines.iter().any(|(state, _)| state.has_slot());
+        let reports =
+            self.cx.is_observed() || self.machines.iter().any(|(state, _)| state.has_slot());
         if reports && self.cx.may_create_jobs() {
             jobs.extend(staging::report_jobs(self.cx.snapshot, &self.machines, self.cx.now));
         }

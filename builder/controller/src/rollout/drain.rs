@@ -53,11 +53,11 @@ impl<'a> Drain<'a> {
     }
 }
 
-/// Whether a machine that gets a slot now reboots without being drained: its pods could run nowhere
-/// else. On the only control-plane node, this is the controller itself, without which the drain
-/// would not end.
+/// Whether a machine that gets a slot now reboots without being drained: the only node of the
+/// cluster, and the only control-plane node if the controller runs on it, without which the drain
+/// would not end. That other nodes are cordoned is no reason: budgets are obeyed.
 pub(super) fn is_skipped(state: &MachineState<'_>, cluster: &ClusterMachines) -> bool {
     let is_only_control_plane = state.is_control_plane() && cluster.control_plane.len() <= 1;
     let has_controller = cluster.own_node.as_deref().is_none_or(|node| node == state.name());
-    is_only_control_plane && has_controller || cluster.schedulable_nodes <= 1
+    is_only_control_plane && has_controller || cluster.nodes <= 1
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::context::Context;
 use super::decide::{PROBLEM_REQUEUE, Pass};
 use super::drain;
 use super::lookup::{ControlPlaneHealth, RolloutLookup};
@@ -36,7 +35,7 @@ impl Pass<'_> {
         let candidates: Vec<SlotCandidate<'_>> = self
             .machines
             .iter()
-            .map(|(state, phase)| candidate(self.cx, state, phase.as_ref(), target))
+            .map(|(state, phase)| candidate(self, state, phase.as_ref(), target))
             .collect();
         let cluster = &snapshot.cluster;
         let health = snapshot.lookup_results.control_plane.as_ref();
@@ -142,11 +141,12 @@ impl Pass<'_> {
 }
 
 fn candidate<'a>(
-    cx: &Context<'_>,
+    pass: &Pass<'_>,
     state: &MachineState<'a>,
     phase: Option<&SlotPhase>,
     target: &NodeTarget,
 ) -> SlotCandidate<'a> {
+    let cx = pass.cx;
     let metadata = &state.machine.metadata;
     SlotCandidate {
         name: state.name(),
@@ -164,6 +164,6 @@ fn candidate<'a>(
             && !state.is_being_deleted(),
         is_control_plane: state.is_control_plane(),
         is_own: cx.is_own(state),
-        is_own_held: cx.is_own(state) && !cx.snapshot.cluster.updating_elsewhere.is_empty(),
+        is_own_held: cx.is_own(state) && pass.holds_own().is_some(),
     }
 }

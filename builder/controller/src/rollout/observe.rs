@@ -251,6 +251,7 @@ fn cluster(cache: &ClusterCache, pool: &str, own: &OwnPlace) -> ClusterMachines 
     ClusterMachines {
         own_node: own.node.clone(),
         own_image: own.image.clone(),
+        nodes: cache.machines.len(),
         schedulable_nodes: cache.machines.filter_list(is_schedulable).len(),
         slots: cache
             .machines
@@ -279,10 +280,10 @@ pub(super) fn updating_pools<'a>(
         let is_true = |kind| condition(&status.conditions, kind).is_some_and(Condition::is_true);
         pool.metadata.name != own
             && !pool.metadata.is_being_deleted()
+            && !pool.spec.paused
             && is_true("Updating")
-            && !is_true("Degraded")
             && !is_true(ROLLOUT_DEGRADED)
-            && status.updated_machine_count < status.machine_count
+            && status.updated_machine_count + status.degraded_machine_count < status.machine_count
     };
     pools.into_iter().filter(is_updating).map(|pool| pool.metadata.name.clone()).collect()
 }

@@ -27,7 +27,9 @@ pub(super) fn is_obsolete(
         state.job(job.verb, job.target.as_ref()).is_some_and(|newest| newest.number > job.number);
     match job.verb {
         NodeVerb::Report => {
-            is_older || state.report.is_some() && job.phase != JobPhase::Running || cx.is_off()
+            is_older
+                || state.report.is_some() && job.phase != JobPhase::Running
+                || !cx.is_observed()
         }
         NodeVerb::Stage => {
             // Also if its target is what another pool of the machine has in service and does not

@@ -1,5 +1,7 @@
 //! The status of a pool that mosb rolls out, as the Machine Config Operator writes it. Pure.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -162,8 +164,9 @@ fn pinned(cx: &Context<'_>) -> String {
 /// Whether machines are on their way, and a text for people.
 fn progress(cx: &Context<'_>, machines: &[Standing], name: Option<&str>) -> (bool, String) {
     let Some((desired, name)) = cx.desired_target().zip(name) else {
-        let texts = "no image is rolled out; the machines keep what they run";
-        return (false, texts.to_owned());
+        let text =
+            format!("no image is rolled out; the machines keep what they run{}", runs(machines));
+        return (false, text);
     };
     if cx.snapshot.pool.spec.paused {
         return (false, format!("Pool is paused; will not update to {name}"));
@@ -194,6 +197,24 @@ fn progress(cx: &Context<'_>, machines: &[Standing], name: Option<&str>) -> (boo
             }
             (true, format!("All nodes are updating to {name}{waiting}"))
         }
+    }
+}
+
+/// Which images run, and on how many machines; empty if no machine reported one.
+fn runs(machines: &[Standing]) -> String {
+    let mut counts: BTreeMap<Digest, usize> = BTreeMap::new();
+    for digest in machines.iter().filter_map(|one| one.booted) {
+        *counts.entry(digest).or_default() += 1;
+    }
+    let mut counts: Vec<(Digest, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let more = counts.len().saturating_sub(NAMED);
+    let counts = counts.iter().take(NAMED);
+    let texts: Vec<String> = counts.map(|(digest, count)| format!("{digest} on {count}")).collect();
+    match (texts.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!(": {}", texts.join(", ")),
+        (false, _) => format!(": {} and {more} other images", texts.join(", ")),
     }
 }
 

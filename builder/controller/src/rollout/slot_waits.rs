@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::decide::Pass;
 use super::machine_state::MachineState;
+use super::slot_phase::SlotPhase;
 use super::slots;
 use mosb_plan::api::rollout::NodeTarget;
 
@@ -21,7 +22,7 @@ impl Pass<'_> {
         };
         let capacity = self.no_capacity();
         let holder = self.control_plane_holder();
-        let others = self.pools_before_own();
+        let own = self.holds_own();
         for ((state, _), plan) in self.machines.iter().zip(&mut self.plans) {
             let is_given = given.iter().any(|name| name == state.name());
             if is_given || !is_behind(state, target) || plan.degraded.is_some() {
@@ -30,7 +31,7 @@ impl Pass<'_> {
             let is_staged = state.staged.as_ref() == Some(target);
             let held = holder.as_ref().filter(|_| is_staged && state.is_control_plane());
             let full = capacity.as_ref().filter(|_| is_staged);
-            let before = others.as_ref().filter(|_| is_staged && self.cx.is_own(state));
+            let before = own.as_ref().filter(|_| is_staged && self.cx.is_own(state));
             let why = unavailable(state).map(|(what, remedy)| format!("it {what}; {remedy}"));
             let why = why.or_else(|| held.or(full).or(before).cloned());
             plan.waiting = plan.waiting.take().or(why);
@@ -48,25 +49,43 @@ impl Pass<'_> {
             .filter_map(|(state, _)| Some(format!("{} {}", state.name(), unavailable(state)?.0)))
             .collect();
         let is_full = with_slot < max && with_slot + others.len() >= max;
-        let more = others.len().saturating_sub(NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let named = others.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
         is_full.then(|| {
+            let named = named(&others.iter().map(String::as_str).collect::<Vec<_>>());
             format!(
-                "maxUnavailable allows {max} unavailable machines: {named}{more}; make them available, or allow more"
+                "maxUnavailable allows {max} unavailable machines: {named}; make them available, or allow more"
             )
         })
     }
 
-    /// The machine of the controller is the last one of all pools.
-    fn pools_before_own(&self) -> Option<String> {
-        let pools = &self.cx.snapshot.cluster.updating_elsewhere;
-        let named = pools.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        (!pools.is_empty()).then(|| {
-            format!(
-                "the controller runs on it, so machines of other pools come first; finish or pause their roll-outs: {named}"
-            )
-        })
+    /// Why the machine of the controller gets no slot now: it is the last one of all pools, so that
+    /// the controller moves once, and it needs another node to run on meanwhile.
+    pub(super) fn holds_own(&self) -> Option<String> {
+        let cluster = &self.cx.snapshot.cluster;
+        let own = "the controller runs on it";
+        if cluster.schedulable_nodes <= 1 && cluster.nodes > 1 {
+            return Some(format!(
+                "{own}, and it could run nowhere else meanwhile; uncordon another node"
+            ));
+        }
+        let target = self.cx.rolls_to()?;
+        let comes_first = |(state, phase): &&(MachineState<'_>, Option<SlotPhase>)| {
+            let has_failed = phase.as_ref().is_some_and(SlotPhase::is_failed);
+            let is_behind = state.has_slot() || is_behind(state, target) && state.is_available();
+            is_behind && !has_failed && !self.cx.is_own(state) && self.cx.trouble(state).is_none()
+        };
+        let machines = self.machines.iter().filter(comes_first);
+        let machines: Vec<&str> = machines.map(|(state, _)| state.name()).collect();
+        let pools: Vec<&str> = cluster.updating_elsewhere.iter().map(String::as_str).collect();
+        match (machines.is_empty(), pools.is_empty()) {
+            (true, true) => None,
+            (false, _) => {
+                Some(format!("{own}, so other machines come first: {}", named(&machines)))
+            }
+            (true, false) => Some(format!(
+                "{own}, so machines of other pools come first; finish or pause their roll-outs: {}",
+                named(&pools)
+            )),
+        }
     }
 
     /// A control-plane machine that has a slot and is not of this pool.
@@ -79,6 +98,13 @@ impl Pass<'_> {
             holder.name
         ))
     }
+}
+
+/// The first of these names, and how many more there are.
+fn named(names: &[&str]) -> String {
+    let more = names.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ") + &more
 }
 
 fn is_behind(state: &MachineState<'_>, target: &NodeTarget) -> bool {

@@ -32,7 +32,7 @@ pub(super) struct SlotCandidate<'a> {
     pub is_control_plane: bool,
     /// The controller runs on it.
     pub is_own: bool,
-    /// The controller runs on it, and machines of other pools come before it.
+    /// The controller runs on it, and other machines come before it.
     pub is_own_held: bool,
 }
 

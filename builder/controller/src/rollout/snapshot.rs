@@ -134,6 +134,8 @@ pub struct ClusterMachines {
     pub own_node: Option<String>,
     /// The image of the controller, by digest: that of all Jobs.
     pub own_image: String,
+    /// Nodes of the cluster.
+    pub nodes: usize,
     /// Schedulable nodes of the cluster. A node that a slot cordoned counts as schedulable.
     pub schedulable_nodes: usize,
     /// The annotation `mosb.dev/slot` of each node that has one, of whatever pool.

@@ -83,6 +83,37 @@ fn two_pools_roll_out_at_once_and_share_the_limit_of_the_registry() {
 }
 
 #[test]
+fn the_node_of_the_controller_is_the_last_of_its_pool_also_if_it_stages_first() {
+    let mut fleet = Fleet::new(4);
+    fleet.own_node = Some("w0".to_owned());
+    fleet.settings.staging_per_registry = 1;
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    fleet.settle();
+    fleet.node("w3").machine.unschedulable = true;
+    fleet.node("w2").has_no_tool = true;
+    fleet.max_unavailable(IntOrString::Int(2));
+    fleet.serve("worker", 2);
+    fleet.settle();
+    let given = fleet.events.iter().filter(|(reason, _)| reason == "NodeSlotGiven");
+    let order: Vec<&str> = given.map(|(_, note)| note.split(' ').next().unwrap()).collect();
+    assert_eq!(order, ["w1", "w0"], "machines that can't follow are not waited for");
+}
+
+#[test]
+fn the_node_of_the_controller_waits_for_another_one_that_is_schedulable() {
+    let mut fleet = rolling(1, "automatic");
+    fleet.own_node = Some("w0".to_owned());
+    fleet.node("elsewhere").machine.unschedulable = true;
+    fleet.settle();
+    assert_eq!(fleet.reboots.len(), 0);
+    let message = status(&fleet, "Updating").2;
+    assert!(message.contains("uncordon another node"), "{message}");
+    fleet.node("elsewhere").machine.unschedulable = false;
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 1);
+}
+
+#[test]
 fn the_node_of_the_controller_is_the_last_of_all_pools() {
     let two_pools = || {
         let mut fleet = Fleet::new(2);

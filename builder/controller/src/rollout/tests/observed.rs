@@ -56,6 +56,7 @@ impl Fleet {
             cluster: ClusterMachines {
                 own_node: self.own_node.clone(),
                 own_image: self.own_image.clone(),
+                nodes: self.nodes.len(),
                 schedulable_nodes: self
                     .nodes
                     .values()

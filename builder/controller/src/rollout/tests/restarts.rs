@@ -205,7 +205,8 @@ fn a_deleted_config_leaves_the_image_or_goes_to_stock_first() {
         assert_eq!(running(&fleet, want), 2, "{choice}");
         assert!(fleet.nodes.values().all(|node| !node.machine.unschedulable));
         let message = status(&fleet, "Updating").2;
-        assert!(message.contains("keep what they run"), "{message}");
+        let running = format!("keep what they run: {} on ", image(want).digest());
+        assert!(message.contains(&running), "{message}");
     }
 }
 

@@ -95,6 +95,22 @@ fn with_stage_every_machine_gets_the_image_and_none_reboots() {
 }
 
 #[test]
+fn a_machine_that_somebody_reboots_after_a_roll_out_that_happened_once_reports_again() {
+    let mut fleet = rolling(2, "none");
+    fleet.annotate(labels::ROLLOUT_ONCE, &pin(2).to_string());
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), status(&fleet, "Updated").0), (2, "True".to_owned()));
+    fleet.node("w0").boot_again();
+    fleet.settle();
+    assert_eq!(status(&fleet, "Updated").0, "True");
+    let pool = &fleet.pools["worker"].status;
+    assert_eq!((pool.updated_machine_count, pool.ready_machine_count), (2, 2));
+    assert!(fleet.jobs.is_empty());
+    let idle = fleet.pass("worker", usize::MAX);
+    assert!(idle.actions.is_empty() && idle.requeue_after.is_none(), "{idle:?}");
+}
+
+#[test]
 fn automatic_updates_as_many_at_once_as_the_pool_allows() {
     let percent = |text: &str| IntOrString::String(text.to_owned());
     for (what, machines, max, want) in [
