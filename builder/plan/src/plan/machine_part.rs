@@ -1,0 +1,173 @@
+//! What machines need of a config beside its image.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::api::RenderedConfig;
+use crate::api::rollout::MachinePart;
+use mosb_ignition::Document;
+
+/// The user whose keys and password a machine takes on from a config after its installation.
+pub(crate) const CORE: &str = "core";
+
+/// The kernel arguments of a config, and the SSH keys and the password of its user `core`.
+///
+/// Each argument is there once, at its first place: those of `spec.kernelArguments`, then those of
+/// Ignition. What is wanted is not removed. An empty password hash is none, so that no machine gets
+/// an empty password. Of an Ignition config that can't be read, nothing is taken: it has no image
+/// either.
+pub fn machine_part(config: &RenderedConfig) -> MachinePart {
+    let ignition = config.ignition().and_then(|raw| Document::read(raw).ok());
+    let ignition = ignition.map(|read| read.document.into_json()).unwrap_or_default();
+    let wanted = config.kernel_arguments.iter().map(String::as_str);
+    let wanted = wanted.chain(texts(ignition.pointer("/kernelArguments/shouldExist")));
+    let kernel_arguments = arguments(wanted);
+    let removed = arguments(texts(ignition.pointer("/kernelArguments/shouldNotExist")));
+    let users = ignition.pointer("/passwd/users").and_then(Value::as_array);
+    let core = users.into_iter().flatten().find(|user| user["name"] == CORE);
+    let password_hash = core.and_then(|core| core["passwordHash"].as_str());
+    MachinePart {
+        removed_kernel_arguments: removed
+            .into_iter()
+            .filter(|argument| !kernel_arguments.contains(argument))
+            .collect(),
+        kernel_arguments,
+        ssh_authorized_keys: texts(core.and_then(|core| core.get("sshAuthorizedKeys")))
+            .map(str::to_owned)
+            .collect(),
+        password_hash: password_hash.filter(|hash| !hash.is_empty()).map(str::to_owned),
+    }
+}
+
+fn texts(list: Option<&Value>) -> impl Iterator<Item = &str> {
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// The arguments of these lines, each once.
+fn arguments<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    lines.flat_map(split).filter(|argument| seen.insert(*argument)).map(str::to_owned).collect()
+}
+
+/// Splits a line at blanks that are not between double quotes, as the kernel does (`next_arg` in
+/// `lib/cmdline.c`).
+fn split(line: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    line.split(move |character: char| {
+        quoted ^= character == '"';
+        character.is_ascii_whitespace() && !quoted
+    })
+    .filter(|argument| !argument.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn part(arguments: &Value, mut config: Value) -> MachinePart {
+        if config["ignition"].is_null() {
+            config["ignition"] = json!({ "version": "3.5.0" });
+        }
+        let config = json!({
+            "apiVersion": crate::api::API_VERSION, "kind": "MachineConfig",
+            "metadata": { "name": "rendered-worker-0123456789abcdef0123456789abcdef" },
+            "spec": { "kernelArguments": arguments, "config": config },
+        });
+        machine_part(&RenderedConfig::from_value(config).unwrap())
+    }
+
+    #[test]
+    fn arguments_are_split_at_blanks_and_there_once() {
+        let ignition = |exist: Value, not: Value| json!({ "kernelArguments": { "shouldExist": exist, "shouldNotExist": not } });
+        for (what, of_spec, config, want, removed) in [
+            ("none", json!([]), json!({}), &[][..], &[][..]),
+            (
+                "both, in order",
+                json!(["b", "a"]),
+                ignition(json!(["c"]), json!([])),
+                &["b", "a", "c"],
+                &[],
+            ),
+            ("one line", json!([" a=1  b\tc\n"]), json!({}), &["a=1", "b", "c"], &[]),
+            (
+                "twice",
+                json!(["a", "b a"]),
+                ignition(json!(["b", "c"]), json!([])),
+                &["a", "b", "c"],
+                &[],
+            ),
+            (
+                "a key with two values",
+                json!(["console=tty0 console=ttyS0"]),
+                json!({}),
+                &["console=tty0", "console=ttyS0"],
+                &[],
+            ),
+            (
+                "quotes",
+                json!(["dyndbg=\"file a.c +p\" b"]),
+                json!({}),
+                &["dyndbg=\"file a.c +p\"", "b"],
+                &[],
+            ),
+            ("an open quote", json!(["a=\"b c"]), json!({}), &["a=\"b c"], &[]),
+            ("removed", json!([]), ignition(json!([]), json!(["x y", "x"])), &[], &["x", "y"]),
+            (
+                "wanted and removed",
+                json!(["x"]),
+                ignition(json!([]), json!(["x", "y"])),
+                &["x"],
+                &["y"],
+            ),
+        ] {
+            let part = part(&of_spec, config);
+            assert_eq!(part.kernel_arguments, want, "{what}");
+            assert_eq!(part.removed_kernel_arguments, removed, "{what}");
+        }
+    }
+
+    #[test]
+    fn keys_and_password_are_those_of_core() {
+        let users = |users: Value| json!({ "passwd": { "users": users } });
+        let keys = json!(["ssh-ed25519 AAAA", "ssh-rsa BBBB"]);
+        for (what, config, keys, hash) in [
+            ("none", json!({}), 0, None),
+            (
+                "another user",
+                users(
+                    json!([{ "name": "eve", "sshAuthorizedKeys": keys, "passwordHash": "$y$x" }]),
+                ),
+                0,
+                None,
+            ),
+            (
+                "core",
+                users(
+                    json!([{ "name": "eve" }, { "name": "core", "sshAuthorizedKeys": keys, "passwordHash": "$y$x" }]),
+                ),
+                2,
+                Some("$y$x"),
+            ),
+            (
+                "a name in another case",
+                json!({ "Passwd": { "Users": [{ "Name": "core", "SSHAuthorizedKeys": keys }] } }),
+                2,
+                None,
+            ),
+            ("an empty hash", users(json!([{ "name": "core", "passwordHash": "" }])), 0, None),
+            (
+                "not readable",
+                json!({ "ignition": { "version": "9.0.0" }, "passwd": { "users": [{ "name": "core", "passwordHash": "x" }] } }),
+                0,
+                None,
+            ),
+        ] {
+            let part = part(&json!([]), config);
+            assert_eq!(part.ssh_authorized_keys.len(), keys, "{what}");
+            assert_eq!(part.password_hash.as_deref(), hash, "{what}");
+            assert_eq!(part.digest().is_none(), keys == 0 && hash.is_none(), "{what}");
+        }
+    }
+}
