@@ -7,6 +7,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use serde_json::json;
 
+use mosb_image::Digest;
 use mosb_tests::{Entry, Kind, Layout, Mosb, Snapshot, ostree_base, ostree_import, run};
 
 const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
@@ -34,7 +35,7 @@ fn config() -> String {
     });
     json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
-        "metadata": { "name": NAME }, "spec": { "config": config },
+        "metadata": { "name": NAME }, "spec": { "config": config, "kernelArguments": ["quiet a=\"$(b) c\""] },
     })
     .to_string()
 }
@@ -183,17 +184,20 @@ fn both_methods_empty_the_folders_that_a_commit_empties() {
     import(&direct, NAME).assert_same(&import(&by_buildah, NAME), "on a node");
 }
 
-/// What the images have besides, where nothing but the image brings files below `/var`.
+/// What the images have besides, where nothing but the image brings files below `/var` and kernel
+/// arguments.
 fn is_added(path: &str) -> bool {
     let units = "usr/lib/systemd/system";
     path == "usr/lib/mosb"
+        || path == "usr/lib/bootc"
+        || path.starts_with("usr/lib/bootc/")
         || path.starts_with("usr/lib/mosb/")
         || path == format!("{units}/mosb-var-files.service")
         || path == format!("{units}/sysinit.target.wants/mosb-var-files.service")
 }
 
 #[test]
-fn both_methods_add_the_same_for_files_below_var_and_change_nothing_else() {
+fn both_methods_add_the_same_and_change_nothing_else() {
     let mosb = Mosb::new();
     let base = ostree_base().reference("base");
     let direct = tree(&build_on(&mosb, &base, "direct", "every-config"), NAME);
@@ -203,9 +207,33 @@ fn both_methods_add_the_same_for_files_below_var_and_change_nothing_else() {
     let (added, mut rest) = (direct.clone(), direct);
     rest.0.retain(|path, _| !is_added(path));
     rest.assert_same(&plain, "the rest");
-    let added: Vec<&String> = added.0.keys().filter(|path| is_added(path)).collect();
-    // Six files have one content, and the list, the script, the unit and its link are one each.
-    assert_eq!(added.len(), 8, "{added:#?}");
+    let paths: Vec<&String> = added.0.keys().filter(|path| is_added(path)).collect();
+    // Six files have one content, and the list, the script, the unit and its link are one each. The
+    // kernel arguments are a file in two new folders.
+    assert_eq!(paths.len(), 11, "{paths:#?}");
+    let want = "kargs = [\"quiet\",\"a=\\\"$(b) c\\\"\"]\n";
+    let (size, sha256) = (want.len() as u64, Digest::of(want.as_bytes()).hex());
+    let file = &added.0["usr/lib/bootc/kargs.d/90-mosb.toml"];
+    assert_eq!((file.mode, &file.kind), (0o644, &Kind::File { size, sha256 }));
+}
+
+#[test]
+fn no_method_adds_kernel_arguments_where_the_base_has_rpm_ostree() {
+    let mosb = Mosb::new();
+    let layout = mosb.home().join("base");
+    let copy = format!("oci:{}:base", layout.display());
+    run("skopeo", ["copy", "--quiet", &ostree_base().reference("base"), &copy]).ok();
+    let program = mosb.home().join("rpm-ostree");
+    fs::write(&program, "").unwrap();
+    let image = format!("{}:base", layout.display());
+    run("umoci", ["insert", "--image", &image, program.to_str().unwrap(), "/usr/bin/rpm-ostree"])
+        .ok();
+    let base = Layout::at(layout).reference("base");
+    for method in ["direct", "containerfile"] {
+        let built = tree(&build_on(&mosb, &base, method, "every-config"), NAME);
+        assert!(built.0.contains_key("usr/lib/mosb/var-files/list"), "{method}");
+        assert!(!built.0.contains_key("usr/lib/bootc"), "{method}");
+    }
 }
 
 #[test]

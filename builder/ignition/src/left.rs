@@ -6,8 +6,9 @@ use mosb_types::Finding;
 
 impl Config {
     /// A finding for each part that the machine applies, in the order of the config; `object` is
-    /// its kind and name.
-    pub fn left_to_machine(&self) -> Vec<Finding> {
+    /// its kind and name. `has_kernel_arguments` is whether the image brings those that should
+    /// exist.
+    pub fn left_to_machine(&self, has_kernel_arguments: bool) -> Vec<Finding> {
         let storage = &self.storage;
         let kinds: [(&str, &[String], &str); 8] = [
             (
@@ -18,7 +19,7 @@ impl Config {
             ("group", &self.passwd.groups, "groups are set up on the machine"),
             (
                 "kernel argument",
-                &self.kernel_arguments.should_exist,
+                if has_kernel_arguments { &[] } else { &self.kernel_arguments.should_exist },
                 "the kernel's command line is the machine's",
             ),
             (

@@ -186,7 +186,7 @@ fn fields_left_to_the_machine_are_listed_without_secrets() {
             "luks": [{ "name": "root", "device": "/dev/b", "keyFile": { "source": "data:,hunter2" } }],
         },
     }));
-    let left = parsed.config.left_to_machine();
+    let left = parsed.config.left_to_machine(false);
     assert_eq!(
         described(&left),
         [
@@ -200,6 +200,13 @@ fn fields_left_to_the_machine_are_listed_without_secrets() {
             r#"left-to-machine user "core""#,
         ]
     );
+    let with_arguments = parsed.config.left_to_machine(true);
+    assert!(
+        !with_arguments
+            .iter()
+            .any(|one| one.object.as_deref() == Some("kernel argument \"quiet\""))
+    );
+    assert_eq!(with_arguments.len(), left.len() - 1);
     let shown = format!("{left:?} {parsed:?}");
     assert!(!shown.contains("hunter2"), "{shown}");
 }

@@ -24,6 +24,7 @@ sections! {
     IGNITION = "30-ignition";
     PRESET = "40-preset";
     VAR_FILES = "45-var-files";
+    KERNEL_ARGUMENTS = "46-kernel-arguments";
     CURRENT_CONFIG = "50-currentconfig";
     MOUNTED_FILES = "55-mounted-files";
     MOUNTED_FILE = "56-mounted-file";
@@ -63,6 +64,9 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     }
     if !plan.var_paths.is_empty() {
         text += &VAR_FILES.fill(&[])?;
+    }
+    if !plan.kernel_arguments.is_empty() {
+        text += &KERNEL_ARGUMENTS.fill(&[])?;
     }
     text += &CURRENT_CONFIG.fill(&[])?;
     text += &mounted_files(plan)?;

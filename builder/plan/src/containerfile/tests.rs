@@ -81,7 +81,7 @@ fn everything_at_once() {
         "files": [{ "path": "/opt/$(x)" }, { "path": "/etc/hosts", "user": { "name": "chrony" }, "group": { "id": 7 }, "contents": { "source": "data:,x" } }],
         "links": [{ "path": "/etc/resolv.conf", "target": "$(x)" }],
     });
-    let spec = json!({ "config": config, "extensions": ["kerberos", "usbguard"], "kernelType": "realtime" });
+    let spec = json!({ "config": config, "extensions": ["kerberos", "usbguard"], "kernelType": "realtime", "kernelArguments": ["$(x) \"y z\""] });
     let mut request = request(spec, base(true, false));
     request.build_on = BuildOn::EveryConfig;
     request.extensions_image = Some(image.to_string().parse().unwrap());

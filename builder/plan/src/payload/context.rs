@@ -14,6 +14,7 @@ use crate::plan::Mounted;
 use crate::plan::MountedAs;
 use crate::plan::collect_files;
 use crate::plan::instance_of;
+use crate::plan::kargs_file;
 use crate::plan::mounted;
 use mosb_ignition::Systemd;
 
@@ -53,6 +54,7 @@ impl File {
 ///   `ignition.json`;
 /// - `preset-units`: the units to preset, one a line;
 /// - `var-files/…`: what brings files below `/var` to machines, if there are any;
+/// - `kargs.toml`: the kernel arguments, for an image without rpm-ostree, if there are any;
 /// - the trust bundle, if there is one.
 ///
 /// # Errors
@@ -86,6 +88,10 @@ pub fn files(plan: &BuildPlan) -> Result<Vec<File>, Error> {
                 File::new(format!("var-files/{name}"), content.into_bytes())
             }),
         );
+    }
+    if !plan.kernel_arguments.is_empty() {
+        let content = kargs_file(&plan.kernel_arguments);
+        files.push(File::new("kargs.toml", content.into_bytes()));
     }
     if let Some(bundle) = &plan.request.trust_bundle {
         files.push(File::new(TRUST_BUNDLE_KEY, bundle.to_vec()));

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::apply::{apply, preset_units};
+use super::apply::{Additions, apply, preset_units};
 use super::build_request::BuildRequest;
 use super::explain;
 use super::format::Format;
 use super::inputs::{Inputs, Parts};
+use super::kernel_arguments;
+use super::machine_part::machine_part;
 use super::method::{Method, MethodChoice, Reason};
 use super::packages;
 use super::var_files::{self, VarPaths};
@@ -40,6 +42,8 @@ pub struct BuildPlan {
     /// The paths of the config that a Containerfile build looks for below `/var`, to bring them to
     /// machines.
     pub var_paths: Vec<String>,
+    /// The kernel arguments that a Containerfile build adds to an image without rpm-ostree.
+    pub kernel_arguments: Vec<String>,
     /// What mosb adds to the image beside what the config says.
     pub added: Vec<Finding>,
     /// The parts of the config that are not in the image, and the program that applies them.
@@ -58,8 +62,10 @@ pub struct Draft {
     reasons: Vec<Reason>,
     warnings: Vec<Finding>,
     format: Format,
-    /// What the image may have to bring to machines; nothing if it never does.
+    /// The paths that the image may have to bring to machines; nothing if it never does.
     var_paths: Vec<String>,
+    /// The same for kernel arguments.
+    kernel_arguments: Vec<String>,
 }
 
 impl Draft {
@@ -92,8 +98,13 @@ impl Draft {
         };
         warnings.extend(var_paths.refused);
         let var_paths = var_paths.paths;
+        let kernel_arguments = match request.build_on {
+            BuildOn::EveryConfig => machine_part(&request.config).kernel_arguments,
+            BuildOn::OsChange => Vec::new(),
+        };
         let format = Format::CURRENT;
-        let draft = Self { request, ignition, reasons, warnings, format, var_paths };
+        let draft =
+            Self { request, ignition, reasons, warnings, format, var_paths, kernel_arguments };
         draft.allow_reasons()?;
         Ok(draft)
     }
@@ -112,7 +123,7 @@ impl Draft {
     /// As [`Self::names`], for another image format.
     pub fn names_in(&self, format: Format) -> (Inputs, BuildName) {
         let format = self.written_format(format);
-        let inputs = inputs(&self.request, format);
+        let inputs = self.inputs(format);
         let build = inputs.build_name(self.request.config.pool(), self.request.push.as_ref());
         (inputs, build)
     }
@@ -120,7 +131,29 @@ impl Draft {
     /// The format of an image that is written in this one: without anything to bring to machines,
     /// the formats 2 and 3 are the same bytes.
     fn written_format(&self, format: Format) -> Format {
-        if self.var_paths.is_empty() { format.min(Format::V2) } else { format }
+        let brings_nothing = self.var_paths.is_empty() && self.kernel_arguments.is_empty();
+        if brings_nothing { format.min(Format::V2) } else { format }
+    }
+
+    /// The inputs of an image that is [written](Self::written_format) in this format.
+    fn inputs(&self, format: Format) -> Inputs {
+        let request = &self.request;
+        let brings = |what: &[String]| format >= Format::V3 && !what.is_empty();
+        Inputs::new(&Parts {
+            format: format.number(),
+            config: request.config.as_value(),
+            pool: request.config.pool(),
+            base_name: request.base.name.as_str(),
+            base: request.base.manifest_digest,
+            extensions: request.extensions_image.as_ref().map(|image| image.digest()),
+            extensions_name: extensions_name(request, format),
+            containerfile: request.containerfile.as_deref(),
+            build_args: &request.build_args,
+            platform: &request.base.config.platform,
+            trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
+            var_files: brings(&self.var_paths),
+            kernel_arguments: brings(&self.kernel_arguments),
+        })
     }
 
     /// The same draft for another image format.
@@ -159,39 +192,47 @@ impl Draft {
     /// # Errors
     /// Failures that the real Ignition has too; `--method direct` although a program must run.
     pub fn finish(mut self, tree: &BaseTree) -> Result<BuildPlan, Error> {
+        let (inputs, build_name) = self.names();
         let format = self.written_format(self.format);
         if format < Format::V3 {
             self.var_paths.clear();
+            self.kernel_arguments.clear();
         }
         let mut layer = Vec::new();
         let mut in_image = None;
         let mut notes = Vec::new();
-        let mut left_out = explain::left_to_machine(&self.request, self.ignition.as_ref());
+        let mut emptied = Vec::new();
         if self.needs_tree() {
             let config = self.request.config.name().to_string();
             let current = self.request.config.current_config();
             let commits = self.request.base.is_ostree();
-            let applied = apply(tree, self.ignition.as_ref(), current, &self.var_paths, commits)
+            let additions =
+                Additions { var_paths: &self.var_paths, kernel_arguments: &self.kernel_arguments };
+            let applied = apply(tree, self.ignition.as_ref(), current, additions, commits)
                 .map_err(|source| Error::Apply { config, source })?;
             self.reasons = applied.reasons;
             self.allow_reasons()?;
             if self.reasons.is_empty() {
                 layer = applied.tree.layer();
                 notes = explain::directories_that_stay(&self.request, tree, &layer);
-                left_out.extend(applied.left_out);
+                emptied = applied.left_out;
                 in_image = Some(applied.var_files);
+                if !applied.has_kernel_arguments {
+                    self.kernel_arguments.clear();
+                }
                 self.warnings.extend(applied.warnings);
             }
         }
-        let (inputs, build_name) = self.names();
         let warnings = self.warnings();
-        let Self { request, ignition, reasons, var_paths, .. } = self;
-        let added = match &in_image {
-            Some(paths) => var_files::findings(paths, true),
-            None => var_files::findings(&var_paths, false),
-        };
+        let Self { request, ignition, reasons, var_paths, kernel_arguments, .. } = self;
+        let is_certain = in_image.is_some();
         let brought = in_image.as_ref().unwrap_or(&var_paths);
+        let mut added = var_files::findings(brought, is_certain);
+        added.extend(kernel_arguments::findings(&kernel_arguments, is_certain));
         notes.extend(explain::notes(&request, ignition.as_ref(), &layer, brought));
+        let in_image = if is_certain { &*kernel_arguments } else { &[] };
+        let mut left_out = explain::left_to_machine(&request, ignition.as_ref(), in_image);
+        left_out.extend(emptied);
         let method =
             if reasons.is_empty() { Method::Direct } else { Method::Containerfile(reasons) };
         Ok(BuildPlan {
@@ -205,6 +246,7 @@ impl Draft {
                 .unwrap_or_default(),
             notes,
             var_paths,
+            kernel_arguments,
             added,
             inputs,
             build_name,
@@ -245,23 +287,6 @@ fn reasons(request: &BuildRequest, ignition: Option<&ignition::Config>) -> Vec<R
 
 /// `update-ca-trust` adds the files below it to the trust store.
 const CA_TRUST_SOURCE: &str = "/etc/pki/ca-trust/source/";
-
-fn inputs(request: &BuildRequest, format: Format) -> Inputs {
-    Inputs::new(&Parts {
-        format: format.number(),
-        config: request.config.as_value(),
-        pool: request.config.pool(),
-        base_name: request.base.name.as_str(),
-        base: request.base.manifest_digest,
-        extensions: request.extensions_image.as_ref().map(|image| image.digest()),
-        extensions_name: extensions_name(request, format),
-        containerfile: request.containerfile.as_deref(),
-        build_args: &request.build_args,
-        platform: &request.base.config.platform,
-        trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
-        var_files: format >= Format::V3,
-    })
-}
 
 /// The text that names the extensions image in its label.
 fn extensions_name(request: &BuildRequest, format: Format) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Which images bring files below `/var` to machines, and how they are named.
+//! Which images bring files below `/var` and kernel arguments to machines, and how they are named.
 
 use serde_json::json;
 
@@ -8,11 +8,17 @@ use crate::plan::{Base, BaseName};
 use mosb_image::tree::OwnedEntry;
 
 fn request(path: &str, build_on: BuildOn, method: MethodChoice) -> BuildRequest {
+    let storage = json!({ "files": [{ "path": path, "contents": { "source": "data:,x" } }] });
+    request_of(&json!({ "config": { "storage": storage } }), build_on, method)
+}
+
+fn request_of(spec: &serde_json::Value, build_on: BuildOn, method: MethodChoice) -> BuildRequest {
+    let mut spec = spec.clone();
+    spec["config"]["ignition"] = json!({ "version": "3.5.0" });
     let config = json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
         "metadata": { "name": "rendered-worker-0123456789abcdef0123456789abcdef" },
-        "spec": { "config": { "ignition": { "version": "3.5.0" },
-            "storage": { "files": [{ "path": path, "contents": { "source": "data:,x" } }] } } },
+        "spec": spec,
     });
     let image = json!({ "os": "linux", "architecture": "amd64", "config": {},
         "rootfs": { "type": "layers", "diff_ids": [Digest::of(b"layer")] } });
@@ -133,4 +139,70 @@ fn a_plan_lists_what_it_adds() {
             "{what}"
         );
     }
+}
+
+#[test]
+fn kernel_arguments_are_in_an_image_for_bootc_alone() {
+    use BuildOn::{EveryConfig, OsChange};
+    use MethodChoice::{Auto, Containerfile};
+    let with_rpm_ostree = BaseTree::from_entries([(
+        b"usr/bin/rpm-ostree".to_vec(),
+        OwnedEntry { content: None, ..OwnedEntry::file(b"") },
+    )]);
+    let both = json!({ "kernelArguments": ["a b"],
+        "config": { "kernelArguments": { "shouldExist": ["c"], "shouldNotExist": ["d"] } } });
+    let removed = json!({ "config": { "kernelArguments": { "shouldNotExist": ["d"] } } });
+    for (what, spec, build_on, format, method, tree, want) in [
+        ("bootc", &both, EveryConfig, Format::V3, Auto, tree(), (true, Some("a b c"), "3", 1)),
+        (
+            "rpm-ostree",
+            &both,
+            EveryConfig,
+            Format::V3,
+            Auto,
+            with_rpm_ostree,
+            (false, None, "3", 3),
+        ),
+        (
+            "not known",
+            &both,
+            EveryConfig,
+            Format::V3,
+            Containerfile,
+            tree(),
+            (false, Some("a b c"), "3", 3),
+        ),
+        ("an earlier version", &both, EveryConfig, Format::V2, Auto, tree(), (false, None, "2", 3)),
+        ("a daemon", &both, OsChange, Format::V3, Auto, tree(), (false, None, "2", 3)),
+        ("only removed", &removed, EveryConfig, Format::V3, Auto, tree(), (false, None, "2", 1)),
+        ("none", &json!({}), EveryConfig, Format::V3, Auto, tree(), (false, None, "2", 0)),
+    ] {
+        let draft = Draft::new(request_of(spec, build_on, method)).unwrap().in_format(format);
+        let names = draft.names();
+        let plan = draft.finish(&tree).unwrap();
+        assert_eq!((plan.inputs.clone(), plan.build_name.clone()), names, "{what}");
+        let file = plan.layer.iter().find_map(|entry| match entry {
+            LayerEntry::Put(path, mosb_image::overlay::Node::File { meta, content })
+                if path.to_string() == kernel_arguments::FILE =>
+            {
+                Some((meta.mode, String::from_utf8(content.to_vec()).unwrap()))
+            }
+            _ => None,
+        });
+        let (in_layer, arguments, number, left_out) = want;
+        let content = (0o644, "kargs = [\"a\",\"b\",\"c\"]\n".to_owned());
+        assert_eq!(file, in_layer.then_some(content), "{what}");
+        let of_plan = plan.kernel_arguments.join(" ");
+        assert_eq!(Some(&*of_plan).filter(|text| !text.is_empty()), arguments, "{what}");
+        assert_eq!(plan.added.len(), usize::from(arguments.is_some()), "{what}");
+        assert_eq!(plan.labels[labels::IMAGE_FORMAT], number, "{what}");
+        let left = plan.left_out.iter().filter(|one| one.to_string().contains("argument"));
+        assert_eq!(left.count(), left_out, "{what}: {:?}", plan.left_out);
+    }
+    // Whether it brings them is an input.
+    let name =
+        |format| Draft::new(request_of(&both, EveryConfig, Auto)).unwrap().names_in(format).1;
+    let of_daemon = Draft::new(request_of(&both, OsChange, Auto)).unwrap().names().1;
+    assert_eq!(name(Format::V2), of_daemon);
+    assert_ne!(name(Format::V3), of_daemon);
 }

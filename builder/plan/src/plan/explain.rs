@@ -12,13 +12,15 @@ use mosb_types::Finding;
 /// initial content.
 const IMPORTED: [&str; 3] = ["etc", "usr", "var"];
 
-/// The parts of a config that the machine applies, by program.
+/// The parts of a config that the image does not bring; `in_image` are kernel arguments that it does.
 pub(super) fn left_to_machine(
     request: &BuildRequest,
     ignition: Option<&ignition::Config>,
+    in_image: &[String],
 ) -> Vec<Finding> {
-    let mut left = ignition.map(ignition::Config::left_to_machine).unwrap_or_default();
-    if !request.config.kernel_arguments.is_empty() {
+    let brings = !in_image.is_empty();
+    let mut left = ignition.map(|config| config.left_to_machine(brings)).unwrap_or_default();
+    if !request.config.kernel_arguments.is_empty() && !brings {
         let arguments = request.config.kernel_arguments.join(" ");
         let message =
             format!("kernel arguments are set on each node, not in the image: {arguments}");

@@ -12,8 +12,9 @@ pub enum Format {
     V1,
     /// The manifest has annotations for its base; the extensions image is a label.
     V2,
-    /// With `build-on: every-config`, copies of what the config has below `/var`, and a unit that
-    /// brings them to machines. An image without them is one of format 2.
+    /// With `build-on: every-config`, copies of what the config has below `/var` with a unit that
+    /// brings them to machines, and the kernel arguments in a file for bootc. An image of a config
+    /// without both is one of format 2.
     V3,
 }
 

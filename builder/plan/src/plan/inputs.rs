@@ -35,6 +35,10 @@ pub(super) struct Parts<'a> {
     /// Whether it brings files below `/var` to machines. Absent in an image that brings none.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub var_files: bool,
+    /// Whether it brings kernel arguments to machines without rpm-ostree. Absent in an image that
+    /// brings none.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub kernel_arguments: bool,
 }
 
 impl Inputs {

@@ -65,7 +65,7 @@ pub struct Plan {
     #[schemars(default)]
     pub commands: Vec<String>,
     /// What mosb adds to the image, beside what the config says: the paths below `/var` that it brings to
-    /// machines, and the unit that does so.
+    /// machines with the unit that does so, and kernel arguments for bootc.
     pub added: Vec<Finding>,
     /// The parts of the config that are not in the image, and the program that applies them.
     pub left_out: Vec<Finding>,

@@ -29,7 +29,7 @@ impl Object for Plan {
             }
         }
         for (headline, findings) in [
-            ("Added for files below /var", &self.added),
+            ("Added by mosb, for what no update of an image brings", &self.added),
             ("Left out of the image", &self.left_out),
             ("Warnings", &self.warnings),
             ("What a node makes of it", &self.notes),

@@ -9,6 +9,7 @@
 
 mod commit;
 mod entries;
+mod kernel_arguments;
 mod owners;
 mod paths;
 #[cfg(test)]
@@ -28,6 +29,15 @@ use mosb_types::{Diagnostic, Finding, escape_control};
 pub use units::instance_of;
 pub(super) use units::preset_units;
 
+/// What an image has beside what the config says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Additions<'a> {
+    /// Of these paths, those that lie below `/var` are brought to machines.
+    pub var_paths: &'a [String],
+    /// The kernel arguments, for an image without rpm-ostree.
+    pub kernel_arguments: &'a [String],
+}
+
 /// The changed tree, and the decisions about it.
 #[derive(Debug)]
 pub(super) struct Applied<'a> {
@@ -39,6 +49,8 @@ pub(super) struct Applied<'a> {
     pub left_out: Vec<Finding>,
     /// The paths below `/var` that the image brings to machines.
     pub var_files: Vec<String>,
+    /// Whether the image has a file with the kernel arguments.
+    pub has_kernel_arguments: bool,
     /// Notes about the decisions, for the user.
     pub warnings: Vec<Finding>,
 }
@@ -131,13 +143,13 @@ const TOTAL_LIMIT: u64 = 256 * 1024 * 1024;
 
 /// Applies a config and the config's own object to a base.
 ///
-/// `current_config` is the content of `/etc/machine-config-daemon/currentconfig`; of `var_paths`,
-/// those that lie below `/var` are brought to machines; with `commits`, a container commit follows.
+/// `current_config` is the content of `/etc/machine-config-daemon/currentconfig`; with `commits`, a
+/// container commit follows.
 pub(super) fn apply<'a>(
     base: &'a BaseTree,
     config: Option<&Config>,
     current_config: Bytes,
-    var_paths: &[String],
+    additions: Additions<'_>,
     commits: bool,
 ) -> Result<Applied<'a>, ApplyError> {
     let mut applier = Applier {
@@ -152,11 +164,12 @@ pub(super) fn apply<'a>(
         applier.presets(&config.systemd);
     }
     applier.current_config(current_config)?;
-    let var_files = applier.var_files(var_paths)?;
+    let var_files = applier.var_files(additions.var_paths)?;
+    let has_kernel_arguments = applier.kernel_arguments(additions.kernel_arguments)?;
     applier.no_whiteouts()?;
     let left_out = if commits { applier.commit() } else { Vec::new() };
     let Applier { tree, reasons, warnings, .. } = applier;
-    Ok(Applied { tree, reasons, left_out, var_files, warnings })
+    Ok(Applied { tree, reasons, left_out, var_files, has_kernel_arguments, warnings })
 }
 
 struct Applier<'a> {

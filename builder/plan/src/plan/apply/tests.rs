@@ -37,7 +37,7 @@ fn applied(base: &BaseTree, storage: Value, units: Value) -> Result<Applied<'_>,
         "ignition": { "version": "3.5.0" }, "storage": storage, "systemd": { "units": units },
     });
     let config = mosb_ignition::parse(&config).unwrap().config;
-    apply(base, Some(&config), Bytes::from_static(b"{}"), &[], true)
+    apply(base, Some(&config), Bytes::from_static(b"{}"), Additions::default(), true)
 }
 
 /// The layer without the config's own file, one entry a line.
@@ -317,7 +317,8 @@ fn entries_that_ignition_rejects_are_rejected() {
 #[test]
 fn the_config_itself_is_in_the_image() {
     let base = base();
-    let applied = apply(&base, None, Bytes::from_static(b"{}"), &[], false).unwrap();
+    let applied =
+        apply(&base, None, Bytes::from_static(b"{}"), Additions::default(), false).unwrap();
     let path = CURRENT_CONFIG.parse().unwrap();
     let found = applied.tree.get(&path).unwrap();
     assert_eq!(found.meta, Meta { mode: 0o600, uid: 0, gid: 0 });
@@ -347,7 +348,8 @@ fn brought(base: &BaseTree, storage: Value, paths: &[&str]) -> (Vec<String>, Vec
     let config = json!({ "ignition": { "version": "3.6.0" }, "storage": storage });
     let config = mosb_ignition::parse(&config).unwrap().config;
     let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-    let applied = apply(base, Some(&config), Bytes::from_static(b"{}"), &paths, true).unwrap();
+    let additions = Additions { var_paths: &paths, ..Additions::default() };
+    let applied = apply(base, Some(&config), Bytes::from_static(b"{}"), additions, true).unwrap();
     assert_eq!(applied.reasons, []);
     let list = "/usr/lib/mosb/var-files/list".parse().unwrap();
     let list = match applied.tree.content(&list) {

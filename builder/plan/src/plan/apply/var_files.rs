@@ -78,7 +78,12 @@ impl Applier<'_> {
         Ok(Some((VarFile { kind, meta: found.meta, path: real }, content)))
     }
 
-    fn add_file(&mut self, path: &str, content: Bytes, mode: u32) -> Result<(), ApplyError> {
+    pub(super) fn add_file(
+        &mut self,
+        path: &str,
+        content: Bytes,
+        mode: u32,
+    ) -> Result<(), ApplyError> {
         let real = self.place_of(path)?;
         self.write(path, real, content, mode)
     }
