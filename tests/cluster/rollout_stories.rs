@@ -3,7 +3,7 @@
 //! whole time. Each story has a pool of its own; all run at once under one controller. More stories
 //! are in the program `rollout`.
 
-use mosb_tests::{RolloutCluster, RolloutPool, annotation};
+use mosb_tests::{RolloutCluster, RolloutPool, annotation, finish, limited, program};
 use serde_json::{Value, json};
 
 const REASON: &str = "machineconfiguration.openshift.io/reason";
@@ -17,8 +17,59 @@ fn pools_are_rolled_out_whatever_happens_to_their_machines() {
         ("machines that fail", machines_that_fail),
         ("machines that come and go", machines_that_come_and_go),
         ("a control plane", a_control_plane),
+        ("disks that change", disks_that_change),
     ]);
     println!("{:#?}", cluster.finish());
+}
+
+/// A disk is not changed by an image: nothing is built, until the MachineConfig is reverted or the
+/// change is accepted.
+fn disks_that_change(cluster: &RolloutCluster) {
+    let pool = RolloutPool::new(cluster, "disks", 1);
+    let first = pool.image();
+    pool.set_mode("automatic");
+    pool.wait_updated(&first);
+    let builds = || {
+        let label = "machineconfiguration.openshift.io/target-machine-config-pool=disks";
+        cluster.node.api().list(None, "machineosbuilds", label).len()
+    };
+    let disk = json!({ "device": "/dev/disk/by-id/data", "wipeTable": true });
+    let disks = json!({ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": "60-disks", "labels": { "machineconfiguration.openshift.io/role": "disks" } },
+        "spec": { "config": { "ignition": { "version": "3.5.0" }, "storage": { "disks": [disk] } } } });
+    let blocked = |why: &str| {
+        let config = pool.wait(&pool.config(), |config| {
+            RolloutPool::message(config, "Blocked").starts_with(why)
+        });
+        RolloutPool::message(&config, "Blocked")
+    };
+    for _ in 0..2 {
+        cluster.node.apply(&disks.to_string());
+        let message = blocked("Unreconcilable: ");
+        for want in ["spec.config.storage.disks[/dev/disk/by-id/data]", "revert", "reinstall"] {
+            assert!(message.contains(want), "{message}");
+        }
+        let mut status = limited(program());
+        status.args(["status", "disks", "-o", "json", "--namespace", "mosb-system"]);
+        status.arg("--kubeconfig").arg(cluster.node.kubeconfig());
+        let status = finish(&mut status, &[]).json();
+        assert_eq!(status["pools"][0]["reason"]["code"], "unreconcilable", "{status:#}");
+        assert_eq!((builds(), pool.image(), pool.boots()), (1, first.clone(), vec![1]));
+        cluster.node.kubectl(&["delete", "machineconfig", "60-disks"]).ok();
+        blocked("AsExpected: ");
+        pool.wait_updated(&first);
+    }
+
+    // The machine was installed anew meanwhile, says the administrator.
+    cluster.node.apply(&disks.to_string());
+    blocked("Unreconcilable: ");
+    let found = pool.wait_pool(|_| true);
+    let rendered = found["spec"]["configuration"]["name"].as_str().unwrap();
+    pool.annotate("mosb.dev/accept-unreconcilable", Some(rendered));
+    let second = pool.image_after(&first);
+    pool.wait_updated(&second);
+    assert_eq!((builds(), pool.boots()), (2, vec![2]));
+    assert!(blocked("AsExpected: ").ends_with(": "));
 }
 
 fn is_degraded(node: &Value) -> bool {

@@ -64,7 +64,8 @@ pub struct PlanLookup {
     pub builder: ImageBuilderType,
     /// Set to `Containerfile` once a Job found that something must be run.
     pub method: Option<JobMethod>,
-    /// The rendered config in service, to compare whether machines can apply the change themselves.
+    /// The rendered config in service, to compare what of the change machines can apply themselves,
+    /// and what they can't take on at all.
     pub compare: Option<String>,
     /// The pre-built image in service, to check whether the plan would build the same image.
     pub recognise: Option<PinnedRef>,
@@ -112,6 +113,9 @@ pub struct Planned {
     /// Of [`PlanLookup::compare`]: whether fields differ that machines can't apply themselves, or
     /// can't be compared.
     pub os_changed: bool,
+    /// Of [`PlanLookup::compare`]: what machines can't take on without a reinstallation; nothing if
+    /// it can't be compared.
+    pub unreconcilable: Vec<Finding>,
     /// Of [`PlanLookup::recognise`]: whether a direct build of the pool's MachineConfigs on the
     /// release's own base gives that image.
     pub is_recognised: bool,

@@ -4,6 +4,9 @@ use std::fmt;
 
 use super::lookup::Problem;
 
+/// Reason of the condition `Blocked` for [`PoolReason::Unreconcilable`].
+pub(super) const UNRECONCILABLE: &str = "Unreconcilable";
+
 /// Why a pool is or isn't building.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PoolReason {
@@ -37,6 +40,9 @@ pub enum PoolReason {
         /// The scheduler's message; none if the cluster has no such node.
         why: Option<String>,
     },
+    /// The pool's machines can't take on the rendered config without a reinstallation: what of it, and
+    /// what to do.
+    Unreconcilable(String),
     /// The pool is degraded for reasons that a new image does not fix.
     PoolDegraded(Vec<String>),
     /// The build is being planned.
@@ -110,6 +116,7 @@ impl PoolReason {
             Self::MixedPlatforms(_) => "mixed-platforms",
             Self::NoNode => "no-node",
             Self::NoControlPlaneNode { .. } => "no-control-plane-node",
+            Self::Unreconcilable(_) => "unreconcilable",
             Self::PoolDegraded(_) => "pool-degraded",
             Self::Planning => "planning",
             Self::Problem(_) => "problem",
@@ -144,6 +151,7 @@ impl PoolReason {
             Self::MixedPlatforms(_) => "MixedPlatforms",
             Self::NoNode => "NoNode",
             Self::NoControlPlaneNode { .. } => "NoControlPlaneNode",
+            Self::Unreconcilable(_) => UNRECONCILABLE,
             Self::PoolDegraded(_) => "PoolDegraded",
             Self::NotOptedIn
             | Self::LabelIncomplete(_)
@@ -220,6 +228,7 @@ impl fmt::Display for PoolReason {
                 "{build} waits for a control-plane node, because it is for control-plane machines: {}; free resources on one, or name other nodes in job.controlPlane of ConfigMap mosb-config",
                 why.as_deref().unwrap_or("the pool's node selector selects none")
             ),
+            Self::Unreconcilable(why) => write!(f, "{why}"),
             Self::PoolDegraded(kinds) => write!(
                 f,
                 "no new build while the pool is degraded ({}); see its conditions",

@@ -12,7 +12,8 @@ use super::decide::decide;
 use super::kinds::Kind;
 use super::lookup::Problem;
 use super::observe::{Facts, observe};
-use super::pool_reason::PoolReason;
+use super::pool_reason::{PoolReason, UNRECONCILABLE};
+use crate::status::BLOCKED;
 use mosb_plan::api::{MachineOsBuild, condition, labels};
 use mosb_types::ErrorClass;
 
@@ -56,7 +57,8 @@ impl PoolView {
             | PoolReason::BadConfig(_)
             | PoolReason::NoPool(_)
             | PoolReason::NestedRepository(_)
-            | PoolReason::MixedPlatforms(_) => PoolPhase::Blocked,
+            | PoolReason::MixedPlatforms(_)
+            | PoolReason::Unreconcilable(_) => PoolPhase::Blocked,
             PoolReason::Problem(problem) => match problem.class {
                 ErrorClass::Transient => PoolPhase::Progressing,
                 ErrorClass::InvalidInput | ErrorClass::Rejected | ErrorClass::Internal => {
@@ -122,7 +124,13 @@ fn pool_view(cache: &ClusterCache, key: &str) -> PoolView {
         .and_then(|pool| condition(&pool.status.conditions, "ImageBuildDegraded"))
         .filter(|condition| condition.is_true());
     // Lookups are the controller's job; if one failed, the pool's condition says so.
+    let unreconcilable = config
+        .and_then(|config| condition(&config.status.conditions, BLOCKED))
+        .filter(|blocked| blocked.is_true() && blocked.reason == UNRECONCILABLE);
     let reason = match (decision.lookups.is_empty(), degraded) {
+        (false, _) if let Some(blocked) = unreconcilable => {
+            PoolReason::Unreconcilable(blocked.message.clone())
+        }
         (false, Some(condition)) => PoolReason::Problem(Problem {
             class: ErrorClass::InvalidInput,
             reason: condition.reason.clone(),

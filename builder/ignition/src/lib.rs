@@ -50,7 +50,7 @@
 //!
 //! Codes of warnings: `unknown-field`, `newer-field`, `misspelt-field`, `special-mode-bits`,
 //! `hard-link-owner`, `no-install-section`, and, only of [`Document::read`], `lost-field`. Of
-//! [`Config::left_to_machine`]: `left-to-machine`.
+//! [`Config::left_to_machine`]: `left-to-machine`, `at-installation`.
 //!
 //! # Merging
 //! The configs of a pool are merged into one: each is read as a [`Document`], which may still refer

@@ -175,7 +175,8 @@ fn the_typed_form() {
 fn fields_left_to_the_machine_are_listed_without_secrets() {
     let parsed = parsed(json!({
         "passwd": {
-            "users": [{ "name": "core", "passwordHash": "hunter2", "sshAuthorizedKeys": ["hunter2"] }],
+            "users": [{ "name": "core", "passwordHash": "hunter2", "sshAuthorizedKeys": ["hunter2"] },
+                { "name": "eve", "passwordHash": "hunter2" }],
             "groups": [{ "name": "wheel", "passwordHash": "hunter2" }],
         },
         "kernelArguments": { "shouldExist": ["quiet"], "shouldNotExist": ["rhgb"] },
@@ -190,13 +191,14 @@ fn fields_left_to_the_machine_are_listed_without_secrets() {
     assert_eq!(
         described(&left),
         [
-            r#"left-to-machine disk "/dev/sda""#,
-            r#"left-to-machine filesystem "/dev/md0""#,
-            r#"left-to-machine group "wheel""#,
+            r#"at-installation disk "/dev/sda""#,
+            r#"at-installation filesystem "/dev/md0""#,
+            r#"at-installation group "wheel""#,
+            r#"at-installation luks volume "root""#,
+            r#"at-installation raid "data""#,
+            r#"at-installation user "eve""#,
             r#"left-to-machine kernel argument "quiet""#,
             r#"left-to-machine kernel argument to remove "rhgb""#,
-            r#"left-to-machine luks volume "root""#,
-            r#"left-to-machine raid "data""#,
             r#"left-to-machine user "core""#,
         ]
     );

@@ -82,7 +82,7 @@ impl<'c> RolloutPool<'c> {
     }
 
     /// The digest of the image in service, once it is another one.
-    fn image_after(&self, before: &str) -> String {
+    pub fn image_after(&self, before: &str) -> String {
         let config = self.wait(&self.config(), |config| {
             let image = config["status"]["currentImagePullSpec"].as_str();
             image.is_some_and(|image| !image.is_empty() && !image.ends_with(before))

@@ -9,6 +9,7 @@
 //! | `seed` | how a pre-built image is put in service, before anything else |
 //! | `after_seeding` | how a pre-built image in service is reported and reused |
 //! | `select_build` | which build is used: an existing, older, adopted or new one |
+//! | `unreconcilable` | whether machines can't take the config on, so that it gets no image |
 //! | `create_build` | what a new build contains, and which builds it supersedes |
 //! | `adopt` | whether a build reuses the image in service |
 //! | `progress` | the next state of a build, from the state of its workload |
@@ -39,6 +40,7 @@ mod rollout_disabled;
 mod seed;
 mod select_build;
 mod start_workload;
+mod unreconcilable;
 
 use std::time::Duration;
 

@@ -77,19 +77,30 @@ impl<'a> DecisionBuilder<'a> {
         }
         let plan = self.plan(|| self.plan_lookup(None, self.desired.builder))?;
         match plan {
-            Ok(planned) => self.select_planned(planned),
+            Ok(planned) => match self.unreconcilable(planned) {
+                Some(reason) => {
+                    self.block(&reason);
+                    self.interrupt_running();
+                    Ok(reason)
+                }
+                None => self.select_planned(planned),
+            },
             Err(problem) => {
                 let reason = self.problem(problem);
-                // Active builds are for an older desired state.
                 if problem.class != mosb_types::ErrorClass::Transient {
-                    let running = |build: &&MachineOsBuild| !build.status.is_terminal();
-                    let running: Vec<_> = self.ours().filter(running).collect();
-                    for build in running {
-                        self.interrupt(build);
-                    }
+                    self.interrupt_running();
                 }
                 Ok(reason)
             }
+        }
+    }
+
+    /// Interrupts active builds, which are for an older desired state.
+    fn interrupt_running(&mut self) {
+        let running = |build: &&MachineOsBuild| !build.status.is_terminal();
+        let running: Vec<_> = self.ours().filter(running).collect();
+        for build in running {
+            self.interrupt(build);
         }
     }
 
@@ -103,7 +114,8 @@ impl<'a> DecisionBuilder<'a> {
         let annotation = |key| build.and_then(|build| build.metadata.annotation(key));
         let method = annotation(labels::METHOD);
         let direct = mosb_build::JobMethod::Containerfile;
-        let compare = self.in_service().filter(|_| desired.build_on == BuildOn::OsChange);
+        let compare =
+            self.in_service().filter(|_| build.is_none() || desired.build_on == BuildOn::OsChange);
         Lookup::Plan(Box::new(PlanLookup {
             pool: desired.pool.clone(),
             rendered: desired.rendered.clone(),

@@ -1,4 +1,4 @@
-//! Whether a config change needs a new image on machines that apply configs themselves.
+//! What a config change is for the machines that have the config in service.
 
 use serde_json::{Value, json};
 
@@ -6,34 +6,63 @@ use super::Resolver;
 use super::rendered_config::get_rendered_config;
 use crate::lookup::{NO_RENDERED_CONFIG, PlanLookup, Problem};
 use mosb_plan::api::RenderedConfig;
-use mosb_types::ErrorClass;
+use mosb_plan::render::{self, Update};
+use mosb_types::{ErrorClass, Finding};
 
-/// Whether the config in service differs in fields that machines can't apply themselves. A deleted
-/// config can't be compared, so it counts as different.
-pub(super) async fn os_changed(
-    resolver: &Resolver,
-    lookup: &PlanLookup,
-    parts: [Value; 4],
-) -> Result<bool, Problem> {
-    let Some(name) = &lookup.compare else {
-        return Ok(true);
-    };
-    if name == lookup.rendered.as_str() {
-        return Ok(false);
-    }
-    match get_rendered_config(resolver, name).await {
-        Ok(before) => Ok(os_fields(&before) != parts),
-        Err(problem)
-            if problem.class == ErrorClass::Transient && problem.reason != NO_RENDERED_CONFIG =>
-        {
-            Err(problem)
+/// The config in service.
+#[derive(Debug)]
+pub(super) enum ConfigBefore {
+    /// None is compared, or it was deleted.
+    Unknown,
+    /// It is the planned one.
+    Same,
+    Other(Box<RenderedConfig>),
+}
+
+impl ConfigBefore {
+    pub(super) async fn of(resolver: &Resolver, lookup: &PlanLookup) -> Result<Self, Problem> {
+        let Some(name) = &lookup.compare else {
+            return Ok(Self::Unknown);
+        };
+        if name == lookup.rendered.as_str() {
+            return Ok(Self::Same);
         }
-        Err(_) => Ok(true),
+        match get_rendered_config(resolver, name).await {
+            Ok(before) => Ok(Self::Other(Box::new(before))),
+            Err(problem)
+                if problem.class == ErrorClass::Transient
+                    && problem.reason != NO_RENDERED_CONFIG =>
+            {
+                Err(problem)
+            }
+            Err(_) => Ok(Self::Unknown),
+        }
+    }
+
+    /// Whether fields differ that machines can't apply themselves. What can't be compared counts as
+    /// different.
+    pub(super) fn os_changed(&self, planned: &RenderedConfig) -> bool {
+        match self {
+            Self::Unknown => true,
+            Self::Same => false,
+            Self::Other(before) => os_fields(before) != os_fields(planned),
+        }
+    }
+
+    /// What machines that boot images can't take on without a reinstallation. What can't be compared
+    /// has none.
+    pub(super) fn unreconcilable(&self, planned: &RenderedConfig) -> Vec<Finding> {
+        match self {
+            Self::Unknown | Self::Same => Vec::new(),
+            Self::Other(before) => {
+                render::unreconcilable(before, planned, Update::Image).unwrap_or_default()
+            }
+        }
     }
 }
 
 /// The fields that machines can't apply themselves.
-pub(super) fn os_fields(config: &RenderedConfig) -> [Value; 4] {
+fn os_fields(config: &RenderedConfig) -> [Value; 4] {
     let spec = |field: &str| {
         let value = config.as_value().pointer(&format!("/spec/{field}")).cloned();
         // Empty, null and absent values are equal.

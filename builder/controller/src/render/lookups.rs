@@ -269,6 +269,10 @@ async fn find_refusal(
         return Ok(None);
     };
     let update = if resolver.cache.daemon_sets.is_empty() { Update::Image } else { Update::Daemon };
+    if update == Update::Image && resolver.cache.rolling_out {
+        // No image is built of it, unless the MachineOSConfig accepts it.
+        return Ok(None);
+    }
     Ok(refusal(&old, new, update))
 }
 

@@ -117,6 +117,9 @@ pub const NEEDS: &str = "mosb.dev/needs";
 pub const BUILDER: &str = "mosb.dev/builder";
 /// Annotation of a MachineOSConfig: `every-config` or `os-change`.
 pub const BUILD_ON: &str = "mosb.dev/build-on";
+/// Annotation of a MachineOSConfig: a rendered config whose image is built although machines can't
+/// take all of it on without a reinstallation.
+pub const ACCEPT_UNRECONCILABLE: &str = "mosb.dev/accept-unreconcilable";
 /// Annotation of a MachineOSConfig: UID of the build that a rebuild was asked for.
 pub const REBUILD_OF: &str = "mosb.dev/rebuild-of";
 /// Annotation of a MachineOSConfig that mosb made for a pool with the label `layering-enabled`.

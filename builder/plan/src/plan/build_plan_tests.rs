@@ -14,7 +14,7 @@ fn request(path: &str, build_on: BuildOn, method: MethodChoice) -> BuildRequest 
 
 fn request_of(spec: &serde_json::Value, build_on: BuildOn, method: MethodChoice) -> BuildRequest {
     let mut spec = spec.clone();
-    spec["config"]["ignition"] = json!({ "version": "3.5.0" });
+    spec["config"]["ignition"]["version"] = json!("3.5.0");
     let config = json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
         "metadata": { "name": "rendered-worker-0123456789abcdef0123456789abcdef" },
@@ -205,4 +205,27 @@ fn kernel_arguments_are_in_an_image_for_bootc_alone() {
     let of_daemon = Draft::new(request_of(&both, OsChange, Auto)).unwrap().names().1;
     assert_eq!(name(Format::V2), of_daemon);
     assert_ne!(name(Format::V3), of_daemon);
+}
+
+#[test]
+fn what_is_for_the_installation_is_listed() {
+    let spec = json!({ "fips": true, "config": {
+        "ignition": { "timeouts": { "httpTotal": 5 }, "proxy": {} },
+        "passwd": { "users": [{ "name": "core" }, { "name": "eve" }], "groups": [{ "name": "g" }] },
+        "storage": { "disks": [{ "device": "/dev/sda" }] } } });
+    let request = request_of(&spec, BuildOn::EveryConfig, MethodChoice::Auto);
+    let plan = Draft::new(request).unwrap().finish(&tree()).unwrap();
+    let left = plan
+        .left_out
+        .iter()
+        .map(|one| format!("{} {}", one.code, one.object.as_deref().unwrap_or_default()));
+    let want = [
+        "left-to-machine user \"core\"",
+        "at-installation user \"eve\"",
+        "at-installation group \"g\"",
+        "at-installation disk \"/dev/sda\"",
+        "at-installation ignition.timeouts",
+        "fips spec.fips",
+    ];
+    assert_eq!(left.collect::<Vec<_>>(), want);
 }

@@ -3,6 +3,7 @@
 
 use super::apply::CURRENT_CONFIG;
 use super::build_request::BuildRequest;
+use crate::render::first_boot_parts;
 use mosb_ignition as ignition;
 use mosb_image::overlay::{LayerEntry, Node};
 use mosb_image::tree::{BaseTree, Kind};
@@ -25,6 +26,10 @@ pub(super) fn left_to_machine(
         let message =
             format!("kernel arguments are set on each node, not in the image: {arguments}");
         left.push(Finding::new("kernel-arguments", message).object("spec.kernelArguments"));
+    }
+    for part in first_boot_parts(&request.config) {
+        let message = "not part of the image: a machine uses it at its first boot only";
+        left.push(Finding::new("at-installation", message).object(format!("ignition.{part}")));
     }
     if request.config.fips {
         let message = "FIPS mode is decided when a machine is installed, not in the image";

@@ -52,6 +52,7 @@ pub use error::Error;
 pub use explain::{Explanation, FieldOrigin, Origin};
 pub use images::{GIVEN, Unpinned};
 pub use outcome::{Outcome, Rendered};
+pub(crate) use reconcile::first_boot_parts;
 pub use reconcile::{Update, unreconcilable};
 pub use select::is_rendered_one;
 

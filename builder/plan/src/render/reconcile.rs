@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::Error;
 use crate::api::RenderedConfig;
+use crate::plan::{CORE, OF_CORE};
 use mosb_ignition::{self as ignition, Document};
 use mosb_types::Finding;
 
@@ -26,17 +27,15 @@ const LISTS: [(&str, &str, &str, bool, bool); 7] = [
 pub enum Update {
     /// A daemon changes what differs.
     Daemon,
-    /// They boot an image that holds all of it: directories, links, and files that are appended to
-    /// come with it.
+    /// They boot an image that holds directories, links, and files that are appended to, and a
+    /// roll-out brings them kernel arguments.
     Image,
 }
 
-/// The user whose keys and password nodes take.
-const CORE: &str = "core";
-/// What of that user may change.
-const OF_CORE: [&str; 2] = ["sshAuthorizedKeys", "passwordHash"];
 /// The file with which an administrator makes a node's daemon apply a config without checks.
 const FORCE: &str = "/run/machine-config-daemon-force";
+/// What of `ignition` a machine uses at its first boot only. A daemon does not look at it.
+const AT_FIRST_BOOT: [&str; 3] = ["proxy", "security", "timeouts"];
 
 /// What nodes of config `old` can't take of `new` without being installed anew: `object` is the
 /// field.
@@ -71,15 +70,22 @@ pub fn unreconcilable(
         by(before.pointer("/passwd/users"), "name"),
         by(after.pointer("/passwd/users"), "name"),
     );
-    if before.get("kernelArguments") != after.get("kernelArguments") {
+    for part in AT_FIRST_BOOT {
+        if by_image && first_boot_part(&before, part) != first_boot_part(&after, part) {
+            let what = "it is changed, and nodes use it at their first boot only";
+            found.add(&format!("spec.config.ignition.{part}"), what);
+        }
+    }
+    if !by_image && before.get("kernelArguments") != after.get("kernelArguments") {
         found.add(
             "spec.config.kernelArguments",
             "nodes read it when they are installed; use spec.kernelArguments",
         );
     }
-    for (path, file) in by(after.pointer("/storage/files"), "path") {
+    let files = by(after.pointer("/storage/files"), "path").into_iter();
+    for (path, file) in files.filter(|_| !by_image) {
         let field = format!("spec.config.storage.files[{path}]");
-        if file.get("append").is_some() && !by_image {
+        if file.get("append").is_some() {
             found.add(
                 &format!("{field}.append"),
                 "it would be appended again with each update; give the whole contents",
@@ -94,6 +100,31 @@ pub fn unreconcilable(
 
 fn unreadable(config: &RenderedConfig, source: ignition::Error) -> Error {
     Error::Previous { name: config.name().to_string(), source }
+}
+
+/// What of `ignition` in a config a machine uses at its first boot only; nothing of a config that
+/// can't be read.
+pub(crate) fn first_boot_parts(config: &RenderedConfig) -> Vec<&'static str> {
+    let ignition = config.ignition().and_then(|raw| Document::read(raw).ok());
+    let Some(ignition) = ignition.map(|read| read.document.into_json()) else {
+        return Vec::new();
+    };
+    let is_there = |part: &&str| first_boot_part(&ignition, part).is_some();
+    AT_FIRST_BOOT.into_iter().filter(is_there).collect()
+}
+
+fn first_boot_part<'c>(ignition: &'c Value, part: &str) -> Option<&'c Value> {
+    ignition.pointer(&format!("/ignition/{part}")).filter(|value| !is_empty(value))
+}
+
+/// Absent, null and empty are equal.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_empty),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 type Entries<'a> = BTreeMap<&'a str, &'a Value>;
@@ -170,7 +201,7 @@ mod tests {
     use serde_json::json;
 
     fn rendered(mut config: Value, fips: bool) -> RenderedConfig {
-        config["ignition"] = json!({ "version": "3.5.0" });
+        config["ignition"]["version"] = json!("3.5.0");
         RenderedConfig::from_value(json!({
             "apiVersion": crate::api::API_VERSION, "kind": "MachineConfig",
             "metadata": { "name": "rendered-worker-0123456789abcdef0123456789abcdef" },
@@ -256,9 +287,21 @@ mod tests {
             let want: Vec<_> = want.iter().map(|field| format!("spec.config.{field}")).collect();
             assert_eq!(objects, want, "{what}");
             let by_image = unreconcilable(&before, &after, Update::Image).unwrap();
-            let brought = ["new link", "new directory", "directory goes", "append"];
+            let brought =
+                ["new link", "new directory", "directory goes", "append", "force", "arguments"];
             let left = if brought.contains(&what) { Vec::new() } else { found };
             assert_eq!(by_image, left, "{what}, by an image");
+        }
+        let timeouts = |seconds: Value| json!({ "ignition": { "timeouts": seconds } });
+        for (before, after, want) in [
+            (timeouts(json!({})), none.clone(), false),
+            (timeouts(json!({ "httpTotal": 5 })), timeouts(json!({ "httpTotal": 6 })), true),
+        ] {
+            let (before, after) = (rendered(before, false), rendered(after, false));
+            let found = unreconcilable(&before, &after, Update::Image).unwrap();
+            let objects: Vec<_> = found.iter().filter_map(|it| it.object.as_deref()).collect();
+            assert_eq!(objects, if want { vec!["spec.config.ignition.timeouts"] } else { vec![] });
+            assert_eq!(unreconcilable(&before, &after, Update::Daemon).unwrap(), []);
         }
         let fips =
             unreconcilable(&rendered(json!({}), false), &rendered(json!({}), true), Update::Image);

@@ -14,3 +14,4 @@ mod rows;
 mod seed;
 mod seed_property;
 mod server;
+mod unreconcilable;

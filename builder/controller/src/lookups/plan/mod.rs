@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 
 use super::build_request::build_request;
-use super::os_change::{os_changed, os_fields};
+use super::os_change::ConfigBefore;
 use super::packages::{Copies, Packages};
 use super::pool_policy::with_policy_of;
 use super::recognise::{self, recognised};
@@ -111,8 +111,6 @@ pub(super) async fn plan(
     )?;
     let own_policy = settings.signature_policy.clone();
     let settings = with_policy_of(settings, &config)?;
-    let parts = os_fields(&config);
-    let os_changed = os_changed(resolver, lookup, parts);
     let registry_client = resolver.registries.open(&pull, &settings, proxy.as_ref())?;
     // The config is large, so it is moved.
     let build_request = build_request(lookup, config, &settings)?;
@@ -125,13 +123,15 @@ pub(super) async fn plan(
             next.clone_into(&mut step.lock().unwrap_or_else(PoisonError::into_inner));
         },
     };
-    let (resolved_draft, os_changed) =
-        futures_util::join!(resolve::draft(context, build_request), os_changed);
+    let (resolved_draft, before) = futures_util::join!(
+        resolve::draft(context, build_request),
+        ConfigBefore::of(resolver, lookup)
+    );
     let resolved_draft = resolved_draft?;
     let base = resolved_draft.base.pinned().ok_or_else(|| {
         invalid_input("bad-reference", format!("{}: the base is in no registry", lookup.rendered))
     })?;
-    let mut planned = planned(lookup, &resolved_draft, &base, os_changed?);
+    let mut planned = planned(lookup, &resolved_draft, &base, &before?);
     let with = recognise::RegistryAccess {
         settings: &settings,
         proxy: proxy.as_ref(),
@@ -179,7 +179,7 @@ fn planned(
     lookup: &PlanLookup,
     resolved_draft: &ResolvedDraft,
     base: &PinnedRef,
-    os_changed: bool,
+    before: &ConfigBefore,
 ) -> Planned {
     let draft = &resolved_draft.draft;
     let (inputs, build) = draft.names();
@@ -199,7 +199,8 @@ fn planned(
         platform: draft.request().base.config.platform.clone(),
         warnings,
         containerfile_problem: wrong.map(Problem::from),
-        os_changed,
+        os_changed: before.os_changed(&draft.request().config),
+        unreconcilable: before.unreconcilable(&draft.request().config),
         is_recognised: false,
         older: Format::OLDER
             .map(|format| draft.names_in(format).1)

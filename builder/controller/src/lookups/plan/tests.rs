@@ -129,6 +129,7 @@ fn plans_are_cached_if_the_policy_is_that_of_the_pools_machines() {
                 warnings: Vec::new(),
                 containerfile_problem: None,
                 os_changed: false,
+                unreconcilable: Vec::new(),
                 is_recognised: false,
             },
             workload_spec: WorkloadSpec {

@@ -101,6 +101,10 @@ impl FakeCluster {
             containerfile_problem: bad
                 .then(|| problem(ErrorClass::InvalidInput, "line 1: FRO is no instruction")),
             os_changed: self.os_changes || lookup.compare.is_none(),
+            unreconcilable: match &lookup.compare {
+                Some(before) if *before != *lookup.rendered.as_str() => self.unreconcilable.clone(),
+                _ => Vec::new(),
+            },
             is_recognised: self.recognises && lookup.recognise.is_some(),
         })
     }

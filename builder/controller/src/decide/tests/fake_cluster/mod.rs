@@ -58,6 +58,8 @@ pub struct FakeCluster {
     pub format: u32,
     /// Whether rendered configs differ in fields that machines can't apply.
     pub os_changes: bool,
+    /// What machines can't take on of another rendered config.
+    pub unreconcilable: Vec<Finding>,
     /// Whether the pre-built image equals the planned one.
     pub recognises: bool,
     pub asked: Vec<Lookup>,
@@ -92,6 +94,7 @@ impl FakeCluster {
             base: 0,
             format: 1,
             os_changes: false,
+            unreconcilable: Vec::new(),
             recognises: false,
             asked: Vec::new(),
             count: 0,
