@@ -145,6 +145,15 @@ fn diff_reports_changes_by_its_exit_code() {
     assert_eq!(diff["same"], false);
     assert_eq!(diff["paths"][0]["path"], "/etc/a");
     assert_eq!(diff["paths"][0]["what"], json!(["content"]));
+    assert_eq!((&diff["disruption"], &diff["unreconcilable"]), (&json!("reboot"), &Value::Null));
+    let mut disks = config(OTHER, "secret");
+    disks["spec"]["config"]["storage"]["disks"] = json!([{ "device": "/dev/sdb" }]);
+    desk.write("disks.json", &disks);
+    let (_, diff) = desk.object(&format!("diff {image} disks.json"));
+    assert_eq!(diff["disruption"], "reinstall");
+    assert_eq!(diff["unreconcilable"][0]["object"], "spec.config.storage.disks[/dev/sdb]");
+    let text = desk.mosb.run(words("diff other.json disks.json")).text();
+    assert!(text.contains("No image is built") && text.contains("[/dev/sdb]"), "{text}");
 }
 
 /// The changes that a build of the config on another base would make.

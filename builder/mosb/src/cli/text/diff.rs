@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::page::{Page, size};
 use crate::cli::objects::{Diff, Object};
 use mosb_plan::plan::diff::{
-    Change, ContentState, PathChange, PathState, SettingChange, UnitChange, UnitState,
+    Change, ContentState, Disruption, PathChange, PathState, SettingChange, UnitChange, UnitState,
 };
 
 impl Object for Diff {
@@ -33,11 +33,26 @@ impl Object for Diff {
             page.section("Units");
             changes.units.iter().for_each(|unit| unit_lines(&mut page, unit));
         }
-        if !changes.notes.is_empty() {
-            page.section("On machines");
+        if !self.same {
+            page.section("On machines that mosb brings images to (docs/what-reaches-a-machine.md)");
+            page.line(&format!("  {}", disruption(changes.disruption)));
+            page.findings(&changes.unreconcilable);
             page.findings(&changes.notes);
         }
         page.into_text()
+    }
+}
+
+fn disruption(disruption: Disruption) -> &'static str {
+    match disruption {
+        Disruption::None => "No reboot: they have all of it.",
+        Disruption::Live => {
+            "No reboot: SSH keys and password of core are set on the running machine."
+        }
+        Disruption::Reboot => "One reboot, into another image.",
+        Disruption::Reinstall => {
+            "No image is built: they can't take this on without a reinstallation."
+        }
     }
 }
 

@@ -30,9 +30,9 @@ impl Object for Plan {
         }
         for (headline, findings) in [
             ("Added by mosb, for what no update of an image brings", &self.added),
-            ("Left out of the image", &self.left_out),
+            ("Left out of the image (docs/what-reaches-a-machine.md)", &self.left_out),
             ("Warnings", &self.warnings),
-            ("What a node makes of it", &self.notes),
+            ("What a node makes of it (docs/what-reaches-a-machine.md)", &self.notes),
         ] {
             if !findings.is_empty() {
                 page.section(headline);

@@ -1,4 +1,5 @@
-//! The differences of two rendered configs: paths, units, settings, base.
+//! The differences of two rendered configs: paths, units, settings, base; and what they cost a
+//! machine.
 //!
 //! Contents are reported only by size and digest, and fields that mosb does not know only by name,
 //! so that no secret is shown.
@@ -14,7 +15,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Error;
+use super::machine_part::{is_same_but_login, machine_part};
 use super::var_files::may_lie_below_var;
+use crate::api::RenderedConfig;
+use crate::render::{self, Update};
 use mosb_image::Digest;
 use mosb_types::Finding;
 pub use side::Side;
@@ -31,6 +35,21 @@ pub enum Change {
     Changed,
 }
 
+/// What a change costs a machine to which mosb brings images.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Disruption {
+    /// Nothing: the machine has all of it.
+    #[default]
+    None,
+    /// Nothing: SSH keys and password of `core` are set on the running machine.
+    Live,
+    /// One reboot, into another image.
+    Reboot,
+    /// No image is built of it, unless the MachineOSConfig accepts it: see `unreconcilable`.
+    Reinstall,
+}
+
 /// All changes; empty if both sides give the same image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -45,6 +64,12 @@ pub struct Diff {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub notes: Vec<Finding>,
+    /// What the change costs a machine to which mosb brings images.
+    pub disruption: Disruption,
+    /// What such a machine can't take on without a reinstallation; `object` is the field.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub unreconcilable: Vec<Finding>,
 }
 
 /// A setting that changes.
@@ -228,7 +253,11 @@ impl Diff {
         let units =
             changed(&from.units(), &to.units(), |name, changed| UnitChange { name, changed });
         let notes = var_notes(&paths, &after);
-        let mut diff = Self { settings, paths, units, notes };
+        // Both have been read as Ignition configs.
+        let unreconcilable =
+            render::unreconcilable(from.config, to.config, Update::Image).unwrap_or_default();
+        let disruption = Disruption::None;
+        let mut diff = Self { settings, paths, units, notes, disruption, unreconcilable };
         // Equal content may have another encoding, such as base64 for percent signs. The image
         // contains the encoded text, so it changes.
         if diff.is_same() && from.config.current_config() != to.config.current_config() {
@@ -239,7 +268,21 @@ impl Diff {
                 to: None,
             });
         }
+        diff.disruption = diff.disruption_between(from.config, to.config);
         Ok(diff)
+    }
+
+    fn disruption_between(&self, from: &RenderedConfig, to: &RenderedConfig) -> Disruption {
+        let is_on_another_base = self.settings.iter().any(|setting| setting.field == "base");
+        if !self.unreconcilable.is_empty() {
+            Disruption::Reinstall
+        } else if is_on_another_base || !is_same_but_login(from, to) {
+            Disruption::Reboot
+        } else if machine_part(from) != machine_part(to) {
+            Disruption::Live
+        } else {
+            Disruption::None
+        }
     }
 
     /// Whether nothing changes.

@@ -147,6 +147,56 @@ fn a_base_is_the_same_by_digest_whatever_it_is_called() {
 }
 
 #[test]
+fn what_a_change_costs_a_machine() {
+    type Edit = fn(&mut Value);
+    let before = config(|_| ());
+    for (what, edit, want) in [
+        ("nothing", (|_| ()) as Edit, (Disruption::None, &[][..])),
+        (
+            "a name",
+            |o| o["metadata"]["name"] = json!("rendered-worker-ffffffffffffffffffffffffffffffff"),
+            (Disruption::None, &[]),
+        ),
+        (
+            "a key",
+            |o| o["spec"]["config"]["passwd"]["users"][0]["sshAuthorizedKeys"] = json!(["secret"]),
+            (Disruption::Live, &[]),
+        ),
+        (
+            "a file",
+            |o| o["spec"]["config"]["storage"]["files"] = json!([]),
+            (Disruption::Reboot, &[]),
+        ),
+        ("an argument", |o| o["spec"]["kernelArguments"] = json!([]), (Disruption::Reboot, &[])),
+        (
+            "a base",
+            |o| o["spec"]["osImageURL"] = json!("quay.io/os/base:2"),
+            (Disruption::Reboot, &[]),
+        ),
+        (
+            "a disk, a user and a file",
+            |o| {
+                o["spec"]["config"]["storage"] = json!({ "disks": [{ "device": "/dev/sda" }] });
+                let users = o["spec"]["config"]["passwd"]["users"].as_array_mut();
+                users.unwrap().push(json!({ "name": "eve" }));
+            },
+            (
+                Disruption::Reinstall,
+                &["spec.config.storage.disks[/dev/sda]", "spec.config.passwd.users[eve]"],
+            ),
+        ),
+        ("FIPS", |o| o["spec"]["fips"] = json!(true), (Disruption::Reinstall, &["spec.fips"])),
+    ] {
+        let diff = diff(&before, &config(edit));
+        let fields = diff.unreconcilable.iter().filter_map(|found| found.object.as_deref());
+        assert_eq!((diff.disruption, &*fields.collect::<Vec<_>>()), want, "{what}");
+    }
+    let rebuilt = Side::on_base(&before, Some("quay.io/os/base:2"), None).unwrap();
+    let diff = Diff::between(&rebuilt, &Side::of_config(&before).unwrap()).unwrap();
+    assert_eq!(diff.disruption, Disruption::Reboot, "another base of the same config");
+}
+
+#[test]
 fn what_becomes_of_paths_below_var_is_noted() {
     let with = |paths: &[(&str, u32)]| {
         let file = |(path, mode): &(&str, u32)| json!({ "path": path, "mode": mode });

@@ -135,7 +135,7 @@ fn plan() -> Plan {
             .object("spec.kernelArguments"),
             Finding::new(
                 "left-to-machine",
-                "not part of the image: users, their passwords and keys are set up on the machine",
+                "not part of the image: its SSH keys and password are set on the machine, all else when the machine is installed",
             )
             .object("user core"),
         ],
@@ -306,6 +306,11 @@ fn changes() {
                 },
             ],
             notes: vec![Finding::new("var-file", "/opt/x is removed").path("/opt/x")],
+            disruption: diff::Disruption::Reinstall,
+            unreconcilable: vec![
+                Finding::new("needs-reinstall", "it is changed")
+                    .object("spec.config.storage.disks[/dev/sda]"),
+            ],
         },
     };
     looks_like("diff", &differs);
