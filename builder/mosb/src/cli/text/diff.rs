@@ -47,7 +47,7 @@ fn disruption(disruption: Disruption) -> &'static str {
     match disruption {
         Disruption::None => "No reboot: they have all of it.",
         Disruption::Live => {
-            "No reboot: SSH keys and password of core are set on the running machine."
+            "Only SSH keys and password of core change: mosb does not bring them yet."
         }
         Disruption::Reboot => "One reboot, into another image.",
         Disruption::Reinstall => {

@@ -42,7 +42,7 @@ pub enum Disruption {
     /// Nothing: the machine has all of it.
     #[default]
     None,
-    /// Nothing: SSH keys and password of `core` are set on the running machine.
+    /// Only SSH keys and password of `core` change, which mosb does not bring yet.
     Live,
     /// One reboot, into another image.
     Reboot,
