@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use mosb_tests::{Lab, Node};
+use mosb_tests::{Finished, Lab, Node, finish, limited};
 
 use crate::controller_pod;
 use crate::observer::{Observer, Seen};
@@ -56,6 +56,13 @@ impl<'l> RolloutCluster<'l> {
 
     pub fn annotate(&self, what: &str, annotation: &str) {
         self.node().kubectl(&["annotate", what, annotation, "--overwrite"]).ok();
+    }
+
+    /// `mosb`, as an administrator runs it.
+    pub fn mosb(&self, line: &str) -> Finished {
+        let mut command = limited(mosb_tests::program());
+        command.args(line.split_whitespace()).arg("--kubeconfig").arg(self.node().kubeconfig());
+        finish(command.env_clear().env("PATH", "/usr/bin:/bin"), &[])
     }
 
     pub fn patch_pool(&self, spec: Value) {

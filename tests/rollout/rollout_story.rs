@@ -105,22 +105,32 @@ fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
     wait("the Jobs and their Secrets to be deleted", LIMIT, || {
         cluster.left_over().is_empty().then_some(())
     });
-    cluster.patch_pool(json!({ "paused": true }));
-    cluster.annotate(CONFIG, &format!("mosb.dev/rollout-build={pin}"));
+    cluster.mosb("rollout pause worker").ok();
+    let (build, _) = pin.split_once('@').unwrap();
+    cluster.mosb(&format!("rollout undo worker --to {build} --yes")).ok();
+    assert_eq!(mark(&node.get(CONFIG), "mosb.dev/rollout-build"), pin);
     cluster.wait(POOL, |pool| {
         condition(pool, "Updated") == "False"
             && condition_message(pool, "Updating").contains("Pool is paused")
     });
     assert_nothing_begins(&cluster);
-    cluster.patch_pool(json!({ "paused": false, "maxUnavailable": 2 }));
-    step("back to the pinned build, two at once", || cluster.wait_updated(&first));
+    cluster.patch_pool(json!({ "maxUnavailable": 2 }));
+    cluster.mosb("rollout resume worker --yes").ok();
+    step("back to the pinned build, two at once", || {
+        cluster.mosb("rollout status worker --watch --timeout 300s").ok();
+        cluster.wait_updated(&first);
+    });
     let (boots, most) = cluster.seen();
     assert_eq!(boots, [1, 1, 1], "one reboot each");
     assert!(most <= 2, "{most}");
+    let builds = cluster.mosb("builds worker -o json").ok().json();
+    let runs = |row: &&Value| row["runningOn"] == json!(["machine-0", "machine-1", "machine-2"]);
+    let found = builds["builds"].as_array().unwrap().iter().find(runs);
+    assert_eq!(found.map(|row| &row["build"]), Some(&json!(build)), "{builds:#}");
 
     // The stock image is a target like any other.
     let stock = cluster.lab.stock().digest;
-    cluster.annotate(CONFIG, &format!("mosb.dev/rollout-build=stock@{stock}"));
+    cluster.mosb("rollout undo worker --to stock --yes").ok();
     step("back to stock", || cluster.wait_updated(&stock));
     let machine = cluster.lab.machine(0);
     assert_eq!(machine.run("ls /etc/story 2>/dev/null || true").ok().text(), "");
