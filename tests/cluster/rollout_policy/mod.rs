@@ -127,15 +127,28 @@ fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
         ("/spec/completions", json!(2), "one pod at a time"),
         ("/spec/suspend", json!(true), "one pod at a time"),
         ("/spec/managedBy", json!("example.com/other"), "one pod at a time"),
-        (
-            "/spec/template/metadata/annotations/io.kubernetes.cri-o.Devices",
-            json!("/dev/sda"),
-            "container runtime",
-        ),
+        ("/spec/completionMode", json!("Indexed"), "one pod at a time"),
         ("/metadata/name", json!("other"), "only volume"),
     ] {
         let answer = send("create", &with(&job("apply"), pointer, &value), CONTROLLER);
         expect(format!("a Job with {pointer} {value}"), &answer, Some(part));
+    }
+    for (key, value) in [
+        ("io.kubernetes.cri-o.Devices", "/dev/sda"),
+        ("io.containerd.example", "x"),
+        ("container.apparmor.security.beta.kubernetes.io~1apply", "unconfined"),
+    ] {
+        let change = |object: Value, metadata: &str| {
+            with(&object, &format!("{metadata}/annotations/{key}"), &json!(value))
+        };
+        let of_job = change(job("apply"), "/spec/template/metadata");
+        let of_pod = change(pod("apply"), "/metadata");
+        for (what, answer) in [
+            ("Job", send("create", &of_job, CONTROLLER)),
+            ("pod", send("create", &of_pod, JOB_CONTROLLER)),
+        ] {
+            expect(format!("a {what} with {key}"), &answer, Some("container runtime"));
+        }
     }
     let owner = "/metadata/ownerReferences/0";
     for (pointer, value) in [

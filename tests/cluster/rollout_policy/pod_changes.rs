@@ -64,6 +64,8 @@ pub fn changes() -> Vec<(&'static str, Value, &'static str)> {
         ("/containers/0/volumeMounts/0/readOnly", json!(false), "mounted at"),
         ("/containers/0/volumeMounts/0/subPath", json!("auth.json"), "mounted at"),
         ("/containers/0/volumeMounts", json!([]), "mounted at"),
+        ("/containers/0/volumeMounts/0/subPathExpr", json!("auth.json"), "mounted at"),
+        ("/containers/0/volumeMounts/0/mountPropagation", json!("HostToContainer"), "mounted at"),
         ("/containers/1", container("more"), "exactly one container"),
         ("/initContainers", json!([container("more")]), "exactly one container"),
         ("/volumes", volume("hostPath", json!({ "path": "/" })), "only volume"),

@@ -13,13 +13,16 @@ use super::observe::{controller_config, images, observe};
 use super::snapshot::{RenderOutput, RenderSnapshot};
 use crate::Error;
 use crate::apply::{ApplyError, compare_rendered};
+use crate::cluster_cache::ClusterCache;
+use crate::indexed_store::IndexKey;
 use crate::lookup::Problem;
 use crate::lookups::{LookupError, LookupPermit, Resolver};
 use mosb_build::fetch::{self, Fetcher};
 use mosb_build::registry_client;
 use mosb_build::resolve::{self, RenderFailure};
 use mosb_plan::api::{
-    MachineConfig, PoolName, PoolSettings, RenderedConfig, is_component_name, labels,
+    BuildOn, MachineConfig, MachineOsConfig, PoolName, PoolSettings, RenderedConfig,
+    is_component_name, labels,
 };
 use mosb_plan::render::{self, Component, GIVEN, Rendered, Request, Update};
 use mosb_types::{Diagnostic as _, ErrorClass, Finding};
@@ -269,11 +272,21 @@ async fn find_refusal(
         return Ok(None);
     };
     let update = if resolver.cache.daemon_sets.is_empty() { Update::Image } else { Update::Daemon };
-    if update == Update::Image && resolver.cache.rolling_out {
-        // No image is built of it, unless the MachineOSConfig accepts it.
+    if update == Update::Image && is_left_to_build(&resolver.cache, &snapshot.pool.metadata.name) {
         return Ok(None);
     }
     Ok(refusal(&old, new, update))
+}
+
+/// Whether the build decides about a config that machines can't take on: it makes no image of it,
+/// unless the MachineOSConfig accepts it.
+fn is_left_to_build(cache: &ClusterCache, pool: &str) -> bool {
+    let configs = cache.configs.by_index([IndexKey::Pool(pool.to_owned())]);
+    let builds_all = |config: &Arc<MachineOsConfig>| {
+        let build_on = config.metadata.annotation(labels::BUILD_ON);
+        build_on.is_none_or(|text| text == BuildOn::EveryConfig.as_str())
+    };
+    cache.rolling_out && !configs.is_empty() && configs.iter().all(builds_all)
 }
 
 fn refusal(old: &RenderedConfig, new: &RenderedConfig, update: Update) -> Option<Problem> {

@@ -7,6 +7,28 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use mosb_plan::api::labels;
 use std::collections::BTreeSet;
 
+/// Two pools, `worker` and `infra`, with this many machines; build 2 is in service in both.
+fn two_pools(workers: usize, others: usize) -> Fleet {
+    let mut fleet = Fleet::new(workers);
+    fleet.add_pool("infra");
+    for number in 0..others {
+        fleet.add_node(&format!("i{number}"), "infra", 1);
+    }
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    let metadata = &mut fleet.configs.get_mut("infra").unwrap().metadata;
+    metadata.annotations.insert(labels::ROLLOUT.to_owned(), "automatic".to_owned());
+    fleet.settle();
+    fleet.serve("worker", 2);
+    fleet.serve("infra", 2);
+    fleet
+}
+
+/// The machines that got a slot, in order.
+fn given(fleet: &Fleet) -> Vec<&str> {
+    let given = fleet.events.iter().filter(|(reason, _)| reason == "NodeSlotGiven");
+    given.map(|(_, note)| note.split(' ').next().unwrap()).collect()
+}
+
 #[test]
 fn a_single_node_reboots_without_a_drain() {
     let mut fleet = Fleet::new(1);
@@ -38,8 +60,7 @@ fn control_plane_nodes_go_one_at_a_time_while_the_others_are_healthy() {
     fleet.unhealthy = None;
     assert_eq!(most_slots(&mut fleet), 1);
     assert_eq!(running(&fleet, 2), 3);
-    let given = fleet.events.iter().filter(|(reason, _)| reason == "NodeSlotGiven");
-    let order: Vec<&str> = given.map(|(_, note)| note.split(' ').next().unwrap()).collect();
+    let order = given(&fleet);
     assert_eq!(order, ["w1", "w2", "w0"], "its own node last");
 }
 
@@ -62,17 +83,7 @@ fn an_etcd_that_is_not_seen_is_named_where_a_control_plane_machine_gets_a_slot()
 
 #[test]
 fn two_pools_roll_out_at_once_and_share_the_limit_of_the_registry() {
-    let mut fleet = Fleet::new(4);
-    fleet.add_pool("infra");
-    for number in 0..4 {
-        fleet.add_node(&format!("i{number}"), "infra", 1);
-    }
-    fleet.annotate(labels::ROLLOUT, "automatic");
-    let metadata = &mut fleet.configs.get_mut("infra").unwrap().metadata;
-    metadata.annotations.insert(labels::ROLLOUT.to_owned(), "automatic".to_owned());
-    fleet.settle();
-    fleet.serve("worker", 2);
-    fleet.serve("infra", 2);
+    let mut fleet = two_pools(4, 4);
     fleet.pass("worker", usize::MAX);
     fleet.pass("infra", usize::MAX);
     let staging = fleet.jobs.values().filter(|job| job.seen.verb == NodeVerb::Stage).count();
@@ -94,8 +105,7 @@ fn the_node_of_the_controller_is_the_last_of_its_pool_also_if_it_stages_first() 
     fleet.max_unavailable(IntOrString::Int(2));
     fleet.serve("worker", 2);
     fleet.settle();
-    let given = fleet.events.iter().filter(|(reason, _)| reason == "NodeSlotGiven");
-    let order: Vec<&str> = given.map(|(_, note)| note.split(' ').next().unwrap()).collect();
+    let order = given(&fleet);
     assert_eq!(order, ["w1", "w0"], "machines that can't follow are not waited for");
 }
 
@@ -115,29 +125,15 @@ fn the_node_of_the_controller_waits_for_another_one_that_is_schedulable() {
 
 #[test]
 fn the_node_of_the_controller_is_the_last_of_all_pools() {
-    let two_pools = || {
-        let mut fleet = Fleet::new(2);
-        fleet.add_pool("infra");
-        fleet.own_node = Some("w0".to_owned());
-        for number in 0..3 {
-            fleet.add_node(&format!("i{number}"), "infra", 1);
-        }
-        fleet.annotate(labels::ROLLOUT, "automatic");
-        let metadata = &mut fleet.configs.get_mut("infra").unwrap().metadata;
-        metadata.annotations.insert(labels::ROLLOUT.to_owned(), "automatic".to_owned());
-        fleet.settle();
-        fleet.serve("worker", 2);
-        fleet.serve("infra", 2);
-        fleet
-    };
-    let mut fleet = two_pools();
+    let mut fleet = two_pools(2, 3);
+    fleet.own_node = Some("w0".to_owned());
     fleet.settle();
-    let given = fleet.events.iter().filter(|(reason, _)| reason == "NodeSlotGiven");
-    let order: Vec<&str> = given.map(|(_, note)| note.split(' ').next().unwrap()).collect();
+    let order = given(&fleet);
     assert_eq!((order.len(), order.last()), (5, Some(&"w0")), "{order:?}");
 
     // While a machine of the other pool is held, the pool names what it waits for.
-    let mut fleet = two_pools();
+    let mut fleet = two_pools(2, 3);
+    fleet.own_node = Some("w0".to_owned());
     fleet.node("i1").machine.unschedulable = true;
     fleet.settle();
     let digest = image(2).digest();

@@ -46,9 +46,6 @@ impl Object for Diff {
 fn disruption(disruption: Disruption) -> &'static str {
     match disruption {
         Disruption::None => "No reboot: they have all of it.",
-        Disruption::Live => {
-            "Only SSH keys and password of core change: mosb does not bring them yet."
-        }
         Disruption::Reboot => "One reboot, into another image.",
         Disruption::Reinstall => {
             "No image is built: they can't take this on without a reinstallation."

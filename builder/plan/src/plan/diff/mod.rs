@@ -15,9 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Error;
-use super::machine_part::{is_same_but_login, machine_part};
 use super::var_files::may_lie_below_var;
-use crate::api::RenderedConfig;
 use crate::render::{self, Update};
 use mosb_image::Digest;
 use mosb_types::Finding;
@@ -42,8 +40,6 @@ pub enum Disruption {
     /// Nothing: the machine has all of it.
     #[default]
     None,
-    /// Only SSH keys and password of `core` change, which mosb does not bring yet.
-    Live,
     /// One reboot, into another image.
     Reboot,
     /// No image is built of it, unless the MachineOSConfig accepts it: see `unreconcilable`.
@@ -268,21 +264,14 @@ impl Diff {
                 to: None,
             });
         }
-        diff.disruption = diff.disruption_between(from.config, to.config);
-        Ok(diff)
-    }
-
-    fn disruption_between(&self, from: &RenderedConfig, to: &RenderedConfig) -> Disruption {
-        let is_on_another_base = self.settings.iter().any(|setting| setting.field == "base");
-        if !self.unreconcilable.is_empty() {
+        diff.disruption = if !diff.unreconcilable.is_empty() {
             Disruption::Reinstall
-        } else if is_on_another_base || !is_same_but_login(from, to) {
-            Disruption::Reboot
-        } else if machine_part(from) != machine_part(to) {
-            Disruption::Live
-        } else {
+        } else if diff.is_same() {
             Disruption::None
-        }
+        } else {
+            Disruption::Reboot
+        };
+        Ok(diff)
     }
 
     /// Whether nothing changes.

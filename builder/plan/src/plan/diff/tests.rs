@@ -155,12 +155,12 @@ fn what_a_change_costs_a_machine() {
         (
             "a name",
             |o| o["metadata"]["name"] = json!("rendered-worker-ffffffffffffffffffffffffffffffff"),
-            (Disruption::None, &[]),
+            (Disruption::Reboot, &[]),
         ),
         (
             "a key",
             |o| o["spec"]["config"]["passwd"]["users"][0]["sshAuthorizedKeys"] = json!(["secret"]),
-            (Disruption::Live, &[]),
+            (Disruption::Reboot, &[]),
         ),
         (
             "a file",
