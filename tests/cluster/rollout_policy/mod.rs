@@ -133,21 +133,23 @@ fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
         let answer = send("create", &with(&job("apply"), pointer, &value), CONTROLLER);
         expect(format!("a Job with {pointer} {value}"), &answer, Some(part));
     }
-    for (key, value) in [
-        ("io.kubernetes.cri-o.Devices", "/dev/sda"),
-        ("io.containerd.example", "x"),
-        ("container.apparmor.security.beta.kubernetes.io~1apply", "unconfined"),
+    let of_runtime = "container runtime";
+    for (key, value, of_pod_part) in [
+        ("io.kubernetes.cri-o.Devices", "/dev/sda", of_runtime),
+        ("io.containerd.example", "x", of_runtime),
+        // Of a pod, the API server copies it into the securityContext first.
+        ("container.apparmor.security.beta.kubernetes.io~1apply", "unconfined", "securityContext"),
     ] {
         let change = |object: Value, metadata: &str| {
             with(&object, &format!("{metadata}/annotations/{key}"), &json!(value))
         };
         let of_job = change(job("apply"), "/spec/template/metadata");
         let of_pod = change(pod("apply"), "/metadata");
-        for (what, answer) in [
-            ("Job", send("create", &of_job, CONTROLLER)),
-            ("pod", send("create", &of_pod, JOB_CONTROLLER)),
+        for (what, answer, part) in [
+            ("Job", send("create", &of_job, CONTROLLER), of_runtime),
+            ("pod", send("create", &of_pod, JOB_CONTROLLER), of_pod_part),
         ] {
-            expect(format!("a {what} with {key}"), &answer, Some("container runtime"));
+            expect(format!("a {what} with {key}"), &answer, Some(part));
         }
     }
     let owner = "/metadata/ownerReferences/0";
