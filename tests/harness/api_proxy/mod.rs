@@ -147,6 +147,14 @@ impl ApiProxy {
         locked(&entry).faults.push_back((Write::Next, fault));
     }
 
+    /// Injects no further faults into the writes with this key, and permits them.
+    pub fn forget_faults(&self, key: &str) {
+        let entry = Arc::clone(&locked(&self.state.entries)[key]);
+        let mut entry = locked(&entry);
+        entry.faults.clear();
+        entry.closed = false;
+    }
+
     fn entry<T>(&self, key: &str, of: impl FnOnce(&Entry) -> T) -> T {
         let entry = Arc::clone(&locked(&self.state.entries)[key]);
         let entry = locked(&entry);

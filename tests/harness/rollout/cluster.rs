@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::machines::SimulatedMachines;
 use super::observer::{Observed, RolloutObserver};
 use crate::api_proxy::ApiProxy;
-use crate::child::{Daemon, finish, lasting, limited};
+use crate::child::{Daemon, Finished, finish, lasting, limited};
 use crate::node::{Api, Node};
 use crate::one_node::programs;
 use crate::root::base_image;
@@ -134,6 +134,13 @@ impl RolloutCluster {
     /// Whether a controller has ended by itself.
     pub fn has_ended(&self, index: usize) -> bool {
         self.controllers()[index].has_ended()
+    }
+
+    /// `mosb`, as an administrator runs it.
+    pub fn mosb(&self, line: &str) -> Finished {
+        let mut command = limited(program());
+        command.args(line.split_whitespace()).arg("--kubeconfig").arg(self.node.kubeconfig());
+        finish(command.env_clear().env("PATH", "/usr/bin:/bin"), &[])
     }
 
     /// Changes an object without a namespace (`machineconfigpools/worker`).

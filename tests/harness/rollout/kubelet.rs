@@ -15,7 +15,7 @@ use crate::node::Api;
 /// How often a kubelet renews its Lease.
 const RENEWAL: Duration = Duration::from_secs(10);
 /// How long a reboot takes.
-const REBOOT: Duration = Duration::from_millis(500);
+pub const REBOOT: Duration = Duration::from_millis(500);
 /// When a pod is handled again that waits for its Secret, or whose change is not seen yet.
 const AGAIN: Duration = Duration::from_millis(300);
 const ROLLOUT_NAMESPACE: &str = "mosb-rollout";

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::follower::{Followed, Follower};
-use super::kubelet::Kubelets;
+use super::kubelet::{Kubelets, REBOOT};
 use super::node_object::{
     CORDONED_BY_ADMINISTRATOR, NewMachine, excuse_reboot, register, report_status,
 };
@@ -151,6 +151,18 @@ impl SimulatedMachines {
         });
         let after = self.get(name);
         report_status(&self.api, name, after.boots, after.architecture, true);
+    }
+
+    /// The power fails: what is staged is lost, and the machine boots what it ran.
+    pub fn cut_power(&self, name: &str) {
+        let before = self.get(name);
+        excuse_reboot(&self.api, name, before.boots);
+        self.change(name, |machine| {
+            machine.staged = None;
+            machine.is_down = true;
+            machine.up_at = Some(Instant::now() + REBOOT);
+        });
+        report_status(&self.api, name, before.boots, before.architecture, false);
     }
 
     /// An administrator cordons a machine, or ends that.

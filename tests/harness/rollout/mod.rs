@@ -9,6 +9,7 @@ mod cluster;
 mod follower;
 mod guard;
 mod history;
+mod kills;
 mod kubelet;
 mod limits;
 mod machines;

@@ -104,6 +104,15 @@ impl<'c> RolloutPool<'c> {
         format!("{}@{}", annotation(&config, CURRENT_BUILD), self.image())
     }
 
+    /// A build in the history of a MachineOSConfig, as a pin names it.
+    pub fn history_pin(config: &Value, digest: &str) -> String {
+        let history: Vec<Value> =
+            serde_json::from_str(annotation(config, "mosb.dev/history")).unwrap();
+        let image = |entry: &&Value| entry["image"].as_str().unwrap().ends_with(digest);
+        let entry = history.iter().find(image).unwrap();
+        format!("{}@{digest}", entry["build"].as_str().unwrap())
+    }
+
     /// `machineosconfig/NAME`
     pub fn config(&self) -> String {
         format!("machineosconfig/{}", self.name)
@@ -152,6 +161,13 @@ impl<'c> RolloutPool<'c> {
         for name in &self.machines {
             self.wait_node(name, |node| annotation(node, "mosb.dev/staged").contains(digest));
         }
+    }
+
+    /// Whether all machines run an image and the pool is Updated.
+    pub fn is_updated(&self, digest: &str) -> bool {
+        let pool = self.cluster.node.get(&format!("machineconfigpool/{}", self.name));
+        Self::condition(&pool, "Updated") == "True"
+            && self.machines.iter().all(|one| self.cluster.machines.get(one).booted == digest)
     }
 
     /// Waits until all machines run an image and the pool reports it. Checks what it reports.

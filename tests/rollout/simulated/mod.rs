@@ -2,6 +2,8 @@
 //! watches the whole time: what the program `cluster` has no time for.
 
 mod faults;
+mod interruptions;
+mod kills;
 mod registry_away;
 mod stories;
 mod two_controllers;
