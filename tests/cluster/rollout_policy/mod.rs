@@ -11,12 +11,22 @@ use serde_json::{Value, json};
 use crate::admission_policy::with;
 use crate::deploy::rendered;
 use mosb_tests::{Finished, node, wait};
-use pod_changes::changes;
+use pod_changes::{STAGE_COMMANDS, changes};
 
 const SOON: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "mosb-rollout";
 const CONTROLLER: &str = "system:serviceaccount:mosb-system:mosb-controller";
 const JOB_CONTROLLER: &str = "system:serviceaccount:kube-system:job-controller";
+/// Names of the golden files of our Jobs.
+const JOBS: [&str; 7] = [
+    "report",
+    "stage",
+    "apply",
+    "part",
+    "stage-with-machine-part",
+    "apply-with-machine-part",
+    "part-with-machine-part",
+];
 /// Somebody with all rights in the namespace.
 const SOMEBODY: &str = "rollout-somebody";
 
@@ -100,7 +110,7 @@ fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
             wrong.push(format!("{what}: want {refusal:?}: {}", answer.stderr));
         }
     };
-    for verb in ["report", "stage", "apply"] {
+    for verb in JOBS {
         for (what, object, user, refusal) in [
             ("our Job", job(verb), CONTROLLER, None),
             ("its pod", pod(verb), JOB_CONTROLLER, None),
@@ -121,6 +131,12 @@ fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
         let of_job = with(&job("apply"), &format!("/spec/template/spec{pointer}"), &value);
         let answer = send("create", &of_job, CONTROLLER);
         expect(format!("a Job with {pointer} {value}"), &answer, Some(part));
+    }
+    for words in STAGE_COMMANDS {
+        let command = json!(words.split(' ').collect::<Vec<_>>());
+        let of_pod = with(&pod("stage"), "/spec/containers/0/command", &command);
+        let answer = send("create", &of_pod, JOB_CONTROLLER);
+        expect(format!("a pod with {words}"), &answer, Some("command of a container"));
     }
     for (pointer, value, part) in [
         ("/spec/parallelism", json!(2), "one pod at a time"),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// Commands of the container that `mosb node apply` would not be run by.
-const COMMANDS: [&str; 7] = [
+const COMMANDS: [&str; 15] = [
     "sh -c true",
     "mosb node report",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json",
@@ -11,6 +11,21 @@ const COMMANDS: [&str; 7] = [
     "mosb node apply --target {} --auth /etc/x --attempt 1",
     "mosb node apply --target $(X) --auth /run/mosb/auth/auth.json --attempt 1",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 -v",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 2",
+    "mosb node apply --target {} {} --auth /run/mosb/auth/auth.json --attempt 1",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --no-reboot --attempt 1",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --no-reboot --no-reboot",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --machine-part /etc/shadow --attempt 1",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --machine-part --attempt 1",
+    "mosb node apply --target {} --machine-part /run/mosb/auth/machine-part.json --auth /run/mosb/auth/auth.json --attempt 1",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --machine-part /run/mosb/auth/machine-part.json",
+];
+/// Commands of the container that `mosb node stage` would not be run by.
+pub const STAGE_COMMANDS: [&str; 4] = [
+    "mosb node stage --target {} --auth /run/mosb/auth/auth.json --no-reboot",
+    "mosb node stage --target {} --auth /run/mosb/auth/auth.json --attempt 1",
+    "mosb node stage --target {} --auth /run/mosb/auth/auth.json --machine-part /etc/shadow",
+    "mosb node stage --machine-part /run/mosb/auth/machine-part.json --target {} --auth /run/mosb/auth/auth.json",
 ];
 
 /// What is changed of a pod's spec, the value, and a part of the refusal.

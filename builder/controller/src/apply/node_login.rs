@@ -12,15 +12,15 @@ use crate::rollout::{NodeLogin, NodeVerb, OwnerJob, node_secret};
 use mosb_plan::api::labels;
 
 impl Executor {
-    /// Creates the Secret with the login of the pass. An existing one of this Job is not changed.
+    /// Creates the Secret with the content of the pass. An existing one of this Job is not changed.
     pub(super) async fn create_node_login(
         &self,
         login: &NodeLogin,
         pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
         let object = format!("secret {ROLLOUT_NAMESPACE}/{}", login.job);
-        let (Some(job), Some(auth)) = (self.cache.node_jobs.get(&login.job), pass.login.take())
-        else {
+        let job = self.cache.node_jobs.get(&login.job);
+        let (Some(job), Some(content)) = (job, pass.job_secret.take()) else {
             return Err(ApplyError::Conflict(object));
         };
         let label = job.metadata.labels.as_ref().and_then(|all| all.get(labels::NODE_JOB));
@@ -33,7 +33,7 @@ impl Executor {
             .into());
         };
         let owner = OwnerJob { name: &login.job, uid: &login.job_uid, pool: &pool, verb };
-        let secret = node_secret(&owner, auth.to_bytes().expose().clone());
+        let secret = node_secret(&owner, &content);
         let api: Api<Secret> = Api::namespaced(self.client.clone(), ROLLOUT_NAMESPACE);
         match api.create(&post_params(), &secret).await {
             Ok(_) => Ok(()),

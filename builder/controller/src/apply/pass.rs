@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use crate::lookups::CachedPlan;
 use crate::observe::Facts;
-use crate::rollout::NodeEvictions;
+use crate::rollout::{JobSecretContent, NodeEvictions};
 use crate::target::Target;
-use mosb_build::DockerConfigJson;
 
 /// State that the actions of one decision share.
 #[derive(Debug, Default)]
@@ -18,8 +17,8 @@ pub struct ReconcilePass {
     /// The plan of this decision, if there is one.
     pub plan: Option<Arc<CachedPlan>>,
     pub facts: Facts,
-    /// The login for the Secret of a Job on a machine, which the next action creates.
-    pub login: Option<DockerConfigJson>,
+    /// What the Secret of a Job on a machine has, which the next action creates.
+    pub(crate) job_secret: Option<JobSecretContent>,
     /// Evictions by node.
     pub evictions: BTreeMap<String, NodeEvictions>,
     /// When to decide again at the latest, because of what was not applied.

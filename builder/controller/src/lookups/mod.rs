@@ -7,6 +7,7 @@ mod build_request;
 mod builders;
 mod limits;
 mod machine_image;
+mod machine_part;
 mod new_machine;
 mod os_change;
 mod packages;

@@ -16,17 +16,20 @@ pub enum NodeVerb {
     Stage,
     /// Reboots the machine into the staged image.
     Apply,
+    /// Brings the machine part of a target whose image the machine runs, without a reboot.
+    Part,
 }
 
 impl NodeVerb {
-    pub const ALL: [Self; 3] = [Self::Report, Self::Stage, Self::Apply];
+    pub const ALL: [Self; 4] = [Self::Report, Self::Stage, Self::Apply, Self::Part];
 
-    /// As on the command line, in the label `mosb.dev/node-job`, and the name of the container.
+    /// In the label `mosb.dev/node-job` and the name of the Job.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Report => "report",
             Self::Stage => "stage",
             Self::Apply => "apply",
+            Self::Part => "part",
         }
     }
 
@@ -48,7 +51,7 @@ pub struct NodeJobRequest {
     pub node_uid: String,
     /// None for [`NodeVerb::Report`].
     pub target: Option<NodeTarget>,
-    /// The attempt of `apply`, or the try of `stage` and `report`, from 1.
+    /// The attempt of `apply`, or the try of another verb, from 1.
     pub number: u32,
     /// The image of the controller, by digest.
     pub image: String,
@@ -78,8 +81,9 @@ impl NodeJobRequest {
     }
 }
 
-/// The Secret with the login of a Job's machine to create: named as the Job and owned by it. Its
-/// content is read when it is created, and never part of a decision.
+/// The Secret of a Job to create, with the login of its machine and the machine part of its target:
+/// named as the Job and owned by it. Its content is read when it is created, and never part of a
+/// decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeLogin {
     /// The Job, which exists.

@@ -35,7 +35,7 @@
 //! | `reconciler` | gives these functions to the driver |
 //! | `drain_records` | how drains went in earlier passes, and when their pods are listed again |
 //! | `refused_writes` | writes that were refused, and what becomes of their pass |
-//! | `node_job` | these Jobs and their Secrets as objects, from `job-templates/` |
+//! | `node_job`, `job_secret` | these Jobs and their Secrets as objects, from `job-templates/`, and what the Secrets have |
 //! | `view` | what commands show, and what they ask for |
 
 mod begin_apply;
@@ -53,6 +53,7 @@ mod give_slots;
 mod inputs;
 mod job_phase;
 mod job_request;
+mod job_secret;
 mod job_state;
 mod leaving_configs;
 mod lookup;
@@ -89,6 +90,7 @@ pub use drain_records::{DrainRecord, DrainRecords, NodeEvictions};
 pub use ended_phases::{EndedPhase, MachinePhase};
 pub use figures::RolloutFigures;
 pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb};
+pub(crate) use job_secret::JobSecretContent;
 pub use lookup::{ControlPlaneHealth, RolloutLookup, RolloutLookupResults, SeenPod, TargetImage};
 pub use machine_progress::MachineProgress;
 pub(crate) use node_job::{OwnerJob, node_job, node_secret};

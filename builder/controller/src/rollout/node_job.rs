@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::job_request::{NodeJobRequest, NodeVerb};
+use super::job_secret::JobSecretContent;
 use crate::cluster_names::ROLLOUT_NAMESPACE;
 use crate::workload::node_job_template;
 use mosb_plan::api::labels;
@@ -19,6 +20,13 @@ use mosb_plan::api::labels;
 const AUTH_KEY: &str = "auth.json";
 /// The file as the template mounts it.
 const AUTH_FILE: &str = "/run/mosb/auth/auth.json";
+/// Key of the Secret with the machine part, and the name of its file.
+const PART_KEY: &str = "machine-part.json";
+/// That file as the template mounts it.
+const PART_FILE: &str = "/run/mosb/auth/machine-part.json";
+/// How long a machine may take to bring keys and a password: one that is away must not keep others
+/// waiting.
+const PART_SECONDS: i64 = 300;
 /// The volume of the template.
 const AUTH_VOLUME: &str = "auth";
 /// Type of the Secret: only the controller may create one with it.
@@ -37,7 +45,11 @@ pub(crate) fn node_job(request: &NodeJobRequest) -> Job {
     };
     job.metadata =
         ObjectMeta { owner_references: Some(vec![by_node]), ..metadata(request, &request.name) };
-    let template = &mut job.spec.as_mut().expect("a test fills each template").template;
+    let spec = job.spec.as_mut().expect("a test fills each template");
+    if request.verb == NodeVerb::Part {
+        spec.active_deadline_seconds = Some(PART_SECONDS);
+    }
+    let template = &mut spec.template;
     let meta = template.metadata.get_or_insert_default();
     meta.labels.get_or_insert_default().extend(own_labels(request.verb));
     meta.annotations.get_or_insert_default().extend(annotations(request));
@@ -45,8 +57,8 @@ pub(crate) fn node_job(request: &NodeJobRequest) -> Job {
     job
 }
 
-/// The Secret of a Job with the login in this `auth.json`.
-pub(crate) fn node_secret(job: &OwnerJob<'_>, auth: Vec<u8>) -> Secret {
+/// The Secret of a Job: all its keys are files in the pod.
+pub(crate) fn node_secret(job: &OwnerJob<'_>, content: &JobSecretContent) -> Secret {
     let by_job = OwnerReference {
         api_version: "batch/v1".to_owned(),
         kind: "Job".to_owned(),
@@ -66,7 +78,14 @@ pub(crate) fn node_secret(job: &OwnerJob<'_>, auth: Vec<u8>) -> Secret {
         },
         type_: Some(SECRET_TYPE.to_owned()),
         immutable: Some(true),
-        data: Some([(AUTH_KEY.to_owned(), ByteString(auth))].into()),
+        data: Some(
+            [(AUTH_KEY, Some(&content.auth)), (PART_KEY, content.machine_part.as_ref())]
+                .into_iter()
+                .filter_map(|(key, bytes)| {
+                    Some((key.to_owned(), ByteString(bytes?.expose().clone())))
+                })
+                .collect(),
+        ),
         ..Secret::default()
     }
 }
@@ -120,13 +139,18 @@ fn fill_pod(pod: &mut PodSpec, request: &NodeJobRequest) {
 /// which Kubernetes would expand.
 fn arguments(request: &NodeJobRequest) -> Vec<String> {
     let target = request.target.iter().flat_map(|target| ["--target".to_owned(), target.to_json()]);
-    let auth = || ["--auth".to_owned(), AUTH_FILE.to_owned()];
+    let auth = ["--auth".to_owned(), AUTH_FILE.to_owned()];
+    let part = request.target.as_ref().and_then(|target| target.machine_part);
+    let part = part.map(|_| ["--machine-part".to_owned(), PART_FILE.to_owned()]);
+    let files = auth.into_iter().chain(part.into_iter().flatten());
+    let attempt = ["--attempt".to_owned(), request.number.to_string()];
     match request.verb {
         NodeVerb::Report => Vec::new(),
-        NodeVerb::Stage => target.chain(auth()).collect(),
-        NodeVerb::Apply => {
-            let attempt = ["--attempt".to_owned(), request.number.to_string()];
-            target.chain(auth()).chain(attempt).collect()
+        NodeVerb::Stage => target.chain(files).collect(),
+        NodeVerb::Apply => target.chain(files).chain(attempt).collect(),
+        NodeVerb::Part => {
+            let without_reboot = ["--no-reboot".to_owned()];
+            target.chain(files).chain(attempt).chain(without_reboot).collect()
         }
     }
 }
@@ -159,13 +183,17 @@ mod tests {
 
     use super::*;
     use mosb_image::Digest;
+    use mosb_plan::api::rollout::NodeTarget;
     use mosb_plan::api::yaml;
 
-    fn request(verb: NodeVerb) -> NodeJobRequest {
+    fn request(verb: NodeVerb, part: Option<Digest>) -> NodeJobRequest {
         let image = format!("registry.example:5000/os/images@{}", Digest::of(b"image"));
         let config = format!("rendered-worker-{}", "0".repeat(32));
-        let target = format!(r#"{{"image":"{image}","config":"{config}"}}"#);
-        let target = (verb != NodeVerb::Report).then(|| serde_json::from_str(&target).unwrap());
+        let target = (verb != NodeVerb::Report).then(|| NodeTarget {
+            image: image.parse().unwrap(),
+            config: Some(config.parse().unwrap()),
+            machine_part: part,
+        });
         NodeJobRequest {
             name: format!("mosb-{}-01234567-0123456789ab-2", verb.as_str()),
             verb,
@@ -187,12 +215,22 @@ mod tests {
     #[test]
     fn jobs_on_machines_are_as_in_the_golden_files() {
         for verb in NodeVerb::ALL {
-            let job = serde_json::to_value(node_job(&request(verb))).unwrap();
+            // A part that was empty before is brought too.
+            let job = serde_json::to_value(node_job(&request(verb, None))).unwrap();
             golden(&format!("{}.yaml", verb.as_str()), job);
+        }
+        for verb in [NodeVerb::Stage, NodeVerb::Apply, NodeVerb::Part] {
+            let job = node_job(&request(verb, Some(Digest::of(b"part"))));
+            let name = format!("{}-with-machine-part.yaml", verb.as_str());
+            golden(&name, serde_json::to_value(job).unwrap());
         }
         let job =
             OwnerJob { name: "mosb-stage-x", uid: "j", pool: "worker", verb: NodeVerb::Stage };
-        let secret = node_secret(&job, b"{}".to_vec());
-        golden("secret.yaml", serde_json::to_value(secret).unwrap());
+        for (name, part) in [("secret", None), ("secret-with-machine-part", Some(b"{}".to_vec()))] {
+            let auth = mosb_registry::Secret::new(b"{}".to_vec());
+            let machine_part = part.map(mosb_registry::Secret::new);
+            let secret = node_secret(&job, &JobSecretContent { auth, machine_part });
+            golden(&format!("{name}.yaml"), serde_json::to_value(secret).unwrap());
+        }
     }
 }

@@ -46,6 +46,7 @@ pub(super) fn is_obsolete(
                 digest.is_some_and(|digest| state.runs(digest) && !state.is_to_unstage(digest));
             is_older || is_other && !is_awaited || is_booted || state.has_staged(job)
         }
+        NodeVerb::Part => is_older || cx.rolls_to() != job.target.as_ref(),
         NodeVerb::Apply => {
             state.slot != SlotMark::Unreadable
                 && slot.is_none_or(|slot| {

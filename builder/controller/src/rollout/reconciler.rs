@@ -10,7 +10,7 @@ use super::decide::{PROBLEM_REQUEUE, RolloutDecision, decide, evaluate};
 use super::drain_records::{DrainRecords, after_pass};
 use super::ended_phases::ended_phases;
 use super::inputs::inputs_digest;
-use super::job_request::NodeLogin;
+use super::job_secret::JobSecrets;
 use super::lookup::RolloutLookup;
 use super::lookups::look_up;
 use super::observe::{OwnPlace, affected_pools, observe};
@@ -21,11 +21,10 @@ use crate::action::Action;
 use crate::apply::{ApplyError, Executor, ReconcilePass};
 use crate::cluster_cache::Trigger;
 use crate::lookup::Problem;
-use crate::lookups::{MachineLogins, Resolver};
+use crate::lookups::Resolver;
 use crate::metrics::Metrics;
 use crate::reconciler::{Debounce, NoDecision, Reconciler};
 use crate::snapshot::EarlierProblem;
-use mosb_build::DockerConfigJson;
 use mosb_image::Digest;
 
 #[derive(Debug)]
@@ -65,15 +64,15 @@ impl RolloutReconciler {
         let begun = Instant::now();
         let mut writes = PassWrites::new(snapshot);
         let (actions, statuses) = actions.split_at(status_at(actions));
-        // All machines of a pool have the same pull secrets, which are not remembered for longer.
-        let mut logins = None;
+        // They are not remembered for longer.
+        let mut secrets = JobSecrets::default();
         for action in actions {
             if !writes.admits(action, begun.elapsed()) {
                 continue;
             }
             if let Action::CreateNodeLogin(login) = action {
-                match self.machine_login(login, &mut logins).await {
-                    Ok(login) => pass.login = Some(login),
+                match secrets.content(&self.resolver, login).await {
+                    Ok(content) => pass.job_secret = Some(content),
                     Err(problem) => {
                         writes.record(action, ApplyError::Problem(problem))?;
                         continue;
@@ -99,19 +98,6 @@ impl RolloutReconciler {
         };
         self.refused_writes().insert(snapshot.pool.metadata.name.clone(), refused);
         self.executor.apply_all(&statuses, pass).await
-    }
-
-    /// The login of a machine. `logins`: the credentials of its pool, once this pass has read them.
-    async fn machine_login(
-        &self,
-        login: &NodeLogin,
-        logins: &mut Option<MachineLogins>,
-    ) -> Result<DockerConfigJson, Problem> {
-        let read = match logins.take() {
-            Some(read) => read,
-            None => self.resolver.machine_logins(login.pull_secret.as_deref()).await?,
-        };
-        Ok(logins.insert(read).used_for(&login.target.image))
     }
 
     fn drains(&self) -> MutexGuard<'_, BTreeMap<String, DrainRecords>> {

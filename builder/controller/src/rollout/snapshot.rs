@@ -86,7 +86,7 @@ pub struct MachineJob {
     pub node_uid: String,
     /// None for [`NodeVerb::Report`].
     pub target: Option<NodeTarget>,
-    /// The attempt of `apply`, or the try of `stage` and `report`, from 1.
+    /// The attempt of `apply`, or the try of another verb, from 1.
     pub number: u32,
     /// Whether the Secret with its login exists; true if it needs none.
     pub has_login: bool,

@@ -31,7 +31,7 @@ pub(crate) fn node_job(verb: NodeVerb) -> Job {
     read(match verb {
         NodeVerb::Report => NODE_REPORT,
         NodeVerb::Stage => NODE_STAGE,
-        NodeVerb::Apply => NODE_APPLY,
+        NodeVerb::Apply | NodeVerb::Part => NODE_APPLY,
     })
 }
 

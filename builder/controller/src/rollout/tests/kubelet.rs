@@ -54,8 +54,11 @@ impl Fleet {
         let result = match seen.verb {
             NodeVerb::Report if node.reports_nothing => Err((1, "no answer")),
             NodeVerb::Report => Ok(()),
-            NodeVerb::Stage | NodeVerb::Apply if node.has_no_tool => Err((44, "no tool")),
+            NodeVerb::Stage | NodeVerb::Apply | NodeVerb::Part if node.has_no_tool => {
+                Err((44, "no tool"))
+            }
             NodeVerb::Stage => node.stage(seen.target.as_ref().unwrap(), is_registry_down),
+            NodeVerb::Part => Ok(()),
             NodeVerb::Apply => {
                 match node.apply(seen.target.as_ref().unwrap(), seen.number, is_registry_down) {
                     Some(result) => result,

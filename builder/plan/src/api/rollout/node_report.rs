@@ -99,10 +99,13 @@ pub enum ExitCode {
     NotFinalized = 43,
     /// The machine has no tool that changes its image.
     Unreconcilable = 44,
+    /// What was asked for without a reboot needs one; nothing was changed.
+    NeedsReboot = 45,
 }
 
 impl ExitCode {
-    pub const ALL: [Self; 3] = [Self::WrongImage, Self::NotFinalized, Self::Unreconcilable];
+    pub const ALL: [Self; 4] =
+        [Self::WrongImage, Self::NotFinalized, Self::Unreconcilable, Self::NeedsReboot];
 
     pub fn from_code(code: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|one| *one as i32 == code)

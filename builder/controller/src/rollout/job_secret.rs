@@ -1,0 +1,65 @@
+//! What the Secret of a Job on a machine has. It is read when the Secret is created, shared by the
+//! Jobs of one pass, and part of no decision.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::job_request::NodeLogin;
+use crate::lookup::Problem;
+use crate::lookups::{MachineLogins, Resolver};
+use mosb_image::Digest;
+use mosb_registry::Secret;
+
+/// What the Secret of a Job has.
+pub(crate) struct JobSecretContent {
+    /// The login.
+    pub auth: Secret<Vec<u8>>,
+    /// The machine part of the target, if it has one.
+    pub machine_part: Option<Secret<Vec<u8>>>,
+}
+
+impl fmt::Debug for JobSecretContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobSecretContent").finish_non_exhaustive()
+    }
+}
+
+/// What the Secrets of one pass are made of, once they have been read: all machines of a pool have
+/// the same pull secrets, and mostly one target.
+#[derive(Debug, Default)]
+pub(super) struct JobSecrets {
+    logins: Option<MachineLogins>,
+    machine_parts: BTreeMap<Digest, Secret<Vec<u8>>>,
+}
+
+impl JobSecrets {
+    pub async fn content(
+        &mut self,
+        resolver: &Resolver,
+        login: &NodeLogin,
+    ) -> Result<JobSecretContent, Problem> {
+        let logins = match self.logins.take() {
+            Some(read) => read,
+            None => resolver.machine_logins(login.pull_secret.as_deref()).await?,
+        };
+        let auth = self.logins.insert(logins).used_for(&login.target.image).to_bytes();
+        let machine_part = self.machine_part(resolver, login).await?;
+        Ok(JobSecretContent { auth, machine_part })
+    }
+
+    async fn machine_part(
+        &mut self,
+        resolver: &Resolver,
+        login: &NodeLogin,
+    ) -> Result<Option<Secret<Vec<u8>>>, Problem> {
+        let Some(digest) = login.target.machine_part else {
+            return Ok(None);
+        };
+        if let Some(read) = self.machine_parts.get(&digest) {
+            return Ok(Some(read.clone()));
+        }
+        let read = resolver.machine_part_of(&login.target).await?;
+        self.machine_parts.extend(read.iter().map(|part| (digest, part.clone())));
+        Ok(read)
+    }
+}
