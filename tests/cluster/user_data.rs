@@ -191,8 +191,6 @@ fn the_secret_of_new_machines_follows_the_image_in_service() {
     assert_eq!(site.secret(), unlabelled);
 
     // With the label, and without the right to write it.
-    let labelled = format!("{LABEL}=");
-    site.machines.kubectl(&["label", "secret", NAME, &labelled]).ok();
     let verbs = |verbs: &str| {
         let change = json!([{ "op": "replace", "path": "/rules/0/verbs", "value": verbs.split(' ').collect::<Vec<_>>() }]);
         let role = "mosb-controller-user-data";
@@ -204,7 +202,10 @@ fn the_secret_of_new_machines_follows_the_image_in_service() {
             (site.is_allowed("update", &place, NAME) == may).then_some(())
         });
     };
+    // The right first: the controller writes as soon as it may.
     verbs("get");
+    let labelled = format!("{LABEL}=");
+    site.machines.kubectl(&["label", "secret", NAME, &labelled]).ok();
     let message = site.reason("WriteRefused");
     assert!(message.contains(&secret) && message.contains("cannot update resource"), "{message}");
     verbs("get update");
