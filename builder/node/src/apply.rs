@@ -1,19 +1,24 @@
-//! Reboots the machine into the image of a target, once an attempt.
+//! Brings the machine to a target: reboots it into the image with its kernel arguments, once an
+//! attempt, and gives `core` its keys and its password.
 
 use std::time::Duration;
 
 use mosb_plan::api::rollout::NodeTarget;
 
+use crate::core_access;
+use crate::desired_state::DesiredState;
 use crate::error::{Error, image_text};
 use crate::finalization::FINALIZE_UNIT;
 use crate::host::{Host, words};
 use crate::journal;
-use crate::login::Login;
+use crate::machine_record::MachineRecord;
 use crate::machine_state::MachineState;
 use crate::next_step::{Facts, NextStep, next_step};
 use crate::record::{Phase, Record};
 use crate::stage::bring;
 use crate::staging_unit::{is_running, show};
+use crate::target_fit::TargetFit;
+use crate::unstage::unstage;
 
 /// Steps before a reboot: read the journal, stage. More mean that others change the machine too.
 const STEPS: usize = 4;
@@ -24,41 +29,66 @@ const REBOOT_START_LIMIT: Duration = Duration::from_secs(120);
 /// How long the machine may take to shut down.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Ends well if the machine runs `target`. Otherwise stages it if it is not staged, reboots the
-/// machine, and does not return before that. The same attempt in the next boot reports what became
-/// of it.
+/// Whether an apply may reboot the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RebootPolicy {
+    Allowed,
+    /// A target that needs it is an error, and nothing is changed.
+    Forbidden,
+}
+
+/// Ends well if the machine runs the image of the target with its kernel arguments, and `core` has
+/// its keys and its password. Otherwise stages what is not staged, sets keys and password, reboots
+/// the machine, and does not return before that. The same attempt in the next boot reports what
+/// became of it.
 ///
 /// # Errors
-/// The machine rebooted for this attempt and runs another image; or it can't be rebooted.
+/// The machine rebooted for this attempt and runs something else; or it can't be rebooted.
 pub async fn apply(
     host: &Host,
-    target: &NodeTarget,
+    desired: &DesiredState<'_>,
     attempt: u32,
-    login: Option<&Login>,
+    policy: RebootPolicy,
 ) -> Result<(), Error> {
+    let DesiredState { target, part, .. } = *desired;
     let image = || target.image.to_string();
     let mut finalization = None;
     for _ in 0..STEPS {
         let state = MachineState::read(host).await?;
+        let machine = MachineRecord::read(host.root())?;
+        let fit = TargetFit::read(host, target, part, &machine.set, &state).await?;
+        if policy == RebootPolicy::Forbidden && !fit.booted {
+            return Err(Error::NeedsReboot { image: image() });
+        }
         let record = Record::read(host.root())?;
         let booted = || image_text(state.booted_digest());
         let facts = Facts {
             target,
             attempt,
             state: &state,
+            fit: &fit,
             record: record.as_ref(),
             finalization: finalization.as_ref(),
         };
         match next_step(&facts) {
             NextStep::Done => {
+                if state.has_staged(&target.image) && !fit.staged {
+                    // The report can't show it: it has the digest of the target.
+                    unstage(host, desired, &machine.set).await?;
+                }
+                let begun = bring_access(host, desired, &machine).await?;
+                write_completed(host, desired, &begun);
                 write_applied(host, target, attempt, &state, record.as_ref());
                 return Ok(());
             }
             NextStep::ReadJournal { boot_id } => {
                 finalization = Some(journal::finalization_of(host, &boot_id).await);
             }
-            NextStep::Stage => bring(host, target, login, &state).await?,
+            NextStep::Stage => bring(host, desired, &state).await?,
             NextStep::Reboot => {
+                let begun = bring_access(host, desired, &machine).await?;
+                // A report after the reboot completes it.
+                begun.begun(target, part, &[]).write(host.root(), &begun)?;
                 // The record first: a reboot without it would not count.
                 new_record(target, attempt, &state, Phase::Rebooting).write(host.root())?;
                 return Err(reboot(host).await);
@@ -69,12 +99,45 @@ pub async fn apply(
             NextStep::OtherImage => {
                 return Err(Error::OtherImage { booted: booted(), image: image() });
             }
+            NextStep::ArgumentsMissing => {
+                return Err(Error::ArgumentsMissing { image: image() });
+            }
             NextStep::NotFinalized => {
                 return Err(Error::NotFinalized { booted: booted(), image: image() });
             }
         }
     }
     Err(Error::UnstagedByOthers { image: image() })
+}
+
+/// Gives `core` the keys and the password of the target. Returns the record as it is then.
+async fn bring_access(
+    host: &Host,
+    desired: &DesiredState<'_>,
+    machine: &MachineRecord,
+) -> Result<MachineRecord, Error> {
+    let DesiredState { target, part, .. } = *desired;
+    let steps = core_access::missing(host.root(), part, &machine.set)?;
+    if steps.is_empty() {
+        return Ok(machine.clone());
+    }
+    // The record first: what it does not have is others'.
+    let begun = machine.begun(target, part, &[]);
+    begun.write(host.root(), machine)?;
+    for step in &steps {
+        tracing::info!(?step, "the user core");
+        core_access::carry_out(host, step).await?;
+    }
+    Ok(begun)
+}
+
+/// Records that the machine has all of the target.
+fn write_completed(host: &Host, desired: &DesiredState<'_>, begun: &MachineRecord) {
+    let completed = begun.completed(desired.target, desired.part);
+    // The machine is where it should be: a full disk is no reason to keep it out of service.
+    if let Err(error) = completed.write(host.root(), begun) {
+        tracing::error!("{error}");
+    }
 }
 
 fn new_record(target: &NodeTarget, attempt: u32, state: &MachineState, phase: Phase) -> Record {

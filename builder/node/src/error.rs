@@ -45,6 +45,56 @@ pub enum Error {
     #[error("{file}: {cause}; give a file with logins as JSON, {{\"auths\": …}}")]
     #[diagnostic(code = "bad-login-file", class = InvalidInput)]
     BadLogin { file: String, cause: String },
+    /// The file of `--machine-part`.
+    #[error("--machine-part: {cause}; give the file whose digest is machinePart of the target")]
+    #[diagnostic(code = "bad-machine-part", class = InvalidInput)]
+    BadMachinePart { cause: String },
+    /// The part has keys or a password, and nobody gets them.
+    #[error(
+        "this machine has no user core with a home, and the config has SSH keys or a password for it; install the machine with that user, or remove them from the config"
+    )]
+    #[diagnostic(code = "no-core-user", class = Rejected)]
+    NoCore,
+    /// A directory in the home of the user belongs to another one.
+    #[error(
+        "{path} of the machine: a directory on the way belongs to user {owner}; give it to core, or remove it"
+    )]
+    #[diagnostic(code = "wrong-owner", class = Rejected)]
+    WrongOwner { path: String, owner: u32 },
+    /// The file of passwords can't be edited.
+    #[error("{path} of the machine, user {user}: {cause}; correct the file, pwck(8) checks it")]
+    #[diagnostic(code = "bad-shadow-file", class = Rejected)]
+    BadShadow { path: &'static str, user: &'static str, cause: &'static str },
+    /// Another program changes users.
+    #[error(
+        "the password file of the machine was locked by another program for {seconds} s; it is tried again"
+    )]
+    #[diagnostic(code = "password-file-busy", class = Transient)]
+    PasswordFileBusy { seconds: u64 },
+    /// Nothing brings the arguments to this machine.
+    #[error(
+        "{image}: the config has kernel arguments, this machine has no rpm-ostree, and the image does not bring them; rebuild the image with this mosb"
+    )]
+    #[diagnostic(code = "no-kernel-arguments", class = InvalidInput)]
+    NoKernelArguments { image: String },
+    /// rpm-ostree ended, and the arguments are not staged.
+    #[error(
+        "{image}: its kernel arguments are not staged on this machine: {cause}; it is tried again"
+    )]
+    #[diagnostic(code = "arguments-not-staged", class = Transient)]
+    ArgumentsNotStaged { image: String, cause: String },
+    /// The machine runs the image, but not with the arguments.
+    #[error(
+        "the machine rebooted into {image} without its kernel arguments; try again with the next --attempt"
+    )]
+    #[diagnostic(code = "arguments-missing", class = Transient)]
+    ArgumentsMissing { image: String },
+    /// `--no-reboot` for a target that needs one.
+    #[error(
+        "{image}: the machine must reboot for it, for its image or its kernel arguments; stage it, then apply it without --no-reboot"
+    )]
+    #[diagnostic(code = "needs-reboot", class = Rejected)]
+    NeedsReboot { image: String },
     /// A program of the machine failed.
     #[error("{command} on the machine: {source}")]
     #[diagnostic(transparent)]
@@ -111,14 +161,25 @@ impl Error {
     /// The exit code of an error that decides what the controller does next.
     pub fn exit_code(&self) -> Option<ExitCode> {
         match self {
-            Self::NotImageBased | Self::NoTool => Some(ExitCode::Unreconcilable),
+            Self::NotImageBased | Self::NoTool | Self::NoKernelArguments { .. } => {
+                Some(ExitCode::Unreconcilable)
+            }
             Self::WrongImage { .. } => Some(ExitCode::WrongImage),
-            Self::OtherImage { .. } | Self::NotFinalized { .. } => Some(ExitCode::NotFinalized),
+            Self::OtherImage { .. } | Self::NotFinalized { .. } | Self::ArgumentsMissing { .. } => {
+                Some(ExitCode::NotFinalized)
+            }
+            Self::NeedsReboot { .. } => Some(ExitCode::NeedsReboot),
             Self::NotMachine { .. }
             | Self::File { .. }
             | Self::FileTooLarge { .. }
             | Self::TooManyFiles { .. }
             | Self::BadLogin { .. }
+            | Self::BadMachinePart { .. }
+            | Self::NoCore
+            | Self::WrongOwner { .. }
+            | Self::BadShadow { .. }
+            | Self::PasswordFileBusy { .. }
+            | Self::ArgumentsNotStaged { .. }
             | Self::Program { .. }
             | Self::BadStatus { .. }
             | Self::NotStaged { .. }

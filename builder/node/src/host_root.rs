@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, ResolveFlags, flock, fstat, fsync, mkdirat,
-    openat, openat2, readlinkat, renameat, symlinkat, unlinkat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, ResolveFlags, fchmod, flock, fstat, fsync,
+    mkdirat, openat, openat2, readlinkat, renameat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::file_tree::FileTree;
 
 /// End of the name of a file that is being written.
-const TEMPORARY: &str = ".mosb-new";
+pub(crate) const TEMPORARY: &str = ".mosb-new";
 
 /// The root of a machine. Paths are absolute, as on the machine.
 #[derive(Debug)]
@@ -114,6 +114,13 @@ impl HostRoot {
         }
     }
 
+    /// Makes a directory that is root's alone, also if there is one that others may read.
+    pub fn make_folder_private(&self, path: &str) -> Result<(), Error> {
+        self.make_private_folder(path)?;
+        let folder = self.folder(path).and_then(|folder| fchmod(folder, Mode::RWXU));
+        folder.map_err(|error| failed(path, "can't be made private", error))
+    }
+
     /// Makes a link where nothing is.
     pub fn make_link(&self, path: &str, text: &str) -> Result<(), Error> {
         let failed = |error: Errno| failed(path, "no link can be made there", error);
@@ -164,7 +171,8 @@ impl HostRoot {
         openat2(&self.0, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)
     }
 
-    fn folder(&self, path: &str) -> Result<OwnedFd, Errno> {
+    /// A directory, with links followed within the root.
+    pub fn folder(&self, path: &str) -> Result<OwnedFd, Errno> {
         self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
@@ -183,7 +191,7 @@ impl HostRoot {
     }
 }
 
-fn remove_entry(folder: &OwnedFd, name: &str, flags: AtFlags) -> Result<(), Errno> {
+pub(crate) fn remove_entry(folder: &OwnedFd, name: &str, flags: AtFlags) -> Result<(), Errno> {
     match unlinkat(folder, name, flags) {
         Err(Errno::NOENT) => Ok(()),
         removed => removed,
@@ -191,7 +199,7 @@ fn remove_entry(folder: &OwnedFd, name: &str, flags: AtFlags) -> Result<(), Errn
 }
 
 /// The directory of an absolute path, and the name in it.
-fn split(path: &str) -> (&str, &str) {
+pub(crate) fn split(path: &str) -> (&str, &str) {
     match path.rsplit_once('/') {
         Some(("", name)) => ("/", name),
         Some(parts) => parts,
@@ -199,7 +207,7 @@ fn split(path: &str) -> (&str, &str) {
     }
 }
 
-fn failed(path: &str, doing: &'static str, error: Errno) -> Error {
+pub(crate) fn failed(path: &str, doing: &'static str, error: Errno) -> Error {
     Error::File { path: path.to_owned(), doing, source: error.into() }
 }
 

@@ -1,27 +1,36 @@
-//! What a roll-out does on a machine: it reports what the machine runs, stages an image, and
-//! reboots into it. Beside that, it lists which files of its image the machine hides. It runs in a
-//! privileged container with the machine's process IDs, and knows nothing of Kubernetes, of other
-//! machines, or of why an image is wanted.
+//! What a roll-out does on a machine: it reports what the machine runs, stages an image with its
+//! kernel arguments, reboots into it, and gives the user `core` its SSH keys and its password. Beside
+//! that, it lists which files of its image the machine hides. It runs in a privileged container with
+//! the machine's process IDs, and knows nothing of Kubernetes, of other machines, or of why an image
+//! is wanted.
 //!
-//! Input: a [`NodeTarget`](mosb_plan::api::rollout::NodeTarget) and the state of the machine.
-//! Output: a [`NodeReport`](mosb_plan::api::rollout::NodeReport), or an [`Error`]. Invariant: each
-//! command is idempotent and depends on the machine's state alone, so a container that was killed
-//! anywhere is run again; an attempt of a target reboots a machine once.
+//! Input: a [`DesiredState`] and the state of the machine. Output: a
+//! [`NodeReport`](mosb_plan::api::rollout::NodeReport), or an [`Error`]. Invariant: each command is
+//! idempotent and depends on the machine's state alone, so a container that was killed anywhere is
+//! run again; an attempt of a target reboots a machine once.
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `host`, `host_root` | the machine: its programs; its files, without leaving its root |
+//! | `host`, `host_root`, `replaced_file` | the machine: its programs; its files, without leaving its root |
 //! | `tool`, `bootc_status`, `rpm_ostree_status`, `origin`, `deployments` | which images the machine has |
 //! | `machine_state`, `report` | reading all of that; the report |
+//! | `desired_state`, `machine_part_file` | what a command brings the machine to |
 //! | `login`, `placed_login`, `leftover_login` | credentials of a registry; where the tools read them; removing them |
 //! | `staging_unit`, `rpm_ostree_daemon` | the unit that stages an image; the daemon that does it |
+//! | `kernel_arguments`, `boot_arguments`, `target_fit` | what changes in them; those of the deployments; what is missing |
 //! | `stage`, `unstage` | staging an image, and removing one |
+//! | `core_user`, `ssh_keys`, `shadow`, `password_file`, `core_access` | the keys and the password of `core` |
+//! | `machine_record` | what mosb set on the machine |
 //! | `file_tree`, `drift` | a directory without its links; which files of its image the machine hides |
 //! | `record`, `journal`, `finalization`, `next_step`, `apply` | rebooting into it, once an attempt |
 
 mod apply;
+mod boot_arguments;
 mod bootc_status;
+mod core_access;
+mod core_user;
 mod deployments;
+mod desired_state;
 mod drift;
 mod error;
 mod file_tree;
@@ -29,25 +38,35 @@ mod finalization;
 mod host;
 mod host_root;
 mod journal;
+mod kernel_arguments;
 mod leftover_login;
 mod login;
+mod machine_part_file;
+mod machine_record;
 mod machine_state;
 mod next_step;
 mod origin;
+mod password_file;
 mod placed_login;
 mod record;
+mod replaced_file;
 mod report;
 mod rpm_ostree_daemon;
 mod rpm_ostree_status;
+mod shadow;
+mod ssh_keys;
 mod stage;
 mod staging_unit;
+mod target_fit;
 mod tool;
 mod unstage;
 
-pub use apply::apply;
+pub use apply::{RebootPolicy, apply};
+pub use desired_state::DesiredState;
 pub use drift::{Difference, Drift, HiddenPath, drift};
 pub use error::Error;
 pub use host::Host;
 pub use login::Login;
+pub use machine_part_file::read_machine_part;
 pub use report::report;
 pub use stage::stage;

@@ -6,6 +6,7 @@ use mosb_plan::api::rollout::NodeTarget;
 use crate::finalization::Finalization;
 use crate::machine_state::MachineState;
 use crate::record::{Phase, Record};
+use crate::target_fit::TargetFit;
 
 /// What the decision depends on.
 #[derive(Debug, Clone, Copy)]
@@ -14,6 +15,7 @@ pub(crate) struct Facts<'a> {
     /// Which try of the target it is, from 1.
     pub attempt: u32,
     pub state: &'a MachineState,
+    pub fit: &'a TargetFit,
     pub record: Option<&'a Record>,
     /// How the boot of the record ended, once it was read.
     pub finalization: Option<&'a Finalization>,
@@ -22,14 +24,14 @@ pub(crate) struct Facts<'a> {
 /// What happens next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NextStep {
-    /// The machine runs the target.
+    /// The machine runs the image of the target, with its kernel arguments.
     Done,
     /// How this boot ended must be read first.
     ReadJournal {
         boot_id: String,
     },
     Stage,
-    /// The target is staged.
+    /// The image of the target is staged, with its kernel arguments.
     Reboot,
     /// This attempt rebooted the machine, and the target is not what it booted; another try ends
     /// the same.
@@ -38,6 +40,9 @@ pub(crate) enum NextStep {
     },
     /// This attempt rebooted the machine into an image that somebody else staged.
     OtherImage,
+    /// This attempt rebooted the machine into the image, and the kernel arguments of the target could
+    /// not be staged before that, as another tool was there.
+    ArgumentsMissing,
     /// This attempt rebooted the machine, and nothing tried to boot the target.
     NotFinalized,
 }
@@ -45,8 +50,8 @@ pub(crate) enum NextStep {
 /// The next step of an attempt. An attempt of which the record is from an earlier boot has had its
 /// reboot: it ends, well or not.
 pub(crate) fn next_step(facts: &Facts<'_>) -> NextStep {
-    let Facts { target, attempt, state, record, finalization } = *facts;
-    if state.runs(&target.image) {
+    let Facts { target, attempt, state, fit, record, finalization } = *facts;
+    if fit.booted {
         return NextStep::Done;
     }
     let rebooted = record.filter(|record| {
@@ -55,8 +60,13 @@ pub(crate) fn next_step(facts: &Facts<'_>) -> NextStep {
             && record.boot_id != state.boot_id
     });
     let Some(record) = rebooted else {
-        return if state.has_staged(&target.image) { NextStep::Reboot } else { NextStep::Stage };
+        return if fit.staged { NextStep::Reboot } else { NextStep::Stage };
     };
+    // Otherwise the reboot was for the arguments alone.
+    let had_booted = record.booted == Some(target.image.digest());
+    if state.runs(&target.image) && !had_booted {
+        return NextStep::ArgumentsMissing;
+    }
     let was_added = !record.had_image && state.deployments.has_other(target.image.digest());
     let is_other = record.booted.is_some() && record.booted != state.booted_digest();
     match finalization {
@@ -106,6 +116,16 @@ mod tests {
                 staged: one(staged),
                 others: others.iter().filter_map(|image| one(image)).collect(),
             },
+        }
+    }
+
+    /// Of a target without kernel arguments.
+    fn fit(state: &MachineState) -> TargetFit {
+        let image = target("new").image;
+        TargetFit {
+            booted: state.runs(&image),
+            staged: state.has_staged(&image),
+            ..TargetFit::default()
         }
     }
 
@@ -251,6 +271,58 @@ mod tests {
                 target: &target("new"),
                 attempt: 1,
                 state: &state,
+                fit: &fit(&state),
+                record: record.as_ref(),
+                finalization: finalization.as_ref(),
+            };
+            assert_eq!(next_step(&facts), want, "{what}");
+        }
+    }
+
+    /// Attempt 1 of a target with kernel arguments, which neither the booted nor, if it says so, the
+    /// staged deployment has.
+    #[test]
+    fn a_target_is_not_there_without_its_kernel_arguments() {
+        let then = |booted: &str| {
+            let booted = Some(Digest::of(booted.as_bytes()));
+            Some(Record { booted, ..record("new", 1, THEN) })
+        };
+        let lost = || Some(Finalization::NotSeen);
+        for (what, state, staged, record, finalization, want) in [
+            ("the image runs", state("new", "", &[]), false, None, None, NextStep::Stage),
+            ("the image is staged", state("old", "new", &[]), false, None, None, NextStep::Stage),
+            ("staged with them", state("new", "new", &[]), true, None, None, NextStep::Reboot),
+            (
+                "a reboot for the image, without a tool for them before it",
+                state("new", "", &["old"]),
+                false,
+                then("old"),
+                None,
+                NextStep::ArgumentsMissing,
+            ),
+            (
+                "a reboot for them alone",
+                state("new", "", &[]),
+                false,
+                then("new"),
+                None,
+                NextStep::ReadJournal { boot_id: THEN.to_owned() },
+            ),
+            (
+                "a power cut",
+                state("new", "", &[]),
+                false,
+                then("new"),
+                lost(),
+                NextStep::NotFinalized,
+            ),
+            ("fell back", state("new", "", &["new"]), false, then("new"), lost(), fell_back()),
+        ] {
+            let facts = Facts {
+                target: &target("new"),
+                attempt: 1,
+                state: &state,
+                fit: &TargetFit { booted: false, staged, ..TargetFit::default() },
                 record: record.as_ref(),
                 finalization: finalization.as_ref(),
             };
@@ -268,6 +340,7 @@ mod tests {
             target: &with_config,
             attempt: 1,
             state: &state,
+            fit: &fit(&state),
             record: Some(&record),
             finalization: None,
         };

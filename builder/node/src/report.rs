@@ -1,16 +1,20 @@
 //! The report of the machine.
 
-use mosb_plan::api::rollout::{AttemptedTarget, NodeReport};
+use mosb_plan::api::rollout::{AttemptedTarget, NodeReport, NodeTarget};
 
+use crate::core_access::missing;
 use crate::error::Error;
 use crate::host::Host;
 use crate::leftover_login::remove_leftover_login;
+use crate::machine_record::MachineRecord;
 use crate::machine_state::MachineState;
 use crate::record::{Phase, Record};
+use crate::target_fit::TargetFit;
 
 /// What the machine runs, and why that can't be changed or is not known. The report has what could
 /// be observed, also with an error. An attempt that rebooted the machine into its target is recorded
-/// as ended, as its `apply` may not run again. A login that a killed command left is removed.
+/// as ended, as its `apply` may not run again, if the machine has all of the target. A login that a
+/// killed command left is removed.
 pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
     // What the machine runs must be known also if this fails; the next command tries it again.
     if let Err(error) = remove_leftover_login(host).await {
@@ -22,27 +26,73 @@ pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
         Ok(state) => state,
         Err(error) => return (report, Some(error)),
     };
-    match Record::read(host.root()) {
-        Ok(record) => {
-            let ended = record.as_ref().and_then(|record| record.ended(&state));
-            // The machine is where it should be: a full disk is no reason to report something else.
-            if let Some(Err(error)) = ended.as_ref().map(|ended| ended.write(host.root())) {
-                tracing::error!("{error}");
-            }
-            if let Some(Record { target, attempt, phase, .. }) = ended.or(record) {
-                match phase {
-                    Phase::Applied => report.applied = Some(target),
-                    Phase::Rebooting => {
-                        report.attempted = Some(AttemptedTarget { target, attempt })
-                    }
-                }
-            }
+    let root = host.root();
+    let records = Record::read(root).and_then(|record| Ok((record, MachineRecord::read(root)?)));
+    match records {
+        Ok((record, machine)) => {
+            let record = match &record {
+                Some(old) => Some(end(host, old, &machine, &state).await.unwrap_or(old.clone())),
+                None => None,
+            };
+            let machine = MachineRecord::read(root).unwrap_or(machine);
+            (report.applied, report.attempted) = last_targets(record, machine);
         }
         Err(error) => return (with_state(report, state), Some(error)),
     }
     report = with_state(report, state);
     let error = report.tool.is_none().then_some(Error::NoTool);
     (report, error)
+}
+
+/// Records the end of an attempt that rebooted the machine into its target; none if it did not. The
+/// machine is where it should be: a full disk is no reason to report something else.
+async fn end(
+    host: &Host,
+    record: &Record,
+    machine: &MachineRecord,
+    state: &MachineState,
+) -> Option<Record> {
+    let ended = record.ended(state)?;
+    let completed = match completed(host, &record.target, machine, state).await {
+        Ok(completed) => completed?,
+        Err(error) => {
+            tracing::error!("{error}");
+            return None;
+        }
+    };
+    let written = completed.write(host.root(), machine).and_then(|()| ended.write(host.root()));
+    if let Err(error) = written {
+        tracing::error!("{error}");
+    }
+    Some(ended)
+}
+
+/// The record of a machine that has all of a target; none if it lacks something.
+async fn completed(
+    host: &Host,
+    target: &NodeTarget,
+    machine: &MachineRecord,
+    state: &MachineState,
+) -> Result<Option<MachineRecord>, Error> {
+    let Some(part) = machine.part_of(target) else { return Ok(None) };
+    let fit = TargetFit::read(host, target, &part, &machine.set, state).await?;
+    let has_all = fit.booted && missing(host.root(), &part, &machine.set)?.is_empty();
+    Ok(has_all.then(|| machine.completed(target, &part)))
+}
+
+/// The target that was completed last, and the attempt that rebooted the machine last if it was not.
+/// The record of attempts comes first: an earlier version of mosb writes that one alone.
+fn last_targets(
+    record: Option<Record>,
+    machine: MachineRecord,
+) -> (Option<NodeTarget>, Option<AttemptedTarget>) {
+    match record {
+        Some(Record { target, phase: Phase::Applied, .. }) => (Some(target), None),
+        Some(Record { target, attempt, phase: Phase::Rebooting, .. }) => {
+            (machine.target, Some(AttemptedTarget { target, attempt }))
+        }
+        None => (machine.target, None),
+    }
 }
 
 fn with_state(report: NodeReport, state: MachineState) -> NodeReport {

@@ -27,6 +27,25 @@ struct Entry {
     container_image_reference_digest: Option<String>,
     /// The ref, for a deployment that is not an image.
     origin: Option<String>,
+    osname: Option<String>,
+    checksum: Option<String>,
+    serial: Option<u32>,
+}
+
+/// Where a deployment is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its place in the boot order, from 0.
+    pub index: usize,
+    /// Its root on the machine; none if the status has none.
+    pub tree: Option<String>,
+}
+
+/// Where the booted deployment and the staged one are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub booted: Option<Place>,
+    pub staged: Option<Place>,
 }
 
 /// Reads the output: the deployments in boot order, the staged one first.
@@ -48,6 +67,33 @@ pub(crate) fn parse(text: &str) -> Result<Deployments, String> {
         }
     }
     Ok(found)
+}
+
+/// Where the booted deployment and the staged one are.
+///
+/// # Errors
+/// It is no status.
+pub(crate) fn places(text: &str) -> Result<Places, String> {
+    let status: Status =
+        serde_json::from_str(text).map_err(|error| format!("no status: {error}"))?;
+    let mut found = Places::default();
+    for (index, entry) in status.deployments.iter().enumerate().take(DEPLOYMENTS) {
+        let place = || Some(Place { index, tree: tree(entry) });
+        if entry.booted {
+            found.booted = place();
+        } else if entry.staged {
+            found.staged = place();
+        }
+    }
+    Ok(found)
+}
+
+fn tree(entry: &Entry) -> Option<String> {
+    let (osname, checksum) = (entry.osname.as_deref()?, entry.checksum.as_deref()?);
+    let is_plain = |text: &str| !text.is_empty() && !text.starts_with('.') && !text.contains('/');
+    let serial = entry.serial?;
+    (is_plain(osname) && is_plain(checksum))
+        .then(|| format!("/ostree/deploy/{osname}/deploy/{checksum}.{serial}"))
 }
 
 /// Whether the daemon changes the machine for somebody at the moment.
@@ -112,6 +158,26 @@ mod tests {
         assert!(found.has_other(before));
         assert_eq!(found.booted.unwrap().image, "reg.example/os:1");
         assert_eq!(found.staged.unwrap().image, format!("reg.example/os@{staged}"));
+    }
+
+    #[test]
+    fn booted_and_staged_are_found_by_their_place_in_the_boot_order() {
+        let digest = Digest::of(b"image");
+        let mut broken = entry("c", digest, false, true);
+        broken["osname"] = json!("../x");
+        let of = |list: Vec<Value>| places(&json!({ "deployments": list }).to_string()).unwrap();
+        let tree = format!("/ostree/deploy/fedora-coreos/deploy/{}.0", "0".repeat(64));
+        let place = |index| Some(Place { index, tree: Some(tree.clone()) });
+        let [staged, booted, other] = [(false, true), (true, false), (false, false)]
+            .map(|(booted, staged)| entry("a", digest, booted, staged));
+        assert_eq!(
+            of(vec![staged, booted.clone(), other.clone()]),
+            Places { staged: place(0), booted: place(1) }
+        );
+        // A pending one that is not staged.
+        assert_eq!(of(vec![other, booted]), Places { staged: None, booted: place(1) });
+        assert_eq!(of(vec![broken]).staged, Some(Place { index: 0, tree: None }));
+        assert!(places("{}").is_err());
     }
 
     #[test]

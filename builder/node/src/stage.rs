@@ -1,45 +1,99 @@
-//! Brings the image of a target to the machine, so that the next reboot boots it.
+//! Brings the image of a target to the machine, with its kernel arguments, so that the next reboot
+//! boots it.
 
 use mosb_build::Redactor;
 use mosb_plan::api::rollout::{NodeTarget, NodeTool};
+use mosb_types::error_text;
 
+use crate::boot_arguments::change_next;
+use crate::desired_state::DesiredState;
 use crate::error::Error;
 use crate::host::Host;
 use crate::leftover_login::remove_leftover_login;
 use crate::login::Login;
+use crate::machine_record::{MachineRecord, SetByMosb};
 use crate::machine_state::MachineState;
 use crate::placed_login::{self, PlacedLogin};
 use crate::rpm_ostree_daemon;
 use crate::staging_unit::StagingUnit;
+use crate::target_fit::TargetFit;
 use crate::unstage::unstage;
 
 /// How much of the tool's output an error has; a report has little space.
 const LAST_CHARACTERS: usize = 500;
 
-/// Stages the image of `target`, unless it is staged. On a machine that runs it, removes another
-/// image that is staged. So the next reboot boots the target.
+/// Stages the image of a target with its kernel arguments, unless they are staged. On a machine that
+/// runs it so, removes another deployment that is staged. So the next reboot boots the target.
 ///
 /// # Errors
 /// It is not staged, or another image still is.
-pub async fn stage(host: &Host, target: &NodeTarget, login: Option<&Login>) -> Result<(), Error> {
+pub async fn stage(host: &Host, desired: &DesiredState<'_>) -> Result<(), Error> {
     remove_leftover_login(host).await?;
     let state = MachineState::read(host).await?;
-    if state.runs(&target.image) {
-        return unstage(host, target).await;
+    let record = MachineRecord::read(host.root())?;
+    let DesiredState { target, part, .. } = *desired;
+    let fit = TargetFit::read(host, target, part, &record.set, &state).await?;
+    if fit.booted {
+        return unstage(host, desired, &record.set).await;
     }
-    if state.has_staged(&target.image) {
+    if fit.staged {
         return Ok(());
     }
-    bring(host, target, login, &state).await
+    bring(host, desired, &state).await
 }
 
-/// Stages an image that is not staged.
+/// Stages what is not staged: the image, then its kernel arguments.
 pub(crate) async fn bring(
     host: &Host,
-    target: &NodeTarget,
-    login: Option<&Login>,
+    desired: &DesiredState<'_>,
     state: &MachineState,
 ) -> Result<(), Error> {
+    let image = &desired.target.image;
+    let record = MachineRecord::read(host.root())?;
+    if state.runs(image) {
+        // The new deployment is made of what is staged.
+        unstage(host, desired, &record.set).await?;
+    } else if !state.has_staged(image) {
+        bring_image(host, desired, state).await?;
+    }
+    bring_arguments(host, desired, &record).await
+}
+
+/// Gives what is staged the kernel arguments of the target, or stages the booted image with them.
+async fn bring_arguments(
+    host: &Host,
+    desired: &DesiredState<'_>,
+    record: &MachineRecord,
+) -> Result<(), Error> {
+    let DesiredState { target, part, .. } = *desired;
+    let fit = |set: SetByMosb| async move {
+        let state = MachineState::read(host).await?;
+        TargetFit::read(host, target, part, &set, &state).await
+    };
+    let change = fit(record.set.clone()).await?.change;
+    if change.is_empty() {
+        return Ok(());
+    }
+    // The record first: arguments that it does not have are others'.
+    let begun = record.begun(target, part, &change.removed_of_others(&record.set));
+    begun.write(host.root(), record)?;
+    tracing::info!(image = %target.image, "staging its kernel arguments");
+    let changed = change_next(host, &change).await;
+    // Whatever the exit code: what counts is what is staged afterwards.
+    let after = fit(begun.set).await?;
+    if after.change.is_empty() {
+        return Ok(());
+    }
+    let cause = changed.err().map_or_else(|| "no error".to_owned(), |error| error_text(&error));
+    Err(Error::ArgumentsNotStaged { image: target.image.to_string(), cause })
+}
+
+async fn bring_image(
+    host: &Host,
+    desired: &DesiredState<'_>,
+    state: &MachineState,
+) -> Result<(), Error> {
+    let DesiredState { target, login, .. } = *desired;
     let tool = state.tool.ok_or(Error::NoTool)?;
     let unit = StagingUnit::of(target);
     if !unit.is_running(host).await? {

@@ -3,27 +3,35 @@
 
 use std::time::Duration;
 
-use mosb_plan::api::rollout::{NodeTarget, NodeTool};
+use mosb_plan::api::rollout::NodeTool;
 
+use crate::desired_state::DesiredState;
 use crate::error::Error;
 use crate::host::{Host, words};
+use crate::machine_record::SetByMosb;
 use crate::machine_state::MachineState;
 use crate::staging_unit::StagingUnit;
+use crate::target_fit::TargetFit;
 
 /// How long it may take; a tool waits for another one that changes the deployments.
 const UNSTAGE_LIMIT: Duration = Duration::from_secs(300);
 /// The mark of a staged deployment in the output of `ostree admin status`.
 const STAGED: &str = "(staged)";
 
-/// Removes what is staged on a machine that runs `target`, unless it is the same image.
+/// Removes what is staged on a machine that runs the image of `desired`, unless it is that image with
+/// its kernel arguments; `set` is what mosb set before.
 ///
 /// # Errors
 /// It is still staged.
-pub(crate) async fn unstage(host: &Host, target: &NodeTarget) -> Result<(), Error> {
+pub(crate) async fn unstage(
+    host: &Host,
+    desired: &DesiredState<'_>,
+    set: &SetByMosb,
+) -> Result<(), Error> {
     // What is being staged would be there a moment later.
     StagingUnit::stop_all(host).await?;
     let state = MachineState::read(host).await?;
-    if !state.has_other_staged(&target.image) {
+    if !has_obsolete(host, desired, set, &state).await? {
         return Ok(());
     }
     let removed = match state.tool.ok_or(Error::NoTool)? {
@@ -36,14 +44,27 @@ pub(crate) async fn unstage(host: &Host, target: &NodeTarget) -> Result<(), Erro
     };
     // Whatever the exit code: what counts is what is staged afterwards.
     let after = MachineState::read(host).await?;
-    if !after.has_other_staged(&target.image) {
-        tracing::info!(image = %target.image, "the machine runs it; another image is no longer staged");
+    if !has_obsolete(host, desired, set, &after).await? {
+        tracing::info!(image = %desired.target.image, "the machine runs it; another deployment is no longer staged");
         return Ok(());
     }
     Err(Error::StillStaged {
         image: after.deployments.staged.map(|staged| staged.image).unwrap_or_default(),
         cause: removed.err().map_or_else(|| "no error".to_owned(), |error| error.to_string()),
     })
+}
+
+async fn has_obsolete(
+    host: &Host,
+    desired: &DesiredState<'_>,
+    set: &SetByMosb,
+    state: &MachineState,
+) -> Result<bool, Error> {
+    if !state.has_staged(&desired.target.image) {
+        return Ok(state.has_other_staged(&desired.target.image));
+    }
+    let fit = TargetFit::read(host, desired.target, desired.part, set, state).await?;
+    Ok(!fit.staged)
 }
 
 /// Removes the first deployment if it is the staged one. ostree itself refuses to remove the booted

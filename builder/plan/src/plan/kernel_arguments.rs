@@ -8,7 +8,7 @@ use mosb_types::{Finding, canonical_json};
 
 /// The file in the image (bootc, "Kernel arguments"). At an update, bootc adds what is new in it to
 /// the machine's arguments, and removes what is not in it any more.
-pub(super) const FILE: &str = "/usr/lib/bootc/kargs.d/90-mosb.toml";
+pub const FILE: &str = "/usr/lib/bootc/kargs.d/90-mosb.toml";
 /// An image with this program has no such file.
 pub(super) const RPM_OSTREE: &str = "/usr/bin/rpm-ostree";
 

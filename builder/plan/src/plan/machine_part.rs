@@ -49,12 +49,16 @@ fn texts(list: Option<&Value>) -> impl Iterator<Item = &str> {
 /// The arguments of these lines, each once.
 fn arguments<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    lines.flat_map(split).filter(|argument| seen.insert(*argument)).map(str::to_owned).collect()
+    lines
+        .flat_map(split_arguments)
+        .filter(|argument| seen.insert(*argument))
+        .map(str::to_owned)
+        .collect()
 }
 
-/// Splits a line at blanks that are not between double quotes, as the kernel does (`next_arg` in
+/// Splits a line of kernel arguments at blanks that are not between double quotes, as the kernel does (`next_arg` in
 /// `lib/cmdline.c`).
-fn split(line: &str) -> impl Iterator<Item = &str> {
+pub fn split_arguments(line: &str) -> impl Iterator<Item = &str> {
     let mut quoted = false;
     line.split(move |character: char| {
         quoted ^= character == '"';

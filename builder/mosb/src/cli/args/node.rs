@@ -14,10 +14,10 @@ pub enum Node {
     ///   mosb node report -o json
     #[command(verbatim_doc_comment)]
     Report(ReportNode),
-    /// Brings an image to the machine, so that its next reboot applies it
+    /// Brings an image and its kernel arguments to the machine, so that its next reboot applies them
     ///
-    /// Nothing is done if the machine has the image staged. If it runs it, another image that is staged is removed. The
-    /// tool runs in a unit of the machine, mosb-stage-….service, which goes on if this program is killed.
+    /// Nothing is done if the machine has them staged. If it runs them, another image that is staged is removed. The tool
+    /// runs in a unit of the machine, mosb-stage-….service, which goes on if this program is killed.
     ///
     /// Example:
     ///
@@ -26,8 +26,9 @@ pub enum Node {
     Stage(StageOnNode),
     /// Reboots the machine into an image, once for each attempt
     ///
-    /// Stages the image if it is not staged, and does not return before the reboot. Run again after it with the same
-    /// attempt, it succeeds if the machine runs the image, or else reports why it does not.
+    /// Stages the image if it is not staged, gives the user core its SSH keys and its password, and does not return before
+    /// the reboot. Run again after it with the same attempt, it succeeds if the machine runs the image, or else reports why
+    /// it does not.
     ///
     /// Example:
     ///
@@ -64,6 +65,10 @@ pub struct StageOnNode {
     /// Logins for the image's repository, as auth.json has them; only the pull of this image sees them
     #[arg(long, value_name = "FILE")]
     pub auth: Option<PathBuf>,
+    /// What the machine needs beside the image, as JSON: kernel arguments, and the SSH keys and the password hash of core.
+    /// The target has its digest
+    #[arg(long, value_name = "FILE")]
+    pub machine_part: Option<PathBuf>,
     /// Where the report goes.
     #[command(flatten)]
     pub report: ReportNode,
@@ -78,4 +83,7 @@ pub struct ApplyOnNode {
     /// Which try of the target this is; each reboots the machine once
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub attempt: u32,
+    /// Never reboots: a target that needs a reboot is an error, and nothing is changed
+    #[arg(long)]
+    pub no_reboot: bool,
 }

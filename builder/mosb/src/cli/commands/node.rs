@@ -3,14 +3,14 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tokio::task::spawn_blocking;
 
-use crate::cli::resolve::{NodeCommand, NodeWork};
+use crate::cli::resolve::{NodeCommand, NodeInput, NodeWork};
 use crate::cli::{self, ExitCode, Failure, Result, objects};
-use mosb_node::{Error, Host, Login};
-use mosb_plan::api::rollout::{NodeReport, ReportError};
+use mosb_node::{DesiredState, Error, Host, Login, read_machine_part};
+use mosb_plan::api::rollout::{MachinePart, NodeReport, ReportError};
 
 /// The end of a part.
 #[derive(Debug)]
@@ -55,15 +55,34 @@ pub async fn drift() -> Result<objects::NodeDrift> {
 }
 
 async fn work(host: &Host, work: &NodeWork) -> Result<(), Error> {
-    let login = |file: &Option<PathBuf>| file.as_deref().map(Login::read).transpose();
     match work {
         NodeWork::Report => Ok(()),
-        NodeWork::Stage { target, auth } => {
-            mosb_node::stage(host, target, login(auth)?.as_ref()).await
+        NodeWork::Stage(input) => {
+            let read = Read::new(input)?;
+            mosb_node::stage(host, &read.desired(input)).await
         }
-        NodeWork::Apply { target, auth, attempt } => {
-            mosb_node::apply(host, target, *attempt, login(auth)?.as_ref()).await
+        NodeWork::Apply { input, attempt, policy } => {
+            let read = Read::new(input)?;
+            mosb_node::apply(host, &read.desired(input), *attempt, *policy).await
         }
+    }
+}
+
+/// The files of a command.
+struct Read {
+    login: Option<Login>,
+    part: MachinePart,
+}
+
+impl Read {
+    fn new(input: &NodeInput) -> Result<Self, Error> {
+        let login = input.auth.as_deref().map(Login::read).transpose()?;
+        let part = read_machine_part(input.machine_part.as_deref(), &input.target)?;
+        Ok(Self { login, part })
+    }
+
+    fn desired<'a>(&'a self, input: &'a NodeInput) -> DesiredState<'a> {
+        DesiredState { target: &input.target, part: &self.part, login: self.login.as_ref() }
     }
 }
 

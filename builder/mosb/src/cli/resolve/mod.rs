@@ -32,7 +32,7 @@ use mosb_image::{ImageRef, Platform};
 use mosb_plan::plan::BuildRequest;
 use mosb_registry::{Source, Target};
 #[cfg(feature = "cluster")]
-pub use node::{NodeCommand, NodeWork};
+pub use node::{NodeCommand, NodeInput, NodeWork};
 pub use preflight::{Preflight, ValidatedInstall};
 pub use render::Render;
 

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use crate::cli::Result;
-use crate::cli::args::Node;
+use crate::cli::args::{Node, StageOnNode};
 use crate::cli::error::Error;
 use crate::cli::resolve::Job;
+use mosb_node::RebootPolicy;
 use mosb_plan::api::rollout::NodeTarget;
 
 /// A part of a roll-out on this machine.
@@ -19,8 +20,16 @@ pub struct NodeCommand {
 #[derive(Debug)]
 pub enum NodeWork {
     Report,
-    Stage { target: NodeTarget, auth: Option<PathBuf> },
-    Apply { target: NodeTarget, auth: Option<PathBuf>, attempt: u32 },
+    Stage(NodeInput),
+    Apply { input: NodeInput, attempt: u32, policy: RebootPolicy },
+}
+
+/// What a machine is brought to.
+#[derive(Debug)]
+pub struct NodeInput {
+    pub target: NodeTarget,
+    pub auth: Option<PathBuf>,
+    pub machine_part: Option<PathBuf>,
 }
 
 /// Validates the arguments.
@@ -31,20 +40,24 @@ pub fn node(typed: Node) -> Result<Job> {
     let (work, termination_log) = match typed {
         Node::Report(report) => (NodeWork::Report, report.termination_log),
         Node::Stage(stage) => {
-            let work = NodeWork::Stage { target: target(&stage.target)?, auth: stage.auth };
-            (work, stage.report.termination_log)
+            let termination_log = stage.report.termination_log.clone();
+            (NodeWork::Stage(input(stage)?), termination_log)
         }
         Node::Apply(apply) => {
-            let work = NodeWork::Apply {
-                target: target(&apply.stage.target)?,
-                auth: apply.stage.auth,
-                attempt: apply.attempt,
-            };
-            (work, apply.stage.report.termination_log)
+            let termination_log = apply.stage.report.termination_log.clone();
+            let policy =
+                if apply.no_reboot { RebootPolicy::Forbidden } else { RebootPolicy::Allowed };
+            let input = input(apply.stage)?;
+            (NodeWork::Apply { input, attempt: apply.attempt, policy }, termination_log)
         }
         Node::Drift => return Ok(Job::Drift),
     };
     Ok(Job::Node(Box::new(NodeCommand { work, termination_log })))
+}
+
+fn input(typed: StageOnNode) -> Result<NodeInput, Error> {
+    let StageOnNode { target: text, auth, machine_part, .. } = typed;
+    Ok(NodeInput { target: target(&text)?, auth, machine_part })
 }
 
 fn target(text: &str) -> Result<NodeTarget, Error> {

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 const LIMIT: usize = 512 * 1024;
 
 /// What a machine needs of a config beside the image: kernel arguments, and the SSH keys and the
-/// password of the user `core`. Of these, an image for bootc alone brings the kernel arguments; a
-/// roll-out brings none of it yet. Marks and records have only its digest
+/// password of the user `core`. `mosb node` brings it to the machine; an image for bootc alone brings
+/// the kernel arguments itself. Marks have only its digest
 /// ([`NodeTarget::machine_part`](super::NodeTarget::machine_part)).
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

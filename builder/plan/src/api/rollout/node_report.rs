@@ -29,7 +29,8 @@ pub struct NodeReport {
     pub staged: Option<Deployment>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rollback: Option<Deployment>,
-    /// The last target that was applied here, from the record of the machine.
+    /// The last target that was completed here, with its machine part, from the record of the
+    /// machine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub applied: Option<NodeTarget>,
     /// The last attempt that the machine rebooted for, from its record; none if it runs the target

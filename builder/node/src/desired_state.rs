@@ -1,0 +1,15 @@
+//! What a command brings the machine to.
+
+use mosb_plan::api::rollout::{MachinePart, NodeTarget};
+
+use crate::login::Login;
+
+/// What a command brings the machine to.
+#[derive(Debug, Clone, Copy)]
+pub struct DesiredState<'a> {
+    pub target: &'a NodeTarget,
+    /// What the target needs beside its image: [`read_machine_part`](crate::read_machine_part).
+    pub part: &'a MachinePart,
+    /// Logins for the repository of the image.
+    pub login: Option<&'a Login>,
+}

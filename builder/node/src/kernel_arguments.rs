@@ -1,0 +1,132 @@
+//! What must change in the kernel arguments of a deployment, so that it has those of a target. Pure.
+//! Arguments that neither a target nor its predecessor names are others', and stay.
+
+use mosb_plan::api::rollout::MachinePart;
+
+use crate::machine_record::SetByMosb;
+
+/// A change of kernel arguments.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ArgumentChange {
+    pub add: Vec<String>,
+    pub remove: Vec<String>,
+}
+
+impl ArgumentChange {
+    /// What changes `current` into the arguments of `part`, if `set` is what was set before.
+    pub fn of(current: &[String], part: &MachinePart, set: &SetByMosb) -> Self {
+        let has = |list: &[String], argument: &String| list.contains(argument);
+        let wanted = &part.kernel_arguments;
+        // Removed by a former target, and by this one no more.
+        let owed = set.removed_kernel_arguments.iter();
+        let owed: Vec<&String> =
+            owed.filter(|argument| !has(&part.removed_kernel_arguments, argument)).collect();
+        let add = wanted.iter().chain(owed.iter().copied().filter(|one| !has(wanted, one)));
+        let add = add.filter(|argument| !has(current, argument)).cloned().collect();
+        let unwanted = set.kernel_arguments.iter().chain(&part.removed_kernel_arguments);
+        let mut remove: Vec<String> = Vec::new();
+        for argument in unwanted {
+            let stays = has(wanted, argument) || owed.contains(&argument);
+            if !stays && has(current, argument) && !has(&remove, argument) {
+                remove.push(argument.clone());
+            }
+        }
+        Self { add, remove }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.add.is_empty() && self.remove.is_empty()
+    }
+
+    /// Whether any deployment could need a change: without, its arguments need not be read.
+    pub fn may_be_needed(part: &MachinePart, set: &SetByMosb) -> bool {
+        !(part.kernel_arguments.is_empty()
+            && part.removed_kernel_arguments.is_empty()
+            && set.kernel_arguments.is_empty()
+            && set.removed_kernel_arguments.is_empty())
+    }
+
+    /// What is removed, and was set by others.
+    pub fn removed_of_others(&self, set: &SetByMosb) -> Vec<String> {
+        let of_others = self.remove.iter().filter(|one| !set.kernel_arguments.contains(one));
+        of_others.cloned().collect()
+    }
+
+    /// The words of `rpm-ostree kargs`.
+    pub fn words(&self) -> Vec<String> {
+        let add = self.add.iter().map(|argument| format!("--append-if-missing={argument}"));
+        let remove = self.remove.iter().map(|argument| format!("--delete-if-present={argument}"));
+        add.chain(remove).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn only_what_a_target_set_is_removed() {
+        for (what, current, wanted, removed, set, removed_before, add, remove) in [
+            ("nothing", "rw", "", "", "", "", "", ""),
+            ("added", "rw", "a b", "", "", "", "a b", ""),
+            ("added, one is there", "rw a", "a b", "", "", "", "b", ""),
+            ("all is there", "rw a", "a", "", "a", "", "", ""),
+            ("a value changes", "rw x=1", "x=2", "", "x=1", "", "x=2", "x=1"),
+            ("one of two values goes", "rw x=1 x=2", "x=2", "", "x=1 x=2", "", "", "x=1"),
+            ("all go", "rw a b", "", "", "a b", "", "", "a b"),
+            ("those of a person stay", "rw mine a", "", "", "a", "", "", "a"),
+            ("what is gone already", "rw", "", "", "a", "", "", ""),
+            ("shouldNotExist", "rw quiet", "a", "quiet", "", "", "a", "quiet"),
+            ("shouldNotExist of what was set", "rw a", "", "a", "a", "", "", "a"),
+            ("removed before, and still", "rw", "", "quiet", "", "quiet", "", ""),
+            ("comes back", "rw", "", "", "", "quiet", "quiet", ""),
+            ("is back already", "rw quiet", "", "", "", "quiet", "", ""),
+            ("is wanted now", "rw", "quiet", "", "", "quiet", "quiet", ""),
+            ("was wanted, and is the machine's", "rw quiet", "", "", "quiet", "quiet", "", ""),
+            ("another value is another argument", "x=10 xx=1", "x=1", "", "x", "", "x=1", ""),
+        ] {
+            let part = MachinePart {
+                kernel_arguments: texts(wanted),
+                removed_kernel_arguments: texts(removed),
+                ..MachinePart::default()
+            };
+            let set = SetByMosb {
+                kernel_arguments: texts(set),
+                removed_kernel_arguments: texts(removed_before),
+                ..SetByMosb::default()
+            };
+            let change = ArgumentChange::of(&texts(current), &part, &set);
+            let want = ArgumentChange { add: texts(add), remove: texts(remove) };
+            assert_eq!(change, want, "{what}");
+            assert!(change.is_empty() || ArgumentChange::may_be_needed(&part, &set), "{what}");
+            // Set in the deployment, nothing is left to do.
+            let mut after = texts(current);
+            after.retain(|argument| !change.remove.contains(argument));
+            after.extend(change.add.clone());
+            assert!(ArgumentChange::of(&after, &part, &set).is_empty(), "{what}");
+        }
+    }
+
+    #[test]
+    fn each_argument_is_one_word() {
+        let change = ArgumentChange {
+            add: vec!["--reboot".to_owned(), "a=\"b c\"".to_owned()],
+            remove: texts("quiet"),
+        };
+        assert_eq!(
+            change.words(),
+            [
+                "--append-if-missing=--reboot",
+                "--append-if-missing=a=\"b c\"",
+                "--delete-if-present=quiet"
+            ]
+        );
+        let set = SetByMosb { kernel_arguments: texts("quiet"), ..SetByMosb::default() };
+        assert_eq!(change.removed_of_others(&set), texts(""));
+        assert_eq!(change.removed_of_others(&SetByMosb::default()), texts("quiet"));
+    }
+}

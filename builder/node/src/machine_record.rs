@@ -1,0 +1,215 @@
+//! The machine's record of the target that it has, and of what of it mosb set beside the image: only
+//! that is changed or removed by a later target.
+//!
+//! It is written before something is set, with both the old and the new, and again when all is set.
+//! So a command that is killed anywhere leaves nothing that the next one does not know of.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use mosb_plan::api::rollout::{MachinePart, NodeTarget};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::host_root::HostRoot;
+
+/// In the machine's own state, which no image replaces.
+const FOLDER: &str = "/var/lib/mosb";
+const FILE: &str = "/var/lib/mosb/target";
+/// The most bytes that are read: some parts.
+const LIMIT: u64 = 8 * 1024 * 1024;
+
+/// The record.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct MachineRecord {
+    /// The target that was completed last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<NodeTarget>,
+    pub set: SetByMosb,
+    /// What is being brought; none once it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<PendingTarget>,
+}
+
+/// What mosb may have set.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct SetByMosb {
+    /// Kernel arguments of targets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kernel_arguments: Vec<String>,
+    /// Kernel arguments that were there and were removed; they come back when no target asks for
+    /// their removal.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub removed_kernel_arguments: Vec<String>,
+    /// Whether the file of SSH keys is that of a target.
+    pub ssh_keys: bool,
+    /// Password hashes of targets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub password_hashes: Vec<String>,
+}
+
+/// A target that is being brought, with its part, so that a report can verify it after the reboot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PendingTarget {
+    pub target: NodeTarget,
+    pub part: MachinePart,
+}
+
+/// Without the password hashes.
+impl fmt::Debug for SetByMosb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetByMosb")
+            .field("kernel_arguments", &self.kernel_arguments)
+            .field("removed_kernel_arguments", &self.removed_kernel_arguments)
+            .field("ssh_keys", &self.ssh_keys)
+            .field("password_hashes", &self.password_hashes.len())
+            .finish()
+    }
+}
+
+impl MachineRecord {
+    /// The record; an empty one if there is none, or one that can't be parsed.
+    pub fn read(root: &HostRoot) -> Result<Self, Error> {
+        let Some(text) = root.read(FILE, LIMIT)? else { return Ok(Self::default()) };
+        Ok(serde_json::from_slice(&text).unwrap_or_else(|error| {
+            // The text of the error may quote the file.
+            let (line, column) = (error.line(), error.column());
+            tracing::warn!("{FILE} is no record, so it is ignored: line {line}, column {column}");
+            Self::default()
+        }))
+    }
+
+    /// Before the part of a target is set. `removed` are the arguments that it removes from those of
+    /// the machine.
+    pub fn begun(&self, target: &NodeTarget, part: &MachinePart, removed: &[String]) -> Self {
+        let set = &self.set;
+        let set = SetByMosb {
+            kernel_arguments: union(&set.kernel_arguments, &part.kernel_arguments),
+            removed_kernel_arguments: union(&set.removed_kernel_arguments, removed),
+            ssh_keys: set.ssh_keys || !part.ssh_authorized_keys.is_empty(),
+            password_hashes: union(&set.password_hashes, part.password_hash.as_slice()),
+        };
+        let pending = Some(PendingTarget { target: target.clone(), part: part.clone() });
+        Self { target: self.target.clone(), set, pending }
+    }
+
+    /// Once the machine has all of a target.
+    pub fn completed(&self, target: &NodeTarget, part: &MachinePart) -> Self {
+        let is_owed = |argument: &&String| {
+            part.removed_kernel_arguments.contains(argument)
+                || part.kernel_arguments.contains(argument)
+        };
+        let removed = self.set.removed_kernel_arguments.iter().filter(is_owed);
+        let set = SetByMosb {
+            kernel_arguments: part.kernel_arguments.clone(),
+            removed_kernel_arguments: removed.cloned().collect(),
+            ssh_keys: !part.ssh_authorized_keys.is_empty(),
+            password_hashes: part.password_hash.iter().cloned().collect(),
+        };
+        Self { target: Some(target.clone()), set, pending: None }
+    }
+
+    /// The part of a target that is being brought, or that has none; none if it is not known.
+    pub fn part_of(&self, target: &NodeTarget) -> Option<MachinePart> {
+        match &self.pending {
+            Some(pending) if pending.target == *target => Some(pending.part.clone()),
+            _ => target.machine_part.is_none().then(MachinePart::default),
+        }
+    }
+
+    /// Writes it to the disk if it differs from `old`.
+    pub fn write(&self, root: &HostRoot, old: &Self) -> Result<(), Error> {
+        if self == old {
+            return Ok(());
+        }
+        root.make_folder_private(FOLDER)?;
+        let text = serde_json::to_vec(self).expect("a record is JSON");
+        root.write(FILE, &text, 0o600)
+    }
+}
+
+/// The first list, and what only the second one has.
+fn union(one: &[String], other: &[String]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    one.iter().chain(other).filter(|text| seen.insert(*text)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mosb_image::Digest;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn target(name: &str) -> NodeTarget {
+        let image = format!("reg.example/os@{}", Digest::of(name.as_bytes()));
+        serde_json::from_value(serde_json::json!({ "image": image })).unwrap()
+    }
+
+    fn part(arguments: &[&str], removed: &[&str], hash: Option<&str>) -> MachinePart {
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+        MachinePart {
+            kernel_arguments: texts(arguments),
+            removed_kernel_arguments: texts(removed),
+            ssh_authorized_keys: Vec::new(),
+            password_hash: hash.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn what_was_begun_is_known_until_a_target_is_complete() {
+        let quiet = ["quiet".to_owned()];
+        let one = part(&["a", "b"], &["quiet", "rhgb"], Some("x"));
+        let begun = MachineRecord::default().begun(&target("one"), &one, &quiet);
+        assert_eq!(begun.target, None);
+        let record = begun.completed(&target("one"), &one);
+        assert_eq!((record.target.clone(), record.pending.clone()), (Some(target("one")), None));
+        assert_eq!(record.set.removed_kernel_arguments, quiet);
+        // Killed while it brings two, then another one.
+        let (two, three) = (part(&["b", "c"], &[], Some("y")), part(&["d"], &[], None));
+        let begun = record.begun(&target("two"), &two, &[]).begun(&target("three"), &three, &[]);
+        assert_eq!(begun.target, Some(target("one")));
+        assert_eq!(begun.set.kernel_arguments, ["a", "b", "c", "d"]);
+        assert_eq!(begun.set.password_hashes, ["x", "y"]);
+        assert_eq!(begun.set.removed_kernel_arguments, quiet);
+        assert_eq!(begun.part_of(&target("three")), Some(three.clone()));
+        assert_eq!(begun.part_of(&target("two")), Some(MachinePart::default()));
+        let with_part = NodeTarget { machine_part: Some(Digest::of(b"")), ..target("two") };
+        assert_eq!(begun.part_of(&with_part), None);
+        let done = begun.completed(&target("three"), &three);
+        let want = SetByMosb { kernel_arguments: vec!["d".to_owned()], ..SetByMosb::default() };
+        assert_eq!(done.set, want);
+        // What is set now was there before and is still owed.
+        let wants_it = part(&["quiet"], &[], None);
+        assert_eq!(
+            record.completed(&target("four"), &wants_it).set.removed_kernel_arguments,
+            quiet
+        );
+    }
+
+    #[test]
+    fn it_is_read_back_for_root_alone_and_printed_without_hashes() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        assert_eq!(MachineRecord::read(&root).unwrap(), MachineRecord::default());
+        std::fs::create_dir_all(dir.path().join("var/lib/mosb")).unwrap();
+        let mode =
+            |path: &str| dir.path().join(path).metadata().unwrap().permissions().mode() & 0o7777;
+        let none = MachineRecord::default();
+        none.write(&root, &none).unwrap();
+        assert!(!root.exists(FILE));
+        let record = none.begun(&target("one"), &part(&["a"], &[], Some("$y$hush")), &[]);
+        record.write(&root, &none).unwrap();
+        assert_eq!(MachineRecord::read(&root).unwrap(), record);
+        assert_eq!((mode("var/lib/mosb"), mode("var/lib/mosb/target")), (0o700, 0o600));
+        assert!(!format!("{record:?}").contains("hush"));
+        for text in ["{", "[]", r#"{"target":"$y$hush"}"#] {
+            root.write(FILE, text.as_bytes(), 0o600).unwrap();
+            assert_eq!(MachineRecord::read(&root).unwrap(), none, "{text}");
+        }
+        root.write(FILE, br#"{"later":1}"#, 0o600).unwrap();
+        assert_eq!(MachineRecord::read(&root).unwrap(), none, "a field of a later version");
+    }
+}

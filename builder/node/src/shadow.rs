@@ -1,0 +1,117 @@
+//! The password field of a user in the text of a shadow file (shadow(5)): nine fields a line,
+//! separated by colons. Pure. All else stays byte for byte.
+
+use std::ops::Range;
+
+/// Why the field of a user can't be read or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShadowProblem {
+    NoLine,
+    /// The programs of the machine would change one of them and read another.
+    SeveralLines,
+    /// The line has no second field.
+    NoField,
+}
+
+impl ShadowProblem {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::NoLine => "it has no line of this user",
+            Self::SeveralLines => "it has several lines of this user",
+            Self::NoField => "the line of this user has too few fields",
+        }
+    }
+}
+
+/// The password field of a user.
+pub(crate) fn password<'a>(shadow: &'a [u8], user: &str) -> Result<&'a [u8], ShadowProblem> {
+    field(shadow, user).map(|field| &shadow[field])
+}
+
+/// The file with another password field of a user. `hash` has neither a colon nor a line break.
+pub(crate) fn with_password(
+    shadow: &[u8],
+    user: &str,
+    hash: &str,
+) -> Result<Vec<u8>, ShadowProblem> {
+    let field = field(shadow, user)?;
+    Ok([&shadow[..field.start], hash.as_bytes(), &shadow[field.end..]].concat())
+}
+
+fn field(shadow: &[u8], user: &str) -> Result<Range<usize>, ShadowProblem> {
+    let mut found = None;
+    let mut begin = 0;
+    for line in shadow.split_inclusive(|byte| *byte == b'\n') {
+        if line.strip_prefix(user.as_bytes()).is_some_and(|rest| rest.starts_with(b":")) {
+            if found.is_some() {
+                return Err(ShadowProblem::SeveralLines);
+            }
+            let first = user.len() + 1;
+            let length = line[first..].iter().position(|byte| *byte == b':');
+            let start = begin + first;
+            found = Some(length.map(|length| start..start + length));
+        }
+        begin += line.len();
+    }
+    found.ok_or(ShadowProblem::NoLine)?.ok_or(ShadowProblem::NoField)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_field_of_the_user_changes() {
+        for (what, before, after) in [
+            (
+                "plain",
+                &b"root:*:1:0:99999:7:::\ncore:*:1:0:99999:7:::\nx:!:::::::\n"[..],
+                &b"root:*:1:0:99999:7:::\ncore:NEW:1:0:99999:7:::\nx:!:::::::\n"[..],
+            ),
+            ("no line break at the end", b"core:*:1::::::", b"core:NEW:1::::::"),
+            (
+                "carriage returns",
+                b"a:*:::::::\r\ncore:*:::::::\r\n",
+                b"a:*:::::::\r\ncore:NEW:::::::\r\n",
+            ),
+            ("an empty field", b"core::1::::::\n", b"core:NEW:1::::::\n"),
+            ("a locked one", b"core:!$y$x:1::::::\n", b"core:NEW:1::::::\n"),
+            (
+                "longer names",
+                b"corex:*:::::::\nxcore:*:::::::\ncore:*:::::::\n",
+                b"corex:*:::::::\nxcore:*:::::::\ncore:NEW:::::::\n",
+            ),
+            (
+                "the name in other fields",
+                b"a:core:*:::::::\ncore:*:core:core:::::\n",
+                b"a:core:*:::::::\ncore:NEW:core:core:::::\n",
+            ),
+            (
+                "empty lines, comments, lines of NIS, and no UTF-8",
+                b"\n#core:*:\n+@x::::::::\n\xff:\0:::::::\ncore:*:\xff\n\n",
+                b"\n#core:*:\n+@x::::::::\n\xff:\0:::::::\ncore:NEW:\xff\n\n",
+            ),
+            ("blanks before the name", b" core:*:\ncore:*:\n", b" core:*:\ncore:NEW:\n"),
+        ] {
+            assert_eq!(with_password(before, "core", "NEW").unwrap(), after, "{what}");
+            assert_eq!(password(after, "core").unwrap(), b"NEW", "{what}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_missing_or_not_one_is_an_error() {
+        use ShadowProblem::{NoField, NoLine, SeveralLines};
+        for (what, text, want) in [
+            ("empty", "", NoLine),
+            ("others", "root:*:1\n#core:*:1\n core:*:1\nCORE:*:1\n", NoLine),
+            ("no colon", "core\n", NoLine),
+            ("one field", "core:\n", NoField),
+            ("the field ends with the line", "core:*\nroot:*:1\n", NoField),
+            ("twice", "core:*:1\nroot:*:1\ncore:*:1\n", SeveralLines),
+            ("twice, once broken", "core:*\ncore:*:1\n", SeveralLines),
+        ] {
+            assert_eq!(with_password(text.as_bytes(), "core", "NEW"), Err(want), "{what}");
+            assert_eq!(password(text.as_bytes(), "core"), Err(want), "{what}");
+        }
+    }
+}
