@@ -28,5 +28,6 @@ mod preflight;
 mod preflight_installation;
 mod registry_faults;
 mod registry_push;
+mod serve_ignition;
 mod systemd_presets;
 mod var_files;

@@ -132,6 +132,14 @@ pub async fn run(ready: Ready) -> ExitCode {
             Err(error) => failed(error, settings.format, of_diff),
         };
     }
+    #[cfg(feature = "cluster")]
+    if let Job::ServeIgnition(wanted) = &job {
+        // A signal is its usual end.
+        return match commands::serve_ignition(wanted).await {
+            Ok(()) => 0,
+            Err(error) => failed(error, settings.format, of_diff),
+        };
+    }
     let ended = until_signal(carry_out(&job, &settings, &progress)).await;
     progress.end();
     match ended {
@@ -194,6 +202,10 @@ async fn carry_out(job: &Job, settings: &Settings, progress: &Progress) -> Resul
         Job::InPod(part) => commands::in_pod(&context()?, part, settings).await,
         #[cfg(feature = "cluster")]
         Job::InCluster(job) => commands::in_cluster(job, settings, progress).await,
+        #[cfg(feature = "cluster")]
+        Job::ServeIgnition(_) => {
+            unreachable!("it handles signals itself, so it is called otherwise")
+        }
         #[cfg(feature = "cluster")]
         Job::Node(command) => {
             let ended = commands::node(command).await;

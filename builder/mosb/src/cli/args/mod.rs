@@ -20,6 +20,8 @@ mod preflight;
 mod render;
 #[cfg(feature = "cluster")]
 mod rollout;
+#[cfg(feature = "cluster")]
+mod serve_ignition;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -40,6 +42,8 @@ pub use preflight::Preflight;
 pub use render::Render;
 #[cfg(feature = "cluster")]
 pub use rollout::{Builds, Nodes, Rollout, RolloutPause, RolloutStart, RolloutStatus, RolloutUndo};
+#[cfg(feature = "cluster")]
+pub use serve_ignition::ServeIgnition;
 
 /// Machine OS Builder: a pool's rendered MachineConfig and a base OS image become one bootable OS image.
 ///
@@ -249,6 +253,18 @@ pub enum Command {
     ///   mosb ignition worker --build worker-0123456789abcdef0123456789abcdef --merge node-7.ign > node-7-complete.ign
     #[command(verbatim_doc_comment)]
     Ignition(Ignition),
+    #[cfg(feature = "cluster")]
+    /// Serves the Ignition configs of new machines, where a provider takes fewer bytes: the program of a Deployment
+    ///
+    /// The user data of machines then is a small config, which fetches that of its pool with a token. Reads only a
+    /// directory, in which Kubernetes mounts the Secret mosb-ignition-server, and uses no API. Any other request than that of
+    /// a pool's config with a token of that pool gets the same 404.
+    ///
+    /// Example:
+    ///
+    ///   mosb serve-ignition --configs /configs
+    #[command(verbatim_doc_comment)]
+    ServeIgnition(ServeIgnition),
     #[cfg(feature = "cluster")]
     /// Brings a pool's image to its machines, or takes it back
     ///

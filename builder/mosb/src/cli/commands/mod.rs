@@ -18,6 +18,8 @@ mod plan;
 mod preflight;
 mod render;
 mod seed;
+#[cfg(feature = "cluster")]
+mod serve_ignition;
 
 pub use bootstrap::bootstrap;
 pub use build::build;
@@ -34,3 +36,5 @@ pub use plan::plan;
 pub use preflight::preflight;
 pub use render::render;
 pub use seed::new as new_seed;
+#[cfg(feature = "cluster")]
+pub use serve_ignition::serve_ignition;

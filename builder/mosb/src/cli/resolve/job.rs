@@ -13,6 +13,8 @@ use super::in_pod::InPod;
 use super::node::NodeCommand;
 use super::preflight::Preflight;
 use super::render::Render;
+#[cfg(feature = "cluster")]
+use crate::cli::args::ServeIgnition;
 use crate::cli::args::{Isolation, LayerChoice, SeedNew, StorageDriver};
 use crate::cli::input::Input;
 use crate::cli::unread::Unread;
@@ -49,6 +51,8 @@ pub enum Job {
     /// `controller`, `status`, `rebuild`, `logs`, `wait`, `builds`, `nodes`, `ignition`,
     /// `rollout`.
     InCluster(Box<InCluster>),
+    #[cfg(feature = "cluster")]
+    ServeIgnition(ServeIgnition),
     Version,
     Completion(Shell),
 }

@@ -148,6 +148,8 @@ pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
         Command::Job { command } => Job::InPod(Box::new(in_pod::in_pod(command)?)),
         #[cfg(feature = "cluster")]
         Command::Node { command } => node::node(command)?,
+        #[cfg(feature = "cluster")]
+        Command::ServeIgnition(typed) => Job::ServeIgnition(typed),
         Command::Preflight(typed) => Job::Preflight(preflight::preflight(typed)?),
         Command::Version => Job::Version,
         Command::Completion { shell } => Job::Completion(shell),
