@@ -54,7 +54,7 @@ pub use layout::{Compression, Image, Layout};
 pub use mosb::Mosb;
 pub use node::{Api, BUSYBOX_IMAGE, COUNTED, Event, Namespace, Node, RECORDED, condition, wait};
 pub use one_node::{node, programs};
-pub use oracle::Oracle;
+pub use oracle::{Oracle, ignition_program};
 pub use proxy::{Fault, FaultProxy, Seen};
 pub use registry::{Access, Registry, Server, Transport};
 pub use rollout::{

@@ -2,11 +2,12 @@
 //! protocol.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::parts::IGNITION_ORACLE;
+use super::parts::{IGNITION, IGNITION_ORACLE};
 
 /// The process, which ends when this value is dropped.
 #[derive(Debug)]
@@ -64,4 +65,10 @@ impl Drop for Oracle {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// The real Ignition; by the name `ignition-apply` it applies a config.
+#[track_caller]
+pub fn ignition_program() -> PathBuf {
+    IGNITION.program()
 }

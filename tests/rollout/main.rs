@@ -1,6 +1,7 @@
 //! Machines that take images and reboot into them. As root.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
+mod adopt;
 mod controller_pod;
 mod format_upgrade;
 mod guarded_pod;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mosb_plan::api::rollout::NodeTarget;
 
+use crate::adopt;
 use crate::core_access;
 use crate::desired_state::DesiredState;
 use crate::error::{Error, image_text};
@@ -40,7 +41,7 @@ pub enum RebootPolicy {
 /// Ends well if the machine runs the image of the target with its kernel arguments, and `core` has
 /// its keys and its password. Otherwise stages what is not staged, sets keys and password, reboots
 /// the machine, and does not return before that. The same attempt in the next boot reports what
-/// became of it.
+/// became of it. With `adopts`, the image brings what the machine's first config wrote.
 ///
 /// # Errors
 /// The machine rebooted for this attempt and runs something else; or it can't be rebooted.
@@ -49,6 +50,7 @@ pub async fn apply(
     desired: &DesiredState<'_>,
     attempt: u32,
     policy: RebootPolicy,
+    adopts: bool,
 ) -> Result<(), Error> {
     let DesiredState { target, part, .. } = *desired;
     let image = || target.image.to_string();
@@ -89,6 +91,10 @@ pub async fn apply(
                 let begun = bring_access(host, desired, &machine).await?;
                 // A report after the reboot completes it.
                 begun.begun(target, part, &[]).write(host.root(), &begun)?;
+                if adopts {
+                    adopt::adopt_by_record(host).await;
+                }
+                adopt::arm(host).await?;
                 // The record first: a reboot without it would not count.
                 new_record(target, attempt, &state, Phase::Rebooting).write(host.root())?;
                 return Err(reboot(host).await);

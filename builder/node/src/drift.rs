@@ -65,7 +65,7 @@ pub fn drift(host: &Host) -> Result<Drift, Error> {
     of_root(host.root())
 }
 
-fn of_root(root: &HostRoot) -> Result<Drift, Error> {
+pub(crate) fn of_root(root: &HostRoot) -> Result<Drift, Error> {
     if !root.exists(BOOTED_OSTREE) {
         return Err(Error::NotImageBased);
     }

@@ -41,6 +41,30 @@ pub enum Error {
     #[error("{path} of the machine: more than {limit} files; remove what does not belong there")]
     #[diagnostic(code = "machine-file", class = Rejected)]
     TooManyFiles { path: &'static str, limit: usize },
+    /// Nothing says what the machine was made from.
+    #[error(
+        "this machine has no record of the config that it was made from; give that config with --config"
+    )]
+    #[diagnostic(code = "no-machine-config", class = InvalidInput)]
+    NoMachineConfig,
+    /// What should be that config.
+    #[error(
+        "{file}: {cause}; give the MachineConfig or the Ignition config that the machine was made from, with --config"
+    )]
+    #[diagnostic(code = "bad-machine-config", class = InvalidInput)]
+    BadMachineConfig { file: String, cause: String },
+    /// ostree does not merge what is in `/etc`.
+    #[error(
+        "/etc of this machine is not that of its ostree deployment, so no update merges it and nothing can be adopted"
+    )]
+    #[diagnostic(code = "etc-not-of-deployment", class = InvalidInput)]
+    EtcNotOfDeployment,
+    /// What lets an image leave out what is adopted.
+    #[error(
+        "this machine has no {unit}, so what is adopted can't be left out of its next image; update its ostree, or let it stage images"
+    )]
+    #[diagnostic(code = "no-finalize-unit", class = InvalidInput)]
+    NoFinalizeUnit { unit: &'static str },
     /// The file of `--auth`.
     #[error("{file}: {cause}; give a file with logins as JSON, {{\"auths\": …}}")]
     #[diagnostic(code = "bad-login-file", class = InvalidInput)]
@@ -173,6 +197,10 @@ impl Error {
             | Self::File { .. }
             | Self::FileTooLarge { .. }
             | Self::TooManyFiles { .. }
+            | Self::NoMachineConfig
+            | Self::BadMachineConfig { .. }
+            | Self::EtcNotOfDeployment
+            | Self::NoFinalizeUnit { .. }
             | Self::BadLogin { .. }
             | Self::BadMachinePart { .. }
             | Self::NoCore

@@ -33,6 +33,12 @@ impl HostRoot {
         self.resolve(path, OFlags::PATH).is_ok()
     }
 
+    /// Device and inode, which tell whether two paths are one directory.
+    pub fn identity(&self, path: &str) -> Option<(u64, u64)> {
+        let found = fstat(&self.resolve(path, OFlags::PATH).ok()?).ok()?;
+        Some((found.st_dev, found.st_ino))
+    }
+
     /// A directory with what is below it.
     pub fn tree(&self, path: &'static str) -> Result<FileTree, Error> {
         let folder = self.folder(path).map_err(|error| failed(path, "not readable", error))?;

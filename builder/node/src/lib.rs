@@ -1,8 +1,8 @@
 //! What a roll-out does on a machine: it reports what the machine runs, stages an image with its
 //! kernel arguments, reboots into it, and gives the user `core` its SSH keys and its password. Beside
-//! that, it lists which files of its image the machine hides. It runs in a privileged container with
-//! the machine's process IDs, and knows nothing of Kubernetes, of other machines, or of why an image
-//! is wanted.
+//! that, it lists which files of its image the machine hides, and adopts files that its first config
+//! wrote. It runs in a privileged container with the machine's process IDs, and knows nothing of
+//! Kubernetes, of other machines, or of why an image is wanted.
 //!
 //! Input: a [`DesiredState`] and the state of the machine. Output: a
 //! [`NodeReport`](mosb_plan::api::rollout::NodeReport), or an [`Error`]. Invariant: each command is
@@ -22,8 +22,10 @@
 //! | `core_user`, `ssh_keys`, `shadow`, `password_file`, `core_access` | the keys and the password of `core` |
 //! | `machine_record` | what mosb set on the machine |
 //! | `file_tree`, `drift` | a directory without its links; which files of its image the machine hides |
+//! | `adopt` | files that stop being changes of the machine |
 //! | `record`, `journal`, `finalization`, `next_step`, `apply` | rebooting into it, once an attempt |
 
+mod adopt;
 mod apply;
 mod boot_arguments;
 mod bootc_status;
@@ -61,6 +63,7 @@ mod target_fit;
 mod tool;
 mod unstage;
 
+pub use adopt::{Adoption, KeptPath, adopt};
 pub use apply::{RebootPolicy, apply};
 pub use desired_state::DesiredState;
 pub use drift::{Difference, Drift, HiddenPath, drift};

@@ -2,6 +2,7 @@
 
 use mosb_plan::api::rollout::{AttemptedTarget, NodeReport, NodeTarget};
 
+use crate::adopt;
 use crate::core_access::missing;
 use crate::error::Error;
 use crate::host::Host;
@@ -40,6 +41,7 @@ pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
         Err(error) => return (with_state(report, state), Some(error)),
     }
     report = with_state(report, state);
+    report.etc = adopt::etc_report(host.root());
     let error = report.tool.is_none().then_some(Error::NoTool);
     (report, error)
 }

@@ -5,6 +5,7 @@ use mosb_build::Redactor;
 use mosb_plan::api::rollout::{NodeTarget, NodeTool};
 use mosb_types::error_text;
 
+use crate::adopt;
 use crate::boot_arguments::change_next;
 use crate::desired_state::DesiredState;
 use crate::error::Error;
@@ -29,6 +30,7 @@ const LAST_CHARACTERS: usize = 500;
 /// It is not staged, or another image still is.
 pub async fn stage(host: &Host, desired: &DesiredState<'_>) -> Result<(), Error> {
     remove_leftover_login(host).await?;
+    adopt::arm(host).await?;
     let state = MachineState::read(host).await?;
     let record = MachineRecord::read(host.root())?;
     let DesiredState { target, part, .. } = *desired;

@@ -96,6 +96,7 @@ fn everything() -> Metrics {
         machines: [(MachineProgress::Draining, 1)].into(),
         oldest_slots: [(MachineProgress::Draining, since)].into(),
         blocked: Some("MachineLost"),
+        hidden_files: 1,
     };
     metrics.set_rollout("worker", &figures);
     metrics.set_user_data("worker", "worker", Some("NoSecret"));

@@ -18,7 +18,7 @@ const NAMESPACE: &str = "mosb-rollout";
 const CONTROLLER: &str = "system:serviceaccount:mosb-system:mosb-controller";
 const JOB_CONTROLLER: &str = "system:serviceaccount:kube-system:job-controller";
 /// Names of the golden files of our Jobs.
-const JOBS: [&str; 7] = [
+const JOBS: [&str; 8] = [
     "report",
     "stage",
     "apply",
@@ -26,6 +26,7 @@ const JOBS: [&str; 7] = [
     "stage-with-machine-part",
     "apply-with-machine-part",
     "part-with-machine-part",
+    "apply-adopting",
 ];
 /// Somebody with all rights in the namespace.
 const SOMEBODY: &str = "rollout-somebody";

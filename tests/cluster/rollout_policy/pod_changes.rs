@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// Commands of the container that `mosb node apply` would not be run by.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 17] = [
     "sh -c true",
     "mosb node report",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json",
@@ -15,14 +15,17 @@ const COMMANDS: [&str; 15] = [
     "mosb node apply --target {} {} --auth /run/mosb/auth/auth.json --attempt 1",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --no-reboot --attempt 1",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --no-reboot --no-reboot",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --adopt --adopt",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --no-reboot --adopt",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --machine-part /etc/shadow --attempt 1",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --machine-part --attempt 1",
     "mosb node apply --target {} --machine-part /run/mosb/auth/machine-part.json --auth /run/mosb/auth/auth.json --attempt 1",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --machine-part /run/mosb/auth/machine-part.json",
 ];
 /// Commands of the container that `mosb node stage` would not be run by.
-pub const STAGE_COMMANDS: [&str; 4] = [
+pub const STAGE_COMMANDS: [&str; 5] = [
     "mosb node stage --target {} --auth /run/mosb/auth/auth.json --no-reboot",
+    "mosb node stage --target {} --auth /run/mosb/auth/auth.json --adopt",
     "mosb node stage --target {} --auth /run/mosb/auth/auth.json --attempt 1",
     "mosb node stage --target {} --auth /run/mosb/auth/auth.json --machine-part /etc/shadow",
     "mosb node stage --machine-part /run/mosb/auth/machine-part.json --target {} --auth /run/mosb/auth/auth.json",

@@ -22,12 +22,18 @@ struct PhaseOfPool {
     phase: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Pool {
+    pool: String,
+}
+
 #[derive(Debug)]
 pub(super) struct RolloutMetrics {
     state: Family<PoolState, Gauge>,
     machines: Family<PoolState, Gauge>,
     oldest_slot: Family<PoolState, Gauge>,
     blocked: PoolReasons,
+    hidden_files: Family<Pool, Gauge>,
     durations: Durations<PhaseOfPool>,
 }
 
@@ -46,6 +52,7 @@ impl Default for RolloutMetrics {
             machines: Family::default(),
             oldest_slot: Family::default(),
             blocked: PoolReasons::default(),
+            hidden_files: Family::default(),
             durations: Family::new_with_constructor(phases),
         }
     }
@@ -72,6 +79,11 @@ impl RolloutMetrics {
             "mosb_rollout_blocked",
             "1 for the reason why no other machine of the pool begins",
             self.blocked.family.clone(),
+        );
+        registry.register(
+            "mosb_rollout_hidden_files",
+            "Files of their images that machines of the pool have otherwise in /etc, all together",
+            self.hidden_files.clone(),
         );
         registry.register(
             "mosb_rollout_phase_duration_seconds",
@@ -107,6 +119,8 @@ impl Metrics {
             }
         }
         rollout.set_blocked(pool, figures.blocked);
+        let hidden = i64::try_from(figures.hidden_files).unwrap_or(i64::MAX);
+        rollout.hidden_files.get_or_create(&Pool { pool: pool.to_owned() }).set(hidden);
     }
 
     /// Records a phase of a machine of the pool that a write ended.
@@ -127,6 +141,7 @@ impl Metrics {
             rollout.oldest_slot.remove(&of(progress.as_str()));
         }
         rollout.set_blocked(pool, None);
+        rollout.hidden_files.remove(&Pool { pool: pool.to_owned() });
     }
 
     /// Removes all series of a pool that does not exist any more.
@@ -152,6 +167,7 @@ mod tests {
             machines: [(progress, 2)].into(),
             oldest_slots: [(progress, since)].into(),
             blocked,
+            hidden_files: 3,
         }
     }
 
@@ -171,6 +187,7 @@ mod tests {
         found.sort();
         let want = [
             "mosb_rollout_blocked{pool=\"worker\",reason=\"MachineLost\"} 1",
+            "mosb_rollout_hidden_files{pool=\"worker\"} 3",
             "mosb_rollout_machines{pool=\"worker\",state=\"lost\"} 2",
             "mosb_rollout_oldest_slot_timestamp_seconds{pool=\"worker\",state=\"lost\"} 60",
             state,

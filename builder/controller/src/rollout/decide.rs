@@ -257,6 +257,10 @@ impl<'a> Pass<'a> {
             degraded: plan.degraded.clone(),
             waiting: plan.waiting.clone(),
             booted: state.booted(),
+            hidden_files: state
+                .report
+                .as_ref()
+                .and_then(|report| Some(report.etc.as_ref()?.hidden.count)),
         })
         .collect()
     }

@@ -19,6 +19,8 @@ pub struct RolloutFigures {
     pub oldest_slots: BTreeMap<MachineProgress, Timestamp>,
     /// The reason of the condition `RolloutDegraded`, if it is True.
     pub blocked: Option<&'static str>,
+    /// Files of their images that the machines hide, all together.
+    pub hidden_files: usize,
 }
 
 impl RolloutFigures {
@@ -42,8 +44,13 @@ impl RolloutFigures {
             | RolloutReason::Off
             | RolloutReason::LookingUp => (RolloutPhase::Off, None),
         };
-        let mut figures =
-            Self { phase, machines: BTreeMap::new(), oldest_slots: BTreeMap::new(), blocked };
+        let mut figures = Self {
+            phase,
+            machines: BTreeMap::new(),
+            oldest_slots: BTreeMap::new(),
+            blocked,
+            hidden_files: machines.iter().filter_map(|machine| machine.hidden_files).sum(),
+        };
         for machine in machines {
             *figures.machines.entry(machine.progress).or_default() += 1;
             if let Some(since) = machine.slot_since {

@@ -2,6 +2,7 @@
 
 use super::snapshot::{Machine, RolloutSnapshot};
 use mosb_image::Digest;
+use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
 
 /// Hex digits of a node's UID in the name of a Job.
@@ -53,6 +54,8 @@ pub struct NodeJobRequest {
     pub target: Option<NodeTarget>,
     /// The attempt of `apply`, or the try of another verb, from 1.
     pub number: u32,
+    /// Whether `apply` adopts what the machine's first config wrote.
+    pub adopts: bool,
     /// The image of the controller, by digest.
     pub image: String,
 }
@@ -76,9 +79,16 @@ impl NodeJobRequest {
             node_uid: node_uid.to_owned(),
             target: target.cloned(),
             number,
+            adopts: verb == NodeVerb::Apply && adopts(snapshot),
             image: snapshot.cluster.own_image.clone(),
         }
     }
+}
+
+/// Whether machines of the pool adopt what their first config wrote.
+pub fn adopts(snapshot: &RolloutSnapshot) -> bool {
+    let config = snapshot.config.as_ref();
+    config.is_some_and(|config| config.metadata.annotation(labels::ADOPT) == Some("true"))
 }
 
 /// The Secret of a Job to create, with the login of its machine and the machine part of its target:

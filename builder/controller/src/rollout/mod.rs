@@ -89,7 +89,7 @@ pub use decide::{RolloutDecision, decide};
 pub use drain_records::{DrainRecord, DrainRecords, NodeEvictions};
 pub use ended_phases::{EndedPhase, MachinePhase};
 pub use figures::RolloutFigures;
-pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb};
+pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb, adopts};
 pub(crate) use job_secret::JobSecretContent;
 pub use lookup::{ControlPlaneHealth, RolloutLookup, RolloutLookupResults, SeenPod, TargetImage};
 pub use machine_progress::MachineProgress;

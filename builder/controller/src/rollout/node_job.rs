@@ -147,7 +147,10 @@ fn arguments(request: &NodeJobRequest) -> Vec<String> {
     match request.verb {
         NodeVerb::Report => Vec::new(),
         NodeVerb::Stage => target.chain(files).collect(),
-        NodeVerb::Apply => target.chain(files).chain(attempt).collect(),
+        NodeVerb::Apply => {
+            let adopt = request.adopts.then(|| "--adopt".to_owned());
+            target.chain(files).chain(attempt).chain(adopt).collect()
+        }
         NodeVerb::Part => {
             let without_reboot = ["--no-reboot".to_owned()];
             target.chain(files).chain(attempt).chain(without_reboot).collect()
@@ -202,6 +205,7 @@ mod tests {
             node_uid: "11111111-2222-3333-4444-555555555555".to_owned(),
             target,
             number: 2,
+            adopts: false,
             image: format!("quay.io/acme/mosb@{}", Digest::of(b"mosb")),
         }
     }
@@ -224,6 +228,8 @@ mod tests {
             let name = format!("{}-with-machine-part.yaml", verb.as_str());
             golden(&name, serde_json::to_value(job).unwrap());
         }
+        let adopting = NodeJobRequest { adopts: true, ..request(NodeVerb::Apply, None) };
+        golden("apply-adopting.yaml", serde_json::to_value(node_job(&adopting)).unwrap());
         let job =
             OwnerJob { name: "mosb-stage-x", uid: "j", pool: "worker", verb: NodeVerb::Stage };
         for (name, part) in [("secret", None), ("secret-with-machine-part", Some(b"{}".to_vec()))] {

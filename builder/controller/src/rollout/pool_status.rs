@@ -37,6 +37,8 @@ pub(super) struct Standing {
     pub degraded: Option<String>,
     pub waiting: Option<String>,
     pub booted: Option<Digest>,
+    /// How many files of its image it hides, if it reported that in this boot.
+    pub hidden_files: Option<usize>,
 }
 
 /// The write of the pool's status; none if it is unchanged.

@@ -218,6 +218,11 @@ async fn carry_out(job: &Job, settings: &Settings, progress: &Progress) -> Resul
         }
         #[cfg(feature = "cluster")]
         Job::Drift => report(settings, progress, &commands::drift().await?),
+        #[cfg(feature = "cluster")]
+        Job::Adopt { config, is_dry_run } => {
+            let adopted = commands::adopt(config.as_deref(), *is_dry_run).await?;
+            report(settings, progress, &adopted)
+        }
         Job::Preflight(job) => {
             let found = commands::preflight(job, settings).await?;
             report(settings, progress, &objects::Preflight::from(&found))?;

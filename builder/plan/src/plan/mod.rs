@@ -22,7 +22,9 @@ mod pre_built;
 mod push_spec;
 mod var_files;
 
-pub use apply::{ApplyError, CURRENT_CONFIG, instance_of};
+pub use apply::{
+    ApplyError, CURRENT_CONFIG, WrittenEntry, WrittenEtc, instance_of, written_to_etc,
+};
 pub use base::{Base, BaseConfig, BaseError, BaseName};
 pub use build_plan::{BuildPlan, Draft};
 pub use build_request::{BuildRequest, Pinned, Stage};

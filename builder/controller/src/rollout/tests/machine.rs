@@ -25,6 +25,8 @@ pub struct FakeNode {
     /// At the last record of its readiness.
     pub was_ready: bool,
     pub has_no_tool: bool,
+    /// How many files of its image it hides.
+    pub hidden_files: usize,
     /// A staged image can't be removed.
     pub holds_staged: bool,
     /// An administrator cordoned it.
@@ -59,6 +61,7 @@ impl FakeNode {
             reports_nothing: false,
             was_ready: true,
             has_no_tool: false,
+            hidden_files: 0,
             holds_staged: false,
             is_cordoned_by_hand: false,
             is_finalized: false,
@@ -128,6 +131,10 @@ impl FakeNode {
             attempted: self.record.as_ref().map(|(target, attempt, _)| AttemptedTarget {
                 target: target.clone(),
                 attempt: *attempt,
+            }),
+            etc: Some(EtcReport {
+                hidden: PathList { count: self.hidden_files, paths: Vec::new() },
+                ..EtcReport::default()
             }),
             error: None,
         }

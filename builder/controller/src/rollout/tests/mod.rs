@@ -1,6 +1,7 @@
 //! Tests of the roll-out: tables of the pure functions, stories that run to their end on a fake
 //! cluster of machines, and any sequence of events.
 
+mod adoption;
 mod clusters;
 mod counted;
 mod failures;

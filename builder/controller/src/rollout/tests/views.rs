@@ -45,7 +45,7 @@ pub fn carry_out(fleet: &mut Fleet, request: &RolloutRequest) -> RolloutChange {
     change
 }
 
-fn annotations(change: &RolloutChange) -> Vec<(&str, Option<&str>)> {
+pub fn annotations(change: &RolloutChange) -> Vec<(&str, Option<&str>)> {
     change.annotations.iter().map(|(key, value)| (*key, value.as_deref())).collect()
 }
 

@@ -9,6 +9,7 @@ use crate::rollout::observe::machine;
 use crate::rollout::snapshot::Machine;
 use mosb_image::Digest;
 use mosb_plan::api::labels;
+use mosb_plan::api::rollout::EtcReport;
 
 /// A node, as a person or a script sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct NodeView {
     pub ready: bool,
     /// `spec.unschedulable`
     pub unschedulable: bool,
+    /// Its `/etc`, by its newest report of this boot.
+    pub etc: Option<EtcReport>,
     pub(super) has_slot: bool,
     pub(super) is_available: bool,
     pub(super) booted: Option<Digest>,
@@ -51,6 +54,7 @@ impl NodeView {
             reason: annotation(labels::NODE_REASON),
             ready: machine.ready,
             unschedulable: machine.unschedulable,
+            etc: state.report.as_ref().and_then(|report| report.etc.clone()),
             has_slot: state.has_slot(),
             is_available: state.is_available(),
             booted: state.booted(),

@@ -9,6 +9,7 @@ use super::builds::{BuildView, build_views};
 use super::pool::{TargetView, rollout_view};
 use super::retry::{Retry, retries};
 use crate::rollout::desired_target::{rival_names, served};
+use crate::rollout::job_request::adopts;
 use crate::rollout::slots::max_unavailable;
 use crate::rollout::snapshot::RolloutSnapshot;
 use mosb_image::{Digest, ImageRef};
@@ -26,6 +27,8 @@ pub enum RolloutRequest {
     Resume,
     /// Pins the pool to another build: without one, to what the machines ran before.
     Undo(Option<UndoTo>),
+    /// Lets images bring what the first config of each machine wrote, from the next reboot on.
+    Adopt,
 }
 
 /// The value of `--to`.
@@ -146,6 +149,7 @@ impl RolloutRequest {
             Self::Start => start(snapshot, config),
             Self::Pause => Ok(paused(snapshot, true)),
             Self::Resume => Ok(paused(snapshot, false)),
+            Self::Adopt => Ok(adopt(snapshot)),
             Self::Undo(to) => {
                 let build = match to {
                     None => earlier(snapshot, config)?,
@@ -230,6 +234,16 @@ fn undo(
     to_build(&mut change, snapshot, &build);
     change.notes.push(format!("the pool stays pinned to {build} until mosb rollout start {pool}"));
     Ok(change)
+}
+
+fn adopt(snapshot: &RolloutSnapshot) -> RolloutChange {
+    let mut change = RolloutChange::default();
+    if adopts(snapshot) {
+        change.notes.push("the machines of the pool do so already".to_owned());
+    } else {
+        change.annotations.insert(labels::ADOPT, Some("true".to_owned()));
+    }
+    change
 }
 
 fn paused(snapshot: &RolloutSnapshot, paused: bool) -> RolloutChange {

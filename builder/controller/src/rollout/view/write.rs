@@ -33,6 +33,7 @@ pub async fn decide_request(
         RolloutRequest::Start
         | RolloutRequest::Pause
         | RolloutRequest::Resume
+        | RolloutRequest::Adopt
         | RolloutRequest::Undo(_) => None,
     };
     Ok(request.change(snapshot, is_enabled, os_image.as_deref()))

@@ -41,7 +41,9 @@ pub use node::{ApplyOnNode, Node, ReportNode, StageOnNode};
 pub use preflight::Preflight;
 pub use render::Render;
 #[cfg(feature = "cluster")]
-pub use rollout::{Builds, Nodes, Rollout, RolloutPause, RolloutStart, RolloutStatus, RolloutUndo};
+pub use rollout::{
+    Builds, Nodes, NodesOf, Rollout, RolloutPause, RolloutStart, RolloutStatus, RolloutUndo,
+};
 #[cfg(feature = "cluster")]
 pub use serve_ignition::ServeIgnition;
 
@@ -235,9 +237,10 @@ pub enum Command {
     #[cfg(feature = "cluster")]
     /// Lists nodes, and which images they run, should run and have staged
     ///
-    /// Example:
+    /// Examples:
     ///
     ///   mosb nodes worker -o json
+    ///   mosb nodes drift worker
     #[command(verbatim_doc_comment)]
     Nodes(Nodes),
     #[cfg(feature = "cluster")]
@@ -301,7 +304,7 @@ pub enum Command {
         command: InPod,
     },
     #[cfg(feature = "cluster")]
-    /// What runs on a machine: the parts of a roll-out, which the controller's Jobs call, and drift
+    /// What runs on a machine: the parts of a roll-out, which the controller's Jobs call, drift and adopt
     ///
     /// All need the machine's process IDs and its root's rights: on the machine itself as root, or in a privileged container
     /// with hostPID. bootc changes the machine's image, or rpm-ostree where there is no bootc.

@@ -46,6 +46,30 @@ pub enum Node {
     ///   mosb node drift | grep /etc/systemd/
     #[command(verbatim_doc_comment)]
     Drift,
+    /// Lets the next image bring files that the machine's first config wrote
+    ///
+    /// A machine that Ignition installed has the files of its config in /etc, where they hide those of every later image.
+    /// Each file, directory, link, unit and enablement link that is still as the config left it stops being a change of
+    /// the machine. What was edited since, and what the machine's own config wrote, stays and is printed with how it
+    /// differs. The running /etc is not touched: this takes effect when a staged image is finalized at a shutdown.
+    ///
+    /// Examples:
+    ///
+    ///   mosb node adopt --dry-run
+    ///   mosb node adopt --config user-data.ign
+    #[command(verbatim_doc_comment)]
+    Adopt(AdoptOnNode),
+}
+
+/// `mosb node adopt`.
+#[derive(Debug, Args)]
+pub struct AdoptOnNode {
+    /// Only print what would be adopted and what would stay
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The config that the machine was made from, an Ignition config or a MachineConfig; without it, the machine's own record
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
 }
 
 /// `mosb node report`.
@@ -86,4 +110,7 @@ pub struct ApplyOnNode {
     /// Never reboots: a target that needs a reboot is an error, and nothing is changed
     #[arg(long)]
     pub no_reboot: bool,
+    /// Before the reboot, adopt what the machine's own record says its first config wrote, as mosb node adopt does
+    #[arg(long)]
+    pub adopt: bool,
 }

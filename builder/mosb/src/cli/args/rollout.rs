@@ -15,9 +15,60 @@ pub struct Builds {
 
 /// `mosb nodes`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Nodes {
     /// The pool [default: all nodes]
     pub pool: Option<String>,
+    #[command(flatten)]
+    pub cluster: Cluster,
+    #[command(subcommand)]
+    pub what: Option<NodesOf>,
+}
+
+/// What else is listed or changed of nodes.
+#[derive(Debug, Subcommand)]
+pub enum NodesOf {
+    /// Lists which files of their images the machines of a pool hide
+    ///
+    /// An update keeps each entry of /etc that a machine has otherwise than its image. The first 16 paths of each machine
+    /// are listed, as it reported them in this boot; `mosb node drift` on the machine lists all.
+    ///
+    /// Example:
+    ///
+    ///   mosb nodes drift worker
+    #[command(verbatim_doc_comment)]
+    Drift(PoolNodes),
+    /// Lets images bring the files that the first config of each machine wrote
+    ///
+    /// Sets the annotation mosb.dev/adopt on the MachineOSConfig. From then on, each machine adopts before it reboots for a
+    /// roll-out what is still as its record of its config says, as `mosb node adopt` does. What was edited stays. Prints what
+    /// the machines reported in this boot: what they would adopt, and what stays.
+    ///
+    /// Examples:
+    ///
+    ///   mosb nodes adopt worker --dry-run
+    ///   mosb nodes adopt worker
+    #[command(verbatim_doc_comment)]
+    Adopt(AdoptNodes),
+}
+
+/// `mosb nodes drift`.
+#[derive(Debug, Args)]
+pub struct PoolNodes {
+    /// The pool
+    pub pool: String,
+    #[command(flatten)]
+    pub cluster: Cluster,
+}
+
+/// `mosb nodes adopt`.
+#[derive(Debug, Args)]
+pub struct AdoptNodes {
+    /// The pool
+    pub pool: String,
+    /// Only print what the machines reported
+    #[arg(long)]
+    pub dry_run: bool,
     #[command(flatten)]
     pub cluster: Cluster,
 }

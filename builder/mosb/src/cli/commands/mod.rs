@@ -31,7 +31,7 @@ pub use image::{files, inspect};
 #[cfg(feature = "cluster")]
 pub use job::{in_pod, wait_for_done};
 #[cfg(feature = "cluster")]
-pub use node::{drift, node};
+pub use node::{adopt, drift, node};
 pub use plan::plan;
 pub use preflight::preflight;
 pub use render::render;

@@ -54,6 +54,17 @@ pub async fn drift() -> Result<objects::NodeDrift> {
     Ok(objects::NodeDrift::from(&drift))
 }
 
+/// Lets the next image bring what the machine's first config wrote; with `is_dry_run`, only reports
+/// it.
+///
+/// # Errors
+/// This is no machine that booted an image, its config is not known, or a file can't be read or
+/// written.
+pub async fn adopt(config: Option<&Path>, is_dry_run: bool) -> Result<objects::NodeAdoption> {
+    let adoption = mosb_node::adopt(&Host::open()?, config, is_dry_run).await?;
+    Ok(objects::NodeAdoption::new(&adoption, is_dry_run))
+}
+
 async fn work(host: &Host, work: &NodeWork) -> Result<(), Error> {
     match work {
         NodeWork::Report => Ok(()),
@@ -61,9 +72,9 @@ async fn work(host: &Host, work: &NodeWork) -> Result<(), Error> {
             let read = Read::new(input)?;
             mosb_node::stage(host, &read.desired(input)).await
         }
-        NodeWork::Apply { input, attempt, policy } => {
+        NodeWork::Apply { input, attempt, policy, adopts } => {
             let read = Read::new(input)?;
-            mosb_node::apply(host, &read.desired(input), *attempt, *policy).await
+            mosb_node::apply(host, &read.desired(input), *attempt, *policy, *adopts).await
         }
     }
 }

@@ -9,7 +9,9 @@ mod error;
 mod file_list;
 mod image_info;
 mod machine_ignition;
+mod node_adoption;
 mod node_drift;
+mod node_etc;
 mod node_report;
 mod path_entry;
 mod plan;
@@ -35,7 +37,9 @@ pub use error::Error;
 pub use file_list::{FileLayer, FileList};
 pub use image_info::{BaseInfo, ImageInfo, LayerHistory};
 pub use machine_ignition::MachineIgnition;
+pub use node_adoption::{KeptPath, NodeAdoption};
 pub use node_drift::{HiddenPath, NodeDrift, PathDifference};
+pub use node_etc::{NodeEtc, NodeEtcOf, PathList, PoolDrift};
 pub use node_report::{AppliedTarget, AttemptedTarget, NodeDeployment, NodeError, NodeReport};
 pub use path_entry::{PathEntry, PathType};
 pub use plan::{Plan, PlanLayer, PlannedBase};
@@ -111,6 +115,8 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<ImageInfo>(),
         schema::<MachineIgnition>(),
         schema::<NodeDrift>(),
+        schema::<NodeAdoption>(),
+        schema::<PoolDrift>(),
         schema::<NodeList>(),
         schema::<NodeReport>(),
         schema::<Plan>(),

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::NodeEtc;
 use mosb_plan::api::rollout;
 
 /// What a machine runs, has staged and may go back to.
@@ -28,6 +29,9 @@ pub struct NodeReport {
     /// The last target that the machine rebooted for and does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempted: Option<AttemptedTarget>,
+    /// Its `/etc`; absent if it could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etc: Option<NodeEtc>,
     /// Why the command failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<NodeError>,
@@ -106,6 +110,7 @@ impl From<&rollout::NodeReport> for NodeReport {
                 target: AppliedTarget::from(&last.target),
                 attempt: last.attempt,
             }),
+            etc: report.etc.as_ref().map(NodeEtc::from),
             error: report.error.as_ref().map(|error| NodeError {
                 code: error.code.clone(),
                 message: error.message.clone(),

@@ -42,6 +42,10 @@ pub enum ClusterJob {
     Builds(String),
     /// `nodes`, of a pool or all.
     Nodes(Option<String>),
+    /// `nodes drift`, and `nodes adopt --dry-run`, of a pool.
+    Drift(String),
+    /// `nodes adopt`, of a pool.
+    Adopt(Rollout),
     /// `ignition`, of a pool.
     Ignition(Ignition),
     /// `rollout start`, `pause`, `resume` and `undo`.
@@ -137,7 +141,18 @@ pub fn builds(typed: args::Builds) -> InCluster {
 }
 
 pub fn nodes(typed: args::Nodes) -> InCluster {
-    of(ClusterJob::Nodes(typed.pool), typed.cluster)
+    match typed.what {
+        None => of(ClusterJob::Nodes(typed.pool), typed.cluster),
+        Some(args::NodesOf::Drift(typed)) => of(ClusterJob::Drift(typed.pool), typed.cluster),
+        Some(args::NodesOf::Adopt(typed)) if typed.dry_run => {
+            of(ClusterJob::Drift(typed.pool), typed.cluster)
+        }
+        Some(args::NodesOf::Adopt(typed)) => {
+            let request = RolloutRequest::Adopt;
+            let change = Rollout { pool: typed.pool, request, yes: true };
+            of(ClusterJob::Adopt(change), typed.cluster)
+        }
+    }
 }
 
 pub fn ignition(typed: args::Ignition) -> InCluster {

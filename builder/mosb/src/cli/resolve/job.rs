@@ -46,6 +46,12 @@ pub enum Job {
     #[cfg(feature = "cluster")]
     /// `node drift`.
     Drift,
+    #[cfg(feature = "cluster")]
+    /// `node adopt`.
+    Adopt {
+        config: Option<PathBuf>,
+        is_dry_run: bool,
+    },
     Preflight(Preflight),
     #[cfg(feature = "cluster")]
     /// `controller`, `status`, `rebuild`, `logs`, `wait`, `builds`, `nodes`, `ignition`,

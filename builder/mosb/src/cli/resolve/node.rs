@@ -21,7 +21,7 @@ pub struct NodeCommand {
 pub enum NodeWork {
     Report,
     Stage(NodeInput),
-    Apply { input: NodeInput, attempt: u32, policy: RebootPolicy },
+    Apply { input: NodeInput, attempt: u32, policy: RebootPolicy, adopts: bool },
 }
 
 /// What a machine is brought to.
@@ -48,9 +48,13 @@ pub fn node(typed: Node) -> Result<Job> {
             let policy =
                 if apply.no_reboot { RebootPolicy::Forbidden } else { RebootPolicy::Allowed };
             let input = input(apply.stage)?;
-            (NodeWork::Apply { input, attempt: apply.attempt, policy }, termination_log)
+            let (attempt, adopts) = (apply.attempt, apply.adopt);
+            (NodeWork::Apply { input, attempt, policy, adopts }, termination_log)
         }
         Node::Drift => return Ok(Job::Drift),
+        Node::Adopt(adopt) => {
+            return Ok(Job::Adopt { config: adopt.config, is_dry_run: adopt.dry_run });
+        }
     };
     Ok(Job::Node(Box::new(NodeCommand { work, termination_log })))
 }

@@ -19,7 +19,7 @@ impl Object for NodeDrift {
     }
 }
 
-fn word(difference: PathDifference) -> &'static str {
+pub(super) fn word(difference: PathDifference) -> &'static str {
     match difference {
         PathDifference::Removed => "removed",
         PathDifference::Type => "type",

@@ -162,7 +162,7 @@ impl Object for RolloutRequest {
     }
 }
 
-fn table(page: &mut Page, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+pub(super) fn table(page: &mut Page, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     let head = head.iter().map(|cell| (*cell).to_owned()).collect();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
     page.table(&[], &rows);

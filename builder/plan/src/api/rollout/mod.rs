@@ -4,6 +4,7 @@
 //! All are read from annotations, files or termination messages that others may have written, so
 //! each is parsed with a limit into a type that can't be wrong.
 
+mod etc_report;
 mod history;
 mod machine_part;
 mod mode;
@@ -12,6 +13,7 @@ mod node_target;
 mod pinned_build;
 mod slot;
 
+pub use etc_report::{EtcReport, PathList};
 pub use history::{History, HistoryEntry};
 pub use machine_part::MachinePart;
 pub use mode::{OnDelete, RolloutMode};

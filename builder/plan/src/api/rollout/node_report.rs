@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::NodeTarget;
+use super::{EtcReport, NodeTarget};
 use mosb_image::Digest;
 
 /// The most bytes of a report: the kubelet keeps 4096 bytes of a termination message.
@@ -37,6 +37,9 @@ pub struct NodeReport {
     /// of that attempt. A report of an earlier mosb has none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub attempted: Option<AttemptedTarget>,
+    /// Its `/etc`; none if it could not be read, or in a report of an earlier mosb.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub etc: Option<EtcReport>,
     /// Why the command failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<ReportError>,
@@ -139,6 +142,11 @@ impl NodeReport {
             error.message = error.message.chars().take(MESSAGE).collect();
         }
         let text = |report: &Self| serde_json::to_string(report).expect("a report is JSON");
+        if text(&report).len() > LIMIT
+            && let Some(etc) = &mut report.etc
+        {
+            etc.remove_paths();
+        }
         if text(&report).len() > LIMIT {
             // Names of images are only for people; what decides are the digests.
             let deployments = [&mut report.booted, &mut report.staged, &mut report.rollback];
@@ -154,6 +162,7 @@ impl NodeReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::rollout::PathList;
 
     #[test]
     fn a_report_fits_a_termination_message_whatever_it_contains() {
@@ -167,12 +176,17 @@ mod tests {
             rollback: deployment(),
             applied: None,
             attempted: None,
+            etc: Some(EtcReport {
+                hidden: PathList { count: 9, paths: vec!["\u{1}".repeat(5000)] },
+                ..EtcReport::default()
+            }),
             error: Some(ReportError { code: "io".to_owned(), message: "\u{1}".repeat(9000) }),
         };
         let text = report.to_json();
         assert!(text.len() <= LIMIT, "{}", text.len());
         let read = NodeReport::parse(&text).unwrap();
         assert_eq!(read.booted.unwrap().digest, Some(Digest::of(b"image")));
+        assert_eq!(read.etc.unwrap().hidden, PathList { count: 9, paths: Vec::new() });
         assert!(NodeReport::parse(&" ".repeat(LIMIT + 1)).is_err());
     }
 

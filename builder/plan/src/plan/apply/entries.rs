@@ -13,14 +13,14 @@ use mosb_image::overlay::{Content, Found, Meta, Node};
 use mosb_image::path::TreePath;
 use mosb_image::tree::Kind;
 
-enum Entry<'c> {
+pub(super) enum Entry<'c> {
     Directory(&'c Directory),
     File(&'c File),
     Link(&'c Link),
 }
 
 impl Entry<'_> {
-    fn path(&self) -> &str {
+    pub(super) fn path(&self) -> &str {
         match self {
             Self::Directory(d) => &d.path,
             Self::File(f) => &f.path,
@@ -39,6 +39,13 @@ impl Entry<'_> {
 
     fn is_hard_link(&self) -> bool {
         matches!(self, Self::Link(link) if link.hard)
+    }
+
+    /// From the shallowest to the deepest; hard links come last, so that they may lead to something
+    /// deeper.
+    pub(super) fn order(&self, at: &TreePath) -> (bool, usize) {
+        let is_hard = self.is_hard_link();
+        (is_hard, if is_hard { 0 } else { at.components().count() })
     }
 }
 
@@ -68,18 +75,14 @@ impl Applier<'_> {
             }
             entries.push((at, entry));
         }
-        // From the shallowest to the deepest; hard links come last, so that they may lead to
-        // something deeper.
-        entries.sort_by_key(|(at, entry)| {
-            (entry.is_hard_link(), if entry.is_hard_link() { 0 } else { at.components().count() })
-        });
+        entries.sort_by_key(|(at, entry)| entry.order(at));
         for (at, entry) in entries {
             self.entry(&at, &entry)?;
         }
         Ok(())
     }
 
-    fn entry(&mut self, at: &TreePath, entry: &Entry<'_>) -> Result<(), ApplyError> {
+    pub(super) fn entry(&mut self, at: &TreePath, entry: &Entry<'_>) -> Result<(), ApplyError> {
         let stop = |stop: PathError| stop.of(entry.path());
         if entry.overwrite()
             && let Some(exact) = exact(&self.tree, at).map_err(stop)?

@@ -10,6 +10,7 @@
 mod commit;
 mod entries;
 mod kernel_arguments;
+mod on_machine;
 mod owners;
 mod paths;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use mosb_image::overlay::{Meta, Node, Overlay};
 use mosb_image::path::TreePath;
 use mosb_image::tree::BaseTree;
 use mosb_types::{Diagnostic, Finding, escape_control};
+pub use on_machine::{WrittenEntry, WrittenEtc, written_to_etc};
 pub use units::instance_of;
 pub(super) use units::preset_units;
 

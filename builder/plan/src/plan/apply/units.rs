@@ -14,7 +14,7 @@ use mosb_systemd::{self as systemd, EnabledState};
 use mosb_types::Finding;
 
 /// Where Ignition writes which units are enabled and disabled.
-const PRESET_FILE: &str = "/etc/systemd/system-preset/20-ignition.preset";
+pub(super) const PRESET_FILE: &str = "/etc/systemd/system-preset/20-ignition.preset";
 const UNITS: &str = "/etc/systemd/system";
 
 /// A line of the preset file before it is written.

@@ -62,6 +62,14 @@ pub async fn in_cluster(
         ClusterJob::Nodes(pool) => {
             print(settings, &rollout::nodes(&client, &namespaces, pool.as_deref()).await?)
         }
+        ClusterJob::Drift(pool) => {
+            print(settings, &rollout::drift(&client, &namespaces, pool).await?)
+        }
+        ClusterJob::Adopt(change) => {
+            let request = rollout::request(&client, &namespaces, change).await?;
+            request.notes.iter().for_each(|note| progress.step(note));
+            print(settings, &rollout::drift(&client, &namespaces, &change.pool).await?)
+        }
         ClusterJob::Ignition(wanted) => {
             print(settings, &ignition::ignition(&client, &namespaces, wanted).await?)
         }

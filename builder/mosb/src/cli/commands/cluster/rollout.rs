@@ -11,8 +11,8 @@ use super::confirm::Consent;
 use super::look::no_pool;
 use crate::cli::error::Error;
 use crate::cli::objects::{
-    NodeInfo, NodeList, PoolBuild, PoolBuilds, PoolCondition, RolloutMachines, RolloutRequest,
-    RolloutStatus, RolloutTarget,
+    NodeEtc, NodeEtcOf, NodeInfo, NodeList, PoolBuild, PoolBuilds, PoolCondition, PoolDrift,
+    RolloutMachines, RolloutRequest, RolloutStatus, RolloutTarget,
 };
 use crate::cli::progress::Progress;
 use crate::cli::resolve::Rollout;
@@ -81,6 +81,16 @@ fn node_info(view: NodeView, now: Timestamp) -> NodeInfo {
         ready: view.ready,
         unschedulable: view.unschedulable,
     }
+}
+
+/// What the machines of a pool hide, and could adopt.
+pub async fn drift(client: &Client, namespaces: &Namespaces, pool: &str) -> Result<PoolDrift> {
+    let cache = ClusterCache::read_machines(client, namespaces).await?;
+    let adopts = rollout::adopts(&snapshot(&cache, pool)?);
+    let nodes = rollout::node_views(&cache, Some(pool)).into_iter();
+    let nodes =
+        nodes.map(|view| NodeEtcOf { node: view.name, etc: view.etc.as_ref().map(NodeEtc::from) });
+    Ok(PoolDrift { pool: pool.to_owned(), adopts, nodes: nodes.collect() })
 }
 
 pub async fn status(client: &Client, namespaces: &Namespaces, pool: &str) -> Result<RolloutStatus> {
@@ -212,6 +222,7 @@ fn action(request: &rollout::RolloutRequest) -> &'static str {
         rollout::RolloutRequest::Pause => "pause",
         rollout::RolloutRequest::Resume => "resume",
         rollout::RolloutRequest::Undo(_) => "undo",
+        rollout::RolloutRequest::Adopt => "adopt",
     }
 }
 

@@ -1,7 +1,9 @@
 //! Compares complete texts with `testdata/cli/`.
 
 mod machine_ignition;
+mod node_adoption;
 mod node_drift;
+mod node_etc;
 mod preflight;
 mod rollout;
 
@@ -401,6 +403,7 @@ fn a_machine() {
             machine_part: None,
         }),
         attempted: None,
+        etc: None,
         error: None,
     };
     looks_like("node-report", &report);
@@ -418,6 +421,7 @@ fn a_machine() {
             },
             attempt: 2,
         }),
+        etc: None,
         error: Some(NodeError {
             code: "no-image-tool".to_owned(),
             message: "this machine has neither bootc nor rpm-ostree".to_owned(),
