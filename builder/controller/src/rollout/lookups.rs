@@ -219,3 +219,30 @@ fn seen_pod(pod: &Pod) -> SeenPod {
         namespace,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn only_a_pod_that_a_daemon_set_controls_is_one_of_a_daemon_set() {
+        let owner = |kind: &str, controls: bool| {
+            json!([{ "apiVersion": "apps/v1", "kind": kind, "name": "agent", "uid": "1",
+                "controller": controls }])
+        };
+        for (what, owners, want) in [
+            ("a DaemonSet", owner("DaemonSet", true), true),
+            ("a DaemonSet that does not control it", owner("DaemonSet", false), false),
+            ("another controller", owner("ReplicaSet", true), false),
+            // The garbage collector takes the owner away.
+            ("a DaemonSet that was deleted with --cascade=orphan", json!([]), false),
+            ("nobody", Value::Null, false),
+        ] {
+            let metadata = json!({ "name": "agent", "ownerReferences": owners });
+            let pod: Pod = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
+            assert_eq!(seen_pod(&pod).is_of_daemon_set, want, "{what}");
+        }
+    }
+}
