@@ -71,7 +71,7 @@ fn in_its_place(text: &str, name: &str, commands: &[String]) -> String {
         let (before, here) = rest.split_at(at);
         let behind = &here["mosb ".len()..];
         let alone = !before.ends_with(|c: char| c.is_alphanumeric() || "-./".contains(c));
-        let next = behind.split(|c: char| !c.is_ascii_lowercase()).next();
+        let next = behind.split(|c: char| !(c.is_ascii_lowercase() || c == '-')).next();
         let command = commands.iter().any(|one| Some(one.as_str()) == next);
         new.push_str(before);
         new.push_str(if alone && command { name } else { "mosb" });
