@@ -2,16 +2,17 @@
 //! absolute link nor `..` leads into the container that this runs in.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, ResolveFlags, fchmod, flock, fstat, fsync,
-    mkdirat, openat, openat2, readlinkat, renameat, symlinkat, unlinkat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, ResolveFlags, fchmod, flock, fstat, mkdirat,
+    openat2, readlinkat, symlinkat,
 };
 use rustix::io::Errno;
 
+use crate::entry::{remove_entry, write_entry};
 use crate::error::Error;
 use crate::file_tree::FileTree;
 
@@ -90,23 +91,13 @@ impl HostRoot {
         let (folder, name) = split(path);
         let folder = self.made_folder(folder).map_err(failed)?;
         let temporary = format!("{name}{TEMPORARY}");
-        // One that was interrupted.
-        remove_entry(&folder, &temporary, AtFlags::empty()).map_err(failed)?;
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = openat(&folder, &*temporary, flags, Mode::from_raw_mode(mode)).map_err(failed)?;
-        let mut file = File::from(fd);
-        let written = file.write_all(bytes).and_then(|()| file.sync_all());
-        let written = written
-            .and_then(|()| renameat(&folder, &*temporary, &folder, name).map_err(io::Error::from));
-        if let Err(source) = written {
-            // It may hold a secret. The first error is the one to report.
-            if let Err(error) = remove_entry(&folder, &temporary, AtFlags::empty()) {
-                tracing::error!("{path}{TEMPORARY} of the machine: can't be removed: {error}");
-            }
-            return Err(Error::File { path: path.to_owned(), doing: "not writable", source });
-        }
-        fsync(&folder).map_err(failed)
+        let mode = Mode::from_raw_mode(mode);
+        let written = write_entry(&folder, (name, &temporary), mode, |file| file.write_all(bytes));
+        written.map_err(|source| Error::File {
+            path: path.to_owned(),
+            doing: "not writable",
+            source,
+        })
     }
 
     /// Makes a directory for root alone, unless there is one.
@@ -194,13 +185,6 @@ impl HostRoot {
             }
             found => found,
         }
-    }
-}
-
-pub(crate) fn remove_entry(folder: &OwnedFd, name: &str, flags: AtFlags) -> Result<(), Errno> {
-    match unlinkat(folder, name, flags) {
-        Err(Errno::NOENT) => Ok(()),
-        removed => removed,
     }
 }
 

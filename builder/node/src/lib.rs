@@ -11,7 +11,7 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `host`, `host_root`, `replaced_file` | the machine: its programs; its files, without leaving its root |
+//! | `host`, `host_root`, `entry`, `replaced_file` | the machine: its programs; its files, without leaving its root |
 //! | `tool`, `bootc_status`, `rpm_ostree_status`, `origin`, `deployments` | which images the machine has |
 //! | `machine_state`, `report` | reading all of that; the report |
 //! | `desired_state`, `machine_part_file` | what a command brings the machine to |
@@ -34,6 +34,7 @@ mod core_user;
 mod deployments;
 mod desired_state;
 mod drift;
+mod entry;
 mod error;
 mod file_tree;
 mod finalization;

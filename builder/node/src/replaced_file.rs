@@ -1,17 +1,18 @@
 //! Replaces the content of a file of the machine, and nothing else of it.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlags, fchmod, fchown, fgetxattr,
-    flistxattr, fsetxattr, fstat, fsync, openat, renameat,
+    FileType, Gid, Mode, OFlags, Uid, XattrFlags, fchmod, fchown, fgetxattr, flistxattr, fsetxattr,
+    fstat, openat,
 };
 use rustix::io::Errno;
 
+use crate::entry::write_entry;
 use crate::error::Error;
-use crate::host_root::{HostRoot, TEMPORARY, failed, remove_entry, split};
+use crate::host_root::{HostRoot, TEMPORARY, failed, split};
 
 /// The most bytes of the names of a file's attributes, and of one of them (xattr(7)).
 const ATTRIBUTE: usize = 64 * 1024;
@@ -34,32 +35,21 @@ pub(crate) fn replace(root: &HostRoot, path: &str, bytes: &[u8]) -> Result<(), E
         return Err(failed(Errno::INVAL));
     }
     let temporary = format!(".{name}{TEMPORARY}");
-    // One that was interrupted.
-    remove_entry(&folder, &temporary, AtFlags::empty()).map_err(failed)?;
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let new = openat(&folder, &*temporary, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
-    let written = fill(new, &old, &stat, bytes)
-        .and_then(|()| renameat(&folder, &*temporary, &folder, name).map_err(io::Error::from));
-    if let Err(source) = written {
-        // It may hold a secret. The first error is the one to report.
-        if let Err(error) = remove_entry(&folder, &temporary, AtFlags::empty()) {
-            tracing::error!("{path} of the machine: {temporary} can't be removed: {error}");
-        }
-        return Err(Error::File { path: path.to_owned(), doing: "can't be replaced", source });
-    }
-    fsync(&folder).map_err(failed)
+    let fill = |file: &mut File| {
+        fchown(&*file, Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)))?;
+        fchmod(&*file, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
+        copy_attributes(&old, file)?;
+        file.write_all(bytes)
+    };
+    let written = write_entry(&folder, (name, &temporary), Mode::RUSR | Mode::WUSR, fill);
+    written.map_err(|source| Error::File {
+        path: path.to_owned(),
+        doing: "can't be replaced",
+        source,
+    })
 }
 
-fn fill(new: OwnedFd, old: &OwnedFd, stat: &Stat, bytes: &[u8]) -> io::Result<()> {
-    fchown(&new, Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)))?;
-    fchmod(&new, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
-    copy_attributes(old, &new)?;
-    let mut file = File::from(new);
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
-fn copy_attributes(old: &OwnedFd, new: &OwnedFd) -> Result<(), Errno> {
+fn copy_attributes(old: &OwnedFd, new: &File) -> Result<(), Errno> {
     let mut names = vec![0_u8; ATTRIBUTE];
     let length = match flistxattr(old, &mut names[..]) {
         Ok(length) => length,

@@ -6,23 +6,25 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, fchmod, fchown, fstat, fsync, mkdirat,
-    openat, openat2, renameat,
+    openat2,
 };
 use rustix::io::Errno;
 
 use crate::core_user::CoreUser;
+use crate::entry::{remove_entry, write_entry};
 use crate::error::Error;
-use crate::host_root::{HostRoot, failed, remove_entry, split};
+use crate::host_root::{HostRoot, failed, split};
 
 /// Below the home.
 const FOLDERS: [&str; 2] = [".ssh", "authorized_keys.d"];
 const FILE: &str = "ignition";
 /// Hidden, so that nothing takes its content for keys.
 const TEMPORARY: &str = ".ignition.mosb-new";
+const KEYS_MODE: u32 = 0o600;
 /// The most bytes that are compared.
 const LIMIT: u64 = 4 * 1024 * 1024;
 
@@ -85,23 +87,13 @@ impl<'a> SshKeys<'a> {
     /// Writes the file, whole or not at all, also if the power fails.
     pub fn write(&self, content: &[u8]) -> Result<(), Error> {
         let folder = self.made_folder()?;
-        let failed = |error: Errno| self.failed("not writable", error);
-        // One that was interrupted.
-        remove_entry(&folder, TEMPORARY, AtFlags::empty()).map_err(failed)?;
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let new = openat(&folder, TEMPORARY, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
-        let written = self
-            .fill(new, content)
-            .and_then(|()| renameat(&folder, TEMPORARY, &folder, FILE).map_err(io::Error::from));
-        if let Err(source) = written {
-            // The first error is the one to report.
-            if let Err(error) = remove_entry(&folder, TEMPORARY, AtFlags::empty()) {
-                tracing::error!("{TEMPORARY} of the machine can't be removed: {error}");
-            }
-            return Err(self.failed_with("not writable", source));
-        }
-        fsync(&folder).map_err(failed)
+        let fill = |file: &mut File| {
+            self.give(&*file)?;
+            fchmod(&*file, Mode::from_raw_mode(KEYS_MODE))?;
+            file.write_all(content)
+        };
+        write_entry(&folder, (FILE, TEMPORARY), Mode::RUSR | Mode::WUSR, fill)
+            .map_err(|source| self.failed_with("not writable", source))
     }
 
     /// Removes the file, and what a write that was killed left of it.
@@ -114,15 +106,7 @@ impl<'a> SshKeys<'a> {
         fsync(&folder).map_err(|error| self.failed("can't be removed", error))
     }
 
-    fn fill(&self, new: OwnedFd, content: &[u8]) -> io::Result<()> {
-        self.give(&new)?;
-        fchmod(&new, Mode::from_raw_mode(KEYS_MODE))?;
-        let mut file = File::from(new);
-        file.write_all(content)?;
-        file.sync_all()
-    }
-
-    fn give(&self, file: &OwnedFd) -> Result<(), Errno> {
+    fn give(&self, file: impl AsFd) -> Result<(), Errno> {
         let (uid, gid) = (Uid::from_raw(self.user.uid), Gid::from_raw(self.user.gid));
         fchown(file, Some(uid), Some(gid))
     }
@@ -185,9 +169,6 @@ impl<'a> SshKeys<'a> {
         Error::File { path: self.path(), doing, source }
     }
 }
-
-/// Mode of the file.
-const KEYS_MODE: u32 = 0o600;
 
 impl KeysFile {
     /// Something that is not a file of ours.
