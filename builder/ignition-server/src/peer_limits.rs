@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Peers that are told apart. Further ones share one allowance.
+/// Peers with an allowance of their own. Further ones share one.
 const MAX_PEERS: usize = 4096;
 /// A network of one owner.
 const IPV6_PREFIX: u32 = 64;

@@ -251,7 +251,7 @@ async fn answer(
         .keep_alive(false)
         .max_header_size(MAX_HEADER_SIZE)
         .max_headers(MAX_HEADERS)
-        // It would tell two answers apart.
+        // It would make two answers differ.
         .auto_date_header(false)
         .serve_connection(TokioIo::new(stream), service)
         .await
