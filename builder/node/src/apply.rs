@@ -33,7 +33,10 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Whether an apply may reboot the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RebootPolicy {
-    Allowed,
+    Allowed {
+        /// Whether the image brings what the machine's first config wrote, from this reboot on.
+        adopts: bool,
+    },
     /// A target that needs it is an error, and nothing is changed.
     Forbidden,
 }
@@ -41,7 +44,7 @@ pub enum RebootPolicy {
 /// Ends well if the machine runs the image of the target with its kernel arguments, and `core` has
 /// its keys and its password. Otherwise stages what is not staged, sets keys and password, reboots
 /// the machine, and does not return before that. The same attempt in the next boot reports what
-/// became of it. With `adopts`, the image brings what the machine's first config wrote.
+/// became of it.
 ///
 /// # Errors
 /// The machine rebooted for this attempt and runs something else; or it can't be rebooted.
@@ -50,7 +53,6 @@ pub async fn apply(
     desired: &DesiredState<'_>,
     attempt: u32,
     policy: RebootPolicy,
-    adopts: bool,
 ) -> Result<(), Error> {
     let DesiredState { target, part, .. } = *desired;
     let image = || target.image.to_string();
@@ -91,7 +93,7 @@ pub async fn apply(
                 let begun = bring_access(host, desired, &machine).await?;
                 // A report after the reboot completes it.
                 begun.begun(target, part, &[]).write(host.root(), &begun)?;
-                if adopts {
+                if policy == (RebootPolicy::Allowed { adopts: true }) {
                     adopt::adopt_by_record(host).await;
                 }
                 adopt::arm(host).await?;

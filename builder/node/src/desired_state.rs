@@ -8,8 +8,9 @@ use crate::login::Login;
 #[derive(Debug, Clone, Copy)]
 pub struct DesiredState<'a> {
     pub target: &'a NodeTarget,
-    /// What the target needs beside its image: [`read_machine_part`](crate::read_machine_part).
-    pub part: &'a MachinePart,
+    /// What the target needs beside its image: [`read_machine_part`](crate::read_machine_part). With
+    /// none, all of that stays as it is.
+    pub part: Option<&'a MachinePart>,
     /// Logins for the repository of the image.
     pub login: Option<&'a Login>,
 }

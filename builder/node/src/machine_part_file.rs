@@ -14,14 +14,17 @@ use crate::error::Error;
 /// The most bytes that are read; a Secret has at most 1 MiB.
 const LIMIT: u64 = 1024 * 1024;
 
-/// The machine part of a target: that of the file, or an empty one for a target without.
+/// The machine part of a target; none if it has none.
 ///
 /// # Errors
 /// The file is not the one that the target names, or has what no machine takes.
-pub fn read_machine_part(file: Option<&Path>, target: &NodeTarget) -> Result<MachinePart, Error> {
+pub fn read_machine_part(
+    file: Option<&Path>,
+    target: &NodeTarget,
+) -> Result<Option<MachinePart>, Error> {
     let bad = |cause: &str| Error::BadMachinePart { cause: cause.to_owned() };
     let (file, wanted) = match (file, target.machine_part) {
-        (None, None) => return Ok(MachinePart::default()),
+        (None, None) => return Ok(None),
         (None, Some(_)) => return Err(bad("the target has a machine part, and none is given")),
         (Some(_), None) => return Err(bad("one is given, and the target has none")),
         (Some(file), Some(wanted)) => (file, wanted),
@@ -36,7 +39,7 @@ pub fn read_machine_part(file: Option<&Path>, target: &NodeTarget) -> Result<Mac
     }
     let part = MachinePart::parse(bytes.expose()).map_err(|cause| bad(&cause))?;
     check(&part).map_err(bad)?;
-    Ok(part)
+    Ok(Some(part))
 }
 
 /// What would change other lines of a file, or nothing that can be verified.
@@ -72,7 +75,7 @@ mod tests {
         NodeTarget { machine_part: part, ..serde_json::from_value(target).unwrap() }
     }
 
-    fn read(bytes: &[u8], target: &NodeTarget) -> Result<MachinePart, Error> {
+    fn read(bytes: &[u8], target: &NodeTarget) -> Result<Option<MachinePart>, Error> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
         read_machine_part(Some(file.path()), target)
@@ -82,8 +85,11 @@ mod tests {
     fn the_file_must_have_the_digest_of_the_target_and_is_not_quoted() {
         let part =
             MachinePart { password_hash: Some("$y$hush".to_owned()), ..MachinePart::default() };
-        assert_eq!(read(&part.to_json(), &target(part.digest())).unwrap(), part);
-        assert!(read_machine_part(None, &target(None)).unwrap().is_empty());
+        for part in [&part, &MachinePart::default()] {
+            let found = read(&part.to_json(), &target(Some(part.digest()))).unwrap();
+            assert_eq!(found.as_ref(), Some(part));
+        }
+        assert_eq!(read_machine_part(None, &target(None)).unwrap(), None);
         let other = Digest::of(b"other");
         for (what, bytes, digest) in [
             ("another digest", part.to_json(), Some(other)),

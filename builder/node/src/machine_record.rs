@@ -55,7 +55,8 @@ pub(crate) struct SetByMosb {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PendingTarget {
     pub target: NodeTarget,
-    pub part: MachinePart,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<MachinePart>,
 }
 
 /// Without the password hashes.
@@ -84,40 +85,50 @@ impl MachineRecord {
 
     /// Before the part of a target is set. `removed` are the arguments that it removes from those of
     /// the machine.
-    pub fn begun(&self, target: &NodeTarget, part: &MachinePart, removed: &[String]) -> Self {
-        let set = &self.set;
-        let set = SetByMosb {
-            kernel_arguments: union(&set.kernel_arguments, &part.kernel_arguments),
-            removed_kernel_arguments: union(&set.removed_kernel_arguments, removed),
-            ssh_keys: set.ssh_keys || !part.ssh_authorized_keys.is_empty(),
-            password_hashes: union(&set.password_hashes, part.password_hash.as_slice()),
-        };
-        let pending = Some(PendingTarget { target: target.clone(), part: part.clone() });
+    pub fn begun(
+        &self,
+        target: &NodeTarget,
+        part: Option<&MachinePart>,
+        removed: &[String],
+    ) -> Self {
+        let mut set = self.set.clone();
+        if let Some(part) = part {
+            set = SetByMosb {
+                kernel_arguments: union(&set.kernel_arguments, &part.kernel_arguments),
+                removed_kernel_arguments: union(&set.removed_kernel_arguments, removed),
+                ssh_keys: set.ssh_keys || !part.ssh_authorized_keys.is_empty(),
+                password_hashes: union(&set.password_hashes, part.password_hash.as_slice()),
+            };
+        }
+        let pending = Some(PendingTarget { target: target.clone(), part: part.cloned() });
         Self { target: self.target.clone(), set, pending }
     }
 
-    /// Once the machine has all of a target.
-    pub fn completed(&self, target: &NodeTarget, part: &MachinePart) -> Self {
+    /// Once the machine has all of a target. Without a part, what was set stays so, for a later target
+    /// that has one.
+    pub fn completed(&self, target: &NodeTarget, part: Option<&MachinePart>) -> Self {
+        let set = part.map_or_else(|| self.set.clone(), |part| self.set_by(part));
+        Self { target: Some(target.clone()), set, pending: None }
+    }
+
+    /// What is set once a machine has a part.
+    fn set_by(&self, part: &MachinePart) -> SetByMosb {
         let is_owed = |argument: &&String| {
             part.removed_kernel_arguments.contains(argument)
                 || part.kernel_arguments.contains(argument)
         };
         let removed = self.set.removed_kernel_arguments.iter().filter(is_owed);
-        let set = SetByMosb {
+        SetByMosb {
             kernel_arguments: part.kernel_arguments.clone(),
             removed_kernel_arguments: removed.cloned().collect(),
             ssh_keys: !part.ssh_authorized_keys.is_empty(),
             password_hashes: part.password_hash.iter().cloned().collect(),
-        };
-        Self { target: Some(target.clone()), set, pending: None }
+        }
     }
 
-    /// The part of a target that is being brought, or that has none; none if it is not known.
-    pub fn part_of(&self, target: &NodeTarget) -> Option<MachinePart> {
-        match &self.pending {
-            Some(pending) if pending.target == *target => Some(pending.part.clone()),
-            _ => target.machine_part.is_none().then(MachinePart::default),
-        }
+    /// What is being brought for a target; none for another target.
+    pub fn pending_for(&self, target: &NodeTarget) -> Option<&PendingTarget> {
+        self.pending.as_ref().filter(|pending| pending.target == *target)
     }
 
     /// Writes it to the disk if it differs from `old`.
@@ -162,29 +173,36 @@ mod tests {
     fn what_was_begun_is_known_until_a_target_is_complete() {
         let quiet = ["quiet".to_owned()];
         let one = part(&["a", "b"], &["quiet", "rhgb"], Some("x"));
-        let begun = MachineRecord::default().begun(&target("one"), &one, &quiet);
+        let begun = MachineRecord::default().begun(&target("one"), Some(&one), &quiet);
         assert_eq!(begun.target, None);
-        let record = begun.completed(&target("one"), &one);
+        let record = begun.completed(&target("one"), Some(&one));
         assert_eq!((record.target.clone(), record.pending.clone()), (Some(target("one")), None));
         assert_eq!(record.set.removed_kernel_arguments, quiet);
         // Killed while it brings two, then another one.
         let (two, three) = (part(&["b", "c"], &[], Some("y")), part(&["d"], &[], None));
-        let begun = record.begun(&target("two"), &two, &[]).begun(&target("three"), &three, &[]);
+        let begun = record.begun(&target("two"), Some(&two), &[]).begun(
+            &target("three"),
+            Some(&three),
+            &[],
+        );
         assert_eq!(begun.target, Some(target("one")));
         assert_eq!(begun.set.kernel_arguments, ["a", "b", "c", "d"]);
         assert_eq!(begun.set.password_hashes, ["x", "y"]);
         assert_eq!(begun.set.removed_kernel_arguments, quiet);
-        assert_eq!(begun.part_of(&target("three")), Some(three.clone()));
-        assert_eq!(begun.part_of(&target("two")), Some(MachinePart::default()));
-        let with_part = NodeTarget { machine_part: Some(Digest::of(b"")), ..target("two") };
-        assert_eq!(begun.part_of(&with_part), None);
-        let done = begun.completed(&target("three"), &three);
+        let pending = begun.pending_for(&target("three")).unwrap();
+        assert_eq!(pending.part.as_ref(), Some(&three));
+        assert_eq!(begun.pending_for(&target("two")), None);
+        // The stock image on the way: what was set is still known.
+        let stock = begun.begun(&target("stock"), None, &[]);
+        assert_eq!(stock.set, begun.set);
+        assert_eq!(stock.completed(&target("stock"), None).set, begun.set);
+        let done = begun.completed(&target("three"), Some(&three));
         let want = SetByMosb { kernel_arguments: vec!["d".to_owned()], ..SetByMosb::default() };
         assert_eq!(done.set, want);
         // What is set now was there before and is still owed.
         let wants_it = part(&["quiet"], &[], None);
         assert_eq!(
-            record.completed(&target("four"), &wants_it).set.removed_kernel_arguments,
+            record.completed(&target("four"), Some(&wants_it)).set.removed_kernel_arguments,
             quiet
         );
     }
@@ -200,7 +218,7 @@ mod tests {
         let none = MachineRecord::default();
         none.write(&root, &none).unwrap();
         assert!(!root.exists(FILE));
-        let record = none.begun(&target("one"), &part(&["a"], &[], Some("$y$hush")), &[]);
+        let record = none.begun(&target("one"), Some(&part(&["a"], &[], Some("$y$hush"))), &[]);
         record.write(&root, &none).unwrap();
         assert_eq!(MachineRecord::read(&root).unwrap(), record);
         assert_eq!((mode("var/lib/mosb"), mode("var/lib/mosb/target")), (0o700, 0o600));

@@ -76,10 +76,13 @@ async fn completed(
     machine: &MachineRecord,
     state: &MachineState,
 ) -> Result<Option<MachineRecord>, Error> {
-    let Some(part) = machine.part_of(target) else { return Ok(None) };
-    let fit = TargetFit::read(host, target, &part, &machine.set, state).await?;
-    let has_all = fit.booted && missing(host.root(), &part, &machine.set)?.is_empty();
-    Ok(has_all.then(|| machine.completed(target, &part)))
+    let part = machine.pending_for(target).and_then(|pending| pending.part.as_ref());
+    if part.is_none() && target.machine_part.is_some() {
+        return Ok(None);
+    }
+    let fit = TargetFit::read(host, target, part, &machine.set, state).await?;
+    let has_all = fit.booted && missing(host.root(), part, &machine.set)?.is_empty();
+    Ok(has_all.then(|| machine.completed(target, part)))
 }
 
 /// The target that was completed last, and the attempt that rebooted the machine last if it was not.

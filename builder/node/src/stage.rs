@@ -53,7 +53,7 @@ pub(crate) async fn bring(
     let image = &desired.target.image;
     let record = MachineRecord::read(host.root())?;
     if state.runs(image) {
-        // The new deployment is made of what is staged.
+        // A new deployment is a copy of the staged one, if there is one.
         unstage(host, desired, &record.set).await?;
     } else if !state.has_staged(image) {
         bring_image(host, desired, state).await?;

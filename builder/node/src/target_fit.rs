@@ -24,23 +24,25 @@ pub(crate) struct TargetFit {
 impl TargetFit {
     /// Compares the machine with a target and its part; `set` is what mosb set before.
     ///
-    /// Where there is no rpm-ostree, arguments come with the image, and bootc sets them.
+    /// Without a part, any arguments fit. Where there is no rpm-ostree, arguments come with the image,
+    /// and bootc sets them.
     ///
     /// # Errors
     /// The arguments can't be read, or nothing brings them to this machine.
     pub async fn read(
         host: &Host,
         target: &NodeTarget,
-        part: &MachinePart,
+        part: Option<&MachinePart>,
         set: &SetByMosb,
         state: &MachineState,
     ) -> Result<Self, Error> {
         let runs = state.runs(&target.image);
         let has_staged = state.has_staged(&target.image);
         let by_image = Self { booted: runs, staged: has_staged, change: ArgumentChange::default() };
-        if !(runs || has_staged) || !ArgumentChange::may_be_needed(part, set) {
+        let part = part.filter(|part| ArgumentChange::may_be_needed(part, set));
+        let Some(part) = part.filter(|_| runs || has_staged) else {
             return Ok(by_image);
-        }
+        };
         if InstalledTools::of(host.root()).rpm_ostree {
             let arguments = AllBootArguments::read(host).await?;
             return Ok(Self::of(part, set, runs, has_staged, &arguments));

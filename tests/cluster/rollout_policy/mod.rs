@@ -18,11 +18,10 @@ const NAMESPACE: &str = "mosb-rollout";
 const CONTROLLER: &str = "system:serviceaccount:mosb-system:mosb-controller";
 const JOB_CONTROLLER: &str = "system:serviceaccount:kube-system:job-controller";
 /// Names of the golden files of our Jobs.
-const JOBS: [&str; 8] = [
+const JOBS: [&str; 7] = [
     "report",
     "stage",
     "apply",
-    "part",
     "stage-with-machine-part",
     "apply-with-machine-part",
     "part-with-machine-part",

@@ -34,7 +34,7 @@ impl Resolver {
             return Err(invalid_input(MACHINE_PART_CHANGED, message));
         };
         let part = self.machine_part(rendered).await?;
-        if part.digest() == Some(wanted) {
+        if part.digest() == wanted {
             Ok(Some(Secret::new(part.to_json())))
         } else {
             Err(invalid_input(MACHINE_PART_CHANGED, changed(rendered)))

@@ -218,8 +218,7 @@ mod tests {
 
     #[test]
     fn jobs_on_machines_are_as_in_the_golden_files() {
-        for verb in NodeVerb::ALL {
-            // A part that was empty before is brought too.
+        for verb in [NodeVerb::Report, NodeVerb::Stage, NodeVerb::Apply] {
             let job = serde_json::to_value(node_job(&request(verb, None))).unwrap();
             golden(&format!("{}.yaml", verb.as_str()), job);
         }

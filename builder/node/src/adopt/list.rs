@@ -1,4 +1,4 @@
-//! The list of what is adopted of a deployment, for `compose.sh`.
+//! The list of adopted paths of a deployment, which `compose.sh` reads.
 
 use std::path::Path;
 

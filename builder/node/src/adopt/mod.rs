@@ -13,7 +13,7 @@
 //! | `machine_config` | the config that the machine was made from |
 //! | `base_tree` | the image that it booted, as a base |
 //! | `entry_state`, `decision` | what is at a path; what becomes of it |
-//! | `list`, `deployment` | the list of what is adopted; the deployment that it is about |
+//! | `list`, `deployment` | the list of adopted paths; the deployment that has them |
 //! | `arm` | the units that carry it out |
 
 mod arm;

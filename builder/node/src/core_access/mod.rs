@@ -57,16 +57,18 @@ impl Needs {
 }
 
 /// What is left to do until `core` has the keys and the password of `part`; `set` is what mosb set
-/// before.
+/// before. Without a part, `core` keeps what it has: nobody may be locked out of a machine that goes
+/// back to the stock image.
 ///
 /// # Errors
 /// The part has something for `core`, and the machine has no such user, or a file of it can't be
 /// read.
 pub(crate) fn missing(
     root: &HostRoot,
-    part: &MachinePart,
+    part: Option<&MachinePart>,
     set: &SetByMosb,
 ) -> Result<Vec<AccessStep>, Error> {
+    let Some(part) = part else { return Ok(Vec::new()) };
     let needs = Needs::of(part, set);
     if !(needs.keys || needs.password) {
         return Ok(Vec::new());
@@ -116,15 +118,11 @@ pub(crate) async fn carry_out(host: &Host, step: &AccessStep) -> Result<(), Erro
 }
 
 async fn carry_out_in(root: &HostRoot, step: &AccessStep) -> Result<(), Error> {
-    if let AccessStep::SetPassword(hash) = step {
-        return set_password(root, hash).await;
-    }
     let user = CoreUser::find(root)?.ok_or(Error::NoCore)?;
-    let keys = SshKeys::new(root, &user);
     match step {
-        AccessStep::WriteKeys(content) => keys.write(content),
-        AccessStep::RemoveKeys => keys.remove(),
-        AccessStep::SetPassword(_) => Ok(()),
+        AccessStep::WriteKeys(content) => SshKeys::new(root, &user).write(content),
+        AccessStep::RemoveKeys => SshKeys::new(root, &user).remove(),
+        AccessStep::SetPassword(hash) => set_password(root, hash).await,
     }
 }
 

@@ -39,6 +39,15 @@ fn part(keys: &[&str], hash: Option<&str>) -> MachinePart {
 
 /// What `apply` does, for as many writes as are allowed. Returns how many there were.
 async fn bring(root: &HostRoot, name: &str, part: &MachinePart, writes: usize) -> usize {
+    bring_part(root, name, Some(part), writes).await
+}
+
+async fn bring_part(
+    root: &HostRoot,
+    name: &str,
+    part: Option<&MachinePart>,
+    writes: usize,
+) -> usize {
     let mut done = 0;
     let record = MachineRecord::read(root).unwrap();
     let steps = missing(root, part, &record.set).unwrap();
@@ -65,7 +74,7 @@ async fn bring(root: &HostRoot, name: &str, part: &MachinePart, writes: usize) -
 async fn all(root: &HostRoot, name: &str, part: &MachinePart) {
     bring(root, name, part, usize::MAX).await;
     let record = MachineRecord::read(root).unwrap();
-    assert_eq!(missing(root, part, &record.set).unwrap(), [], "{name}");
+    assert_eq!(missing(root, Some(part), &record.set).unwrap(), [], "{name}");
 }
 
 /// All files with their content and mode.
@@ -109,7 +118,7 @@ async fn keys_and_password_come_change_and_go() {
 }
 
 #[tokio::test]
-async fn what_a_person_set_stays_without_a_wish_of_the_config() {
+async fn what_a_person_set_stays_if_the_config_has_nothing_of_it() {
     let (dir, root) = machine();
     let own = dir.path().join(KEYS);
     std::fs::create_dir_all(own.parent().unwrap()).unwrap();
@@ -124,16 +133,34 @@ async fn what_a_person_set_stays_without_a_wish_of_the_config() {
     assert!(!own.exists(), "the file of a config goes with it");
 }
 
+/// Such as the stock image: nobody is locked out, and a later target still knows what was set.
+#[tokio::test]
+async fn a_target_without_a_part_leaves_what_was_set() {
+    let (dir, root) = machine();
+    all(&root, "a", &part(&["one"], Some("$y$a"))).await;
+    let before = files(dir.path());
+    bring_part(&root, "stock", None, usize::MAX).await;
+    let after = files(dir.path());
+    for file in [KEYS, "etc/shadow"] {
+        assert_eq!(after[file], before[file], "{file}");
+    }
+    let record = MachineRecord::read(&root).unwrap();
+    assert_eq!(record.target, Some(target("stock")));
+    assert_eq!(missing(&root, None, &record.set).unwrap(), []);
+    all(&root, "none", &part(&[], None)).await;
+    assert_eq!((files(dir.path()).get(KEYS), shadow(dir.path())), (None, SHADOW.to_owned()));
+}
+
 #[test]
 fn a_machine_without_core_is_an_error_only_for_a_part_with_something_for_it() {
     let (_dir, root) = machine();
     root.write("/etc/passwd", b"root:x:0:0::/root:/bin/sh\n", 0o644).unwrap();
     let none = SetByMosb::default();
     let set = SetByMosb { ssh_keys: true, password_hashes: vec!["x".to_owned()], ..none.clone() };
-    assert!(missing(&root, &part(&[], None), &none).unwrap().is_empty());
-    assert!(missing(&root, &part(&[], None), &set).unwrap().is_empty());
+    assert!(missing(&root, Some(&part(&[], None)), &none).unwrap().is_empty());
+    assert!(missing(&root, Some(&part(&[], None)), &set).unwrap().is_empty());
     for part in [part(&["one"], None), part(&[], Some("x"))] {
-        assert!(matches!(missing(&root, &part, &none), Err(Error::NoCore)));
+        assert!(matches!(missing(&root, Some(&part), &none), Err(Error::NoCore)));
     }
 }
 

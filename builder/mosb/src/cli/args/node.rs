@@ -111,6 +111,6 @@ pub struct ApplyOnNode {
     #[arg(long)]
     pub no_reboot: bool,
     /// Before the reboot, adopt what the machine's own record says its first config wrote, as mosb node adopt does
-    #[arg(long)]
+    #[arg(long, conflicts_with = "no_reboot")]
     pub adopt: bool,
 }

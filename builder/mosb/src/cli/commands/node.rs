@@ -72,9 +72,9 @@ async fn work(host: &Host, work: &NodeWork) -> Result<(), Error> {
             let read = Read::new(input)?;
             mosb_node::stage(host, &read.desired(input)).await
         }
-        NodeWork::Apply { input, attempt, policy, adopts } => {
+        NodeWork::Apply { input, attempt, policy } => {
             let read = Read::new(input)?;
-            mosb_node::apply(host, &read.desired(input), *attempt, *policy, *adopts).await
+            mosb_node::apply(host, &read.desired(input), *attempt, *policy).await
         }
     }
 }
@@ -82,7 +82,7 @@ async fn work(host: &Host, work: &NodeWork) -> Result<(), Error> {
 /// The files of a command.
 struct Read {
     login: Option<Login>,
-    part: MachinePart,
+    part: Option<MachinePart>,
 }
 
 impl Read {
@@ -93,7 +93,7 @@ impl Read {
     }
 
     fn desired<'a>(&'a self, input: &'a NodeInput) -> DesiredState<'a> {
-        DesiredState { target: &input.target, part: &self.part, login: self.login.as_ref() }
+        DesiredState { target: &input.target, part: self.part.as_ref(), login: self.login.as_ref() }
     }
 }
 

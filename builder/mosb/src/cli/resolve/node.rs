@@ -21,7 +21,7 @@ pub struct NodeCommand {
 pub enum NodeWork {
     Report,
     Stage(NodeInput),
-    Apply { input: NodeInput, attempt: u32, policy: RebootPolicy, adopts: bool },
+    Apply { input: NodeInput, attempt: u32, policy: RebootPolicy },
 }
 
 /// What a machine is brought to.
@@ -45,11 +45,13 @@ pub fn node(typed: Node) -> Result<Job> {
         }
         Node::Apply(apply) => {
             let termination_log = apply.stage.report.termination_log.clone();
-            let policy =
-                if apply.no_reboot { RebootPolicy::Forbidden } else { RebootPolicy::Allowed };
+            let policy = if apply.no_reboot {
+                RebootPolicy::Forbidden
+            } else {
+                RebootPolicy::Allowed { adopts: apply.adopt }
+            };
             let input = input(apply.stage)?;
-            let (attempt, adopts) = (apply.attempt, apply.adopt);
-            (NodeWork::Apply { input, attempt, policy, adopts }, termination_log)
+            (NodeWork::Apply { input, attempt: apply.attempt, policy }, termination_log)
         }
         Node::Drift => return Ok(Job::Drift),
         Node::Adopt(adopt) => {

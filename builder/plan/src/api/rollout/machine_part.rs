@@ -32,13 +32,9 @@ pub struct MachinePart {
 }
 
 impl MachinePart {
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// The digest in a target; none if the machine needs nothing.
-    pub fn digest(&self) -> Option<Digest> {
-        (!self.is_empty()).then(|| Digest::of(&self.to_json()))
+    /// The digest in a target. An empty part has one, too: it takes away what an earlier part set.
+    pub fn digest(&self) -> Digest {
+        Digest::of(&self.to_json())
     }
 
     /// The canonical JSON: one text for one part.
@@ -89,7 +85,8 @@ mod tests {
             password_hash: Some("$y$hash".to_owned()),
         };
         assert_eq!(MachinePart::parse(&part.to_json()), Ok(part.clone()));
-        assert_eq!(MachinePart::default().digest(), None);
+        let empty = MachinePart::default();
+        assert_eq!(MachinePart::parse(&empty.to_json()), Ok(empty));
         let without_password = MachinePart { password_hash: None, ..part.clone() };
         assert_ne!(part.digest(), without_password.digest());
         let text = format!("{part:?}");

@@ -15,7 +15,8 @@ pub struct NodeTarget {
     /// The rendered config that the image was built of; none for the stock image.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub config: Option<RenderedName>,
-    /// Digest of what the machine needs beside the image; none if that is nothing.
+    /// Digest of what the machine needs beside the image. With none, as for the stock image, all of
+    /// that stays as it is.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub machine_part: Option<Digest>,
 }
