@@ -97,7 +97,18 @@ pub async fn adopt(
         list::write(root, &deployment, &entries)?;
         arm(host).await?;
     }
-    Ok(adoption)
+    Ok(adoption.shortened())
+}
+
+impl Adoption {
+    fn shortened(mut self) -> Self {
+        let rest = |length: usize| length.saturating_sub(MAX_LISTED);
+        self.omitted = rest(self.adopted.len()) + rest(self.kept.len());
+        self.adopted.truncate(MAX_LISTED);
+        self.kept.truncate(MAX_LISTED);
+        self.undecided.truncate(MAX_LISTED);
+        self
+    }
 }
 
 /// As [`adopt`] by the record of the machine, before the reboot of a roll-out. That can be made up
@@ -128,8 +139,7 @@ pub(crate) fn etc_report(root: &HostRoot) -> Option<EtcReport> {
         let (adoption, _) = of_root(root, &config)?;
         let kept = adoption.kept.iter().map(|one| &*one.path);
         report.kept = Some(PathList::new(kept, 0));
-        report.adoptable =
-            Some(PathList::new(adoption.adopted.iter().map(|path| &**path), adoption.omitted));
+        report.adoptable = Some(PathList::new(adoption.adopted.iter().map(|path| &**path), 0));
         report.adopted =
             BootedDeployment::find(root).is_ok_and(|one| root.exists(&list::list_file(&one)));
         Ok(report)
@@ -192,11 +202,6 @@ fn of_root(
             Decision::Keep(differences) => adoption.kept.push(KeptPath { path, differences }),
         }
     }
-    let rest = |length: usize| length.saturating_sub(MAX_LISTED);
-    adoption.omitted = rest(adoption.adopted.len()) + rest(adoption.kept.len());
-    adoption.adopted.truncate(MAX_LISTED);
-    adoption.kept.truncate(MAX_LISTED);
-    adoption.undecided.truncate(MAX_LISTED);
     Ok((adoption, entries))
 }
 

@@ -162,6 +162,25 @@ fn what_the_config_left_is_adopted_and_what_was_edited_stays() {
 }
 
 #[test]
+fn a_report_counts_also_what_is_not_listed() {
+    let dir = machine();
+    let names = (0..=MAX_LISTED).map(|number| format!("/etc/many/{number}"));
+    let files = names.map(|path| {
+        write(&dir.path().join(&path[1..]), "edited", 0o644);
+        json!({ "path": path, "mode": 0o644, "contents": { "source": "data:,x" } })
+    });
+    let mut config = config();
+    config["storage"]["files"].as_array_mut().unwrap().extend(files);
+    let record = json!({ "metadata": { "name": "rendered" }, "spec": { "config": config } });
+    write(&dir.path().join(&CURRENT_CONFIG[1..]), &record.to_string(), 0o600);
+    let report = etc_report(&HostRoot::open(dir.path()).unwrap()).unwrap();
+    let (others, _) = adopted(dir.path());
+    // The directory of these files, and the record itself, can be adopted.
+    assert_eq!(report.adoptable.unwrap().count, others.adopted.len() + 2);
+    assert_eq!(report.kept.unwrap().count, others.kept.len() + MAX_LISTED + 1);
+}
+
+#[test]
 fn the_copy_has_of_adopted_paths_what_the_image_has() {
     let dir = machine();
     let before = listing(&dir.path().join("etc"));
