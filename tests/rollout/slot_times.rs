@@ -112,17 +112,30 @@ fn modified(file: &Path) -> Option<f64> {
     Some(seconds(std::fs::metadata(file).ok()?.modified().ok()?))
 }
 
-/// Prints what took how long in each slot. The journals are those of the last boots.
+/// Prints what took how long in each slot, and on average. The journals are those of the last boots.
 pub fn print(lab: &Lab, slots: &[SlotTimes]) {
     let head: Vec<String> = PARTS.iter().map(|part| format!("{part:>9}")).collect();
     println!("{:12}{}{:>9}  (seconds from the slot)", "machine", head.concat(), "all");
+    let mut sums = [0.0; PARTS.len()];
     for slot in slots {
         let machine = lab.machines().iter().find(|machine| machine.name() == slot.node);
         let parts = slot.parts(machine.unwrap());
-        let cells: Vec<String> = parts.iter().map(|part| format!("{part:9.1}")).collect();
-        let all: f64 = parts.iter().sum();
-        println!("{:12}{}{all:9.1}", slot.node, cells.concat());
+        let whole = slot.end.unwrap_or_default() - slot.slot.unwrap_or_default();
+        let sum: f64 = parts.iter().sum();
+        assert!((sum - whole).abs() < 0.001, "{}: {parts:?} in {whole} s", slot.node);
+        assert!(parts.iter().all(|part| *part >= 0.0), "{}: {parts:?}", slot.node);
+        sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+        print_row(&slot.node, &parts);
     }
+    print_row("on average", &sums.map(|sum| sum / slots.len() as f64));
+}
+
+/// Rounded parts and their sum.
+fn print_row(name: &str, parts: &[f64]) {
+    let parts: Vec<f64> = parts.iter().map(|part| (part * 10.0).round() / 10.0).collect();
+    let cells: Vec<String> = parts.iter().map(|part| format!("{part:9.1}")).collect();
+    let all: f64 = parts.iter().sum();
+    println!("{name:12}{}{all:9.1}", cells.concat());
 }
 
 /// The time of the first line, if there is one.
