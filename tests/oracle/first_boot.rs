@@ -201,7 +201,8 @@ fn a_machine_gets_to_its_image_and_forgets_the_login() {
         let (code, log) = boot(&sandbox, stock);
         assert_eq!(code, Some(0), "{what}: {log}");
         assert!(log.contains(&format!("{want}{DIGEST}")), "{what}: {log}");
-        assert!(log.ends_with("systemctl --no-block reboot\nsleep infinity\n"), "{what}: {log}");
+        let end = "systemctl start ostree-finalize-staged.service\nsystemctl --no-block reboot\nsleep infinity\n";
+        assert!(log.ends_with(end), "{what}: {log}");
         assert_eq!(log.contains("systemctl daemon-reload"), what != "bootc", "{what}: {log}");
         // The power fails before the new deployment is in place: the next boot starts from the
         // beginning.
@@ -247,9 +248,15 @@ fn a_machine_that_can_not_switch_does_not_reboot() {
     let sandbox = machine();
     sandbox.shell(TOOLS);
     sandbox.shell("mkdir -p /run/ostree");
+    fs::write(sandbox.path("does/systemctl"), "test \"$1\" != start").unwrap();
     for (what, does, want) in [
         ("no tool can", "exit 1", "neither bootc nor rpm-ostree could bring this machine to"),
         ("nothing is staged", ":", "there is nothing to reboot into"),
+        (
+            "nothing would finalize it",
+            ": >/run/ostree/staged-deployment",
+            "systemctl start ostree-finalize-staged.service",
+        ),
     ] {
         for tool in ["bootc", "rpm-ostree"] {
             fs::write(sandbox.path(&format!("does/{tool}")), does).unwrap();

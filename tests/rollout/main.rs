@@ -5,6 +5,7 @@ mod adopt;
 mod controller_pod;
 mod format_upgrade;
 mod guarded_pod;
+mod new_machine;
 mod node_commands;
 mod node_jobs;
 mod observer;

@@ -41,7 +41,7 @@ impl<'l> RolloutCluster<'l> {
         step("the controller", || {
             controller_pod::install(node);
             for object in objects(node, &lab.stock().reference) {
-                node.apply(&adapted(object).to_string());
+                node.apply(&adapted(object, node).to_string());
             }
             controller_pod::wait_ready(node)
         });
@@ -63,6 +63,18 @@ impl<'l> RolloutCluster<'l> {
         let mut command = limited(mosb_tests::program());
         command.args(line.split_whitespace()).arg("--kubeconfig").arg(self.node().kubeconfig());
         finish(command.env_clear().env("PATH", "/usr/bin:/bin"), &[])
+    }
+
+    /// Changes the settings of the cluster.
+    pub fn change_settings(&self, change: impl FnOnce(&mut Value)) {
+        let found = self.node().api().find(Some(objects::NAMESPACE), "configmap", "mosb-config");
+        let mut map = found.unwrap();
+        let text = map["data"]["config.yaml"].as_str().unwrap();
+        let mut settings: Value = serde_json::from_str(text).unwrap();
+        change(&mut settings);
+        map["data"]["config.yaml"] = settings.to_string().into();
+        map["metadata"] = json!({ "name": "mosb-config", "namespace": objects::NAMESPACE });
+        self.node().apply(&map.to_string());
     }
 
     pub fn patch_pool(&self, spec: Value) {
@@ -163,8 +175,13 @@ impl Drop for Printed<'_> {
     }
 }
 
-/// One file in place of the demo's whole configuration, and a login for the image of build pods.
-fn adapted(mut object: Value) -> Value {
+/// One file in place of the demo's whole configuration, a login that only pulls, and that one for the
+/// image of build pods, too.
+fn adapted(mut object: Value, node: &Node) -> Value {
+    if object["metadata"]["name"] == "global-pull-secret-copy" {
+        let login = node.registry().pull_config().to_string();
+        object["stringData"][".dockerconfigjson"] = login.into();
+    }
     if object["kind"] == "MachineConfig" {
         object["spec"]["config"] = json!({ "ignition": { "version": "3.5.0" } });
         for field in ["kernelArguments", "extensions", "kernelType"] {

@@ -1,10 +1,14 @@
-//! The disk of a machine: a folder in memory, with the base image installed.
+//! The disk of a machine: a folder in memory, with the base image installed, and what Ignition
+//! writes there before the first boot.
 
 use std::path::PathBuf;
 
 use super::{base, name};
+use crate::child::finish;
 use crate::node::place::{Place, checked};
 use crate::node::{Node, Problem};
+use crate::parts::IGNITION;
+use crate::sandbox::in_private_mounts;
 
 /// A fresh copy of the base's disk `$1` at `$2`. In its `/etc` are the certificate `$5` of the
 /// registry's authority and the name `$6`; its origin names the registry `$4` in place of `$3`.
@@ -18,6 +22,19 @@ cd *.0/etc
 mkdir -p "containers/certs.d/$4"
 cp "$5" "containers/certs.d/$4/ca.crt"
 echo "$6" > hostname
+"#;
+
+/// The files stage of Ignition `$2` in the deployment on the disk `$1`. The rest is as CoreOS has it: a
+/// first boot is one without a machine id, a unit is enabled only if a preset says so, and nobody is asked at
+/// the console.
+const PROVISION: &str = r#"
+cd "$1"/ostree/deploy/lab/deploy/*.0
+rm etc/machine-id
+ln -s /dev/null etc/systemd/system/systemd-firstboot.service
+mkdir -p etc/systemd/system-preset
+echo 'disable *' > etc/systemd/system-preset/90-systemd.preset
+mount --bind "$1/ostree/deploy/lab/var" var
+exec bash -c 'exec -a ignition-apply "$0" --root "$PWD" --ignore-unsupported -' "$2"
 "#;
 
 /// Where it is, as the control plane sees it.
@@ -37,4 +54,14 @@ pub fn install(node: &Node, index: u8) -> Result<(), Problem> {
         .arg(registry.certificates().join("ca.crt"))
         .arg(name(index));
     checked(&mut install).map(drop)
+}
+
+/// Writes what a config contains onto the freshly installed disk of a machine that is off, by the
+/// real Ignition. Its other stages don't run: nothing is fetched, and a folder has no partitions.
+#[track_caller]
+pub fn provision(node: &Node, index: u8, config: &[u8]) {
+    let place = node.place();
+    let mut ignition = in_private_mounts(place.command("unshare"), PROVISION);
+    ignition.arg(disk_of(place, index)).arg(IGNITION.program());
+    finish(&mut ignition, config).ok();
 }

@@ -19,6 +19,9 @@ mount -t sysfs sysfs sys
 # The settings of the kernel belong to the host, but for those of the network.
 mkdir run/lab run/lab/kernel
 touch run/ostree-booted
+# What the boot loader passes on.
+sed -n 's/^options //p' "$entry" > run/lab/cmdline
+mount --bind run/lab/cmdline proc/cmdline
 cd run/lab/kernel
 proc=$deployment/proc kernel_settings
 cd "$deployment"

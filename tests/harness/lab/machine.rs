@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::disk::{disk_of, install};
+use super::disk::{disk_of, install, provision};
 use super::{Archives, BOOT_LOADER, CABLE, FIRMWARE, PROGRAMS, initramfs, name, settings_of};
 use crate::child::{Finished, finish, limited};
 use crate::node::place::{checked, make_directory};
@@ -156,9 +156,9 @@ impl Machine {
         self.wait_ready();
     }
 
-    /// Deletes the node and boots from a fresh disk.
+    /// The machine is gone, and its node is deleted, until another one is put in its place.
     #[track_caller]
-    pub(super) fn replace_disk(&self) {
+    pub fn remove(&self) {
         self.hold_off(true);
         self.fail_finalize(false);
         wait(&format!("{} to be off", self.name), LIMIT, || {
@@ -169,10 +169,31 @@ impl Machine {
             self.shared.join("off").exists().then_some(())
         });
         self.node.kubectl(&["delete", "node", &self.name, "--ignore-not-found"]).ok();
+    }
+
+    /// A new machine in its place: Ignition writes this config onto a fresh disk with the base image,
+    /// and the machine boots for the first time. The lab runs the files stage of Ignition only.
+    #[track_caller]
+    pub fn join(&self, ignition: &[u8]) {
+        self.remove();
+        self.install();
+        provision(&self.node, self.index, ignition);
+        self.hold_off(false);
+    }
+
+    /// Deletes the node and boots from a fresh disk.
+    #[track_caller]
+    pub(super) fn replace_disk(&self) {
+        self.remove();
+        self.install();
+        self.hold_off(false);
+    }
+
+    #[track_caller]
+    fn install(&self) {
         if let Err(why) = install(&self.node, self.index) {
             panic!("{}: {why}", self.name);
         }
-        self.hold_off(false);
     }
 
     /// When the machine ends next, it stays off until it is released. A released machine boots.
@@ -233,7 +254,7 @@ impl Machine {
 
     /// Gives its containerd the images that all machines have.
     #[track_caller]
-    pub(super) fn load_archives(&self) {
+    pub fn load_archives(&self) {
         let archives = self.archives.lock().unwrap().clone();
         archives.iter().for_each(|archive| self.load_archive(archive));
     }

@@ -69,6 +69,8 @@ if [ ! -e /run/ostree/staged-deployment ]; then
     echo "$image was pulled, but there is nothing to reboot into; look at the messages above" >&2
     exit 1
 fi
+# A path unit starts it, and may be late. A reboot before that loses what is staged.
+systemctl start ostree-finalize-staged.service
 systemctl --no-block reboot
 # What waits for this unit, the kubelet above all, must not start before the reboot.
 exec sleep infinity
