@@ -15,6 +15,9 @@ PACKAGES = tests/harness/debian-packages
 # Half of the time they wait for a pod, a time limit or a back-off. The harness has as many nodes of each kind.
 CLUSTER_TESTS ?= 3
 
+# What `make test` runs of `rollout`: at least five stories of machines, in two tests of some minutes.
+LAB_STORIES = rollout_story:: single_node_story::
+
 .PHONY: help
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -49,10 +52,11 @@ test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer)
 	cargo test $(if $(CI),--quiet) --no-run
 	@failed=; times=; run() { \
 		begun=$$(date +%s); \
-		tests/in-memory cargo test --no-fail-fast $(if $(CI),--quiet) "$$@" || failed=1; \
+		tests/more-inotify tests/in-memory cargo test --no-fail-fast $(if $(CI),--quiet) "$$@" || failed=1; \
 		times="$$times$$(($$(date +%s) - begun)) s: $$1 $$2\n"; \
 	}; \
 	run --lib --bins; run --doc; run --test cli; run --test registry; run --test oracle; \
+	run --test rollout -- --test-threads=1 $(LAB_STORIES); \
 	run --test cluster -- --test-threads=$(CLUSTER_TESTS); \
 	printf "$$times"; test -z "$$failed"
 
