@@ -1,5 +1,5 @@
-//! The CA of the server's certificates. Machines trust it alone, and for nothing else: it is in
-//! their stub, and its key is in a Secret that the server does not mount.
+//! The CA of the server's certificates. Machines trust it for nothing else: it is in their stub, and
+//! its key is in a Secret that the server does not mount.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -62,13 +62,16 @@ impl Authority {
         })
     }
 
-    /// Whether it will last for the certificates and stubs that are made now.
+    /// Whether it will last for the certificates and stubs that are made now. One that ends later
+    /// than a CA of today was made when a clock was wrong, and is not valid yet.
     pub fn is_good(&self, now: Timestamp) -> bool {
-        let reserve =
-            Timestamp::from_second(now.as_second() + i64::from(AUTHORITY_RESERVE_DAYS) * 24 * 3600);
-        let end = self.not_after.parse::<Timestamp>();
-        matches!((reserve, end), (Ok(reserve), Ok(end)) if reserve < end)
-            && KeyPair::from_pem(self.key.expose()).is_ok()
+        let ends_in_time = || {
+            let end = self.not_after.parse::<Timestamp>().ok()?;
+            let reserve = midnight(day(now, AUTHORITY_RESERVE_DAYS).ok()?).ok()?;
+            let latest = years_after(now).ok()?.checked_add(tolerance().ok()?).ok()?;
+            Some(reserve < end && end <= midnight(latest).ok()?)
+        };
+        ends_in_time() == Some(true) && KeyPair::from_pem(self.key.expose()).is_ok()
     }
 
     /// A new certificate for a server at this name or address.
@@ -107,6 +110,10 @@ fn authority_params() -> CertificateParams {
     params
 }
 
+fn tolerance() -> Result<Span, jiff::Error> {
+    Span::new().try_days(CLOCK_TOLERANCE_DAYS)
+}
+
 fn years_after(now: Timestamp) -> Result<Date, jiff::Error> {
     let today = now.to_zoned(TimeZone::UTC).date();
     today.checked_add(Span::new().try_years(AUTHORITY_YEARS)?)
@@ -142,6 +149,8 @@ mod tests {
         let authority = Authority::generate(now()).unwrap();
         assert_eq!(authority.not_after, "2036-11-25T00:00:00Z");
         for (at, want) in [
+            ("2026-11-23T23:59:59Z", false),
+            ("2026-11-24T00:00:00Z", true),
             ("2026-11-25T10:00:00Z", true),
             ("2035-11-25T23:59:59Z", true),
             ("2035-11-26T00:00:00Z", false),

@@ -33,18 +33,19 @@ pub struct CertificateInfo {
 }
 
 impl CertificateInfo {
-    /// Whether the certificate with this PEM serves this host under this CA, and two thirds of its
-    /// life are not over.
+    /// Whether the certificate with this PEM serves this host under this CA, and this is within the
+    /// first two thirds of its life: not before them either, as if a clock was wrong when it was made.
     pub fn fits(&self, pem: &[u8], host: &str, authority: &str, now: Timestamp) -> bool {
-        let renewal = || {
-            let start = self.not_before.parse::<Timestamp>().ok()?.as_second();
-            let end = self.not_after.parse::<Timestamp>().ok()?.as_second();
-            Timestamp::from_second(start + end.checked_sub(start)? / 3 * 2).ok()
+        let before_renewal = || {
+            let start = self.not_before.parse::<Timestamp>().ok()?;
+            let life = self.not_after.parse::<Timestamp>().ok()?.as_second() - start.as_second();
+            let renewal = Timestamp::from_second(start.as_second() + life / 3 * 2).ok()?;
+            Some(start..renewal)
         };
         self.host == host
             && self.authority == Digest::of(authority.as_bytes())
             && self.certificate == Digest::of(pem)
-            && renewal().is_some_and(|renewal| now < renewal)
+            && before_renewal().is_some_and(|time| time.contains(&now))
     }
 
     /// # Panics
@@ -75,7 +76,8 @@ mod tests {
         assert_eq!(CertificateInfo::from_json(&info.to_json()).as_ref(), Some(&info));
         for (what, pem, host, authority, now, want) in [
             ("new", "pem", "a.example.com", "ca", "2026-01-01T00:00:00Z", true),
-            ("before", "pem", "a.example.com", "ca", "2026-03-01T23:59:59Z", true),
+            ("later", "pem", "a.example.com", "ca", "2026-03-01T23:59:59Z", true),
+            ("before its life", "pem", "a.example.com", "ca", "2025-12-31T23:59:59Z", false),
             ("two thirds", "pem", "a.example.com", "ca", "2026-03-02T00:00:00Z", false),
             ("another host", "pem", "b.example.com", "ca", "2026-01-01T00:00:00Z", false),
             ("another CA", "pem", "a.example.com", "cb", "2026-01-01T00:00:00Z", false),

@@ -12,8 +12,8 @@ use super::token::Token;
 /// be compressed.
 pub const STUB_VERSION: &str = "3.1.0";
 
-/// The stub for a URL: it trusts this CA (PEM) alone, and shows this token. The same inputs give the
-/// same bytes.
+/// The stub for a URL: it trusts this CA (PEM), and shows this token. Ignition trusts the CAs of the
+/// boot image too, and no config can change that. The same inputs give the same bytes.
 pub fn stub(url: &str, authority: &str, token: &Token) -> Secret<Vec<u8>> {
     let authorization = Secret::new(format!("Bearer {}", token.expose()));
     let certificate = format!("data:;base64,{}", STANDARD.encode(authority));

@@ -10,7 +10,9 @@ use mosb_image::Digest;
 use mosb_registry::http::Secret;
 use serde::{Deserialize, Serialize};
 
-/// How long a token is the current one. It is accepted for as long again.
+/// How long a token is the current one. It is accepted for as long again, and for as long before,
+/// when nobody has it: a new stub may be used before the server has new hashes, and the clock of
+/// another controller may be slower.
 const PERIOD_SECONDS: i64 = 30 * 24 * 3600;
 const KEY_LEN: usize = 32;
 /// Separates these tokens from other uses of the key.
@@ -101,21 +103,26 @@ impl Period {
         Self(self.0 - 1)
     }
 
+    /// The one after.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
     /// When a token of this period is not accepted any more: a period after it was replaced.
     fn not_after(self) -> Timestamp {
         Timestamp::from_second((self.0 + 2) * PERIOD_SECONDS).unwrap_or(Timestamp::MAX)
     }
 }
 
-/// The hashes of the tokens that are accepted now, as JSON: of this period and of the one before.
-/// The same inputs give the same bytes.
+/// The hashes of the tokens that are accepted now, as JSON: of this period, of the one before and of
+/// the next one. The same inputs give the same bytes.
 pub fn accepted_tokens(key: &TokenKey, pool: &str, now: Timestamp) -> Vec<u8> {
     let period = Period::at(now);
     let record = |period: Period| TokenRecord {
         token: Digest::of(key.token(pool, period).expose().as_bytes()),
         not_after: period.not_after().to_string(),
     };
-    let records = [record(period), record(period.previous())];
+    let records = [record(period), record(period.previous()), record(period.next())];
     serde_json::to_vec(&records).expect("digests and texts are JSON")
 }
 
@@ -187,12 +194,14 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_accepted_in_its_period_and_in_the_next_one() {
+    fn a_token_is_accepted_in_its_period_in_the_next_one_and_by_what_was_written_before_it() {
         let key = key(1);
         let issued = at(600 * PERIOD_SECONDS);
         let token = key.token("worker", Period::at(issued));
         for (what, written, asked, want) in [
             ("at once", 0, 0, TokenMatch::Accepted),
+            ("by hashes from before its period", -1, 1, TokenMatch::Accepted),
+            ("by older hashes", -31 * DAY, 1, TokenMatch::Unknown),
             ("after its period", 31 * DAY, 31 * DAY, TokenMatch::Accepted),
             ("its last second", 31 * DAY, 60 * DAY - 1, TokenMatch::Accepted),
             ("after that", 31 * DAY, 60 * DAY, TokenMatch::Expired),
