@@ -42,6 +42,7 @@ mod rollout_story;
 mod seed_kill;
 mod seed_recognised;
 mod seed_story;
+mod serve_ignition;
 mod soak;
 mod test_cluster;
 mod upgrade;

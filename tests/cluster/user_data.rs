@@ -13,46 +13,46 @@ use tempfile::TempDir;
 use crate::test_cluster::{Cluster, SOON};
 use mosb_tests::{Namespace, Oracle, wait};
 
-const LABEL: &str = "mosb.dev/user-data";
-const NAME: &str = "worker-user-data";
+pub const LABEL: &str = "mosb.dev/user-data";
+pub const NAME: &str = "worker-user-data";
 const TOKEN: &str = "join-hunter2";
-const FIRST_BOOT: &str = "/var/lib/mosb/first-boot";
-const RIGHTS: Duration = Duration::from_secs(60);
+pub const FIRST_BOOT: &str = "/var/lib/mosb/first-boot";
+pub const RIGHTS: Duration = Duration::from_secs(60);
 
-struct Site {
-    cluster: Cluster,
+pub struct Site {
+    pub cluster: Cluster,
     /// Where the machine sets look.
-    machines: Namespace<'static>,
+    pub machines: Namespace<'static>,
     files: TempDir,
 }
 
 impl Site {
-    fn new() -> Self {
-        let cluster = Cluster::new("user-data");
+    pub fn new(name: &str) -> Self {
+        let cluster = Cluster::new(name);
         let machines = Namespace::new(cluster.node, "machines");
         Self { cluster, machines, files: TempDir::new().unwrap() }
     }
 
-    fn account(&self) -> String {
+    pub fn account(&self) -> String {
         format!("system:serviceaccount:{}:mosb-controller", self.cluster.namespace.name)
     }
 
     /// A kubeconfig of the controller's account: an administrator that impersonates it.
-    fn kubeconfig(&self) -> PathBuf {
+    pub fn kubeconfig(&self) -> PathBuf {
         let text = fs::read_to_string(self.cluster.node.kubeconfig()).unwrap();
         let mut config: Value = serde_saphyr::from_str(&text).unwrap();
         config["users"][0]["user"]["as"] = json!(self.account());
         self.file("kubeconfig", &config)
     }
 
-    fn file(&self, name: &str, content: &Value) -> PathBuf {
+    pub fn file(&self, name: &str, content: &Value) -> PathBuf {
         let path = self.files.path().join(name);
         fs::write(&path, content.to_string()).unwrap();
         path
     }
 
     /// The rights in a folder of `deploy/`, for this controller.
-    fn grant(&self, folder: &str) {
+    pub fn grant(&self, folder: &str) {
         let path = mosb_tests::repository().join("deploy").join(folder);
         let text = self.cluster.node.kubectl(&["kustomize", path.to_str().unwrap()]).ok().text();
         for object in text.split("\n---\n") {
@@ -81,7 +81,7 @@ impl Site {
     }
 
     /// Whether the API server lets the controller's account do this with a Secret.
-    fn is_allowed(&self, verb: &str, namespace: &str, name: &str) -> bool {
+    pub fn is_allowed(&self, verb: &str, namespace: &str, name: &str) -> bool {
         let review = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
             "spec": { "user": self.account(), "resourceAttributes": { "verb": verb, "group": "",
                 "resource": "secrets", "namespace": namespace, "name": name } } });
@@ -91,7 +91,7 @@ impl Site {
         answer["status"]["allowed"] == true
     }
 
-    fn annotate(&self, key: &str, value: Option<&str>) {
+    pub fn annotate(&self, key: &str, value: Option<&str>) {
         let change = json!({ "metadata": { "annotations": { key: value } } });
         self.cluster.patch(&format!("machineosconfig/{}", self.cluster.pool), &change);
     }
@@ -99,7 +99,7 @@ impl Site {
     /// Waits for the condition with this reason; its message. What was refused is tried again when
     /// the object changes.
     #[track_caller]
-    fn reason(&self, reason: &str) -> String {
+    pub fn reason(&self, reason: &str) -> String {
         self.annotate("test/tried", Some(reason));
         let found = |config: &Value| {
             let conditions = config["status"]["conditions"].as_array()?;
@@ -111,11 +111,11 @@ impl Site {
         found(&config).unwrap()
     }
 
-    fn secret(&self) -> Value {
+    pub fn secret(&self) -> Value {
         self.machines.get(&format!("secret/{NAME}"))
     }
 
-    fn value(secret: &Value, key: &str) -> Vec<u8> {
+    pub fn value(secret: &Value, key: &str) -> Vec<u8> {
         STANDARD.decode(secret["data"][key].as_str().unwrap()).unwrap()
     }
 
@@ -147,7 +147,7 @@ impl Site {
 }
 
 /// The contents of a file of a config.
-fn file(config: &Value, path: &str) -> Option<String> {
+pub fn file(config: &Value, path: &str) -> Option<String> {
     let files = config["storage"]["files"].as_array()?;
     let file = files.iter().find(|file| file["path"] == path)?;
     let source = file["contents"]["source"].as_str().unwrap();
@@ -163,7 +163,7 @@ fn join_config(path: &str) -> Value {
 
 #[test]
 fn the_secret_of_new_machines_follows_the_image_in_service() {
-    let mut site = Site::new();
+    let mut site = Site::new("user-data");
     site.grant("kubernetes");
     let kubeconfig = site.kubeconfig();
     site.cluster.render("one");

@@ -3,6 +3,12 @@
 
 /// Where the Jobs on machines run, whatever namespace the controller is in.
 pub(crate) const ROLLOUT_NAMESPACE: &str = "mosb-rollout";
+/// Where `mosb serve-ignition` runs, whatever namespace the controller is in.
+pub(crate) const IGNITION_NAMESPACE: &str = "mosb-ignition";
+/// Secret there, which the server mounts: its certificate, and configs and hashes of tokens of pools.
+pub(crate) const IGNITION_SERVER: &str = "mosb-ignition-server";
+/// Secret in mosb's namespace: the CA of the server, and the key of which tokens are made.
+pub(crate) const IGNITION_AUTHORITY: &str = "mosb-ignition-authority";
 /// Where the Machine Config Operator is installed.
 pub(crate) const OPERATOR_NAMESPACE: &str = "openshift-machine-config-operator";
 /// Deployment of the Machine Config Operator.

@@ -24,6 +24,7 @@ mod driver;
 mod error;
 pub mod events;
 pub mod http_server;
+mod ignition_server;
 pub mod indexed_store;
 mod inputs;
 mod key_states;

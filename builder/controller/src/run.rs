@@ -20,6 +20,7 @@ use super::cluster_facts::ClusterFacts;
 use super::config_reconciler::ConfigReconciler;
 use super::driver::{Controller, Driver, MAX_LOOKUP_ROUNDS};
 use super::http_server::{HealthSource, Server};
+use super::ignition_server::IgnitionServerReconciler;
 use super::lease::{Lease, LeaseTimes};
 use super::lease_gate::gated;
 use super::lookups::{LookupLimits, Resolver};
@@ -149,8 +150,12 @@ pub async fn run(
     );
     let user_data =
         UserDataReconciler::new(resolver.clone(), executor.clone(), Arc::clone(&metrics));
-    let mut controllers: Vec<Arc<dyn Controller>> =
-        vec![Driver::new(configs, &cache, &active), Driver::new(user_data, &cache, &active)];
+    let ignition_server = IgnitionServerReconciler::new(resolver.clone(), executor.clone());
+    let mut controllers: Vec<Arc<dyn Controller>> = vec![
+        Driver::new(configs, &cache, &active),
+        Driver::new(user_data, &cache, &active),
+        Driver::new(ignition_server, &cache, &active),
+    ];
     if options.render {
         let renderer = Renderer::new(resolver.clone(), executor.clone());
         controllers.push(Driver::new(renderer, &cache, &active));

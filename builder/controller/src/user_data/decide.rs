@@ -8,12 +8,15 @@ use super::condition;
 use super::content::MachineContent;
 use super::reason::{Refusal, UserDataReason};
 use super::secret_ref::SecretRef;
+use super::served_config::{ServedConfig, ServingPlace};
 use super::snapshot::{FoundSecret, UserDataSnapshot};
 use super::target;
 use super::user_data_secret::{MAX_SECRET_SIZE, Unwritable, UserDataSecret, UserDataWrite};
 use crate::action::Action;
 use crate::decision::Decision;
+use crate::ignition_server::{authority_secret, server_secret};
 use crate::rollout::Found;
+use mosb_ignition_server::STUB_VERSION;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
 use mosb_registry::http::Secret;
@@ -25,7 +28,7 @@ pub(crate) type UserDataDecision = Decision<UserDataLookup, UserDataReason>;
 /// A fact that the watches don't show.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum UserDataLookup {
-    /// The Secret. Result: `secret` of the results.
+    /// A Secret. Result: its entry in `secrets` of the results.
     Secret(SecretRef),
     /// What the config of machines with this image is made of. Result: `inputs` of the results.
     Inputs(Box<NodeTarget>),
@@ -35,12 +38,14 @@ pub(crate) enum UserDataLookup {
 pub(super) const RECHECK: Duration = Duration::from_secs(600);
 /// When something that was refused is tried again: the cause may be in another namespace, or a right.
 pub(super) const REFUSED_REQUEUE: Duration = Duration::from_secs(60);
+/// Reason of the condition: what the config is made of can't be read.
+const INPUTS_UNREADABLE: &str = "InputsUnreadable";
 /// The most paths that a condition names.
 const MAX_PATHS: usize = 20;
 
 pub(crate) fn decide(snapshot: &UserDataSnapshot, now: Timestamp) -> UserDataDecision {
     let config = &snapshot.config;
-    match evaluate(snapshot) {
+    match evaluate(snapshot, now) {
         Ok(Evaluation::LookUp(lookup)) => {
             UserDataDecision::looking_up(lookup, UserDataReason::LookingUp)
         }
@@ -52,11 +57,11 @@ pub(crate) fn decide(snapshot: &UserDataSnapshot, now: Timestamp) -> UserDataDec
         Ok(Evaluation::Checked(reason)) => {
             UserDataDecision { requeue_after: Some(RECHECK), ..UserDataDecision::unchanged(reason) }
         }
-        Ok(Evaluation::Current { write, joins, message }) => {
+        Ok(Evaluation::Current { writes, joins, message }) => {
             let reason = UserDataReason::Current { joins, message };
-            let write = write.map(Action::WriteUserData);
+            let writes = writes.into_iter().map(|write| Action::WriteUserData(Box::new(write)));
             // The condition comes last: it describes what was written.
-            let actions = write.into_iter().chain(condition::report(config, &reason, now));
+            let actions = writes.chain(condition::report(config, &reason, now));
             UserDataDecision {
                 requeue_after: Some(RECHECK),
                 ..UserDataDecision::of(reason, actions.collect())
@@ -86,13 +91,14 @@ enum Evaluation {
     /// Nothing changed since the Secret was read.
     Checked(UserDataReason),
     Current {
-        write: Option<Box<UserDataWrite>>,
+        /// What machines fetch is there before the stub that fetches it.
+        writes: Vec<UserDataWrite>,
         joins: bool,
         message: String,
     },
 }
 
-fn evaluate(snapshot: &UserDataSnapshot) -> Result<Evaluation, Refusal> {
+fn evaluate(snapshot: &UserDataSnapshot, now: Timestamp) -> Result<Evaluation, Refusal> {
     let config = &snapshot.config;
     let Some(value) = config.metadata.annotations.get(labels::USER_DATA) else {
         return Ok(Evaluation::Off);
@@ -112,6 +118,13 @@ fn evaluate(snapshot: &UserDataSnapshot) -> Result<Evaluation, Refusal> {
         );
         Refusal::new("BadAnnotation", message)
     })?;
+    if secret == server_secret() || secret == authority_secret(&snapshot.namespace) {
+        let message = format!(
+            "annotation {}: secret {secret} is one of mosb serve-ignition; name one for machines",
+            labels::USER_DATA
+        );
+        return Err(Refusal::new("BadAnnotation", message));
+    }
     if !snapshot.sharing.is_empty() {
         let message = format!(
             "secret {secret}: MachineOSConfig {} names it too; give each pool a Secret of its own",
@@ -133,15 +146,27 @@ fn evaluate(snapshot: &UserDataSnapshot) -> Result<Evaluation, Refusal> {
     {
         return Ok(Evaluation::Checked(reason));
     }
-    let there = match &snapshot.lookup_results.secret {
+    let secrets = &snapshot.lookup_results.secrets;
+    let there = match secrets.get(&secret) {
         None => return Ok(Evaluation::LookUp(UserDataLookup::Secret(secret))),
         Some(found) => readable(&secret, found)?,
     };
     // A Secret that mosb may not write needs no other lookup.
     there.expose().check().map_err(|unwritable| describe(&secret, unwritable))?;
+    let mut place = None;
+    let endpoint = snapshot.endpoint.as_ref();
+    let endpoint = endpoint.map_err(|message| Refusal::new(INPUTS_UNREADABLE, message))?;
+    if let Some(endpoint) = endpoint {
+        let (authority, server) = (authority_secret(&snapshot.namespace), server_secret());
+        let missing = [authority, server].into_iter().find(|one| !secrets.contains_key(one));
+        if let Some(missing) = missing {
+            return Ok(Evaluation::LookUp(UserDataLookup::Secret(missing)));
+        }
+        place = Some(ServingPlace::new(endpoint, secrets, &snapshot.namespace)?);
+    }
     let content = match &snapshot.lookup_results.inputs {
         None => return Ok(Evaluation::LookUp(UserDataLookup::Inputs(Box::new(target)))),
-        Some(Err(problem)) => return Err(Refusal::new("InputsUnreadable", &*problem.message)),
+        Some(Err(problem)) => return Err(Refusal::new(INPUTS_UNREADABLE, &*problem.message)),
         Some(Ok(inputs)) => MachineContent::new(inputs, None).map_err(|error| {
             let reason = match error.code() {
                 "push-login" => "PushLogin",
@@ -151,11 +176,15 @@ fn evaluate(snapshot: &UserDataSnapshot) -> Result<Evaluation, Refusal> {
             Refusal::new(reason, error.to_string())
         })?,
     };
-    let newer = there.expose().with(&content.to_bytes());
-    let newer = newer.map_err(|unwritable| describe(&secret, unwritable))?;
-    let message = message(&secret, &(build, target), &content);
-    let write = newer.map(|object| Box::new(UserDataWrite { secret, object: Secret::new(object) }));
-    Ok(Evaluation::Current { write, joins: content.joins, message })
+    let whole = content.to_bytes();
+    let pool = &config.spec.machine_config_pool.name;
+    let served = place.map(|place| place.serve(pool, &whole, now)).transpose()?;
+    let given = served.as_ref().map_or(&whole, |served| &served.stub);
+    let newer = there.expose().with(given).map_err(|unwritable| describe(&secret, unwritable))?;
+    let message = message(&secret, &(build, target), &content, served.as_ref());
+    let own = newer.map(|object| UserDataWrite { secret, object: Secret::new(object) });
+    let writes = served.and_then(|served| served.write).into_iter().chain(own).collect();
+    Ok(Evaluation::Current { writes, joins: content.joins, message })
 }
 
 fn readable<'s>(
@@ -207,13 +236,25 @@ fn describe(secret: &SecretRef, unwritable: Unwritable) -> Refusal {
 }
 
 /// The message of the condition.
-fn message(secret: &SecretRef, (build, target): &Found, content: &MachineContent) -> String {
-    let mut message = format!(
-        "secret {secret} has the Ignition config (spec {}) of build {}, {}",
+fn message(
+    secret: &SecretRef,
+    (build, target): &Found,
+    content: &MachineContent,
+    served: Option<&ServedConfig>,
+) -> String {
+    let config = format!(
+        "the Ignition config (spec {}) of build {}, {}",
         content.version(),
         build.name,
         target.image
     );
+    let mut message = match served {
+        None => format!("secret {secret} has {config}"),
+        Some(served) => format!(
+            "secret {secret} has a stub (spec {STUB_VERSION}, which boot images with an older Ignition refuse) that fetches {config} from {}",
+            served.url
+        ),
+    };
     if !content.joins {
         message += "; its machines boot and do not join the cluster: name the Secret that joins them in userData.joinSecret of ConfigMap mosb-config";
     }

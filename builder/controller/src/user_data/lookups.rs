@@ -27,7 +27,8 @@ pub(super) async fn look_up(
     for lookup in lookups {
         match lookup {
             UserDataLookup::Secret(secret) => {
-                snapshot.lookup_results.secret = Some(read(resolver, secret).await?);
+                let found = read_secret(resolver, secret).await?;
+                snapshot.lookup_results.secrets.insert(secret.clone(), found);
             }
             UserDataLookup::Inputs(target) => {
                 let inputs = inputs(resolver, &snapshot.config, target).await?;
@@ -39,7 +40,10 @@ pub(super) async fn look_up(
 }
 
 /// The Secret, read from etcd: a cache may show it as it was before our last write.
-async fn read(resolver: &Resolver, secret: &SecretRef) -> Result<FoundSecret, NoDecision> {
+pub(crate) async fn read_secret(
+    resolver: &Resolver,
+    secret: &SecretRef,
+) -> Result<FoundSecret, NoDecision> {
     let api: Api<v1::Secret> = Api::namespaced(resolver.client.clone(), secret.namespace());
     match api.get(secret.name()).await {
         Ok(found) => Ok(FoundSecret::Found(Box::new(Secret::new(found.into())))),

@@ -16,6 +16,7 @@
 //! | `target` | which image a new machine boots |
 //! | `content` | the Ignition config of a machine |
 //! | `user_data_secret` | the Secret as it is, and as it should be |
+//! | `served_config` | the config at `mosb serve-ignition`, and the stub that fetches it |
 //! | `decide`, `reason` | snapshot → lookups or actions, and why |
 //! | `condition` | what the MachineOSConfig shows |
 //! | `lookups` | reads the Secret, and what the config is made of |
@@ -30,6 +31,7 @@ mod observe;
 mod reason;
 mod reconciler;
 mod secret_ref;
+mod served_config;
 mod snapshot;
 mod target;
 mod user_data_secret;
@@ -40,7 +42,10 @@ mod tests;
 
 pub use condition::USER_DATA;
 pub(crate) use content::{JoinConfig, MachineInputs};
+pub(crate) use lookups::read_secret;
 pub(crate) use reconciler::UserDataReconciler;
 pub use secret_ref::SecretRef;
+pub(crate) use snapshot::FoundSecret;
 pub use user_data_secret::UserDataWrite;
+pub(crate) use user_data_secret::{MAX_SECRET_SIZE, SecretData, Unwritable, UserDataSecret};
 pub use view::{IgnitionRequest, MachineIgnition, MachineIgnitionError, machine_ignition};

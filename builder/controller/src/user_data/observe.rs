@@ -6,10 +6,13 @@ use std::sync::Arc;
 use super::condition::USER_DATA;
 use super::snapshot::{UserDataLookupResults, UserDataSnapshot};
 use crate::cluster_cache::{ClusterCache, Trigger};
+use crate::cluster_names::IGNITION_AUTHORITY;
 use crate::indexed_store::IndexKey;
 use crate::inputs;
+use crate::lookup::Problem;
 use crate::snapshot::Versions;
 use mosb_image::Digest;
+use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::api::rollout::History;
 use mosb_plan::api::{MachineOsConfig, condition, labels};
 
@@ -26,6 +29,8 @@ pub(super) fn observe(cache: &ClusterCache, name: &str) -> Option<UserDataSnapsh
         builds: builds.iter().map(|build| (**build).clone()).collect(),
         sharing: sharing.iter().map(|other| other.metadata.name.clone()).collect(),
         other_controller: cache.other_renderer(),
+        namespace: cache.namespace.clone(),
+        endpoint: endpoint(cache),
         versions: versions(cache, &config),
         config: (*config).clone(),
         is_current: false,
@@ -47,14 +52,22 @@ fn is_concerned(config: &MachineOsConfig) -> bool {
         || condition(&config.status.conditions, USER_DATA).is_some()
 }
 
+/// Where machines fetch their config, or why the settings can't be read.
+fn endpoint(cache: &ClusterCache) -> Result<Option<Endpoint>, String> {
+    let settings = cache.settings().map_err(|error| Problem::from(error).message)?;
+    Ok(settings.0.user_data.endpoint)
+}
+
 /// Versions of the settings and of the Secrets that the lookups read.
 fn versions(cache: &ClusterCache, config: &MachineOsConfig) -> Versions {
     let mut versions = inputs::versions(cache, Some(config), None, &[]);
-    if let Ok((settings, _)) = cache.settings()
-        && let Some(join) = settings.user_data.join_secret
-    {
-        let seen = cache.secrets.get(&join).and_then(|seen| seen.resource_version.clone());
-        versions.insert(format!("secret {join}"), seen);
+    if let Ok((settings, _)) = cache.settings() {
+        let user_data = settings.user_data;
+        let authority = user_data.endpoint.map(|_| IGNITION_AUTHORITY.to_owned());
+        for name in user_data.join_secret.into_iter().chain(authority) {
+            let seen = cache.secrets.get(&name).and_then(|seen| seen.resource_version.clone());
+            versions.insert(format!("secret {name}"), seen);
+        }
     }
     versions
 }
@@ -93,7 +106,7 @@ pub(super) fn inputs_digest(snapshot: &UserDataSnapshot) -> Digest {
     let history = History::of(&config.metadata);
     let images = history.entries().iter().map(|entry| (&entry.image, &entry.config));
     let text = format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         (annotation(labels::USER_DATA), annotation(labels::ROLLOUT_BUILD)),
         (&config.metadata.uid, &config.spec),
         (&config.status.current_image_pull_spec, &config.status.machine_os_build),
@@ -101,6 +114,7 @@ pub(super) fn inputs_digest(snapshot: &UserDataSnapshot) -> Digest {
         images.collect::<Vec<_>>(),
         (&snapshot.sharing, &snapshot.other_controller),
         snapshot.versions,
+        snapshot.endpoint,
     );
     Digest::of(text.as_bytes())
 }

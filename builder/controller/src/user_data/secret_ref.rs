@@ -16,6 +16,11 @@ pub struct SecretRef {
 }
 
 impl SecretRef {
+    /// One whose names are valid.
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
     pub fn namespace(&self) -> &str {
         &self.namespace
     }

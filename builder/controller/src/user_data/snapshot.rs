@@ -1,9 +1,13 @@
 //! The input of a decision about the user data of a pool's new machines.
 
+use std::collections::BTreeMap;
+
 use super::content::MachineInputs;
+use super::secret_ref::SecretRef;
 use super::user_data_secret::UserDataSecret;
 use crate::lookup::Problem;
 use crate::snapshot::Versions;
+use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::api::{MachineOsBuild, MachineOsConfig};
 use mosb_registry::http::Secret;
 
@@ -12,6 +16,11 @@ use mosb_registry::http::Secret;
 pub(crate) struct UserDataSnapshot {
     pub config: MachineOsConfig,
     pub builds: Vec<MachineOsBuild>,
+    /// mosb's namespace.
+    pub namespace: String,
+    /// Where machines fetch their config; without it, user data has the whole config. Else why the
+    /// settings can't be read.
+    pub endpoint: Result<Option<Endpoint>, String>,
     /// Other MachineOSConfigs that name the same Secret, by name.
     pub sharing: Vec<String>,
     /// A controller that gives machines their images.
@@ -26,12 +35,12 @@ pub(crate) struct UserDataSnapshot {
 /// Results of the lookups of this pass.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UserDataLookupResults {
-    pub secret: Option<FoundSecret>,
+    pub secrets: BTreeMap<SecretRef, FoundSecret>,
     /// What the config is made of, or why it can't be read.
     pub inputs: Option<Result<MachineInputs, Problem>>,
 }
 
-/// The Secret that the annotation names.
+/// A Secret that was asked for.
 #[derive(Debug, Clone)]
 pub(crate) enum FoundSecret {
     Found(Box<Secret<UserDataSecret>>),

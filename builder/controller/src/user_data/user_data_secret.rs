@@ -1,5 +1,6 @@
 //! The Secret with the user data: as it is, and as it should be. Pure.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::ByteString;
@@ -11,11 +12,14 @@ use mosb_plan::api::labels;
 use mosb_registry::http::{Secret, Wipe};
 
 /// The most bytes that the values of a Secret may have together (Kubernetes: `MaxSecretSize`).
-pub(super) const MAX_SECRET_SIZE: usize = 1024 * 1024;
+pub(crate) const MAX_SECRET_SIZE: usize = 1024 * 1024;
 /// The keys with the config: those of Cluster API and of machine sets.
 const CONFIG_KEYS: [&str; 2] = ["value", "userData"];
 /// Cluster API takes `value` for cloud-config without it.
 const FORMAT: (&str, &str) = ("format", "ignition");
+
+/// The values of a Secret.
+pub(crate) type SecretData = BTreeMap<String, ByteString>;
 
 /// The Secret as it was read.
 #[derive(Clone, PartialEq)]
@@ -52,17 +56,32 @@ impl UserDataSecret {
         Ok(())
     }
 
+    /// A value of it that is not empty.
+    pub fn value(&self, key: &str) -> Option<&[u8]> {
+        let value = self.0.0.data.as_ref()?.get(key)?;
+        (!value.0.is_empty()).then_some(&value.0)
+    }
+
     /// The Secret with this config; `None` if it has it.
     pub fn with(&self, config: &Secret<Vec<u8>>) -> Result<Option<SecretObject>, Unwritable> {
+        self.changed(|data| {
+            for key in CONFIG_KEYS {
+                data.insert(key.to_owned(), ByteString(config.expose().clone()));
+            }
+            data.insert(FORMAT.0.to_owned(), ByteString(FORMAT.1.as_bytes().to_vec()));
+        })
+    }
+
+    /// The Secret with a change of its values; `None` if the change has no effect.
+    pub fn changed(
+        &self,
+        change: impl FnOnce(&mut SecretData),
+    ) -> Result<Option<SecretObject>, Unwritable> {
         self.check()?;
         let SecretObject(object) = &self.0;
         let mut newer = object.clone();
-        let data = newer.data.get_or_insert_default();
-        for key in CONFIG_KEYS {
-            data.insert(key.to_owned(), ByteString(config.expose().clone()));
-        }
-        data.insert(FORMAT.0.to_owned(), ByteString(FORMAT.1.as_bytes().to_vec()));
-        if newer.data == object.data {
+        change(newer.data.get_or_insert_default());
+        if newer.data.iter().flatten().eq(object.data.iter().flatten()) {
             return Ok(None);
         }
         let size = newer.data.iter().flatten().map(|(_, value)| value.0.len()).sum();

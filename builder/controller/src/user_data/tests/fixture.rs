@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Secret as SecretResource;
 use serde_json::{Value, json};
 
 use crate::action::{Action, NewStatus};
+use crate::ignition_server::ServerKeys;
 use crate::user_data::condition::USER_DATA;
 use crate::user_data::content::{JoinConfig, MachineInputs};
 use crate::user_data::decide::{UserDataDecision, UserDataLookup, decide};
@@ -40,6 +41,13 @@ pub struct Fixture {
     pub other_controller: Option<String>,
     /// The Secret; none if there is none.
     pub secret: Option<SecretResource>,
+    /// `host[:port]` of the settings.
+    pub endpoint: Option<&'static str>,
+    pub unreadable_settings: Option<String>,
+    /// The Secrets of `mosb serve-ignition`: that with its CA, and that which it mounts.
+    pub authority: Option<SecretResource>,
+    pub server: Option<SecretResource>,
+    pub now: Timestamp,
     pub join: Option<String>,
     pub push_login: Option<String>,
     /// A file of the rendered config.
@@ -69,6 +77,11 @@ impl Fixture {
             sharing: Vec::new(),
             other_controller: None,
             secret: Some(serde_json::from_value(secret).unwrap()),
+            endpoint: None,
+            unreadable_settings: None,
+            authority: Some(authority()),
+            server: Some(of_server("mosb-ignition-server")),
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
             join: Some(join_config()),
             push_login: None,
             file: "/etc/motd".to_owned(),
@@ -92,6 +105,21 @@ impl Fixture {
         self.config.metadata.annotations.insert(key.to_owned(), value.to_owned());
     }
 
+    fn named(&mut self, secret: &str) -> &mut Option<SecretResource> {
+        match secret {
+            SECRET => &mut self.secret,
+            "mosb-system/mosb-ignition-authority" => &mut self.authority,
+            "mosb-ignition/mosb-ignition-server" => &mut self.server,
+            other => panic!("{other}"),
+        }
+    }
+
+    /// A value of the Secret that the server mounts.
+    pub fn served(&self, key: &str) -> Option<&[u8]> {
+        let data = self.server.as_ref()?.data.as_ref()?;
+        data.get(key).map(|value| value.0.as_slice())
+    }
+
     pub fn secret_mut(&mut self) -> &mut SecretResource {
         self.secret.as_mut().unwrap()
     }
@@ -102,6 +130,11 @@ impl Fixture {
             builds: self.builds.clone(),
             sharing: self.sharing.clone(),
             other_controller: self.other_controller.clone(),
+            namespace: "mosb-system".to_owned(),
+            endpoint: match &self.unreadable_settings {
+                Some(message) => Err(message.clone()),
+                None => Ok(self.endpoint.map(|text| text.to_owned().try_into().unwrap())),
+            },
             versions: Default::default(),
             is_current: self.is_current,
             lookup_results: UserDataLookupResults::default(),
@@ -110,7 +143,7 @@ impl Fixture {
 
     /// One pass: decides with all lookups, checks what no decision may do, and applies the actions.
     pub fn pass(&mut self) -> UserDataDecision {
-        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let now = self.now;
         let mut snapshot = self.snapshot();
         self.lookups.clear();
         let decision = loop {
@@ -120,19 +153,19 @@ impl Fixture {
             self.lookups.push(lookup.clone());
             match lookup {
                 UserDataLookup::Secret(secret) => {
-                    assert_eq!(secret.to_string(), SECRET);
-                    let found = self.secret.clone();
-                    snapshot.lookup_results.secret = Some(match found {
+                    let found = match self.named(&secret.to_string()).clone() {
                         Some(found) => FoundSecret::Found(Box::new(Secret::new(found.into()))),
                         None => FoundSecret::Missing,
-                    });
+                    };
+                    snapshot.lookup_results.secrets.insert(secret.clone(), found);
                 }
                 UserDataLookup::Inputs(target) => {
                     snapshot.lookup_results.inputs = Some(Ok(self.inputs(target)));
                 }
             }
         };
-        assert!(self.lookups.len() <= 2, "{:?}", self.lookups);
+        let most = if self.endpoint.is_some() { 4 } else { 2 };
+        assert!(self.lookups.len() <= most, "{:?}", self.lookups);
         let shown = format!("{:?} {snapshot:?}", (&decision.actions, &decision.reason));
         for hidden in [PASSWORD, TOKEN] {
             assert!(!shown.contains(hidden), "{hidden} in {shown}");
@@ -146,9 +179,9 @@ impl Fixture {
     fn apply(&mut self, action: &Action) {
         match action {
             Action::WriteUserData(write) => {
-                assert_eq!(write.secret.to_string(), SECRET);
                 let newer = &write.object.expose().0;
-                let older = self.secret.replace(newer.clone()).expect("a Secret is not created");
+                let there = self.named(&write.secret.to_string());
+                let older = there.replace(newer.clone()).expect("a Secret is not created");
                 // It is the one that was read, and nothing else of it changes.
                 assert_eq!(newer.metadata, older.metadata);
                 assert_eq!(newer.type_, older.type_);
@@ -211,6 +244,22 @@ impl Fixture {
     pub fn ignition(&self) -> Value {
         serde_json::from_slice(self.value("value").unwrap()).unwrap()
     }
+}
+
+/// An empty Secret of `deploy/ignition-server`.
+fn of_server(name: &str) -> SecretResource {
+    let object = json!({ "metadata": { "name": name, "uid": name, "resourceVersion": "3",
+        "labels": { labels::USER_DATA: "" } } });
+    serde_json::from_value(object).unwrap()
+}
+
+/// The Secret with the CA and the token key.
+fn authority() -> SecretResource {
+    let mut secret = of_server("mosb-ignition-authority");
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let keys = ServerKeys::renew(&secret.clone().into(), now).unwrap();
+    keys.write(secret.data.get_or_insert_default());
+    secret
 }
 
 /// What joins a machine.

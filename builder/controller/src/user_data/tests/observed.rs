@@ -69,11 +69,12 @@ fn the_inputs_are_what_the_config_is_made_of() {
     type Change = fn(&mut Fixture);
     let digest = |fixture: &Fixture| inputs_digest(&fixture.snapshot());
     let before = digest(&Fixture::new());
-    let cases: [(&str, Change, bool); 7] = [
+    let cases: [(&str, Change, bool); 8] = [
         ("another image", |it| it.serve(2), true),
         ("a pin", |it| it.annotate(labels::ROLLOUT_BUILD, "x"), true),
         ("another Secret", |it| it.annotate(labels::USER_DATA, "a/b"), true),
         ("a rival", |it| it.sharing.push("x".to_owned()), true),
+        ("an endpoint", |it| it.endpoint = Some("a"), true),
         ("a build without its image", |it| it.builds[0].status = Default::default(), true),
         ("a condition", |it| it.config.status.conditions.push(Default::default()), false),
         ("a version", |it| it.config.metadata.resource_version = Some("2".to_owned()), false),

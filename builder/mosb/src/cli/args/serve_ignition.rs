@@ -12,9 +12,9 @@ pub struct ServeIgnition {
     #[arg(long, value_name = "DIR")]
     pub configs: PathBuf,
     /// The address for machines (HTTPS)
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:8443")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8443")]
     pub listen: SocketAddr,
     /// The address of /healthz and /readyz (HTTP), for the kubelet
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:8798")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8798")]
     pub health_listen: SocketAddr,
 }

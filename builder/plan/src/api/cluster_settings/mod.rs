@@ -25,7 +25,7 @@ pub use merged::ClusterObjects;
 pub use proxy::{Proxy, ProxyUrl};
 pub use registry_sources::RegistrySources;
 pub use rollout::RolloutLimits;
-pub use user_data::UserDataSettings;
+pub use user_data::{Endpoint, UserDataSettings};
 
 /// Name of the ConfigMap.
 pub const CONFIG_MAP: &str = "mosb-config";

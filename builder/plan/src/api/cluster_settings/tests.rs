@@ -74,6 +74,8 @@ fn problems_are_reported_with_their_path() {
         ("rollout: {maxUnavailable: 1}", "rollout.maxUnavailable", "unknown field"),
         ("userData: {joinSecret: a/b}", "userData.joinSecret", "no name"),
         ("userData: {secret: a}", "userData.secret", "unknown field"),
+        ("userData: {endpoint: 'https://a'}", "userData.endpoint", "want host or host:port"),
+        ("userData: {endpoint: '0.0.0.0:8443'}", "userData.endpoint", "can't connect"),
         ("globalPullSecret: ''", "globalPullSecret", "no name"),
         ("additionalTrustBundle: hello", "additionalTrustBundle", "no certificate"),
         (

@@ -1,0 +1,160 @@
+//! The controller of the server's Secrets. It has one key.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::decide::{RECHECK, ServerDecision, ServerLookup, ServerReason, decide};
+use super::observe::{affected_keys, inputs_digest, observe};
+use super::secrets::authority_secret;
+use super::server_keys::ServerKeys;
+use super::snapshot::ServerSnapshot;
+use crate::action::Action;
+use crate::apply::{ApplyError, Executor, ReconcilePass};
+use crate::cluster_cache::Trigger;
+use crate::lookup::Problem;
+use crate::lookups::Resolver;
+use crate::reconciler::{NoDecision, Reconciler};
+use crate::snapshot::EarlierProblem;
+use crate::user_data::{FoundSecret, read_secret};
+use mosb_ignition_server::AuthorityError;
+use mosb_image::Digest;
+
+#[derive(Debug)]
+pub(crate) struct IgnitionServerReconciler {
+    resolver: Resolver,
+    executor: Executor,
+    /// The inputs with which the Secrets were found or made as they should be, and when. An event
+    /// without a change of them then costs no request.
+    current: Mutex<Option<(Digest, Instant)>>,
+}
+
+impl IgnitionServerReconciler {
+    pub fn new(resolver: Resolver, executor: Executor) -> Self {
+        Self { resolver, executor, current: Mutex::default() }
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<(Digest, Instant)>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes the keys, or the certificate, that a decision lacks.
+pub(super) fn generate(
+    lookup: &ServerLookup,
+    snapshot: &mut ServerSnapshot,
+    now: Timestamp,
+) -> Result<(), AuthorityError> {
+    let secret = authority_secret(&snapshot.namespace);
+    let results = &mut snapshot.lookup_results;
+    let Some(FoundSecret::Found(authority)) = results.secrets.get(&secret) else {
+        return Ok(());
+    };
+    match lookup {
+        ServerLookup::Keys => results.keys = Some(ServerKeys::renew(authority.expose(), now)?),
+        ServerLookup::Certificate { host } => {
+            let keys = results.keys.clone().or_else(|| ServerKeys::in_secret(authority.expose()));
+            if let Some(keys) = keys {
+                results.certificate = Some(keys.authority.issue(host, now)?);
+            }
+        }
+        ServerLookup::Secret(_) => {}
+    }
+    Ok(())
+}
+
+impl Reconciler for IgnitionServerReconciler {
+    type Snapshot = ServerSnapshot;
+    type Lookup = ServerLookup;
+    type Reason = ServerReason;
+
+    const KIND: &'static str = "ignitionserver";
+    const LOG_PREFIX: &'static str = "secrets of ";
+    const WORKERS: usize = 1;
+
+    fn affected_keys(&self, trigger: &Trigger) -> BTreeSet<String> {
+        affected_keys(trigger)
+    }
+
+    fn observe(&self, _key: &str) -> Option<ServerSnapshot> {
+        let mut snapshot = observe(&self.resolver.cache)?;
+        snapshot.is_current = self.current().is_some_and(|(inputs, at)| {
+            at.elapsed() < RECHECK && inputs == inputs_digest(&snapshot)
+        });
+        Some(snapshot)
+    }
+
+    fn decide(&self, snapshot: &ServerSnapshot, now: Timestamp) -> ServerDecision {
+        decide(snapshot, now)
+    }
+
+    async fn look_up(
+        &self,
+        lookups: &[ServerLookup],
+        snapshot: &mut ServerSnapshot,
+        _pass: &mut ReconcilePass,
+    ) -> Result<(), NoDecision> {
+        for lookup in lookups {
+            match lookup {
+                ServerLookup::Secret(secret) => {
+                    let found = read_secret(&self.resolver, secret).await?;
+                    snapshot.lookup_results.secrets.insert(secret.clone(), found);
+                }
+                ServerLookup::Keys | ServerLookup::Certificate { .. } => {
+                    let made = generate(lookup, snapshot, Timestamp::now());
+                    made.map_err(|error| NoDecision::Failed(ApplyError::Problem(error.into())))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn apply(
+        &self,
+        actions: &[Action],
+        snapshot: &ServerSnapshot,
+        pass: &mut ReconcilePass,
+    ) -> Result<(), ApplyError> {
+        if !snapshot.is_current {
+            *self.current() = None;
+        }
+        self.executor.apply_all(actions, pass).await?;
+        if snapshot.is_current {
+            return Ok(());
+        }
+        if let ServerReason::Current(_) | ServerReason::Off =
+            decide(snapshot, Timestamp::now()).reason
+        {
+            *self.current() = Some((inputs_digest(snapshot), Instant::now()));
+        }
+        Ok(())
+    }
+
+    fn seen_versions(_: &ServerSnapshot) -> impl Iterator<Item = (&str, &str)> {
+        std::iter::empty()
+    }
+
+    fn inputs_digest(snapshot: &ServerSnapshot) -> Digest {
+        inputs_digest(snapshot)
+    }
+
+    /// A problem is decided again from the start.
+    fn set_earlier_problem(_: &mut ServerSnapshot, _: EarlierProblem) {}
+
+    /// A decision has the time when it is taken again.
+    fn problem(_: &ServerSnapshot, _: &ServerDecision) -> Option<Problem> {
+        None
+    }
+
+    fn log_transition(&self, name: &str, reason: &ServerReason) {
+        match reason {
+            ServerReason::Unusable(message) => tracing::warn!("secrets of {name}: {message}"),
+            ServerReason::LookingUp | ServerReason::Off => {
+                tracing::debug!("secrets of {name}: {reason}");
+            }
+            ServerReason::Current(_) => tracing::info!("secrets of {name}: {reason}"),
+        }
+    }
+}

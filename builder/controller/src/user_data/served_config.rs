@@ -1,0 +1,92 @@
+//! The config of a pool at `mosb serve-ignition`, and the stub that fetches it. Pure.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+
+use super::reason::Refusal;
+use super::secret_ref::SecretRef;
+use super::snapshot::FoundSecret;
+use super::user_data_secret::{UserDataSecret, UserDataWrite};
+use crate::ignition_server::{
+    ServerKeys, Unusable, authority_secret, server_secret, unusable, usable,
+};
+use mosb_ignition_server::{Period, accepted_tokens, config_key, stub, tokens_key};
+use mosb_plan::api::cluster_settings::Endpoint;
+use mosb_plan::payload::gzip;
+use mosb_registry::http::Secret;
+
+/// Reason of the condition: nothing can be served.
+const NO_SERVER: &str = "NoServer";
+
+/// What is needed to serve configs.
+#[derive(Debug)]
+pub(super) struct ServingPlace<'s> {
+    endpoint: &'s Endpoint,
+    keys: ServerKeys,
+    server: &'s UserDataSecret,
+}
+
+/// A pool's config as it is served.
+#[derive(Debug)]
+pub(super) struct ServedConfig {
+    pub url: String,
+    /// The user data that fetches it.
+    pub stub: Secret<Vec<u8>>,
+    /// The write of the server's Secret, if it differs.
+    pub write: Option<UserDataWrite>,
+}
+
+impl<'s> ServingPlace<'s> {
+    /// # Errors
+    /// A Secret can't be used.
+    pub fn new(
+        endpoint: &'s Endpoint,
+        secrets: &'s BTreeMap<SecretRef, FoundSecret>,
+        namespace: &str,
+    ) -> Result<Self, Refusal> {
+        let (authority, server) = (authority_secret(namespace), server_secret());
+        let keys = ServerKeys::in_secret(usable(&authority, secrets)?);
+        let keys = keys.ok_or_else(|| {
+            let message = format!(
+                "secret {authority}: it has no CA and token key yet; mosb makes them within a minute"
+            );
+            Refusal::new(NO_SERVER, message)
+        })?;
+        Ok(Self { endpoint, keys, server: usable(&server, secrets)? })
+    }
+
+    /// Serves this config, and makes the stub for it.
+    ///
+    /// # Errors
+    /// The configs of all pools are too large together.
+    pub fn serve(
+        &self,
+        pool: &str,
+        config: &Secret<Vec<u8>>,
+        now: Timestamp,
+    ) -> Result<ServedConfig, Refusal> {
+        let newer = self.server.changed(|data| {
+            let config = ByteString(gzip::packed(config.expose()));
+            let tokens = ByteString(accepted_tokens(&self.keys.tokens, pool, now));
+            data.extend([(config_key(pool), config), (tokens_key(pool), tokens)]);
+        });
+        let secret = server_secret();
+        let newer = newer.map_err(|unwritable| unusable(&secret, unwritable))?;
+        let token = self.keys.tokens.token(pool, Period::at(now));
+        let url = self.endpoint.url(pool);
+        Ok(ServedConfig {
+            stub: stub(&url, &self.keys.authority.certificate, &token),
+            url,
+            write: newer.map(|object| UserDataWrite { secret, object: Secret::new(object) }),
+        })
+    }
+}
+
+impl From<Unusable> for Refusal {
+    fn from(unusable: Unusable) -> Self {
+        let reason = if unusable.is_too_large { "TooLarge" } else { NO_SERVER };
+        Self::new(reason, unusable.message)
+    }
+}
