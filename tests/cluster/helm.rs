@@ -85,6 +85,22 @@ fn the_chart_with_a_roll_out_is_the_overlay() {
 }
 
 #[test]
+fn the_chart_with_a_server_of_configs_has_the_manifests_of_it() {
+    let without = rendered(&json!({}));
+    let mut added = rendered(&json!({"ignitionServer": true}));
+    added.retain(|name, _| !without.contains_key(name));
+    assert_eq!(added, kustomized("ignition-server"));
+
+    let image = "registry.example.com/acme/mosb:v1";
+    let changed = rendered(&json!({"ignitionServer": true, "image": image,
+        "pod": {"priorityClassName": "mine"}}));
+    let server = &changed[&key("Deployment", "mosb-ignition-server")];
+    let mut want = added[&key("Deployment", "mosb-ignition-server")].clone();
+    want["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+    assert_eq!(server, &want);
+}
+
+#[test]
 fn values_change_only_what_they_name() {
     let default = rendered(&json!({}));
     let changed = rendered(&json!({
