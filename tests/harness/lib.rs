@@ -13,6 +13,7 @@ mod api_proxy;
 pub mod build_fixture;
 pub mod buildah_fixture;
 mod child;
+mod first_boot_files;
 mod fixture_pool;
 mod fuzz;
 mod http;
@@ -70,6 +71,7 @@ pub use tree::Tree;
 pub use web::{SecureWeb, ServerAction, Web, reply};
 
 pub use child::{Daemon, Finished, finish, lasting, limited, run};
+pub use first_boot_files::{FIRST_BOOT_UNIT, first_boot_files};
 pub use http::{Head, ask};
 pub use image::{MOSB_IMAGE, mosb_image, mosb_image_of, mosb_root};
 pub use ostree::{base as ostree_base, ext_cli as ostree_ext_cli, import as ostree_import};

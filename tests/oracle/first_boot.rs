@@ -5,20 +5,18 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use mosb_build::new_machine::{OwnConfig, merge};
 use mosb_tests::{
-    Access, Finished, Kind, Mosb, Oracle, Registry, Sandbox, Server, Snapshot, Transport,
-    base_image, finish, in_private_mounts, limited, ostree_base, ostree_ext_cli,
+    Access, FIRST_BOOT_UNIT as UNIT, Finished, Kind, Mosb, Oracle, Registry, Sandbox, Server,
+    Snapshot, Transport, base_image, finish, first_boot_files, in_private_mounts, limited,
+    ostree_base, ostree_ext_cli,
 };
 
 const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 const DIGEST_PREFIX: &str = "@sha256:";
-const UNIT: &str = "mosb-first-boot.service";
 
 fn golden() -> PathBuf {
     mosb_tests::repository().join("testdata/bootstrap/three-pools/kubernetes")
@@ -164,11 +162,27 @@ mkdir -p /does
 : >/does/systemctl; : >/does/sleep
 "#;
 
+/// Process 1 of a machine, for the script.
+const PROCESS_1: &str = r#"exec unshare --pid --fork --mount-proc -- /bin/sh -euc "$0""#;
+
+/// What systemd does with the file of the unit, before and with the script.
+const BOOT: &str = r#"
+mount --bind /cmdline /proc/cmdline
+set -a
+if [ -e /var/lib/mosb/first-boot/environment ]; then . /var/lib/mosb/first-boot/environment; fi
+set +a
+/bin/sh /var/lib/mosb/first-boot/rebase containers
+if [ -e /run/mosb/containers ]; then
+    mkdir -p /etc/containers
+    mount --bind /run/mosb/containers /etc/containers
+fi
+# Not as process 1, which is not killed from inside.
+/bin/sh /var/lib/mosb/first-boot/rebase || exit"#;
+
 /// Runs the script on a machine with this kernel command line. Returns the exit code and the log.
 fn boot(sandbox: &Sandbox, cmdline: &str) -> (Option<i32>, String) {
     fs::write(sandbox.path("cmdline"), cmdline).unwrap();
-    let line = "mount --bind /cmdline /proc/cmdline; set -a; if [ -e /var/lib/mosb/first-boot/environment ]; then . /var/lib/mosb/first-boot/environment; fi; set +a; exec /bin/sh /var/lib/mosb/first-boot/rebase";
-    let finished = sandbox.run("/bin/sh", &["-euc", line], &[]);
+    let finished = sandbox.run("/bin/sh", &["-euc", PROCESS_1, BOOT], &[]);
     let log = fs::read_to_string(sandbox.path("log")).unwrap_or_default();
     // The file is missing if no tool was called.
     let _ = fs::remove_file(sandbox.path("log"));
@@ -177,7 +191,7 @@ fn boot(sandbox: &Sandbox, cmdline: &str) -> (Option<i32>, String) {
 
 #[test]
 fn a_machine_gets_to_its_image_and_forgets_the_login() {
-    let switched = ". /dev/null; test \"$HOME\" = /run/mosb; test -s $HOME/.config/containers/registries.conf; \
+    let switched = ". /dev/null; grep -q mirror.example.net /etc/containers/registries.conf.d/zz-mosb-first-boot.conf; \
         grep -q pull /run/ostree/auth.json; : >/run/ostree/staged-deployment";
     for (what, bootc, rpm_ostree, want) in [
         ("bootc", switched, "exit 1", "bootc switch registry.example.com:5000/acme/os@"),
@@ -268,56 +282,16 @@ fn a_machine_that_can_not_switch_does_not_reboot() {
     }
 }
 
-/// The files that Ignition would write for an image of this digest at a registry with credentials
-/// and a private CA. The registry is reachable only through a mirror.
+/// The files of an image in a registry with credentials and a private CA.
 fn given(registry: &Registry, digest: &str) -> TempDir {
-    let mosb = Mosb::new();
-    let address = registry.address();
     let ca = fs::read_to_string(registry.certificates().join("ca.crt")).unwrap();
-    let settings = json!({
-        "globalPullSecret": "pull",
-        "imageRegistryBundles": { address: ca },
-        "mirrors": [{ "source": "registry.invalid/os", "mirrors": [format!("{address}/os")] }],
-    });
-    let config = |kind: &str, name: &str, spec: Value| json!({ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": kind, "metadata": { "name": name }, "spec": spec });
-    let role = "machineconfiguration.openshift.io/role";
-    let mut seed = config(
-        "MachineOSConfig",
-        "worker",
-        json!({
-            "machineConfigPool": { "name": "worker" }, "imageBuilder": { "imageBuilderType": "Job" },
-            "renderedImagePushSecret": { "name": "push" }, "renderedImagePushSpec": "registry.invalid/os/worker:latest",
-        }),
-    );
-    seed["metadata"]["annotations"] = json!({ "machineconfiguration.openshift.io/pre-built-image": format!("registry.invalid/os/worker@{digest}") });
-    let objects = json!({ "apiVersion": "v1", "kind": "List", "items": [
-        config("MachineConfigPool", "worker", json!({ "machineConfigSelector": { "matchLabels": { role: "worker" } } })),
-        seed,
-        { "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mosb-config" }, "data": { "config.yaml": settings.to_string() } },
-        { "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pull" }, "type": "kubernetes.io/dockerconfigjson",
-          "stringData": { ".dockerconfigjson": fs::read_to_string(registry.authfile()).unwrap() } },
-    ] });
-    let line = ["bootstrap", "--manifests", "-", "--output", "out", "--check-registry=false"];
-    mosb.run_with(line, objects.to_string().as_bytes()).ok();
-    let config = fs::read(mosb.home().join("work/out/ignition/worker.ign")).unwrap();
-    let config: Value = serde_json::from_slice(&config).unwrap();
-    let directory = TempDir::new().unwrap();
-    for file in config["storage"]["files"].as_array().unwrap() {
-        let path = file["path"].as_str().unwrap();
-        let Some(name) = path.strip_prefix("/var/lib/mosb/") else {
-            continue;
-        };
-        let source = file["contents"]["source"].as_str().unwrap();
-        let bytes = STANDARD.decode(source.strip_prefix("data:;base64,").unwrap()).unwrap();
-        let path = directory.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-    }
-    directory
+    let logins = fs::read_to_string(registry.authfile()).unwrap();
+    first_boot_files("os/worker", digest, registry.address(), &ca, &logins)
 }
 
 /// A machine in a namespace with its own `/run` and `/var/lib`. Its `bootc` is the importer that
-/// bootc and rpm-ostree contain.
+/// bootc and rpm-ostree contain. The shell stands in for systemd and does what the file of the unit
+/// has; with `INVOCATION_ID`, the importer runs skopeo as under systemd: as nobody, without `HOME`.
 const MACHINE: &str = r#"
 mount -t tmpfs -o mode=0755 tmpfs /run
 mount -t tmpfs -o mode=0755 tmpfs /var/lib
@@ -331,14 +305,21 @@ printf '#!/bin/sh\nset -e\n%s container image pull --quiet /run/repo "ostree-unv
 chmod +x /run/bootc /run/systemctl /run/sleep /run/rpm-ostree
 cd /var/lib/mosb/first-boot
 eval "$4"
+property() { sed -n "s/^$1=-*//p" "../mosb-first-boot.service"; }
 set -a
-. ./environment
+. "$(property EnvironmentFile)"
 set +a
-export PATH=/run:$PATH
-exec /bin/sh ./rebase"#;
+export PATH=/run:$PATH INVOCATION_ID=1
+eval "$(property ExecStartPre)"
+paths=$(property BindReadOnlyPaths)
+if [ -e "${paths%%:*}" ]; then mount --bind "${paths%%:*}" "${paths#*:}"; fi
+eval "exec $(property ExecStart)""#;
 
 fn rebase(given: &TempDir, repository: &Path, before: &str) -> Finished {
-    let mut command = in_private_mounts(limited("unshare"), MACHINE);
+    let mut unshare = limited("unshare");
+    // Process 1 of the machine is one that may be looked into.
+    unshare.args(["--pid", "--fork", "--mount-proc"]);
+    let mut command = in_private_mounts(unshare, MACHINE);
     command.args([given.path(), repository, &ostree_ext_cli()]).arg(before);
     finish(&mut command, &[])
 }
@@ -354,10 +335,11 @@ fn the_real_importer_reads_what_it_is_handed() {
     let finished = rebase(&given, &repository, "true");
     assert_eq!(finished.code(), Some(0), "{finished:?}");
     for (what, before) in [
-        ("no mirror", "rm containers/registries.conf"),
+        ("no mirror", "rm -r containers/registries.conf.d"),
         ("no CA", "rm -r containers/certs.d"),
         ("no login", "rm auth.json"),
-        ("another home", "sed -i 's|/run/mosb|/nowhere|' environment"),
+        ("nothing in place of /etc/containers", "sed -i '/^Bind/d' ../mosb-first-boot.service"),
+        ("no copy of /etc/containers", "sed -i '/^ExecStartPre/d' ../mosb-first-boot.service"),
     ] {
         let finished = rebase(&given, &repository, before);
         assert_eq!(finished.code(), Some(1), "{what}: {finished:?}");

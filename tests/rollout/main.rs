@@ -3,6 +3,7 @@
 
 mod adopt;
 mod controller_pod;
+mod first_boot;
 mod format_upgrade;
 mod guarded_pod;
 mod new_machine;

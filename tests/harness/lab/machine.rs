@@ -156,6 +156,12 @@ impl Machine {
         self.wait_ready();
     }
 
+    /// Removes the certificate of the registry's authority, which each disk has at first.
+    #[track_caller]
+    pub fn forget_registry_authority(&self) {
+        self.run("rm -r /etc/containers/certs.d").ok();
+    }
+
     /// The machine is gone, and its node is deleted, until another one is put in its place.
     #[track_caller]
     pub fn remove(&self) {

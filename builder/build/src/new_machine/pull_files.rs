@@ -27,8 +27,10 @@ pub(super) struct PullFile {
     pub bytes: Vec<u8>,
 }
 
-/// `HOME` of skopeo, for the files below it.
-const HOME: &str = "/run/mosb";
+/// A drop-in of `registries.conf`, the last by its name, and the CAs of a host, beside the machine's
+/// own files.
+const MIRRORS: &str = "containers/registries.conf.d/zz-mosb-first-boot.conf";
+const AUTHORITIES: &str = "mosb-first-boot.crt";
 
 impl PullFiles {
     /// Collects the files and settings for machines that pull this image. Of the logins, only those
@@ -77,10 +79,10 @@ impl PullFiles {
         }
         // skopeo runs as an unprivileged user, which must be able to read the other files.
         if let Some(conf) = &self.registries_conf {
-            files.push(one("containers/registries.conf", 0o644, conf.as_bytes()));
+            files.push(one(MIRRORS, 0o644, conf.as_bytes()));
         }
         for (host, pem) in &self.authorities {
-            let name = format!("containers/certs.d/{host}/ca.crt");
+            let name = format!("containers/certs.d/{host}/{AUTHORITIES}");
             files.push(one(&name, 0o644, pem.as_bytes()));
         }
         files.sort_by(|a, b| a.name.cmp(&b.name));
@@ -94,7 +96,8 @@ fn one(name: &str, mode: u32, bytes: &[u8]) -> PullFile {
 
 /// The environment of the unit, and of rpm-ostree's daemon (systemd.exec(5), `EnvironmentFile=`).
 fn environment(settings: &ClusterSettings) -> String {
-    let mut text = format!("HOME={HOME}\n");
+    // The file is there also without a proxy: it is how the unit knows that there is something to do.
+    let mut text = "# The proxy of the first pull\n".to_owned();
     let proxy = settings.proxy.as_ref().map(|proxy| proxy.variables());
     for (name, value) in proxy.unwrap_or_default() {
         let quoted = value.replace('\\', "\\\\").replace('"', "\\\"");

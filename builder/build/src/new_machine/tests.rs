@@ -88,9 +88,9 @@ fn machines_get_the_logins_and_authorities_that_their_image_needs() {
     let names: Vec<&str> = files.iter().map(|file| &*file.name).collect();
     let want = [
         "auth.json",
-        "containers/certs.d/mirror.example.net/ca.crt",
-        "containers/certs.d/registry.example.com:5000/ca.crt",
-        "containers/registries.conf",
+        "containers/certs.d/mirror.example.net/mosb-first-boot.crt",
+        "containers/certs.d/registry.example.com:5000/mosb-first-boot.crt",
+        "containers/registries.conf.d/zz-mosb-first-boot.conf",
         "environment",
         "image",
         "rebase",
@@ -105,7 +105,6 @@ fn machines_get_the_logins_and_authorities_that_their_image_needs() {
     assert_eq!(hosts, ["mirror.example.net/acme", "registry.example.com:5000"]);
     assert_eq!(text(want[2]).matches("BEGIN CERTIFICATE").count(), 2);
     assert!(text("environment").contains("\nhttps_proxy=\"http://proxy.example.com:3128\"\n"));
-    assert!(text("environment").starts_with("HOME=/run/mosb\n"));
 }
 
 fn unit(name: &str) -> Value {

@@ -1,0 +1,78 @@
+//! The unit of a new machine under a real systemd: it brings the machine to an image whose registry it
+//! reaches only by a mirror, with an authority that only its config has.
+
+use std::process::Command;
+
+use mosb_tests::{FIRST_BOOT_UNIT, Machine, first_boot_files, wait};
+
+use crate::test_lab::{POD, assert_no_login, lab, timed};
+
+/// As Ignition would write them.
+const WRITE: &str = "mkdir -p /var/lib/mosb
+    tar -x --no-same-owner -C /var/lib/mosb
+    chmod 700 /var/lib/mosb/first-boot
+    chmod 600 /var/lib/mosb/first-boot/auth.json
+    install -m 644 /var/lib/mosb/*.service /etc/systemd/system
+    systemctl daemon-reload
+    systemctl enable --quiet mosb-first-boot.service";
+
+#[test]
+fn a_new_machine_pulls_by_the_mirror_and_with_the_authority_of_its_config() {
+    let lab = lab();
+    let (machine, registry) = (lab.machine(0), lab.registry());
+    let image = lab.build("lab/os", "/etc/story", "first");
+    let logins = registry.pull_config().to_string();
+    let files =
+        first_boot_files("lab/os", &image.digest, &registry.host_port, &registry.ca_pem, &logins);
+    machine.forget_registry_authority();
+    // Certificates for this host in the other directory, and for another one.
+    let host = &registry.host_port;
+    let own = format!(
+        "mkdir -p /etc/containers/certs.d/other.example /etc/docker/certs.d/{host}
+         ln -s /nowhere /etc/docker/certs.d/{host}/gone.crt
+         echo of the machine | tee /etc/containers/certs.d/other.example/ca.crt > /etc/docker/certs.d/{host}/notes"
+    );
+    machine.run(&own).ok();
+    let before = settings(machine);
+
+    let mut tar = Command::new("tar");
+    let archive = tar.arg("-C").arg(files.path()).args(["-c", "."]).output().unwrap();
+    machine.enter(&["sh", "-euc", WRITE], &archive.stdout).ok();
+    // A first try without the authority fails. The next one is not made of what that one saw.
+    machine.run("mv /var/lib/mosb/first-boot/containers/certs.d /var/lib/mosb/").ok();
+    let (boot, boots) = (machine.boot_id().unwrap(), booted(machine));
+    machine.run(&format!("systemctl start --no-block {FIRST_BOOT_UNIT}")).ok();
+    let journal = || machine.run(&format!("journalctl --unit={FIRST_BOOT_UNIT}")).ok().text();
+    timed("a try that fails", || {
+        wait("the first try", POD, || journal().contains("it is tried again").then_some(()));
+    });
+    assert!(journal().contains("certificate signed by unknown authority"), "{}", journal());
+    machine.run("mv /var/lib/mosb/certs.d /var/lib/mosb/first-boot/containers/").ok();
+    timed("the first image", || {
+        machine.wait_reboot(&boot);
+        machine.wait_ready();
+    });
+
+    assert_eq!(machine.booted_digest(), image.digest);
+    assert_eq!(booted(machine) - boots, 1, "it rebooted once");
+    assert_eq!(machine.run("cat /etc/story").ok().text(), "first");
+    wait("the unit to forget", POD, || {
+        machine
+            .run("test ! -e /var/lib/mosb/first-boot -a ! -e /run/mosb")
+            .status
+            .success()
+            .then_some(())
+    });
+    assert_no_login(machine);
+    assert_eq!(settings(machine), before);
+}
+
+/// The settings of the machine's containers' tools.
+fn settings(machine: &Machine) -> String {
+    machine.run("cd /etc; find containers docker | sort | xargs ls -ld --time-style=+; find containers docker -type f | sort | xargs sha256sum").ok().text()
+}
+
+/// How often the machine was booted.
+fn booted(machine: &Machine) -> usize {
+    machine.console().matches("firmware: booting").count()
+}
