@@ -37,13 +37,13 @@ impl Resolver {
         if part.digest() == wanted {
             Ok(Some(Secret::new(part.to_json())))
         } else {
-            Err(invalid_input(MACHINE_PART_CHANGED, changed(rendered)))
+            Err(invalid_input(MACHINE_PART_CHANGED, machine_part_changed(rendered)))
         }
     }
 }
 
 /// Why the machine part of a target can't be brought to machines.
-pub(crate) fn changed(rendered: &RenderedName) -> String {
+pub(crate) fn machine_part_changed(rendered: &RenderedName) -> String {
     format!(
         "machineconfig {rendered}: its kernel arguments, keys and password are read differently by this version of mosb than when its image was built; build the pool again (mosb rebuild), or roll out another build"
     )

@@ -33,6 +33,7 @@ use super::snapshot::Snapshot;
 use crate::workload::result_name;
 pub use limits::{LookupError, LookupLimits, LookupPermit, busy_pause};
 pub(crate) use machine_image::MachineLogins;
+pub(crate) use machine_part::machine_part_changed;
 use mosb_build::JobResult;
 use mosb_image::{Digest, ImageRef, PinnedRef};
 use mosb_plan::api::{BuildName, ClusterSettings, RenderedName};

@@ -13,9 +13,8 @@ use super::target_source::by_image;
 use crate::action::{Action, Patch};
 use crate::kinds::Kind;
 use mosb_image::Digest;
-use mosb_plan::api::MachineOsConfig;
-use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{History, HistoryEntry, NodeTarget, OnDelete, PinnedBuild};
+use mosb_plan::api::{MachineOsConfig, RenderedName, labels};
 
 /// The patch; none if the MachineOSConfig has it all. `is_done`: all machines run the target.
 pub(super) fn patch(
@@ -57,16 +56,22 @@ fn newer_history(
     if let Some(newer) = served.and_then(|entry| history.with(entry)) {
         history = newer;
     }
-    let booted: BTreeSet<Digest> =
-        machines.iter().filter_map(|(state, _)| state.booted()).collect();
-    for digest in &booted {
-        let ran = history.last_ran().iter().any(|one| one.image.digest() == *digest);
-        let known = history.entries().iter().find(|one| one.image.digest() == *digest).cloned();
+    let has = |(state, _): &(MachineState<'_>, Option<SlotPhase>), of: &HistoryEntry| {
+        let has_part = of.machine_part.is_none() || state.machine_part() == of.machine_part;
+        has_part && state.runs(of.image.digest())
+    };
+    let current: BTreeSet<Current> =
+        machines.iter().filter_map(|(state, _)| Current::of(state)).collect();
+    for current in &current {
+        let known = history.entries().iter().find(|one| current.is_of(one)).cloned();
         let known = known.or_else(|| {
-            let (build, target) = by_image(config, &cx.snapshot.builds, *digest)?;
+            let rendered = current.config.as_ref();
+            let (build, target) = by_image(config, &cx.snapshot.builds, current.booted, rendered)?;
             entry(cx, build, target).filter(|_| history.has_space())
         });
-        if let (false, Some(entry)) = (ran, known)
+        let ran =
+            |entry: &HistoryEntry| history.last_ran().iter().any(|one| one.pin() == entry.pin());
+        if let Some(entry) = known.filter(|entry| !ran(entry))
             && let Some(newer) = history.with_ran(&entry, cx.now)
         {
             history = newer;
@@ -78,16 +83,52 @@ fn newer_history(
     let has_slot = |(state, _): &(MachineState<'_>, Option<SlotPhase>)| {
         state.valid_slot().is_some_and(|slot| slot.target == desired.target)
     };
-    let is_used = booted.contains(&desired.target.image.digest()) || machines.iter().any(has_slot);
-    let entry = entry(cx, desired.build.clone(), desired.target.clone()).filter(|_| is_used);
-    entry.and_then(|entry| history.with_ran(&entry, cx.now)).unwrap_or(history)
+    let Some(entry) = entry(cx, desired.build.clone(), desired.target.clone()) else {
+        return history;
+    };
+    let is_used = machines.iter().any(|machine| has(machine, &entry) || has_slot(machine));
+    let newer = is_used.then(|| history.with_ran(&entry, cx.now)).flatten();
+    newer.unwrap_or(history)
+}
+
+/// What a machine has: the image that it booted, and what was brought to it last if that is of this
+/// image.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Current {
+    booted: Digest,
+    config: Option<RenderedName>,
+    machine_part: Option<Digest>,
+}
+
+impl Current {
+    fn of(state: &MachineState<'_>) -> Option<Self> {
+        let booted = state.booted()?;
+        let applied = state.report.as_ref().and_then(|report| report.applied.as_ref());
+        let applied = applied.filter(|applied| applied.image.digest() == booted);
+        Some(Self {
+            booted,
+            config: applied.and_then(|applied| applied.config.clone()),
+            machine_part: applied.and_then(|applied| applied.machine_part),
+        })
+    }
+
+    /// Whether this entry is it. Without a record on the machine, its image decides.
+    fn is_of(&self, entry: &HistoryEntry) -> bool {
+        let is_same = entry.machine_part == self.machine_part;
+        entry.image.digest() == self.booted && (self.config.is_none() || is_same)
+    }
 }
 
 /// None for the stock image, which has no rendered config.
 fn entry(cx: &Context<'_>, build: PinnedBuild, target: NodeTarget) -> Option<HistoryEntry> {
-    let config = target.config?;
-    let since = Time(cx.now);
-    Some(HistoryEntry { build: build.name, image: target.image, config, since, ran: None })
+    Some(HistoryEntry {
+        build: build.name,
+        image: target.image,
+        config: target.config?,
+        machine_part: target.machine_part,
+        since: Time(cx.now),
+        ran: None,
+    })
 }
 
 /// The finalizers without ours, once the machines have what they keep.

@@ -1,6 +1,7 @@
 //! What a pass knows about the pool as a whole.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use jiff::Timestamp;
 
@@ -11,8 +12,8 @@ use super::snapshot::RolloutSnapshot;
 use super::staging::{self, Trouble};
 use super::target_source::target_of;
 use mosb_image::{Digest, ImageRef, PinnedRef};
-use mosb_plan::api::rollout::{History, NodeReport, NodeTarget, RolloutMode, Slot};
-use mosb_plan::api::{MachineOsConfig, Metadata, labels};
+use mosb_plan::api::rollout::{History, HistoryEntry, NodeTarget, RolloutMode, Slot};
+use mosb_plan::api::{MachineOsConfig, Metadata, RenderedName, labels};
 
 /// How tools spell where an image is from.
 const TRANSPORTS: [&str; 5] = [
@@ -28,29 +29,36 @@ pub(super) struct Context<'a> {
     pub snapshot: &'a RolloutSnapshot,
     pub desired: &'a Desired,
     pub now: Timestamp,
-    /// What images are of, by digest.
-    known: BTreeMap<Digest, NodeTarget>,
+    /// What images are of, by digest: of several configs with one image, the one that it was built
+    /// of.
+    known: BTreeMap<Digest, (PinnedRef, Option<RenderedName>)>,
 }
 
 impl<'a> Context<'a> {
     pub fn new(snapshot: &'a RolloutSnapshot, desired: &'a Desired, now: Timestamp) -> Self {
         let mut known = BTreeMap::new();
-        let mut add = |target: NodeTarget| known.insert(target.image.digest(), target);
-        for build in &snapshot.builds {
-            let image = build.status.image().and_then(|image| image.parse().ok());
-            let config = build.spec.machine_config.name.parse().ok();
-            if let (Some(image), Some(config)) = (image, config) {
-                add(NodeTarget { image, config: Some(config), machine_part: None });
-            }
-        }
         if let Some(config) = &snapshot.config {
             for entry in History::of(&config.metadata).entries() {
                 let (image, config) = (entry.image.clone(), Some(entry.config.clone()));
-                add(NodeTarget { image, config, machine_part: None });
+                known.insert(image.digest(), (image, config));
             }
         }
-        if let Some(target) = desired.target() {
-            add(target.target.clone());
+        for build in &snapshot.builds {
+            let image: Option<PinnedRef> =
+                build.status.image().and_then(|image| image.parse().ok());
+            let config = build.spec.machine_config.name.parse().ok();
+            if let (Some(image), Some(config)) = (image, config) {
+                let is_adopted = build.metadata.annotation(labels::ADOPTED_FROM).is_some();
+                match known.entry(image.digest()) {
+                    Entry::Occupied(_) if is_adopted => {}
+                    Entry::Occupied(mut entry) => drop(entry.insert((image, Some(config)))),
+                    Entry::Vacant(entry) => drop(entry.insert((image, Some(config)))),
+                }
+            }
+        }
+        if let Some(DesiredTarget { target, .. }) = desired.target() {
+            let (image, config) = (target.image.clone(), target.config.clone());
+            known.entry(image.digest()).or_insert((image, config));
         }
         Self { snapshot, desired, now, known }
     }
@@ -137,11 +145,14 @@ impl<'a> Context<'a> {
         let Some(config) = &self.snapshot.config else {
             return false;
         };
-        let is_of = |image, config| (image, config) == (&target.image, target.config.as_ref());
+        let is_of = |entry: &HistoryEntry| {
+            (&entry.image, Some(&entry.config)) == (&target.image, target.config.as_ref())
+                && entry.machine_part == target.machine_part
+        };
         let history = History::of(&config.metadata);
         let mut builds = self.snapshot.builds.iter();
         self.target() == Some(target)
-            || history.entries().iter().any(|one| is_of(&one.image, Some(&one.config)))
+            || history.entries().iter().any(is_of)
             || builds.any(|build| target_of(config, build).as_ref() == Ok(target))
     }
 
@@ -150,17 +161,21 @@ impl<'a> Context<'a> {
         config.spec.base_image_pull_secret.as_ref().map(|secret| secret.name.clone())
     }
 
-    /// The booted image with its digest, and its rendered config if the image is known.
-    pub fn current(&self, report: &NodeReport) -> (Option<String>, Option<String>) {
-        let Some(booted) = &report.booted else {
+    /// The booted image with its digest, and the rendered config that the machine has, as far as they
+    /// are known.
+    pub fn current(&self, state: &MachineState<'_>) -> (Option<String>, Option<String>) {
+        let booted = state.report.as_ref().and_then(|report| report.booted.as_ref());
+        let Some((booted, digest)) = booted.and_then(|booted| Some((booted, booted.digest?)))
+        else {
             return (None, None);
         };
-        let Some(digest) = booted.digest else {
-            return (None, None);
-        };
-        if let Some(known) = self.known.get(&digest) {
-            let config = known.config.as_ref().map(ToString::to_string);
-            return (Some(known.image.to_string()), config);
+        let applied = state.report.as_ref().and_then(|report| report.applied.as_ref());
+        let brought = self.target().filter(|target| state.has(target)).or(applied);
+        let brought = brought.filter(|target| target.image.digest() == digest);
+        let brought = brought.and_then(|target| target.config.as_ref());
+        if let Some((image, config)) = self.known.get(&digest) {
+            let config = brought.or(config.as_ref()).map(ToString::to_string);
+            return (Some(image.to_string()), config);
         }
         let image = TRANSPORTS.iter().find_map(|one| booted.image.strip_prefix(one));
         let image: Option<ImageRef> = image.unwrap_or(&booted.image).parse().ok();

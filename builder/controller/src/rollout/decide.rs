@@ -17,9 +17,12 @@ use super::pool_status::{self, Standing};
 use super::reason::RolloutReason;
 use super::slot_phase::SlotPhase;
 use super::snapshot::RolloutSnapshot;
-use super::{config_marks, leaving_configs, machine_events, obsolete_jobs, pool_events, staging};
+use super::{
+    config_marks, leaving_configs, machine_events, obsolete_jobs, part_jobs, pool_events, staging,
+};
 use crate::action::{Action, NewObject};
 use crate::decision::Decision;
+use crate::lookups::machine_part_changed;
 use mosb_plan::api::rollout::RolloutMode;
 
 /// What to do about the machines of a pool.
@@ -105,12 +108,20 @@ impl<'a> Pass<'a> {
     }
 
     fn evaluation(mut self) -> RolloutEvaluation {
-        let (mut given, (removals, mut jobs)) = if self.cx.may_begin() {
-            (self.choose_slots(), self.stage_jobs())
+        let (mut given, (mut removals, mut jobs), mut parts) = if self.cx.may_begin() {
+            let parts = part_jobs::part_jobs(self.cx, &self.machines);
+            (self.choose_slots(), self.stage_jobs(), parts)
         } else {
-            (Vec::new(), (Vec::new(), Vec::new()))
+            (Vec::new(), (Vec::new(), Vec::new()), Vec::new())
         };
-        let needs_image = !given.is_empty() || !jobs.is_empty();
+        let begins =
+            |given: &[String], jobs: &[NodeJobRequest]| !given.is_empty() || !jobs.is_empty();
+        let needs_image = begins(&given, &jobs);
+        if (needs_image || begins(&[], &removals) || begins(&[], &parts))
+            && self.may_bring_part() == Some(false)
+        {
+            (given, removals, jobs, parts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        }
         match (self.cx.target(), self.cx.target_image()) {
             (None, _) => {}
             (Some(target), None) if needs_image => {
@@ -149,7 +160,7 @@ impl<'a> Pass<'a> {
         if reports && self.cx.may_create_jobs() {
             jobs.extend(staging::report_jobs(self.cx.snapshot, &self.machines, self.cx.now));
         }
-        jobs.extend(removals);
+        jobs.extend(removals.into_iter().chain(parts));
         self.actions(jobs)
     }
 
@@ -209,6 +220,32 @@ impl<'a> Pass<'a> {
         })
     }
 
+    /// Whether the machine part of the target may be brought to machines: it is that of its config
+    /// still. None while that is looked up.
+    fn may_bring_part(&mut self) -> Option<bool> {
+        let target = self.cx.target();
+        let part = target.and_then(|target| Some((target.config.as_ref()?, target.machine_part?)));
+        let Some((config, part)) = part else {
+            return Some(true);
+        };
+        match self.cx.snapshot.lookup_results.machine_parts.get(config) {
+            None => {
+                self.lookups.push(RolloutLookup::MachinePart(config.clone()));
+                None
+            }
+            Some(Ok(found)) if *found == part => Some(true),
+            Some(Ok(_)) => {
+                let message = machine_part_changed(config);
+                self.block("MachinePartChanged", message, Some(PROBLEM_REQUEUE));
+                Some(false)
+            }
+            Some(Err(problem)) => {
+                self.block("LookupFailed", problem.message.clone(), Some(PROBLEM_REQUEUE));
+                Some(false)
+            }
+        }
+    }
+
     /// Whether another image than the target is still staged somewhere, and can be removed.
     fn removes_images(&self) -> bool {
         let Some(target) = self.cx.stages() else {
@@ -217,7 +254,7 @@ impl<'a> Pass<'a> {
         let mut all = self.machines.iter().zip(&self.plans);
         all.any(|((state, _), plan)| {
             let is_healthy = state.machine.ready && plan.degraded.is_none();
-            is_healthy && state.is_to_unstage(target.image.digest())
+            is_healthy && state.is_to_unstage(target)
         })
     }
 
@@ -250,9 +287,10 @@ impl<'a> Pass<'a> {
             },
             is_available: state.is_available(),
             has_slot: state.has_slot() || plan.is_given,
-            is_updated: !state.has_slot()
-                && target.is_some_and(|target| state.runs(target.image.digest())),
+            is_updated: !state.has_slot() && target.is_some_and(|target| state.has(target)),
             is_staged: target.is_some() && state.staged.as_ref() == target,
+            lacks_part: !state.has_slot()
+                && target.is_some_and(|it| state.runs(it.image.digest()) && !state.has(it)),
             is_lost: matches!(phase, Some(SlotPhase::Lost { .. })),
             degraded: plan.degraded.clone(),
             waiting: plan.waiting.clone(),

@@ -118,7 +118,7 @@ impl Desired {
         let newer = in_service.ok().flatten().map(|(newest, _)| newest);
         Self::Target(Box::new(DesiredTarget {
             mode: if is_once { RolloutMode::Automatic } else { mode },
-            newer: newer.filter(|newest| pinned.is_some() && newest.digest != build.digest),
+            newer: newer.filter(|newest| pinned.is_some() && *newest != build),
             is_pinned: pinned.is_some(),
             is_once,
             is_deletion: false,

@@ -86,7 +86,7 @@ pub(super) fn ended_phases(
         created.into_iter().for_each(|created| end(MachinePhase::Stage, created.0, now));
     }
     let slot = state.valid_slot().filter(|_| removes(labels::NODE_SLOT));
-    if let Some(slot) = slot.filter(|slot| state.runs(slot.target.image.digest())) {
+    if let Some(slot) = slot.filter(|slot| state.has(&slot.target)) {
         let since = slot.since.0;
         let apply = state.job(NodeVerb::Apply, Some(&slot.target));
         // Without it, somebody else rebooted the machine.

@@ -159,7 +159,7 @@ fn candidate<'a>(
         is_lost: matches!(phase, Some(SlotPhase::Lost { .. })),
         is_staged: state.staged.as_ref() == Some(target)
             && state.report.is_some()
-            && !state.runs(target.image.digest())
+            && !state.has(target)
             && cx.is_for(state)
             && !state.is_being_deleted(),
         is_control_plane: state.is_control_plane(),

@@ -73,14 +73,30 @@ impl<'a> MachineState<'a> {
         };
         match &job.phase {
             JobPhase::Running => JobState::Running,
-            JobPhase::Failed { exit_code, message, at, .. } => {
+            JobPhase::Failed { exit_code, message, at, report } => {
                 let at = at.as_ref().or(job.created.as_ref()).map(|time| time.0);
-                failed(exit_code.and_then(ExitCode::from_code), message.clone(), at)
+                // What needed a reboot in another boot may not need one any more.
+                let is_current =
+                    || report.as_ref().is_some_and(|report| self.is_of_this_boot(&report.boot_id));
+                let exit = exit_code.and_then(ExitCode::from_code);
+                let exit = exit.filter(|exit| *exit != ExitCode::NeedsReboot || is_current());
+                failed(exit, message.clone(), at)
             }
             JobPhase::Succeeded(report) => {
                 let created = job.created.as_ref().map(|time| time.0);
                 let target = job.target.as_ref().map(|target| target.image.digest());
                 let booted = report.booted.as_ref().and_then(|booted| booted.digest);
+                let part = report.applied.as_ref().and_then(|applied| applied.machine_part);
+                let wanted = job.target.as_ref().and_then(|target| target.machine_part);
+                let has_part = wanted.is_none() || wanted == part;
+                let is_done = match job.verb {
+                    NodeVerb::Report => true,
+                    NodeVerb::Stage => {
+                        let needs = job.target.as_ref().is_some_and(|it| self.needs_reboot(it));
+                        booted == target && !needs || self.has_staged(job)
+                    }
+                    NodeVerb::Apply | NodeVerb::Part => booted == target && has_part,
+                };
                 if !self.is_of_this_boot(&report.boot_id) {
                     let text = format!(
                         "its result is of boot {:?}, and the node reports boot {:?}",
@@ -96,8 +112,11 @@ impl<'a> MachineState<'a> {
                         "it ended well, and another image is still staged".to_owned(),
                         created,
                     )
-                } else if job.verb == NodeVerb::Report || booted == target || self.has_staged(job) {
+                } else if is_done {
                     JobState::Succeeded
+                } else if booted == target {
+                    let text = "it ended well without the machine part of the target";
+                    failed(None, text.to_owned(), created)
                 } else {
                     failed(None, "it ended well without the target".to_owned(), created)
                 }

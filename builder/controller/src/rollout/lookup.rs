@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::lookup::Problem;
-use mosb_image::{PinnedRef, Platform};
+use mosb_image::{Digest, PinnedRef, Platform};
 use mosb_plan::api::RenderedName;
 use mosb_registry::Confirmed;
 
@@ -19,6 +19,9 @@ pub enum RolloutLookup {
     /// The pinned `osImageURL` of a rendered config. Result:
     /// [`RolloutLookupResults::stock_images`].
     StockImage(RenderedName),
+    /// The digest of the machine part of a rendered config. Result:
+    /// [`RolloutLookupResults::machine_parts`].
+    MachinePart(RenderedName),
     /// Whether the control plane can lose a node: `/readyz`, and etcd's pods in `kube-system`.
     /// Result: [`RolloutLookupResults::control_plane`].
     ControlPlane,
@@ -35,6 +38,8 @@ pub struct RolloutLookupResults {
     pub images: BTreeMap<PinnedRef, TargetImage>,
     /// The image, or why it is not known. A stock image by tag is resolved by the registry.
     pub stock_images: BTreeMap<RenderedName, Result<PinnedRef, Problem>>,
+    /// The digest, or why it is not known.
+    pub machine_parts: BTreeMap<RenderedName, Result<Digest, Problem>>,
     pub control_plane: Option<ControlPlaneHealth>,
     /// The annotation `mosb.dev/slot` of each node that has one.
     pub slots: Option<Result<BTreeMap<String, String>, Problem>>,

@@ -17,7 +17,7 @@ use crate::lookup::Problem;
 use crate::lookups::{LookupError, Resolver};
 use crate::observe::node_platform;
 use crate::reconciler::NoDecision;
-use mosb_image::PinnedRef;
+use mosb_image::{Digest, PinnedRef};
 use mosb_plan::api::{RenderedName, labels};
 use mosb_types::ErrorClass;
 
@@ -47,6 +47,9 @@ pub(super) async fn look_up(
             Found::StockImage(rendered, image) => {
                 results.stock_images.insert(rendered, image);
             }
+            Found::MachinePart(rendered, part) => {
+                results.machine_parts.insert(rendered, part);
+            }
             Found::ControlPlane(health) => results.control_plane = Some(health),
             Found::Slots(slots) => results.slots = Some(slots),
             Found::Pods(node, pods) => drop(results.pods.insert(node, pods)),
@@ -58,6 +61,7 @@ pub(super) async fn look_up(
 enum Found {
     Image(PinnedRef, TargetImage),
     StockImage(RenderedName, Result<PinnedRef, Problem>),
+    MachinePart(RenderedName, Result<Digest, Problem>),
     ControlPlane(ControlPlaneHealth),
     Slots(Result<BTreeMap<String, String>, Problem>),
     Pods(String, Result<Vec<SeenPod>, Problem>),
@@ -89,6 +93,12 @@ async fn resolve(
             let what = || format!("the image of machineconfig {rendered}");
             let found = limits.with_timeout(what, asked).await;
             Ok(Found::StockImage(rendered.clone(), to_result(found)?))
+        }
+        RolloutLookup::MachinePart(rendered) => {
+            let asked = async { Ok(resolver.machine_part(rendered).await?.digest()) };
+            let what = || format!("the machine part of machineconfig {rendered}");
+            let found = limits.with_timeout(what, asked).await;
+            Ok(Found::MachinePart(rendered.clone(), to_result(found)?))
         }
         RolloutLookup::ControlPlane => {
             let asked = async { Ok(control_plane(resolver).await?) };

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::job_request::{NodeJobRequest, NodeLogin, NodeVerb};
+use super::job_state::JobState;
 use super::lookup::RolloutLookup;
 use super::machine_state::{MachineState, SlotMark};
 use super::marks::{Marks, NodeState};
 use super::obsolete_jobs::{deletion, is_obsolete};
+use super::part_jobs;
 use super::slot_phase::SlotPhase;
 use super::snapshot::JobPhase;
 use super::staging::{self, Trouble};
@@ -100,10 +102,10 @@ impl MachinePlan {
     fn common_marks(&mut self, cx: &Context<'_>, state: &MachineState<'_>) {
         if let Some(report) = &state.report {
             self.marks.report(report);
-            let (image, config) = cx.current(report);
+            let (image, config) = cx.current(state);
             self.marks.current(image, config);
         }
-        let staged = state.staged.as_ref().filter(|staged| !state.runs(staged.image.digest()));
+        let staged = state.staged.as_ref().filter(|staged| !state.has(staged));
         let mark = staged.map(|target| StagedMark {
             target: target.clone(),
             boot_id: state.machine.boot_id.clone(),
@@ -113,13 +115,14 @@ impl MachinePlan {
 
     /// A machine without a slot.
     fn free_marks(&mut self, cx: &Context<'_>, state: &MachineState<'_>) {
-        let target = cx.target();
-        if let Some(report) = &state.report {
-            match target.filter(|target| state.runs(target.image.digest())) {
+        let part = state.job_state(state.job(NodeVerb::Part, cx.target()));
+        let gets_part = part == JobState::Running;
+        if state.report.is_some() {
+            match cx.target().filter(|target| state.has(target) || gets_part) {
                 Some(target) => self.marks.desired_target(target),
                 // Without a slot, the machine should stay what it is.
                 None => {
-                    let (image, config) = cx.current(report);
+                    let (image, config) = cx.current(state);
                     self.marks.desired(image, config);
                 }
             }
@@ -133,6 +136,7 @@ impl MachinePlan {
                 self.marks.state(NodeState::Degraded, &text);
                 self.degraded = Some(text);
             }
+            None if gets_part => self.marks.state(NodeState::Working, ""),
             None if state.report.is_some() && cx.knows_trouble(state) => {
                 self.marks.state(NodeState::Done, "");
             }
@@ -154,6 +158,11 @@ pub(super) fn next_try(
     if state.report.is_none() {
         return wait(staging::tries(state, NodeVerb::Report, None, cx.now));
     }
-    let target = cx.stages().filter(|target| staging::wants_stage(state, phase, target))?;
-    wait(staging::tries(state, NodeVerb::Stage, Some(target), cx.now))
+    let part = cx.rolls_to().filter(|target| part_jobs::wants_part(state, target));
+    let part =
+        part.and_then(|target| wait(staging::tries(state, NodeVerb::Part, Some(target), cx.now)));
+    let staged = cx.stages().filter(|target| staging::wants_stage(state, phase, target));
+    let staged = staged
+        .and_then(|target| wait(staging::tries(state, NodeVerb::Stage, Some(target), cx.now)));
+    part.into_iter().chain(staged).min()
 }

@@ -22,6 +22,7 @@ pub enum MachineProgress {
     Unreported,
     /// It does not run the target, and nothing is done about it now.
     Waiting,
+    /// Its image, or its keys and password, are brought to it.
     Staging,
     /// It has staged the target, and has no slot.
     Staged,
@@ -96,7 +97,7 @@ impl MachineProgress {
 
     fn without_slot(cx: &Context<'_>, state: &MachineState<'_>) -> Self {
         let target = cx.target();
-        if target.is_some_and(|target| state.runs(target.image.digest())) {
+        if target.is_some_and(|target| state.has(target)) {
             return Self::Updated;
         }
         match cx.trouble(state) {
@@ -104,7 +105,8 @@ impl MachineProgress {
             Some(Trouble::Failing(_)) => return Self::Degraded,
             None => {}
         }
-        let stages = || state.job_state(state.job(NodeVerb::Stage, target)) == JobState::Running;
+        let runs = |verb| state.job_state(state.job(verb, target)) == JobState::Running;
+        let stages = || runs(NodeVerb::Stage) || runs(NodeVerb::Part);
         if !state.is_available() {
             Self::Unavailable
         } else if state.report.is_none() {

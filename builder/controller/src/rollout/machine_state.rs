@@ -4,11 +4,12 @@
 //! a report or mark of an earlier boot counts for nothing.
 
 use super::job_request::NodeVerb;
+use super::job_state::JobState;
 use super::snapshot::{JobPhase, Machine, MachineJob};
 use crate::workload::has_control_plane_label;
 use mosb_image::{Digest, Platform};
 use mosb_plan::api::labels;
-use mosb_plan::api::rollout::{NodeReport, NodeTarget, Slot, StagedMark};
+use mosb_plan::api::rollout::{ExitCode, NodeReport, NodeTarget, Slot, StagedMark};
 
 /// What a machine runs and does.
 #[derive(Debug, Clone)]
@@ -104,9 +105,33 @@ impl<'a> MachineState<'a> {
         self.booted() == Some(digest)
     }
 
-    /// Whether it runs this image, and another one is staged: then any reboot boots that.
-    pub fn is_to_unstage(&self, digest: Digest) -> bool {
-        self.runs(digest) && self.report.as_ref().is_some_and(NodeReport::has_other_staged)
+    /// The digest of the machine part that was brought to it last; none if none was.
+    pub fn machine_part(&self) -> Option<Digest> {
+        self.report.as_ref()?.applied.as_ref()?.machine_part
+    }
+
+    /// Whether it runs the image of this target and has its machine part. With a target that has none,
+    /// the machine keeps what it has.
+    pub fn has(&self, target: &NodeTarget) -> bool {
+        let wanted = target.machine_part;
+        let has_part = wanted.is_none() || self.machine_part() == wanted;
+        has_part && self.runs(target.image.digest())
+    }
+
+    /// Whether it runs the image of this target, and something else is staged: then any reboot boots
+    /// that.
+    pub fn is_to_unstage(&self, target: &NodeTarget) -> bool {
+        let is_other = || self.staged.as_ref().is_some_and(|staged| !self.has(staged));
+        self.runs(target.image.digest())
+            && self.report.as_ref().is_some_and(NodeReport::has_other_staged)
+            || self.has(target) && is_other()
+    }
+
+    /// Whether it reported in this boot that it can't take on the machine part of this target without
+    /// a reboot.
+    pub fn needs_reboot(&self, target: &NodeTarget) -> bool {
+        let job = self.job_state(self.job(NodeVerb::Part, Some(target)));
+        matches!(job, JobState::Failed(failure) if failure.exit == Some(ExitCode::NeedsReboot))
     }
 
     /// The number of the next attempt to boot this target.

@@ -18,6 +18,7 @@
 //! | `slots`, `give_slots`, `control_plane` | which machines may become unavailable |
 //! | `slot_waits` | why other machines may not |
 //! | `staging` | which machines report, and which ones stage the target |
+//! | `part_jobs` | which machines get keys and password without a reboot |
 //! | `drain` | which pods are evicted |
 //! | `context` | what a pass knows about the pool as a whole |
 //! | `machine_plan`, `slot_progress` | what one machine gets, without and with a slot |
@@ -66,6 +67,7 @@ mod marks;
 mod node_job;
 mod observe;
 mod obsolete_jobs;
+mod part_jobs;
 mod pod_waiting;
 mod pool_events;
 mod pool_status;

@@ -41,12 +41,20 @@ pub(super) fn is_obsolete(
             let runs = |target: &NodeTarget| state.runs(target.image.digest());
             let is_awaited =
                 job.phase == JobPhase::Running && job.has_login && cx.stages().is_some_and(runs);
-            let digest = job.target.as_ref().map(|target| target.image.digest());
             let is_booted =
-                digest.is_some_and(|digest| state.runs(digest) && !state.is_to_unstage(digest));
-            is_older || is_other && !is_awaited || is_booted || state.has_staged(job)
+                job.target.as_ref().is_some_and(|it| runs(it) && !state.is_to_unstage(it));
+            // The `part` Job that found that out stays as long, and its report is an older one.
+            let needs_reboot =
+                job.target.as_ref().is_some_and(|it| !state.has(it) && state.needs_reboot(it));
+            is_older
+                || is_other && !is_awaited
+                || (is_booted || state.has_staged(job)) && !needs_reboot
         }
-        NodeVerb::Part => is_older || cx.rolls_to() != job.target.as_ref(),
+        NodeVerb::Part => {
+            // What it reports without a reboot holds until the target changes, whatever is paused.
+            let is_other = cx.is_off() || cx.target() != job.target.as_ref();
+            is_older || is_other || job.target.as_ref().is_some_and(|target| state.has(target))
+        }
         NodeVerb::Apply => {
             state.slot != SlotMark::Unreadable
                 && slot.is_none_or(|slot| {

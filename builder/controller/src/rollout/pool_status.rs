@@ -34,6 +34,8 @@ pub(super) struct Standing {
     pub is_updated: bool,
     pub is_staged: bool,
     pub is_lost: bool,
+    /// It runs the image of the target, and nothing but its machine part is missing.
+    pub lacks_part: bool,
     pub degraded: Option<String>,
     pub waiting: Option<String>,
     pub booted: Option<Digest>,
@@ -185,7 +187,8 @@ fn progress(cx: &Context<'_>, machines: &[Standing], name: Option<&str>) -> (boo
             (
                 false,
                 format!(
-                    "{name} is staged or running on {have} of {all} machines; they run it after a reboot{}",
+                    "{name} is staged or running on {have} of {all} machines; they run it after a reboot{}{}",
+                    lacking(machines),
                     waiting(machines)
                 ),
             )
@@ -239,6 +242,15 @@ fn waiting(machines: &[Standing]) -> String {
         (false, 0) => format!("; waiting: {}", groups.join(", ")),
         (false, _) => format!("; waiting: {} and {more} other reasons", groups.join(", ")),
     }
+}
+
+/// Machines to which nothing but the machine part is to be brought.
+fn lacking(machines: &[Standing]) -> String {
+    let names = named(machines, |one| one.lacks_part.then(|| one.name.clone()));
+    if names.is_empty() {
+        return names;
+    }
+    format!("; mosb rollout start brings its keys, password and kernel arguments to {names}")
 }
 
 /// Texts of the first machines that have one, and how many more there are.

@@ -36,7 +36,7 @@ pub(super) enum SlotPhase {
     /// It is not known what the machine booted, because its Job is lost or its result is of an
     /// earlier boot.
     AwaitingReport,
-    /// It runs the target and is Ready.
+    /// It has the target and is Ready.
     Finished,
     /// It rebooted without a try to boot the target: another attempt may succeed.
     NextAttempt,
@@ -58,7 +58,7 @@ impl SlotPhase {
         node_timeout: Duration,
         now: Timestamp,
     ) -> Self {
-        if state.machine.ready && state.runs(slot.target.image.digest()) {
+        if state.machine.ready && state.has(&slot.target) {
             return Self::Finished;
         }
         if slot.failure.as_ref().is_some_and(|failure| failure.is_final) {

@@ -198,6 +198,7 @@ impl MachinePlan {
     fn failed(&mut self, cx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) -> Option<Slot> {
         let newer = cx.rolls_to().filter(|target| **target != slot.target);
         if let Some(target) = newer.filter(|_| state.machine.ready) {
+            // Its machine part needs no slot, or it gets another one for it.
             if state.runs(target.image.digest()) {
                 self.release(slot, target);
                 let text = format!("{} runs {}", state.name(), target.image);
@@ -253,8 +254,7 @@ impl MachinePlan {
         if slot.cordoned {
             self.marks.cordon(false);
         }
-        let (image, config) =
-            state.report.as_ref().map_or((None, None), |report| cx.current(report));
+        let (image, config) = cx.current(state);
         self.marks.desired(image, config);
         self.marks.state(NodeState::Done, "");
         let text = format!("{} is not drained for {} any more", state.name(), slot.target.image);

@@ -107,8 +107,12 @@ fn named(names: &[&str]) -> String {
     names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ") + &more
 }
 
+/// Whether it has no slot and needs one.
 fn is_behind(state: &MachineState<'_>, target: &NodeTarget) -> bool {
-    !state.has_slot() && !state.is_being_deleted() && !state.runs(target.image.digest())
+    let reboots = !state.runs(target.image.digest())
+        || state.staged.as_ref() == Some(target)
+        || state.needs_reboot(target);
+    !state.has_slot() && !state.is_being_deleted() && !state.has(target) && reboots
 }
 
 /// Why pods can't run on a machine that has no slot, and what to do.

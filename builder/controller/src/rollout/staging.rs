@@ -45,7 +45,7 @@ pub(super) fn tries(
         JobState::Missing => Tries::Due(1),
         JobState::Running | JobState::Succeeded => Tries::UnderWay,
         JobState::Failed(failure) => match (failure.exit, failure.wait(now)) {
-            (Some(ExitCode::Unreconcilable), _) => Tries::Final,
+            (Some(ExitCode::Unreconcilable | ExitCode::NeedsReboot), _) => Tries::Final,
             (_, Some(left)) => Tries::Waiting(left),
             (_, None) => Tries::Due(failure.number.saturating_add(1)),
         },
@@ -62,13 +62,12 @@ pub(super) enum Trouble {
 
 /// Why a machine that has no slot can't follow the pool; none if it can, or may yet.
 pub(super) fn trouble(state: &MachineState<'_>, target: Option<&NodeTarget>) -> Option<Trouble> {
-    let digest = target.map(|target| target.image.digest());
-    if digest.is_some_and(|digest| state.runs(digest) && !state.is_to_unstage(digest)) {
+    if target.is_some_and(|target| state.has(target) && !state.is_to_unstage(target)) {
         return None;
     }
-    let verbs = [(NodeVerb::Report, None), (NodeVerb::Stage, target)];
+    let verbs = [(NodeVerb::Report, None), (NodeVerb::Stage, target), (NodeVerb::Part, target)];
     for (verb, target) in verbs {
-        if verb == NodeVerb::Stage && target.is_none() {
+        if verb != NodeVerb::Report && target.is_none() {
             continue;
         }
         let JobState::Failed(failure) = state.job_state(state.job(verb, target)) else {
@@ -76,6 +75,10 @@ pub(super) fn trouble(state: &MachineState<'_>, target: Option<&NodeTarget>) -> 
         };
         if failure.exit == Some(ExitCode::Unreconcilable) {
             return Some(Trouble::Unreconcilable(failure.message));
+        }
+        // Then it is staged, and the machine reboots.
+        if failure.exit == Some(ExitCode::NeedsReboot) {
+            continue;
         }
         if failure.number >= MAX_FAILED_TRIES {
             let (verb, number) = (verb.as_str(), failure.number);
@@ -140,10 +143,11 @@ pub(super) fn wants_stage(
         (Some(slot), Some(SlotPhase::Failed { .. })) => slot.target != *target,
         (Some(_), _) => false,
     };
-    let digest = target.image.digest();
+    let runs = state.runs(target.image.digest());
     may && state.report.is_some()
-        // On a machine that runs it, the Job removes what is staged in its place.
-        && (!state.runs(digest) || state.is_to_unstage(digest))
+        // On a machine that runs it, the Job removes what is staged in its place, or stages the
+        // machine part.
+        && (!runs || state.is_to_unstage(target) || !state.has(target) && state.needs_reboot(target))
         && state.staged.as_ref() != Some(target)
         && !state.has_no_tool()
         && state.machine.ready

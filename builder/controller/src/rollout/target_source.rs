@@ -8,7 +8,9 @@ use super::machine_state::MachineState;
 use super::snapshot::{Machine, RolloutSnapshot};
 use crate::lookup::Problem;
 use mosb_image::{Digest, ImageRef, PinnedRef};
-use mosb_plan::api::rollout::{AnnotationError, History, NodeTarget, PinnedBuild, STOCK};
+use mosb_plan::api::rollout::{
+    AnnotationError, History, HistoryEntry, NodeTarget, PinnedBuild, STOCK,
+};
 use mosb_plan::api::{MachineOsBuild, MachineOsConfig, RenderedName, labels};
 
 /// Why a source gives no target.
@@ -108,12 +110,7 @@ pub(crate) fn by_pin(
     let (pin, annotation) = (pin.build, pin.annotation);
     let history = History::of(&config.metadata);
     if let Some(entry) = history.find(pin) {
-        let target = NodeTarget {
-            image: entry.image.clone(),
-            config: Some(entry.config.clone()),
-            machine_part: None,
-        };
-        return Ok((pin.clone(), target));
+        return Ok((pin.clone(), recorded(entry)));
     }
     let Some(build) = builds.iter().find(|build| build.metadata.name == pin.name) else {
         return Err(TargetError::new(
@@ -140,17 +137,21 @@ pub(crate) fn by_pin(
     Ok((pin.clone(), target))
 }
 
-/// The build of an image that machines may run.
+/// The build of an image, and of this config if several have it, that machines may run.
 pub(super) fn by_image(
     config: &MachineOsConfig,
     builds: &[MachineOsBuild],
     digest: Digest,
+    rendered: Option<&RenderedName>,
 ) -> Option<Found> {
-    builds.iter().find_map(|build| {
+    let found = builds.iter().filter_map(|build| {
         let target = target_of(config, build).ok()?;
         let pin = PinnedBuild { name: build.metadata.name.clone(), digest };
         (target.image.digest() == digest).then_some((pin, target))
-    })
+    });
+    let found: Vec<Found> = found.collect();
+    let of_it = found.iter().find(|(_, target)| target.config.as_ref() == rendered);
+    of_it.or(found.first()).cloned()
 }
 
 /// What is in service, and the build of it.
@@ -185,8 +186,15 @@ pub(crate) fn in_service(
     // The build may have been deleted since its image came into service, or it runs again.
     let history = History::of(&config.metadata);
     let entry = history.entries().iter().find(|entry| entry.image == image).ok_or(wrong)?;
-    let target = NodeTarget { image, config: Some(entry.config.clone()), machine_part: None };
-    Ok(Some((entry.pin(), target)))
+    Ok(Some((entry.pin(), recorded(entry))))
+}
+
+fn recorded(entry: &HistoryEntry) -> NodeTarget {
+    NodeTarget {
+        image: entry.image.clone(),
+        config: Some(entry.config.clone()),
+        machine_part: entry.machine_part,
+    }
 }
 
 /// The image of a build, if it is one that machines may run.
@@ -212,5 +220,7 @@ pub(crate) fn target_of(
     }
     let config = &build.spec.machine_config.name;
     let config = config.parse().map_err(|_| error("it is not of a rendered config"))?;
-    Ok(NodeTarget { image, config: Some(config), machine_part: None })
+    let part = build.metadata.annotation(labels::MACHINE_PART).map(str::parse).transpose();
+    let machine_part = part.map_err(|_| error("its mosb.dev/machine-part is no digest"))?;
+    Ok(NodeTarget { image, config: Some(config), machine_part })
 }

@@ -110,6 +110,9 @@ pub const ADOPTED_FROM: &str = "mosb.dev/adopted-from";
 /// Annotation of a MachineOSBuild that has the pool's pre-built image: it is what a build would
 /// have made (`true`).
 pub const RECOGNISED: &str = "mosb.dev/recognised";
+/// Annotation of a MachineOSBuild: the digest of what machines need of its config beside the image. A
+/// build of an older version does not have it, and a roll-out of that one leaves all of it as it is.
+pub const MACHINE_PART: &str = "mosb.dev/machine-part";
 /// Annotation of a Job: the objects that its pod needs, `Kind/name` with blanks between; it starts
 /// once all of them are there.
 pub const NEEDS: &str = "mosb.dev/needs";

@@ -33,6 +33,16 @@ pub fn rendered(number: u32) -> String {
     format!("rendered-worker-{number:032x}")
 }
 
+/// A machine part with these kernel arguments and keys, each a number.
+pub fn part(arguments: u32, keys: u32) -> Digest {
+    format!("sha256:{arguments:032x}{keys:032x}").parse().unwrap()
+}
+
+/// The kernel arguments of a part; 0 are none.
+pub fn arguments_of(part: Digest) -> u32 {
+    u32::from_str_radix(&part.hex()[..32], 16).unwrap()
+}
+
 pub fn problem(message: &str) -> crate::Problem {
     crate::Problem {
         class: ErrorClass::Transient,
@@ -49,6 +59,8 @@ pub struct Fleet {
     /// By pool.
     pub configs: BTreeMap<String, MachineOsConfig>,
     pub builds: Vec<MachineOsBuild>,
+    /// The machine parts of rendered configs.
+    pub parts: BTreeMap<String, Digest>,
     pub nodes: BTreeMap<String, FakeNode>,
     pub jobs: BTreeMap<String, FakeJob>,
     /// By pool.
@@ -90,6 +102,7 @@ impl Fleet {
             pools: BTreeMap::new(),
             configs: BTreeMap::new(),
             builds: Vec::new(),
+            parts: BTreeMap::new(),
             nodes: BTreeMap::new(),
             jobs: BTreeMap::new(),
             drains: BTreeMap::new(),
@@ -178,6 +191,17 @@ impl Fleet {
 
     /// A build succeeded, and its image is in service.
     pub fn serve(&mut self, pool: &str, number: u32) {
+        self.serve_build(pool, number, number, None);
+    }
+
+    /// A build with the image of another one succeeded, and is in service. Its config has this part.
+    pub fn serve_part(&mut self, pool: &str, number: u32, of: u32, part: Digest) {
+        self.parts.insert(rendered(number), part);
+        self.serve_build(pool, number, of, Some(&part.to_string()));
+    }
+
+    /// As above; a build of an older version has no record of a part.
+    pub fn serve_build(&mut self, pool: &str, number: u32, of: u32, part: Option<&str>) {
         let name = pin(number).name;
         let owner = self.configs[pool].metadata.uid().to_owned();
         let is_of_it = |one: &MachineOsBuild| {
@@ -192,7 +216,14 @@ impl Fleet {
             }];
             let mut build = MachineOsBuild { metadata, ..MachineOsBuild::default() };
             build.spec.machine_config.name = rendered(number);
-            build.status.digested_image_push_spec = image(number).to_string();
+            build.status.digested_image_push_spec = image(of).to_string();
+            let annotations = &mut build.metadata.annotations;
+            if of != number {
+                annotations.insert(labels::ADOPTED_FROM.to_owned(), pin(of).name);
+            }
+            if let Some(part) = part {
+                annotations.insert(labels::MACHINE_PART.to_owned(), part.to_owned());
+            }
             build.status.conditions = vec![Condition {
                 kind: "Succeeded".to_owned(),
                 status: "True".to_owned(),
@@ -203,7 +234,7 @@ impl Fleet {
         let version = self.next_version();
         let config = self.configs.get_mut(pool).unwrap();
         config.metadata.resource_version = Some(version);
-        config.status.current_image_pull_spec = image(number).to_string();
+        config.status.current_image_pull_spec = image(of).to_string();
         let reference = json!({ "name": name });
         config.status.machine_os_build = serde_json::from_value(reference).unwrap();
         let pool = self.pools.get_mut(pool).unwrap();

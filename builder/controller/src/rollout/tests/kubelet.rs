@@ -58,7 +58,7 @@ impl Fleet {
                 Err((44, "no tool"))
             }
             NodeVerb::Stage => node.stage(seen.target.as_ref().unwrap(), is_registry_down),
-            NodeVerb::Part => Ok(()),
+            NodeVerb::Part => node.apply_part(seen.target.as_ref().unwrap()),
             NodeVerb::Apply => {
                 match node.apply(seen.target.as_ref().unwrap(), seen.number, is_registry_down) {
                     Some(result) => result,

@@ -1,5 +1,6 @@
 //! Fake machines: what is on them, how they boot, and what the commands of Jobs do on them.
 
+use super::fleet::arguments_of;
 use crate::rollout::*;
 use mosb_image::Digest;
 use mosb_plan::api::rollout::*;
@@ -33,6 +34,14 @@ pub struct FakeNode {
     pub is_cordoned_by_hand: bool,
     pub is_finalized: bool,
     pub record: Option<(NodeTarget, u32, u32)>,
+    /// What was completed last, and the part that was brought last.
+    pub applied: Option<NodeTarget>,
+    pub part: Option<Digest>,
+    /// Kernel arguments that it booted with, and those of what is staged.
+    pub arguments: u32,
+    pub staged_arguments: u32,
+    /// `apply --no-reboot` ends with exit code 1.
+    pub refuses_part: bool,
     pub pods: Vec<SeenPod>,
     /// Names of pods that a PodDisruptionBudget holds.
     pub held: BTreeSet<String>,
@@ -66,6 +75,11 @@ impl FakeNode {
             is_cordoned_by_hand: false,
             is_finalized: false,
             record: None,
+            applied: None,
+            part: None,
+            arguments: 0,
+            staged_arguments: 0,
+            refuses_part: false,
             pods: Vec::new(),
             held: BTreeSet::new(),
         };
@@ -127,7 +141,7 @@ impl FakeNode {
             booted: Some(deployment(self.booted)),
             staged: self.staged.map(deployment),
             rollback: None,
-            applied: None,
+            applied: self.applied.clone(),
             attempted: self.record.as_ref().map(|(target, attempt, _)| AttemptedTarget {
                 target: target.clone(),
                 attempt: *attempt,
@@ -146,6 +160,7 @@ impl FakeNode {
             self.is_finalized = true;
             if !self.not_bootable.contains(&staged) {
                 self.booted = staged;
+                self.arguments = self.staged_arguments;
             }
         }
         self.is_down = true;
@@ -179,10 +194,21 @@ impl FakeNode {
 pub type JobResult = Result<(), (i32, &'static str)>;
 
 impl FakeNode {
+    /// The kernel arguments that it has with this target. One without a part leaves them.
+    fn wanted_arguments(&self, target: &NodeTarget) -> u32 {
+        target.machine_part.map_or(self.arguments, arguments_of)
+    }
+
+    /// It has all of this target.
+    fn complete(&mut self, target: &NodeTarget) {
+        self.part = target.machine_part.or(self.part);
+        self.applied = Some(target.clone());
+    }
+
     pub fn stage(&mut self, target: &NodeTarget, is_registry_down: bool) -> JobResult {
-        let digest = target.image.digest();
-        if self.booted == digest {
-            if self.staged.is_some_and(|staged| staged != digest) {
+        let (digest, arguments) = (target.image.digest(), self.wanted_arguments(target));
+        if self.booted == digest && self.arguments == arguments {
+            if self.staged.is_some() {
                 if self.holds_staged {
                     return Err((3, "still staged"));
                 }
@@ -190,13 +216,13 @@ impl FakeNode {
             }
             return Ok(());
         }
-        if self.staged == Some(digest) {
-            return Ok(());
-        }
-        if is_registry_down {
+        // Its own image is on the machine.
+        let has_image = self.booted == digest || self.staged == Some(digest);
+        if is_registry_down && !has_image {
             return Err((1, "reg.example: no answer"));
         }
         self.staged = Some(digest);
+        self.staged_arguments = arguments;
         Ok(())
     }
 
@@ -207,7 +233,8 @@ impl FakeNode {
         attempt: u32,
         is_registry_down: bool,
     ) -> Option<JobResult> {
-        if self.booted == target.image.digest() {
+        if self.booted == target.image.digest() && self.arguments == self.wanted_arguments(target) {
+            self.complete(target);
             // The record becomes that of what it runs.
             self.record = None;
             return Some(Ok(()));
@@ -228,5 +255,20 @@ impl FakeNode {
         self.record = Some((target.clone(), attempt, self.boot));
         self.is_finalized = false;
         None
+    }
+
+    /// `mosb node apply --no-reboot`.
+    pub fn apply_part(&mut self, target: &NodeTarget) -> JobResult {
+        if self.refuses_part {
+            return Err((1, "no user core"));
+        }
+        if self.booted != target.image.digest() {
+            return Err((2, "it runs another image"));
+        }
+        if self.arguments != self.wanted_arguments(target) {
+            return Err((45, "the kernel arguments differ"));
+        }
+        self.complete(target);
+        Ok(())
     }
 }

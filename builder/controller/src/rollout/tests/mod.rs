@@ -9,6 +9,7 @@ mod fleet;
 mod kubelet;
 mod leaving;
 mod machine;
+mod machine_parts;
 mod observed;
 mod property;
 mod restarts;

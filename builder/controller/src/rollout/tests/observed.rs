@@ -143,6 +143,10 @@ impl Fleet {
                 };
                 results.stock_images.insert(rendered.clone(), found);
             }
+            RolloutLookup::MachinePart(rendered) => {
+                let part = self.parts[&rendered.to_string()];
+                results.machine_parts.insert(rendered.clone(), Ok(part));
+            }
             RolloutLookup::ControlPlane => {
                 results.control_plane = Some(match &self.unhealthy {
                     Some(why) => ControlPlaneHealth::Unhealthy(why.clone()),

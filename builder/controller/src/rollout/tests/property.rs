@@ -14,6 +14,8 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 enum Deed {
     Serve(u32),
+    /// An image, and the kernel arguments and keys of a config of it.
+    ServePart(u32, u32, u32),
     Mode(&'static str),
     Pin(Option<u32>),
     Pause(bool),
@@ -45,6 +47,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     let node = || 0..NODES;
     prop_oneof![
         2 => (1u32..4).prop_map(Serve),
+        2 => (1u32..4, 0u32..3, 0u32..3).prop_map(|(of, arguments, keys)| ServePart(of, arguments, keys)),
         1 => prop::sample::select(&["none", "stage", "automatic", "automatic"][..]).prop_map(Mode),
         1 => prop::option::of(0u32..4).prop_map(Pin),
         1 => any::<bool>().prop_map(Pause),
@@ -72,6 +75,11 @@ fn happen(fleet: &mut Fleet, deed: &Deed, late: &mut RolloutDecision) {
     let name = |at: &usize| format!("w{at}");
     match deed {
         Deed::Serve(number) => fleet.serve("worker", *number),
+        Deed::ServePart(of, arguments, keys) => {
+            // A config has one part.
+            let number = 100 + 10 * of + 3 * arguments + keys;
+            fleet.serve_part("worker", number, *of, part(*arguments, *keys));
+        }
         Deed::Mode(mode) => fleet.annotate(labels::ROLLOUT, mode),
         Deed::Pin(number) => {
             let pin = number.map(|number| pin(number).to_string()).unwrap_or_default();
@@ -174,11 +182,22 @@ proptest! {
                 node.machine.unschedulable = false;
             }
         }
-        fleet.serve("worker", 5);
-        for _ in 0..12 {
+        let end = |fleet: &mut Fleet| for _ in 0..12 {
             fleet.settle();
             fleet.wait(Duration::from_secs(601));
-        }
+        };
+        let has = |fleet: &Fleet, part| fleet.nodes.values().filter(|node| node.pool == "worker").all(|node| {
+            (node.part, node.arguments) == (Some(part), arguments_of(part))
+        });
+        fleet.serve_part("worker", 5, 5, part(2, 7));
+        end(&mut fleet);
+        prop_assert!(has(&fleet, part(2, 7)), "{:#?}", fleet.pools["worker"].status);
+        // Keys alone reboot nothing.
+        let reboots = fleet.reboots.len();
+        fleet.serve_part("worker", 6, 5, part(2, 8));
+        end(&mut fleet);
+        prop_assert!(has(&fleet, part(2, 8)), "{:#?}", fleet.pools["worker"].status);
+        prop_assert_eq!(fleet.reboots.len(), reboots);
         let machines = fleet.nodes.values().filter(|node| node.pool == "worker").count();
         prop_assert_eq!(running(&fleet, 5), machines, "{:#?}", fleet.pools["worker"].status);
         prop_assert!(fleet.nodes.values().all(|node| node.slot().is_none() && !node.machine.unschedulable));

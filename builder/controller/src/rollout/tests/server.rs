@@ -72,8 +72,10 @@ impl Fleet {
                 assert!(request.name.len() <= 63, "{}", request.name);
                 // As the admission policy of `deploy/rollout`.
                 assert!(request.image.contains("@sha256:"), "a Job without a digest is refused");
-                if request.verb == NodeVerb::Apply {
-                    self.check_apply(&request.node);
+                match request.verb {
+                    NodeVerb::Apply => self.check_apply(&request.node),
+                    NodeVerb::Part => self.check_part(request),
+                    NodeVerb::Report | NodeVerb::Stage => {}
                 }
                 if self.jobs.contains_key(&request.name) {
                     return None;
@@ -234,6 +236,18 @@ impl Fleet {
             let mut others = self.nodes.values().filter(|one| one.is_control_plane());
             assert!(others.all(|one| one.machine.metadata.name == name || one.machine.ready));
         }
+    }
+
+    /// A Job brings keys and password to a machine.
+    fn check_part(&self, request: &NodeJobRequest) {
+        let node = &self.nodes[&request.node];
+        assert!(node.slot().is_none(), "without a slot");
+        assert!(!self.pools[&node.pool].spec.paused, "a part in a paused pool");
+        let is_running = |job: &&FakeJob| {
+            let is_part = job.seen.verb == NodeVerb::Part && job.seen.phase == JobPhase::Running;
+            is_part && self.nodes.get(&job.node).is_some_and(|other| other.pool == node.pool)
+        };
+        assert!(self.jobs.values().filter(is_running).count() < 10, "ten at once");
     }
 
     /// An `apply` Job reboots its machine.

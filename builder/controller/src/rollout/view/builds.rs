@@ -1,5 +1,7 @@
 //! The images of a pool, and where they run. Pure.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::nodes::NodeView;
@@ -19,6 +21,8 @@ pub struct BuildView {
     pub base: Option<String>,
     /// `direct` or `containerfile`; as above.
     pub method: Option<String>,
+    /// Digest of what its machines need beside the image; none if that is not recorded.
+    pub machine_part: Option<Digest>,
     /// None before the build succeeded.
     pub image: Option<String>,
     /// The state of the MachineOSBuild, if it exists and has one.
@@ -57,6 +61,7 @@ pub fn build_views(snapshot: &RolloutSnapshot) -> Vec<BuildView> {
             views.push(BuildView {
                 build: entry.build.clone(),
                 config: entry.config.to_string(),
+                machine_part: entry.machine_part,
                 image,
                 time: Some(entry.since.0),
                 ..BuildView::default()
@@ -67,15 +72,33 @@ pub fn build_views(snapshot: &RolloutSnapshot) -> Vec<BuildView> {
         snapshot.machines.iter().map(|machine| NodeView::of(machine, None)).collect();
     let pin = PinnedBuild::in_annotation(&config.metadata, labels::ROLLOUT_BUILD).ok().flatten();
     let in_service = &config.status.current_image_pull_spec;
+    // Several builds may have its image.
+    let named = config.status.machine_os_build.as_ref().map(|build| &*build.name);
+    let named = named.filter(|named| {
+        views.iter().any(|view| view.build == *named && view.image.as_ref() == Some(in_service))
+    });
+    let named = named.map(str::to_owned);
+    let named = named.as_deref();
+    let parts: BTreeSet<_> =
+        views.iter().filter_map(|view| Some((view.digest()?, view.machine_part))).collect();
     for view in &mut views {
         let digest = view.digest();
-        let names = |of: fn(&NodeView) -> Option<Digest>| -> Vec<String> {
-            let on = nodes.iter().filter(|node| digest.is_some() && of(node) == digest);
+        let names = |of: fn(&NodeView) -> Option<Digest>,
+                     is: &dyn Fn(&NodeView) -> bool|
+         -> Vec<String> {
+            let on = nodes.iter().filter(|node| digest.is_some() && of(node) == digest && is(node));
             on.map(|node| node.name.clone()).collect()
         };
-        view.staged_on = names(|node| node.staged_digest);
-        view.running_on = names(|node| node.booted);
-        view.in_service = view.image.as_ref() == Some(in_service);
+        // Of several builds with one image, a machine has that of its machine part.
+        let has_part = |node: &NodeView| {
+            let is_known =
+                digest.is_some_and(|digest| parts.contains(&(digest, node.machine_part)));
+            !is_known || node.machine_part == view.machine_part
+        };
+        view.staged_on = names(|node| node.staged_digest, &|_| true);
+        view.running_on = names(|node| node.booted, &has_part);
+        let is_named = named.is_none_or(|named| named == view.build);
+        view.in_service = view.image.as_ref() == Some(in_service) && is_named;
         view.pinned = pin.is_some() && view.pin() == pin;
     }
     views.sort_by(|a, b| (b.time, &a.build).cmp(&(a.time, &b.build)));
@@ -91,6 +114,7 @@ fn of_build(build: &MachineOsBuild) -> BuildView {
         config: build.spec.machine_config.name.clone(),
         base: annotation(labels::BASE),
         method: annotation(labels::METHOD),
+        machine_part: metadata.annotation(labels::MACHINE_PART).and_then(|part| part.parse().ok()),
         image: status.image().map(str::to_owned),
         state: status.state().map(|state| state.as_str().to_owned()),
         time: times.into_iter().flatten().next().map(|time| time.0),

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::pool::TargetView;
 use crate::cluster_cache::{ClusterCache, SeenMachine};
 use crate::node_pool::{NodePool, PoolSelectors};
 use crate::rollout::machine_state::MachineState;
@@ -9,7 +10,7 @@ use crate::rollout::observe::machine;
 use crate::rollout::snapshot::Machine;
 use mosb_image::Digest;
 use mosb_plan::api::labels;
-use mosb_plan::api::rollout::EtcReport;
+use mosb_plan::api::rollout::{EtcReport, NodeTarget};
 
 /// A node, as a person or a script sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct NodeView {
     pub current: Option<String>,
     /// The image that it should boot.
     pub desired: Option<String>,
+    /// The digest of the machine part that was brought to it last.
+    pub machine_part: Option<Digest>,
     /// The image that is staged in this boot.
     pub staged: Option<String>,
     /// `Working`, `Rebooting`, `Done`, `Degraded` or `Unreconcilable`.
@@ -48,6 +51,7 @@ impl NodeView {
             pool: pool.map(str::to_owned),
             current: annotation(labels::NODE_CURRENT_IMAGE),
             desired: annotation(labels::NODE_DESIRED_IMAGE),
+            machine_part: state.machine_part(),
             staged: state.staged.as_ref().map(|target| target.image.to_string()),
             state: annotation(labels::NODE_STATE),
             since: state.valid_slot().map(|slot| slot.since.0),
@@ -62,9 +66,17 @@ impl NodeView {
         }
     }
 
-    /// Whether it runs this image and the roll-out is through with it, as the controller counts.
-    pub(super) fn is_updated(&self, target: Digest) -> bool {
-        self.booted == Some(target) && !self.has_slot
+    /// Whether it has this target and the roll-out is through with it, as the controller counts.
+    pub(super) fn is_updated(&self, target: &TargetView) -> bool {
+        let has_part = |target: &NodeTarget| {
+            target.machine_part.is_none() || target.machine_part == self.machine_part
+        };
+        self.runs(target) && target.target.as_ref().is_none_or(has_part) && !self.has_slot
+    }
+
+    /// Whether it runs the image of this target.
+    pub(super) fn runs(&self, target: &TargetView) -> bool {
+        self.booted == Some(target.build.digest)
     }
 
     pub(super) fn is_degraded(&self) -> bool {

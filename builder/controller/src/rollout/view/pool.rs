@@ -9,8 +9,7 @@ use crate::rollout::desired_target::{Desired, DesiredTarget};
 use crate::rollout::rollout_phase::{MACHINES_FAILED, RolloutPhase};
 use crate::rollout::snapshot::RolloutSnapshot;
 use crate::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
-use mosb_image::Digest;
-use mosb_plan::api::rollout::{PinnedBuild, RolloutMode};
+use mosb_plan::api::rollout::{NodeTarget, PinnedBuild, RolloutMode};
 use mosb_plan::api::{Condition, MachineOsConfig, condition, labels};
 
 /// Conditions of a pool that a roll-out writes.
@@ -49,6 +48,8 @@ pub struct TargetView {
     pub is_pinned: bool,
     /// It is rolled out once, whatever the mode is.
     pub is_once: bool,
+    /// None if only the controller can look it up: then the image decides alone.
+    pub(super) target: Option<NodeTarget>,
 }
 
 /// Machines of a pool, counted from what they run now.
@@ -74,12 +75,12 @@ pub fn rollout_view(snapshot: &RolloutSnapshot) -> RolloutView {
     let config = snapshot.config.as_ref();
     let target = match &desired {
         Desired::Target(desired) => Some(target_of(desired)),
-        Desired::LookUp(_) | Desired::Unknown(_) => config.and_then(stock_target),
+        Desired::LookUp(_) | Desired::Unknown(_) => config.and_then(named_target),
         Desired::Nothing | Desired::Invalid(_) => None,
     };
-    let digest = target.as_ref().map(|target| target.build.digest);
-    let machines = count(&nodes, digest);
-    let is_behind = |node: &NodeView| !digest.is_some_and(|digest| node.is_updated(digest));
+    let machines = count(&nodes, target.as_ref());
+    let has = target.clone();
+    let is_behind = |node: &NodeView| !has.as_ref().is_some_and(|target| node.is_updated(target));
     let conditions =
         CONDITIONS.iter().filter_map(|kind| condition(&pool.status.conditions, kind)).cloned();
     let mut view = RolloutView {
@@ -105,26 +106,30 @@ fn target_of(desired: &DesiredTarget) -> TargetView {
         newer: desired.newer.clone(),
         is_pinned: desired.is_pinned,
         is_once: desired.is_once,
+        target: Some(desired.target.clone()),
     }
 }
 
-/// The stock image, which only the controller looks up: its digest is in the annotation.
-fn stock_target(config: &MachineOsConfig) -> Option<TargetView> {
+/// What only the controller looks up: its digest is in the annotation.
+fn named_target(config: &MachineOsConfig) -> Option<TargetView> {
     let pin = |annotation| PinnedBuild::in_annotation(&config.metadata, annotation).ok().flatten();
     let (once, pinned) = (pin(labels::ROLLOUT_ONCE), pin(labels::ROLLOUT_BUILD));
     let (is_once, is_pinned) = (once.is_some(), pinned.is_some());
     let build = once.or(pinned)?;
-    Some(TargetView { build, newer: None, is_pinned, is_once })
+    Some(TargetView { build, newer: None, is_pinned, is_once, target: None })
 }
 
-fn count(nodes: &[NodeView], target: Option<Digest>) -> MachineCounts {
+fn count(nodes: &[NodeView], target: Option<&TargetView>) -> MachineCounts {
     let count = |is: &dyn Fn(&NodeView) -> bool| nodes.iter().filter(|node| is(node)).count();
     let updated = |node: &NodeView| target.is_some_and(|target| node.is_updated(target));
     MachineCounts {
         all: nodes.len(),
         updated: count(&updated),
         ready: count(&|node| updated(node) && node.is_available),
-        staged: count(&|node| target.is_some() && node.staged_digest == target && !updated(node)),
+        staged: count(&|node| {
+            let digest = target.map(|target| target.build.digest);
+            digest.is_some() && node.staged_digest == digest && !updated(node)
+        }),
         unavailable: count(&|node| !node.is_available || node.has_slot),
         degraded: count(&NodeView::is_degraded),
     }

@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::builds::{BuildView, build_views};
+use super::nodes::NodeView;
 use super::pool::{TargetView, rollout_view};
 use super::retry::{Retry, retries};
 use crate::rollout::desired_target::{rival_names, served};
 use crate::rollout::job_request::adopts;
 use crate::rollout::slots::max_unavailable;
 use crate::rollout::snapshot::RolloutSnapshot;
+use crate::rollout::target_source::{Pin, by_pin};
 use mosb_image::{Digest, ImageRef};
 use mosb_plan::api::rollout::{
     AnnotationError, History, HistoryEntry, PinnedBuild, RolloutMode, STOCK,
@@ -216,7 +218,7 @@ fn undo(
     let mut change = RolloutChange { build: Some(build.clone()), ..RolloutChange::default() };
     change.set(config, labels::ROLLOUT_BUILD, Some(&build));
     let is_updated = rollout_view(snapshot).target.is_some_and(|target| target.build == build)
-        && all_run(snapshot, build.digest);
+        && missing(snapshot, &build) == Missing::default();
     match RolloutMode::of(&config.metadata)? {
         RolloutMode::Automatic => change.set(config, labels::ROLLOUT_ONCE, None),
         // The controller removes the annotation, or has done so.
@@ -280,29 +282,61 @@ fn to_build(change: &mut RolloutChange, snapshot: &RolloutSnapshot, build: &Pinn
     }
 }
 
-/// None if no machine reboots.
+/// None if no machine changes.
 fn question(snapshot: &RolloutSnapshot, build: &PinnedBuild) -> Option<String> {
     let machines = snapshot.machines.len();
-    let behind = machines - running(snapshot, build.digest);
+    let Missing { image, part } = missing(snapshot, build);
     let at_once = max_unavailable(snapshot.pool.spec.max_unavailable.as_ref(), machines);
     // A wrong value is in the pool's conditions, and no machine gets a slot.
-    let at_once = at_once.unwrap_or(1).min(behind);
+    let at_once = at_once.unwrap_or(1).min(image.max(part));
     let pool = &snapshot.pool.metadata.name;
-    let plural = if behind == 1 { "machine" } else { "machines" };
-    (behind > 0).then(|| {
+    let plural = |count| if count == 1 { "machine" } else { "machines" };
+    if image > 0 {
+        let plural = plural(image);
+        return Some(format!(
+            "{image} {plural} of pool {pool} will be drained and rebooted into {build}, at most {at_once} at once"
+        ));
+    }
+    (part > 0).then(|| {
+        let plural = plural(part);
         format!(
-            "{behind} {plural} of pool {pool} will be drained and rebooted into {build}, at most {at_once} at once"
+            "{part} {plural} of pool {pool} will get keys and password of {build}; those whose kernel arguments change will be drained and rebooted, at most {at_once} at once"
         )
     })
 }
 
-fn running(snapshot: &RolloutSnapshot, digest: Digest) -> usize {
-    let view = |machine| super::nodes::NodeView::of(machine, None);
-    snapshot.machines.iter().filter(|machine| view(machine).is_updated(digest)).count()
+/// How many machines don't have a build.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Missing {
+    /// They run another image, or are on their way.
+    image: usize,
+    /// They run its image, and have another machine part.
+    part: usize,
 }
 
-fn all_run(snapshot: &RolloutSnapshot, digest: Digest) -> bool {
-    running(snapshot, digest) == snapshot.machines.len()
+fn missing(snapshot: &RolloutSnapshot, build: &PinnedBuild) -> Missing {
+    let annotation = labels::ROLLOUT_BUILD;
+    let found = snapshot.config.as_ref().filter(|_| !build.is_stock()).and_then(|config| {
+        // What is not found is reported by the controller.
+        by_pin(config, &snapshot.builds, Pin { build, annotation }).ok()
+    });
+    let target = TargetView {
+        build: build.clone(),
+        newer: None,
+        is_pinned: false,
+        is_once: false,
+        target: found.map(|(_, target)| target),
+    };
+    let nodes = snapshot.machines.iter().map(|machine| NodeView::of(machine, None));
+    let mut missing = Missing::default();
+    for node in nodes.filter(|node| !node.is_updated(&target)) {
+        if node.runs(&target) && !node.has_slot {
+            missing.part += 1;
+        } else {
+            missing.image += 1;
+        }
+    }
+    missing
 }
 
 /// The last image that the machines ran, other than the one that they should run. In a pool that is
@@ -311,11 +345,21 @@ fn earlier(snapshot: &RolloutSnapshot, config: &MachineOsConfig) -> Checked<Pinn
     if let Some(pin) = PinnedBuild::in_annotation(&config.metadata, labels::ROLLOUT_BUILD)? {
         return Ok(pin);
     }
-    let target = rollout_view(snapshot).target.map(|target| target.build.digest);
-    let target = target.or_else(|| served(snapshot).map(|(build, _)| build.digest));
+    let view = rollout_view(snapshot).target;
+    let digest = view.as_ref().map(|view| view.build.digest);
+    let target = view.and_then(|view| view.target);
+    let target = target.or_else(|| served(snapshot).map(|(_, target)| target));
+    // Of several builds with one image, those with one machine part are the same to machines.
+    let is_it = |one: &HistoryEntry| match &target {
+        Some(target) => {
+            one.image.digest() == target.image.digest()
+                && (target.config.is_none() || one.machine_part == target.machine_part)
+        }
+        None => Some(one.image.digest()) == digest,
+    };
     let history = History::of(&config.metadata);
-    let mut ran = history.last_ran().into_iter().map(HistoryEntry::pin);
-    ran.find(|one| Some(one.digest) != target).ok_or_else(|| RolloutRequestError::NothingEarlier {
+    let earlier = history.last_ran().into_iter().find(|one| !is_it(one)).map(HistoryEntry::pin);
+    earlier.ok_or_else(|| RolloutRequestError::NothingEarlier {
         pool: snapshot.pool.metadata.name.clone(),
     })
 }

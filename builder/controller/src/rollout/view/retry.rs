@@ -30,7 +30,7 @@ fn retry(machine: &Machine, target: Digest) -> Option<Retry> {
     let has_failed = slot.failure.is_some()
         && slot.applying.is_none()
         && state.report.is_some()
-        && !state.runs(target);
+        && !state.has(&slot.target);
     if !has_failed || state.is_being_deleted() {
         return None;
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PinnedBuild;
 use crate::api::{Metadata, RenderedName, labels};
-use mosb_image::PinnedRef;
+use mosb_image::{Digest, PinnedRef};
 
 /// The most entries: an annotation has little space, and older images are rarely in a registry.
 const ENTRIES: usize = 10;
@@ -28,6 +28,9 @@ pub struct HistoryEntry {
     pub build: String,
     pub image: PinnedRef,
     pub config: RenderedName,
+    /// Digest of the machine part of the config; none if the build does not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_part: Option<Digest>,
     /// When the image came into service.
     pub since: Time,
     /// When it last became what machines ran, or were brought to. None if they never did, and in a
@@ -48,7 +51,8 @@ impl History {
     #[must_use]
     pub fn with(&self, entry: HistoryEntry) -> Option<Self> {
         let is_same = |old: &HistoryEntry| old.build == entry.build && old.image == entry.image;
-        if self.0.first().is_some_and(is_same) {
+        let newest = self.0.first().filter(|newest| is_same(newest));
+        if newest.is_some_and(|newest| newest.machine_part == entry.machine_part) {
             return None;
         }
         let (same, older): (Vec<_>, Vec<_>) = self.0.iter().cloned().partition(is_same);
@@ -57,23 +61,26 @@ impl History {
         Some(Self::bounded(std::iter::once(newest).chain(older).collect()))
     }
 
-    /// The record in which `entry` is what the machines ran last; none if it is already. An image
-    /// that was never in service is added behind the newest.
+    /// The record in which `entry` is what the machines ran last, with its machine part; none if it is
+    /// already. An image that was never in service is added behind the newest.
     #[must_use]
     pub fn with_ran(&self, entry: &HistoryEntry, now: Timestamp) -> Option<Self> {
         let is_same =
             |old: &&mut HistoryEntry| old.build == entry.build && old.image == entry.image;
-        let last = self.last_ran().first().map(|last| (last.pin(), last.ran.clone()));
-        if last.as_ref().is_some_and(|(pin, _)| *pin == entry.pin()) {
+        let last = self.last_ran().first().copied().cloned();
+        let is_it = |last: &HistoryEntry| {
+            last.pin() == entry.pin() && last.machine_part == entry.machine_part
+        };
+        if last.as_ref().is_some_and(is_it) {
             return None;
         }
         // Later than all others, whatever the clock shows.
         let after = |ran: Time| ran.0.checked_add(SignedDuration::from_secs(1)).unwrap_or(ran.0);
-        let last = last.and_then(|(_, ran)| ran).map(after);
+        let last = last.and_then(|last| last.ran).map(after);
         let ran = Some(Time(last.map_or(now, |last| last.max(now))));
         let mut entries = self.0.clone();
         match entries.iter_mut().find(is_same) {
-            Some(old) => old.ran = ran,
+            Some(old) => (old.ran, old.machine_part) = (ran, entry.machine_part),
             None => entries.insert(1.min(entries.len()), HistoryEntry { ran, ..entry.clone() }),
         }
         Some(Self::bounded(entries))
@@ -127,13 +134,13 @@ impl HistoryEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mosb_image::Digest;
 
     fn entry(build: &str, image: &str) -> HistoryEntry {
         HistoryEntry {
             build: build.to_owned(),
             image: format!("reg.example/os@{}", Digest::of(image.as_bytes())).parse().unwrap(),
             config: format!("rendered-worker-{}", "0".repeat(32)).parse().unwrap(),
+            machine_part: None,
             since: Time(Timestamp::from_second(1).unwrap()),
             ran: None,
         }
@@ -199,6 +206,24 @@ mod tests {
         assert_eq!(history.find(&pin).map(HistoryEntry::pin), Some(pin));
         let other = entry("worker-0", "c").pin();
         assert_eq!(history.find(&other), None);
+    }
+
+    #[test]
+    fn the_newest_machine_part_of_a_build_is_recorded_once() {
+        let before = entry("worker-0", "a");
+        let part = Some(Digest::of(b"part"));
+        let after = HistoryEntry { machine_part: part, ..before.clone() };
+        let history = History::default().with(before.clone()).unwrap();
+        let history = history.with_ran(&before, at(1)).unwrap();
+        // The same image was built again, by a version that records the part.
+        let newer = history.with(after.clone()).unwrap();
+        assert_eq!((newer.entries().len(), newer.with(after.clone())), (1, None));
+        assert_eq!(newer.find(&before.pin()).unwrap().machine_part, part);
+        assert_eq!(ran(&newer), ["worker-0"]);
+        // It became known what its machines need.
+        let newer = history.with_ran(&after, at(2)).unwrap();
+        assert_eq!((newer.entries().len(), newer.with_ran(&after, at(3))), (1, None));
+        assert_eq!(newer.find(&before.pin()).unwrap().machine_part, part);
     }
 
     #[test]
