@@ -34,6 +34,7 @@ mod rbac;
 mod rollout_commands;
 mod rollout_kills;
 mod rollout_observer;
+mod rollout_parts;
 mod rollout_policy;
 mod rollout_rights;
 mod rollout_signals;

@@ -6,6 +6,8 @@
 use mosb_tests::{RolloutCluster, RolloutPool, annotation, finish, limited, program};
 use serde_json::{Value, json};
 
+use crate::rollout_parts::keys_and_arguments;
+
 const REASON: &str = "machineconfiguration.openshift.io/reason";
 const STATE: &str = "machineconfiguration.openshift.io/state";
 
@@ -18,6 +20,7 @@ fn pools_are_rolled_out_whatever_happens_to_their_machines() {
         ("machines that come and go", machines_that_come_and_go),
         ("a control plane", a_control_plane),
         ("disks that change", disks_that_change),
+        ("keys and arguments", keys_and_arguments),
     ]);
     println!("{:#?}", cluster.finish());
 }

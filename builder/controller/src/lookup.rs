@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mosb_build::JobMethod;
 use mosb_build::JobResult;
-use mosb_image::{PinnedRef, Platform, RepoRef};
+use mosb_image::{Digest, PinnedRef, Platform, RepoRef};
 use mosb_plan::api::{BuildName, BuildOn, ImageBuilderType, PoolName, RenderedName};
 use mosb_registry::Confirmed;
 use mosb_types::{ErrorClass, Finding};
@@ -113,6 +113,11 @@ pub struct Planned {
     /// Of [`PlanLookup::compare`]: whether fields differ that machines can't apply themselves, or
     /// can't be compared.
     pub os_changed: bool,
+    /// Of [`PlanLookup::compare`]: whether nothing differs but the SSH keys and the password of
+    /// `core`.
+    pub is_login_change: bool,
+    /// The digest of what machines need of the config beside the image.
+    pub machine_part: Digest,
     /// Of [`PlanLookup::compare`]: what machines can't take on without a reinstallation; nothing if
     /// it can't be compared.
     pub unreconcilable: Vec<Finding>,

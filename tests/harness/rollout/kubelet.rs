@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::machines::{Reboot, SimulatedMachine, State, lock};
-use super::node_job::{Answer, answer};
+use super::node_job::{Answer, answer, check_part};
 use super::node_object::{renew_lease, report_status, seconds};
 use crate::node::Api;
 
@@ -106,6 +108,7 @@ impl Kubelets {
     }
 
     fn run_job(&self, name: &str, pod: &Value, target: &str) {
+        let mut part = None;
         if let Some(secret) = pod["spec"]["volumes"][0]["secret"]["secretName"].as_str() {
             let secret = format!("/api/v1/namespaces/{ROLLOUT_NAMESPACE}/secrets/{secret}");
             let (code, secret) = self.api.ask("GET", &secret, None);
@@ -116,13 +119,17 @@ impl Kubelets {
             if secret["data"]["auth.json"].as_str().is_none_or(str::is_empty) {
                 lock(&self.state).wrong.push(format!("a Secret without a login: {secret}"));
             }
+            part = secret["data"]["machine-part.json"].as_str().map(decoded);
+            if let Err(why) = check_part(pod, part.as_deref()) {
+                lock(&self.state).wrong.push(why);
+            }
         }
         let (machine, answer) = {
             let mut state = lock(&self.state);
             let Some(machine) = state.machines.get_mut(name) else {
                 return;
             };
-            let answer = answer(name, machine, pod);
+            let answer = answer(name, machine, pod, part.as_deref());
             if answer == Answer::Reboots {
                 machine.is_down = true;
                 machine.up_at =
@@ -150,6 +157,10 @@ impl Kubelets {
             "state": { "terminated": end } }] });
         self.api.ask("PATCH", &format!("{pod}/status"), Some(&json!({ "status": status })));
     }
+}
+
+fn decoded(data: &str) -> Vec<u8> {
+    STANDARD.decode(data).expect("data of a Secret is base64")
 }
 
 fn is_deleted(pod: &Value) -> bool {

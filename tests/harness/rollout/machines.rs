@@ -46,6 +46,12 @@ pub struct SimulatedMachine {
     pub broken_images: BTreeSet<String>,
     /// While it reboots or stays away.
     pub is_down: bool,
+    /// The machine part that was brought last, and of which target.
+    pub part: Value,
+    pub applied: Option<Value>,
+    /// Kernel arguments of the booted and of the staged deployment.
+    pub arguments: Vec<String>,
+    pub(super) staged_arguments: Vec<String>,
     /// Of the last `apply`: target, attempt, and the exit code in the boot that follows.
     pub(super) record: Option<(Value, String, i32)>,
     /// When it is up again.

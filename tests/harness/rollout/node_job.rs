@@ -1,6 +1,7 @@
 //! Answers as `mosb node report|stage|apply`: what it would do on a machine, without doing it.
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::machines::{Reboot, SimulatedMachine};
 use super::node_object::boot_id;
@@ -16,31 +17,70 @@ pub enum Answer {
     Reboots,
 }
 
-/// What the container of this pod does on the machine.
-pub fn answer(name: &str, machine: &mut SimulatedMachine, pod: &Value) -> Answer {
+/// What follows an option of a pod's command.
+fn option<'p>(pod: &'p Value, option: &str) -> Option<&'p str> {
+    let mut words = pod["spec"]["containers"][0]["command"].as_array().into_iter().flatten();
+    words.find(|word| *word == option)?;
+    words.next()?.as_str()
+}
+
+fn target(pod: &Value) -> Value {
+    option(pod, "--target").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// Whether the Secret of a pod has the machine part of its target, as `mosb node` checks it.
+pub fn check_part(pod: &Value, part: Option<&[u8]>) -> Result<(), String> {
+    let wanted = target(pod)["machinePart"].as_str().map(str::to_owned);
+    let found = part.map(|part| {
+        let hex: String = Sha256::digest(part).iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("sha256:{hex}")
+    });
+    let file = option(pod, "--machine-part");
+    let is_named = file == found.as_ref().map(|_| "/run/mosb/auth/machine-part.json");
+    if wanted == found && is_named {
+        Ok(())
+    } else {
+        Err(format!("{}: the part {found:?}, not {wanted:?}, in {file:?}", pod["metadata"]["name"]))
+    }
+}
+
+/// What the container of this pod does on the machine. `part`: the file with the machine part.
+pub fn answer(
+    name: &str,
+    machine: &mut SimulatedMachine,
+    pod: &Value,
+    part: Option<&[u8]>,
+) -> Answer {
     let command = &pod["spec"]["containers"][0]["command"];
-    let word = |index: usize| command[index].as_str().unwrap_or_default();
-    let option = |option: &str| {
-        let mut words = command.as_array().into_iter().flatten();
-        words.find(|word| *word == option)?;
-        words.next()?.as_str()
-    };
-    let target: Value =
-        option("--target").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let target = target(pod);
     let digest = target["image"].as_str().and_then(|image| image.rsplit_once('@'));
     let digest = digest.map(|(_, digest)| digest.to_owned()).unwrap_or_default();
-    let is_booted = machine.booted == digest;
-    match word(2) {
+    let part: Value = part.and_then(|part| serde_json::from_slice(part).ok()).unwrap_or_default();
+    let arguments = part["kernelArguments"].as_array().into_iter().flatten();
+    let arguments: Vec<String> = arguments.filter_map(Value::as_str).map(str::to_owned).collect();
+    let is_booted = machine.booted == digest && machine.arguments == arguments;
+    match command[2].as_str().unwrap_or_default() {
         // What is staged beside the target is removed.
-        "stage" => machine.staged = (!is_booted).then_some(digest),
-        "apply" if !is_booted => {
-            let attempt = option("--attempt").unwrap_or_default().to_owned();
+        "stage" => {
+            machine.staged = (!is_booted).then_some(digest);
+            machine.staged_arguments = arguments;
+        }
+        "apply" if is_booted => {
+            machine.part = part;
+            machine.applied = Some(target);
+        }
+        "apply" if command.as_array().is_some_and(|all| all.contains(&json!("--no-reboot"))) => {
+            let error = json!({ "code": "needs-reboot", "message": "it needs a reboot" });
+            return ended(name, machine, 45, Some(error));
+        }
+        "apply" => {
+            let attempt = option(pod, "--attempt").unwrap_or_default().to_owned();
             match &machine.record {
                 Some((of, number, code)) if *of == target && *number == attempt => {
                     let error = json!({ "code": "failed", "message": message(*code, machine) });
                     return ended(name, machine, *code, Some(error));
                 }
-                _ => reboot(machine, target, attempt, digest),
+                _ => reboot(machine, Wanted { target, digest, arguments, part }, attempt),
             }
             return Answer::Reboots;
         }
@@ -49,8 +89,17 @@ pub fn answer(name: &str, machine: &mut SimulatedMachine, pod: &Value) -> Answer
     ended(name, machine, 0, None)
 }
 
+/// What an `apply` brings.
+struct Wanted {
+    target: Value,
+    digest: String,
+    arguments: Vec<String>,
+    part: Value,
+}
+
 /// The machine boots what it boots; the record has what the next pod of the Job finds.
-fn reboot(machine: &mut SimulatedMachine, target: Value, attempt: String, digest: String) {
+fn reboot(machine: &mut SimulatedMachine, wanted: Wanted, attempt: String) {
+    let Wanted { target, digest, arguments, part } = wanted;
     let mut code = 0;
     if machine.reboot == Reboot::LosesStaged || machine.lossy_reboots > 0 {
         machine.lossy_reboots = machine.lossy_reboots.saturating_sub(1);
@@ -59,6 +108,9 @@ fn reboot(machine: &mut SimulatedMachine, target: Value, attempt: String, digest
         code = 42;
     } else {
         machine.booted = digest;
+        machine.arguments = arguments;
+        machine.part = part;
+        machine.applied = Some(target.clone());
     }
     machine.staged = None;
     machine.record = Some((target, attempt, code));
@@ -77,6 +129,9 @@ fn ended(name: &str, machine: &SimulatedMachine, code: i32, error: Option<Value>
         "booted": deployment(&machine.booted) });
     if let Some(staged) = &machine.staged {
         report["staged"] = deployment(staged);
+    }
+    if let Some(applied) = &machine.applied {
+        report["applied"] = applied.clone();
     }
     if let Some((target, attempt, _)) = &machine.record {
         let attempt: u32 = attempt.parse().unwrap_or_default();

@@ -7,6 +7,7 @@ use crate::lookup::{ImageStatus, Lookup, Planned};
 use crate::pool_reason::PoolReason;
 use crate::status::{BuildPhase, build_status};
 use mosb_image::PinnedRef;
+use mosb_plan::api::rollout::RolloutMode;
 use mosb_plan::api::{BuildOn, MachineOsBuild, labels};
 
 impl<'a> DecisionBuilder<'a> {
@@ -19,9 +20,21 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// The image in service, if only the rendered config changed and machines apply the difference
-    /// themselves.
+    /// themselves, or get it by a roll-out without another image.
     pub(super) fn adoptable(&self, planned: &Planned) -> Option<(&'a MachineOsBuild, PinnedRef)> {
-        let source = self.in_service().filter(|_| self.desired.build_on == BuildOn::OsChange)?;
+        let may = |source: &&MachineOsBuild| match self.desired.build_on {
+            BuildOn::OsChange => !planned.os_changed,
+            // The roll-out brings keys and password to machines, and a build of this config would
+            // bring nothing else.
+            BuildOn::EveryConfig => {
+                planned.is_login_change
+                    && self.is_rolled_out()
+                    && self.rolls_pool_out()
+                    && !source.is_pre_built()
+                    && !self.is_outdated(source)
+            }
+        };
+        let source = self.in_service().filter(may)?;
         let rendered = &source.spec.machine_config.name;
         let only_rendered = match source.metadata.annotation(labels::WANTED) {
             Some(wanted) if source.is_pre_built() => wanted == self.desired.seeded_with(rendered),
@@ -30,11 +43,29 @@ impl<'a> DecisionBuilder<'a> {
         };
         let adoptable = only_rendered
             && *rendered != self.desired.rendered.as_str()
-            && !planned.os_changed
             && planned.containerfile_problem.is_none()
             && !self.config.metadata.annotations.contains_key(labels::REBUILD);
         let image = source.status.image()?.parse().ok()?;
         adoptable.then_some((source, image))
+    }
+
+    /// Whether mosb alone brings configs to the pool's machines.
+    pub(super) fn is_rolled_out(&self) -> bool {
+        self.snapshot.cluster.rolling_out && !self.has_config_daemon()
+    }
+
+    /// Whether the pool's images are brought to machines, or staged there.
+    fn rolls_pool_out(&self) -> bool {
+        match RolloutMode::of(&self.config.metadata) {
+            Ok(RolloutMode::Stage | RolloutMode::Automatic) => true,
+            Ok(RolloutMode::None) | Err(_) => false,
+        }
+    }
+
+    /// Whether machines apply configs themselves, so that mosb brings them nothing.
+    pub(super) fn has_config_daemon(&self) -> bool {
+        let cluster = &self.snapshot.cluster;
+        cluster.machine_config_daemon || cluster.machine_config_operator
     }
 
     /// The pre-built image if it is in service: the pool's current MachineConfigs may give the same

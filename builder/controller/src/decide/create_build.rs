@@ -11,8 +11,8 @@ use crate::lookup::Planned;
 use crate::status::{BuildPhase, Event, EventReason, Regarding, build_status};
 use crate::target::Target;
 use mosb_plan::api::{
-    API_VERSION, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus, Metadata, NameRef,
-    OwnerReference, labels, shortened,
+    API_VERSION, BuildOn, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus, Metadata,
+    NameRef, OwnerReference, labels, shortened,
 };
 
 /// The longest value of a label.
@@ -38,6 +38,8 @@ impl DecisionBuilder<'_> {
                 annotations.extend([annotation(labels::ADOPTED_FROM, name)]);
                 if planned.is_recognised {
                     annotations.extend([annotation(labels::RECOGNISED, "true")]);
+                } else if desired.build_on == BuildOn::EveryConfig {
+                    annotations.extend([annotation(labels::SAME_LAYER, "true")]);
                 }
             }
             None => {
@@ -49,6 +51,10 @@ impl DecisionBuilder<'_> {
                     annotations.extend([annotation(labels::REASON, &reasons.join(","))]);
                 }
             }
+        }
+        if !self.has_config_daemon() {
+            let part = planned.machine_part.to_string();
+            annotations.extend([annotation(labels::MACHINE_PART, &part)]);
         }
         let build = self.new_build(planned.build.as_str(), annotations);
         self.emit_config_change_event(planned);

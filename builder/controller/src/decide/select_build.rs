@@ -53,10 +53,11 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// Whether a build has the image of an older config although every config gets its own.
-    fn is_outdated(&self, build: &MachineOsBuild) -> bool {
+    pub(super) fn is_outdated(&self, build: &MachineOsBuild) -> bool {
         self.desired.build_on == BuildOn::EveryConfig
             && build.metadata.annotation(labels::ADOPTED_FROM).is_some()
             && build.metadata.annotation(labels::RECOGNISED).is_none()
+            && build.metadata.annotation(labels::SAME_LAYER).is_none()
     }
 
     /// An active or failed build that matches, although the MachineOSConfig does not name it.

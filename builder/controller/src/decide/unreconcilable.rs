@@ -9,11 +9,7 @@ use mosb_plan::api::{BuildOn, labels};
 impl DecisionBuilder<'_> {
     /// Why the planned config gets no image, if images alone bring configs to the pool's machines.
     pub(super) fn unreconcilable(&self, planned: &Planned) -> Option<PoolReason> {
-        let cluster = &self.snapshot.cluster;
-        let by_image = self.desired.build_on == BuildOn::EveryConfig
-            && cluster.rolling_out
-            && !cluster.machine_config_daemon
-            && !cluster.machine_config_operator;
+        let by_image = self.desired.build_on == BuildOn::EveryConfig && self.is_rolled_out();
         let rendered = self.desired.rendered.as_str();
         let accepted = self.config.metadata.annotation(labels::ACCEPT_UNRECONCILABLE);
         if !by_image || planned.unreconcilable.is_empty() || accepted == Some(rendered) {

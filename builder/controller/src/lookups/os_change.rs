@@ -6,6 +6,7 @@ use super::Resolver;
 use super::rendered_config::get_rendered_config;
 use crate::lookup::{NO_RENDERED_CONFIG, PlanLookup, Problem};
 use mosb_plan::api::RenderedConfig;
+use mosb_plan::plan::is_same_but_login;
 use mosb_plan::render::{self, Update};
 use mosb_types::{ErrorClass, Finding};
 
@@ -46,6 +47,14 @@ impl ConfigBefore {
             Self::Unknown => true,
             Self::Same => false,
             Self::Other(before) => os_fields(before) != os_fields(planned),
+        }
+    }
+
+    /// Whether nothing differs but keys and password, which need no other image.
+    pub(super) fn is_login_change(&self, planned: &RenderedConfig) -> bool {
+        match self {
+            Self::Unknown | Self::Same => false,
+            Self::Other(before) => is_same_but_login(before, planned),
         }
     }
 

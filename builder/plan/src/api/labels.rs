@@ -107,6 +107,9 @@ pub const REASON: &str = "mosb.dev/reason";
 /// Annotation of a MachineOSBuild that has the image of another one, made of an older config: that
 /// one's name.
 pub const ADOPTED_FROM: &str = "mosb.dev/adopted-from";
+/// Annotation of a MachineOSBuild that has the image of another one although every config gets an
+/// image: its own would bring nothing else to machines (`true`).
+pub const SAME_LAYER: &str = "mosb.dev/same-layer";
 /// Annotation of a MachineOSBuild that has the pool's pre-built image: it is what a build would
 /// have made (`true`).
 pub const RECOGNISED: &str = "mosb.dev/recognised";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::api::RenderedConfig;
 use crate::api::rollout::MachinePart;
@@ -42,6 +42,33 @@ pub fn machine_part(config: &RenderedConfig) -> MachinePart {
     }
 }
 
+/// Whether two configs differ in nothing but their names, and the SSH keys and the password of
+/// `core`: a machine takes that on without another image.
+pub fn is_same_but_login(one: &RenderedConfig, another: &RenderedConfig) -> bool {
+    without_login(one) == without_login(another)
+}
+
+fn without_login(config: &RenderedConfig) -> Value {
+    let mut spec = config.as_value()["spec"].clone();
+    let users = spec.pointer_mut("/config/passwd/users").and_then(Value::as_array_mut);
+    let Some(users) = users else {
+        return spec;
+    };
+    for user in users.iter_mut().filter(|user| user["name"] == CORE) {
+        if let Some(user) = user.as_object_mut() {
+            user.retain(|field, _| !OF_CORE.contains(&field.as_str()));
+        }
+    }
+    users.retain(|user| *user != json!({ "name": CORE }));
+    if users.is_empty()
+        && let Some(ignition) = spec.pointer_mut("/config").and_then(Value::as_object_mut)
+        && ignition["passwd"] == json!({ "users": [] })
+    {
+        ignition.remove("passwd");
+    }
+    spec
+}
+
 fn texts(list: Option<&Value>) -> impl Iterator<Item = &str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
@@ -69,8 +96,6 @@ pub fn split_arguments(line: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn part(arguments: &Value, config: Value) -> MachinePart {
@@ -180,6 +205,48 @@ mod tests {
             assert_eq!(part.password_hash.as_deref(), hash, "{what}");
             let is_empty = part == MachinePart::default();
             assert_eq!(is_empty, keys == 0 && hash.is_none(), "{what}");
+        }
+    }
+
+    #[test]
+    fn names_keys_and_password_make_no_other_image() {
+        let core = |user: Value| json!({ "passwd": { "users": [user] } });
+        let keys = core(json!({ "name": "core", "sshAuthorizedKeys": ["a"] }));
+        for (what, config, arguments, same) in [
+            ("nothing", keys.clone(), json!([]), true),
+            (
+                "another key",
+                core(json!({ "name": "core", "sshAuthorizedKeys": ["b"], "passwordHash": "x" })),
+                json!([]),
+                true,
+            ),
+            ("no user", json!({}), json!([]), true),
+            ("no users", json!({ "passwd": { "users": [] } }), json!([]), true),
+            ("a shell", core(json!({ "name": "core", "shell": "/bin/sh" })), json!([]), false),
+            (
+                "another user",
+                core(json!({ "name": "eve", "sshAuthorizedKeys": ["a"] })),
+                json!([]),
+                false,
+            ),
+            (
+                "a group",
+                json!({ "passwd": { "users": [], "groups": [{ "name": "g" }] } }),
+                json!([]),
+                false,
+            ),
+            ("an argument", keys.clone(), json!(["a"]), false),
+            (
+                "a directory",
+                json!({ "storage": { "directories": [{ "path": "/etc/a" }] } }),
+                json!([]),
+                false,
+            ),
+        ] {
+            let (one, another) =
+                (rendered('a', &json!([]), keys.clone()), rendered('b', &arguments, config));
+            assert_eq!(is_same_but_login(&one, &another), same, "{what}");
+            assert_eq!(is_same_but_login(&another, &one), same, "{what}");
         }
     }
 }

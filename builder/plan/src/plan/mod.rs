@@ -34,7 +34,7 @@ pub use inputs::Inputs;
 pub use kernel_arguments::FILE as KERNEL_ARGUMENTS_FILE;
 pub(crate) use kernel_arguments::kargs_file;
 pub(crate) use machine_part::{CORE, OF_CORE};
-pub use machine_part::{machine_part, split_arguments};
+pub use machine_part::{is_same_but_login, machine_part, split_arguments};
 pub use method::{Method, MethodChoice, Reason};
 pub use mounted::{Mounted, MountedAs, MountedError, mounted};
 pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};

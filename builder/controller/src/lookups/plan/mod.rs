@@ -34,6 +34,7 @@ use mosb_plan::plan::Draft;
 use mosb_plan::plan::Format;
 use mosb_plan::plan::MethodChoice;
 use mosb_plan::plan::Reason;
+use mosb_plan::plan::machine_part;
 use mosb_registry::Source;
 use mosb_registry::registries_conf::By;
 
@@ -200,6 +201,8 @@ fn planned(
         warnings,
         containerfile_problem: wrong.map(Problem::from),
         os_changed: before.os_changed(&draft.request().config),
+        is_login_change: before.is_login_change(&draft.request().config),
+        machine_part: machine_part(&draft.request().config).digest(),
         unreconcilable: before.unreconcilable(&draft.request().config),
         is_recognised: false,
         older: Format::OLDER

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use mosb_plan::api::rollout::MachinePart;
 use mosb_plan::api::{BuildOn, RenderedConfig};
 use mosb_plan::plan::BaseName;
 use mosb_types::ErrorClass;
@@ -129,6 +130,8 @@ fn plans_are_cached_if_the_policy_is_that_of_the_pools_machines() {
                 warnings: Vec::new(),
                 containerfile_problem: None,
                 os_changed: false,
+                is_login_change: false,
+                machine_part: MachinePart::default().digest(),
                 unreconcilable: Vec::new(),
                 is_recognised: false,
             },

@@ -21,6 +21,7 @@ use mosb_build::JobMethod;
 use mosb_build::result::{BaseTreeImage, JobResult, Outcome, Phases, Step as Container};
 use mosb_image::{Digest, ImageRef, PinnedRef, RepoRef};
 use mosb_plan::api::openshift_build::OpenShiftBuildStatus;
+use mosb_plan::api::rollout::MachinePart;
 use mosb_plan::api::*;
 use mosb_registry::Confirmed;
 use mosb_types::canonical_json;
@@ -58,6 +59,10 @@ pub struct FakeCluster {
     pub format: u32,
     /// Whether rendered configs differ in fields that machines can't apply.
     pub os_changes: bool,
+    /// Whether rendered configs differ in keys and password only.
+    pub login_changes: bool,
+    /// The machine part of each rendered config.
+    pub machine_part: Digest,
     /// What machines can't take on of another rendered config.
     pub unreconcilable: Vec<Finding>,
     /// Whether the pre-built image equals the planned one.
@@ -94,6 +99,8 @@ impl FakeCluster {
             base: 0,
             format: 1,
             os_changes: false,
+            login_changes: false,
+            machine_part: MachinePart::default().digest(),
             unreconcilable: Vec::new(),
             recognises: false,
             asked: Vec::new(),
