@@ -46,6 +46,7 @@ impl Object for Diff {
 fn disruption(disruption: Disruption) -> &'static str {
     match disruption {
         Disruption::None => "No reboot: they have all of it.",
+        Disruption::Live => "No reboot: a roll-out sets keys and password on the machines.",
         Disruption::Reboot => "One reboot, into another image.",
         Disruption::Reinstall => {
             "No image is built: they can't take this on without a reinstallation."

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Error;
+use super::machine_part::is_same_but_login;
 use super::var_files::may_lie_below_var;
 use crate::render::{self, Update};
 use mosb_image::Digest;
@@ -40,6 +41,9 @@ pub enum Disruption {
     /// Nothing: the machine has all of it.
     #[default]
     None,
+    /// No reboot: a roll-out sets the SSH keys and the password of `core` on the machines, and nothing
+    /// else changes.
+    Live,
     /// One reboot, into another image.
     Reboot,
     /// No image is built of it, unless the MachineOSConfig accepts it: see `unreconcilable`.
@@ -228,11 +232,13 @@ impl Diff {
     /// Contents can't be unpacked or don't match the config.
     pub fn between(from: &Side<'_>, to: &Side<'_>) -> Result<Self, Error> {
         let mut settings = Vec::new();
+        let mut is_same_base = true;
         if let (Some(before), Some(after)) = (&from.base, &to.base)
             && !before.is_same(after)
         {
             let (before, after) = (before.name.clone(), after.name.clone());
             settings.push(SettingChange::new("base", Some(before), Some(after)));
+            is_same_base = false;
         }
         let (before, after) = (from.settings(), to.settings());
         for field in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
@@ -268,6 +274,8 @@ impl Diff {
             Disruption::Reinstall
         } else if diff.is_same() {
             Disruption::None
+        } else if is_same_base && is_same_but_login(from.config, to.config) {
+            Disruption::Live
         } else {
             Disruption::Reboot
         };

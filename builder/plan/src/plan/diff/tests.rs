@@ -155,11 +155,19 @@ fn what_a_change_costs_a_machine() {
         (
             "a name",
             |o| o["metadata"]["name"] = json!("rendered-worker-ffffffffffffffffffffffffffffffff"),
-            (Disruption::Reboot, &[]),
+            (Disruption::Live, &[]),
         ),
         (
             "a key",
             |o| o["spec"]["config"]["passwd"]["users"][0]["sshAuthorizedKeys"] = json!(["secret"]),
+            (Disruption::Live, &[]),
+        ),
+        (
+            "a key and an argument",
+            |o| {
+                o["spec"]["config"]["passwd"]["users"][0]["sshAuthorizedKeys"] = json!(["secret"]);
+                o["spec"]["kernelArguments"] = json!([]);
+            },
             (Disruption::Reboot, &[]),
         ),
         (
