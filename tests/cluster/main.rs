@@ -7,6 +7,7 @@ mod cluster_canary;
 mod cluster_control_plane;
 mod cluster_hostile;
 mod cluster_openshift;
+mod cluster_packages;
 mod cluster_pod;
 mod cluster_render;
 mod cluster_story;

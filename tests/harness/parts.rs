@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::make::{self, Make};
-use super::{image, lab, ostree, root, vm_base};
+use super::{image, lab, ostree, package_base, root, vm_base};
 
 /// A part: a directory of files with a name and a version.
 #[derive(Debug)]
@@ -145,6 +145,14 @@ pub static OSTREE_BASE: Part = Part {
     make: Make::Function(ostree::make),
 };
 
+/// A base image with rpm, dnf and `trust`, an extensions image, and a repository; see `package_base`.
+pub static PACKAGE_BASE: Part = Part {
+    name: "package-base",
+    version: Version::Sources(&["harness/package_base", "harness/root.rs", "harness/ostree.rs"]),
+    needs: &[&IGNITION, &OSTREE_EXT_CLI],
+    make: Make::Function(package_base::make),
+};
+
 /// The base image of the lab's machines, and a disk with it; see `lab/base`.
 pub static LAB_BASE: Part = Part {
     name: "lab-base",
@@ -175,7 +183,7 @@ pub static VM_BASE: Part = Part {
 };
 
 /// All parts except [`VM_BASE`]. Each part follows those that it needs, and long builds come first.
-static ALL: [&Part; 14] = [
+static ALL: [&Part; 15] = [
     &KUBERNETES,
     &IGNITION,
     &DEBIAN_ROOT,
@@ -184,6 +192,7 @@ static ALL: [&Part; 14] = [
     &REGISTRY,
     &OSTREE_BASE,
     &LAB_BASE,
+    &PACKAGE_BASE,
     &MOSB_ROOT,
     &CRANE,
     &IGNITION_ORACLE,

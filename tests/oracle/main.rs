@@ -18,6 +18,7 @@ mod job_hostile;
 mod job_pod;
 mod merge_oracle;
 mod older_format;
+mod packages;
 mod part_image;
 mod part_layout;
 mod part_ostree;
