@@ -27,7 +27,8 @@ impl Desk {
             .link("usr/local", "../var/usrlocal")
             .directory("var", 0o755)
             .directory("var/usrlocal", 0o755)
-            .file("etc/hosts", 0o644, "127.0.0.1 localhost\n");
+            .file("etc/hosts", 0o644, "127.0.0.1 localhost\n")
+            .file("usr/notes", 0o644, "not below /etc\n");
         let image =
             Image::new().label("containers.bootc", "1").layer(Compression::Gzip, tree.tar());
         Layout::create(&desk.at("base")).put("os", &image);

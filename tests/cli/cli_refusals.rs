@@ -37,7 +37,7 @@ fn bad_input_gets_one_error_and_leaves_nothing() {
     });
     edited("append.yaml", &|o| {
         o["spec"]["config"]["storage"]["files"] =
-            json!([{ "path": "/etc/hosts", "append": [{ "source": "data:,x" }] }]);
+            json!([{ "path": "/usr/notes", "append": [{ "source": "data:,x" }] }]);
     });
     fs::write(desk.at("broken.yaml"), "a: [b").unwrap();
     fs::write(desk.at("two.yaml"), "a: 1\n---\nb: 2\n").unwrap();
@@ -56,7 +56,7 @@ fn bad_input_gets_one_error_and_leaves_nothing() {
         (format!("build dots.yaml {build}"), "invalid-ignition", "/etc/../x"),
         (format!("build remote.yaml {build}"), "invalid-ignition", "render the config first"),
         (format!("build hash.yaml {build}"), "wrong-hash", "/etc/a"),
-        (format!("build append.yaml {build} --method direct"), "not-direct", "/etc/hosts"),
+        (format!("build append.yaml {build} --method direct"), "not-direct", "/usr/notes"),
         ("build worker.yaml --output oci:out".to_owned(), "no-base", "--base"),
         ("build worker.yaml --base oci:none --output oci:out".to_owned(), "", "none"),
         ("build worker.yaml --base oci:base:none --output oci:out".to_owned(), "", "none"),

@@ -23,9 +23,14 @@ fn config() -> String {
                 file("/etc/mosb/new"), file("/usr/local/bin/tool"), file("/opt/vendor/x"), file("/home/core/x"), file("/root/x"),
                 file("/srv/x"), file("/etc/ssl/certs/x.pem"), file("/usr/bin/mosb-test"), file("/var/lib/mosb/x"), file("/tmp/x"),
                 { "path": "/etc/debian_version", "overwrite": true, "contents": { "source": "data:,13" } },
+                { "path": "/etc/profile", "append": [{ "source": "data:,%23%20more%0A" }] },
+                { "path": "/etc/issue", "overwrite": false, "mode": 0o600, "group": { "name": "adm" } },
             ],
             "directories": [{ "path": "/etc/security", "mode": 0o711 }],
-            "links": [{ "path": "/etc/link", "target": "/etc/mosb/new" }],
+            "links": [
+                { "path": "/etc/link", "target": "/etc/mosb/new" },
+                { "path": "/etc/mosb/hard", "target": "/etc/login.defs", "hard": true },
+            ],
         },
         "systemd": { "units": [
             { "name": "mosb.service", "enabled": true, "contents": unit },

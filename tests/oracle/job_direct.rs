@@ -6,12 +6,17 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use mosb_build::result::{Outcome, Step};
+use mosb_image::{Digest, RepoRef};
+use mosb_registry::{BlobFrom, BlobToPush, PushPlan, Target};
 use mosb_types::ErrorClass;
 use serde_json::{Value, json};
 
 use crate::job_pod::{Pod, Sidecar, ended, manifest, registry};
 use mosb_tests::build_fixture::{self, config, names, with};
+use mosb_tests::buildah_fixture::block_on;
+use mosb_tests::registry_fixture::anonymous_client;
 use mosb_tests::{Access, Fault, FaultProxy, Mosb, Registry, Server, Transport, run};
 
 #[test]
@@ -78,6 +83,60 @@ fn the_bases_tree_is_read_once_for_all_builds() {
         );
         assert_eq!(result["baseTree"], first["baseTree"], "{what}");
     }
+}
+
+/// The version of mosb decides what is in a tree. One of another version is no tree, and no warning.
+#[test]
+fn a_tree_of_an_older_version_is_read_anew_and_replaced() {
+    let registry = registry();
+    let pod = Pod::new(registry.address(), &config(), None);
+    pod.run(pod.direct(&[])).ok();
+    let first = pod.result("result").unwrap();
+    let base = first["baseTree"]["base"].as_str().unwrap();
+    let tag = format!("base-tree-{}", &base["sha256:".len()..][..32]);
+    let tree = manifest(&registry, "acme/os", &tag).unwrap();
+    let older = older_tree(&registry, &tree);
+
+    let pod = Pod::new(registry.address(), &config(), None);
+    pod.run(pod.direct(&["--base-tree", &older])).ok();
+    let second = pod.result("result").unwrap();
+    assert_eq!(second["digest"], first["digest"]);
+    assert_eq!(second["baseTree"], first["baseTree"], "to be recorded in its place");
+    assert_eq!(codes(&second["warnings"]), codes(&first["warnings"]));
+    assert_eq!(manifest(&registry, "acme/os", &tag).unwrap(), tree);
+}
+
+/// Pushes the image of a tree again, as version 1 of the format labelled it. Reading its layer would
+/// be an error.
+fn older_tree(registry: &Registry, tree: &Value) -> String {
+    let digest = tree["config"]["digest"].as_str().unwrap();
+    let config = fs::read(registry.blob_path(digest)).unwrap();
+    let mut config: Value = serde_json::from_slice(&config).unwrap();
+    let version = &mut config["config"]["Labels"]["mosb.dev/base-tree-version"];
+    assert_eq!(*version, "2");
+    *version = json!("1");
+    let config = Bytes::from(config.to_string());
+    let layer = Bytes::from_static(b"no layer");
+    let described = |media_type: &Value, bytes: &Bytes| json!({ "mediaType": media_type, "digest": Digest::of(bytes), "size": bytes.len() });
+    let mut older = tree.clone();
+    older["config"] = described(&tree["config"]["mediaType"], &config);
+    older["layers"] = json!([described(&tree["layers"][0]["mediaType"], &layer)]);
+    let blobs = [(&older["config"], config), (&older["layers"][0], layer)];
+    let blobs = blobs.map(|(descriptor, bytes)| BlobToPush {
+        blob: serde_json::from_value(descriptor.clone()).unwrap(),
+        from: BlobFrom::Bytes(bytes),
+    });
+    let plan = PushPlan {
+        manifest: older.to_string().into(),
+        media_type: older["mediaType"].as_str().unwrap().to_owned(),
+        blobs: blobs.into(),
+        tags: vec!["older".to_owned()],
+        protected_tag: None,
+    };
+    let repository = registry.repository("acme/os");
+    let target = Target::from(repository.parse::<RepoRef>().unwrap());
+    let pushed = block_on(anonymous_client().push(&target, &plan)).unwrap();
+    format!("{repository}@{}", pushed.digest.value())
 }
 
 fn codes(findings: &Value) -> Vec<String> {

@@ -8,6 +8,7 @@
 pub mod digest;
 pub mod edit;
 pub mod gzip;
+pub mod hidden;
 pub mod layer;
 pub mod overlay;
 pub mod path;

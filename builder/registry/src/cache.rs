@@ -4,7 +4,9 @@
 //! The name of a file contains the manifest's digest and the version of the format. A file is
 //! written completely or not at all, and its SHA-256 is checked when it is read. A checksum does
 //! not identify the writer, so only files and directories count that no user but this one and root
-//! can write. Several processes may use one directory concurrently. The least recently used files
+//! can write. A tree has contents of the base that not everybody may read on a machine, such as
+//! `/etc/shadow`, so only this user can read them here. Several processes may use one directory
+//! concurrently. The least recently used files
 //! are removed first.
 
 use std::ffi::OsStr;
@@ -152,12 +154,12 @@ impl TreeCache {
         // Whatever the umask: a group that may write would make it one that is ignored.
         DirBuilder::new()
             .recursive(true)
-            .mode(0o755)
+            .mode(0o700)
             .create(directory)
             .map_err(failed(directory, "the folder can't be made"))?;
         let folder = Arc::new(Folder::open(directory)?);
         let (temporary, mut file) = Temporary::create(Arc::clone(&folder))?;
-        file.set_permissions(Permissions::from_mode(0o644))
+        file.set_permissions(Permissions::from_mode(0o600))
             .and_then(|()| file.write_all(bytes))
             .map_err(failed(path, "not writable"))?;
         let name = path.file_name().and_then(OsStr::to_str);
@@ -350,6 +352,29 @@ mod tests {
     }
 
     #[test]
+    fn a_tree_of_another_version_is_made_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = TreeCache::new(directory.path(), DEFAULT_LIMIT);
+        let mut bytes = tree("x").as_bytes().to_vec();
+        bytes[8] -= 1;
+        let old = format!("{}.tree-{}", manifest(1).hex(), tree::VERSION - 1);
+        fs::write(directory.path().join(&old), &bytes).unwrap();
+        assert_eq!(cache.load(&manifest(1)), Ok(None), "it is no warning");
+        assert_eq!(cache.list(), Ok(Vec::new()));
+        cache.store(&manifest(1), &tree("x")).unwrap();
+        assert_eq!(cache.load(&manifest(1)), Ok(Some(tree("x"))));
+        assert!(directory.path().join(&old).exists(), "an older mosb may use it");
+        let pruned = cache.prune(tree("x").as_bytes().len() as u64);
+        assert_eq!((pruned.files, directory.path().join(&old).exists()), (1, false));
+        assert_eq!(cache.load(&manifest(1)), Ok(Some(tree("x"))));
+        // Under the name of this version it is damaged.
+        fs::write(cache.path(&manifest(2)), &bytes).unwrap();
+        let warning = cache.load(&manifest(2)).unwrap_err();
+        let want = format!("a base tree of version {}, want {}", tree::VERSION - 1, tree::VERSION);
+        assert!(warning.message.contains(&want), "{warning:?}");
+    }
+
+    #[test]
     fn a_damaged_entry_is_a_warning_once() {
         let directory = tempfile::tempdir().unwrap();
         let cache = TreeCache::new(directory.path(), DEFAULT_LIMIT);
@@ -372,7 +397,7 @@ mod tests {
         let mine = tree("mine");
         cache.store(&manifest(1), &mine).unwrap();
         let modes = [&*file, folder].map(|p| fs::metadata(p).unwrap().permissions().mode() & 0o777);
-        assert_eq!(modes.map(|mode| mode & 0o022), [0, 0], "whatever the umask");
+        assert_eq!(modes, [0o600, 0o700], "whatever the umask");
         for (what, path, writable) in [
             ("its group", &*file, 0o664),
             ("anybody", &file, 0o666),

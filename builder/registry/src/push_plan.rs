@@ -1,6 +1,7 @@
 //! What is pushed, and where its bytes come from.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use super::store::Store;
 use super::upload::Reopen;
 use super::verify::{collect, verified};
 use mosb_image::Digest;
+use mosb_image::hidden::Hidden;
 
 /// An image to push.
 #[derive(Debug, Clone)]
@@ -69,7 +71,7 @@ pub struct BlobToPush {
 }
 
 /// Where the bytes of a blob are.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum BlobFrom {
     Bytes(Bytes),
     /// A file that holds nothing else.
@@ -77,6 +79,16 @@ pub enum BlobFrom {
     /// Where the base was resolved: mounted if it is the same registry, skipped if it is the same
     /// repository.
     Store(Store),
+}
+
+impl fmt::Debug for BlobFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => f.debug_tuple("Bytes").field(&Hidden(bytes.len())).finish(),
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Store(store) => f.debug_tuple("Store").field(store).finish(),
+        }
+    }
 }
 
 /// The bytes of a blob, verified if they are read from the beginning.

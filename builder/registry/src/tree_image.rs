@@ -8,7 +8,7 @@
 use std::io::Read as _;
 
 use bytes::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 use tar::{Archive, Builder, Header};
 use tokio::task::spawn_blocking;
 
@@ -26,6 +26,8 @@ use mosb_types::{Finding, error_text};
 
 /// Label of the image: manifest of the base.
 const LABEL: &str = "mosb.dev/base-tree";
+/// Label of the image: [`tree::VERSION`].
+const VERSION_LABEL: &str = "mosb.dev/base-tree-version";
 /// The one file in its layer.
 const FILE: &str = "base-tree";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -81,7 +83,7 @@ fn image(base: &Digest, tree: &[u8]) -> PushPlan {
     let (layer, diff_id): (Vec<u8>, DiffId) = packed.expect("writing to memory can't fail");
     let config = canonical_json(&json!({
         "architecture": "unknown", "os": "linux",
-        "config": { "Labels": { LABEL: base, "mosb.dev/base-tree-version": tree::VERSION.to_string() } },
+        "config": { "Labels": { LABEL: base, VERSION_LABEL: tree::VERSION.to_string() } },
         "rootfs": { "type": "layers", "diff_ids": [diff_id] },
     }));
     let blob = |media_type: &str, bytes: Vec<u8>| BlobToPush {
@@ -108,11 +110,16 @@ fn image(base: &Digest, tree: &[u8]) -> PushPlan {
     }
 }
 
-/// The tree of a base from an image that was recorded to have it.
+/// The tree of a base from an image that was recorded to have it; none if another version of mosb
+/// wrote it, whose trees are made anew.
 ///
 /// # Errors
 /// A warning if it can't be read, or is of another base.
-pub async fn pull(client: &Client, image: &PinnedRef, base: &Digest) -> Result<BaseTree, Finding> {
+pub async fn pull(
+    client: &Client,
+    image: &PinnedRef,
+    base: &Digest,
+) -> Result<Option<BaseTree>, Finding> {
     let shown = image.to_string();
     let failed = |error: &(dyn std::error::Error + 'static)| {
         warning(&shown, "can't be read, so the base is", error)
@@ -120,13 +127,20 @@ pub async fn pull(client: &Client, image: &PinnedRef, base: &Digest) -> Result<B
     let read = async {
         let source = Source::Registry(image.clone().into());
         let found = client.resolve(&source, None).await?;
+        let labels = labels(&found.config_bytes);
         let layer = match &found.layers[..] {
             [layer] if layer.size <= LAYER_LIMIT => layer.clone(),
-            _ => return Ok(None),
+            _ => return Ok(Read::Odd),
         };
+        if labels[LABEL] != json!(base) {
+            return Ok(Read::Odd);
+        }
+        if labels[VERSION_LABEL] != json!(tree::VERSION.to_string()) {
+            return Ok(Read::OtherVersion);
+        }
         let bytes = found.store.open(&layer.digest, 0..layer.size).await?;
         let bytes = collect(&shown, &layer, "its layer", LAYER_LIMIT, bytes).await?;
-        Ok::<_, super::Error>(Some((found.config_bytes, bytes)))
+        Ok::<_, super::Error>(Read::Layer(bytes))
     };
     let odd = || {
         Finding::new(
@@ -135,15 +149,29 @@ pub async fn pull(client: &Client, image: &PinnedRef, base: &Digest) -> Result<B
         )
         .object(&shown)
     };
-    let (config, layer) = read.await.map_err(|error| failed(&error))?.ok_or_else(odd)?;
-    let config: serde_json::Value = serde_json::from_slice(&config).map_err(|_| odd())?;
-    if config["config"]["Labels"][LABEL] != json!(base) {
-        return Err(odd());
-    }
+    let layer = match read.await.map_err(|error| failed(&error))? {
+        Read::Layer(layer) => layer,
+        Read::OtherVersion => return Ok(None),
+        Read::Odd => return Err(odd()),
+    };
     let unpacked = spawn_blocking(move || unpack(&layer)).await;
     let unpacked = unpacked.expect("unpacking does not panic and is not cancelled");
     let bytes = unpacked.map_err(|error| failed(&error))?.ok_or_else(odd)?;
-    BaseTree::from_bytes(bytes).map_err(|error| failed(&error))
+    BaseTree::from_bytes(bytes).map(Some).map_err(|error| failed(&error))
+}
+
+/// What an image turned out to be.
+enum Read {
+    /// A tree of this version, packed.
+    Layer(Bytes),
+    OtherVersion,
+    Odd,
+}
+
+/// The labels of an image; null without any.
+fn labels(config: &[u8]) -> Value {
+    let mut config: Value = serde_json::from_slice(config).unwrap_or_default();
+    config["config"]["Labels"].take()
 }
 
 fn unpack(layer: &Bytes) -> std::io::Result<Option<Vec<u8>>> {

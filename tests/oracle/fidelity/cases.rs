@@ -123,6 +123,44 @@ pub fn plain() -> Vec<(&'static str, Value)> {
                 json!([{ "path": "/etc/debian_version", "overwrite": true, "contents": { "source": "data:,a" }, "append": [{ "source": "data:,b" }] }]),
             ),
         ),
+        (
+            "parts appended to a file of the base",
+            files(
+                json!([{ "path": "/etc/debian_version", "append": [{ "source": "data:,a" }, { "source": GZIP, "compression": "gzip" }] }]),
+            ),
+        ),
+        (
+            "parts appended to a file of the base, and its mode and owner",
+            files(
+                json!([{ "path": "/etc/shadow", "mode": 0o600, "group": { "name": "adm" }, "append": [{ "source": "data:,x" }] }]),
+            ),
+        ),
+        (
+            "a file of the base that stays, with another mode",
+            files(
+                json!([{ "path": "/etc/debian_version", "overwrite": false, "mode": 0o600 }, { "path": "/etc/issue", "user": { "id": 7 } }]),
+            ),
+        ),
+        (
+            "hard links to files of the base",
+            storage(json!({ "links": [
+                { "path": "/etc/hard/er", "target": "/etc/debian_version", "hard": true },
+                { "path": "/usr/lib/hardest", "target": "/etc/hard/er", "hard": true },
+                { "path": "/etc/locked", "target": "etc/shadow", "hard": true },
+            ] })),
+        ),
+        (
+            "a hard link to a link of the base",
+            storage(
+                json!({ "links": [{ "path": "/etc/release", "target": "/etc/os-release", "hard": true }] }),
+            ),
+        ),
+        (
+            "a hard link in the way",
+            storage(
+                json!({ "links": [{ "path": "/etc/issue", "target": "/etc/debian_version", "overwrite": true, "hard": true }] }),
+            ),
+        ),
         ("two entries at one path", files(json!([{ "path": "/bin/x" }, { "path": "/usr/bin/x" }]))),
         (
             "a passwd of the config is asked for names",
@@ -393,6 +431,14 @@ pub fn hostile_base() -> Tree {
         .owned(3, 3)
         .file("etc/plain", 0o644, "plain\n")
         .hard_link("etc/plain-too", "etc/plain")
+        .file("etc/single", 0o6750, "single\n")
+        .owned(3, 4)
+        .file("etc/private/key", 0o400, "\x7f\0 no text")
+        .owned(65534, 65534)
+        .file("etc/nothing", 0o644, "")
+        .link("etc/alias", "single")
+        .file("etc/64k", 0o644, "x".repeat(64 << 10))
+        .file("etc/more", 0o644, "x".repeat((64 << 10) + 1))
         .link("etc/systemd/system/masked.service", "/dev/null")
         .file("usr/lib/systemd/system/on.service", 0o644, "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\nAlias=on-alias.service\n")
         .link("etc/systemd/system/on-alias.service", "/usr/lib/systemd/system/on.service")
@@ -449,6 +495,49 @@ pub fn hostile() -> Vec<(&'static str, Value)> {
                 json!([{ "path": "/etc/plain", "overwrite": true, "contents": { "source": "data:,y" } }]),
             ),
         ),
+        (
+            "parts appended to a set-uid file of somebody else",
+            files(json!([{ "path": "/etc/single", "append": [{ "source": "data:,more" }] }])),
+        ),
+        (
+            "another owner of a set-uid file, whose content stays",
+            files(
+                json!([{ "path": "/etc/single", "overwrite": false, "user": { "name": "daemon" }, "group": { "id": 0 } }]),
+            ),
+        ),
+        (
+            "parts appended to files that are no text, empty and as large as they may be",
+            files(json!([
+                { "path": "/etc/private/key", "append": [{ "source": "data:;base64,AAE=" }] },
+                { "path": "/etc/nothing", "append": [{ "source": "data:,x" }] },
+                { "path": "/etc/64k", "append": [{ "source": "data:,x" }] },
+            ])),
+        ),
+        (
+            "parts appended through links",
+            files(json!([{ "path": "/etc/escape/single", "append": [{ "source": "data:,x" }] }])),
+        ),
+        (
+            "parts appended to a link",
+            files(json!([{ "path": "/etc/alias", "append": [{ "source": "data:,x" }] }])),
+        ),
+        (
+            "a hard link to a changed file, below a set-gid directory",
+            storage(json!({
+                "files": [{ "path": "/etc/single", "mode": 0o4711, "append": [{ "source": "data:,x" }] }],
+                "links": [
+                    { "path": "/etc/shared/new/hard", "target": "/etc/single", "hard": true },
+                    { "path": "/etc/local/bin/hard", "target": "/etc/private/key", "hard": true },
+                ],
+            })),
+        ),
+        (
+            "hard links to a file of the base, to the link, and to a link of the base",
+            storage(json!({ "links": [
+                { "path": "/etc/a", "target": "/etc/single", "hard": true }, { "path": "/etc/b", "target": "/etc/a", "hard": true },
+                { "path": "/etc/c", "target": "/etc/alias", "hard": true },
+            ] })),
+        ),
         ("unmasked", units(json!([{ "name": "masked.service", "mask": false }]))),
         (
             "unmasked and enabled",
@@ -497,6 +586,30 @@ pub fn undecided() -> Vec<(&'static str, Value, Vec<&'static str>)> {
             vec!["keeps-base-content"],
         ),
         ("the same mode", files(json!([{ "path": "/etc/plain", "mode": 0o644 }])), vec![]),
+        (
+            "append to a file that is too large",
+            files(json!([{ "path": "/etc/more", "append": [{ "source": "data:,x" }] }])),
+            vec!["append-to-base"],
+        ),
+        (
+            "mode of a file that is too large",
+            files(json!([{ "path": "/etc/more", "mode": 0o600 }])),
+            vec!["keeps-base-content"],
+        ),
+        (
+            "hard link to a file that is too large",
+            storage(
+                json!({ "links": [{ "path": "/etc/h", "target": "/etc/more", "hard": true }] }),
+            ),
+            vec!["hard-link-to-base"],
+        ),
+        (
+            "append elsewhere",
+            files(
+                json!([{ "path": "/usr/lib/systemd/systemd", "append": [{ "source": "data:,x" }] }]),
+            ),
+            vec!["append-to-base"],
+        ),
         (
             "hard link",
             storage(

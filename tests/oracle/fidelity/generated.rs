@@ -22,7 +22,7 @@ const DIRECTORIES: [&str; 16] = [
     "/opt/x",
     "/etc/plain",
 ];
-const NAMES: [&str; 5] = ["x", "y", "plain", "local", "deep/er"];
+const NAMES: [&str; 7] = ["x", "y", "plain", "single", "nothing", "local", "deep/er"];
 const UNITS: [&str; 8] = [
     "on.service",
     "off.service",

@@ -18,10 +18,11 @@ pub(super) async fn obtain(
     let disk = match context.trees {
         Some(Trees::Image(client, image)) => {
             match tree_image::pull(client, image, &resolved.manifest).await {
-                Ok(tree) => {
+                Ok(Some(tree)) => {
                     let source = TreeSource::Cache;
                     return Ok(Obtained { tree, source, warnings });
                 }
+                Ok(None) => {}
                 Err(warning) => warnings.push(warning),
             }
             None

@@ -204,7 +204,8 @@ impl<'a> DecisionBuilder<'a> {
                 && method_of(build) == JobMethod::Direct
                 // A tree of another base would change the images of later builds on that base.
                 && base_of(build) == Some(tree.base)
-                && !self.snapshot.cluster.base_trees.contains_key(&tree.base)
+                // The pod read the base, because what is recorded is missing or of another version.
+                && self.snapshot.cluster.base_trees.get(&tree.base) != Some(&tree.image)
             {
                 self.actions.push(Action::RecordBaseTree { base: tree.base, image: tree.image });
             }

@@ -141,7 +141,13 @@ async fn is_direct_build_of(
     };
     let tree = tree_image::pull(client, &lookup.push.pinned(*tree), &base).await;
     let tree = match tree {
-        Ok(tree) => tree,
+        Ok(Some(tree)) => tree,
+        Ok(None) => {
+            tracing::info!(
+                "{image} may equal the planned image, but another version of mosb recorded the tree of base {base}; a Job builds it"
+            );
+            return Ok(false);
+        }
         Err(warning) => {
             tracing::info!(
                 "{}; {image} is not recognised, and a Job builds the image",

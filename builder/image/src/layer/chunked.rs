@@ -24,7 +24,7 @@ pub(super) fn with_rows(files: &[(&str, &str)], rows: &str) -> (Vec<u8>, Layer) 
         let middle = blob.len();
         blob.extend(zstd(tail.as_bytes()));
         entries.push(format!(
-            r#"{{"type":"reg","name":"{name}","mode":33188,"size":{},"uid":1,"gid":2,"digest":"{}","offset":{start},"endOffset":{middle},"chunkSize":{},"xattrs":{{"a":"b"}}}}"#,
+            r#"{{"type":"reg","name":"{name}","mode":33188,"size":{},"uid":1,"gid":2,"digest":"{}","offset":{start},"endOffset":{middle},"chunkSize":{},"xattrs":{{"security.selinux":"b"}}}}"#,
             content.len(),
             Digest::of(content.as_bytes()),
             head.len(),

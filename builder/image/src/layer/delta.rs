@@ -1,15 +1,19 @@
 //! The changes of a layer, entry by entry, in a compact form.
 
+use std::fmt;
 use std::mem;
+use std::slice;
+use std::sync::Arc;
 
 use super::super::Digest;
 use super::super::tree::Kind;
+use crate::hidden::Hidden;
 
 /// The change of an entry at its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
     /// Puts an inode.
-    Put(Put<'a>),
+    Put(Put),
     /// A hard link to this path.
     Link {
         /// The path, clean, without a leading slash.
@@ -22,8 +26,8 @@ pub enum Event<'a> {
 }
 
 /// An inode as an entry describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Put<'a> {
+#[derive(Clone, PartialEq, Eq)]
+pub struct Put {
     pub kind: Kind,
     /// Permission bits with setuid, setgid and sticky (`07777`).
     pub mode: u32,
@@ -31,24 +35,55 @@ pub struct Put<'a> {
     pub gid: u32,
     /// Bytes of a regular file, else 0.
     pub size: u64,
+    /// Whether it has extended attributes other than its SELinux label.
+    pub has_xattrs: bool,
     /// The target of a symbolic link, or the content of a file if it was read.
-    pub bytes: Option<&'a [u8]>,
+    pub bytes: Option<Arc<[u8]>>,
+}
+
+impl fmt::Debug for Put {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Put")
+            .field("kind", &self.kind)
+            .field("mode", &self.mode)
+            .field("uid", &self.uid)
+            .field("gid", &self.gid)
+            .field("size", &self.size)
+            .field("has_xattrs", &self.has_xattrs)
+            .field("bytes", &Hidden::of(self.bytes.as_deref()))
+            .finish()
+    }
 }
 
 /// The entries of a layer, in their order. A path is stored without the prefix that it shares with
 /// the one before.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Delta {
     layer: Digest,
     log: Vec<u8>,
+    /// Those of files, in the order of their entries; a tree shares them.
+    contents: Vec<Arc<[u8]>>,
     entries: u32,
     last_path: Vec<u8>,
     last_link: Vec<u8>,
 }
 
+impl fmt::Debug for Delta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Delta({} entries of {})", self.entries, self.layer)
+    }
+}
+
 impl Delta {
     pub fn new(layer: Digest) -> Self {
-        Self { layer, log: Vec::new(), entries: 0, last_path: Vec::new(), last_link: Vec::new() }
+        Self {
+            layer,
+            log: Vec::new(),
+            contents: Vec::new(),
+            entries: 0,
+            last_path: Vec::new(),
+            last_link: Vec::new(),
+        }
     }
     pub fn layer(&self) -> &Digest {
         &self.layer
@@ -66,7 +101,11 @@ impl Delta {
     pub fn push(&mut self, path: &[u8], event: &Event<'_>) {
         self.entries += 1;
         self.log.push(match event {
-            Event::Put(put) => put.kind as u8 | u8::from(put.bytes.is_some()) << 2,
+            Event::Put(put) => {
+                let has_bytes = if put.bytes.is_some() { HAS_BYTES } else { 0 };
+                let has_xattrs = if put.has_xattrs { HAS_XATTRS } else { 0 };
+                put.kind as u8 | has_bytes | has_xattrs
+            }
             Event::Link { .. } => LINK,
             Event::Whiteout => WHITEOUT,
             Event::Opaque => OPAQUE,
@@ -78,9 +117,13 @@ impl Delta {
                     write_number(&mut self.log, u64::from(number));
                 }
                 write_number(&mut self.log, put.size);
-                if let Some(bytes) = put.bytes {
-                    write_number(&mut self.log, bytes.len() as u64);
-                    self.log.extend_from_slice(bytes);
+                match &put.bytes {
+                    Some(content) if put.kind == Kind::File => self.contents.push(content.clone()),
+                    Some(bytes) => {
+                        write_number(&mut self.log, bytes.len() as u64);
+                        self.log.extend_from_slice(bytes);
+                    }
+                    None => {}
                 }
             }
             Event::Link { to } => write_shared(&mut self.log, &mut self.last_link, to),
@@ -97,6 +140,7 @@ impl Delta {
         mut each: impl FnMut(u32, &[u8], Event<'_>) -> Result<(), E>,
     ) -> Result<(), (String, E)> {
         let mut log = Log(&self.log);
+        let mut contents = self.contents.iter();
         let (mut path, mut link) = (Vec::new(), Vec::new());
         for number in 0..self.entries {
             let tag = log.take(1)[0];
@@ -108,7 +152,7 @@ impl Delta {
                 }
                 WHITEOUT => Event::Whiteout,
                 OPAQUE => Event::Opaque,
-                tag => Event::Put(log.put(tag)),
+                tag => Event::Put(log.put(tag, &mut contents)),
             };
             each(number, &path, event)
                 .map_err(|error| (String::from_utf8_lossy(&path).into_owned(), error))?;
@@ -117,6 +161,8 @@ impl Delta {
     }
 }
 
+const HAS_BYTES: u8 = 4;
+const HAS_XATTRS: u8 = 16;
 const LINK: u8 = 8;
 const WHITEOUT: u8 = 9;
 const OPAQUE: u8 = 10;
@@ -175,17 +221,23 @@ impl<'a> Log<'a> {
         last.extend_from_slice(self.take(rest));
     }
 
-    fn put(&mut self, tag: u8) -> Put<'a> {
+    fn put(&mut self, tag: u8, contents: &mut slice::Iter<'_, Arc<[u8]>>) -> Put {
+        let kind = KINDS[usize::from(tag & 3)];
         Put {
-            kind: KINDS[usize::from(tag & 3)],
+            kind,
             mode: self.small(),
             uid: self.small(),
             gid: self.small(),
             size: self.number(),
-            bytes: (tag & 4 != 0).then(|| {
-                let length = self.length();
-                self.take(length)
-            }),
+            has_xattrs: tag & HAS_XATTRS != 0,
+            bytes: match kind {
+                _ if tag & HAS_BYTES == 0 => None,
+                Kind::File => contents.next().cloned(),
+                Kind::Directory | Kind::Symlink | Kind::Other => {
+                    let length = self.length();
+                    Some(self.take(length).into())
+                }
+            },
         }
     }
 }
@@ -196,12 +248,14 @@ mod tests {
 
     #[test]
     fn entries_come_back_as_they_went_in() {
-        let put = |kind, size, bytes| {
-            Event::Put(Put { kind, mode: 0o4755, uid: u32::MAX, gid: 7, size, bytes })
+        let put = |kind, size, bytes: Option<&'static [u8]>| {
+            let has_xattrs = bytes.is_some();
+            let bytes = bytes.map(Into::into);
+            Event::Put(Put { kind, mode: 0o4755, uid: u32::MAX, gid: 7, size, has_xattrs, bytes })
         };
         let all = [
             ("", put(Kind::Directory, 0, None)),
-            ("etc/passwd", put(Kind::File, 1 << 40, Some(&b"root"[..]))),
+            ("etc/passwd", put(Kind::File, 1 << 40, Some(b"root"))),
             ("etc/past", put(Kind::File, 0, None)),
             ("etc", put(Kind::Symlink, 0, Some(b"usr/etc"))),
             ("dev/null", put(Kind::Other, 0, None)),

@@ -43,6 +43,8 @@ pub struct TarEntry {
     pub gid: u32,
     /// Bytes of a regular file, holes included; else 0.
     pub size: u64,
+    /// Whether it has extended attributes, other than its SELinux label.
+    pub has_xattrs: bool,
 }
 
 /// Why reading a tar ended.
@@ -140,6 +142,7 @@ impl<R: BufRead> Entries<R> {
                     What::File { .. } => real.unwrap_or(stored),
                     What::Directory | What::Symlink(_) | What::Hardlink(_) | What::Other => 0,
                 },
+                has_xattrs: pax.has_xattrs,
                 what,
             })
         };
@@ -223,13 +226,6 @@ impl<R: BufRead> Entries<R> {
         }
         self.left = 0;
         Ok(content)
-    }
-
-    /// The buffered part of the current entry's content, without consuming it.
-    pub(super) fn peek(&mut self) -> Result<&[u8], ReadError> {
-        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
-        let buffer = self.reader.fill_buf()?;
-        Ok(&buffer[..buffer.len().min(left)])
     }
 
     /// Reads the bytes after the end of the tar, which are part of its digest.

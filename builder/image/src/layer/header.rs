@@ -122,7 +122,15 @@ pub struct Pax {
     pub gid: Option<u64>,
     /// `GNU.sparse.realsize` or `GNU.sparse.size`: the size of a file with holes.
     pub real_size: Option<u64>,
+    /// Whether there is an extended attribute other than the SELinux label, which the machine's
+    /// policy sets.
+    pub has_xattrs: bool,
 }
+
+/// The prefix of keys with extended attributes, as the unpackers of containers read them.
+const XATTR: &[u8] = b"SCHILY.xattr.";
+/// The attribute with the SELinux label.
+pub(super) const SELINUX: &[u8] = b"security.selinux";
 
 /// Reads the records of a PAX header (POSIX pax, "pax Extended Header"): `length key=value\n`, an
 /// empty value meaning none.
@@ -158,7 +166,7 @@ pub fn parse_pax(mut records: &[u8]) -> Result<Pax, EntryError> {
             b"GNU.sparse.realsize" | b"GNU.sparse.size" => {
                 pax.real_size = number("PAX sparse size")?;
             }
-            _ => {}
+            key => pax.has_xattrs |= key.strip_prefix(XATTR).is_some_and(|name| name != SELINUX),
         }
     }
     pax.path = sparse_name.or(pax.path);
@@ -245,6 +253,12 @@ mod tests {
                 "24 GNU.sparse.name=real\n12 path=gnu\n",
                 Some(Pax { path: Some(b"real".to_vec()), ..Pax::default() }),
             ),
+            (
+                "an attribute",
+                "24 SCHILY.xattr.user.a=\n",
+                Some(Pax { has_xattrs: true, ..Pax::default() }),
+            ),
+            ("only a label", "35 SCHILY.xattr.security.selinux=x\n", Some(Pax::default())),
             ("signed", "12 size=+42\n", None),
             ("length too short", "5 size=42\n", None),
             ("length too long", "99 size=42\n", None),

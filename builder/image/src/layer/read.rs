@@ -1,15 +1,16 @@
 //! Reads the changes of a layer of a base from its bytes, and a second time for contents that must
 //! be retained.
 
-use std::io::{BufRead, Read};
+use std::io::Read;
+use std::sync::Arc;
 
 use super::super::tree::{Kind, retained};
-use super::entries::{Entries, ReadError, TarEntry, What};
+use super::entries::{ReadError, TarEntry, What};
 use super::unpack::unpack;
 use super::{Budget, Delta, EntryError, Error, Event, Layer, Put};
 
-/// The longest object of an ostree repository that may be a unit, a preset or a file of accounts.
-const LONGEST_CANDIDATE: u64 = 64 << 10;
+/// The longest object of an ostree repository whose content is taken at the first reading.
+const LONGEST_OBJECT: u64 = 64 << 10;
 const WHITEOUT: &[u8] = b".wh.";
 
 /// Reads a layer: every entry, and the contents that must be retained, as far as the layer alone
@@ -20,15 +21,25 @@ const WHITEOUT: &[u8] = b".wh.";
 pub fn read_delta(layer: &Layer, blob: impl Read, budget: &Budget) -> Result<Delta, Error> {
     unpack(layer, blob, budget, |entries| {
         let mut delta = Delta::new(layer.digest);
-        while let Some(entry) = entries.next()? {
-            let content = match entry.what {
-                What::File { sparse: false } => content(entries, &entry, budget)?,
-                _ => None,
-            };
-            push(&mut delta, &entry, content.as_deref()).map_err(|cause| ReadError::Entry {
-                entry: String::from_utf8_lossy(&entry.path).into_owned(),
-                cause,
-            })?;
+        // A small object, until the entry behind it is known: there an exporter of ostree writes
+        // the object's first name.
+        let mut held: Option<(TarEntry, Vec<u8>)> = None;
+        loop {
+            let entry = entries.next()?;
+            if let Some((object, content)) = held.take() {
+                let take = retained::looks_retained(&content)
+                    || entry.as_ref().is_some_and(|entry| is_retained_name(entry, &object));
+                let take = take && budget.take_content(object.size);
+                append(&mut delta, &object, take.then(|| content.into()))?;
+            }
+            let Some(entry) = entry else { break };
+            match content(&entry) {
+                Reading::Take if budget.take_content(entry.size) => {
+                    append(&mut delta, &entry, Some(entries.content()?.into()))?;
+                }
+                Reading::Hold => held = Some((entry, entries.content()?)),
+                Reading::Take | Reading::Skip => append(&mut delta, &entry, None)?,
+            }
         }
         Ok(delta)
     })
@@ -60,28 +71,49 @@ pub fn read_contents(
     })
 }
 
-fn content<R: BufRead>(
-    entries: &mut Entries<R>,
-    entry: &TarEntry,
-    budget: &Budget,
-) -> Result<Option<Vec<u8>>, ReadError> {
-    let object = entry.path.starts_with(retained::OSTREE_OBJECTS.as_bytes());
-    let take = match entry.size {
-        _ if retained::is_retained(&entry.path) => entry.size <= retained::MAX_FILE_SIZE,
-        1..=LONGEST_CANDIDATE if object => retained::looks_retained(entries.peek()?),
-        _ => false,
-    };
-    if take && budget.take_content(entry.size) {
-        return entries.content().map(Some);
+/// What becomes of the content of an entry.
+enum Reading {
+    Take,
+    /// The next entry shows whether it is taken.
+    Hold,
+    Skip,
+}
+
+fn content(entry: &TarEntry) -> Reading {
+    let is_object = entry.path.starts_with(retained::OSTREE_OBJECTS.as_bytes());
+    match (&entry.what, entry.size) {
+        (What::File { sparse: false }, size)
+            if retained::is_retained(&entry.path, size, entry.has_xattrs) =>
+        {
+            Reading::Take
+        }
+        (What::File { sparse: false }, 1..=LONGEST_OBJECT) if is_object => Reading::Hold,
+        _ => Reading::Skip,
     }
-    Ok(None)
+}
+
+/// Whether an entry is a name of this object whose content is retained.
+fn is_retained_name(entry: &TarEntry, object: &TarEntry) -> bool {
+    let is_name = matches!(&entry.what, What::Hardlink(to) if *to == object.path);
+    is_name && retained::is_retained(&entry.path, object.size, object.has_xattrs)
+}
+
+fn append(
+    delta: &mut Delta,
+    entry: &TarEntry,
+    content: Option<Arc<[u8]>>,
+) -> Result<(), ReadError> {
+    push(delta, entry, content).map_err(|cause| ReadError::Entry {
+        entry: String::from_utf8_lossy(&entry.path).into_owned(),
+        cause,
+    })
 }
 
 /// Appends an entry of a tar, or of a table of contents, to a delta.
 pub(super) fn push(
     delta: &mut Delta,
     entry: &TarEntry,
-    content: Option<&[u8]>,
+    content: Option<Arc<[u8]>>,
 ) -> Result<(), EntryError> {
     let path = &entry.path;
     match named(path)? {
@@ -102,17 +134,17 @@ pub(super) fn push(
     }
     let (kind, bytes) = match &entry.what {
         What::Directory => (Kind::Directory, None),
-        What::File { .. } if entry.size == 0 => (Kind::File, Some(&b""[..])),
+        What::File { .. } if entry.size == 0 => (Kind::File, Some(Arc::default())),
         What::File { .. } => (Kind::File, content),
-        What::Symlink(target) => (Kind::Symlink, Some(target.as_slice())),
+        What::Symlink(target) => (Kind::Symlink, Some(target.as_slice().into())),
         What::Other => (Kind::Other, None),
         What::Hardlink(to) => {
             delta.push(path, &Event::Link { to });
             return Ok(());
         }
     };
-    let TarEntry { mode, uid, gid, size, .. } = *entry;
-    let put = Put { kind, mode, uid, gid, size, bytes };
+    let TarEntry { mode, uid, gid, size, has_xattrs, .. } = *entry;
+    let put = Put { kind, mode, uid, gid, size, has_xattrs, bytes };
     delta.push(path, &Event::Put(put));
     Ok(())
 }

@@ -16,7 +16,7 @@ use super::super::Digest;
 use super::super::tree::retained;
 use super::budget::{Counted, limit_of};
 use super::entries::{TarEntry, What};
-use super::header::clean;
+use super::header::{SELINUX, clean};
 use super::json_strings::ShortStrings;
 use super::read::push;
 use super::{Budget, Delta, EntryError, Error, Layer};
@@ -32,7 +32,9 @@ const MAX_TABLE_SIZE: u64 = 256 << 20;
 /// longer.
 const MAX_COMPRESSED_FILE_SIZE: u64 = 2 * retained::MAX_FILE_SIZE;
 /// A shorter gap between two contents is read, not skipped by another request.
-const GAP: u64 = 64 << 10;
+pub(super) const GAP: u64 = 64 << 10;
+/// With more requests for a layer, longer gaps are read, too.
+pub(super) const FEW_RANGES: usize = 64;
 
 /// The place of a layer's table of contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +50,8 @@ pub struct Piece {
     pub entry: u32,
     /// The compressed bytes.
     pub range: Range<u64>,
-    size: u64,
-    digest: Digest,
+    pub(super) size: u64,
+    pub(super) digest: Digest,
 }
 
 impl Toc {
@@ -151,11 +153,23 @@ pub fn ranges(pieces: &[Piece], entries: &[u32], size: u64) -> Vec<(Range<u64>, 
     };
     let mut found: Vec<Piece> = entries.iter().filter_map(find).collect();
     found.sort_by_key(|piece| piece.range.start);
+    let mut gap = GAP;
+    loop {
+        let ranges = merge(&found, gap);
+        // Pieces that overlap are never merged.
+        if ranges.len() <= FEW_RANGES || gap >= size {
+            return ranges;
+        }
+        gap *= 4;
+    }
+}
+
+fn merge(pieces: &[Piece], gap: u64) -> Vec<(Range<u64>, Vec<Piece>)> {
     let mut ranges: Vec<(Range<u64>, Vec<Piece>)> = Vec::new();
-    for piece in found {
+    for piece in pieces.iter().cloned() {
         match ranges.last_mut() {
             Some((range, inside))
-                if piece.range.start >= range.end && piece.range.start - range.end <= GAP =>
+                if piece.range.start >= range.end && piece.range.start - range.end <= gap =>
             {
                 range.end = piece.range.end;
                 inside.push(piece);
@@ -232,6 +246,35 @@ struct Row {
     offset: u64,
     #[serde(default)]
     end_offset: u64,
+    #[serde(default)]
+    xattrs: Xattrs,
+}
+
+/// Whether there is an extended attribute other than the SELinux label; nothing else of them is in
+/// memory, however many there are.
+#[derive(Debug, Default)]
+struct Xattrs(bool);
+
+impl<'de> Deserialize<'de> for Xattrs {
+    fn deserialize<D: serde::Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        json.deserialize_any(Self::default())
+    }
+}
+
+impl<'de> Visitor<'de> for Xattrs {
+    type Value = Self;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("extended attributes")
+    }
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+        while let Some((name, IgnoredAny)) = map.next_entry::<String, _>()? {
+            self.0 |= name.as_bytes() != SELINUX;
+        }
+        Ok(self)
+    }
 }
 
 impl Table<'_> {
@@ -276,6 +319,7 @@ impl Table<'_> {
             uid: row.uid,
             gid: row.gid,
             size: if file { row.size } else { 0 },
+            has_xattrs: row.xattrs.0,
             what,
         };
         push(&mut self.delta, &entry, None)

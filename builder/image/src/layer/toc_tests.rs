@@ -1,5 +1,6 @@
 use super::super::Digest;
 use super::chunked::*;
+use super::toc::{FEW_RANGES, GAP};
 use super::*;
 use mosb_types::Diagnostic as _;
 
@@ -67,6 +68,28 @@ fn adjacent_ranges_are_requested_together_and_nothing_beyond_the_blob() {
     };
     assert_eq!(of(ranges(&pieces, &[0, 1, 3], layer.size)), [vec![0, 1], vec![3]]);
     assert_eq!(of(ranges(&pieces, &[0, 3, 9], 200)), [vec![0]]);
+}
+
+#[test]
+fn many_contents_are_requested_with_longer_gaps() {
+    let apart = GAP * 3;
+    let piece = |entry: u32| {
+        let start = u64::from(entry) * apart;
+        Piece { entry, range: start..start + 1, size: 1, digest: Digest::of(b"") }
+    };
+    let count = FEW_RANGES as u32;
+    let size = u64::from(count + 1) * apart;
+    for (what, count, want) in [("few", count, count as usize), ("many", count + 1, 1)] {
+        let pieces: Vec<Piece> = (0..count).map(piece).collect();
+        let entries: Vec<u32> = (0..count).collect();
+        let ranges = ranges(&pieces, &entries, size);
+        assert_eq!(ranges.len(), want, "{what}");
+        assert_eq!(ranges.iter().map(|(_, pieces)| pieces.len()).sum::<usize>(), entries.len());
+    }
+    // Of hostile tables, all pieces may be in one place.
+    let pieces: Vec<Piece> = (0..1000).map(|entry| Piece { entry, ..piece(0) }).collect();
+    let entries: Vec<u32> = (0..1000).collect();
+    assert_eq!(ranges(&pieces, &entries, size).len(), 1000);
 }
 
 #[test]

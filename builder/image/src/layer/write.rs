@@ -1,6 +1,7 @@
 //! Writes the layer of a build: equal entries are equal bytes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use bytes::Bytes;
 
@@ -20,7 +21,7 @@ const LARGEST_ID: u32 = 0o7_777_777;
 const LARGEST_SIZE: u64 = 0o77_777_777_777;
 
 /// A layer to push.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct LayerBlob {
     /// The gzipped tar.
     pub bytes: Bytes,
@@ -32,6 +33,12 @@ pub struct LayerBlob {
     pub size: u64,
     /// Length of the tar.
     pub unpacked_size: u64,
+}
+
+impl fmt::Debug for LayerBlob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LayerBlob({} bytes, {}, {})", self.size, self.digest, self.diff_id)
+    }
 }
 
 /// Writes the entries in their order, as ustar if possible, else with PAX records. Of a file with

@@ -3,15 +3,17 @@
 mod layer;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use bytes::Bytes;
 
+use super::hidden::Hidden;
 use super::path::TreePath;
 use super::tree::{BaseTree, Kind};
 pub use layer::LayerEntry;
 
 /// What a build puts at a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Node {
     /// A directory; what the base has below it stays, unless it was [removed](Overlay::remove)
     /// first.
@@ -27,6 +29,23 @@ pub enum Node {
     },
     /// Another name of a file in this layer.
     Hardlink { to: TreePath },
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory { meta } => f.debug_struct("Directory").field("meta", meta).finish(),
+            Self::File { meta, content } => f
+                .debug_struct("File")
+                .field("meta", meta)
+                .field("content", &Hidden(content.len()))
+                .finish(),
+            Self::Symlink { meta, target } => {
+                f.debug_struct("Symlink").field("meta", meta).field("target", target).finish()
+            }
+            Self::Hardlink { to } => f.debug_struct("Hardlink").field("to", to).finish(),
+        }
+    }
 }
 
 /// Mode and owner.
@@ -52,13 +71,23 @@ pub struct Found {
 }
 
 /// The bytes of a file, if they are known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Content {
     Known(Bytes),
     /// A file of the base whose content is not in the [`BaseTree`].
     NotRetained,
     /// There is no regular file.
     NoFile,
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(bytes) => f.debug_tuple("Known").field(&Hidden(bytes.len())).finish(),
+            Self::NotRetained => f.write_str("NotRetained"),
+            Self::NoFile => f.write_str("NoFile"),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

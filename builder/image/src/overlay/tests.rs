@@ -166,3 +166,17 @@ fn a_file_stays_under_its_other_names() {
         );
     }
 }
+
+#[test]
+fn contents_are_not_shown_by_debug() {
+    let (shadow, base) = (OwnedEntry::file(b"root:$6$secret"), base());
+    let mut overlay = Overlay::new(&base);
+    overlay.put(path("/etc/a"), file("secret"));
+    let content = overlay.content(&path("/etc/a"));
+    let tree = BaseTree::from_entries([(b"etc/shadow".to_vec(), shadow.clone())]);
+    let layer = overlay.layer();
+    let shown = format!("{shadow:?} {overlay:?} {content:?} {layer:?} {tree:?}");
+    assert!(!shown.contains("secret") && shown.contains("[6 bytes]"), "{shown}");
+    let numbers = format!("{:?}", b"secret").replace(['[', ']'], "");
+    assert!(!shown.contains(&numbers), "{shown}");
+}

@@ -21,6 +21,10 @@ pub struct MissingContent {
     inode: InodeId,
 }
 
+fn limit(layer: Option<Digest>, cause: EntryError) -> Error {
+    Error::Limit { layer: layer.unwrap_or_else(|| Digest::of(b"")), cause }
+}
+
 impl Builder {
     /// The files whose content must be retained and isn't read yet, by layer and entry.
     pub fn missing_contents(&self) -> Vec<MissingContent> {
@@ -59,8 +63,7 @@ impl Builder {
 
     /// A limit that the image as a whole exceeds, reported for its last layer.
     fn limit(&self, cause: EntryError) -> Error {
-        let layer = self.layers.last().copied();
-        Error::Limit { layer: layer.unwrap_or_else(|| Digest::of(b"")), cause }
+        limit(self.layers.last().copied(), cause)
     }
 
     pub(super) fn with_all_contents(self) -> BaseTree {
@@ -70,7 +73,7 @@ impl Builder {
     /// Writes all nodes except those below `without`, with the contents of these nodes, or of all
     /// nodes.
     fn write(
-        &self,
+        self,
         contents: Option<&HashSet<NodeId>>,
         without: Option<NodeId>,
     ) -> Result<BaseTree, Error> {
@@ -100,15 +103,21 @@ impl Builder {
                 }
                 Kind::File => Value::File {
                     size: inode.size,
-                    content: bytes.filter(|_| contents.is_none_or(|some| some.contains(&id))),
+                    content: inode
+                        .bytes
+                        .as_ref()
+                        .filter(|_| contents.is_none_or(|some| some.contains(&id))),
                 },
                 Kind::Symlink => Value::Symlink { target: bytes.unwrap_or_default() },
                 Kind::Other => Value::Other,
             };
-            let written = writer.node(name, u32::from(inode.mode), inode.uid, inode.gid, value);
+            let written = writer.node(name, inode.mode(), inode.uid, inode.gid, value);
             written.map_err(|cause| self.limit(cause))?;
         }
-        writer.finish().map_err(|cause| self.limit(cause))
+        drop(order);
+        let layer = self.layers.last().copied();
+        drop(self);
+        writer.finish().map_err(|cause| limit(layer, cause))
     }
 
     /// The path of a node. It searches the whole tree, but only for an error.
@@ -134,8 +143,33 @@ impl Builder {
         Vec::new()
     }
 
-    /// The nodes whose content is retained, in the order of [`retained`] and within its bounds.
+    /// The nodes whose content is retained, within the bounds of [`retained`].
     fn retained_files(&self) -> Vec<NodeId> {
+        let mut seen = HashSet::new();
+        let mut nodes = Vec::new();
+        let mut take = |candidates: Vec<NodeId>, most: u64, total: u64, least: u64| {
+            let mut left = total;
+            for node in candidates {
+                let size = self.inodes[self.resolved(node) as usize].size;
+                let cost = size.max(least);
+                if size <= most && cost <= left && seen.insert(node) {
+                    left -= cost;
+                    nodes.push(node);
+                }
+            }
+        };
+        take(self.files_for_decisions(), retained::MAX_FILE_SIZE, retained::MAX_TOTAL_SIZE, 0);
+        take(
+            self.etc_files(),
+            retained::MAX_ETC_FILE_SIZE,
+            retained::MAX_ETC_TOTAL_SIZE,
+            retained::MIN_ETC_FILE_COST,
+        );
+        nodes
+    }
+
+    /// The files that planning reads, in the order of [`retained`].
+    fn files_for_decisions(&self) -> Vec<NodeId> {
         let mut paths: Vec<Vec<u8>> = retained::FILES.map(|path| path.as_bytes().to_vec()).to_vec();
         for directory in retained::UNIT_DIRECTORIES {
             for (name, child) in self.names(directory) {
@@ -154,16 +188,7 @@ impl Builder {
             let presets = names.filter(|name| name.ends_with(b".preset"));
             paths.extend(presets.map(|name| [directory.as_bytes(), b"/", name].concat()));
         }
-        let mut seen = HashSet::new();
-        let mut left = retained::MAX_TOTAL_SIZE;
-        let mut nodes: Vec<NodeId> = paths.iter().filter_map(|path| self.file_at(path)).collect();
-        nodes.retain(|node| {
-            let size = self.inodes[self.resolved(*node) as usize].size;
-            let take = size <= retained::MAX_FILE_SIZE.min(left) && seen.insert(*node);
-            left -= if take { size } else { 0 };
-            take
-        });
-        nodes
+        paths.iter().filter_map(|path| self.file_at(path)).collect()
     }
 
     fn names(&self, directory: &str) -> impl Iterator<Item = (&[u8], NodeId)> {

@@ -10,15 +10,20 @@
 //! retained.
 
 mod builder;
+mod etc_files;
 mod finish;
 mod frozen;
 mod node_id;
 pub mod retained;
 mod symlink;
 
+use std::fmt;
+
 pub use builder::Builder;
 pub use finish::MissingContent;
 pub use frozen::{BaseTree, FrozenError, VERSION};
+
+use crate::hidden::Hidden;
 
 /// The type of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,7 +50,7 @@ pub struct Entry<'a> {
 }
 
 /// An owned [`Entry`], with the content if it is retained.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct OwnedEntry {
     pub kind: Kind,
     /// Permission bits with setuid, setgid and sticky (`07777`).
@@ -58,6 +63,20 @@ pub struct OwnedEntry {
     pub target: Option<Vec<u8>>,
     /// The content of a retained file.
     pub content: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for OwnedEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedEntry")
+            .field("kind", &self.kind)
+            .field("mode", &self.mode)
+            .field("uid", &self.uid)
+            .field("gid", &self.gid)
+            .field("size", &self.size)
+            .field("target", &self.target)
+            .field("content", &Hidden::of(self.content.as_deref()))
+            .finish()
+    }
 }
 
 impl OwnedEntry {

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use mosb_image::tree::retained::{MAX_FILE_SIZE, is_retained};
+use mosb_image::tree::retained::{MAX_FILE_SIZE, is_for_decisions};
 use mosb_image::tree::{BaseTree, Kind, OwnedEntry};
 
 use crate::error::Error;
@@ -96,7 +96,7 @@ impl Reader {
             EntryKind::File { size } => {
                 entry.kind = Kind::File;
                 entry.size = size;
-                if is_retained(&to) && size <= MAX_FILE_SIZE {
+                if is_for_decisions(&to) && size <= MAX_FILE_SIZE {
                     let mut content = Vec::new();
                     let mut file = tree.open(path)?.take(MAX_FILE_SIZE);
                     file.read_to_end(&mut content)

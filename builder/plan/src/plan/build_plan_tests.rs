@@ -229,3 +229,33 @@ fn what_is_for_the_installation_is_listed() {
     ];
     assert_eq!(left.collect::<Vec<_>>(), want);
 }
+
+/// Whether the content of a base's file is in its tree depends on the version of mosb, and decides
+/// the method. The names of an image don't depend on it, so an upgrade builds nothing.
+#[test]
+fn an_image_is_named_alike_whether_or_not_the_tree_has_a_content() {
+    let spec = json!({ "config": { "storage": {
+        "files": [
+            { "path": "/etc/a", "append": [{ "source": "data:,x" }] },
+            { "path": "/etc/b", "mode": 0o600 },
+        ],
+        "links": [{ "path": "/etc/c", "target": "/etc/a", "hard": true }],
+    } } });
+    let plan = |retained: bool| {
+        let content = |text: &[u8]| {
+            let file = OwnedEntry::file(text);
+            OwnedEntry { content: file.content.filter(|_| retained), ..file }
+        };
+        let entry = |path: &str, entry| (path.as_bytes().to_vec(), entry);
+        let tree =
+            BaseTree::from_entries([entry("etc/a", content(b"a")), entry("etc/b", content(b"b"))]);
+        let request = request_of(&spec, BuildOn::OsChange, MethodChoice::Auto);
+        Draft::new(request).unwrap().finish(&tree).unwrap()
+    };
+    let (before, after) = (plan(false), plan(true));
+    let codes: Vec<_> = before.method.reasons().iter().map(Reason::code).collect();
+    assert_eq!(codes, ["append-to-base", "keeps-base-content", "hard-link-to-base"]);
+    assert_eq!(after.method, Method::Direct);
+    assert_eq!((before.inputs, before.build_name), (after.inputs, after.build_name));
+    assert_eq!((before.tags, before.labels), (after.tags, after.labels));
+}

@@ -190,9 +190,10 @@ async fn contents<B: Blobs>(
             found = stream_into(blobs, layer, 0..layer.size, read).await?;
         }
     }
+    found.sort_by_key(|(number, _)| *number);
     let content = |wanted: &MissingContent| {
-        let (_, content) = found.iter().find(|(number, _)| *number == wanted.entry)?;
-        Some((wanted.clone(), content.clone()))
+        let at = found.binary_search_by_key(&wanted.entry, |(number, _)| *number).ok()?;
+        Some((wanted.clone(), found[at].1.clone()))
     };
     Ok(wanted.iter().filter_map(content).collect())
 }

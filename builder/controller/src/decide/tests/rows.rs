@@ -261,6 +261,19 @@ fn a_base_tree_is_recorded_only_for_the_builds_own_base_that_it_read() {
 }
 
 #[test]
+fn a_recorded_tree_that_the_job_could_not_use_is_replaced() {
+    let base = Digest::of(&0_u32.to_be_bytes());
+    let mut fake = FakeCluster::opted_in();
+    let older = Digest::of(b"of an older version");
+    fake.snapshot.cluster.base_trees.insert(base, older);
+    fake.build();
+    let recorded = fake.snapshot.cluster.base_trees[&base];
+    assert_ne!(recorded, older);
+    is_idle(&mut fake);
+    assert_eq!(fake.snapshot.cluster.base_trees[&base], recorded);
+}
+
+#[test]
 fn a_direct_job_may_find_that_something_must_be_run() {
     let mut fake = FakeCluster::opted_in();
     fake.snapshot.cluster.user_namespaces = Support::No;

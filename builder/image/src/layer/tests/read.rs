@@ -324,3 +324,71 @@ fn contents_that_decide_are_taken_along_or_read_again() {
         assert_eq!(tree.content(path), want.map(str::as_bytes), "{path}");
     }
 }
+
+#[test]
+fn small_files_below_etc_are_taken_along() {
+    let object = format!("{}/aa/bb.file", retained::OSTREE_OBJECTS);
+    let other_object = format!("{}/aa/cc.file", retained::OSTREE_OBJECTS);
+    let most = "x".repeat(retained::MAX_ETC_FILE_SIZE as usize);
+    let tar = end(&[
+        plain("etc/plain", b'0', "\x7f no text"),
+        plain("etc/most", b'0', &most),
+        plain("etc/more", b'0', &format!("{most}x")),
+        pax("SCHILY.xattr.user.a=b"),
+        plain("etc/attributes", b'0', "a"),
+        pax("SCHILY.xattr.security.selinux=b"),
+        plain("etc/label", b'0', "l"),
+        plain(&object, b'0', "looks like nothing"),
+        linked("etc/object", b'1', &object),
+        pax("SCHILY.xattr.user.a=b"),
+        plain("etc/empty-attributes", b'0', ""),
+        pax("SCHILY.xattr.user.a=b"),
+        plain(&other_object, b'0', "a"),
+        linked("etc/object-attributes", b'1', &other_object),
+    ]);
+    let layer = layer_of("tar", &tar, &tar);
+    let mut builder = Builder::default();
+    let delta = read_delta(&layer, &*tar, &Budget::default()).unwrap();
+    builder.apply(&delta).unwrap();
+    assert_eq!(builder.missing_contents(), [], "nothing is read again");
+    let tree = builder.finish().unwrap();
+    for (path, want) in [
+        ("etc/plain", Some("\x7f no text")),
+        ("etc/most", Some(&*most)),
+        ("etc/more", None),
+        ("etc/attributes", None),
+        ("etc/empty-attributes", None),
+        ("etc/object-attributes", None),
+        ("etc/label", Some("l")),
+        ("etc/object", Some("looks like nothing")),
+    ] {
+        let found = tree.content(path).map(<[u8]>::len);
+        assert_eq!(found, want.map(str::len), "{path}");
+    }
+    assert_eq!(tree.content("etc/object"), Some(&b"looks like nothing"[..]));
+}
+
+#[test]
+fn small_files_are_not_taken_beyond_the_budget() {
+    let count = 40 << 20 >> 16;
+    let most = "x".repeat(retained::MAX_ETC_FILE_SIZE as usize);
+    let files = (0..count).map(|n| plain(&format!("etc/{n}"), b'0', &most));
+    let tar = end(&files.collect::<Vec<_>>());
+    let layer = layer_of("tar", &tar, &tar);
+    let mut builder = Builder::default();
+    let delta = read_delta(&layer, &*tar, &Budget::default()).unwrap();
+    let shown = format!("{delta:?}");
+    assert!(shown.len() < 200 && !shown.contains("xxx"), "{shown}");
+    let mut taken = 0;
+    delta
+        .each(|_, _, event| {
+            taken += u64::from(matches!(event, Event::Put(Put { bytes: Some(_), .. })));
+            Ok::<_, ()>(())
+        })
+        .unwrap();
+    assert_eq!(taken, (32 << 20) / retained::MAX_ETC_FILE_SIZE);
+    builder.apply(&delta).unwrap();
+    assert_eq!(builder.missing_contents(), [], "what fits is among them");
+    let bytes = builder.finish().unwrap().as_bytes().len() as u64;
+    assert!((4 << 20..5 << 20).contains(&bytes), "{bytes}");
+}

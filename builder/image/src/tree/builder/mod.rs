@@ -22,12 +22,15 @@ mod walk;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::mem;
+use std::sync::Arc;
 
 use super::node_id::{InodeId, NodeId, ROOT};
 use super::symlink::{self, split};
 use super::{Kind, OwnedEntry};
 use crate::Digest;
+use crate::hidden::Hidden;
 use crate::layer::{Delta, EntryError, Error, Event, MAX_ENTRIES, MAX_LAYERS, Put};
 
 /// Maximum number of paths of an image, with directories that have no entry.
@@ -66,10 +69,14 @@ pub(super) struct Node {
     pub(super) children: BTreeMap<Box<[u8]>, NodeId>,
 }
 
-#[derive(Debug, Clone)]
+/// Beside the permission bits, because there are many inodes.
+const HAS_XATTRS: u16 = 1 << 15;
+
+#[derive(Clone)]
 pub(super) struct Inode {
     pub(super) state: State,
-    pub(super) mode: u16,
+    /// Permission bits, and [`HAS_XATTRS`].
+    mode: u16,
     /// The layer's position in the image, counted from 1; 0 for a directory without entry.
     pub(super) layer: u16,
     /// The number of its entry within the layer.
@@ -78,7 +85,16 @@ pub(super) struct Inode {
     pub(super) gid: u32,
     pub(super) size: u64,
     /// Target of a symbolic link, content of a file, target of a pending hard link.
-    pub(super) bytes: Option<Box<[u8]>>,
+    pub(super) bytes: Option<Arc<[u8]>>,
+}
+
+impl fmt::Debug for Inode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = Hidden::of(self.bytes.as_deref());
+        let mut inode = f.debug_struct("Inode");
+        inode.field("state", &self.state).field("mode", &self.mode()).field("bytes", &bytes);
+        inode.finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,17 +129,26 @@ impl Node {
 }
 
 impl Inode {
-    fn of(put: &Put<'_>, layer: u16, entry: u32) -> Self {
+    fn of(put: Put, layer: u16, entry: u32) -> Self {
         Self {
             state: State::Here(put.kind),
-            mode: (put.mode & 0o7777) as u16,
+            mode: (put.mode & 0o7777) as u16 | if put.has_xattrs { HAS_XATTRS } else { 0 },
             layer,
             entry,
             uid: put.uid,
             gid: put.gid,
             size: put.size,
-            bytes: put.bytes.map(Into::into),
+            bytes: put.bytes,
         }
+    }
+
+    pub(super) fn mode(&self) -> u32 {
+        u32::from(self.mode & 0o7777)
+    }
+
+    /// Whether it has extended attributes other than its SELinux label.
+    pub(super) fn has_xattrs(&self) -> bool {
+        self.mode & HAS_XATTRS != 0
     }
 
     fn directory(layer: u16) -> Self {
@@ -211,7 +236,7 @@ impl Builder {
         event: Event<'_>,
     ) -> Result<(), EntryError> {
         let inode = match event {
-            Event::Put(put) => Inode::of(&put, layer, entry),
+            Event::Put(put) => Inode::of(put, layer, entry),
             Event::Link { to } => return self.link(layer, entry, path, to),
             Event::Whiteout => {
                 self.white_out(layer, path);

@@ -15,14 +15,15 @@ fn delta(lines: &[impl AsRef<str>]) -> Delta {
     let mut delta = Delta::new(Digest::of(b"layer"));
     for line in lines {
         let words: Vec<&str> = line.as_ref().split(' ').collect();
-        let put = |kind, bytes| {
+        let put = |kind, bytes: Option<&[u8]>| {
             Event::Put(Put {
                 kind,
                 mode: words.get(3).map_or(0o700, |mode| mode.parse().unwrap()),
                 uid: 1,
                 gid: 1,
                 size: 0,
-                bytes,
+                has_xattrs: false,
+                bytes: bytes.map(Into::into),
             })
         };
         let second = words.get(2).map(|word| word.as_bytes());
@@ -269,7 +270,8 @@ fn contents_that_decisions_need_are_retained_or_requested() {
                     uid: 0,
                     gid: 0,
                     size: *size,
-                    bytes: *bytes,
+                    has_xattrs: false,
+                    bytes: bytes.map(Into::into),
                 }),
                 to => Event::Link { to: to.as_bytes() },
             };
@@ -311,6 +313,109 @@ fn contents_that_decisions_need_are_retained_or_requested() {
     ] {
         assert_eq!(tree.content(path), want, "{path}");
     }
+}
+
+/// A layer of files: path, the file of which it is another name, or "", and size. The content is as
+/// many bytes, and not read.
+fn files(entries: &[(String, &str, u64)]) -> Delta {
+    let mut delta = Delta::new(Digest::of(b""));
+    for (path, to, size) in entries {
+        let (kind, size) = (Kind::File, *size);
+        let put = Put { kind, mode: 0, uid: 0, gid: 0, size, has_xattrs: false, bytes: None };
+        let event = match *to {
+            "" => Event::Put(put),
+            to => Event::Link { to: to.as_bytes() },
+        };
+        delta.push(path.as_bytes(), &event);
+    }
+    delta
+}
+
+/// The paths whose content a tree has once it was read again.
+fn retained_paths(layers: &[Delta], paths: &[&str]) -> Vec<String> {
+    let mut builder = Builder::default();
+    for layer in layers {
+        builder.apply(layer).unwrap();
+    }
+    for missing in builder.missing_contents() {
+        builder.supply(&missing, &vec![b'x'; missing.size as usize]);
+    }
+    let tree = builder.finish().unwrap();
+    let has = |path: &&&str| tree.content(path).is_some();
+    paths.iter().filter(has).map(|path| (*path).to_owned()).collect()
+}
+
+#[test]
+fn small_files_below_etc_are_retained_if_they_have_one_name() {
+    let object = format!("{}/aa/bb.file", retained::OSTREE_OBJECTS);
+    let most = retained::MAX_ETC_FILE_SIZE;
+    let file = |path: &str, size| (path.to_owned(), "", size);
+    let layers = [
+        files(&[
+            file(&object, 5),
+            file("etc/a", most),
+            file("etc/big", most + 1),
+            file("etc/deep/er/b", 1),
+            file("etc/far/too/deep/er/b", 1),
+            file("usr/etc/c", 1),
+            file("usr/share/d", 1),
+            file("etc/twice", 1),
+            file("etc/freed", 1),
+        ]),
+        files(&[
+            ("etc/object".to_owned(), &object, 0),
+            ("usr/share/object".to_owned(), &object, 0),
+            ("usr/share/twice".to_owned(), "etc/twice", 0),
+            ("usr/share/freed".to_owned(), "etc/freed", 0),
+            ("etc/later".to_owned(), "usr/share/e", 0),
+            ("etc/later-too".to_owned(), "usr/share/e", 0),
+        ]),
+        {
+            let mut delta = files(&[file("usr/share/e", 3)]);
+            delta.push(b"usr/share/freed", &Event::Whiteout);
+            delta
+        },
+    ];
+    let paths = [
+        "etc/a",
+        "etc/big",
+        "etc/deep/er/b",
+        "etc/far/too/deep/er/b",
+        "usr/etc/c",
+        "usr/share/d",
+        "etc/twice",
+        "etc/freed",
+        "etc/object",
+        "etc/later",
+        "etc/later-too",
+    ];
+    let want = ["etc/a", "etc/deep/er/b", "usr/etc/c", "etc/freed", "etc/object"];
+    assert_eq!(retained_paths(&layers, &paths), want);
+}
+
+#[test]
+fn the_limit_of_small_files_leaves_out_what_lies_deepest() {
+    let most = retained::MAX_ETC_FILE_SIZE;
+    let full = retained::MAX_ETC_TOTAL_SIZE / most;
+    let mut paths: Vec<String> = (0..full - 1).map(|n| format!("etc/aa/b/{n:03}")).collect();
+    paths.push("etc/aa/b/c/deep".to_owned());
+    let mut entries: Vec<_> = paths.iter().map(|path| (path.clone(), "", most)).collect();
+    // A file counts as 1 KiB at least.
+    let least = retained::MIN_ETC_FILE_COST;
+    for (path, size) in
+        [("etc/zz/hosts", most - least), ("etc/zz/b/c/small", 1), ("etc/zz/b/c/tiny", 1)]
+    {
+        entries.push((path.to_owned(), "", size));
+        paths.push(path.to_owned());
+    }
+    // Files that planning reads have a limit of their own.
+    let group = ("etc/group".to_owned(), "", retained::MAX_FILE_SIZE);
+    entries.push(group);
+    paths.push("etc/group".to_owned());
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let left_out = ["etc/aa/b/c/deep", "etc/zz/b/c/tiny"];
+    let want: Vec<&str> = paths.iter().copied().filter(|path| !left_out.contains(path)).collect();
+    assert_eq!(retained_paths(&[files(&entries)], &paths), want);
 }
 
 /// An unpacker that knows nothing but a map of paths: letter and an inode's number.

@@ -83,9 +83,11 @@ fn damaged_and_hostile_bytes_are_refused_or_harmless() {
             }
         }
     }
-    let mut newer = good;
-    newer[8] = 2;
-    assert_eq!(BaseTree::from_bytes(newer), Err(FrozenError::Version(2)));
+    for other in [VERSION - 1, VERSION + 1] {
+        let mut bytes = good.clone();
+        bytes[8] = other as u8;
+        assert_eq!(BaseTree::from_bytes(bytes), Err(FrozenError::Version(other)));
+    }
     assert_eq!(BaseTree::from_bytes(vec![0; 100]), Err(FrozenError::Magic));
 }
 

@@ -1,6 +1,7 @@
 //! Writes the bytes of a base tree.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
@@ -13,7 +14,8 @@ use crate::tree::Kind;
 pub(in crate::tree) struct Writer {
     nodes: Vec<u8>,
     metas: Vec<u8>,
-    contents: Vec<u8>,
+    /// The contents of files, by node. They come last in the data.
+    contents: Vec<(u32, Arc<[u8]>)>,
     data: Vec<u8>,
     known_metas: HashMap<(Kind, u32, u32, u32), u32>,
     known_data: HashMap<Box<[u8]>, u32>,
@@ -23,7 +25,7 @@ pub(in crate::tree) struct Writer {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::tree) enum Value<'a> {
     Directory { first: u32, count: u32 },
-    File { size: u64, content: Option<&'a [u8]> },
+    File { size: u64, content: Option<&'a Arc<[u8]>> },
     Symlink { target: &'a [u8] },
     Other,
 }
@@ -53,14 +55,7 @@ impl Writer {
         let (kind, low, high) = match value {
             Value::Directory { first, count } => (Kind::Directory, first, count),
             Value::File { size, content } => {
-                if let Some(content) = content {
-                    let start = number(self.data.len())?;
-                    let length = number(content.len())?;
-                    self.data.extend_from_slice(content);
-                    for number in [at, start, length] {
-                        self.contents.extend_from_slice(&number.to_le_bytes());
-                    }
-                }
+                self.contents.extend(content.map(|content| (at, Arc::clone(content))));
                 (Kind::File, size as u32, (size >> 32) as u32)
             }
             Value::Symlink { target } => {
@@ -101,17 +96,29 @@ impl Writer {
 
     pub(in crate::tree) fn finish(self) -> Result<BaseTree, EntryError> {
         drop(self.known_data);
-        let tables =
-            [(&self.nodes, NODE), (&self.metas, META), (&self.contents, CONTENT), (&self.data, 1)];
+        let mut data = self.data.len();
+        let mut contents = Vec::with_capacity(self.contents.len() * CONTENT);
+        for (at, content) in &self.contents {
+            for number in [*at, number(data)?, number(content.len())?] {
+                contents.extend_from_slice(&number.to_le_bytes());
+            }
+            data += content.len();
+        }
+        let tables = [(self.nodes, NODE), (self.metas, META), (contents, CONTENT), (self.data, 1)];
         let length: usize = tables.iter().map(|(table, _)| table.len()).sum();
-        let mut bytes = Vec::with_capacity(HEADER + length + TRAILER);
+        let unshared: usize = self.contents.iter().map(|(_, content)| content.len()).sum();
+        let mut bytes = Vec::with_capacity(HEADER + length + unshared + TRAILER);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
-        for (table, width) in tables {
+        for (table, width) in &tables[..3] {
             bytes.extend_from_slice(&number(table.len() / width)?.to_le_bytes());
         }
+        bytes.extend_from_slice(&number(data)?.to_le_bytes());
         for (table, _) in tables {
-            bytes.extend_from_slice(table);
+            bytes.extend_from_slice(&table);
+        }
+        for (_, content) in self.contents {
+            bytes.extend_from_slice(&content);
         }
         let sum = Sha256::digest(&bytes);
         bytes.extend_from_slice(&sum);

@@ -261,11 +261,22 @@ impl Applier<'_> {
         match (found.kind, found.ours, found.target) {
             (Kind::Directory, ..) => return Err(wrong("is a directory")),
             (Kind::File, true, _) => self.tree.put(real, Node::Hardlink { to: target }),
-            (Kind::Symlink, true, Some(target)) => {
-                self.tree.put(real, Node::Symlink { meta: found.meta, target })
+            (Kind::File, false, _) => match self.tree.content(&target) {
+                // A layer can only have hard links to its own files, so it repeats the base's.
+                Content::Known(content) => {
+                    self.tree.put(target.clone(), Node::File { meta: found.meta, content });
+                    self.tree.put(real, Node::Hardlink { to: target });
+                }
+                Content::NotRetained | Content::NoFile => {
+                    self.reasons.push(Reason::HardLinkToBase(path.clone()));
+                }
+            },
+            (Kind::Symlink, _, Some(target)) => {
+                let meta = Meta { mode: 0o777, ..found.meta };
+                self.tree.put(real, Node::Symlink { meta, target });
             }
-            (Kind::File | Kind::Symlink | Kind::Other, ..) => {
-                self.reasons.push(Reason::HardLinkToBase(path.clone()))
+            (Kind::Symlink | Kind::Other, ..) => {
+                self.reasons.push(Reason::HardLinkToBase(path.clone()));
             }
         }
         Ok(())

@@ -17,6 +17,11 @@ fn base() -> BaseTree {
         entry("etc/group", OwnedEntry::file(b"root:x:0:\nwheel:x:10:core\n")),
         entry("usr/lib/passwd", OwnedEntry::file(b"chrony:x:992:992::/:\n")),
         entry("etc/motd", unknown(5)),
+        entry(
+            "etc/issue",
+            OwnedEntry { mode: 0o4710, uid: 3, gid: 4, ..OwnedEntry::file(b"base ") },
+        ),
+        entry("etc/secret", OwnedEntry { mode: 0o600, ..OwnedEntry::file(b"secret") }),
         entry("etc/sudoers.d", OwnedEntry::directory(0o750)),
         entry("etc/shared", OwnedEntry { gid: 10, ..OwnedEntry::directory(0o2775) }),
         entry("etc/alias", OwnedEntry::symlink("motd")),
@@ -154,6 +159,62 @@ fn entries_land_where_ignition_puts_them() {
                 "h /etc/hard /etc/deep/er/x",
                 "l /etc/soft /etc/none 0:0",
             ],
+        ),
+    ] {
+        let applied = applied(&base, storage, json!([])).unwrap();
+        assert_eq!(applied.reasons, [], "{what}");
+        assert_eq!(lines(&applied), want, "{what}");
+    }
+}
+
+#[test]
+fn a_small_file_of_the_base_is_repeated_with_what_changes() {
+    let base = base();
+    let link = |path: &str, target: &str| json!({ "path": path, "target": target, "hard": true });
+    let append = json!([{ "source": "data:,a" }, { "source": "data:,b" }]);
+    for (what, storage, want) in [
+        (
+            "append",
+            json!({ "files": [{ "path": "/etc/secret", "append": append }] }),
+            &["f /etc/secret 600 0:0 secretab"][..],
+        ),
+        (
+            "append to a set-uid file: its owner is set again, which takes the bit away",
+            json!({ "files": [{ "path": "/etc/issue", "append": append }] }),
+            &["f /etc/issue 710 3:4 base ab"],
+        ),
+        (
+            "mode and group",
+            json!({ "files": [{ "path": "/etc/issue", "mode": 0o640, "overwrite": false, "group": { "name": "wheel" } }] }),
+            &["f /etc/issue 640 3:10 base"],
+        ),
+        (
+            "hard link",
+            json!({ "links": [link("/etc/shared/new/hard", "/etc/secret")] }),
+            &[
+                "f /etc/secret 600 0:0 secret",
+                "= /etc/shared 2775 0:10",
+                "d /etc/shared/new 2755 0:10",
+                "h /etc/shared/new/hard /etc/secret",
+            ],
+        ),
+        (
+            "hard links, one to the other, and an append",
+            json!({
+                "files": [{ "path": "/etc/secret", "append": append }],
+                "links": [link("/etc/a", "/etc/secret"), link("/etc/b", "etc/a")],
+            }),
+            &["h /etc/a /etc/secret", "h /etc/b /etc/secret", "f /etc/secret 600 0:0 secretab"],
+        ),
+        (
+            "hard link to a symbolic link",
+            json!({ "links": [link("/etc/b", "/etc/alias")] }),
+            &["l /etc/b motd 0:0"],
+        ),
+        (
+            "hard link that a commit removes",
+            json!({ "links": [link("/tmp/x", "/etc/secret")] }),
+            &["f /etc/secret 600 0:0 secret"],
         ),
     ] {
         let applied = applied(&base, storage, json!([])).unwrap();
