@@ -1,180 +1,20 @@
 //! `mosb node` in privileged pods, on a machine that stages images and reboots into them.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
-use mosb_plan::api::rollout::NodeReport;
-use mosb_tests::{Lab, MOSB_IMAGE, Machine, MachineImage, Namespace, mosb_image, wait};
+use mosb_tests::{Lab, MachineImage, wait};
 
-/// A pod on a busy machine, with what it stages.
-const POD: Duration = Duration::from_secs(180);
-/// Where programs could leave a login. Pods have theirs below `/var/lib/kubelet`, until they are
-/// deleted.
-const PLACES: &str =
-    "/etc /usr/etc /run /tmp /var/log /var/tmp /var/roothome /var/lib/mosb /var/lib/containers";
-/// Keeps a machine that was asked to reboot from doing it.
-const HOLD_REBOOT: &str = "mkdir -p /run/systemd/system/mosb-reboot.service.d
-    printf '[Service]\\nExecStartPre=/bin/sleep 600\\n' > /run/systemd/system/mosb-reboot.service.d/hold.conf
-    systemctl daemon-reload";
+use crate::node_story::{AUTH, HOLD_REBOOT, POD, Story, target};
 
 /// Keeps programs on a machine from starting a unit.
 const HOLD_SYSTEMD_RUN: &str = "printf '#!/bin/sh\\n: > /run/held\\nexec sleep 600\\n' > /run/hold
     chmod +x /run/hold; mount --bind /run/hold /usr/bin/systemd-run";
 const NO_LOGIN: &str = "test ! -e /run/mosb-rollout -a ! -L /run/ostree/auth.json";
 
-/// A machine, and a namespace with a login for its registry.
-struct Story<'a> {
-    lab: &'a Lab,
-    namespace: Namespace<'a>,
-}
-
-/// How a pod ended.
-#[derive(Debug)]
-struct Ended {
-    code: i64,
-    report: NodeReport,
-}
-
-impl Ended {
-    fn booted(&self) -> String {
-        digest_of(self.report.booted.as_ref())
-    }
-
-    fn staged(&self) -> String {
-        digest_of(self.report.staged.as_ref())
-    }
-
-    /// The exit code, and the code of the error.
-    fn failure(&self) -> (i64, &str) {
-        (self.code, self.report.error.as_ref().map_or("", |error| &*error.code))
-    }
-
-    fn message(&self) -> &str {
-        self.report.error.as_ref().map_or("", |error| &*error.message)
-    }
-}
-
-fn digest_of(deployment: Option<&mosb_plan::api::rollout::Deployment>) -> String {
-    let digest = deployment.and_then(|one| one.digest);
-    digest.map(|digest| digest.to_string()).unwrap_or_default()
-}
-
-fn target(image: &MachineImage) -> String {
-    json!({ "image": image.reference }).to_string()
-}
-
-impl Story<'_> {
-    fn machine(&self) -> &Machine {
-        self.lab.machine(0)
-    }
-
-    /// Starts `mosb node` as a pod, as a roll-out does.
-    fn start(&self, name: &str, words: &[&str]) {
-        let words: Vec<&str> = ["mosb", "node"].iter().chain(words).copied().collect();
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name },
-            "spec": {
-                "restartPolicy": "Never", "automountServiceAccountToken": false, "hostPID": true,
-                "nodeSelector": { "kubernetes.io/hostname": self.machine().name() },
-                "tolerations": [{ "operator": "Exists" }],
-                "terminationGracePeriodSeconds": 1,
-                "containers": [{
-                    "name": "main", "image": MOSB_IMAGE, "imagePullPolicy": "Never",
-                    "command": words,
-                    "securityContext": {
-                        "privileged": true, "runAsUser": 0, "readOnlyRootFilesystem": true,
-                    },
-                    "volumeMounts": [{ "name": "auth", "mountPath": "/run/mosb/auth" }],
-                }],
-                "volumes": [{ "name": "auth", "secret": { "secretName": "pull", "defaultMode": 0o600 } }],
-            },
-        });
-        self.namespace.apply(&pod.to_string());
-    }
-
-    /// Waits for the pod's end, reads its termination message and deletes it.
-    fn end(&self, name: &str) -> Ended {
-        let pod = self.namespace.wait(&format!("pod/{name}"), POD, |pod| {
-            pod["status"]["containerStatuses"][0]["state"]["terminated"].is_object()
-        });
-        let log = self.namespace.log(name, "main").unwrap_or_default();
-        let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
-        let message = ended["message"].as_str().unwrap_or_default();
-        let report =
-            NodeReport::parse(message).unwrap_or_else(|why| panic!("{why}: {pod:#}\n{log}"));
-        println!("{name}: {} {}\n{log}", ended["exitCode"], report.to_json());
-        self.namespace.kubectl(&["delete", "pod", name, "--wait=true"]).ok();
-        Ended { code: ended["exitCode"].as_i64().unwrap(), report }
-    }
-
-    fn run(&self, name: &str, words: &[&str]) -> Ended {
-        let begun = Instant::now();
-        self.start(name, words);
-        let ended = self.end(name);
-        println!("{name}: {:.1} s", begun.elapsed().as_secs_f64());
-        ended
-    }
-
-    fn stage(&self, name: &str, image: &MachineImage) -> Ended {
-        self.run(name, &["stage", "--target", &target(image), "--auth", "/run/mosb/auth/auth.json"])
-    }
-
-    fn start_apply(&self, name: &str, image: &MachineImage, attempt: &str) {
-        let auth = "/run/mosb/auth/auth.json";
-        let target = target(image);
-        self.start(name, &["apply", "--target", &target, "--attempt", attempt, "--auth", auth]);
-    }
-
-    fn apply(&self, name: &str, image: &MachineImage, attempt: &str) -> Ended {
-        self.start_apply(name, image, attempt);
-        self.end(name)
-    }
-
-    /// An apply that reboots the machine: its pod does not end well.
-    fn apply_until_reboot(&self, name: &str, image: &MachineImage, attempt: &str) {
-        let begun = Instant::now();
-        let before = self.machine().boot_id().unwrap();
-        self.start_apply(name, image, attempt);
-        self.machine().wait_reboot(&before);
-        self.machine().wait_ready();
-        let pod = self
-            .namespace
-            .wait(&format!("pod/{name}"), POD, |pod| pod["status"]["phase"] == "Failed");
-        let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
-        assert!([json!(137), json!(143), json!(255)].contains(&ended["exitCode"]), "{pod:#}");
-        self.namespace.kubectl(&["delete", "pod", name, "--wait=true"]).ok();
-        println!("{name}: {:.1} s until Ready", begun.elapsed().as_secs_f64());
-    }
-
-    /// No file of the machine, its journal or its processes have the login of the pods.
-    fn assert_no_login(&self, what: &str) {
-        let password = &self.lab.registry().pull_password;
-        let auth = self.lab.registry().pull_config()["auths"].to_string();
-        let auth =
-            auth.rsplit("\"auth\":\"").next().unwrap().trim_end_matches(['"', '}']).to_owned();
-        for secret in [password, &auth] {
-            let search = format!(
-                "grep -rlsF --devices=skip -e \"$0\" {PLACES} || true
-                 journalctl --quiet | grep -cF -e \"$0\" | grep -v '^0$' || true
-                 tr '\\0' '\\n' < /proc/1/environ | grep -F -e \"$0\" || true"
-            );
-            let found = self.machine().enter(&["sh", "-uc", &search, secret], &[]).ok().text();
-            assert_eq!(found, "", "{what}: a login is there");
-        }
-    }
-}
-
 #[test]
 fn a_machine_reports_stages_and_applies_images() {
     let lab = Lab::start(1);
-    lab.import(&format!("oci-archive:{}", mosb_image().display()), MOSB_IMAGE);
-    let story = Story { lab: &lab, namespace: Namespace::new(lab.node(), "node-commands") };
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pull" },
-        "stringData": { "auth.json": lab.registry().pull_config().to_string() },
-    });
-    story.namespace.apply(&secret.to_string());
+    let story = Story::new(&lab, "node-commands", &[]);
     let stock = lab.stock();
     let [one, two] = ["one", "two"].map(|name| lab.build("lab/os", "/etc/story", name));
 
@@ -243,8 +83,7 @@ fn what_the_machine_changed_hides_files_of_its_image(story: &Story<'_>) {
 fn a_login_that_a_killed_command_left_is_removed(story: &Story<'_>, image: &MachineImage) {
     let machine = story.machine();
     machine.run(HOLD_SYSTEMD_RUN).ok();
-    let auth = "/run/mosb/auth/auth.json";
-    story.start("killed", &["stage", "--target", &target(image), "--auth", auth]);
+    story.start("killed", &["stage", "--target", &target(image), "--auth", AUTH]);
     wait("the command to start a unit", POD, || {
         machine.run("test -e /run/held").status.success().then_some(())
     });
@@ -302,8 +141,7 @@ fn a_login_of_the_machine_stays_as_it_is(story: &Story<'_>, images: [&MachineIma
 fn a_killed_pod_does_not_end_the_staging(story: &Story<'_>, image: &MachineImage) {
     let machine = story.machine();
     story.lab.registry_away(true);
-    let auth = "/run/mosb/auth/auth.json";
-    story.start("killed", &["stage", "--target", &target(image), "--auth", auth]);
+    story.start("killed", &["stage", "--target", &target(image), "--auth", AUTH]);
     let unit =
         || machine.run("systemctl list-units --plain --no-legend 'mosb-stage-*'").ok().text();
     wait("the unit that stages", POD, || unit().contains("running").then_some(()));
@@ -338,7 +176,7 @@ fn an_attempt_reboots_once_and_ends_well(story: &Story<'_>, image: &MachineImage
 
 fn another_image_is_not_staged_any_more_where_the_target_runs(
     story: &Story<'_>,
-    [target, other]: [&MachineImage; 2],
+    [runs, other]: [&MachineImage; 2],
 ) {
     let machine = story.machine();
     let entries = || machine.run("ls /boot/loader/entries; cat /boot/loader/entries/*").ok().text();
@@ -348,23 +186,22 @@ fn another_image_is_not_staged_any_more_where_the_target_runs(
     // Neither registry nor login are needed, and what was finalized stays.
     story.lab.registry_away(true);
     for name in ["unstage", "unstage-again"] {
-        let ended = story.run(name, &["stage", "--target", &self::target(target)]);
+        let ended = story.run(name, &["stage", "--target", &target(runs)]);
         assert_eq!(
             (ended.code, ended.staged(), ended.booted()),
-            (0, String::new(), target.digest.clone())
+            (0, String::new(), runs.digest.clone())
         );
         assert_eq!(machine.staged_digest(), None, "{name}");
         assert_eq!(entries(), before, "{name}");
         assert!(ended.report.rollback.is_some(), "{name}");
     }
     // What is being staged is stopped.
-    let auth = "/run/mosb/auth/auth.json";
-    story.start("late", &["stage", "--target", &self::target(other), "--auth", auth]);
+    story.start("late", &["stage", "--target", &target(other), "--auth", AUTH]);
     let unit =
         || machine.run("systemctl list-units --plain --no-legend 'mosb-stage-*'").ok().text();
     wait("the unit that stages", POD, || unit().contains("running").then_some(()));
     story.namespace.kubectl(&["delete", "pod", "late", "--wait=true"]).ok();
-    assert_eq!(story.run("stop", &["stage", "--target", &self::target(target)]).code, 0);
+    assert_eq!(story.run("stop", &["stage", "--target", &target(runs)]).code, 0);
     assert_eq!(unit(), "");
     story.lab.registry_away(false);
     assert_eq!((machine.staged_digest(), machine.boot_id()), (None, boot.clone()));

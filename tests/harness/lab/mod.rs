@@ -7,8 +7,8 @@
 //! systemd as PID 1, in its own mount, PID, UTS, IPC and network namespaces and control groups; its
 //! kubelet and containerd are one unit of that systemd. `systemctl reboot` ends PID 1, and the
 //! machine's firmware, a loop, reads the newest loader entry and starts what it names. Not real: the
-//! kernel, the initramfs and the boot loader; and bootc, which is a stand-in over the importer that
-//! bootc is built on.
+//! kernel, the initramfs and the boot loader; and bootc and rpm-ostree, which are stand-ins over the
+//! importer that both are built on.
 //!
 //! Invariant: everything lives in the namespaces of the control plane, so nothing is left when the
 //! value is dropped or this process ends, however it ends. The disks are in memory: freezing the

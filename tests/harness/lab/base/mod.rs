@@ -2,8 +2,9 @@
 //! version.
 //!
 //! A Debian in ostree's shape, with systemd, ostree and what brings an image onto a machine. bootc
-//! is a stand-in ([bootc](bootc)) over the real importer. The kubelet, containerd and runc are not
-//! in it: a machine gets them from the harness.
+//! and rpm-ostree with its daemon are stand-ins ([bootc](bootc), [rpm-ostree](rpm-ostree)) over the
+//! real importer and the real ostree. The kubelet, containerd and runc are not in it: a machine gets
+//! them from the harness.
 
 use std::path::{Path, PathBuf};
 
@@ -63,7 +64,7 @@ pub fn make(directory: &Path) {
     shell
         .args(["-euc", SHAPE, "sh"])
         .arg(OSTREE_EXT_CLI.program())
-        .arg(source("harness/lab/base/bootc"))
+        .arg(source("harness/lab/base"))
         .args([STOCK, &format!("{REGISTRY}/{REPOSITORY}")])
         .current_dir(directory);
     finish(&mut shell, &[]).ok();

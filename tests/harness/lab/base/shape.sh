@@ -1,9 +1,10 @@
 # Makes of `tree`, a Debian root, the OCI layout `image` and the disk `disk`.
-# $1: the importer; $2: the stand-in for bootc; $3: the image's tag; $4: its repository.
+# $1: the importer; $2: the folder of the stand-ins; $3: the image's tag; $4: its repository.
 cd tree
 rm -rf dev/* run/* tmp/* home root boot usr/lib/*/perl-base usr/bin/perl* etc/hostname etc/resolv.conf
 install -D "$1" usr/libexec/ostree-ext-cli
-install "$2" usr/bin/bootc
+install "$2/bootc" "$2/rpm-ostree" usr/bin
+install --mode=644 "$2/rpm-ostreed.service" usr/lib/systemd/system
 for library in $(ldd "$1" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | sort -u); do
     test -e "./$library" || cp -L "$library" usr/lib/*-linux-gnu/
 done
