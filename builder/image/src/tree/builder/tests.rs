@@ -394,6 +394,63 @@ fn small_files_below_etc_are_retained_if_they_have_one_name() {
 }
 
 #[test]
+fn a_content_below_etc_is_that_of_the_uppermost_layer() {
+    let file = |path: &str, content: &str| {
+        let bytes = Some(content.as_bytes().into());
+        let (kind, size) = (Kind::File, content.len() as u64);
+        let put = Put { kind, mode: 0o644, uid: 0, gid: 0, size, has_xattrs: false, bytes };
+        (path.to_owned(), Event::Put(put))
+    };
+    let layers = [
+        vec![
+            file("etc/replaced", "1"),
+            file("etc/removed", "1"),
+            file("etc/back", "1"),
+            file("etc/opaque/lower", "1"),
+            file("etc/hidden/lower", "1"),
+            file("etc/stays", "1"),
+            file("etc/larger", "1"),
+            file("etc/linked", "1"),
+        ],
+        vec![
+            file("etc/replaced", "two"),
+            ("etc/removed".to_owned(), Event::Whiteout),
+            ("etc/back".to_owned(), Event::Whiteout),
+            ("etc/opaque".to_owned(), Event::Opaque),
+            file("etc/opaque/upper", "2"),
+            file("etc/hidden", "no directory"),
+            file("etc/larger", &"2".repeat(retained::MAX_ETC_FILE_SIZE as usize + 1)),
+            ("etc/linked".to_owned(), Event::Link { to: b"etc/stays" }),
+        ],
+        vec![file("etc/back", "3")],
+    ];
+    let mut builder = Builder::default();
+    for layer in layers {
+        let mut delta = Delta::new(Digest::of(b""));
+        for (path, event) in layer {
+            delta.push(path.as_bytes(), &event);
+        }
+        builder.apply(&delta).unwrap();
+    }
+    assert_eq!(builder.missing_contents(), []);
+    let tree = builder.finish().unwrap();
+    for (path, want) in [
+        ("etc/replaced", Some("two")),
+        ("etc/removed", None),
+        ("etc/back", Some("3")),
+        ("etc/opaque/lower", None),
+        ("etc/opaque/upper", Some("2")),
+        ("etc/hidden", Some("no directory")),
+        ("etc/hidden/lower", None),
+        ("etc/larger", None),
+        ("etc/linked", None),
+        ("etc/stays", None),
+    ] {
+        assert_eq!(tree.content(path), want.map(str::as_bytes), "{path}");
+    }
+}
+
+#[test]
 fn the_limit_of_small_files_leaves_out_what_lies_deepest() {
     let most = retained::MAX_ETC_FILE_SIZE;
     let full = retained::MAX_ETC_TOTAL_SIZE / most;
