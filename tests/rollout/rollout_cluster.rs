@@ -45,7 +45,7 @@ impl<'l> RolloutCluster<'l> {
             }
             controller_pod::wait_ready(node)
         });
-        node.apply(&machine_config("first").to_string());
+        node.apply(&machine_config("first", &[]).to_string());
         node.apply(&os_config(node).to_string());
         Self { lab, observer: Observer::start(lab) }
     }
@@ -85,9 +85,14 @@ impl<'l> RolloutCluster<'l> {
     /// Changes the content of the pool's file; the digest of the image that follows.
     pub fn change(&self, content: &str) -> String {
         let before = self.image_in_service();
-        self.node().apply(&machine_config(content).to_string());
+        self.node().apply(&machine_config(content, &[]).to_string());
         self.wait(CONFIG, |_| self.image_in_service() != before);
         self.image_in_service()
+    }
+
+    /// Gives `core` this key; the content of the pool's file is this one.
+    pub fn set_key(&self, content: &str, key: &str) {
+        self.node().apply(&machine_config(content, &[key]).to_string());
     }
 
     /// The digest of the image in service, once there is one.
@@ -197,13 +202,15 @@ fn adapted(mut object: Value, node: &Node) -> Value {
     object
 }
 
-fn machine_config(content: &str) -> Value {
+fn machine_config(content: &str, keys: &[&str]) -> Value {
     let source = format!("data:,{content}");
     let file = json!({ "path": "/etc/story", "mode": 420, "contents": { "source": source } });
+    let user = json!({ "name": "core", "sshAuthorizedKeys": keys });
     json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
         "metadata": { "name": "50-story", "labels": { "machineconfiguration.openshift.io/role": "worker" } },
-        "spec": { "config": { "ignition": { "version": "3.5.0" }, "storage": { "files": [file] } } },
+        "spec": { "config": { "ignition": { "version": "3.5.0" },
+            "passwd": { "users": [user] }, "storage": { "files": [file] } } },
     })
 }
 

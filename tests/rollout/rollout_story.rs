@@ -16,6 +16,8 @@ use crate::{controller_pod, guarded_pod};
 /// A pod of the cluster whose drain a budget holds.
 const GUARDED: &str = "machine-1";
 const LIMIT: Duration = Duration::from_secs(120);
+/// A key of `core`.
+const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKeyOfTheStory";
 /// A Job on a machine is created within a second after the pool may go on.
 const QUIET: Duration = Duration::from_secs(8);
 
@@ -101,6 +103,17 @@ fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
     step("repaired and rolled out", || cluster.wait_updated(&second));
     assert_eq!(cluster.seen(), (vec![1, 1, 1], 1), "one reboot each, one at a time");
 
+    // A key comes to the machines as they are: the image in service stays.
+    for machine in cluster.lab.machines() {
+        machine.run("useradd --create-home --home-dir /var/home/core core").ok();
+    }
+    cluster.set_key("second", KEY);
+    step("a key", || {
+        cluster.wait(CONFIG, |_| keys(&cluster).iter().all(|key| key == &format!("{KEY}\n")));
+        cluster.wait_updated(&second);
+    });
+    assert_eq!(cluster.seen(), (vec![0, 0, 0], 0), "without a reboot or a cordon");
+
     // In a paused pool nothing begins; resumed, it goes back to the pinned build.
     wait("the Jobs and their Secrets to be deleted", LIMIT, || {
         cluster.left_over().is_empty().then_some(())
@@ -123,6 +136,7 @@ fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
     let (boots, most) = cluster.seen();
     assert_eq!(boots, [1, 1, 1], "one reboot each");
     assert!(most <= 2, "{most}");
+    assert_eq!(keys(&cluster), ["", "", ""], "its config has none");
     let builds = cluster.mosb("builds worker -o json").ok().json();
     let runs = |row: &&Value| row["runningOn"] == json!(["machine-0", "machine-1", "machine-2"]);
     let found = builds["builds"].as_array().unwrap().iter().find(runs);
@@ -139,6 +153,13 @@ fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
     let after = controller_pod::wait_ready(node);
     assert_eq!(after["metadata"]["uid"], controller["metadata"]["uid"]);
     assert_eq!(controller_pod::restarts(&after), 0, "{}", controller_pod::log(node));
+}
+
+/// The keys of `core` on each machine, as mosb writes them.
+fn keys(cluster: &RolloutCluster<'_>) -> Vec<String> {
+    let file = "/var/home/core/.ssh/authorized_keys.d/ignition";
+    let read = format!("cat {file} 2>/dev/null || true");
+    cluster.lab.machines().iter().map(|machine| machine.run(&read).ok().text()).collect()
 }
 
 /// A Job is the first step of everything on a machine, and comes long before a reboot.
