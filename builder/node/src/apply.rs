@@ -11,6 +11,7 @@ use crate::desired_state::DesiredState;
 use crate::error::{Error, image_text};
 use crate::finalization::FINALIZE_UNIT;
 use crate::host::{Host, words};
+use crate::host_root::HostRoot;
 use crate::journal;
 use crate::machine_record::MachineRecord;
 use crate::machine_state::MachineState;
@@ -81,8 +82,8 @@ pub async fn apply(
                     unstage(host, desired, &machine.set).await?;
                 }
                 let begun = bring_access(host, desired, &machine).await?;
-                write_completed(host, desired, &begun);
-                write_applied(host, target, attempt, &state, record.as_ref());
+                write_completed(host.root(), desired, &begun);
+                write_applied(host.root(), target, attempt, &state, record.as_ref());
                 return Ok(());
             }
             NextStep::ReadJournal { boot_id } => {
@@ -139,11 +140,30 @@ async fn bring_access(
     Ok(begun)
 }
 
+/// Records a target whose image the machine runs with its kernel arguments, if `core` has its keys
+/// and its password too: a machine that was installed with them has no record.
+pub(crate) fn record_if_complete(
+    root: &HostRoot,
+    desired: &DesiredState<'_>,
+    machine: &MachineRecord,
+    state: &MachineState,
+) -> Result<(), Error> {
+    let DesiredState { target, part, .. } = *desired;
+    // Whether they can be brought is found out by what brings them.
+    let has_all = part.is_some()
+        && core_access::missing(root, part, &machine.set).is_ok_and(|steps| steps.is_empty());
+    if has_all {
+        write_completed(root, desired, machine);
+        write_applied(root, target, 0, state, Record::read(root)?.as_ref());
+    }
+    Ok(())
+}
+
 /// Records that the machine has all of the target.
-fn write_completed(host: &Host, desired: &DesiredState<'_>, begun: &MachineRecord) {
+fn write_completed(root: &HostRoot, desired: &DesiredState<'_>, begun: &MachineRecord) {
     let completed = begun.completed(desired.target, desired.part);
     // The machine is where it should be: a full disk is no reason to keep it out of service.
-    if let Err(error) = completed.write(host.root(), begun) {
+    if let Err(error) = completed.write(root, begun) {
         tracing::error!("{error}");
     }
 }
@@ -162,7 +182,7 @@ fn new_record(target: &NodeTarget, attempt: u32, state: &MachineState, phase: Ph
 /// Records that the machine runs the target, so that a later attempt of an earlier target is not
 /// taken for one that had its reboot.
 fn write_applied(
-    host: &Host,
+    root: &HostRoot,
     target: &NodeTarget,
     attempt: u32,
     state: &MachineState,
@@ -172,7 +192,7 @@ fn write_applied(
         return;
     }
     // The machine is where it should be: a full disk is no reason to keep it out of service.
-    if let Err(error) = new_record(target, attempt, state, Phase::Applied).write(host.root()) {
+    if let Err(error) = new_record(target, attempt, state, Phase::Applied).write(root) {
         tracing::error!("{error}");
     }
 }
@@ -212,7 +232,54 @@ fn reboot_command(finalizes: bool) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
+    use crate::deployments::Deployments;
+    use mosb_plan::api::rollout::MachinePart;
+
+    /// As of a machine that was installed with the keys of a config.
+    #[test]
+    fn a_machine_that_has_all_of_a_target_is_recorded() {
+        let part = |keys: &[&str]| MachinePart {
+            ssh_authorized_keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+            ..MachinePart::default()
+        };
+        for (what, has_user, part, want) in [
+            ("its key", true, Some(part(&["one"])), true),
+            ("another key", true, Some(part(&["two"])), false),
+            ("nothing", true, Some(part(&[])), true),
+            ("nothing, and no user", false, Some(part(&[])), true),
+            ("a key, and no user", false, Some(part(&["one"])), false),
+            ("no part", true, None, false),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let root = HostRoot::open(dir.path()).unwrap();
+            for folder in ["var/lib/mosb", "var/home/core/.ssh/authorized_keys.d"] {
+                std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+            }
+            root.write("/var/home/core/.ssh/authorized_keys.d/ignition", b"one\n", 0o600).unwrap();
+            if has_user {
+                let own = dir.path().metadata().unwrap();
+                let line = format!("core:x:{}:{}::/var/home/core:/bin/sh\n", own.uid(), own.gid());
+                root.write("/etc/passwd", line.as_bytes(), 0o644).unwrap();
+            }
+            let image = format!("reg.example/os@{}", MachinePart::default().digest());
+            let machine_part = part.as_ref().map(MachinePart::digest);
+            let target = NodeTarget { image: image.parse().unwrap(), config: None, machine_part };
+            let desired = DesiredState { target: &target, login: None, part: part.as_ref() };
+            let state = MachineState {
+                boot_id: "now".to_owned(),
+                tool: None,
+                deployments: Deployments { booted: None, staged: None, others: Vec::new() },
+            };
+            record_if_complete(&root, &desired, &MachineRecord::default(), &state).unwrap();
+            let recorded = MachineRecord::read(&root).unwrap().target;
+            assert_eq!(recorded, want.then(|| target.clone()), "{what}");
+            let record = Record::read(&root).unwrap().map(|record| (record.target, record.phase));
+            assert_eq!(record, want.then_some((target, Phase::Applied)), "{what}");
+        }
+    }
 
     #[test]
     fn a_reboot_waits_for_what_finalizes() {

@@ -6,6 +6,7 @@ use mosb_plan::api::rollout::{NodeTarget, NodeTool};
 use mosb_types::error_text;
 
 use crate::adopt;
+use crate::apply::record_if_complete;
 use crate::boot_arguments::change_next;
 use crate::desired_state::DesiredState;
 use crate::error::Error;
@@ -24,7 +25,8 @@ use crate::unstage::unstage;
 const LAST_CHARACTERS: usize = 500;
 
 /// Stages the image of a target with its kernel arguments, unless they are staged. On a machine that
-/// runs it so, removes another deployment that is staged. So the next reboot boots the target.
+/// runs it so, removes another deployment that is staged, and records the target if the machine has all
+/// of it. So the next reboot boots the target.
 ///
 /// # Errors
 /// It is not staged, or another image still is.
@@ -36,7 +38,8 @@ pub async fn stage(host: &Host, desired: &DesiredState<'_>) -> Result<(), Error>
     let DesiredState { target, part, .. } = *desired;
     let fit = TargetFit::read(host, target, part, &record.set, &state).await?;
     if fit.booted {
-        return unstage(host, desired, &record.set).await;
+        unstage(host, desired, &record.set).await?;
+        return record_if_complete(host.root(), desired, &record, &state);
     }
     if fit.staged {
         return Ok(());

@@ -61,8 +61,13 @@ pub fn answer(
     let is_booted = machine.booted == digest && machine.arguments == arguments;
     match command[2].as_str().unwrap_or_default() {
         // What is staged beside the target is removed.
+        "stage" if is_booted => {
+            machine.staged = None;
+            let has_part = login(&machine.part) == login(&part);
+            machine.applied = has_part.then_some(target).or(machine.applied.take());
+        }
         "stage" => {
-            machine.staged = (!is_booted).then_some(digest);
+            machine.staged = Some(digest);
             machine.staged_arguments = arguments;
         }
         "apply" if is_booted => {
@@ -87,6 +92,11 @@ pub fn answer(
         _ => {}
     }
     ended(name, machine, 0, None)
+}
+
+/// Keys and password of a machine part.
+fn login(part: &Value) -> [&Value; 2] {
+    ["sshAuthorizedKeys", "passwordHash"].map(|field| &part[field])
 }
 
 /// What an `apply` brings.

@@ -79,6 +79,11 @@ impl<'a> Context<'a> {
         may.then_some(&desired.target)
     }
 
+    /// Whether images are only staged, and others reboot the machines.
+    pub fn only_stages(&self) -> bool {
+        self.desired_target().is_some_and(|desired| desired.mode == RolloutMode::Stage)
+    }
+
     /// The target, if machines are rebooted into it now.
     pub fn rolls_to(&self) -> Option<&'a NodeTarget> {
         let desired = self.desired_target()?;
@@ -222,7 +227,9 @@ impl<'a> Context<'a> {
     /// Whether all is known that may be in the way of this machine. What the registry reports about
     /// the platforms is known only in passes that look it up.
     pub fn knows_trouble(&self, state: &MachineState<'_>) -> bool {
-        let wants = |target| staging::wants_stage(state, None, target);
+        let wants = |target: &NodeTarget| {
+            !state.runs(target.image.digest()) && staging::wants_stage(self, state, None, target)
+        };
         self.target_image().is_some() || !self.stages().is_some_and(wants)
     }
 }

@@ -161,7 +161,7 @@ pub(super) fn next_try(
     let part = cx.rolls_to().filter(|target| part_jobs::wants_part(state, target));
     let part =
         part.and_then(|target| wait(staging::tries(state, NodeVerb::Part, Some(target), cx.now)));
-    let staged = cx.stages().filter(|target| staging::wants_stage(state, phase, target));
+    let staged = cx.stages().filter(|target| staging::wants_stage(cx, state, phase, target));
     let staged = staged
         .and_then(|target| wait(staging::tries(state, NodeVerb::Stage, Some(target), cx.now)));
     part.into_iter().chain(staged).min()

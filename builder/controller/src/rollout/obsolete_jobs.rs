@@ -43,12 +43,9 @@ pub(super) fn is_obsolete(
                 job.phase == JobPhase::Running && job.has_login && cx.stages().is_some_and(runs);
             let is_booted =
                 job.target.as_ref().is_some_and(|it| runs(it) && !state.is_to_unstage(it));
-            // The `part` Job that found that out stays as long, and its report is an older one.
-            let needs_reboot =
-                job.target.as_ref().is_some_and(|it| !state.has(it) && state.needs_reboot(it));
             is_older
                 || is_other && !is_awaited
-                || (is_booted || state.has_staged(job)) && !needs_reboot
+                || (is_booted || state.has_staged(job)) && !is_remembered(cx, state, job)
         }
         NodeVerb::Part => {
             // What it reports without a reboot holds until the target changes, whatever is paused.
@@ -62,6 +59,21 @@ pub(super) fn is_obsolete(
                 })
         }
     }
+}
+
+/// Whether a Job that staged its target shows that the machine lacks its machine part, so that it is
+/// not created again.
+fn is_remembered(cx: &Context<'_>, state: &MachineState<'_>, job: &MachineJob) -> bool {
+    let is_current = match &job.phase {
+        JobPhase::Succeeded(report) => state.is_of_this_boot(&report.boot_id),
+        JobPhase::Running | JobPhase::Failed { .. } => true,
+    };
+    let lacks_part = job.target.as_ref().is_some_and(|target| {
+        let is_only_staged = || cx.only_stages() && state.runs(target.image.digest());
+        // The `part` Job that found that out stays as long, and its report is an older one.
+        !state.has(target) && (state.needs_reboot(target) || is_only_staged())
+    });
+    is_current && lacks_part
 }
 
 /// The deletion of all Jobs on the machines of a pool that brings nothing to machines: those of their

@@ -133,6 +133,7 @@ fn will_report_soon(state: &MachineState<'_>) -> bool {
 
 /// Whether a machine should stage this target, or remove another one that is staged.
 pub(super) fn wants_stage(
+    cx: &Context<'_>,
     state: &MachineState<'_>,
     phase: Option<&SlotPhase>,
     target: &NodeTarget,
@@ -143,11 +144,12 @@ pub(super) fn wants_stage(
         (Some(slot), Some(SlotPhase::Failed { .. })) => slot.target != *target,
         (Some(_), _) => false,
     };
+    // On a machine that runs it, the Job removes what is staged in its place, stages kernel
+    // arguments, or finds out that the machine has all of the target already.
+    let lacks_part = !state.has(target) && (cx.only_stages() || state.needs_reboot(target));
     let runs = state.runs(target.image.digest());
     may && state.report.is_some()
-        // On a machine that runs it, the Job removes what is staged in its place, or stages the
-        // machine part.
-        && (!runs || state.is_to_unstage(target) || !state.has(target) && state.needs_reboot(target))
+        && (!runs || state.is_to_unstage(target) || lacks_part)
         && state.staged.as_ref() != Some(target)
         && !state.has_no_tool()
         && state.machine.ready
@@ -175,7 +177,7 @@ pub(super) fn stage_jobs(
     let free = snapshot.settings.staging_per_registry.max(1).saturating_sub(used);
     let mut due: Vec<(&MachineState<'_>, u32)> = Vec::new();
     for (state, phase) in machines {
-        if wants_stage(state, phase.as_ref(), target)
+        if wants_stage(cx, state, phase.as_ref(), target)
             && cx.is_for(state)
             && let Tries::Due(number) = tries(state, NodeVerb::Stage, Some(target), now)
         {

@@ -38,6 +38,11 @@ pub fn part(arguments: u32, keys: u32) -> Digest {
     format!("sha256:{arguments:032x}{keys:032x}").parse().unwrap()
 }
 
+/// The keys of a part; 0 are none.
+pub fn keys_of(part: Option<Digest>) -> u32 {
+    part.map_or(0, |part| u32::from_str_radix(&part.hex()[32..], 16).unwrap())
+}
+
 /// The kernel arguments of a part; 0 are none.
 pub fn arguments_of(part: Digest) -> u32 {
     u32::from_str_radix(&part.hex()[..32], 16).unwrap()

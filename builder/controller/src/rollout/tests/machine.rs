@@ -1,6 +1,6 @@
 //! Fake machines: what is on them, how they boot, and what the commands of Jobs do on them.
 
-use super::fleet::arguments_of;
+use super::fleet::{arguments_of, keys_of};
 use crate::rollout::*;
 use mosb_image::Digest;
 use mosb_plan::api::rollout::*;
@@ -213,6 +213,9 @@ impl FakeNode {
                     return Err((3, "still staged"));
                 }
                 self.staged = None;
+            }
+            if target.machine_part.is_some() && keys_of(self.part) == keys_of(target.machine_part) {
+                self.complete(target);
             }
             return Ok(());
         }

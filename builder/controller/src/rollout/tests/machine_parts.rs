@@ -2,6 +2,7 @@
 //! revert brings the ones from before.
 
 use super::fleet::*;
+use super::machine::FakeNode;
 use super::stories::{running, status};
 use super::views::carry_out;
 use crate::rollout::*;
@@ -268,4 +269,45 @@ fn a_new_machine_gets_the_part_without_a_reboot() {
     fleet.node("new").arguments = 1;
     fleet.settle();
     assert_eq!((has(&fleet, 2, part(1, 1)), fleet.reboots.len()), (2, 1));
+}
+
+/// Others reboot the machines of such a pool. One that has the keys already is updated, and one that
+/// has not is asked once.
+#[test]
+fn where_images_are_only_staged_a_machine_that_has_the_part_is_updated() {
+    let mut fleet = Fleet::new(2);
+    fleet.annotate(labels::ROLLOUT, "stage");
+    fleet.settle();
+    fleet.serve_part("worker", 2, 2, part(1, 0));
+    fleet.settle();
+    fleet.nodes.values_mut().for_each(FakeNode::reboot);
+    fleet.boot_all();
+    fleet.settle();
+    assert_eq!((has(&fleet, 2, part(1, 0)), &*status(&fleet, "Updated").0), (2, "True"));
+    // From its first boot, and with other keys.
+    for (name, keys, updated) in [("new", 0, "True"), ("other", 9, "False")] {
+        fleet.add_node(name, "worker", 2);
+        let node = fleet.node(name);
+        (node.arguments, node.part) = (1, Some(part(1, keys)));
+        fleet.settle();
+        assert_eq!(status(&fleet, "Updated").0, updated, "{name}");
+        let lacking = status(&fleet, "Updating").2;
+        assert_eq!(lacking.ends_with("kernel arguments to other"), name == "other", "{lacking}");
+        assert_eq!(fleet.nodes[name].state(), "Done");
+    }
+    assert_eq!(fleet.jobs.len(), 1, "{:?}", fleet.jobs.keys());
+    fleet.node("other").boot_again();
+    fleet.settle();
+    assert_eq!((fleet.jobs.len(), fleet.reboots.len()), (1, 0));
+    carry_out(&mut fleet, &RolloutRequest::Start);
+    fleet.settle();
+    assert_eq!((has(&fleet, 2, part(1, 0)), fleet.reboots.len()), (4, 0));
+    assert!(fleet.jobs.is_empty(), "{:?}", fleet.jobs.keys());
+    // Kernel arguments alone are staged with the image that runs.
+    fleet.serve_part("worker", 3, 2, part(2, 0));
+    fleet.settle();
+    fleet.nodes.values_mut().for_each(FakeNode::reboot);
+    fleet.boot_all();
+    fleet.settle();
+    assert_eq!((has(&fleet, 2, part(2, 0)), &*status(&fleet, "Updated").0), (4, "True"));
 }
