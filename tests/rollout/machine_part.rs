@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use mosb_plan::api::rollout::{MachinePart, NodeTarget};
 use mosb_tests::{Lab, Machine, MachineImage, wait};
 
-use crate::node_story::{AUTH, Ended, HOLD_REBOOT, POD, Story};
+use crate::node_story::{AUTH, Ended, HOLD_REBOOT, POD, Story, boot_arguments};
 
 const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
 /// What a person set.
@@ -106,13 +106,6 @@ fn target(image: &MachineImage, part: Option<&Part>) -> NodeTarget {
     NodeTarget { machine_part: digest, ..serde_json::from_value(target).unwrap() }
 }
 
-/// The arguments of the newest boot entry, which the firmware boots, without that of ostree.
-fn arguments(machine: &Machine) -> Vec<String> {
-    let line = "sed -n 's/^options //p' $(ls /boot/loader/entries/*.conf | sort -V | tail -n 1)";
-    let text = machine.run(line).ok().text();
-    text.split_whitespace().filter(|word| !word.starts_with("ostree=")).map(str::to_owned).collect()
-}
-
 /// The lines of the shadow file of others, and the field of `core`.
 fn shadow(machine: &Machine) -> (String, String) {
     let text = machine.run("cat /etc/shadow").ok().text();
@@ -181,7 +174,7 @@ fn a_person_sets_up_the_machine(story: &Story<'_>) {
     machine.run("systemctl start ostree-finalize-staged; systemctl reboot").ok();
     machine.wait_reboot(&before);
     machine.wait_ready();
-    assert_eq!(arguments(machine), [OWN, "quiet"]);
+    assert_eq!(boot_arguments(machine), [OWN, "quiet"]);
     assert_eq!(machine.booted_digest(), story.lab.stock().digest);
 }
 
@@ -212,7 +205,7 @@ fn they_come_with_an_image(story: &Story<'_>, image: &MachineImage, parts: &Part
     assert_eq!(machine.run("ls -A /var/lib/mosb 2>/dev/null || true").text(), "");
     assert_access(machine, None);
     follow(story, "add", image, Some(&parts.a));
-    assert_eq!(arguments(machine), [OWN, "quiet", "a=1", "both"]);
+    assert_eq!(boot_arguments(machine), [OWN, "quiet", "a=1", "both"]);
     assert_access(machine, Some(&parts.a));
     // One staged deployment had both.
     assert_eq!(machine.run("journalctl --list-boots --quiet | wc -l").ok().text().trim(), "3");
@@ -269,7 +262,7 @@ fn a_power_cut_in_the_middle_takes_another_attempt(
     let ended = run(story, "lost", &words("apply", image, part, &["--attempt", "1"]));
     assert_eq!(ended.failure(), (43, "not-finalized"));
     assert_eq!(machine.boot_id(), boot);
-    assert_eq!(arguments(machine), [OWN, "quiet", "a=1", "both"]);
+    assert_eq!(boot_arguments(machine), [OWN, "quiet", "a=1", "both"]);
 
     let apply = words("apply", image, part, &["--attempt", "2"]);
     story.reboots("second", || start(story, "second", &apply));
@@ -277,7 +270,7 @@ fn a_power_cut_in_the_middle_takes_another_attempt(
     story.lab.registry_away(false);
     assert_eq!(ended.code, 0);
     assert_applied(&ended, image, part);
-    assert_eq!(arguments(machine), [OWN, "quiet", "both", "a=2", "log=\"x\""]);
+    assert_eq!(boot_arguments(machine), [OWN, "quiet", "both", "a=2", "log=\"x\""]);
     assert_access(machine, part);
 }
 
@@ -300,13 +293,13 @@ fn other_keys_come_without_a_reboot(story: &Story<'_>, image: &MachineImage, par
 
 fn what_is_not_wanted_any_more_goes(story: &Story<'_>, image: &MachineImage, parts: &Parts) {
     follow(story, "remove", image, Some(&parts.d));
-    assert_eq!(arguments(story.machine()), [OWN, "both"]);
+    assert_eq!(boot_arguments(story.machine()), [OWN, "both"]);
     assert_access(story.machine(), None);
 }
 
 fn a_revert_brings_the_old_ones_back(story: &Story<'_>, image: &MachineImage, parts: &Parts) {
     follow(story, "revert", image, Some(&parts.a));
-    assert_eq!(arguments(story.machine()), [OWN, "both", "a=1", "quiet"]);
+    assert_eq!(boot_arguments(story.machine()), [OWN, "both", "a=1", "quiet"]);
     assert_access(story.machine(), Some(&parts.a));
 }
 
@@ -327,7 +320,7 @@ fn the_daemon_of_rpm_ostree_gets_login_and_arguments(
     let report = story.run("layered", &["report"]).report;
     assert_eq!(report.tool.unwrap().to_string(), "rpm-ostree");
     follow(story, "daemon", image, Some(&parts.b));
-    assert_eq!(arguments(machine), [OWN, "both", "quiet", "a=2", "log=\"x\""]);
+    assert_eq!(boot_arguments(machine), [OWN, "both", "quiet", "a=2", "log=\"x\""]);
     assert_access(machine, Some(&parts.b));
     let own_now = machine.run("cat /etc/ostree/auth.json").ok().text();
     assert_eq!(own_now, own.to_string());
@@ -346,10 +339,10 @@ fn without_a_part_nothing_goes_and_with_an_empty_one_all(
 ) {
     let machine = story.machine();
     follow(story, "stock", stock, None);
-    assert_eq!(arguments(machine), [OWN, "both", "quiet", "a=2", "log=\"x\""]);
+    assert_eq!(boot_arguments(machine), [OWN, "both", "quiet", "a=2", "log=\"x\""]);
     assert_access(machine, Some(&parts.b));
     follow(story, "empty", stock, Some(&parts.empty));
-    assert_eq!(arguments(machine), [OWN, "quiet"]);
+    assert_eq!(boot_arguments(machine), [OWN, "quiet"]);
     assert_access(machine, None);
 }
 

@@ -61,6 +61,13 @@ pub fn target(image: &MachineImage) -> String {
     json!({ "image": image.reference }).to_string()
 }
 
+/// The arguments of the newest boot entry, which the firmware boots, without that of ostree.
+pub fn boot_arguments(machine: &Machine) -> Vec<String> {
+    let line = "sed -n 's/^options //p' $(ls /boot/loader/entries/*.conf | sort -V | tail -n 1)";
+    let text = machine.run(line).ok().text();
+    text.split_whitespace().filter(|word| !word.starts_with("ostree=")).map(str::to_owned).collect()
+}
+
 impl<'a> Story<'a> {
     /// On the only machine of a lab, with files for its pods beside the login.
     pub fn new(lab: &'a Lab, namespace: &str, files: &[(String, String)]) -> Self {
