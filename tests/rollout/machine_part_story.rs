@@ -7,13 +7,13 @@ use mosb_tests::Machine;
 
 use crate::node_story::boot_arguments;
 use crate::rollout_cluster::{CONFIG, POOL, RolloutCluster, STATE, condition, mark, step};
-use crate::test_lab::lab;
+use crate::test_lab::own_lab;
 
 const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
 
 #[test]
 fn keys_reach_the_machines_of_a_pool_without_a_reboot_and_kernel_arguments_with_one() {
-    let lab = lab();
+    let lab = own_lab();
     // As by an installation.
     for machine in lab.machines() {
         machine.run("useradd --create-home --home-dir /var/home/core --password '*' core").ok();

@@ -13,7 +13,7 @@ use mosb_tests::{Machine, repository, wait};
 use crate::rollout_cluster::{
     CONFIG, RolloutCluster, STATE, WORKER, mark, objects::NAMESPACE, step,
 };
-use crate::test_lab::{assert_no_login, lab};
+use crate::test_lab::{assert_no_login, own_lab};
 
 const CURRENT_IMAGE: &str = "machineconfiguration.openshift.io/currentImage";
 const FIRST_BOOT: &str = "/var/lib/mosb/first-boot";
@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 
 #[test]
 fn machines_from_the_secret_run_its_image_and_those_of_an_older_one_are_updated() {
-    let lab = lab();
+    let lab = own_lab();
     let cluster = RolloutCluster::start(&lab);
     let [there, current, older] = lab.machines() else { panic!("three machines") };
     // Built before: a build on a machine that is removed takes a minute longer.

@@ -10,7 +10,7 @@ use mosb_tests::wait;
 use crate::rollout_cluster::{
     CONFIG, POOL, REASON, RolloutCluster, STATE, condition, condition_message, mark, step,
 };
-use crate::test_lab::{assert_no_login, lab};
+use crate::test_lab::{assert_no_login, own_lab};
 use crate::{controller_pod, guarded_pod};
 
 /// A pod of the cluster whose drain a budget holds.
@@ -23,7 +23,7 @@ const QUIET: Duration = Duration::from_secs(8);
 
 #[test]
 fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
-    let lab = lab();
+    let lab = own_lab();
     let cluster = RolloutCluster::start(&lab);
     let node = cluster.node();
     let controller = controller_pod::wait_ready(node);

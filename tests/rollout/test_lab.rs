@@ -24,11 +24,23 @@ pub fn lab() -> FixtureGuard<Lab> {
     if IS_USED.swap(true, Ordering::Relaxed) {
         timed("reset", || lab.reset());
     } else {
-        for (what, after) in &lab.times {
-            println!("{what}: after {:.1} s", after.as_secs_f64());
-        }
+        print_times(&lab);
     }
     lab
+}
+
+/// Another one, for a test that leaves objects in the API.
+#[track_caller]
+pub fn own_lab() -> Lab {
+    let lab = Lab::with_control_plane_node(3);
+    print_times(&lab);
+    lab
+}
+
+fn print_times(lab: &Lab) {
+    for (what, after) in &lab.times {
+        println!("{what}: after {:.1} s", after.as_secs_f64());
+    }
 }
 
 /// Runs it, and prints how long it took.
