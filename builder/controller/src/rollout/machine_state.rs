@@ -105,9 +105,20 @@ impl<'a> MachineState<'a> {
         self.booted() == Some(digest)
     }
 
-    /// The digest of the machine part that was brought to it last; none if none was.
+    /// The digest of the machine part that was brought to it last; none if none was, or if a Job may be
+    /// changing it.
     pub fn machine_part(&self) -> Option<Digest> {
+        if self.is_part_changing() {
+            return None;
+        }
         self.report.as_ref()?.applied.as_ref()?.machine_part
+    }
+
+    /// Whether a Job without a slot may be bringing a machine part, so that the last report of it is
+    /// no longer true. Without its login, it has not begun.
+    pub fn is_part_changing(&self) -> bool {
+        let mut jobs = self.jobs().filter(|job| job.verb == NodeVerb::Part && job.has_login);
+        jobs.any(|job| job.phase == JobPhase::Running)
     }
 
     /// Whether it runs the image of this target and has its machine part. With a target that has none,

@@ -48,9 +48,12 @@ pub(super) fn is_obsolete(
                 || (is_booted || state.has_staged(job)) && !is_remembered(cx, state, job)
         }
         NodeVerb::Part => {
+            // What it brings to the machine is known by its report alone.
+            let is_awaited = job.phase == JobPhase::Running && job.has_login;
             // What it reports without a reboot holds until the target changes, whatever is paused.
             let is_other = cx.is_off() || cx.target() != job.target.as_ref();
-            is_older || is_other || job.target.as_ref().is_some_and(|target| state.has(target))
+            let has = job.target.as_ref().is_some_and(|target| state.has(target));
+            !is_awaited && (is_older || is_other || has)
         }
         NodeVerb::Apply => {
             state.slot != SlotMark::Unreadable

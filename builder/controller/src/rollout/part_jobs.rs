@@ -8,7 +8,7 @@ use super::context::Context;
 use super::job_request::{NodeJobRequest, NodeVerb};
 use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
-use super::snapshot::JobPhase;
+use super::snapshot::{JobPhase, MachineJob};
 use super::staging::{self, Tries};
 use mosb_plan::api::rollout::NodeTarget;
 
@@ -25,8 +25,14 @@ pub(super) fn wants_part(state: &MachineState<'_>, target: &NodeTarget) -> bool 
         // Then it reboots.
         && !state.needs_reboot(target)
         && state.staged.as_ref() != Some(target)
+        // One Job changes a machine at a time.
+        && !state.jobs().any(|job| changes(job) && job.target.as_ref() != Some(target))
         && state.machine.ready
         && !state.is_being_deleted()
+}
+
+fn changes(job: &MachineJob) -> bool {
+    job.phase == JobPhase::Running && matches!(job.verb, NodeVerb::Part | NodeVerb::Stage)
 }
 
 /// The Jobs that bring it, if machines are changed now.
@@ -37,7 +43,9 @@ pub(super) fn part_jobs(
     let Some(target) = cx.rolls_to() else {
         return Vec::new();
     };
-    let jobs = machines.iter().flat_map(|(state, _)| state.jobs());
+    // A Job on a machine that is away may never end.
+    let ready = machines.iter().filter(|(state, _)| state.machine.ready);
+    let jobs = ready.flat_map(|(state, _)| state.jobs());
     let running =
         jobs.filter(|job| job.verb == NodeVerb::Part && job.phase == JobPhase::Running).count();
     let due = machines.iter().filter_map(|(state, _)| {

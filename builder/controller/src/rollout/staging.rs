@@ -152,6 +152,7 @@ pub(super) fn wants_stage(
         && (!runs || state.is_to_unstage(target) || lacks_part)
         && state.staged.as_ref() != Some(target)
         && !state.has_no_tool()
+        && !state.is_part_changing()
         && state.machine.ready
         && !state.is_being_deleted()
 }

@@ -58,7 +58,16 @@ impl Fleet {
                 Err((44, "no tool"))
             }
             NodeVerb::Stage => node.stage(seen.target.as_ref().unwrap(), is_registry_down),
-            NodeVerb::Part => node.apply_part(seen.target.as_ref().unwrap()),
+            // It ends a moment after it changed the machine.
+            NodeVerb::Part if job.has_changed => Ok(()),
+            NodeVerb::Part => {
+                let result = node.apply_part(seen.target.as_ref().unwrap());
+                if result.is_ok() {
+                    self.jobs.get_mut(name).unwrap().has_changed = true;
+                    return;
+                }
+                result
+            }
             NodeVerb::Apply => {
                 match node.apply(seen.target.as_ref().unwrap(), seen.number, is_registry_down) {
                     Some(result) => result,

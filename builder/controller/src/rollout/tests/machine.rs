@@ -51,6 +51,8 @@ pub struct FakeNode {
 pub struct FakeJob {
     pub node: String,
     pub seen: MachineJob,
+    /// It has changed the machine, and has not ended.
+    pub has_changed: bool,
 }
 
 impl FakeNode {

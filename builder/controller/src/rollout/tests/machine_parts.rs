@@ -148,6 +148,26 @@ fn an_undo_brings_the_keys_from_before() {
     assert_eq!((has(&fleet, 2, part(1, 2)), fleet.reboots.len()), (2, 2));
 }
 
+/// Its last report is older than what the Job did.
+#[test]
+fn a_target_that_changes_while_a_job_brings_keys_waits_for_its_report() {
+    let mut fleet = with_part(1, "automatic");
+    fleet.serve_part("worker", 3, 2, part(1, 2));
+    fleet.settle();
+    fleet.annotate(labels::ROLLOUT_BUILD, &pin(2).to_string());
+    for _ in 0..3 {
+        fleet.pass("worker", usize::MAX);
+    }
+    fleet.run_jobs();
+    assert_eq!((has(&fleet, 2, part(1, 1)), jobs(&fleet, NodeVerb::Part)), (1, 1));
+    fleet.configs.get_mut("worker").unwrap().metadata.annotations.remove(labels::ROLLOUT_BUILD);
+    fleet.pass("worker", usize::MAX);
+    assert_eq!((jobs(&fleet, NodeVerb::Part), &*status(&fleet, "Updated").0), (1, "False"));
+    fleet.settle();
+    assert_eq!((has(&fleet, 2, part(1, 2)), fleet.reboots.len()), (1, 1));
+    assert_eq!(status(&fleet, "Updated").0, "True");
+}
+
 #[test]
 fn a_controller_killed_after_any_write_brings_the_same_part() {
     for (wanted, reboots) in [(part(1, 2), 3), (part(2, 2), 6)] {

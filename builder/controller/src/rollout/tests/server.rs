@@ -96,7 +96,7 @@ impl Fleet {
                     waiting: None,
                     deleting: false,
                 };
-                let job = FakeJob { node: request.node.clone(), seen };
+                let job = FakeJob { node: request.node.clone(), seen, has_changed: false };
                 self.jobs.insert(request.name.clone(), job);
             }
             Action::CreateNodeLogin(login) => {
