@@ -44,6 +44,7 @@ mod stand_in;
 mod tls;
 mod token;
 mod tree;
+mod tunnel_proxy;
 mod vm_base;
 mod web;
 
@@ -70,6 +71,7 @@ pub use snapshot::{Entry, Kind, Snapshot, sha256};
 pub use stand_in::{Location, Login, PLAIN, Profile, Refusal, StandIn};
 pub use tls::Certificate;
 pub use tree::Tree;
+pub use tunnel_proxy::TunnelProxy;
 pub use web::{SecureWeb, ServerAction, Web, reply};
 
 pub use child::{Daemon, Finished, finish, lasting, limited, run};

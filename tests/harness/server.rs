@@ -1,6 +1,6 @@
 //! A listener on a free port that serves each connection in a thread until it is dropped.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -13,9 +13,17 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Starts listening. An error ends only its connection.
+    /// Starts listening on loopback. An error ends only its connection.
     pub fn start(serve: impl Fn(TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_at(Ipv4Addr::LOCALHOST.into(), serve)
+    }
+
+    /// The same on another address of this machine.
+    pub fn start_at(
+        address: IpAddr,
+        serve: impl Fn(TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind((address, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let closed = Arc::new(AtomicBool::new(false));
         let serve = Arc::new(serve);
@@ -33,7 +41,7 @@ impl Listener {
         Self { address, closed, thread: Some(thread) }
     }
 
-    /// The address as `127.0.0.1:port`.
+    /// The address with the port.
     pub fn address(&self) -> String {
         self.address.to_string()
     }

@@ -171,7 +171,7 @@ mount --bind /cmdline /proc/cmdline
 set -a
 if [ -e /var/lib/mosb/first-boot/environment ]; then . /var/lib/mosb/first-boot/environment; fi
 set +a
-/bin/sh /var/lib/mosb/first-boot/rebase containers
+/bin/sh /var/lib/mosb/first-boot/copy-containers /proc/1/root/etc /var/lib/mosb/first-boot/containers /run/mosb/containers
 if [ -e /run/mosb/containers ]; then
     mkdir -p /etc/containers
     mount --bind /run/mosb/containers /etc/containers
@@ -229,9 +229,9 @@ fn a_machine_gets_to_its_image_and_forgets_the_login() {
         let given = sandbox.path("var/lib/mosb/first-boot");
         sandbox.shell("rm -rf /run/mosb /run/ostree/*; cp -a /var/lib/mosb/first-boot /given; mv /usr/bin/rm /usr/bin/real-rm");
         for (until, left) in [
-            ("auth.json", &["environment", "image", "rebase"][..]),
-            ("environment", &["image", "rebase"]),
-            ("image", &["rebase"]),
+            ("auth.json", &["copy-containers", "environment", "image", "rebase"][..]),
+            ("environment", &["copy-containers", "image", "rebase"]),
+            ("image", &["copy-containers", "rebase"]),
         ] {
             sandbox.shell(
                 "real-rm -rf /var/lib/mosb/first-boot; cp -a /given /var/lib/mosb/first-boot",

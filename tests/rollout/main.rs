@@ -15,6 +15,7 @@ mod node_story;
 mod observer;
 mod part_lab;
 mod part_lab_end;
+mod pull_settings;
 mod rollout_cluster;
 mod rollout_story;
 mod simulated;

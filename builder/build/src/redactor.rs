@@ -39,6 +39,13 @@ impl Redactor {
         redactor.sorted()
     }
 
+    /// Redacts these lines too, such as a URL with a password, and the password in it.
+    #[must_use]
+    pub fn with_lines<'a>(mut self, lines: impl IntoIterator<Item = &'a str>) -> Self {
+        lines.into_iter().for_each(|line| self.add_line(line));
+        self.sorted()
+    }
+
     fn sorted(mut self) -> Self {
         self.0.retain(|text| text.len() >= MIN_SECRET_LEN);
         // A longer secret may contain a shorter one.

@@ -267,7 +267,8 @@ mod tests {
             let image = format!("reg.example/os@{}", MachinePart::default().digest());
             let machine_part = part.as_ref().map(MachinePart::digest);
             let target = NodeTarget { image: image.parse().unwrap(), config: None, machine_part };
-            let desired = DesiredState { target: &target, login: None, part: part.as_ref() };
+            let access = crate::PullAccess::default();
+            let desired = DesiredState { target: &target, access: &access, part: part.as_ref() };
             let state = MachineState {
                 boot_id: "now".to_owned(),
                 tool: None,

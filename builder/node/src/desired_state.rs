@@ -2,7 +2,7 @@
 
 use mosb_plan::api::rollout::{MachinePart, NodeTarget};
 
-use crate::login::Login;
+use crate::pull_access::PullAccess;
 
 /// What a command brings the machine to.
 #[derive(Debug, Clone, Copy)]
@@ -11,6 +11,6 @@ pub struct DesiredState<'a> {
     /// What the target needs beside its image: [`read_machine_part`](crate::read_machine_part). With
     /// none, all of that stays as it is.
     pub part: Option<&'a MachinePart>,
-    /// Logins for the repository of the image.
-    pub login: Option<&'a Login>,
+    /// What its image is pulled with.
+    pub access: &'a PullAccess,
 }

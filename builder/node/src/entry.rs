@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, Mode, OFlags, fsync, openat, renameat, unlinkat};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 /// Puts a new file in place of an entry, whole or not at all, also if the power fails. `fill` writes
 /// its content; `temporary` is its name until then, and a file that has it is removed.
@@ -33,7 +34,7 @@ pub(crate) fn write_entry(
 }
 
 /// Removes an entry, if there is one.
-pub(crate) fn remove_entry(folder: &OwnedFd, name: &str, flags: AtFlags) -> Result<(), Errno> {
+pub(crate) fn remove_entry(folder: &OwnedFd, name: impl Arg, flags: AtFlags) -> Result<(), Errno> {
     match unlinkat(folder, name, flags) {
         Err(Errno::NOENT) => Ok(()),
         removed => removed,

@@ -69,6 +69,10 @@ pub enum Error {
     #[error("{file}: {cause}; give a file with logins as JSON, {{\"auths\": …}}")]
     #[diagnostic(code = "bad-login-file", class = InvalidInput)]
     BadLogin { file: String, cause: String },
+    /// The file of `--pull-settings`.
+    #[error("{file}: {cause}; give the file that mosb wrote for this Job, or leave the flag out")]
+    #[diagnostic(code = "bad-pull-settings-file", class = InvalidInput)]
+    BadPullSettings { file: String, cause: String },
     /// The file of `--machine-part`.
     #[error("--machine-part: {cause}; give the file whose digest is machinePart of the target")]
     #[diagnostic(code = "bad-machine-part", class = InvalidInput)]
@@ -202,6 +206,7 @@ impl Error {
             | Self::EtcNotOfDeployment
             | Self::NoFinalizeUnit { .. }
             | Self::BadLogin { .. }
+            | Self::BadPullSettings { .. }
             | Self::BadMachinePart { .. }
             | Self::NoCore
             | Self::WrongOwner { .. }

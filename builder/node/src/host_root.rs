@@ -1,14 +1,16 @@
 //! The files of the machine. Each path is resolved with the machine's root as `/`, so neither an
 //! absolute link nor `..` leads into the container that this runs in.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, ResolveFlags, fchmod, flock, fstat, mkdirat,
-    openat2, readlinkat, symlinkat,
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, fchmod, flock, fstat,
+    mkdirat, openat, openat2, readlinkat, symlinkat,
 };
 use rustix::io::Errno;
 
@@ -18,6 +20,9 @@ use crate::file_tree::FileTree;
 
 /// End of the name of a file that is being written.
 pub(crate) const TEMPORARY: &str = ".mosb-new";
+
+/// How deep a directory that is removed may be.
+const MAX_DEPTH: usize = 64;
 
 /// The root of a machine. Paths are absolute, as on the machine.
 #[derive(Debug)]
@@ -154,6 +159,17 @@ impl HostRoot {
         self.remove_as(path, AtFlags::REMOVEDIR)
     }
 
+    /// Removes a directory with all that is in it, if there is one. No link is followed.
+    pub fn remove_tree(&self, path: &str) -> Result<(), Error> {
+        let (parent, name) = split(path);
+        let removed = match self.folder(parent) {
+            Ok(parent) => remove_all(&parent, Path::new(name), MAX_DEPTH),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
+            Err(error) => Err(error),
+        };
+        removed.map_err(|error| failed(path, "can't be removed", error))
+    }
+
     fn remove_as(&self, path: &str, flags: AtFlags) -> Result<(), Error> {
         let (folder, name) = split(path);
         let removed = match self.folder(folder) {
@@ -186,6 +202,27 @@ impl HostRoot {
             found => found,
         }
     }
+}
+
+/// Removes an entry of a directory, and what is in it if it is a directory.
+fn remove_all(parent: &OwnedFd, name: &Path, depth: usize) -> Result<(), Errno> {
+    match remove_entry(parent, name, AtFlags::empty()) {
+        Err(Errno::ISDIR) if depth > 0 => {}
+        removed => return removed,
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = match openat(parent, name, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(()),
+        folder => folder?,
+    };
+    let entries = Dir::read_from(&folder)?.collect::<Result<Vec<_>, _>>()?;
+    for entry in entries {
+        let name = Path::new(OsStr::from_bytes(entry.file_name().to_bytes()));
+        if ![Path::new("."), Path::new("..")].contains(&name) {
+            remove_all(&folder, name, depth - 1)?;
+        }
+    }
+    remove_entry(parent, name, AtFlags::REMOVEDIR)
 }
 
 /// The directory of an absolute path, and the name in it.
@@ -279,5 +316,22 @@ mod tests {
         }
         root.remove_folder("/run/mosb-rollout").unwrap();
         assert!(!root.exists("/run/mosb-rollout"));
+    }
+
+    #[test]
+    fn a_directory_is_removed_with_all_in_it_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        let path = "/run/mosb-rollout";
+        root.write("/etc/file", b"x", 0o600).unwrap();
+        root.write(&format!("{path}/containers/certs.d/file"), b"x", 0o644).unwrap();
+        // What a link in it leads to stays.
+        root.make_link(&format!("{path}/link"), "/etc").unwrap();
+        std::fs::write(dir.path().join("run/mosb-rollout").join(OsStr::from_bytes(b"\xff")), "")
+            .unwrap();
+        for path in [path, path, "/none/at/all"] {
+            root.remove_tree(path).unwrap();
+            assert!(!root.exists(path) && root.exists("/etc/file"));
+        }
     }
 }

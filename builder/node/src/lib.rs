@@ -15,7 +15,8 @@
 //! | `tool`, `bootc_status`, `rpm_ostree_status`, `origin`, `deployments` | which images the machine has |
 //! | `machine_state`, `report` | reading all of that; the report |
 //! | `desired_state`, `machine_part_file` | what a command brings the machine to |
-//! | `login`, `placed_login`, `leftover_login` | credentials of a registry; where the tools read them; removing them |
+//! | `pull_access`, `login` | what an image is pulled with; credentials of a registry |
+//! | `placed_login`, `placed_settings`, `leftover_login` | where the tools read these; removing them |
 //! | `staging_unit`, `rpm_ostree_daemon` | the unit that stages an image; the daemon that does it |
 //! | `kernel_arguments`, `boot_arguments`, `target_fit` | what changes in them; those of the deployments; what is missing |
 //! | `stage`, `unstage` | staging an image, and removing one |
@@ -51,6 +52,8 @@ mod next_step;
 mod origin;
 mod password_file;
 mod placed_login;
+mod placed_settings;
+mod pull_access;
 mod record;
 mod replaced_file;
 mod report;
@@ -70,7 +73,7 @@ pub use desired_state::DesiredState;
 pub use drift::{Difference, Drift, HiddenPath, drift};
 pub use error::Error;
 pub use host::Host;
-pub use login::Login;
 pub use machine_part_file::read_machine_part;
+pub use pull_access::PullAccess;
 pub use report::report;
 pub use stage::stage;

@@ -1,83 +1,102 @@
-//! Where the tools of the machine read a login while an image is staged.
+//! Where the tools of the machine read a login while an image is staged, and the
+//! [settings](super::placed_settings) of its pull.
 //!
 //! ostree's container code reads one file for all registries, the first of [`AUTH_FILES`]. If the
 //! machine has none, the first is a link to our file. If it has one, that file stays as it is, and
 //! only the process that pulls sees our file in its place, with the machine's logins for other
-//! registries in it. Invariant: our file is below [`FOLDER`], in memory and for root alone. The unit
-//! that pulls removes it when it ends, also if this process was killed. A process that is killed
-//! before there is a unit leaves it; the next command of ours removes it.
+//! registries in it. Invariant: our files are below [`FOLDER`], in memory, and each one that may have
+//! a password is for root alone. The unit that pulls removes them when it ends, also if this process
+//! was killed. A process that is killed before there is a unit leaves them; the next command of ours
+//! removes them.
 
 use std::os::fd::OwnedFd;
 
 use crate::error::Error;
 use crate::host_root::HostRoot;
-use crate::login::{LOGIN_FILE, Login};
+use crate::login::LOGIN_FILE;
+use crate::placed_settings;
+use crate::pull_access::PullAccess;
 
 /// In the order in which ostree's container code looks for them.
 const AUTH_FILES: [&str; 3] =
     ["/run/ostree/auth.json", "/etc/ostree/auth.json", "/usr/lib/ostree/auth.json"];
-/// The directory of our file.
+/// The directory of our files.
 const FOLDER: &str = "/run/mosb-rollout";
 const FILE: &str = "/run/mosb-rollout/auth.json";
 /// The text of the link to our file.
 const LINK: &str = "../mosb-rollout/auth.json";
-/// Lets rpm-ostree's daemon see our file.
+/// Lets rpm-ostree's daemon see our files.
 const DAEMON_DROP_IN: &str = "/run/systemd/system/rpm-ostreed.service.d/mosb-rollout.conf";
 
-/// A login that the tools read. It is removed on drop, unless the unit removes it.
+/// A login and settings that the tools read. They are removed on drop, unless the unit removes them.
 #[derive(Debug)]
 pub(crate) struct PlacedLogin<'a> {
     root: &'a HostRoot,
     /// The machine's own file that must be hidden from the process that pulls.
     over: Option<&'static str>,
+    /// What shows our settings to the process that pulls.
+    settings: Vec<String>,
     handed_over: bool,
     /// The lock of [`FOLDER`]: the login is in use before there is a unit.
     lock: Option<OwnedFd>,
 }
 
 impl<'a> PlacedLogin<'a> {
-    pub fn new(root: &'a HostRoot, login: &Login) -> Result<Self, Error> {
+    pub fn new(root: &'a HostRoot, access: &PullAccess) -> Result<Self, Error> {
         remove(root)?;
         let mut own = None;
-        for path in AUTH_FILES {
+        let places = access.login.as_ref().map_or(&[][..], |_| &AUTH_FILES);
+        for path in places.iter().copied() {
             if let Some(bytes) = root.read(path, LOGIN_FILE)? {
                 own = Some((path, bytes));
                 break;
             }
         }
         // From here on it is removed, also if one of the next steps fails.
-        let mut placed =
-            Self { root, over: own.as_ref().map(|own| own.0), handed_over: false, lock: None };
-        let file = match &own {
-            Some((_, bytes)) => login.over(Some(bytes)),
-            None => login.to_bytes(),
+        let mut placed = Self {
+            root,
+            over: own.as_ref().map(|own| own.0),
+            settings: placed_settings::properties(&access.settings),
+            handed_over: false,
+            lock: None,
         };
         root.make_private_folder(FOLDER)?;
         placed.lock = root.lock_folder(FOLDER)?;
-        root.write(FILE, file.expose(), 0o600)?;
-        if placed.over.is_none() {
-            root.make_link(AUTH_FILES[0], LINK)?;
+        placed_settings::place(root, &access.settings)?;
+        if let Some(login) = &access.login {
+            let file = match &own {
+                Some((_, bytes)) => login.over(Some(bytes)),
+                None => login.to_bytes(),
+            };
+            root.write(FILE, file.expose(), 0o600)?;
+            if placed.over.is_none() {
+                root.make_link(AUTH_FILES[0], LINK)?;
+            }
         }
         Ok(placed)
     }
 
-    /// The property of the unit that pulls.
-    pub fn unit_property(&self) -> Option<String> {
-        self.over.map(|own| format!("BindReadOnlyPaths={FILE}:{own}"))
+    /// The properties of the unit that pulls.
+    pub fn unit_properties(&self) -> Vec<String> {
+        let login = self.over.map(|own| format!("BindReadOnlyPaths={FILE}:{own}"));
+        login.into_iter().chain(self.settings.iter().cloned()).collect()
     }
 
-    /// Shows the file to rpm-ostree's daemon. Returns whether the daemon must be started anew.
+    /// Shows the files to rpm-ostree's daemon. Returns whether the daemon must be started anew.
     pub fn show_to_daemon(&self) -> Result<bool, Error> {
-        let Some(own) = self.over else {
+        let properties = self.unit_properties();
+        if properties.is_empty() {
             return Ok(false);
-        };
+        }
         // `-`: without the file, the daemon starts as before.
-        let text = format!("[Service]\nBindReadOnlyPaths=-{FILE}:{own}\n");
+        let lines = properties.iter().map(|property| property.replacen('=', "=-", 1) + "\n");
+        let text = format!("[Service]\n{}", lines.collect::<String>());
         self.root.write(DAEMON_DROP_IN, text.as_bytes(), 0o644)?;
         Ok(true)
     }
 
-    /// The unit has started and removes the file: it may still need it when this process is killed.
+    /// The unit has started and removes the files: it may still need them when this process is
+    /// killed.
     pub fn hand_over(mut self) {
         self.handed_over = true;
     }
@@ -106,7 +125,7 @@ pub(crate) fn is_left(root: &HostRoot) -> Result<bool, Error> {
     Ok(root.lock_folder(FOLDER)?.is_some())
 }
 
-/// Whether rpm-ostree's daemon sees our file when it starts.
+/// Whether rpm-ostree's daemon sees our files when it starts.
 pub(crate) fn is_shown_to_daemon(root: &HostRoot) -> bool {
     root.exists(DAEMON_DROP_IN)
 }
@@ -114,8 +133,7 @@ pub(crate) fn is_shown_to_daemon(root: &HostRoot) -> bool {
 /// Removes what a login needed, if there is any. The link without the file is harmless, so the unit
 /// leaves it.
 pub(crate) fn remove(root: &HostRoot) -> Result<(), Error> {
-    root.remove_written(FILE)?;
-    root.remove_folder(FOLDER)?;
+    root.remove_tree(FOLDER)?;
     root.remove_written(DAEMON_DROP_IN)?;
     if root.link(AUTH_FILES[0]).as_deref() == Some(LINK) {
         root.remove(AUTH_FILES[0])?;
@@ -132,10 +150,18 @@ mod tests {
     const OURS: &str = r#"{"auths":{"reg.example/os":{"auth":"b3VyczpodXNo"}}}"#;
     const OWN: &str = r#"{"auths":{"quay.io":{"auth":"b3duOm93bg=="}}}"#;
 
-    fn login() -> Login {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), OURS).unwrap();
-        Login::read(file.path()).unwrap()
+    fn login() -> PullAccess {
+        access(Some(OURS), None)
+    }
+
+    fn access(login: Option<&str>, settings: Option<&str>) -> PullAccess {
+        let dir = tempfile::tempdir().unwrap();
+        let [login, settings] = [("login", login), ("settings", settings)].map(|(name, text)| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text?).unwrap();
+            Some(path)
+        });
+        PullAccess::read(login.as_deref(), settings.as_deref()).unwrap()
     }
 
     /// All files and links below a directory.
@@ -163,7 +189,7 @@ mod tests {
         let root = HostRoot::open(dir.path()).unwrap();
         let placed = PlacedLogin::new(&root, &login()).unwrap();
         assert_eq!(root.text(AUTH_FILES[0], 1000).unwrap().as_deref(), Some(OURS));
-        assert_eq!(placed.unit_property(), None);
+        assert_eq!(placed.unit_properties(), Vec::<String>::new());
         assert!(!placed.show_to_daemon().unwrap());
         drop(placed);
         assert_eq!(snapshot(dir.path()), BTreeMap::new());
@@ -178,8 +204,8 @@ mod tests {
             let before = snapshot(dir.path());
             let placed = PlacedLogin::new(&root, &login()).unwrap();
             assert_eq!(root.text(own, 1000).unwrap().as_deref(), Some(OWN));
-            let property = placed.unit_property().unwrap();
-            assert_eq!(property, format!("BindReadOnlyPaths={FILE}:{own}"));
+            let properties = placed.unit_properties();
+            assert_eq!(properties, [format!("BindReadOnlyPaths={FILE}:{own}")]);
             let ours = root.text(FILE, 1000).unwrap().unwrap();
             assert!(ours.contains("quay.io") && ours.contains("reg.example/os"), "{ours}");
             assert!(placed.show_to_daemon().unwrap());
@@ -232,5 +258,72 @@ mod tests {
         assert!(root.exists(AUTH_FILES[0]));
         remove(&root).unwrap();
         assert_eq!(snapshot(dir.path()), BTreeMap::new());
+    }
+
+    const SETTINGS: &str = r#"{
+        "registry": { "location": "reg.example/os", "insecure": false, "blocked": false,
+            "mirrors": [{ "location": "mirror.example/os", "insecure": true }] },
+        "authorities": { "everywhere": "-----BEGIN CERTIFICATE-----\n",
+            "hosts": { "reg.example": "", "mirror.example": "" } },
+        "proxy": { "httpsProxy": "http://user:hush@proxy.example:3128" }
+    }"#;
+
+    fn mode(dir: &Path, path: &str) -> u32 {
+        use std::os::unix::fs::PermissionsExt as _;
+        dir.join(&path[1..]).metadata().unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn settings_are_shown_in_place_of_those_of_the_machine_and_removed_with_the_login() {
+        for login in [None, Some(OURS)] {
+            let dir = tempfile::tempdir().unwrap();
+            let root = HostRoot::open(dir.path()).unwrap();
+            root.write("/etc/containers/policy.json", b"own", 0o644).unwrap();
+            let before = snapshot(dir.path());
+            let placed = PlacedLogin::new(&root, &access(login, Some(SETTINGS))).unwrap();
+            let environment = "/run/mosb-rollout/environment";
+            let containers = "/run/mosb-rollout/containers:/etc/containers";
+            let want = [
+                format!("BindReadOnlyPaths={containers}"),
+                format!("EnvironmentFile={environment}"),
+            ];
+            assert_eq!(placed.unit_properties(), want);
+            let text = root.text(environment, 1000).unwrap().unwrap();
+            assert!(text.contains("user:hush@proxy.example"), "{text}");
+            assert_eq!((mode(dir.path(), environment), mode(dir.path(), FOLDER)), (0o600, 0o700));
+            let given = "/run/mosb-rollout/given";
+            let conf = format!("{given}/registries.conf.d/zz-mosb-rollout.conf");
+            let text = root.text(&conf, 1000).unwrap().unwrap();
+            assert!(text.contains("mirror.example/os"), "{text}");
+            // skopeo runs as another user.
+            assert_eq!(mode(dir.path(), &conf), 0o644);
+            for host in ["reg.example", "mirror.example"] {
+                let folder = format!("{given}/certs.d/{host}");
+                assert_eq!(mode(dir.path(), &format!("{folder}/mosb-rollout.crt")), 0o644);
+                assert_eq!(mode(dir.path(), &folder), 0o755);
+            }
+            assert!(placed.show_to_daemon().unwrap());
+            let drop_in = root.text(DAEMON_DROP_IN, 1000).unwrap().unwrap();
+            let want = format!(
+                "[Service]\nBindReadOnlyPaths=-{containers}\nEnvironmentFile=-{environment}\n"
+            );
+            assert_eq!(drop_in, want);
+            drop(placed);
+            assert_eq!(snapshot(dir.path()), before);
+            assert!(!root.exists(FOLDER));
+        }
+    }
+
+    #[test]
+    fn a_proxy_alone_leaves_the_settings_of_the_machine_where_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        let settings = r#"{"proxy":{"httpsProxy":"http://proxy.example:3128"}}"#;
+        let placed = PlacedLogin::new(&root, &access(None, Some(settings))).unwrap();
+        assert_eq!(placed.unit_properties(), ["EnvironmentFile=/run/mosb-rollout/environment"]);
+        assert_eq!(snapshot(dir.path()).len(), 1, "the environment");
+        drop(placed);
+        let placed = PlacedLogin::new(&root, &access(Some(OURS), Some("{}"))).unwrap();
+        assert_eq!(placed.unit_properties(), Vec::<String>::new());
     }
 }

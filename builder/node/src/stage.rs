@@ -1,7 +1,6 @@
 //! Brings the image of a target to the machine, with its kernel arguments, so that the next reboot
 //! boots it.
 
-use mosb_build::Redactor;
 use mosb_plan::api::rollout::{NodeTarget, NodeTool};
 use mosb_types::error_text;
 
@@ -12,10 +11,11 @@ use crate::desired_state::DesiredState;
 use crate::error::Error;
 use crate::host::Host;
 use crate::leftover_login::remove_leftover_login;
-use crate::login::Login;
 use crate::machine_record::{MachineRecord, SetByMosb};
 use crate::machine_state::MachineState;
 use crate::placed_login::{self, PlacedLogin};
+use crate::placed_settings;
+use crate::pull_access::PullAccess;
 use crate::rpm_ostree_daemon;
 use crate::staging_unit::StagingUnit;
 use crate::target_fit::TargetFit;
@@ -98,12 +98,12 @@ async fn bring_image(
     desired: &DesiredState<'_>,
     state: &MachineState,
 ) -> Result<(), Error> {
-    let DesiredState { target, login, .. } = *desired;
+    let DesiredState { target, access, .. } = *desired;
     let tool = state.tool.ok_or(Error::NoTool)?;
     let unit = StagingUnit::of(target);
     if !unit.is_running(host).await? {
         StagingUnit::stop_all(host).await?;
-        start(host, &unit, tool, target, login).await?;
+        start(host, &unit, tool, target, access).await?;
     }
     tracing::info!(image = %target.image, unit = unit.name(), "staging");
     // The unit removes the drop-in when it ends.
@@ -123,11 +123,10 @@ async fn bring_image(
         return Ok(());
     }
     let last = unit.last_output(host).await;
-    let redactor = Redactor::from_logins(login.map(|login| login.to_bytes().expose().clone()));
     Err(Error::NotStaged {
         image: target.image.to_string(),
         unit: unit.name().to_owned(),
-        last: last_characters(&redactor.redact(&last)),
+        last: last_characters(&access.redactor().redact(&last)),
     })
 }
 
@@ -142,13 +141,14 @@ async fn start(
     unit: &StagingUnit,
     tool: NodeTool,
     target: &NodeTarget,
-    login: Option<&Login>,
+    access: &PullAccess,
 ) -> Result<(), Error> {
-    let Some(login) = login else {
+    if access.is_empty() {
         placed_login::remove(host.root())?;
-        return unit.start(host, tool, target, None).await;
-    };
-    let placed = PlacedLogin::new(host.root(), login)?;
+        return unit.start(host, tool, target, Vec::new()).await;
+    }
+    let placed = PlacedLogin::new(host.root(), access)?;
+    placed_settings::copy_containers(host, &access.settings).await?;
     match tool {
         NodeTool::Bootc => {}
         // Its daemon pulls, not the unit.
@@ -158,7 +158,7 @@ async fn start(
             }
         }
     }
-    unit.start(host, tool, target, placed.unit_property()).await?;
+    unit.start(host, tool, target, placed.unit_properties()).await?;
     placed.hand_over();
     Ok(())
 }

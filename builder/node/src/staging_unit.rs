@@ -54,23 +54,23 @@ impl StagingUnit {
         Ok(!text.trim().is_empty())
     }
 
-    /// Starts the tool. `login` is a property of the unit that shows it a login.
+    /// Starts the tool. `access`: properties of the unit that show it a login and settings.
     pub async fn start(
         &self,
         host: &Host,
         tool: NodeTool,
         target: &NodeTarget,
-        login: Option<String>,
+        access: Vec<String>,
     ) -> Result<(), Error> {
-        let command = self.command(tool, &target.image.to_string(), login);
+        let command = self.command(tool, &target.image.to_string(), access);
         host.run("systemd-run", &command, ANSWER_LIMIT).await.map(drop)
     }
 
-    fn command(&self, tool: NodeTool, image: &str, login: Option<String>) -> Vec<String> {
+    fn command(&self, tool: NodeTool, image: &str, access: Vec<String>) -> Vec<String> {
         let mut command = words(["systemd-run", "--quiet", "--collect", "--service-type=exec"]);
         command.push(format!("--unit={}", self.0));
         command.push(format!("--property=RuntimeMaxSec={}", STAGING_LIMIT.as_secs()));
-        let properties = login.into_iter().chain([cleanup_property()]);
+        let properties = access.into_iter().chain([cleanup_property()]);
         command.extend(properties.map(|property| format!("--property={property}")));
         command.push("--".to_owned());
         match tool {
@@ -150,17 +150,17 @@ mod tests {
             target.id()
         );
         let cleanup = "--property=ExecStopPost=/usr/bin/rm -rf /run/mosb-rollout /run/systemd/system/rpm-ostreed.service.d/mosb-rollout.conf";
-        for (tool, login, want) in [
-            (NodeTool::Bootc, None, format!("{start} {cleanup} -- bootc switch {image}")),
+        for (tool, access, want) in [
+            (NodeTool::Bootc, Vec::new(), format!("{start} {cleanup} -- bootc switch {image}")),
             (
                 NodeTool::RpmOstree,
-                Some("BindReadOnlyPaths=a:b".to_owned()),
+                vec!["BindReadOnlyPaths=a:b".to_owned()],
                 format!(
                     "{start} --property=BindReadOnlyPaths=a:b {cleanup} -- rpm-ostree rebase --bypass-driver ostree-unverified-registry:{image}"
                 ),
             ),
         ] {
-            assert_eq!(unit.command(tool, &image, login).join(" "), want, "{tool:?}");
+            assert_eq!(unit.command(tool, &image, access).join(" "), want, "{tool:?}");
         }
     }
 }

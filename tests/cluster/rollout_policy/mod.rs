@@ -2,6 +2,7 @@
 //! API server: each Job on machines that mosb makes and its pod, and each of them with one thing
 //! changed.
 
+mod listed_images;
 mod pod_changes;
 
 use std::time::Duration;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use crate::admission_policy::with;
 use crate::deploy::rendered;
 use mosb_tests::{Finished, node, wait};
-use pod_changes::{STAGE_COMMANDS, changes};
+use pod_changes::{EARLIER_COMMAND, STAGE_COMMANDS, changes};
 
 const SOON: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "mosb-rollout";
@@ -132,6 +133,9 @@ fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
         let answer = send("create", &of_job, CONTROLLER);
         expect(format!("a Job with {pointer} {value}"), &answer, Some(part));
     }
+    let command = json!(EARLIER_COMMAND.split(' ').collect::<Vec<_>>());
+    let of_pod = with(&pod("apply"), "/spec/containers/0/command", &command);
+    expect("a pod of an earlier Job".to_owned(), &send("create", &of_pod, JOB_CONTROLLER), None);
     for words in STAGE_COMMANDS {
         let command = json!(words.split(' ').collect::<Vec<_>>());
         let of_pod = with(&pod("stage"), "/spec/containers/0/command", &command);
@@ -189,7 +193,13 @@ fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
         expect(format!("Secret {name} {kind} by {user}"), &answer, refusal);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    for name in ["mosb-rollout", "mosb-rollout-secrets", "mosb-rollout-connect", "mosb-nodes"] {
+    for name in [
+        "mosb-rollout",
+        "mosb-rollout-secrets",
+        "mosb-rollout-connect",
+        "mosb-rollout-images",
+        "mosb-nodes",
+    ] {
         let policy = node().get(&format!("validatingadmissionpolicy/{name}"));
         assert_eq!(policy["status"]["typeChecking"], json!({}), "{policy:#}");
     }

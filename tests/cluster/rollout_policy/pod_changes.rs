@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// Commands of the container that `mosb node apply` would not be run by.
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 21] = [
     "sh -c true",
     "mosb node report",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json",
@@ -21,7 +21,14 @@ const COMMANDS: [&str; 17] = [
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --machine-part --attempt 1",
     "mosb node apply --target {} --machine-part /run/mosb/auth/machine-part.json --auth /run/mosb/auth/auth.json --attempt 1",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --machine-part /run/mosb/auth/machine-part.json",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --pull-settings /etc/shadow --attempt 1",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --pull-settings --attempt 1",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --pull-settings /run/mosb/auth/pull-settings.json",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --machine-part /run/mosb/auth/machine-part.json --pull-settings /run/mosb/auth/pull-settings.json --attempt 1",
 ];
+/// A command of a Job that an earlier version made.
+pub const EARLIER_COMMAND: &str =
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1";
 /// Commands of the container that `mosb node stage` would not be run by.
 pub const STAGE_COMMANDS: [&str; 5] = [
     "mosb node stage --target {} --auth /run/mosb/auth/auth.json --no-reboot",

@@ -1,9 +1,8 @@
 //! Files and settings that a new machine needs to pull its image.
 
-use std::fmt::Write as _;
-
-use crate::{DockerConfigJson, pull_repositories, registries_conf};
-use mosb_image::{PinnedRef, RepoRef};
+use crate::pull_settings::{Authorities, environment_file};
+use crate::{COPY_CONTAINERS, DockerConfigJson, pull_repositories, registries_conf};
+use mosb_image::PinnedRef;
 use mosb_plan::api::ClusterSettings;
 use mosb_registry::http::Secret;
 use mosb_registry::registries_conf::By;
@@ -38,23 +37,12 @@ impl PullFiles {
     pub fn new(image: &PinnedRef, logins: &DockerConfigJson, settings: &ClusterSettings) -> Self {
         let conf = registries_conf(settings);
         let repos = pull_repositories(image.repo(), conf.as_deref(), &[By::Digest]);
-        let everywhere = [&settings.additional_trust_bundle, &settings.registry_trust_bundle];
-        let mut hosts: Vec<&str> = repos.iter().map(RepoRef::host).collect();
-        hosts.sort_unstable();
-        hosts.dedup();
-        let authorities = hosts.into_iter().filter_map(|host| {
-            let own = settings.image_registry_bundles.get(host);
-            let all = everywhere.iter().filter_map(|pem| pem.as_ref()).chain(own);
-            let all: Vec<&str> = all.map(|pem| pem.trim_end()).collect();
-            (!all.is_empty()).then(|| (host.to_owned(), all.join("\n") + "\n"))
-        });
-        let authorities = authorities.collect();
         Self {
             logins: logins.only_for(&repos),
             image: image.clone(),
             registries_conf: conf,
-            authorities,
-            environment: Secret::new(environment(settings)),
+            authorities: Authorities::of(&repos, settings).by_host(),
+            environment: environment_file(settings.proxy.as_ref()),
         }
     }
 
@@ -72,6 +60,7 @@ impl PullFiles {
         let mut files = vec![
             one("environment", 0o600, self.environment.expose().as_bytes()),
             one("image", 0o600, format!("{}\n", self.image).as_bytes()),
+            one("copy-containers", 0o700, COPY_CONTAINERS.as_bytes()),
             one("rebase", 0o700, include_bytes!("rebase.sh")),
         ];
         if self.has_logins() {
@@ -92,16 +81,4 @@ impl PullFiles {
 
 fn one(name: &str, mode: u32, bytes: &[u8]) -> PullFile {
     PullFile { name: name.to_owned(), mode, bytes: bytes.to_owned() }
-}
-
-/// The environment of the unit, and of rpm-ostree's daemon (systemd.exec(5), `EnvironmentFile=`).
-fn environment(settings: &ClusterSettings) -> String {
-    // The file is there also without a proxy: it is how the unit knows that there is something to do.
-    let mut text = "# The proxy of the first pull\n".to_owned();
-    let proxy = settings.proxy.as_ref().map(|proxy| proxy.variables());
-    for (name, value) in proxy.unwrap_or_default() {
-        let quoted = value.replace('\\', "\\\\").replace('"', "\\\"");
-        writeln!(text, "{name}=\"{quoted}\"").expect("a String takes it");
-    }
-    text
 }

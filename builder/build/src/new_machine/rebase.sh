@@ -1,7 +1,6 @@
 #!/bin/sh
 # Brings a new machine to the image of its pool, and reboots into it. It runs at each boot until the machine runs that image,
-# and then removes what it was given. `rebase containers` comes first: it makes what the unit and rpm-ostree's daemon see in
-# place of /etc/containers.
+# and then removes what it was given.
 set -eu
 
 given=/var/lib/mosb/first-boot
@@ -16,36 +15,6 @@ forget() {
     rm -f "$given/image"
     rm -rf "$given" "$handed"
 }
-
-# skopeo pulls for both tools, as a user without rights and without a HOME: it reads nothing but /etc. So it gets a copy of
-# /etc/containers with the mirrors and CAs of the image beside what the machine has there. The machine's own does not change.
-if [ "${1-}" = containers ]; then
-    # This process may see an earlier copy.
-    own=/proc/1/root/etc
-    new=$handed/containers.new
-    rm -rf "$new"
-    mkdir -p "$new"
-    if [ ! -d "$given/containers" ]; then
-        rm -rf "$handed/containers" "$new"
-        exit 0
-    fi
-    # The copy is mounted on it.
-    mkdir -p "$own/containers"
-    # Without links: what is written below must not get to the machine's own files. skopeo skips what a link misses, too.
-    cp -aL "$own/containers/." "$new/" || echo "some files of /etc/containers are left out" >&2
-    for host in "$given"/containers/certs.d/*; do
-        name=${host##*/}
-        # Of a host's directories, skopeo reads the first that exists.
-        if [ -d "$host" ] && [ ! -d "$new/certs.d/$name" ] && [ -d "$own/docker/certs.d/$name" ]; then
-            mkdir -p "$new/certs.d"
-            cp -aL "$own/docker/certs.d/$name" "$new/certs.d/" || echo "some CAs of $name are left out" >&2
-        fi
-    done
-    cp -R "$given/containers/." "$new/"
-    rm -rf "$handed/containers"
-    mv "$new" "$handed/containers"
-    exit 0
-fi
 
 # The deployment that was booted, by the kernel's command line. What it was made from stands in the file beside it.
 deployment=

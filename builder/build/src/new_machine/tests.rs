@@ -91,6 +91,7 @@ fn machines_get_the_logins_and_authorities_that_their_image_needs() {
         "containers/certs.d/mirror.example.net/mosb-first-boot.crt",
         "containers/certs.d/registry.example.com:5000/mosb-first-boot.crt",
         "containers/registries.conf.d/zz-mosb-first-boot.conf",
+        "copy-containers",
         "environment",
         "image",
         "rebase",

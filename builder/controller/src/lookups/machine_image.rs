@@ -1,4 +1,4 @@
-//! Images that machines are to run: whether a registry has them, and the login that machines need.
+//! Images that machines are to run: whether a registry has them, and what machines pull them with.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +6,9 @@ use super::rendered_config::get_rendered_config;
 use super::{LookupError, LookupPermit, Resolver, invalid_input};
 use crate::lookup::Problem;
 use crate::rollout::TargetImage;
-use mosb_build::{DockerConfigJson, pull_repositories, registries_conf};
+use mosb_build::{DockerConfigJson, PullSettings, pull_repositories, registries_conf};
 use mosb_image::{ImageRef, PinnedRef, Platform};
-use mosb_plan::api::RenderedName;
+use mosb_plan::api::{ClusterSettings, RenderedName};
 use mosb_registry::registries_conf::By;
 use mosb_registry::{Client, Error, Source};
 
@@ -55,28 +55,34 @@ impl Resolver {
         Ok(image.repo().pinned(digest))
     }
 
-    /// The pull credentials of a pool, of which machines get a part. `own`: the pull secret of the
+    /// What machines of a pool pull with, of which each gets a part. `own`: the pull secret of the
     /// MachineOSConfig.
-    pub(crate) async fn machine_logins(&self, own: Option<&str>) -> Result<MachineLogins, Problem> {
-        let settings = self.settings()?;
+    pub(crate) async fn machine_access(&self, own: Option<&str>) -> Result<MachineAccess, Problem> {
+        let mut settings = self.settings()?;
         let credentials = self.pull_secret(own, &settings).await?.credentials;
-        Ok(MachineLogins { credentials, registries_conf: registries_conf(&settings) })
+        settings.proxy = self.proxy(&settings).await?;
+        Ok(MachineAccess { credentials, settings })
     }
 }
 
-/// The pull credentials of a pool.
+/// The pull credentials of a pool, and the settings with the addresses of the proxy.
 #[derive(Debug)]
-pub(crate) struct MachineLogins {
+pub(crate) struct MachineAccess {
     credentials: DockerConfigJson,
-    registries_conf: Option<String>,
+    pub settings: ClusterSettings,
 }
 
-impl MachineLogins {
+impl MachineAccess {
     /// The login for an image and its mirrors, and for nothing else.
-    pub fn used_for(&self, image: &PinnedRef) -> DockerConfigJson {
-        let conf = self.registries_conf.as_deref();
-        let pulled = pull_repositories(image.repo(), conf, &[By::Digest]);
+    pub fn login_for(&self, image: &PinnedRef) -> DockerConfigJson {
+        let conf = registries_conf(&self.settings);
+        let pulled = pull_repositories(image.repo(), conf.as_deref(), &[By::Digest]);
         self.credentials.used_for(&pulled)
+    }
+
+    /// Mirrors, CAs and proxy for an image.
+    pub fn settings_for(&self, image: &PinnedRef) -> Result<PullSettings, Problem> {
+        Ok(PullSettings::new(image, &self.settings)?)
     }
 }
 

@@ -20,8 +20,6 @@ impl Resolver {
         config: &MachineOsConfig,
         target: &NodeTarget,
     ) -> Result<MachineInputs, Problem> {
-        let mut settings = self.settings()?;
-        settings.proxy = self.proxy(&settings).await?;
         let name = target.config.as_ref().ok_or_else(|| {
             let message =
                 format!("{}: not built of a rendered config; rebuild the pool", target.image);
@@ -29,14 +27,15 @@ impl Resolver {
         })?;
         let rendered = get_rendered_config(self, name.as_str()).await?;
         let own = config.spec.base_image_pull_secret.as_ref().map(|secret| secret.name.as_str());
-        let login = self.machine_logins(own).await?.used_for(&target.image);
+        let access = self.machine_access(own).await?;
+        let (login, settings) = (access.login_for(&target.image), &access.settings);
         let push = &config.spec.rendered_image_push_secret.name;
         // Without a login there is none that pushes.
         let is_push =
             !login.is_empty() && login.has_login_of(&self.secret(push).await?.credentials);
         Ok(MachineInputs {
-            join: self.join_config(&settings, rendered.pool()).await?,
-            pull_files: PullFiles::new(&target.image, &login, &settings),
+            join: self.join_config(settings, rendered.pool()).await?,
+            pull_files: PullFiles::new(&target.image, &login, settings),
             push_login: is_push.then(|| push.clone()),
             rendered,
         })

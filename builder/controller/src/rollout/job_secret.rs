@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::job_request::NodeLogin;
 use crate::lookup::Problem;
-use crate::lookups::{MachineLogins, Resolver};
+use crate::lookups::{MachineAccess, Resolver};
 use mosb_image::Digest;
 use mosb_registry::Secret;
 
@@ -14,6 +14,8 @@ use mosb_registry::Secret;
 pub(crate) struct JobSecretContent {
     /// The login.
     pub auth: Secret<Vec<u8>>,
+    /// Mirrors, CAs and proxy for the pull.
+    pub pull_settings: Secret<Vec<u8>>,
     /// The machine part of the target, if it has one.
     pub machine_part: Option<Secret<Vec<u8>>>,
 }
@@ -25,10 +27,10 @@ impl fmt::Debug for JobSecretContent {
 }
 
 /// What the Secrets of one pass are made of, once they have been read: all machines of a pool have
-/// the same pull secrets, and mostly one target.
+/// the same pull secrets and settings, and mostly one target.
 #[derive(Debug, Default)]
 pub(super) struct JobSecrets {
-    logins: Option<MachineLogins>,
+    access: Option<MachineAccess>,
     machine_parts: BTreeMap<Digest, Secret<Vec<u8>>>,
 }
 
@@ -38,13 +40,15 @@ impl JobSecrets {
         resolver: &Resolver,
         login: &NodeLogin,
     ) -> Result<JobSecretContent, Problem> {
-        let logins = match self.logins.take() {
+        let access = match self.access.take() {
             Some(read) => read,
-            None => resolver.machine_logins(login.pull_secret.as_deref()).await?,
+            None => resolver.machine_access(login.pull_secret.as_deref()).await?,
         };
-        let auth = self.logins.insert(logins).used_for(&login.target.image).to_bytes();
+        let access = self.access.insert(access);
+        let auth = access.login_for(&login.target.image).to_bytes();
+        let pull_settings = access.settings_for(&login.target.image)?.to_json();
         let machine_part = self.machine_part(resolver, login).await?;
-        Ok(JobSecretContent { auth, machine_part })
+        Ok(JobSecretContent { auth, pull_settings, machine_part })
     }
 
     async fn machine_part(

@@ -20,6 +20,10 @@ use mosb_plan::api::labels;
 const AUTH_KEY: &str = "auth.json";
 /// The file as the template mounts it.
 const AUTH_FILE: &str = "/run/mosb/auth/auth.json";
+/// Another key of the Secret, and its file. It is always there: the settings are read when the Secret
+/// is created, which is after the Job.
+const PULL_SETTINGS_KEY: &str = "pull-settings.json";
+const PULL_SETTINGS_FILE: &str = "/run/mosb/auth/pull-settings.json";
 /// Key of the Secret with the machine part, and the name of its file.
 const PART_KEY: &str = "machine-part.json";
 /// That file as the template mounts it.
@@ -79,12 +83,14 @@ pub(crate) fn node_secret(job: &OwnerJob<'_>, content: &JobSecretContent) -> Sec
         type_: Some(SECRET_TYPE.to_owned()),
         immutable: Some(true),
         data: Some(
-            [(AUTH_KEY, Some(&content.auth)), (PART_KEY, content.machine_part.as_ref())]
-                .into_iter()
-                .filter_map(|(key, bytes)| {
-                    Some((key.to_owned(), ByteString(bytes?.expose().clone())))
-                })
-                .collect(),
+            [
+                (AUTH_KEY, Some(&content.auth)),
+                (PULL_SETTINGS_KEY, Some(&content.pull_settings)),
+                (PART_KEY, content.machine_part.as_ref()),
+            ]
+            .into_iter()
+            .filter_map(|(key, bytes)| Some((key.to_owned(), ByteString(bytes?.expose().clone()))))
+            .collect(),
         ),
         ..Secret::default()
     }
@@ -142,7 +148,11 @@ fn arguments(request: &NodeJobRequest) -> Vec<String> {
     let auth = ["--auth".to_owned(), AUTH_FILE.to_owned()];
     let part = request.target.as_ref().and_then(|target| target.machine_part);
     let part = part.map(|_| ["--machine-part".to_owned(), PART_FILE.to_owned()]);
-    let files = auth.into_iter().chain(part.into_iter().flatten());
+    // Keys and a password need no image.
+    let pulls = request.verb != NodeVerb::Part;
+    let settings = ["--pull-settings", PULL_SETTINGS_FILE].map(str::to_owned);
+    let settings = settings.into_iter().filter(|_| pulls);
+    let files = auth.into_iter().chain(settings).chain(part.into_iter().flatten());
     let attempt = ["--attempt".to_owned(), request.number.to_string()];
     match request.verb {
         NodeVerb::Report => Vec::new(),
@@ -234,7 +244,9 @@ mod tests {
         for (name, part) in [("secret", None), ("secret-with-machine-part", Some(b"{}".to_vec()))] {
             let auth = mosb_registry::Secret::new(b"{}".to_vec());
             let machine_part = part.map(mosb_registry::Secret::new);
-            let secret = node_secret(&job, &JobSecretContent { auth, machine_part });
+            let pull_settings = mosb_registry::Secret::new(b"{}".to_vec());
+            let content = JobSecretContent { auth, pull_settings, machine_part };
+            let secret = node_secret(&job, &content);
             golden(&format!("{name}.yaml"), serde_json::to_value(secret).unwrap());
         }
     }

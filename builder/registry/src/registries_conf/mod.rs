@@ -196,7 +196,7 @@ impl RegistriesConf {
 
 /// The name by which containers' tools look for an entry: they know Docker Hub by two, and give its
 /// own images a namespace.
-fn full_name(repo: &RepoRef) -> String {
+pub fn full_name(repo: &RepoRef) -> String {
     match repo.host() {
         "docker.io" | "index.docker.io" => format!("docker.io/{}", path_in_registry(repo)),
         _ => repo.to_string(),

@@ -89,6 +89,9 @@ pub struct StageOnNode {
     /// Logins for the image's repository, as auth.json has them; only the pull of this image sees them
     #[arg(long, value_name = "FILE")]
     pub auth: Option<PathBuf>,
+    /// Mirrors, CAs and proxy, as a roll-out writes them; only the pull of this image uses them
+    #[arg(long, value_name = "FILE")]
+    pub pull_settings: Option<PathBuf>,
     /// What the machine needs beside the image, as JSON: kernel arguments, and the SSH keys and the password hash of core.
     /// The target has its digest
     #[arg(long, value_name = "FILE")]

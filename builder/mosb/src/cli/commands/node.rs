@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 
 use crate::cli::resolve::{NodeCommand, NodeInput, NodeWork};
 use crate::cli::{self, ExitCode, Failure, Result, objects};
-use mosb_node::{DesiredState, Error, Host, Login, read_machine_part};
+use mosb_node::{DesiredState, Error, Host, PullAccess, read_machine_part};
 use mosb_plan::api::rollout::{MachinePart, NodeReport, ReportError};
 
 /// The end of a part.
@@ -81,19 +81,19 @@ async fn work(host: &Host, work: &NodeWork) -> Result<(), Error> {
 
 /// The files of a command.
 struct Read {
-    login: Option<Login>,
+    access: PullAccess,
     part: Option<MachinePart>,
 }
 
 impl Read {
     fn new(input: &NodeInput) -> Result<Self, Error> {
-        let login = input.auth.as_deref().map(Login::read).transpose()?;
+        let access = PullAccess::read(input.auth.as_deref(), input.pull_settings.as_deref())?;
         let part = read_machine_part(input.machine_part.as_deref(), &input.target)?;
-        Ok(Self { login, part })
+        Ok(Self { access, part })
     }
 
     fn desired<'a>(&'a self, input: &'a NodeInput) -> DesiredState<'a> {
-        DesiredState { target: &input.target, part: self.part.as_ref(), login: self.login.as_ref() }
+        DesiredState { target: &input.target, part: self.part.as_ref(), access: &self.access }
     }
 }
 

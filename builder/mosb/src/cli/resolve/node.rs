@@ -29,6 +29,7 @@ pub enum NodeWork {
 pub struct NodeInput {
     pub target: NodeTarget,
     pub auth: Option<PathBuf>,
+    pub pull_settings: Option<PathBuf>,
     pub machine_part: Option<PathBuf>,
 }
 
@@ -62,8 +63,8 @@ pub fn node(typed: Node) -> Result<Job> {
 }
 
 fn input(typed: StageOnNode) -> Result<NodeInput, Error> {
-    let StageOnNode { target: text, auth, machine_part, .. } = typed;
-    Ok(NodeInput { target: target(&text)?, auth, machine_part })
+    let StageOnNode { target: text, auth, pull_settings, machine_part, .. } = typed;
+    Ok(NodeInput { target: target(&text)?, auth, pull_settings, machine_part })
 }
 
 fn target(text: &str) -> Result<NodeTarget, Error> {

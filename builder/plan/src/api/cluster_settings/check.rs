@@ -77,7 +77,7 @@ fn certificates(field: &str, text: &str) -> Checked {
 }
 
 /// `host[:port]` or `[address]:port`, without characters that are invalid in a path.
-pub(super) fn is_host(text: &str) -> bool {
+pub fn is_host(text: &str) -> bool {
     let (name, port) = match text.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
         _ => (text, None),

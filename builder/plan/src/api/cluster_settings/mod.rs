@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{ImageBuilderType, yaml};
+pub use check::is_host;
 pub use error::ClusterSettingsError;
 pub use job::{
     ContainerResources, ControlPlaneBuilds, Deadlines, ImagePullPolicy, JobSettings, Resources,

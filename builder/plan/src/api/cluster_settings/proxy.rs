@@ -55,7 +55,8 @@ impl ProxyUrl {
         self.split().1.is_some()
     }
 
-    pub(super) fn is_valid(&self) -> bool {
+    /// Whether it is such an address, on one line.
+    pub fn is_valid(&self) -> bool {
         let (scheme, _, host) = self.split();
         ["http://", "https://"].contains(&scheme)
             && !host.is_empty()
