@@ -120,6 +120,7 @@ pub fn assemble(
     let all: Vec<_> =
         diff_ids[..kept].iter().copied().chain(layers.iter().map(|layer| layer.diff_id)).collect();
     config["rootfs"]["diff_ids"] = json!(all);
+    drop_names_of_the_store(&base.config.raw, &mut config);
     if on_base {
         carry_over(&base.config.raw, &mut config, &KNOWN);
         if let Some(inner) = config.get_mut("config") {
@@ -157,6 +158,21 @@ fn carry_over(base: &Value, built: &mut Value, known: &[&str]) {
     };
     for (key, value) in base.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
         built.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+}
+
+/// Removes the comments `FROM IMAGE` of the history above the base's. buildah names an image there as
+/// its store does: by ID or by a temporary tag, which differs between equal builds.
+fn drop_names_of_the_store(base: &Value, built: &mut Value) {
+    let of_base = base["history"].as_array().map_or(0, Vec::len);
+    let history = built.get_mut("history").and_then(Value::as_array_mut).into_iter().flatten();
+    for entry in history.skip(of_base) {
+        let comment = entry.get("comment").and_then(Value::as_str);
+        if comment.is_some_and(|comment| comment.starts_with("FROM "))
+            && let Some(entry) = entry.as_object_mut()
+        {
+            entry.remove("comment");
+        }
     }
 }
 
@@ -245,6 +261,32 @@ mod tests {
             assert_eq!(config["config"].get("Healthcheck").is_some(), kept == 2, "{what}");
             assert!(config["config"].get("Cmd").is_none(), "{what}");
         }
+    }
+
+    #[test]
+    fn the_history_of_equal_builds_is_equal() {
+        let mut base = base(OCI_LAYER);
+        base.config.raw["history"] = json!([{ "created_by": "base", "comment": "FROM scratch" }]);
+        let [one, another] =
+            ["FROM 286788468c02", "FROM docker.io/library/x-tmp:latest"].map(|from| {
+                let mut config = built(&[b"1", b"2", b"3"]);
+                config["history"] = json!([
+                    { "created_by": "base", "comment": "FROM scratch" },
+                    { "created_by": "RUN true", "comment": from },
+                    { "created_by": "LABEL", "comment": "the administrator's" },
+                ]);
+                assemble(&base, &config, vec![new(3)], &BTreeMap::new()).unwrap().config
+            });
+        assert_eq!(one, another);
+        let config: Value = serde_json::from_slice(&one).unwrap();
+        assert_eq!(
+            config["history"],
+            json!([
+                { "created_by": "base", "comment": "FROM scratch" },
+                { "created_by": "RUN true" },
+                { "created_by": "LABEL", "comment": "the administrator's" },
+            ])
+        );
     }
 
     #[test]
