@@ -18,11 +18,7 @@ const LABEL: &str = "app.kubernetes.io/component=controller";
 /// Applies the overlay.
 pub fn install(node: &Node) {
     node.registry().push(&format!("oci-archive:{}", mosb_image().display()), "acme/mosb:dev");
-    let overlay = repository().join("deploy/rollout");
-    let text = node.kubectl(&["kustomize", overlay.to_str().unwrap()]).ok().text();
-    let objects = text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap());
-    let (deployments, objects): (Vec<Value>, Vec<Value>) =
-        objects.partition(|object: &Value| object["kind"] == "Deployment");
+    let (deployments, objects) = rendered(node, "rollout");
     objects.iter().for_each(|object| node.apply(&object.to_string()));
     // The registry wants a login for the image of mosb.
     pull_with_login(node, NODE_JOBS, "default");
@@ -32,6 +28,14 @@ pub fn install(node: &Node) {
         deployment["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
         node.apply(&deployment.to_string());
     }
+}
+
+/// The Deployments of a folder of `deploy`, and its other objects.
+pub fn rendered(node: &Node, folder: &str) -> (Vec<Value>, Vec<Value>) {
+    let folder = repository().join("deploy").join(folder);
+    let text = node.kubectl(&["kustomize", folder.to_str().unwrap()]).ok().text();
+    let objects = text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap());
+    objects.partition(|object: &Value| object["kind"] == "Deployment")
 }
 
 /// Waits until it answers its probe; its pod.
@@ -57,7 +61,8 @@ pub fn restarts(pod: &Value) -> u64 {
     pod["status"]["containerStatuses"][0]["restartCount"].as_u64().unwrap()
 }
 
-fn image(node: &Node) -> String {
+/// The image of the tested program, by digest.
+pub fn image(node: &Node) -> String {
     let mut inspect = limited("skopeo");
     inspect
         .args(["inspect", "--format", "{{.Digest}}", "--authfile"])
@@ -69,7 +74,8 @@ fn image(node: &Node) -> String {
     node.registry().repository(&format!("acme/mosb@{digest}"))
 }
 
-fn pull_with_login(node: &Node, namespace: &str, account: &str) {
+/// Lets the pods of an account pull it.
+pub fn pull_with_login(node: &Node, namespace: &str, account: &str) {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
         "metadata": { "name": "image-pull", "namespace": namespace },

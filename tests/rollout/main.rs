@@ -6,6 +6,7 @@ mod controller_pod;
 mod first_boot;
 mod format_upgrade;
 mod guarded_pod;
+mod ignition_server_pod;
 mod machine_part;
 mod machine_part_story;
 mod new_machine;

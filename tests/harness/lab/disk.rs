@@ -24,9 +24,9 @@ cp "$5" "containers/certs.d/$4/ca.crt"
 echo "$6" > hostname
 "#;
 
-/// The files stage of Ignition `$2` in the deployment on the disk `$1`. The rest is as CoreOS has it: a
-/// first boot is one without a machine id, a unit is enabled only if a preset says so, and nobody is asked at
-/// the console.
+/// The fetch stage of Ignition `$2`, which alone trusts the CAs of the config, then its files stage in
+/// the deployment on the disk `$1`. The rest is as CoreOS has it: a first boot is one without a machine
+/// id, a unit is enabled only if a preset says so, and nobody is asked at the console.
 const PROVISION: &str = r#"
 cd "$1"/ostree/deploy/lab/deploy/*.0
 rm etc/machine-id
@@ -34,7 +34,11 @@ ln -s /dev/null etc/systemd/system/systemd-firstboot.service
 mkdir -p etc/systemd/system-preset
 echo 'disable *' > etc/systemd/system-preset/90-systemd.preset
 mount --bind "$1/ostree/deploy/lab/var" var
-exec bash -c 'exec -a ignition-apply "$0" --root "$PWD" --ignore-unsupported -' "$2"
+mount -t tmpfs tmpfs run
+cat > run/config.ign
+IGNITION_CONFIG_FILE=run/config.ign "$2" --platform=file --stage=fetch --root run --config-cache run/used.ign \
+    --state-file run/state --neednet run/neednet --log-to-stdout
+exec bash -c 'exec -a ignition-apply "$0" --root "$PWD" --ignore-unsupported - < run/used.ign' "$2"
 "#;
 
 /// Where it is, as the control plane sees it.
@@ -56,12 +60,15 @@ pub fn install(node: &Node, index: u8) -> Result<(), Problem> {
     checked(&mut install).map(drop)
 }
 
-/// Writes what a config contains onto the freshly installed disk of a machine that is off, by the
-/// real Ignition. Its other stages don't run: nothing is fetched, and a folder has no partitions.
+/// Writes what a config contains, or what it fetches, onto the freshly installed disk of a machine
+/// that is off, by the real Ignition in the network of the machine: that of this process. Its stages
+/// that need disks don't run, as a folder has no partitions.
 #[track_caller]
-pub fn provision(node: &Node, index: u8, config: &[u8]) {
+pub fn provision(node: &Node, index: u8, firmware: &str, config: &[u8]) {
     let place = node.place();
-    let mut ignition = in_private_mounts(place.command("unshare"), PROVISION);
+    let mut enter = place.command("nsenter");
+    enter.args(["--target", firmware, "--net", "--", "unshare"]);
+    let mut ignition = in_private_mounts(enter, PROVISION);
     ignition.arg(disk_of(place, index)).arg(IGNITION.program());
     finish(&mut ignition, config).ok();
 }

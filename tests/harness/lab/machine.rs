@@ -48,7 +48,7 @@ impl Machine {
         let Programs { kubernetes, containerd, runc, .. } = node.programs();
         let programs = [("kubernetes", kubernetes), ("containerd", containerd), ("runc", runc)]
             .map(|(name, folder)| format!("{name}={}", folder.display()));
-        let number = machine.shared.join("firmware").display().to_string();
+        let number = machine.firmware_file().display().to_string();
         let script = format!("echo $$ > {number}.next; mv {number}.next {number}\n{FIRMWARE}");
         let line = [
             "unshare".to_owned(),
@@ -177,13 +177,15 @@ impl Machine {
         self.node.kubectl(&["delete", "node", &self.name, "--ignore-not-found"]).ok();
     }
 
-    /// A new machine in its place: Ignition writes this config onto a fresh disk with the base image,
-    /// and the machine boots for the first time. The lab runs the files stage of Ignition only.
+    /// A new machine in its place: Ignition writes this config, or the one that it fetches, onto a
+    /// fresh disk with the base image, and the machine boots for the first time. Of Ignition, the lab
+    /// runs the stages that fetch and that write files.
     #[track_caller]
     pub fn join(&self, ignition: &[u8]) {
         self.remove();
         self.install();
-        provision(&self.node, self.index, ignition);
+        let firmware = fs::read_to_string(self.firmware_file()).unwrap();
+        provision(&self.node, self.index, firmware.trim(), ignition);
         self.hold_off(false);
     }
 
@@ -276,6 +278,11 @@ impl Machine {
         command.extend(images::IMPORT);
         command.push("-");
         self.enter(&command, &content).ok();
+    }
+
+    /// The file with the number of the firmware in the namespaces of the control plane.
+    fn firmware_file(&self) -> PathBuf {
+        self.shared.join("firmware")
     }
 
     fn mark(&self, name: &str, is_set: bool) {
