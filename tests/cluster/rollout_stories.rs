@@ -122,6 +122,9 @@ fn machines_that_come_and_go(cluster: &RolloutCluster) {
     let first = pool.image();
     let held = pool.machines[1].clone();
     cluster.add_guarded_pod("moving", &held);
+    // Slots are given to machines that have the image: in the order of their names only if all have it.
+    pool.set_mode("stage");
+    pool.wait_staged(&first);
     pool.set_mode("automatic");
     pool.wait_node(&held, |node| annotation(node, REASON).contains("budget"));
     assert_eq!(cluster.machines.get(&pool.machines[0]).booted, first);

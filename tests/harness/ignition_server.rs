@@ -57,15 +57,19 @@ impl IgnitionServer {
         self.daemon.has_ended()
     }
 
-    /// The status code that the kubelet gets.
-    #[track_caller]
+    /// The status code that the kubelet gets; empty if the connection is cut, as for a peer that asks
+    /// too often.
     pub fn health(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(self.kubelet).unwrap();
-        stream.set_read_timeout(Some(HEALTH)).unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.split(' ').nth(1).unwrap().to_owned()
+        let ask = || -> std::io::Result<String> {
+            let mut stream = TcpStream::connect(self.kubelet)?;
+            stream.set_read_timeout(Some(HEALTH))?;
+            stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        };
+        let code = ask().ok().and_then(|answer| answer.split(' ').nth(1).map(str::to_owned));
+        code.unwrap_or_default()
     }
 
     /// The bytes of the answer to a request, by the `openssl` program that trusts this CA alone.
