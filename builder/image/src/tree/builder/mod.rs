@@ -18,26 +18,24 @@
 //! A directory's path is resolved once for all its entries; the steps of all paths are counted and
 //! limited, so that circular links with long targets end in an error.
 
+mod hard_link;
+mod inode;
+mod removal;
 mod walk;
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
-use std::mem;
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use super::node_id::{InodeId, NodeId, ROOT};
-use super::symlink::{self, split};
-use super::{Kind, OwnedEntry};
+use super::{Kind, OwnedEntry, symlink};
 use crate::Digest;
-use crate::hidden::Hidden;
-use crate::layer::{Delta, EntryError, Error, Event, MAX_ENTRIES, MAX_LAYERS, Put};
+use crate::layer::{Delta, EntryError, Error, Event, MAX_ENTRIES, MAX_LAYERS};
+pub(super) use inode::{Inode, Node, State};
 
 /// Maximum number of paths of an image, with directories that have no entry.
 const MAX_PATHS: u64 = MAX_ENTRIES;
 /// Maximum number of components of paths and link targets that are looked up for an image. The
-/// largest base
-/// of `docs/performance.md` needs less than a million, and paths without links need at most half of
+/// largest base of `docs/performance.md` needs less than a million, and paths without links need at most half of
 /// their bytes.
 pub(super) const MAX_PATH_STEPS: u64 = 64 << 20;
 
@@ -60,52 +58,6 @@ pub struct Builder {
 /// Directories by path, valid until a node that a path may lead through is removed.
 type Directories = HashMap<Box<[u8]>, NodeId>;
 
-/// A name in a directory.
-#[derive(Debug)]
-pub(super) struct Node {
-    inode: InodeId,
-    /// The last layer that had an entry here or below.
-    layer: u16,
-    pub(super) children: BTreeMap<Box<[u8]>, NodeId>,
-}
-
-/// Beside the permission bits, because there are many inodes.
-const HAS_XATTRS: u16 = 1 << 15;
-
-#[derive(Clone)]
-pub(super) struct Inode {
-    pub(super) state: State,
-    /// Permission bits, and [`HAS_XATTRS`].
-    mode: u16,
-    /// The layer's position in the image, counted from 1; 0 for a directory without entry.
-    pub(super) layer: u16,
-    /// The number of its entry within the layer.
-    pub(super) entry: u32,
-    pub(super) uid: u32,
-    pub(super) gid: u32,
-    pub(super) size: u64,
-    /// Target of a symbolic link, content of a file, target of a pending hard link.
-    pub(super) bytes: Option<Arc<[u8]>>,
-}
-
-impl fmt::Debug for Inode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = Hidden::of(self.bytes.as_deref());
-        let mut inode = f.debug_struct("Inode");
-        inode.field("state", &self.state).field("mode", &self.mode()).field("bytes", &bytes);
-        inode.finish_non_exhaustive()
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    Here(Kind),
-    /// A hard link whose target isn't there yet.
-    Pending,
-    /// A hard link that was pending, and its inode.
-    Same(InodeId),
-}
-
 impl Default for Builder {
     fn default() -> Self {
         let root = Inode::directory(0);
@@ -118,49 +70,6 @@ impl Default for Builder {
             parents: Directories::new(),
             targets: Directories::new(),
             steps: Cell::new(0),
-        }
-    }
-}
-
-impl Node {
-    fn new(inode: InodeId, layer: u16) -> Self {
-        Self { inode, layer, children: BTreeMap::new() }
-    }
-}
-
-impl Inode {
-    fn of(put: Put, layer: u16, entry: u32) -> Self {
-        Self {
-            state: State::Here(put.kind),
-            mode: (put.mode & 0o7777) as u16 | if put.has_xattrs { HAS_XATTRS } else { 0 },
-            layer,
-            entry,
-            uid: put.uid,
-            gid: put.gid,
-            size: put.size,
-            bytes: put.bytes,
-        }
-    }
-
-    pub(super) fn mode(&self) -> u32 {
-        u32::from(self.mode & 0o7777)
-    }
-
-    /// Whether it has extended attributes other than its SELinux label.
-    pub(super) fn has_xattrs(&self) -> bool {
-        self.mode & HAS_XATTRS != 0
-    }
-
-    fn directory(layer: u16) -> Self {
-        Self {
-            state: State::Here(Kind::Directory),
-            mode: 0o755,
-            layer,
-            entry: 0,
-            uid: 0,
-            gid: 0,
-            size: 0,
-            bytes: None,
         }
     }
 }
@@ -273,65 +182,6 @@ impl Builder {
         Ok(())
     }
 
-    fn link(&mut self, layer: u16, entry: u32, path: &[u8], to: &[u8]) -> Result<(), EntryError> {
-        let inode = match self.find_target(to) {
-            Some(node) if self.state(node) == State::Here(Kind::Directory) => {
-                return Err(EntryError::LinkToDirectory(symlink::lossy(to)));
-            }
-            Some(node) => self.nodes[node as usize].inode,
-            None => {
-                let inode = self.add_inode(Inode {
-                    state: State::Pending,
-                    entry,
-                    bytes: Some(to.into()),
-                    ..Inode::directory(layer)
-                });
-                self.pending.push(inode);
-                inode
-            }
-        };
-        let (parent, name) = self.parent(layer, path)?;
-        match self.child(parent, name) {
-            Some(old) if self.nodes[old as usize].inode == inode => {
-                self.nodes[old as usize].layer = layer;
-            }
-            Some(_) | None => {
-                self.place(layer, parent, name, inode);
-            }
-        }
-        Ok(())
-    }
-
-    /// Resolves pending hard links whose targets are there now.
-    fn settle(&mut self) -> Result<(), EntryError> {
-        for inode in mem::take(&mut self.pending) {
-            let to = self.inodes[inode as usize].bytes.clone().unwrap_or_default();
-            let found = self.find(&to, None).map(|node| self.resolved(node));
-            match found {
-                Some(found)
-                    if found != inode
-                        && self.inodes[found as usize].state != State::Here(Kind::Directory) =>
-                {
-                    self.inodes[inode as usize].state = State::Same(found);
-                }
-                Some(_) | None => self.pending.push(inode),
-            }
-            self.check_steps()?;
-        }
-        Ok(())
-    }
-
-    /// The inode of a node, through hard links that were pending. Each refers to an earlier state,
-    /// so there is no loop.
-    pub(super) fn resolved(&self, node: NodeId) -> InodeId {
-        let mut inode = self.nodes[node as usize].inode;
-        while let State::Same(other) = self.inodes[inode as usize].state {
-            self.count_steps(1);
-            inode = other;
-        }
-        inode
-    }
-
     pub(super) fn state(&self, node: NodeId) -> State {
         self.inodes[self.resolved(node) as usize].state
     }
@@ -363,56 +213,6 @@ impl Builder {
         };
         self.nodes[parent as usize].children.insert(name.into(), id);
         id
-    }
-
-    fn drop_node(&mut self, parent: NodeId, name: &[u8], node: NodeId) {
-        match self.state(node) {
-            // No directory's path leads through it.
-            State::Here(Kind::File | Kind::Other) => {}
-            State::Here(Kind::Directory | Kind::Symlink) | State::Pending | State::Same(_) => {
-                // New maps, because clearing one takes as long as its largest size.
-                self.parents = Directories::new();
-                self.targets = Directories::new();
-            }
-        }
-        self.nodes[parent as usize].children.remove(name);
-        let mut removed = vec![node];
-        while let Some(node) = removed.pop() {
-            removed.extend(mem::take(&mut self.nodes[node as usize].children).into_values());
-            self.free.push(node);
-        }
-    }
-
-    fn white_out(&mut self, layer: u16, path: &[u8]) {
-        let (above, name) = split(path);
-        let Some(parent) = self.find_directory(above, Some(layer)) else {
-            return;
-        };
-        match self.child(parent, name) {
-            Some(node) if self.nodes[node as usize].layer == layer => self.hide_below(layer, node),
-            Some(node) => self.drop_node(parent, name, node),
-            None => {}
-        }
-    }
-
-    /// Removes the nodes of lower layers below a node.
-    fn hide_below(&mut self, layer: u16, node: NodeId) {
-        let mut todo = vec![node];
-        while let Some(node) = todo.pop() {
-            self.count_steps(self.nodes[node as usize].children.len());
-            let children: Vec<_> = self.nodes[node as usize]
-                .children
-                .iter()
-                .map(|(name, child)| (name.clone(), *child))
-                .collect();
-            for (name, child) in children {
-                if self.nodes[child as usize].layer == layer {
-                    todo.push(child);
-                } else {
-                    self.drop_node(node, &name, child);
-                }
-            }
-        }
     }
 
     /// Puts an entry at its path if its parent is a directory. For trees that aren't built from

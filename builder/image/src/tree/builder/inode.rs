@@ -1,0 +1,99 @@
+//! Names and inodes of a tree that is built.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::hidden::Hidden;
+use crate::layer::Put;
+use crate::tree::Kind;
+use crate::tree::node_id::{InodeId, NodeId};
+
+/// A name in a directory.
+#[derive(Debug)]
+pub(in crate::tree) struct Node {
+    pub(super) inode: InodeId,
+    /// The last layer that had an entry here or below.
+    pub(super) layer: u16,
+    pub(in crate::tree) children: BTreeMap<Box<[u8]>, NodeId>,
+}
+
+/// Beside the permission bits, because there are many inodes.
+const HAS_XATTRS: u16 = 1 << 15;
+
+#[derive(Clone)]
+pub(in crate::tree) struct Inode {
+    pub(in crate::tree) state: State,
+    /// Permission bits, and [`HAS_XATTRS`].
+    pub(super) mode: u16,
+    /// The layer's position in the image, counted from 1; 0 for a directory without entry.
+    pub(in crate::tree) layer: u16,
+    /// The number of its entry within the layer.
+    pub(in crate::tree) entry: u32,
+    pub(in crate::tree) uid: u32,
+    pub(in crate::tree) gid: u32,
+    pub(in crate::tree) size: u64,
+    /// Target of a symbolic link, content of a file, target of a pending hard link.
+    pub(in crate::tree) bytes: Option<Arc<[u8]>>,
+}
+
+impl fmt::Debug for Inode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = Hidden::of(self.bytes.as_deref());
+        let mut inode = f.debug_struct("Inode");
+        inode.field("state", &self.state).field("mode", &self.mode()).field("bytes", &bytes);
+        inode.finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::tree) enum State {
+    Here(Kind),
+    /// A hard link whose target isn't there yet.
+    Pending,
+    /// A hard link that was pending, and its inode.
+    Same(InodeId),
+}
+
+impl Node {
+    pub(super) fn new(inode: InodeId, layer: u16) -> Self {
+        Self { inode, layer, children: BTreeMap::new() }
+    }
+}
+
+impl Inode {
+    pub(super) fn of(put: Put, layer: u16, entry: u32) -> Self {
+        Self {
+            state: State::Here(put.kind),
+            mode: (put.mode & 0o7777) as u16 | if put.has_xattrs { HAS_XATTRS } else { 0 },
+            layer,
+            entry,
+            uid: put.uid,
+            gid: put.gid,
+            size: put.size,
+            bytes: put.bytes,
+        }
+    }
+
+    pub(in crate::tree) fn mode(&self) -> u32 {
+        u32::from(self.mode & 0o7777)
+    }
+
+    /// Whether it has extended attributes other than its SELinux label.
+    pub(in crate::tree) fn has_xattrs(&self) -> bool {
+        self.mode & HAS_XATTRS != 0
+    }
+
+    pub(super) fn directory(layer: u16) -> Self {
+        Self {
+            state: State::Here(Kind::Directory),
+            mode: 0o755,
+            layer,
+            entry: 0,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            bytes: None,
+        }
+    }
+}
