@@ -120,7 +120,7 @@ pub fn assemble(
     let all: Vec<_> =
         diff_ids[..kept].iter().copied().chain(layers.iter().map(|layer| layer.diff_id)).collect();
     config["rootfs"]["diff_ids"] = json!(all);
-    drop_names_of_the_store(&base.config.raw, &mut config);
+    remove_from_comments(&base.config.raw, &mut config);
     if on_base {
         carry_over(&base.config.raw, &mut config, &KNOWN);
         if let Some(inner) = config.get_mut("config") {
@@ -161,16 +161,21 @@ fn carry_over(base: &Value, built: &mut Value, known: &[&str]) {
     }
 }
 
-/// Removes the comments `FROM IMAGE` of the history above the base's. buildah names an image there as
-/// its store does: by ID or by a temporary tag, which differs between equal builds.
-fn drop_names_of_the_store(base: &Value, built: &mut Value) {
-    let of_base = base["history"].as_array().map_or(0, Vec::len);
+/// Removes the comments `FROM IMAGE` that buildah added to the history. It names an image there as its
+/// store does: by ID or by a temporary tag, which differs between equal builds.
+///
+/// A comment that the base has stays, wherever its entry is: buildah may add entries to the base's
+/// history, and drops it if the last stage is of another image.
+fn remove_from_comments(base: &Value, built: &mut Value) {
+    let of_base = base["history"].as_array().into_iter().flatten();
+    let of_base: Vec<_> = of_base.filter_map(|entry| entry.get("comment")).collect();
+    let is_buildahs = |comment: &Value| {
+        let text = comment.as_str().unwrap_or_default();
+        text.starts_with("FROM ") && !of_base.contains(&comment)
+    };
     let history = built.get_mut("history").and_then(Value::as_array_mut).into_iter().flatten();
-    for entry in history.skip(of_base) {
-        let comment = entry.get("comment").and_then(Value::as_str);
-        if comment.is_some_and(|comment| comment.starts_with("FROM "))
-            && let Some(entry) = entry.as_object_mut()
-        {
+    for entry in history.filter_map(Value::as_object_mut) {
+        if entry.get("comment").is_some_and(is_buildahs) {
             entry.remove("comment");
         }
     }
@@ -266,27 +271,34 @@ mod tests {
     #[test]
     fn the_history_of_equal_builds_is_equal() {
         let mut base = base(OCI_LAYER);
-        base.config.raw["history"] = json!([{ "created_by": "base", "comment": "FROM scratch" }]);
-        let [one, another] =
-            ["FROM 286788468c02", "FROM docker.io/library/x-tmp:latest"].map(|from| {
+        let of_base = json!({ "created_by": "base", "comment": "FROM scratch" });
+        base.config.raw["history"] = json!([of_base]);
+        let administrators = json!({ "created_by": "LABEL", "comment": "the administrator's" });
+        let added =
+            |name: &str| json!({ "created_by": "RUN true", "comment": format!("FROM {name}") });
+        let kept = json!({ "created_by": "RUN true" });
+        let missing = json!({ "created_by": "buildah" });
+        for (what, before, want) in [
+            ("on the base's", vec![of_base.clone()], vec![of_base.clone()]),
+            (
+                "an entry before the base's",
+                vec![missing.clone(), of_base.clone()],
+                vec![missing, of_base],
+            ),
+            ("without the base's", vec![], vec![]),
+            ("of another image", vec![added("elsewhere:1")], vec![kept.clone()]),
+        ] {
+            for name in ["286788468c02", "docker.io/library/x-tmp:latest"] {
                 let mut config = built(&[b"1", b"2", b"3"]);
-                config["history"] = json!([
-                    { "created_by": "base", "comment": "FROM scratch" },
-                    { "created_by": "RUN true", "comment": from },
-                    { "created_by": "LABEL", "comment": "the administrator's" },
-                ]);
-                assemble(&base, &config, vec![new(3)], &BTreeMap::new()).unwrap().config
-            });
-        assert_eq!(one, another);
-        let config: Value = serde_json::from_slice(&one).unwrap();
-        assert_eq!(
-            config["history"],
-            json!([
-                { "created_by": "base", "comment": "FROM scratch" },
-                { "created_by": "RUN true" },
-                { "created_by": "LABEL", "comment": "the administrator's" },
-            ])
-        );
+                let above = [added(name), administrators.clone()];
+                config["history"] = before.iter().cloned().chain(above).collect();
+                let made = assemble(&base, &config, vec![new(3)], &BTreeMap::new()).unwrap();
+                let config: Value = serde_json::from_slice(&made.config).unwrap();
+                let above = [kept.clone(), administrators.clone()];
+                let want: Value = want.iter().cloned().chain(above).collect();
+                assert_eq!(config["history"], want, "{what}, {name}");
+            }
+        }
     }
 
     #[test]
