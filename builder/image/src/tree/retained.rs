@@ -75,9 +75,10 @@ pub const MAX_ETC_FILE_SIZE: u64 = 64 << 10;
 /// but many MB of modules of the SELinux policy and a copy of each certificate.
 pub const MAX_ETC_DEPTH: usize = 4;
 
-/// Most bytes of these files in all, those with the shortest paths first. Real bases have less than
-/// 2 MiB.
-pub const MAX_ETC_TOTAL_SIZE: u64 = 4 << 20;
+/// Most bytes of these files in all, those with the shortest paths first. Reading a base needs up to
+/// three times as much memory for them, and must not need more than 6 MiB (`docs/direct-build.md`).
+/// Real bases are expected to have less.
+pub const MAX_ETC_TOTAL_SIZE: u64 = 2 << 20;
 
 /// What a smaller one counts in this total, which thereby limits their number.
 pub const MIN_ETC_FILE_COST: u64 = 1 << 10;
