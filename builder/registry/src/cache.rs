@@ -6,8 +6,7 @@
 //! not identify the writer, so only files and directories count that no user but this one and root
 //! can write. A tree has contents of the base that not everybody may read on a machine, such as
 //! `/etc/shadow`, so only this user can read them here. Several processes may use one directory
-//! concurrently. The least recently used files
-//! are removed first.
+//! concurrently. The least recently used files are removed first.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, DirEntry, FileTimes, Permissions};

@@ -5,8 +5,8 @@ use super::node_id::{NodeId, ROOT};
 use super::{Kind, retained};
 
 impl Builder {
-    /// The files below `/etc` with only one name and without extended attributes, those with the shortest paths first, so that the
-    /// limit of all of them leaves out what lies deepest.
+    /// The files below `/etc` with only one name and without extended attributes. Those with the
+    /// shortest paths come first, so that the limit of all of them leaves out what lies deepest.
     ///
     /// A file with another name is not among them: what a change of one name does to the other
     /// differs between file systems, and a layer that repeats one of them separates the two. To

@@ -24,8 +24,9 @@ use super::{Builder, Entry, Kind, OwnedEntry};
 use crate::Digest;
 pub(super) use write::{Value, Writer};
 
-/// The version of the format and of what is [`retained`](super::retained); cache entries of other
-/// versions are ignored and made anew. Version 2 has small files below `/etc`.
+/// The version of a tree. It rises if the format changes, or the selection of
+/// [`retained`](super::retained) files. Cache entries of other versions are ignored and made anew.
+/// Version 2 has small files below `/etc`.
 pub const VERSION: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"mosbtree";
