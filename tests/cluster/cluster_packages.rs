@@ -15,6 +15,8 @@ use crate::test_cluster::Cluster;
 use mosb_tests::{Certificate, Daemon, lasting, package_images, package_repository};
 
 const CREDENTIALS: &str = "builder:not-a-secret";
+/// The repository's host. No pod can resolve it: only the proxy leads there.
+const HOST: &str = "packages.example.com";
 
 /// A repository by HTTPS, for clients with a certificate of the authority `clients` only.
 fn repository(host: Ipv4Addr, server: &Certificate, clients: &Certificate) -> (Daemon, String) {
@@ -32,7 +34,7 @@ fn repository(host: Ipv4Addr, server: &Certificate, clients: &Certificate) -> (D
     Daemon::start(command, |line| line.strip_prefix("ACCEPT ").map(str::to_owned))
 }
 
-/// A proxy that connects a client with [`CREDENTIALS`] to `to`, the only place where it leads.
+/// A proxy that connects a client with [`CREDENTIALS`] to `to`, if it asks for [`HOST`].
 fn proxy(host: Ipv4Addr, to: String) -> String {
     let listener = TcpListener::bind((host, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -56,7 +58,7 @@ fn tunnel(client: TcpStream, to: &str) -> io::Result<()> {
     }
     let has = |wanted: &str| head.iter().any(|line| line.eq_ignore_ascii_case(wanted));
     let login = format!("Proxy-Authorization: Basic {}", STANDARD.encode(CREDENTIALS));
-    if !has(&format!("CONNECT {to} HTTP/1.1")) || !has(&login) {
+    if !has(&format!("CONNECT {HOST}:443 HTTP/1.1")) || !has(&login) {
         return (&client).write_all(
             b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"x\"\r\n\
               Content-Length: 0\r\nConnection: close\r\n\r\n",
@@ -90,12 +92,12 @@ fn a_run_line_installs_a_signed_package_with_the_clusters_entitlement_through_it
         ["servers", "clients"].map(|name| Certificate::authority(directory.path(), name));
     let host = node.outside();
     let signed = |name: &str, by| {
-        let names = format!("IP:{host}");
+        let names = format!("DNS:{HOST}");
         Certificate::signed(directory.path(), name, &format!("/CN={name}"), &names, by)
     };
     let (server, client) = (signed("server", &servers), signed("client", &clients));
     let (_repository, address) = repository(host, &server, &clients);
-    let proxy = proxy(host, address.clone());
+    let proxy = proxy(host, address);
 
     secret(&cluster, "proxy", &json!({ "httpsProxy": format!("http://{CREDENTIALS}@{proxy}") }));
     secret(
@@ -106,7 +108,7 @@ fn a_run_line_installs_a_signed_package_with_the_clusters_entitlement_through_it
     let key = text(&package_repository().join("RPM-GPG-KEY-acme"));
     secret(&cluster, "etc-pki-rpm-gpg", &json!({ "RPM-GPG-KEY-acme": key }));
     let repo = format!(
-        "[acme]\nname=acme\nbaseurl=https://{address}/\nsslclientcert=/etc/pki/entitlement/1.pem\n\
+        "[acme]\nname=acme\nbaseurl=https://{HOST}/\nsslclientcert=/etc/pki/entitlement/1.pem\n\
          sslclientkey=/etc/pki/entitlement/1-key.pem\ngpgcheck=1\n\
          gpgkey=file:///etc/pki/rpm-gpg/RPM-GPG-KEY-acme\n"
     );
