@@ -7,6 +7,7 @@
 
 pub mod buildah;
 mod cgroup;
+mod copy_containers;
 pub mod direct;
 mod docker_config;
 pub mod exec;
@@ -34,12 +35,13 @@ use mosb_image::{DiffId, Digest};
 use mosb_registry::Pushed;
 use mosb_types::{Diagnostic, Finding};
 
+pub use copy_containers::COPY_CONTAINERS;
 pub use docker_config::{DOCKER_CONFIG_KEY, DockerConfigJson, SecretError, SecretProblem};
 pub use job_method::JobMethod;
 pub use named_secret::NamedSecret;
 pub use pull_permission::pull_permission;
 pub use pull_repositories::pull_repositories;
-pub use pull_settings::{COPY_CONTAINERS, MAX_PULL_SETTINGS, PullSettings, PullSettingsTooLarge};
+pub use pull_settings::{MAX_PULL_SETTINGS, PullSettings, PullSettingsTooLarge};
 pub use redactor::Redactor;
 pub use registries_conf::registries_conf;
 pub use result::JobResult;
