@@ -7,7 +7,7 @@ use mosb_tests::{
     Lab, MOSB_IMAGE, Machine, MachineImage, Namespace, ignition_program, mosb_image, wait,
 };
 
-use crate::test_lab::{POD, lab, namespace, timed};
+use crate::test_lab::{AUTH, POD, lab, namespace, node_pod, timed};
 
 const CURRENT: &str = "/etc/machine-config-daemon/currentconfig";
 const WANTS: &str = "/etc/systemd/system/multi-user.target.wants";
@@ -100,24 +100,7 @@ impl Story<'_> {
     /// Runs `mosb node` in a pod, as a roll-out does; its log.
     #[track_caller]
     fn mosb_node(&self, name: &str, words: &[&str]) -> String {
-        let command: Vec<&str> = ["mosb", "node"].iter().chain(words).copied().collect();
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name },
-            "spec": {
-                "restartPolicy": "Never", "automountServiceAccountToken": false, "hostPID": true,
-                "nodeSelector": { "kubernetes.io/hostname": self.machine().name() },
-                "tolerations": [{ "operator": "Exists" }],
-                "containers": [{
-                    "name": "main", "image": MOSB_IMAGE, "imagePullPolicy": "Never",
-                    "command": command,
-                    "securityContext": {
-                        "privileged": true, "runAsUser": 0, "readOnlyRootFilesystem": true,
-                    },
-                    "volumeMounts": [{ "name": "auth", "mountPath": "/run/mosb/auth" }],
-                }],
-                "volumes": [{ "name": "auth", "secret": { "secretName": "pull", "defaultMode": 0o600 } }],
-            },
-        });
+        let pod = node_pod(name, self.machine(), words);
         self.namespace.apply(&pod.to_string());
         let pod = self.namespace.wait(&format!("pod/{name}"), POD, |pod| {
             ["Succeeded", "Failed"].contains(&pod["status"]["phase"].as_str().unwrap_or_default())
@@ -132,7 +115,7 @@ impl Story<'_> {
     #[track_caller]
     fn stage(&self, name: &str, image: &MachineImage) {
         let target = json!({ "image": image.reference }).to_string();
-        self.mosb_node(name, &["stage", "--target", &target, "--auth", "/run/mosb/auth/auth.json"]);
+        self.mosb_node(name, &["stage", "--target", &target, "--auth", AUTH]);
         assert_eq!(self.machine().staged_digest().as_ref(), Some(&image.digest), "{name}");
     }
 

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use mosb_plan::api::rollout::{MachinePart, NodeTarget};
 use mosb_tests::{Lab, Machine, MachineImage, wait};
 
-use crate::node_story::{AUTH, Ended, HOLD_REBOOT, POD, Story, boot_arguments};
+use crate::node_story::{Ended, HOLD_REBOOT, POD, Story, boot_arguments};
+use crate::test_lab::AUTH;
 
 const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
 /// What a person set.

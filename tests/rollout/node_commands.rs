@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use mosb_tests::{Lab, MachineImage, wait};
 
-use crate::node_story::{AUTH, HOLD_REBOOT, POD, Story, target};
+use crate::node_story::{HOLD_REBOOT, POD, Story, target};
+use crate::test_lab::AUTH;
 
 /// Keeps programs on a machine from starting a unit.
 const HOLD_SYSTEMD_RUN: &str = "printf '#!/bin/sh\\n: > /run/held\\nexec sleep 600\\n' > /run/hold

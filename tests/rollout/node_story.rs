@@ -7,10 +7,10 @@ use serde_json::json;
 use mosb_plan::api::rollout::NodeReport;
 use mosb_tests::{Lab, MOSB_IMAGE, Machine, MachineImage, Namespace, mosb_image};
 
+use crate::test_lab::{AUTH, node_pod};
+
 /// A pod on a busy machine, with what it stages.
 pub const POD: Duration = Duration::from_secs(180);
-/// The file with the login, in the pods.
-pub const AUTH: &str = "/run/mosb/auth/auth.json";
 /// Where programs could leave a login. Pods have theirs below `/var/lib/kubelet`, until they are
 /// deleted.
 const PLACES: &str =
@@ -91,25 +91,7 @@ impl<'a> Story<'a> {
 
     /// Starts `mosb node` as a pod, as a roll-out does.
     pub fn start(&self, name: &str, words: &[&str]) {
-        let words: Vec<&str> = ["mosb", "node"].iter().chain(words).copied().collect();
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name },
-            "spec": {
-                "restartPolicy": "Never", "automountServiceAccountToken": false, "hostPID": true,
-                "nodeSelector": { "kubernetes.io/hostname": self.machine().name() },
-                "tolerations": [{ "operator": "Exists" }],
-                "terminationGracePeriodSeconds": 1,
-                "containers": [{
-                    "name": "main", "image": MOSB_IMAGE, "imagePullPolicy": "Never",
-                    "command": words,
-                    "securityContext": {
-                        "privileged": true, "runAsUser": 0, "readOnlyRootFilesystem": true,
-                    },
-                    "volumeMounts": [{ "name": "auth", "mountPath": "/run/mosb/auth" }],
-                }],
-                "volumes": [{ "name": "auth", "secret": { "secretName": "pull", "defaultMode": 0o600 } }],
-            },
-        });
+        let pod = node_pod(name, self.machine(), words);
         self.namespace.apply(&pod.to_string());
     }
 

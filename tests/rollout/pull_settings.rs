@@ -15,11 +15,11 @@ use mosb_tests::{
     TunnelProxy, mosb_image, wait,
 };
 
-use crate::test_lab::{POD, assert_no_login, lab, namespace, privileged_pod, timed};
+use crate::test_lab::{AUTH, POD, assert_no_login, lab, namespace, node_pod, timed};
 
 /// A registry that exists nowhere.
 const AWAY: &str = "registry.away.invalid:5000";
-const FILE: &str = "/pull/pull-settings.json";
+const FILE: &str = "/run/mosb/auth/pull-settings.json";
 
 struct Story<'a> {
     lab: &'a Lab,
@@ -50,13 +50,11 @@ impl Story<'_> {
             },
         });
         self.namespace.apply(&secret.to_string());
-        let mut pod = privileged_pod(name, self.machine, "");
         let target = json!({ "image": image }).to_string();
-        let command = ["mosb", "node", "stage", "--target", &target, "--auth", "/pull/auth.json"];
+        let words = ["stage", "--target", &target, "--auth", AUTH];
         let more = settings.iter().flat_map(|_| ["--pull-settings", FILE]);
-        let container = &mut pod["spec"]["containers"][0];
-        container["image"] = json!(MOSB_IMAGE);
-        container["command"] = json!(command.into_iter().chain(more).collect::<Vec<_>>());
+        let words: Vec<&str> = words.into_iter().chain(more).collect();
+        let mut pod = node_pod(name, self.machine, &words);
         pod["spec"]["volumes"][0]["secret"]["secretName"] = json!(name);
         self.namespace.apply(&pod.to_string());
     }

@@ -5,10 +5,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use mosb_tests::{BUSYBOX_IMAGE, FixtureGuard, FixturePool, Lab, Machine, MachineImage, Namespace};
+use mosb_tests::{
+    BUSYBOX_IMAGE, FixtureGuard, FixturePool, Lab, MOSB_IMAGE, Machine, MachineImage, Namespace,
+};
 
 /// A pod on a busy machine.
 pub const POD: Duration = Duration::from_secs(120);
+/// The file with the login, in a [`node_pod`].
+pub const AUTH: &str = "/run/mosb/auth/auth.json";
 /// How a program of a pod runs on its machine. bootc refuses the variable.
 const ON_MACHINE: &str = "nsenter --target 1 --mount --uts --ipc env -u container";
 /// What the roll-out does in place of `systemctl reboot`: finalizing comes first.
@@ -76,6 +80,21 @@ pub fn privileged_pod(name: &str, machine: &Machine, script: &str) -> Value {
     container["volumeMounts"] = json!([{"name": "pull", "mountPath": "/pull"}]);
     pod["spec"]["volumes"] = json!([{"name": "pull", "secret": {"secretName": "pull"}}]);
     pod["spec"]["hostPID"] = json!(true);
+    pod
+}
+
+/// A pod that runs `mosb node` on its machine, as a roll-out does. The files of the Secret `pull` are
+/// beside [`AUTH`].
+pub fn node_pod(name: &str, machine: &Machine, words: &[&str]) -> Value {
+    let mut pod = privileged_pod(name, machine, "");
+    let command: Vec<&str> = ["mosb", "node"].iter().chain(words).copied().collect();
+    let container = &mut pod["spec"]["containers"][0];
+    container["image"] = json!(MOSB_IMAGE);
+    container["command"] = json!(command);
+    container["securityContext"]["readOnlyRootFilesystem"] = json!(true);
+    container["volumeMounts"][0]["mountPath"] = json!("/run/mosb/auth");
+    pod["spec"]["volumes"][0]["secret"]["defaultMode"] = json!(0o600);
+    pod["spec"]["terminationGracePeriodSeconds"] = json!(1);
     pod
 }
 
