@@ -145,6 +145,7 @@ fn arguments_keys_and_password_come_with_the_image_change_and_go() {
     let files = all.map(|part| (part.file(), String::from_utf8(part.part.to_json()).unwrap()));
     let story = Story::new(&lab, "machine-part", &files);
     let [one, two] = ["one", "two"].map(|name| lab.build("lab/os", "/etc/story", name));
+    without_the_user_nothing_is_staged(&story, &one, &parts);
     a_person_sets_up_the_machine(&story);
     let before = shadow(story.machine());
 
@@ -161,6 +162,12 @@ fn arguments_keys_and_password_come_with_the_image_change_and_go() {
     let record = story.machine().run("stat -c '%a %U' /var/lib/mosb /var/lib/mosb/target");
     assert_eq!(record.ok().text(), "700 root\n600 root\n");
     no_secret_is_in_the_journal(&story, &parts);
+}
+
+fn without_the_user_nothing_is_staged(story: &Story<'_>, image: &MachineImage, parts: &Parts) {
+    let ended = run(story, "no-core", &words("stage", image, Some(&parts.a), &[]));
+    assert_eq!(ended.failure(), (1, "no-core-user"));
+    assert_eq!(story.machine().staged_digest(), None);
 }
 
 /// As by an installation; and an argument that no config has.

@@ -7,9 +7,11 @@ use mosb_types::error_text;
 use crate::adopt;
 use crate::apply::record_if_complete;
 use crate::boot_arguments::change_next;
+use crate::core_access;
 use crate::desired_state::DesiredState;
 use crate::error::Error;
 use crate::host::Host;
+use crate::host_root::HostRoot;
 use crate::leftover_login::remove_leftover_login;
 use crate::machine_record::{MachineRecord, SetByMosb};
 use crate::machine_state::MachineState;
@@ -29,7 +31,7 @@ const LAST_CHARACTERS: usize = 500;
 /// of it. So the next reboot boots the target.
 ///
 /// # Errors
-/// It is not staged, or another image still is.
+/// It is not staged, or another image still is; or `core` can't get its keys or its password.
 pub async fn stage(host: &Host, desired: &DesiredState<'_>) -> Result<(), Error> {
     remove_leftover_login(host).await?;
     adopt::arm(host).await?;
@@ -41,10 +43,22 @@ pub async fn stage(host: &Host, desired: &DesiredState<'_>) -> Result<(), Error>
         unstage(host, desired, &record.set).await?;
         return record_if_complete(host.root(), desired, &record, &state);
     }
-    if fit.staged {
-        return Ok(());
+    if is_left_to_stage(host.root(), desired, &record.set, &fit)? {
+        bring(host, desired, &state).await?;
     }
-    bring(host, desired, &state).await
+    Ok(())
+}
+
+/// Whether there is something to stage on a machine that does not run the target.
+fn is_left_to_stage(
+    root: &HostRoot,
+    desired: &DesiredState<'_>,
+    set: &SetByMosb,
+    fit: &TargetFit,
+) -> Result<bool, Error> {
+    // What apply would refuse, when the machine is drained and has its slot.
+    core_access::missing(root, desired.part, set)?;
+    Ok(!fit.staged)
 }
 
 /// Stages what is not staged: the image, then its kernel arguments.
@@ -161,4 +175,45 @@ async fn start(
     unit.start(host, tool, target, placed.unit_properties()).await?;
     placed.hand_over();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pull_access::PullAccess;
+    use mosb_plan::api::rollout::MachinePart;
+
+    #[test]
+    fn a_target_whose_keys_the_machine_can_not_take_is_not_staged() {
+        let key = MachinePart {
+            ssh_authorized_keys: vec!["ssh-ed25519 AAAA".to_owned()],
+            ..MachinePart::default()
+        };
+        let none = MachinePart::default();
+        let core = "core:x:1000:1000::/var/home/core:/bin/sh\n";
+        let image = format!("reg.example/os@{}", none.digest());
+        let target = NodeTarget { image: image.parse().unwrap(), config: None, machine_part: None };
+        let access = PullAccess::default();
+        for (what, passwd, part, want) in [
+            ("a key", core, Some(&key), true),
+            ("a key, and no user", "", Some(&key), false),
+            ("nothing, and no user", "", Some(&none), true),
+            ("no part, and no user", "", None, true),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let root = HostRoot::open(dir.path()).unwrap();
+            root.write("/etc/passwd", passwd.as_bytes(), 0o644).unwrap();
+            let desired = DesiredState { target: &target, access: &access, part };
+            // Also the image of a build before, which had no keys, may be staged.
+            for staged in [false, true] {
+                let fit = TargetFit { staged, ..TargetFit::default() };
+                match is_left_to_stage(&root, &desired, &SetByMosb::default(), &fit) {
+                    Ok(is_left) => assert_eq!((want, is_left), (true, !staged), "{what}"),
+                    Err(error) => {
+                        assert!(matches!(error, Error::NoCore) && !want, "{what}: {error}")
+                    }
+                }
+            }
+        }
+    }
 }
