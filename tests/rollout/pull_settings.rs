@@ -118,6 +118,7 @@ fn a_machine_pulls_with_the_mirrors_the_authorities_and_the_proxy_of_the_setting
     authorities_of_the_machine_are_used_too(&story, &image);
     a_mirror_stands_in_for_a_registry_that_is_away(&story, &image);
     the_proxy_is_used_and_its_password_is_nowhere(&story, &image);
+    the_daemon_of_rpm_ostree_pulls_with_them(&story, &image);
     settings_are_gone_after_a_kill(&story, &image);
 }
 
@@ -194,6 +195,27 @@ fn the_proxy_is_used_and_its_password_is_nowhere(story: &Story<'_>, image: &Mach
         let found = story.machine.enter(&["sh", "-uc", search, secret], &[]).ok().text();
         assert_eq!(found, "", "{secret}");
     }
+}
+
+/// rpm-ostree's daemon pulls, not the unit. The lab's is a stand-in, whose unit is one of systemd.
+fn the_daemon_of_rpm_ostree_pulls_with_them(story: &Story<'_>, image: &MachineImage) {
+    let (machine, registry) = (story.machine, story.lab.registry());
+    machine.run("mkdir -p /var/lib/lab; touch /var/lib/lab/layered").ok();
+    let proxy = TunnelProxy::start(story.lab.node().outside().into());
+    let mut with = authority(story);
+    with["mirrors"] = json!([{ "source": format!("{AWAY}/acme"),
+        "mirrors": [registry.repository("lab")] }]);
+    let reference = format!("{AWAY}/acme/os@{}", image.digest);
+    let made = settings(&reference, &with, Some(&proxy.url()));
+    let (code, report) = story.stage("daemon", &reference, Some(&made));
+    assert_eq!(report.tool.unwrap().to_string(), "rpm-ostree");
+    story.assert_staged((code, report), image);
+    let opened = proxy.take_opened();
+    assert!(opened.contains(&registry.host_port), "{opened:?}");
+    // It was started anew, without them.
+    let unknown = "certificate signed by unknown authority";
+    story.assert_not_staged(story.stage("daemon-without", &image.reference, None), unknown);
+    machine.run("rm /var/lib/lab/layered").ok();
 }
 
 /// SIGKILL while the unit pulls: it ends by itself, and removes what it was given.
