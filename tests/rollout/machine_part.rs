@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 use mosb_plan::api::rollout::{MachinePart, NodeTarget};
 use mosb_tests::{Lab, Machine, MachineImage, wait};
 
-use crate::node_story::{Ended, HOLD_REBOOT, POD, Story, boot_arguments};
+use crate::node_story::{Ended, HOLD_REBOOT, KEYS, POD, Story, boot_arguments, keys};
 use crate::test_lab::AUTH;
 
-const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
 /// What a person set.
 const OWN: &str = "own=1";
 const NEEDS_REBOOT: (i64, &str) = (45, "needs-reboot");
@@ -119,9 +118,8 @@ fn shadow(machine: &Machine) -> (String, String) {
 #[track_caller]
 fn assert_access(machine: &Machine, part: Option<&Part>) {
     let part = part.filter(|part| part.part.password_hash.is_some());
-    let found = machine.run(&format!("cat {KEYS} || true")).text();
     let want = part.map(|part| part.part.ssh_authorized_keys.join("\n") + "\n");
-    assert_eq!(found, want.clone().unwrap_or_default());
+    assert_eq!(keys(machine), want.clone().unwrap_or_default());
     if want.is_some() {
         let stat = format!("cd /var/home/core/.ssh; stat -c '%a %U %G' . authorized_keys.d {KEYS}");
         let stat = machine.run(&stat).ok().text();

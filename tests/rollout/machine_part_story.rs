@@ -3,13 +3,9 @@
 
 use serde_json::{Value, json};
 
-use mosb_tests::Machine;
-
-use crate::node_story::boot_arguments;
+use crate::node_story::{boot_arguments, keys};
 use crate::rollout_cluster::{CONFIG, POOL, RolloutCluster, STATE, condition, mark, step};
 use crate::test_lab::own_lab;
-
-const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
 
 #[test]
 fn keys_reach_the_machines_of_a_pool_without_a_reboot_and_kernel_arguments_with_one() {
@@ -52,10 +48,6 @@ fn keys_reach_the_machines_of_a_pool_without_a_reboot_and_kernel_arguments_with_
         assert_eq!(boot_arguments(machine), [""; 0], "{}", machine.name());
         assert_eq!(keys(machine), "", "{}", machine.name());
     }
-}
-
-fn keys(machine: &Machine) -> String {
-    machine.run(&format!("cat {KEYS} 2>/dev/null || true")).ok().text()
 }
 
 fn wait_keys(cluster: &RolloutCluster<'_>, want: &str) {

@@ -9,8 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use mosb_tests::{Machine, repository, wait};
+use mosb_tests::{Machine, wait};
 
+use crate::controller_pod::rendered;
 use crate::ignition_server_pod;
 use crate::rollout_cluster::{
     CONFIG, RolloutCluster, STATE, WORKER, mark, objects::NAMESPACE, step,
@@ -121,12 +122,8 @@ fn wait_runs(cluster: &RolloutCluster<'_>, machine: &Machine, digest: &str) {
 /// The Secret of new machines, as an administrator sets it up, and what joins them.
 fn keep_user_data(cluster: &RolloutCluster<'_>) {
     let node = cluster.node();
-    let folder = repository().join("deploy/user-data");
-    let text = node.kubectl(&["kustomize", folder.to_str().unwrap()]).ok().text();
-    for object in text.split("\n---\n") {
-        let object: Value = serde_saphyr::from_str(object).unwrap();
-        node.apply(&object.to_string());
-    }
+    let (_, objects) = rendered(node, "user-data");
+    objects.iter().for_each(|object| node.apply(&object.to_string()));
     let file = json!({ "path": JOIN, "mode": 0o600, "contents": { "source": "data:,joins" } });
     let config = json!({ "ignition": { "version": "3.0.0" }, "storage": { "files": [file] } });
     let secret = json!({ "apiVersion": "v1", "kind": "Secret",

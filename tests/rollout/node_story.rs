@@ -11,6 +11,8 @@ use crate::test_lab::{AUTH, node_pod};
 
 /// A pod on a busy machine, with what it stages.
 pub const POD: Duration = Duration::from_secs(180);
+/// Where keys of a config are.
+pub const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
 /// Where programs could leave a login. Pods have theirs below `/var/lib/kubelet`, until they are
 /// deleted.
 const PLACES: &str =
@@ -66,6 +68,11 @@ pub fn boot_arguments(machine: &Machine) -> Vec<String> {
     let line = "sed -n 's/^options //p' $(ls /boot/loader/entries/*.conf | sort -V | tail -n 1)";
     let text = machine.run(line).ok().text();
     text.split_whitespace().filter(|word| !word.starts_with("ostree=")).map(str::to_owned).collect()
+}
+
+/// The SSH keys of `core`, as a config brings them.
+pub fn keys(machine: &Machine) -> String {
+    machine.run(&format!("cat {KEYS} 2>/dev/null || true")).ok().text()
 }
 
 impl<'a> Story<'a> {

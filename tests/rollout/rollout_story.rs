@@ -11,7 +11,7 @@ use crate::rollout_cluster::{
     CONFIG, POOL, REASON, RolloutCluster, STATE, condition, condition_message, mark, step,
 };
 use crate::test_lab::{assert_no_login, own_lab};
-use crate::{controller_pod, guarded_pod};
+use crate::{controller_pod, guarded_pod, node_story};
 
 /// A pod of the cluster whose drain a budget holds.
 const GUARDED: &str = "machine-1";
@@ -155,11 +155,9 @@ fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
     assert_eq!(controller_pod::restarts(&after), 0, "{}", controller_pod::log(node));
 }
 
-/// The keys of `core` on each machine, as mosb writes them.
+/// The keys of `core` on each machine.
 fn keys(cluster: &RolloutCluster<'_>) -> Vec<String> {
-    let file = "/var/home/core/.ssh/authorized_keys.d/ignition";
-    let read = format!("cat {file} 2>/dev/null || true");
-    cluster.lab.machines().iter().map(|machine| machine.run(&read).ok().text()).collect()
+    cluster.lab.machines().iter().map(node_story::keys).collect()
 }
 
 /// A Job is the first step of everything on a machine, and comes long before a reboot.
