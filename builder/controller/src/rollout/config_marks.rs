@@ -56,10 +56,6 @@ fn newer_history(
     if let Some(newer) = served.and_then(|entry| history.with(entry)) {
         history = newer;
     }
-    let has = |(state, _): &(MachineState<'_>, Option<SlotPhase>), of: &HistoryEntry| {
-        let has_part = of.machine_part.is_none() || state.machine_part() == of.machine_part;
-        has_part && state.runs(of.image.digest())
-    };
     let current: BTreeSet<Current> =
         machines.iter().filter_map(|(state, _)| Current::of(state)).collect();
     for current in &current {
@@ -80,13 +76,14 @@ fn newer_history(
     let Some(desired) = cx.desired_target() else {
         return history;
     };
-    let has_slot = |(state, _): &(MachineState<'_>, Option<SlotPhase>)| {
-        state.valid_slot().is_some_and(|slot| slot.target == desired.target)
+    let has_or_gets = |(state, _): &(MachineState<'_>, Option<SlotPhase>)| {
+        state.has(&desired.target)
+            || state.valid_slot().is_some_and(|slot| slot.target == desired.target)
     };
     let Some(entry) = entry(cx, desired.build.clone(), desired.target.clone()) else {
         return history;
     };
-    let is_used = machines.iter().any(|machine| has(machine, &entry) || has_slot(machine));
+    let is_used = machines.iter().any(has_or_gets);
     let newer = is_used.then(|| history.with_ran(&entry, cx.now)).flatten();
     newer.unwrap_or(history)
 }

@@ -87,8 +87,7 @@ impl<'a> MachineState<'a> {
                 let target = job.target.as_ref().map(|target| target.image.digest());
                 let booted = report.booted.as_ref().and_then(|booted| booted.digest);
                 let part = report.applied.as_ref().and_then(|applied| applied.machine_part);
-                let wanted = job.target.as_ref().and_then(|target| target.machine_part);
-                let has_part = wanted.is_none() || wanted == part;
+                let has_part = job.target.as_ref().is_none_or(|target| target.accepts_part(part));
                 let is_done = match job.verb {
                     NodeVerb::Report => true,
                     NodeVerb::Stage => {

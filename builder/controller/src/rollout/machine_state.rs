@@ -124,9 +124,7 @@ impl<'a> MachineState<'a> {
     /// Whether it runs the image of this target and has its machine part. With a target that has none,
     /// the machine keeps what it has.
     pub fn has(&self, target: &NodeTarget) -> bool {
-        let wanted = target.machine_part;
-        let has_part = wanted.is_none() || self.machine_part() == wanted;
-        has_part && self.runs(target.image.digest())
+        self.runs(target.image.digest()) && target.accepts_part(self.machine_part())
     }
 
     /// Whether it runs the image of this target, and something else is staged: then any reboot boots

@@ -68,9 +68,7 @@ impl NodeView {
 
     /// Whether it has this target and the roll-out is through with it, as the controller counts.
     pub(super) fn is_updated(&self, target: &TargetView) -> bool {
-        let has_part = |target: &NodeTarget| {
-            target.machine_part.is_none() || target.machine_part == self.machine_part
-        };
+        let has_part = |target: &NodeTarget| target.accepts_part(self.machine_part);
         self.runs(target) && target.target.as_ref().is_none_or(has_part) && !self.has_slot
     }
 

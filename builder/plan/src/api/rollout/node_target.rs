@@ -30,6 +30,11 @@ impl NodeTarget {
         String::from_utf8(canonical_json(self)).expect("JSON is UTF-8")
     }
 
+    /// Whether a machine with this machine part has that of the target.
+    pub fn accepts_part(&self, part: Option<Digest>) -> bool {
+        self.machine_part.is_none() || self.machine_part == part
+    }
+
     /// 12 hex digits that identify the target in names of objects.
     pub fn id(&self) -> String {
         Digest::of(&canonical_json(self)).hex()[..ID].to_owned()
@@ -39,6 +44,19 @@ impl NodeTarget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_target_without_a_machine_part_accepts_each() {
+        let part = |text: &str| Some(Digest::of(text.as_bytes()));
+        let image = format!("reg.example/os@{}", Digest::of(b"a")).parse().unwrap();
+        let mut target = NodeTarget { image, config: None, machine_part: None };
+        let accepted = |target: &NodeTarget| {
+            [None, part("a"), part("b")].map(|found| target.accepts_part(found))
+        };
+        assert_eq!(accepted(&target), [true, true, true]);
+        target.machine_part = part("a");
+        assert_eq!(accepted(&target), [false, true, false]);
+    }
 
     #[test]
     fn each_field_changes_the_id_and_json_is_read_back() {
