@@ -120,9 +120,10 @@ impl<'a> Context<'a> {
         self.may_create_jobs() && self.snapshot.shared_nodes.is_empty()
     }
 
-    /// Whether the marks of a machine are written.
+    /// Whether the marks of a machine are written. What a Job brought to it is known by the Job's
+    /// report alone, also if the MachineOSConfig was deleted meanwhile.
     pub fn is_part(&self, state: &MachineState<'_>) -> bool {
-        self.is_observed() || state.has_slot()
+        self.is_observed() || state.has_slot() || state.has_part_job()
     }
 
     /// Whether an image of this pool was ever brought to machines, or is now.

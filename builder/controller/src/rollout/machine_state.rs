@@ -115,10 +115,19 @@ impl<'a> MachineState<'a> {
     }
 
     /// Whether a Job without a slot may be bringing a machine part, so that the last report of it is
-    /// no longer true. Without its login, it has not begun.
+    /// no longer true.
     pub fn is_part_changing(&self) -> bool {
-        let mut jobs = self.jobs().filter(|job| job.verb == NodeVerb::Part && job.has_login);
-        jobs.any(|job| job.phase == JobPhase::Running)
+        self.part_jobs().any(|job| job.phase == JobPhase::Running)
+    }
+
+    /// Whether a Job without a slot brings a machine part, or has ended.
+    pub fn has_part_job(&self) -> bool {
+        self.part_jobs().next().is_some()
+    }
+
+    /// Without its login, a Job has not begun.
+    fn part_jobs(&self) -> impl Iterator<Item = &'a MachineJob> {
+        self.jobs().filter(|job| job.verb == NodeVerb::Part && job.has_login)
     }
 
     /// Whether it runs the image of this target and has its machine part. With a target that has none,

@@ -32,7 +32,7 @@ fn rebooting() -> (Fleet, String) {
     }
 }
 
-fn delete_config(fleet: &mut Fleet, name: &str) {
+pub fn delete_config(fleet: &mut Fleet, name: &str) {
     let now = fleet.now;
     fleet.configs.get_mut(name).unwrap().metadata.deletion_timestamp = Some(Time(now));
 }

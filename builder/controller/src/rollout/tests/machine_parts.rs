@@ -2,7 +2,8 @@
 //! revert brings the ones from before.
 
 use super::fleet::*;
-use super::machine::FakeNode;
+use super::leaving::delete_config;
+use super::machine::{FakeJob, FakeNode};
 use super::stories::{running, status};
 use super::views::carry_out;
 use crate::rollout::*;
@@ -166,6 +167,58 @@ fn a_target_that_changes_while_a_job_brings_keys_waits_for_its_report() {
     fleet.settle();
     assert_eq!((has(&fleet, 2, part(1, 2)), fleet.reboots.len()), (1, 1));
     assert_eq!(status(&fleet, "Updated").0, "True");
+}
+
+/// The same holds for one that is made again, and for a machine that comes back to its pool.
+#[test]
+fn keys_that_come_after_nobody_wants_them_any_more_are_known() {
+    for leaves_pool in [false, true] {
+        let mut fleet = with_part(1, "automatic");
+        fleet.serve_part("worker", 3, 2, part(1, 2));
+        for _ in 0..3 {
+            fleet.pass("worker", usize::MAX);
+        }
+        fleet.run_jobs();
+        assert_eq!((has(&fleet, 2, part(1, 2)), jobs(&fleet, NodeVerb::Part)), (1, 1));
+        let config = fleet.configs["worker"].clone();
+        if leaves_pool {
+            fleet.node("w0").pool = "none".to_owned();
+        } else {
+            delete_config(&mut fleet, "worker");
+        }
+        fleet.settle();
+        assert!(fleet.jobs.is_empty(), "{:?}", fleet.jobs.keys());
+        assert_eq!((fleet.nodes["w0"].state(), fleet.configs.len()), ("Done", leaves_pool.into()));
+        fleet.node("w0").pool = "worker".to_owned();
+        fleet.configs.insert("worker".to_owned(), config);
+        fleet.serve_part("worker", 2, 2, part(1, 1));
+        fleet.settle();
+        assert_eq!((has(&fleet, 2, part(1, 1)), fleet.reboots.len()), (1, 1), "{leaves_pool}");
+        assert_eq!(status(&fleet, "Updated").0, "True", "{leaves_pool}");
+    }
+}
+
+/// Somebody took the arguments to the machine by hand and rebooted it.
+#[test]
+fn a_machine_that_needed_a_reboot_in_another_boot_is_asked_again() {
+    let mut fleet = with_part(1, "automatic");
+    fleet.serve_part("worker", 3, 2, part(2, 2));
+    while !fleet.jobs.values().any(|job| is_exit(job, 45)) {
+        fleet.pass("worker", usize::MAX);
+        fleet.run_jobs();
+    }
+    let node = fleet.node("w0");
+    node.arguments = 2;
+    node.boot_again();
+    fleet.settle();
+    fleet.wait(Duration::from_secs(601));
+    fleet.settle();
+    assert_eq!((has(&fleet, 2, part(2, 2)), fleet.reboots.len()), (1, 1), "no reboot in a slot");
+    assert!(fleet.jobs.is_empty(), "{:?}", fleet.jobs.keys());
+}
+
+fn is_exit(job: &FakeJob, code: i32) -> bool {
+    matches!(job.seen.phase, JobPhase::Failed { exit_code: Some(found), .. } if found == code)
 }
 
 #[test]
