@@ -227,16 +227,7 @@ fn a_controller_killed_after_any_write_brings_the_same_part() {
         for kill_after in 0..9 {
             let mut fleet = with_part(3, "automatic");
             fleet.serve_part("worker", 3, 2, wanted);
-            let mut left = kill_after;
-            for _ in 0..60 {
-                let most = left % 7;
-                let decision = fleet.pass("worker", most);
-                left += decision.actions.len().min(most) + 1;
-                fleet.run_jobs();
-                fleet.end_pods();
-                fleet.boot_all();
-            }
-            fleet.settle();
+            fleet.settle_with_kills(kill_after);
             let found = (has(&fleet, 2, wanted), fleet.reboots.len(), fleet.jobs.len());
             assert_eq!(found, (3, reboots, 0), "killed after {kill_after}");
         }

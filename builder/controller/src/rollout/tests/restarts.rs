@@ -17,17 +17,7 @@ fn a_controller_killed_after_any_write_ends_the_same() {
     };
     for kill_after in 0..14 {
         let mut fleet = rolling(3, "automatic");
-        let mut left = kill_after;
-        // Each pass ends after one write more than the one before: all writes are the last one once.
-        for _ in 0..60 {
-            let most = left % 7;
-            let decision = fleet.pass("worker", most);
-            left += decision.actions.len().min(most) + 1;
-            fleet.run_jobs();
-            fleet.end_pods();
-            fleet.boot_all();
-        }
-        fleet.settle();
+        fleet.settle_with_kills(kill_after);
         assert_eq!(marks(&fleet), marks(&whole), "killed after {kill_after}");
         assert_eq!((running(&fleet, 2), fleet.reboots.len()), (3, 3), "killed after {kill_after}");
         assert!(fleet.jobs.is_empty(), "killed after {kill_after}");

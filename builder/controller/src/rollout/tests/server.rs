@@ -265,6 +265,21 @@ impl Fleet {
         assert_eq!(*count, 1, "{name} rebooted twice for one attempt");
     }
 
+    /// As [`settle`](Self::settle), with a controller that is killed after a few writes of each pass.
+    /// Each pass ends after one write more than the one before: all writes are the last one once.
+    pub fn settle_with_kills(&mut self, first: usize) {
+        let mut left = first;
+        for _ in 0..60 {
+            let most = left % 7;
+            let decision = self.pass("worker", most);
+            left += decision.actions.len().min(most) + 1;
+            self.run_jobs();
+            self.end_pods();
+            self.boot_all();
+        }
+        self.settle();
+    }
+
     /// Lets everything happen until nothing changes any more. Returns the last decisions.
     pub fn settle(&mut self) -> Vec<RolloutDecision> {
         let pools = self.pools.keys().chain(self.configs.keys()).cloned();
