@@ -167,9 +167,13 @@ fn another_controller(cluster: &RolloutCluster) {
             "spec": { "containers": [{ "name": "a", "image": "registry.invalid/none" }] } } } });
     cluster.node.apply(&deployment.to_string());
     let said = format!("not rolled out by mosb: Deployment {PLACE}/{NAME} does");
-    wait("the other controller to be seen", LIMIT, || {
-        cluster.logs()[0].contains(&said).then_some(())
-    });
+    let names_held = format!("slot and cordon stay on {held}");
+    let is_logged = || {
+        let logs = cluster.logs();
+        let mut lines = logs[0].lines();
+        lines.any(|line| line.contains(&said) && line.contains(&names_held)).then_some(())
+    };
+    wait("the other controller to be seen", LIMIT, is_logged);
     let before = seen(cluster, &pool);
     // Everything that it waited for happens.
     cluster.remove_budget("guarded");
@@ -184,9 +188,7 @@ fn another_controller(cluster: &RolloutCluster) {
     assert_eq!((pool.boots()[1], pool.boots()[2]), (0, 0));
     // A controller that starts meanwhile writes nothing either.
     cluster.restart();
-    wait("the other controller to be seen again", LIMIT, || {
-        cluster.logs()[0].contains(&said).then_some(())
-    });
+    wait("the other controller to be seen again", LIMIT, is_logged);
     sleep(QUIET);
     assert_eq!(seen(cluster, &pool), after);
 

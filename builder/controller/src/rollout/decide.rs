@@ -55,7 +55,10 @@ pub fn decide(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutDecision {
 /// The decision with its figures.
 pub(super) fn evaluate(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutEvaluation {
     if let Some(who) = &snapshot.other_controller {
-        return Decision::unchanged(RolloutReason::OtherController(who.clone())).into();
+        let with_slot = snapshot.machines.iter().filter(|one| MachineState::of(one).has_slot());
+        let held = with_slot.map(|machine| machine.metadata.name.clone()).collect();
+        let reason = RolloutReason::OtherController { who: who.clone(), held };
+        return Decision::unchanged(reason).into();
     }
     let mut found = evaluate_pool(snapshot, now);
     if found.decision.lookups.is_empty() {

@@ -38,7 +38,7 @@ impl RolloutFigures {
                 (RolloutPhase::Failed, Some(*reason))
             }
             RolloutReason::Blocked { reason, .. } => (RolloutPhase::Blocked, Some(*reason)),
-            RolloutReason::OtherController(_)
+            RolloutReason::OtherController { .. }
             | RolloutReason::Deleting
             | RolloutReason::NoPool(_)
             | RolloutReason::Off

@@ -2,11 +2,17 @@
 
 use std::fmt;
 
+use super::slot_waits::named;
+
 /// The state of a pool's roll-out, for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RolloutReason {
     /// Another controller brings images to machines.
-    OtherController(String),
+    OtherController {
+        who: String,
+        /// The machines whose slot stays meanwhile.
+        held: Vec<String>,
+    },
     /// The pool is being deleted.
     Deleting,
     /// These machines have a slot and are of no pool any more.
@@ -39,10 +45,16 @@ pub enum RolloutReason {
 impl fmt::Display for RolloutReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OtherController(who) => write!(
-                f,
-                "not rolled out by mosb: {who} does; remove --rollout from mosb, or scale the other one to 0"
-            ),
+            Self::OtherController { who, held } => {
+                write!(
+                    f,
+                    "not rolled out by mosb: {who} does; remove --rollout from mosb, or scale the other one to 0"
+                )?;
+                if held.is_empty() {
+                    return Ok(());
+                }
+                write!(f, "; until then, slot and cordon stay on {}", named(held))
+            }
             Self::Deleting => write!(f, "the pool is being deleted"),
             Self::NoPool(machines) => write!(
                 f,

@@ -202,17 +202,9 @@ impl Reconciler for RolloutReconciler {
         inputs_digest(snapshot)
     }
 
-    /// A problem is decided again from the start: nothing that it depends on is remembered.
-    fn set_earlier_problem(_: &mut RolloutSnapshot, _: EarlierProblem) {}
-
-    /// A decision reports its problems in the pool's condition, and says when it is taken again.
-    fn problem(_: &RolloutSnapshot, _: &RolloutDecision) -> Option<Problem> {
-        None
-    }
-
     fn log_transition(&self, pool: &str, reason: &RolloutReason) {
         match reason {
-            RolloutReason::OtherController(_) => {
+            RolloutReason::OtherController { .. } => {
                 tracing::warn!(pool, reason = "other-renderer", "pool {pool}: {reason}");
             }
             RolloutReason::Blocked { reason: word, .. } => {

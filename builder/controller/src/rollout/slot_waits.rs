@@ -50,7 +50,7 @@ impl Pass<'_> {
             .collect();
         let is_full = with_slot < max && with_slot + others.len() >= max;
         is_full.then(|| {
-            let named = named(&others.iter().map(String::as_str).collect::<Vec<_>>());
+            let named = named(&others);
             format!(
                 "maxUnavailable allows {max} unavailable machines: {named}; make them available, or allow more"
             )
@@ -101,10 +101,10 @@ impl Pass<'_> {
 }
 
 /// The first of these names, and how many more there are.
-fn named(names: &[&str]) -> String {
+pub(super) fn named(names: &[impl AsRef<str>]) -> String {
     let more = names.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ") + &more
+    names.iter().take(NAMED).map(AsRef::as_ref).collect::<Vec<_>>().join(", ") + &more
 }
 
 /// Whether it has no slot and needs one.

@@ -67,6 +67,23 @@ fn a_pool_and_its_config_that_are_deleted_together_leave_nothing_behind() {
 }
 
 #[test]
+fn a_machine_that_another_controller_finds_in_its_slot_is_named() {
+    let mut fleet = draining();
+    let mut snapshot = fleet.snapshot("worker");
+    snapshot.other_controller = Some("Deployment x/machine-config-controller".to_owned());
+    let decision = decide(&snapshot, fleet.now);
+    assert!(decision.actions.is_empty() && decision.lookups.is_empty());
+    let reason = decision.reason.to_string();
+    assert!(reason.ends_with("slot and cordon stay on w0"), "{reason}");
+    fleet.node("w0").held.clear();
+    fleet.settle();
+    let mut snapshot = fleet.snapshot("worker");
+    snapshot.other_controller = Some("Deployment x/machine-config-controller".to_owned());
+    let reason = decide(&snapshot, fleet.now).reason.to_string();
+    assert!(reason.ends_with("scale the other one to 0"), "{reason}");
+}
+
+#[test]
 fn a_machine_that_leaves_all_pools_is_uncordoned_or_finished() {
     let mut fleet = draining();
     fleet.node("w0").pool = "shared".to_owned();
