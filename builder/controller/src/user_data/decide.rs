@@ -125,6 +125,15 @@ fn evaluate(snapshot: &UserDataSnapshot, now: Timestamp) -> Result<Evaluation, R
         );
         return Err(Refusal::new("BadAnnotation", message));
     }
+    if !snapshot.rivals.is_empty() {
+        let message = format!(
+            "more than one MachineOSConfig for pool {}: {}, {}; delete all but one",
+            config.spec.machine_config_pool.name,
+            config.metadata.name,
+            snapshot.rivals.join(", ")
+        );
+        return Err(Refusal::new("Rivals", message));
+    }
     if !snapshot.sharing.is_empty() {
         let message = format!(
             "secret {secret}: MachineOSConfig {} names it too; give each pool a Secret of its own",

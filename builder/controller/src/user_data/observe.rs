@@ -23,11 +23,15 @@ pub(super) fn observe(cache: &ClusterCache, name: &str) -> Option<UserDataSnapsh
         return None;
     }
     let builds = cache.builds.by_index([IndexKey::Config(name.to_owned())]);
-    let mut sharing = with_secret_of(cache, &config);
-    sharing.retain(|other| other.metadata.name != name && !other.metadata.is_being_deleted());
+    let others = |configs: Vec<Arc<MachineOsConfig>>| -> Vec<String> {
+        let others = configs.iter().map(|config| &config.metadata);
+        let others = others.filter(|other| other.name != name && !other.is_being_deleted());
+        others.map(|other| other.name.clone()).collect()
+    };
     Some(UserDataSnapshot {
         builds: builds.iter().map(|build| (**build).clone()).collect(),
-        sharing: sharing.iter().map(|other| other.metadata.name.clone()).collect(),
+        rivals: others(of_pool(cache, &config.spec.machine_config_pool.name)),
+        sharing: others(with_secret_of(cache, &config)),
         other_controller: cache.other_renderer(),
         namespace: cache.namespace.clone(),
         endpoint: endpoint(cache),
@@ -36,6 +40,10 @@ pub(super) fn observe(cache: &ClusterCache, name: &str) -> Option<UserDataSnapsh
         is_current: false,
         lookup_results: UserDataLookupResults::default(),
     })
+}
+
+fn of_pool(cache: &ClusterCache, pool: &str) -> Vec<Arc<MachineOsConfig>> {
+    cache.configs.by_index([IndexKey::Pool(pool.to_owned())])
 }
 
 /// The MachineOSConfigs that name the same Secret, with this one; none if it names none.
@@ -79,10 +87,12 @@ pub(super) fn affected_configs(cache: &ClusterCache, cause: &Trigger) -> BTreeSe
         concerned.iter().map(|config| config.metadata.name.clone()).collect()
     };
     match cause {
-        // One that named the same Secret before is tried again by itself.
-        Trigger::Config(name, _) => {
+        // One that named the same Secret or pool before is tried again by itself.
+        Trigger::Config(name, pool) => {
             let config = cache.configs.get(name);
-            let others = config.map(|config| with_secret_of(cache, &config)).unwrap_or_default();
+            let mut others = of_pool(cache, pool);
+            others.retain(|other| is_concerned(other));
+            others.extend(config.iter().flat_map(|config| with_secret_of(cache, config)));
             let names = others.iter().map(|other| other.metadata.name.clone());
             names.chain([name.clone()]).collect()
         }
@@ -112,7 +122,7 @@ pub(super) fn inputs_digest(snapshot: &UserDataSnapshot) -> Digest {
         (&config.status.current_image_pull_spec, &config.status.machine_os_build),
         builds.collect::<Vec<_>>(),
         images.collect::<Vec<_>>(),
-        (&snapshot.sharing, &snapshot.other_controller),
+        (&snapshot.rivals, &snapshot.sharing, &snapshot.other_controller),
         snapshot.versions,
         snapshot.endpoint,
     );

@@ -21,6 +21,8 @@ pub(crate) struct UserDataSnapshot {
     /// Where machines fetch their config; without it, user data has the whole config. Else why the
     /// settings can't be read.
     pub endpoint: Result<Option<Endpoint>, String>,
+    /// Other MachineOSConfigs of the same pool, by name.
+    pub rivals: Vec<String>,
     /// Other MachineOSConfigs that name the same Secret, by name.
     pub sharing: Vec<String>,
     /// A controller that gives machines their images.

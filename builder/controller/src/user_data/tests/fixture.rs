@@ -28,6 +28,10 @@ pub fn image(number: u32) -> PinnedRef {
     format!("reg.example/os@{}", Digest::of(&number.to_be_bytes())).parse().unwrap()
 }
 
+pub fn pin(number: u32) -> String {
+    format!("build-{number}@{}", image(number).digest())
+}
+
 pub fn rendered_name(number: u32) -> String {
     format!("rendered-worker-{number:032x}")
 }
@@ -37,6 +41,7 @@ pub fn rendered_name(number: u32) -> String {
 pub struct Fixture {
     pub config: MachineOsConfig,
     pub builds: Vec<MachineOsBuild>,
+    pub rivals: Vec<String>,
     pub sharing: Vec<String>,
     pub other_controller: Option<String>,
     /// The Secret; none if there is none.
@@ -74,6 +79,7 @@ impl Fixture {
         let mut fixture = Self {
             config: serde_json::from_value(config).unwrap(),
             builds: [1, 2].map(build).into(),
+            rivals: Vec::new(),
             sharing: Vec::new(),
             other_controller: None,
             secret: Some(serde_json::from_value(secret).unwrap()),
@@ -128,6 +134,7 @@ impl Fixture {
         UserDataSnapshot {
             config: self.config.clone(),
             builds: self.builds.clone(),
+            rivals: self.rivals.clone(),
             sharing: self.sharing.clone(),
             other_controller: self.other_controller.clone(),
             namespace: "mosb-system".to_owned(),

@@ -3,3 +3,5 @@
 mod decided;
 mod fixture;
 mod observed;
+mod refused;
+mod served;

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use super::fixture::Fixture;
 use crate::cluster_cache::{ClusterCache, Trigger};
 use crate::user_data::observe::{affected_configs, inputs_digest, observe};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::watcher::Event;
 use mosb_plan::api::{MachineOsConfig, labels};
 
@@ -22,6 +24,7 @@ fn cache(configs: Vec<MachineOsConfig>) -> ClusterCache {
 fn config(name: &str, secret: Option<&str>) -> MachineOsConfig {
     let mut config = Fixture::new().config;
     config.metadata.name = name.to_owned();
+    config.spec.machine_config_pool.name = name.to_owned();
     match secret {
         Some(secret) => {
             config.metadata.annotations.insert(labels::USER_DATA.to_owned(), secret.to_owned());
@@ -34,12 +37,7 @@ fn config(name: &str, secret: Option<&str>) -> MachineOsConfig {
 #[test]
 fn a_pool_without_user_data_is_left_alone() {
     let mut deleting = config("deleting", Some("machines/c"));
-    deleting.metadata.deletion_timestamp = Some(
-        "2026-01-01T00:00:00Z"
-            .parse()
-            .map(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time)
-            .unwrap(),
-    );
+    deleting.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     let cache = cache(vec![
         config("a", Some("machines/a")),
         config("b", None),
@@ -58,10 +56,33 @@ fn a_pool_without_user_data_is_left_alone() {
     assert_eq!(names(Trigger::Secret("join".to_owned())), all.into());
     assert_eq!(names(Trigger::ManagedObject("a".to_owned())), ["a".to_owned()].into());
     for (config, want) in [("b", &["b"][..]), ("a", &["a"]), ("c", &["c", "d", "deleting"])] {
-        let found = names(Trigger::Config(config.to_owned(), "worker".to_owned()));
+        let found = names(Trigger::Config(config.to_owned(), config.to_owned()));
         assert!(found.iter().eq(want), "{config}: {found:?}");
     }
     assert!(names(Trigger::Pool("worker".to_owned())).is_empty());
+}
+
+#[test]
+fn rivals_of_a_pool_are_those_that_stay() {
+    let of_worker = |name, secret| {
+        let mut config = config(name, secret);
+        config.spec.machine_config_pool.name = "worker".to_owned();
+        config
+    };
+    let mut deleting = of_worker("deleting", None);
+    deleting.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    let cache = cache(vec![
+        of_worker("a", Some("machines/a")),
+        of_worker("b", Some("machines/b")),
+        of_worker("c", None),
+        deleting,
+        config("infra", Some("machines/infra")),
+    ]);
+    assert_eq!(observe(&cache, "a").unwrap().rivals, ["b", "c"]);
+    assert!(observe(&cache, "infra").unwrap().rivals.is_empty());
+    // The others of its pool may be alone again.
+    let trigger = Trigger::Config("gone".to_owned(), "worker".to_owned());
+    assert!(affected_configs(&cache, &trigger).iter().eq(["a", "b", "gone"]));
 }
 
 #[test]
@@ -69,11 +90,12 @@ fn the_inputs_are_what_the_config_is_made_of() {
     type Change = fn(&mut Fixture);
     let digest = |fixture: &Fixture| inputs_digest(&fixture.snapshot());
     let before = digest(&Fixture::new());
-    let cases: [(&str, Change, bool); 8] = [
+    let cases: [(&str, Change, bool); 9] = [
         ("another image", |it| it.serve(2), true),
         ("a pin", |it| it.annotate(labels::ROLLOUT_BUILD, "x"), true),
         ("another Secret", |it| it.annotate(labels::USER_DATA, "a/b"), true),
-        ("a rival", |it| it.sharing.push("x".to_owned()), true),
+        ("a rival", |it| it.rivals.push("x".to_owned()), true),
+        ("another pool with its Secret", |it| it.sharing.push("x".to_owned()), true),
         ("an endpoint", |it| it.endpoint = Some("a"), true),
         ("a build without its image", |it| it.builds[0].status = Default::default(), true),
         ("a condition", |it| it.config.status.conditions.push(Default::default()), false),
