@@ -345,10 +345,6 @@ mod tests {
             snapshot.earlier_problem = Some(problem);
         }
 
-        fn problem(_: &FakeSnapshot, _: &DecisionOf<Self>) -> Option<Problem> {
-            None
-        }
-
         fn log_transition(&self, _: &str, _: &&'static str) {}
 
         async fn report_error(

@@ -13,6 +13,7 @@ mod action;
 mod active_reconciles;
 pub mod apply;
 mod cached_plans;
+mod checked_inputs;
 pub mod cluster_cache;
 mod cluster_facts;
 mod cluster_names;

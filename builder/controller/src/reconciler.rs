@@ -69,14 +69,18 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     /// writes and without lookup results. It is not read from the cache, which may be newer.
     fn inputs_digest(snapshot: &Self::Snapshot) -> Digest;
 
-    /// Sets the problem that was reported before with the same inputs.
-    fn set_earlier_problem(snapshot: &mut Self::Snapshot, problem: EarlierProblem);
+    /// Sets the problem that was reported before with the same inputs. Without it, a problem is
+    /// decided again from the start.
+    fn set_earlier_problem(_snapshot: &mut Self::Snapshot, _problem: EarlierProblem) {}
 
-    /// The problem that a decision reports.
+    /// The problem that a decision reports, if the driver chooses when it is decided again. Without
+    /// it, the decision has that time.
     fn problem(
-        snapshot: &Self::Snapshot,
-        decision: &Decision<Self::Lookup, Self::Reason>,
-    ) -> Option<Problem>;
+        _snapshot: &Self::Snapshot,
+        _decision: &Decision<Self::Lookup, Self::Reason>,
+    ) -> Option<Problem> {
+        None
+    }
 
     /// Logs a reason that differs from the last one.
     fn log_transition(&self, key: &str, reason: &Self::Reason);

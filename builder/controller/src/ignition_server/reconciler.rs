@@ -1,8 +1,6 @@
 //! The controller of the server's Secrets. It has one key.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -13,11 +11,11 @@ use super::server_keys::ServerKeys;
 use super::snapshot::ServerSnapshot;
 use crate::action::Action;
 use crate::apply::{ApplyError, Executor, ReconcilePass};
+use crate::checked_inputs::CheckedInputs;
 use crate::cluster_cache::Trigger;
-use crate::lookup::Problem;
+use crate::cluster_names::IGNITION_SERVER;
 use crate::lookups::Resolver;
 use crate::reconciler::{NoDecision, Reconciler};
-use crate::snapshot::EarlierProblem;
 use crate::user_data::{FoundSecret, read_secret};
 use mosb_ignition_server::AuthorityError;
 use mosb_image::Digest;
@@ -26,18 +24,12 @@ use mosb_image::Digest;
 pub(crate) struct IgnitionServerReconciler {
     resolver: Resolver,
     executor: Executor,
-    /// The inputs with which the Secrets were found or made as they should be, and when. An event
-    /// without a change of them then costs no request.
-    current: Mutex<Option<(Digest, Instant)>>,
+    checked: CheckedInputs,
 }
 
 impl IgnitionServerReconciler {
     pub fn new(resolver: Resolver, executor: Executor) -> Self {
-        Self { resolver, executor, current: Mutex::default() }
-    }
-
-    fn current(&self) -> MutexGuard<'_, Option<(Digest, Instant)>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { resolver, executor, checked: CheckedInputs::default() }
     }
 }
 
@@ -78,11 +70,9 @@ impl Reconciler for IgnitionServerReconciler {
         affected_keys(trigger)
     }
 
-    fn observe(&self, _key: &str) -> Option<ServerSnapshot> {
+    fn observe(&self, key: &str) -> Option<ServerSnapshot> {
         let mut snapshot = observe(&self.resolver.cache)?;
-        snapshot.is_current = self.current().is_some_and(|(inputs, at)| {
-            at.elapsed() < RECHECK && inputs == inputs_digest(&snapshot)
-        });
+        snapshot.is_current = self.checked.has(key, inputs_digest(&snapshot), RECHECK);
         Some(snapshot)
     }
 
@@ -118,7 +108,7 @@ impl Reconciler for IgnitionServerReconciler {
         pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
         if !snapshot.is_current {
-            *self.current() = None;
+            self.checked.remove(IGNITION_SERVER);
         }
         self.executor.apply_all(actions, pass).await?;
         if snapshot.is_current {
@@ -127,7 +117,7 @@ impl Reconciler for IgnitionServerReconciler {
         if let ServerReason::Current(_) | ServerReason::Off =
             decide(snapshot, Timestamp::now()).reason
         {
-            *self.current() = Some((inputs_digest(snapshot), Instant::now()));
+            self.checked.set(IGNITION_SERVER, inputs_digest(snapshot));
         }
         Ok(())
     }
@@ -138,14 +128,6 @@ impl Reconciler for IgnitionServerReconciler {
 
     fn inputs_digest(snapshot: &ServerSnapshot) -> Digest {
         inputs_digest(snapshot)
-    }
-
-    /// A problem is decided again from the start.
-    fn set_earlier_problem(_: &mut ServerSnapshot, _: EarlierProblem) {}
-
-    /// A decision has the time when it is taken again.
-    fn problem(_: &ServerSnapshot, _: &ServerDecision) -> Option<Problem> {
-        None
     }
 
     fn log_transition(&self, name: &str, reason: &ServerReason) {

@@ -20,11 +20,9 @@ use super::snapshot::RolloutSnapshot;
 use crate::action::Action;
 use crate::apply::{ApplyError, Executor, ReconcilePass};
 use crate::cluster_cache::Trigger;
-use crate::lookup::Problem;
 use crate::lookups::Resolver;
 use crate::metrics::Metrics;
 use crate::reconciler::{Debounce, NoDecision, Reconciler};
-use crate::snapshot::EarlierProblem;
 use mosb_image::Digest;
 
 #[derive(Debug)]

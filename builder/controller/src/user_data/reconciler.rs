@@ -1,8 +1,7 @@
 //! The controller of user data. Its key is the name of a MachineOSConfig.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -13,13 +12,12 @@ use super::reason::{Refusal, UserDataReason};
 use super::snapshot::UserDataSnapshot;
 use crate::action::Action;
 use crate::apply::{ApplyError, Executor, ReconcilePass};
+use crate::checked_inputs::CheckedInputs;
 use crate::cluster_cache::Trigger;
 use crate::error::Error;
-use crate::lookup::Problem;
 use crate::lookups::Resolver;
 use crate::metrics::Metrics;
 use crate::reconciler::{NoDecision, Reconciler};
-use crate::snapshot::EarlierProblem;
 use mosb_image::Digest;
 use mosb_types::Diagnostic as _;
 
@@ -28,29 +26,17 @@ pub(crate) struct UserDataReconciler {
     resolver: Resolver,
     executor: Executor,
     metrics: Arc<Metrics>,
-    /// The inputs with which the Secret was found or made as it should be, by MachineOSConfig. An
-    /// event without a change of them then costs no request.
-    current: Mutex<BTreeMap<String, CheckedInputs>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct CheckedInputs {
-    inputs: Digest,
-    at: Instant,
+    checked: CheckedInputs,
 }
 
 impl UserDataReconciler {
     pub fn new(resolver: Resolver, executor: Executor, metrics: Arc<Metrics>) -> Self {
-        Self { resolver, executor, metrics, current: Mutex::default() }
+        Self { resolver, executor, metrics, checked: CheckedInputs::default() }
     }
 
     fn set_refused(&self, snapshot: &UserDataSnapshot, reason: Option<&'static str>) {
         let (config, pool) = (&snapshot.config, &snapshot.config.spec.machine_config_pool.name);
         self.metrics.set_user_data(&config.metadata.name, pool, reason);
-    }
-
-    fn current(&self) -> MutexGuard<'_, BTreeMap<String, CheckedInputs>> {
-        self.current.lock().expect("it is not poisoned: maps don't panic")
     }
 }
 
@@ -80,10 +66,7 @@ impl Reconciler for UserDataReconciler {
 
     fn observe(&self, key: &str) -> Option<UserDataSnapshot> {
         let mut snapshot = observe(&self.resolver.cache, key)?;
-        let checked = self.current().get(key).copied();
-        snapshot.is_current = checked.is_some_and(|checked| {
-            checked.at.elapsed() < RECHECK && checked.inputs == inputs_digest(&snapshot)
-        });
+        snapshot.is_current = self.checked.has(key, inputs_digest(&snapshot), RECHECK);
         Some(snapshot)
     }
 
@@ -120,11 +103,9 @@ impl Reconciler for UserDataReconciler {
                 let reason = is_read.then(|| decide(snapshot, Timestamp::now()).reason);
                 if let Some(UserDataReason::Current { .. }) = reason {
                     self.set_refused(snapshot, None);
-                    let inputs = inputs_digest(snapshot);
-                    let checked = CheckedInputs { inputs, at: Instant::now() };
-                    self.current().insert(name.clone(), checked);
+                    self.checked.set(name, inputs_digest(snapshot));
                 } else if !snapshot.is_current {
-                    self.current().remove(name);
+                    self.checked.remove(name);
                 }
                 Ok(())
             }
@@ -132,7 +113,7 @@ impl Reconciler for UserDataReconciler {
                 let Some(refused) = refused(&error) else { return Err(error) };
                 let refusal = Refusal::new("WriteRefused", refused.to_string());
                 tracing::warn!(reason = refused.code(), "user data of {name}: {refused}");
-                self.current().remove(name);
+                self.checked.remove(name);
                 self.set_refused(snapshot, Some(refusal.reason));
                 pass.requeue_after = Some(REFUSED_REQUEUE);
                 let actions = refuse(snapshot, refusal, Timestamp::now()).actions;
@@ -150,14 +131,6 @@ impl Reconciler for UserDataReconciler {
         inputs_digest(snapshot)
     }
 
-    /// A problem is decided again from the start.
-    fn set_earlier_problem(_: &mut UserDataSnapshot, _: EarlierProblem) {}
-
-    /// A decision reports its problems in the condition, and has the time when it is taken again.
-    fn problem(_: &UserDataSnapshot, _: &UserDataDecision) -> Option<Problem> {
-        None
-    }
-
     fn log_transition(&self, name: &str, reason: &UserDataReason) {
         match reason {
             UserDataReason::Refused(refusal) => {
@@ -172,6 +145,6 @@ impl Reconciler for UserDataReconciler {
 
     fn forget(&self, name: &str) {
         self.metrics.forget_user_data(name);
-        self.current().remove(name);
+        self.checked.remove(name);
     }
 }
