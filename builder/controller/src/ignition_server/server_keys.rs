@@ -25,10 +25,11 @@ impl ServerKeys {
         Some(Self { authority: authority(secret)?, tokens: token_key(secret)? })
     }
 
-    /// Those of the Secret, and new ones in the place of what is missing, broken or about to end.
+    /// The keys of the Secret. A key that is missing or broken, and a CA that is about to end, are
+    /// replaced by new ones.
     ///
     /// # Errors
-    /// None can be made.
+    /// No key can be generated.
     pub fn renew(secret: &UserDataSecret, now: Timestamp) -> Result<Self, AuthorityError> {
         let authority = match authority(secret).filter(|authority| authority.is_good(now)) {
             Some(authority) => authority,

@@ -88,8 +88,8 @@ fn newer_history(
     newer.unwrap_or(history)
 }
 
-/// What a machine has: the image that it booted, and what was brought to it last if that is of this
-/// image.
+/// The image that a machine booted; config and machine part of the target that was brought to it last,
+/// if that target has this image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Current {
     booted: Digest,

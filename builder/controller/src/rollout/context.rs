@@ -29,8 +29,8 @@ pub(super) struct Context<'a> {
     pub snapshot: &'a RolloutSnapshot,
     pub desired: &'a Desired,
     pub now: Timestamp,
-    /// What images are of, by digest: of several configs with one image, the one that it was built
-    /// of.
+    /// Images and their rendered configs by digest. If several configs have one image, the config that
+    /// it was built of.
     known: BTreeMap<Digest, (PinnedRef, Option<RenderedName>)>,
 }
 

@@ -223,8 +223,8 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// Whether the machine part of the target may be brought to machines: it is that of its config
-    /// still. None while that is looked up.
+    /// Whether the machine part of the target may be brought to machines: its config must still have
+    /// this part. None while the config is looked up.
     fn may_bring_part(&mut self) -> Option<bool> {
         let target = self.cx.target();
         let part = target.and_then(|target| Some((target.config.as_ref()?, target.machine_part?)));

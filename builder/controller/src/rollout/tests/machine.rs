@@ -37,7 +37,7 @@ pub struct FakeNode {
     /// What was completed last, and the part that was brought last.
     pub applied: Option<NodeTarget>,
     pub part: Option<Digest>,
-    /// Kernel arguments that it booted with, and those of what is staged.
+    /// Kernel arguments of the booted and of the staged deployment.
     pub arguments: u32,
     pub staged_arguments: u32,
     /// `apply --no-reboot` ends with exit code 1.

@@ -110,7 +110,7 @@ fn target_of(desired: &DesiredTarget) -> TargetView {
     }
 }
 
-/// What only the controller looks up: its digest is in the annotation.
+/// The target that an annotation names, of which only the controller looks up the rest.
 fn named_target(config: &MachineOsConfig) -> Option<TargetView> {
     let pin = |annotation| PinnedBuild::in_annotation(&config.metadata, annotation).ok().flatten();
     let (once, pinned) = (pin(labels::ROLLOUT_ONCE), pin(labels::ROLLOUT_BUILD));
