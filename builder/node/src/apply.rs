@@ -266,7 +266,12 @@ mod tests {
             }
             let image = format!("reg.example/os@{}", MachinePart::default().digest());
             let machine_part = part.as_ref().map(MachinePart::digest);
-            let target = NodeTarget { image: image.parse().unwrap(), config: None, machine_part };
+            let target = NodeTarget {
+                image: image.parse().unwrap(),
+                config: None,
+                machine_part,
+                live_from: None,
+            };
             let access = crate::PullAccess::default();
             let desired = DesiredState { target: &target, access: &access, part: part.as_ref() };
             let state = MachineState {

@@ -192,7 +192,12 @@ mod tests {
         let none = MachinePart::default();
         let core = "core:x:1000:1000::/var/home/core:/bin/sh\n";
         let image = format!("reg.example/os@{}", none.digest());
-        let target = NodeTarget { image: image.parse().unwrap(), config: None, machine_part: None };
+        let target = NodeTarget {
+            image: image.parse().unwrap(),
+            config: None,
+            machine_part: None,
+            live_from: None,
+        };
         let access = PullAccess::default();
         for (what, passwd, part, want) in [
             ("a key", core, Some(&key), true),

@@ -206,6 +206,7 @@ mod tests {
             image: image.parse().unwrap(),
             config: Some(config.parse().unwrap()),
             machine_part: part,
+            live_from: None,
         });
         NodeJobRequest {
             name: format!("mosb-{}-01234567-0123456789ab-2", verb.as_str()),

@@ -85,7 +85,7 @@ pub(super) fn stock(snapshot: &RolloutSnapshot, pin: Option<Pin<'_>>) -> Result<
         ));
     }
     let build = PinnedBuild { name: STOCK.to_owned(), digest: image.digest() };
-    Ok((build, NodeTarget { image, config: None, machine_part: None }))
+    Ok((build, NodeTarget { image, config: None, machine_part: None, live_from: None }))
 }
 
 /// The image of this digest, if all machines run it.
@@ -194,6 +194,7 @@ fn recorded(entry: &HistoryEntry) -> NodeTarget {
         image: entry.image.clone(),
         config: Some(entry.config.clone()),
         machine_part: entry.machine_part,
+        live_from: None,
     }
 }
 
@@ -222,5 +223,5 @@ pub(crate) fn target_of(
     let config = config.parse().map_err(|_| error("it is not of a rendered config"))?;
     let part = build.metadata.annotation(labels::MACHINE_PART).map(str::parse).transpose();
     let machine_part = part.map_err(|_| error("its mosb.dev/machine-part is no digest"))?;
-    Ok(NodeTarget { image, config: Some(config), machine_part })
+    Ok(NodeTarget { image, config: Some(config), machine_part, live_from: None })
 }

@@ -83,7 +83,7 @@ pub struct ReportNode {
 /// `mosb node stage`.
 #[derive(Debug, Args)]
 pub struct StageOnNode {
-    /// What the machine should run: a JSON object with image (REPO@DIGEST), and config and machinePart if it has them
+    /// What the machine should run: a JSON object with image (REPO@DIGEST), and config, machinePart and liveFrom if it has them
     #[arg(long, value_name = "JSON")]
     pub target: String,
     /// Logins for the image's repository, as auth.json has them; only the pull of this image sees them

@@ -69,6 +69,9 @@ pub struct AppliedTarget {
     /// Digest of what the machine needs beside the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_part: Option<String>,
+    /// Digest of the image that the machine may run while it gets this one without a reboot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live_from: Option<String>,
 }
 
 /// Why a command on a machine failed.
@@ -87,6 +90,7 @@ impl From<&rollout::NodeTarget> for AppliedTarget {
             image: target.image.to_string(),
             config: target.config.as_ref().map(ToString::to_string),
             machine_part: target.machine_part.map(|digest| digest.to_string()),
+            live_from: target.live_from.map(|digest| digest.to_string()),
         }
     }
 }

@@ -19,6 +19,10 @@ pub struct NodeTarget {
     /// that stays as it is.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub machine_part: Option<Digest>,
+    /// Digest of the image that a machine may run while it gets this one without a reboot: the two
+    /// differ only in files that are written on the running machine.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub live_from: Option<Digest>,
 }
 
 /// Hex digits of [`NodeTarget::id`]: names of Jobs have little more space.
@@ -49,7 +53,7 @@ mod tests {
     fn a_target_without_a_machine_part_accepts_each() {
         let part = |text: &str| Some(Digest::of(text.as_bytes()));
         let image = format!("reg.example/os@{}", Digest::of(b"a")).parse().unwrap();
-        let mut target = NodeTarget { image, config: None, machine_part: None };
+        let mut target = NodeTarget { image, config: None, machine_part: None, live_from: None };
         let accepted = |target: &NodeTarget| {
             [None, part("a"), part("b")].map(|found| target.accepts_part(found))
         };
@@ -72,6 +76,7 @@ mod tests {
                 image("a"),
                 Digest::of(b"part")
             )),
+            target(format!(r#"{{"image":"{}","liveFrom":"{}"}}"#, image("a"), Digest::of(b"b"))),
         ];
         let ids: std::collections::BTreeSet<String> = targets.iter().map(NodeTarget::id).collect();
         assert_eq!(ids.len(), targets.len());
@@ -81,5 +86,27 @@ mod tests {
         }
         let with_tag = r#"{"image":"reg.example/os:latest"}"#;
         assert!(serde_json::from_str::<NodeTarget>(with_tag).is_err());
+    }
+
+    /// Nodes, Jobs and records of machines have ids and JSON of targets, so a release that adds a
+    /// field changes neither for targets without it.
+    #[test]
+    fn targets_of_older_releases_keep_their_json_and_id() {
+        let image: PinnedRef = format!("reg.example/os@sha256:{}", "a".repeat(64)).parse().unwrap();
+        let config = format!("rendered-worker-{}", "0".repeat(32)).parse().unwrap();
+        let target = NodeTarget {
+            image,
+            config: Some(config),
+            machine_part: Some(Digest::of(b"part")),
+            live_from: None,
+        };
+        let json = format!(
+            r#"{{"config":"rendered-worker-{}","image":"reg.example/os@sha256:{}","machinePart":"{}"}}"#,
+            "0".repeat(32),
+            "a".repeat(64),
+            Digest::of(b"part"),
+        );
+        assert_eq!(target.to_json(), json);
+        assert_eq!(target.id(), "7692f8061ddf");
     }
 }
