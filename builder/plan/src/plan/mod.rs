@@ -14,6 +14,7 @@ mod explain;
 mod format;
 mod inputs;
 mod kernel_arguments;
+pub mod live;
 mod machine_part;
 mod method;
 mod mounted;

@@ -7,6 +7,7 @@ use crate::cli::objects::{Diff, Object};
 use mosb_plan::plan::diff::{
     Change, ContentState, Disruption, PathChange, PathState, SettingChange, UnitChange, UnitState,
 };
+use mosb_plan::plan::live::{LiveAction, LiveChange};
 
 impl Object for Diff {
     const KIND: &'static str = "Diff";
@@ -36,6 +37,9 @@ impl Object for Diff {
         if !self.same {
             page.section("On machines that mosb brings images to (docs/what-reaches-a-machine.md)");
             page.line(&format!("  {}", disruption(changes.disruption)));
+            if let Some(live) = &changes.live {
+                page.line(&format!("  {}", live_change(live)));
+            }
             page.findings(&changes.unreconcilable);
             page.findings(&changes.notes);
         }
@@ -52,6 +56,15 @@ fn disruption(disruption: Disruption) -> &'static str {
             "No image is built: they can't take this on without a reinstallation."
         }
     }
+}
+
+fn live_change(live: &LiveChange) -> String {
+    let done = if live.actions.contains(&LiveAction::ReloadCrio) {
+        "files are written, and crio.service is reloaded"
+    } else {
+        "files are written"
+    };
+    format!("They could take it on while they run: {done}. No roll-out does that yet.")
 }
 
 fn sign(change: Change) -> char {

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Error;
+use super::live::{LiveChange, live_change};
 use super::machine_part::is_same_but_login;
 use super::var_files::may_lie_below_var;
 use crate::render::{self, Update};
@@ -66,6 +67,10 @@ pub struct Diff {
     pub notes: Vec<Finding>,
     /// What the change costs a machine to which mosb brings images.
     pub disruption: Disruption,
+    /// If the change costs a reboot, and no more than files differ that a running machine could take
+    /// on: which, and what is done for them. No roll-out does that without a reboot yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveChange>,
     /// What such a machine can't take on without a reinstallation; `object` is the field.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
@@ -259,7 +264,8 @@ impl Diff {
         let unreconcilable =
             render::unreconcilable(from.config, to.config, Update::Image).unwrap_or_default();
         let disruption = Disruption::None;
-        let mut diff = Self { settings, paths, units, notes, disruption, unreconcilable };
+        let mut diff =
+            Self { settings, paths, units, notes, disruption, live: None, unreconcilable };
         // Equal content may have another encoding, such as base64 for percent signs. The image
         // contains the encoded text, so it changes.
         if diff.is_same() && from.config.current_config() != to.config.current_config() {
@@ -279,6 +285,9 @@ impl Diff {
         } else {
             Disruption::Reboot
         };
+        if diff.disruption == Disruption::Reboot && is_same_base {
+            diff.live = live_change(from.config, to.config);
+        }
         Ok(diff)
     }
 

@@ -205,6 +205,30 @@ fn what_a_change_costs_a_machine() {
 }
 
 #[test]
+fn what_a_running_machine_could_take_is_listed() {
+    let with = |paths: &[&str]| {
+        let files: Vec<Value> = paths.iter().map(|path| json!({ "path": path })).collect();
+        config(|object| object["spec"]["config"]["storage"]["files"] = json!(files))
+    };
+    let policy = "/etc/containers/policy.json";
+    let (none, live) = (with(&[]), with(&[policy]));
+    for (what, from, to, want) in [
+        ("nothing", &live, &live, None),
+        ("such a file", &none, &live, Some(policy)),
+        ("and another", &none, &with(&[policy, "/etc/a"]), None),
+    ] {
+        let diff = diff(from, to);
+        let paths = diff.live.as_ref().map(|live| live.paths.iter().map(String::as_str));
+        assert_eq!(paths.into_iter().flatten().next(), want, "{what}");
+        let cost = if from == to { Disruption::None } else { Disruption::Reboot };
+        assert_eq!(diff.disruption, cost, "{what}");
+    }
+    let rebuilt = Side::on_base(&live, Some("quay.io/os/base:2"), None).unwrap();
+    let diff = Diff::between(&Side::of_config(&none).unwrap(), &rebuilt).unwrap();
+    assert_eq!(diff.live, None, "on another base");
+}
+
+#[test]
 fn what_becomes_of_paths_below_var_is_noted() {
     let with = |paths: &[(&str, u32)]| {
         let file = |(path, mode): &(&str, u32)| json!({ "path": path, "mode": mode });

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use crate::cli::objects::*;
 use mosb_plan::plan::diff;
+use mosb_plan::plan::live::{LiveAction, LiveChange};
 use mosb_types::Finding;
 
 const RENDERED: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
@@ -309,6 +310,7 @@ fn changes() {
             ],
             notes: vec![Finding::new("var-file", "/opt/x is removed").path("/opt/x")],
             disruption: diff::Disruption::Reinstall,
+            live: None,
             unreconcilable: vec![
                 Finding::new("needs-reinstall", "it is changed")
                     .object("spec.config.storage.disks[/dev/sda]"),
@@ -316,6 +318,16 @@ fn changes() {
         },
     };
     looks_like("diff", &differs);
+    let live = LiveChange {
+        actions: [LiveAction::Write, LiveAction::ReloadCrio].into(),
+        paths: ["/etc/containers/policy.json".to_owned()].into(),
+    };
+    let changes = diff::Diff {
+        disruption: diff::Disruption::Reboot,
+        live: Some(live),
+        ..diff::Diff::default()
+    };
+    looks_like("diff-live", &Diff { changes, ..differs.clone() });
     let same = Diff { same: true, changes: diff::Diff::default(), ..differs };
     looks_like("diff-same", &same);
 }
