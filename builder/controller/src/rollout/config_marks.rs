@@ -62,7 +62,7 @@ fn newer_history(
         let known = history.entries().iter().find(|one| current.is_of(one)).cloned();
         let known = known.or_else(|| {
             let rendered = current.config.as_ref();
-            let (build, target) = by_image(config, &cx.snapshot.builds, current.booted, rendered)?;
+            let (build, target) = by_image(config, &cx.snapshot.builds, current.image, rendered)?;
             entry(cx, build, target).filter(|_| history.has_space())
         });
         let ran =
@@ -80,7 +80,10 @@ fn newer_history(
         state.has(&desired.target)
             || state.valid_slot().is_some_and(|slot| slot.target == desired.target)
     };
-    let Some(entry) = entry(cx, desired.build.clone(), desired.target.clone()) else {
+    // What is recorded is what the build says: the way back is found in the record.
+    let live_from = of_build(cx, &desired.build);
+    let target = NodeTarget { live_from, ..desired.target.clone() };
+    let Some(entry) = entry(cx, desired.build.clone(), target) else {
         return history;
     };
     let is_used = machines.iter().any(has_or_gets);
@@ -88,22 +91,29 @@ fn newer_history(
     newer.unwrap_or(history)
 }
 
-/// The image that a machine booted; config and machine part of the target that was brought to it last,
-/// if that target has this image.
+/// The annotation `mosb.dev/live-from` of this build.
+fn of_build(cx: &Context<'_>, build: &PinnedBuild) -> Option<Digest> {
+    let found = cx.snapshot.builds.iter().find(|one| one.metadata.name == build.name)?;
+    found.metadata.annotation(labels::LIVE_FROM)?.parse().ok()
+}
+
+/// The image that a machine booted, or that came live; config and machine part of the target that was
+/// brought to it last, if that target has this image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Current {
-    booted: Digest,
+    image: Digest,
     config: Option<RenderedName>,
     machine_part: Option<Digest>,
 }
 
 impl Current {
     fn of(state: &MachineState<'_>) -> Option<Self> {
-        let booted = state.booted()?;
+        let live = state.live().map(|live| live.image.digest());
+        let image = live.or(state.booted())?;
         let applied = state.report.as_ref().and_then(|report| report.applied.as_ref());
-        let applied = applied.filter(|applied| applied.image.digest() == booted);
+        let applied = applied.filter(|applied| applied.image.digest() == image);
         Some(Self {
-            booted,
+            image,
             config: applied.and_then(|applied| applied.config.clone()),
             machine_part: applied.and_then(|applied| applied.machine_part),
         })
@@ -112,7 +122,7 @@ impl Current {
     /// Whether this entry is it. Without a record on the machine, its image decides.
     fn is_of(&self, entry: &HistoryEntry) -> bool {
         let is_same = entry.machine_part == self.machine_part;
-        entry.image.digest() == self.booted && (self.config.is_none() || is_same)
+        entry.image.digest() == self.image && (self.config.is_none() || is_same)
     }
 }
 
@@ -123,6 +133,7 @@ fn entry(cx: &Context<'_>, build: PinnedBuild, target: NodeTarget) -> Option<His
         image: target.image,
         config: target.config?,
         machine_part: target.machine_part,
+        live_from: target.live_from,
         since: Time(cx.now),
         ran: None,
     })

@@ -159,7 +159,11 @@ impl<'a> Context<'a> {
         let mut builds = self.snapshot.builds.iter();
         self.target() == Some(target)
             || history.entries().iter().any(is_of)
-            || builds.any(|build| target_of(config, build).as_ref() == Ok(target))
+            || builds.any(|build| {
+                // How it comes to machines may have changed since.
+                let of_it = |found| NodeTarget { live_from: target.live_from, ..found };
+                target_of(config, build).map(of_it).as_ref() == Ok(target)
+            })
     }
 
     pub fn pull_secret(&self) -> Option<String> {
@@ -177,7 +181,11 @@ impl<'a> Context<'a> {
         };
         let applied = state.report.as_ref().and_then(|report| report.applied.as_ref());
         let brought = self.target().filter(|target| state.has(target)).or(applied);
-        let brought = brought.filter(|target| target.image.digest() == digest);
+        let is_live = |image| state.live().is_some_and(|live| live.image.digest() == image);
+        let brought = brought.filter(|target| {
+            let image = target.image.digest();
+            image == digest || is_live(image)
+        });
         let brought = brought.and_then(|target| target.config.as_ref());
         if let Some((image, config)) = self.known.get(&digest) {
             let config = brought.or(config.as_ref()).map(ToString::to_string);
@@ -212,7 +220,8 @@ impl<'a> Context<'a> {
     pub fn trouble(&self, state: &MachineState<'_>) -> Option<Trouble> {
         let target = self.stages();
         let known = staging::trouble(state, target);
-        let is_behind = target.is_some_and(|target| !state.runs(target.image.digest()));
+        let is_behind =
+            target.is_some_and(|target| !state.runs(target.image.digest()) && !state.has(target));
         known.or_else(|| {
             let is_wrong = is_behind && !self.is_for(state);
             is_wrong.then(|| {

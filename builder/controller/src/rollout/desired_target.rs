@@ -4,7 +4,7 @@
 //! Output: a target and how far it is brought to the machines, or why there is none.
 use super::lookup::RolloutLookup;
 use super::snapshot::RolloutSnapshot;
-use super::target_source::{NoTarget, Pin, TargetError, by_pin, in_service, stock};
+use super::target_source::{NoTarget, Pin, TargetError, by_pin, in_service, stock, with_way_back};
 use crate::lookup::Problem;
 use mosb_plan::api::rollout::{NodeTarget, OnDelete, PinnedBuild, RolloutMode};
 use mosb_plan::api::{MachineOsConfig, Metadata, labels};
@@ -123,7 +123,7 @@ impl Desired {
             is_once,
             is_deletion: false,
             build,
-            target,
+            target: with_way_back(config, target),
         }))
     }
 

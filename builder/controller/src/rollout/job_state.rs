@@ -94,7 +94,8 @@ impl<'a> MachineState<'a> {
                         let needs = job.target.as_ref().is_some_and(|it| self.needs_reboot(it));
                         booted == target && !needs || self.has_staged(job)
                     }
-                    NodeVerb::Apply | NodeVerb::Part => booted == target && has_part,
+                    NodeVerb::Apply => booted == target && has_part,
+                    NodeVerb::Part => job.target.as_ref().is_some_and(|it| report.has(it)),
                 };
                 if !self.is_of_this_boot(&report.boot_id) {
                     let text = format!(

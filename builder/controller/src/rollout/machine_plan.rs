@@ -18,7 +18,7 @@ use super::snapshot::JobPhase;
 use super::staging::{self, Trouble};
 use crate::action::Action;
 use crate::status::EventReason;
-use mosb_plan::api::rollout::{Slot, StagedMark};
+use mosb_plan::api::rollout::{NodeTarget, Slot, StagedMark};
 
 /// What one machine gets in this pass.
 #[derive(Debug, Default)]
@@ -105,7 +105,9 @@ impl MachinePlan {
             let (image, config) = cx.current(state);
             self.marks.current(image, config);
         }
-        let staged = state.staged.as_ref().filter(|staged| !state.has(staged));
+        let has_booted =
+            |staged: &NodeTarget| state.runs(staged.image.digest()) && state.has(staged);
+        let staged = state.staged.as_ref().filter(|staged| !has_booted(staged));
         let mark = staged.map(|target| StagedMark {
             target: target.clone(),
             boot_id: state.machine.boot_id.clone(),

@@ -106,14 +106,16 @@ impl MachineProgress {
             None => {}
         }
         let runs = |verb| state.job_state(state.job(verb, target)) == JobState::Running;
-        let stages = || runs(NodeVerb::Stage) || runs(NodeVerb::Part);
+        let gets_part = || runs(NodeVerb::Part);
         if !state.is_available() {
             Self::Unavailable
         } else if state.report.is_none() {
             Self::Unreported
+        } else if target.is_some() && gets_part() {
+            Self::Staging
         } else if target.is_some() && state.staged.as_ref() == target {
             Self::Staged
-        } else if target.is_some() && stages() {
+        } else if target.is_some() && runs(NodeVerb::Stage) {
             Self::Staging
         } else {
             Self::Waiting

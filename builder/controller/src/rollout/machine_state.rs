@@ -105,6 +105,48 @@ impl<'a> MachineState<'a> {
         self.booted() == Some(digest)
     }
 
+    /// The digest of the image that it has: booted, or live and staged. None while a Job may be
+    /// changing its files, and after one that failed to.
+    pub fn effective_image(&self) -> Option<Digest> {
+        self.report.as_ref()?.effective_image().filter(|_| !self.is_live_unknown())
+    }
+
+    /// The target whose files it has while it runs another image.
+    pub fn live(&self) -> Option<&NodeTarget> {
+        self.report.as_ref()?.live()
+    }
+
+    /// Whether the newest Job that changes files of the running machine has not ended well, so that
+    /// the machine may have some of them, whatever the last report is. One that found that a reboot is
+    /// needed changed nothing.
+    pub fn is_live_unknown(&self) -> bool {
+        // Of two in one second, the one that failed came before.
+        let order = |job: &&MachineJob| {
+            (job.created.clone(), !matches!(job.phase, JobPhase::Failed { .. }))
+        };
+        let newest = self.part_jobs().max_by_key(order);
+        newest.is_some_and(|job| {
+            let is_live = |target: &NodeTarget| !self.runs(target.image.digest());
+            let is_live = self.live().is_some() || job.target.as_ref().is_some_and(is_live);
+            is_live
+                && match &job.phase {
+                    JobPhase::Running => true,
+                    JobPhase::Succeeded(_) => false,
+                    JobPhase::Failed { exit_code, .. } => {
+                        exit_code.and_then(ExitCode::from_code) != Some(ExitCode::NeedsReboot)
+                    }
+                }
+        })
+    }
+
+    /// Whether it may get the files of this target while it runs another image. The machine finds out
+    /// whether it can.
+    pub fn may_go_live(&self, target: &NodeTarget) -> bool {
+        target.live_from.is_some_and(|from| self.runs(from))
+            && !self.runs(target.image.digest())
+            && !self.needs_reboot(target)
+    }
+
     /// The digest of the machine part that was brought to it last; none if none was, or if a Job may be
     /// changing it.
     pub fn machine_part(&self) -> Option<Digest> {
@@ -130,10 +172,11 @@ impl<'a> MachineState<'a> {
         self.jobs().filter(|job| job.verb == NodeVerb::Part && job.has_login)
     }
 
-    /// Whether it runs the image of this target and has its machine part. With a target that has none,
-    /// the machine keeps what it has.
+    /// Whether it has the image of this target and its machine part. With a target that has none, the
+    /// machine keeps what it has.
     pub fn has(&self, target: &NodeTarget) -> bool {
-        self.runs(target.image.digest()) && target.accepts_part(self.machine_part())
+        self.effective_image() == Some(target.image.digest())
+            && target.accepts_part(self.machine_part())
     }
 
     /// Whether it runs the image of this target, and something else is staged: then any reboot boots
@@ -145,8 +188,8 @@ impl<'a> MachineState<'a> {
             || self.has(target) && is_other()
     }
 
-    /// Whether it reported in this boot that it can't take on the machine part of this target without
-    /// a reboot.
+    /// Whether it reported in this boot that it can't take on the machine part or the files of this
+    /// target without a reboot.
     pub fn needs_reboot(&self, target: &NodeTarget) -> bool {
         let job = self.job_state(self.job(NodeVerb::Part, Some(target)));
         matches!(job, JobState::Failed(failure) if failure.exit == Some(ExitCode::NeedsReboot))

@@ -53,7 +53,9 @@ pub(super) fn is_obsolete(
             // What it reports without a reboot holds until the target changes, whatever is paused.
             let is_other = cx.is_off() || cx.target() != job.target.as_ref();
             let has = job.target.as_ref().is_some_and(|target| state.has(target));
-            !is_awaited && (is_older || is_other || has)
+            // It may have left some of its files, which the next Job replaces.
+            let is_unfinished = !cx.is_off() && state.is_live_unknown();
+            !is_awaited && (is_older || !is_unfinished && (is_other || has))
         }
         NodeVerb::Apply => {
             state.slot != SlotMark::Unreadable

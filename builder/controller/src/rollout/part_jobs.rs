@@ -1,8 +1,9 @@
-//! Which machines get the machine part of the target alone: they run its image, so that keys and a
-//! password need neither a slot nor a reboot. Pure.
+//! Which machines get the target without a slot and without a reboot. Either they run its image, and
+//! keys and a password are missing; or they have staged it, and it differs from the image that they
+//! run only in files that are written at once. Pure.
 //!
-//! A machine whose kernel arguments must change answers that it needs a reboot, and changes nothing.
-//! It then stages the target and waits for a slot as any other.
+//! A machine that can't take it on so answers that it needs a reboot, and changes nothing. It then
+//! stages the target, if it has not, and waits for a slot as any other.
 
 use super::context::Context;
 use super::job_request::{NodeJobRequest, NodeVerb};
@@ -12,19 +13,22 @@ use super::snapshot::{JobPhase, MachineJob};
 use super::staging::{self, Tries};
 use mosb_plan::api::rollout::NodeTarget;
 
-/// The most machines of a pool that get the part at once.
+/// The most machines of a pool that are changed so at once.
 pub(super) const MAX_PARTS: usize = 10;
 
-/// Whether a machine should get the machine part of this target now.
+/// Whether a machine should get this target without a reboot now.
 pub(super) fn wants_part(state: &MachineState<'_>, target: &NodeTarget) -> bool {
-    !state.has_slot()
-        && state.runs(target.image.digest())
+    let is_staged = state.staged.as_ref() == Some(target);
+    let may = if state.runs(target.image.digest()) {
+        // What is staged in its place is removed first; kernel arguments that are staged need a
+        // reboot.
+        !state.is_to_unstage(target) && !is_staged && !state.needs_reboot(target)
+    } else {
+        // The next boot has the same files.
+        is_staged && state.may_go_live(target)
+    };
+    may && !state.has_slot()
         && !state.has(target)
-        // What is staged in its place is removed first.
-        && !state.is_to_unstage(target)
-        // Then it reboots.
-        && !state.needs_reboot(target)
-        && state.staged.as_ref() != Some(target)
         // One Job changes a machine at a time.
         && !state.jobs().any(|job| changes(job) && job.target.as_ref() != Some(target))
         && state.machine.ready

@@ -37,7 +37,7 @@ impl MachinePlan {
     ) -> Option<Slot> {
         match phase {
             SlotPhase::Finished => {
-                self.release(slot, &slot.target);
+                self.release(state, slot, &slot.target);
                 let text = format!("{} runs {}", state.name(), slot.target.image);
                 self.event = Some((EventReason::NodeUpdated, text));
                 return None;
@@ -199,8 +199,8 @@ impl MachinePlan {
         let newer = cx.rolls_to().filter(|target| **target != slot.target);
         if let Some(target) = newer.filter(|_| state.machine.ready) {
             // Its machine part needs no slot, or it gets another one for it.
-            if state.runs(target.image.digest()) {
-                self.release(slot, target);
+            if state.runs(target.image.digest()) || state.has(target) {
+                self.release(state, slot, target);
                 let text = format!("{} runs {}", state.name(), target.image);
                 self.event = Some((EventReason::NodeUpdated, text));
                 return None;
@@ -239,9 +239,11 @@ impl MachinePlan {
         Some(slot.clone())
     }
 
-    fn release(&mut self, slot: &Slot, target: &NodeTarget) {
+    fn release(&mut self, state: &MachineState<'_>, slot: &Slot, target: &NodeTarget) {
         self.marks.slot(None);
-        self.marks.staged(None);
+        if state.runs(target.image.digest()) {
+            self.marks.staged(None);
+        }
         if slot.cordoned {
             self.marks.cordon(false);
         }

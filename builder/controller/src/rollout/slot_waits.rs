@@ -109,8 +109,9 @@ pub(super) fn named(names: &[impl AsRef<str>]) -> String {
 
 /// Whether it has no slot and needs one.
 fn is_behind(state: &MachineState<'_>, target: &NodeTarget) -> bool {
-    let reboots = !state.runs(target.image.digest())
-        || state.staged.as_ref() == Some(target)
+    let runs = state.runs(target.image.digest());
+    let reboots = !runs && !state.may_go_live(target)
+        || runs && state.staged.as_ref() == Some(target)
         || state.needs_reboot(target);
     !state.has_slot() && !state.is_being_deleted() && !state.has(target) && reboots
 }

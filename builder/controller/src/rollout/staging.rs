@@ -149,7 +149,7 @@ pub(super) fn wants_stage(
     let lacks_part = !state.has(target) && (cx.only_stages() || state.needs_reboot(target));
     let runs = state.runs(target.image.digest());
     may && state.report.is_some()
-        && (!runs || state.is_to_unstage(target) || lacks_part)
+        && (!runs && !state.has(target) || state.is_to_unstage(target) || lacks_part)
         && state.staged.as_ref() != Some(target)
         && !state.has_no_tool()
         && !state.is_part_changing()

@@ -92,7 +92,7 @@ pub(super) fn stock(snapshot: &RolloutSnapshot, pin: Option<Pin<'_>>) -> Result<
 fn running_everywhere(snapshot: &RolloutSnapshot, digest: Digest) -> Option<PinnedRef> {
     let runs = |machine: &Machine| {
         let state = MachineState::of(machine);
-        state.runs(digest) && !state.has_slot()
+        state.effective_image() == Some(digest) && !state.has_slot()
     };
     if !snapshot.machines.iter().all(runs) {
         return None;
@@ -194,8 +194,15 @@ fn recorded(entry: &HistoryEntry) -> NodeTarget {
         image: entry.image.clone(),
         config: Some(entry.config.clone()),
         machine_part: entry.machine_part,
-        live_from: None,
+        live_from: entry.live_from,
     }
+}
+
+/// The target as machines get it. One that an image came from without a reboot is got back in the same
+/// way, from that image.
+pub(super) fn with_way_back(config: &MachineOsConfig, target: NodeTarget) -> NodeTarget {
+    let way_back = History::of(&config.metadata).way_back(target.image.digest());
+    NodeTarget { live_from: way_back.or(target.live_from), ..target }
 }
 
 /// The image of a build, if it is one that machines may run.
@@ -221,7 +228,10 @@ pub(crate) fn target_of(
     }
     let config = &build.spec.machine_config.name;
     let config = config.parse().map_err(|_| error("it is not of a rendered config"))?;
-    let part = build.metadata.annotation(labels::MACHINE_PART).map(str::parse).transpose();
+    let digest = |key| build.metadata.annotation(key).map(str::parse::<Digest>).transpose();
+    let part = digest(labels::MACHINE_PART);
     let machine_part = part.map_err(|_| error("its mosb.dev/machine-part is no digest"))?;
-    Ok(NodeTarget { image, config: Some(config), machine_part, live_from: None })
+    let live = digest(labels::LIVE_FROM);
+    let live_from = live.map_err(|_| error("its mosb.dev/live-from is no digest"))?;
+    Ok(NodeTarget { image, config: Some(config), machine_part, live_from })
 }

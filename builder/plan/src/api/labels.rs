@@ -116,6 +116,10 @@ pub const RECOGNISED: &str = "mosb.dev/recognised";
 /// Annotation of a MachineOSBuild: the digest of what machines need of its config beside the image. A
 /// build of an older version does not have it, and a roll-out of that one leaves all of it as it is.
 pub const MACHINE_PART: &str = "mosb.dev/machine-part";
+/// Annotation of a MachineOSBuild: the digest of the image in service when it was made, if the two
+/// differ only in files that machines take on without a reboot and the pool has [`LIVE_APPLY`]. A
+/// machine that booted that image gets the files of this one at once.
+pub const LIVE_FROM: &str = "mosb.dev/live-from";
 /// Annotation of a Job: the objects that its pod needs, `Kind/name` with blanks between; it starts
 /// once all of them are there.
 pub const NEEDS: &str = "mosb.dev/needs";

@@ -205,7 +205,21 @@ impl Fleet {
         self.serve_build(pool, number, of, Some(&part.to_string()));
     }
 
-    /// As above; a build of an older version has no record of a part.
+    /// A build succeeded whose image differs from that of build `from` only in files that come without
+    /// a reboot, and is in service.
+    pub fn serve_live(&mut self, pool: &str, number: u32, from: u32) {
+        self.serve(pool, number);
+        let name = pin(number).name;
+        let owner = self.configs[pool].metadata.uid().to_owned();
+        for build in self.builds.iter_mut().filter(|build| build.metadata.name == name) {
+            if build.metadata.is_controlled_by(&owner) {
+                let from = image(from).digest().to_string();
+                build.metadata.annotations.entry(labels::LIVE_FROM.to_owned()).or_insert(from);
+            }
+        }
+    }
+
+    /// As [`serve_part`](Self::serve_part); a build of an older version has no record of a part.
     pub fn serve_build(&mut self, pool: &str, number: u32, of: u32, part: Option<&str>) {
         let name = pin(number).name;
         let owner = self.configs[pool].metadata.uid().to_owned();

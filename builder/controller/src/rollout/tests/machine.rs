@@ -14,6 +14,10 @@ pub struct FakeNode {
     pub machine: Machine,
     pub booted: Digest,
     pub staged: Option<Digest>,
+    /// The image whose files `/etc` has.
+    pub files: Digest,
+    /// `apply --no-reboot` finds that files of another image need a reboot.
+    pub takes_nothing_live: bool,
     pub boot: u32,
     pub is_down: bool,
     /// Images whose finalizing fails.
@@ -64,6 +68,8 @@ impl FakeNode {
             machine,
             booted,
             staged: None,
+            files: booted,
+            takes_nothing_live: false,
             boot: 0,
             is_down: false,
             not_bootable: BTreeSet::new(),
@@ -161,7 +167,7 @@ impl FakeNode {
         if let Some(staged) = self.staged.take() {
             self.is_finalized = true;
             if !self.not_bootable.contains(&staged) {
-                self.booted = staged;
+                (self.booted, self.files) = (staged, staged);
                 self.arguments = self.staged_arguments;
             }
         }
@@ -216,7 +222,8 @@ impl FakeNode {
                 }
                 self.staged = None;
             }
-            if target.machine_part.is_some() && keys_of(self.part) == keys_of(target.machine_part) {
+            let has_all = self.files == digest && target.machine_part.is_some();
+            if has_all && keys_of(self.part) == keys_of(target.machine_part) {
                 self.complete(target);
             }
             return Ok(());
@@ -265,14 +272,23 @@ impl FakeNode {
     /// `mosb node apply --no-reboot`.
     pub fn apply_part(&mut self, target: &NodeTarget) -> JobResult {
         if self.refuses_part {
+            // Some of the files are written.
+            if self.booted != target.image.digest() {
+                self.files = Digest::of(b"some of both");
+            }
             return Err((1, "no user core"));
         }
-        if self.booted != target.image.digest() {
-            return Err((2, "it runs another image"));
+        let digest = target.image.digest();
+        if self.booted != digest {
+            let is_live = target.live_from == Some(self.booted) && self.staged == Some(digest);
+            if !is_live || self.takes_nothing_live {
+                return Err((45, "another image needs a reboot"));
+            }
         }
         if self.arguments != self.wanted_arguments(target) {
             return Err((45, "the kernel arguments differ"));
         }
+        self.files = digest;
         self.complete(target);
         Ok(())
     }

@@ -8,6 +8,7 @@ mod failures;
 mod fleet;
 mod kubelet;
 mod leaving;
+mod live;
 mod machine;
 mod machine_parts;
 mod observed;

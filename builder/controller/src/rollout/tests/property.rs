@@ -16,6 +16,8 @@ enum Deed {
     Serve(u32),
     /// An image, and the kernel arguments and keys of a config of it.
     ServePart(u32, u32, u32),
+    /// A build whose image comes live from that of another one.
+    ServeLive(u32, u32),
     Mode(&'static str),
     Pin(Option<u32>),
     Pause(bool),
@@ -48,6 +50,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
         2 => (1u32..4).prop_map(Serve),
         2 => (1u32..4, 0u32..3, 0u32..3).prop_map(|(of, arguments, keys)| ServePart(of, arguments, keys)),
+        2 => (1u32..4, 1u32..4).prop_map(|(number, from)| ServeLive(number, from)),
         1 => prop::sample::select(&["none", "stage", "automatic", "automatic"][..]).prop_map(Mode),
         1 => prop::option::of(0u32..4).prop_map(Pin),
         1 => any::<bool>().prop_map(Pause),
@@ -79,6 +82,10 @@ fn happen(fleet: &mut Fleet, deed: &Deed, late: &mut RolloutDecision) {
             // A config has one part.
             let number = 100 + 10 * of + 3 * arguments + keys;
             fleet.serve_part("worker", number, *of, part(*arguments, *keys));
+        }
+        Deed::ServeLive(number, from) => {
+            // A build is compared with one image.
+            fleet.serve_live("worker", 200 + 10 * number + from, *from);
         }
         Deed::Mode(mode) => fleet.annotate(labels::ROLLOUT, mode),
         Deed::Pin(number) => {
@@ -197,6 +204,18 @@ proptest! {
         fleet.serve_part("worker", 6, 5, part(2, 8));
         end(&mut fleet);
         prop_assert!(has(&fleet, part(2, 8)), "{:#?}", fleet.pools["worker"].status);
+        prop_assert_eq!(fleet.reboots.len(), reboots);
+        let has_files = |fleet: &Fleet, number| fleet.nodes.values().all(|node| {
+            node.pool != "worker" || node.files == image(number).digest()
+        });
+        prop_assert!(has_files(&fleet, 5));
+        // Files that come live and go back as well.
+        fleet.serve_live("worker", 7, 5);
+        end(&mut fleet);
+        prop_assert!(has_files(&fleet, 7), "{:#?}", fleet.pools["worker"].status);
+        fleet.serve_part("worker", 6, 5, part(2, 8));
+        end(&mut fleet);
+        prop_assert!(has_files(&fleet, 5), "{:#?}", fleet.pools["worker"].status);
         prop_assert_eq!(fleet.reboots.len(), reboots);
         let machines = fleet.nodes.values().filter(|node| node.pool == "worker").count();
         prop_assert_eq!(running(&fleet, 5), machines, "{:#?}", fleet.pools["worker"].status);

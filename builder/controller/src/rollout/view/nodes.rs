@@ -26,6 +26,8 @@ pub struct NodeView {
     pub machine_part: Option<Digest>,
     /// The image that is staged in this boot.
     pub staged: Option<String>,
+    /// The image whose files it has although it booted another one.
+    pub live: Option<String>,
     /// `Working`, `Rebooting`, `Done`, `Degraded` or `Unreconcilable`.
     pub state: Option<String>,
     /// Since when it may be unavailable for the roll-out.
@@ -40,6 +42,7 @@ pub struct NodeView {
     pub(super) is_available: bool,
     pub(super) booted: Option<Digest>,
     pub(super) staged_digest: Option<Digest>,
+    effective_image: Option<Digest>,
 }
 
 impl NodeView {
@@ -53,6 +56,7 @@ impl NodeView {
             desired: annotation(labels::NODE_DESIRED_IMAGE),
             machine_part: state.machine_part(),
             staged: state.staged.as_ref().map(|target| target.image.to_string()),
+            live: state.live().map(|target| target.image.to_string()),
             state: annotation(labels::NODE_STATE),
             since: state.valid_slot().map(|slot| slot.since.0),
             reason: annotation(labels::NODE_REASON),
@@ -63,18 +67,31 @@ impl NodeView {
             is_available: state.is_available(),
             booted: state.booted(),
             staged_digest: state.staged.as_ref().map(|target| target.image.digest()),
+            effective_image: state.effective_image(),
         }
     }
 
     /// Whether it has this target and the roll-out is through with it, as the controller counts.
     pub(super) fn is_updated(&self, target: &TargetView) -> bool {
         let has_part = |target: &NodeTarget| target.accepts_part(self.machine_part);
-        self.runs(target) && target.target.as_ref().is_none_or(has_part) && !self.has_slot
+        self.effective_image == Some(target.build.digest)
+            && target.target.as_ref().is_none_or(has_part)
+            && !self.has_slot
     }
 
     /// Whether it runs the image of this target.
     pub(super) fn runs(&self, target: &TargetView) -> bool {
         self.booted == Some(target.build.digest)
+    }
+
+    /// Whether it may get the files of this target without a reboot: it runs the image from which they
+    /// come live, or runs the target and has others.
+    pub(super) fn may_go_live(&self, target: &TargetView) -> bool {
+        if self.runs(target) {
+            return self.live.is_some();
+        }
+        let from = target.target.as_ref().and_then(|target| target.live_from);
+        from.is_some() && self.booted == from
     }
 
     pub(super) fn is_degraded(&self) -> bool {

@@ -61,6 +61,8 @@ pub struct MachineCounts {
     pub ready: usize,
     /// The target is staged, and not booted yet.
     pub staged: usize,
+    /// Updated without a reboot: they boot the target the next time.
+    pub live: usize,
     pub unavailable: usize,
     pub degraded: usize,
 }
@@ -130,6 +132,7 @@ fn count(nodes: &[NodeView], target: Option<&TargetView>) -> MachineCounts {
             let digest = target.map(|target| target.build.digest);
             digest.is_some() && node.staged_digest == digest && !updated(node)
         }),
+        live: count(&|node| updated(node) && !target.is_some_and(|target| node.runs(target))),
         unavailable: count(&|node| !node.is_available || node.has_slot),
         degraded: count(&NodeView::is_degraded),
     }
@@ -165,7 +168,10 @@ fn phase(
         let message = "the pool selects no machines; compare its nodeSelector with the labels of the nodes; mosb nodes lists the pool of each";
         return blocked(message.to_owned());
     }
-    let runs = format!("{} of {} machines run {build}", counts.updated, counts.all);
+    let mut runs = format!("{} of {} machines run {build}", counts.updated, counts.all);
+    if counts.live > 0 {
+        runs += &format!(", {} of them live: they boot it at their next reboot", counts.live);
+    }
     if counts.updated == counts.all {
         return (RolloutPhase::Updated, runs);
     }

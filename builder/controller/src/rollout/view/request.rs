@@ -13,7 +13,7 @@ use crate::rollout::desired_target::{rival_names, served};
 use crate::rollout::job_request::adopts;
 use crate::rollout::slots::max_unavailable;
 use crate::rollout::snapshot::RolloutSnapshot;
-use crate::rollout::target_source::{Pin, by_pin};
+use crate::rollout::target_source::{Pin, by_pin, with_way_back};
 use mosb_image::{Digest, ImageRef};
 use mosb_plan::api::rollout::{
     AnnotationError, History, HistoryEntry, PinnedBuild, RolloutMode, STOCK,
@@ -285,16 +285,22 @@ fn to_build(change: &mut RolloutChange, snapshot: &RolloutSnapshot, build: &Pinn
 /// None if no machine changes.
 fn question(snapshot: &RolloutSnapshot, build: &PinnedBuild) -> Option<String> {
     let machines = snapshot.machines.len();
-    let Missing { image, part } = missing(snapshot, build);
+    let Missing { image, live, part } = missing(snapshot, build);
     let at_once = max_unavailable(snapshot.pool.spec.max_unavailable.as_ref(), machines);
     // A wrong value is in the pool's conditions, and no machine gets a slot.
-    let at_once = at_once.unwrap_or(1).min(image.max(part));
+    let at_once = at_once.unwrap_or(1).min(image.max(live).max(part));
     let pool = &snapshot.pool.metadata.name;
     let plural = |count| if count == 1 { "machine" } else { "machines" };
     if image > 0 {
         let plural = plural(image);
         return Some(format!(
             "{image} {plural} of pool {pool} will be drained and rebooted into {build}, at most {at_once} at once"
+        ));
+    }
+    if live > 0 {
+        let plural = plural(live);
+        return Some(format!(
+            "{live} {plural} of pool {pool} will get the files of {build} while they run; those that need a reboot for them will be drained and rebooted, at most {at_once} at once"
         ));
     }
     (part > 0).then(|| {
@@ -310,6 +316,8 @@ fn question(snapshot: &RolloutSnapshot, build: &PinnedBuild) -> Option<String> {
 struct Missing {
     /// They run another image, or are on their way.
     image: usize,
+    /// They may get its files without a reboot.
+    live: usize,
     /// They run its image, and have another machine part.
     part: usize,
 }
@@ -318,19 +326,24 @@ fn missing(snapshot: &RolloutSnapshot, build: &PinnedBuild) -> Missing {
     let annotation = labels::ROLLOUT_BUILD;
     let found = snapshot.config.as_ref().filter(|_| !build.is_stock()).and_then(|config| {
         // What is not found is reported by the controller.
-        by_pin(config, &snapshot.builds, Pin { build, annotation }).ok()
+        let found = by_pin(config, &snapshot.builds, Pin { build, annotation }).ok();
+        found.map(|(_, target)| with_way_back(config, target))
     });
     let target = TargetView {
         build: build.clone(),
         newer: None,
         is_pinned: false,
         is_once: false,
-        target: found.map(|(_, target)| target),
+        target: found,
     };
     let nodes = snapshot.machines.iter().map(|machine| NodeView::of(machine, None));
     let mut missing = Missing::default();
     for node in nodes.filter(|node| !node.is_updated(&target)) {
-        if node.runs(&target) && !node.has_slot {
+        if node.has_slot {
+            missing.image += 1;
+        } else if node.may_go_live(&target) {
+            missing.live += 1;
+        } else if node.runs(&target) {
             missing.part += 1;
         } else {
             missing.image += 1;

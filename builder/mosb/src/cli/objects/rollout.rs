@@ -75,6 +75,9 @@ pub struct NodeInfo {
     /// The image that is staged on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staged: Option<String>,
+    /// The image whose files it has although it booted another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<String>,
     /// `Working`, `Rebooting`, `Done`, `Degraded` or `Unreconcilable`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
@@ -142,12 +145,14 @@ pub struct RolloutTarget {
 pub struct RolloutMachines {
     /// All.
     pub all: usize,
-    /// Those that run the target.
+    /// Those that run the target, or have its files.
     pub updated: usize,
-    /// Those that run the target and are available.
+    /// Those of them that are available.
     pub ready: usize,
     /// Those that have staged the target, and don't run it.
     pub staged: usize,
+    /// Those that have the files of the target, and boot it the next time.
+    pub live: usize,
     /// Those that are not available.
     pub unavailable: usize,
     /// Those that failed.

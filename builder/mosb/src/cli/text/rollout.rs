@@ -85,12 +85,13 @@ fn nodes(page: &mut Page, list: &[NodeInfo]) {
     table(page, &head, rows);
 }
 
-/// The state, readiness and cordon of a node, joined as in `kubectl get nodes`.
+/// The state, live files, readiness and cordon of a node, joined as in `kubectl get nodes`.
 fn state_of_node(node: &NodeInfo) -> String {
     let state = node.state.as_deref();
     let not_ready = (!node.ready).then_some("NotReady");
+    let live = node.live.as_ref().map(|_| "Live");
     let cordoned = node.unschedulable.then_some("SchedulingDisabled");
-    let words: Vec<&str> = [state, not_ready, cordoned].into_iter().flatten().collect();
+    let words: Vec<&str> = [state, live, not_ready, cordoned].into_iter().flatten().collect();
     or_none((!words.is_empty()).then(|| words.join(",")).as_deref())
 }
 
@@ -109,8 +110,9 @@ impl Object for RolloutStatus {
         let paused = if self.paused { " (paused)" } else { "" };
         let mode = format!("{}{paused}", self.mode);
         let counts = &self.machines;
+        let live = if counts.live > 0 { format!(" ({} live)", counts.live) } else { String::new() };
         let machines = format!(
-            "{} machines: {} updated, {} ready, {} staged, {} unavailable, {} degraded",
+            "{} machines: {} updated{live}, {} ready, {} staged, {} unavailable, {} degraded",
             counts.all,
             counts.updated,
             counts.ready,

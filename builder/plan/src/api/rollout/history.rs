@@ -31,6 +31,10 @@ pub struct HistoryEntry {
     /// Digest of the machine part of the config; none if the build does not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_part: Option<Digest>,
+    /// Digest of the image that machines may run while they get this one without a reboot; none if
+    /// there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_from: Option<Digest>,
     /// When the image came into service.
     pub since: Time,
     /// When it last became what machines ran, or were brought to. None if they never did, and in a
@@ -52,7 +56,9 @@ impl History {
     pub fn with(&self, entry: HistoryEntry) -> Option<Self> {
         let is_same = |old: &HistoryEntry| old.build == entry.build && old.image == entry.image;
         let newest = self.0.first().filter(|newest| is_same(newest));
-        if newest.is_some_and(|newest| newest.machine_part == entry.machine_part) {
+        if newest.is_some_and(|newest| {
+            (newest.machine_part, newest.live_from) == (entry.machine_part, entry.live_from)
+        }) {
             return None;
         }
         let (same, older): (Vec<_>, Vec<_>) = self.0.iter().cloned().partition(is_same);
@@ -115,6 +121,13 @@ impl History {
         &self.0
     }
 
+    /// The image that machines may run while they get this one back without a reboot: the newest one
+    /// that came to machines with this one without a reboot.
+    pub fn way_back(&self, image: Digest) -> Option<Digest> {
+        let newer = self.0.iter().find(|one| one.live_from == Some(image));
+        newer.map(|one| one.image.digest()).filter(|newer| *newer != image)
+    }
+
     /// The entry that a pin names.
     pub fn find(&self, pin: &PinnedBuild) -> Option<&HistoryEntry> {
         self.0.iter().find(|one| one.build == pin.name && one.image.digest() == pin.digest)
@@ -141,6 +154,7 @@ mod tests {
             image: format!("reg.example/os@{}", Digest::of(image.as_bytes())).parse().unwrap(),
             config: format!("rendered-worker-{}", "0".repeat(32)).parse().unwrap(),
             machine_part: None,
+            live_from: None,
             since: Time(Timestamp::from_second(1).unwrap()),
             ran: None,
         }
@@ -224,6 +238,30 @@ mod tests {
         let newer = history.with_ran(&after, at(2)).unwrap();
         assert_eq!((newer.entries().len(), newer.with_ran(&after, at(3))), (1, None));
         assert_eq!(newer.find(&before.pin()).unwrap().machine_part, part);
+    }
+
+    #[test]
+    fn the_way_back_is_from_the_newest_image_that_came_live() {
+        let live = |build: &str, image: &str, from: &str| HistoryEntry {
+            live_from: Some(Digest::of(from.as_bytes())),
+            ..entry(build, image)
+        };
+        let from = |history: &History, image: &str| history.way_back(Digest::of(image.as_bytes()));
+        let history = History::default().with(entry("a", "a")).unwrap();
+        let history = history.with(live("b", "b", "a")).unwrap();
+        assert_eq!(history.with(live("b", "b", "a")), None);
+        assert_eq!(from(&history, "a"), Some(Digest::of(b"b")));
+        assert_eq!(from(&history, "b"), None);
+        let history = history.with(live("c", "c", "b")).unwrap();
+        let history = history.with(live("d", "d", "a")).unwrap();
+        assert_eq!(from(&history, "a"), Some(Digest::of(b"d")));
+        // What is in service again does not change it.
+        let history = history.with(entry("a", "a")).unwrap();
+        assert_eq!(from(&history, "a"), Some(Digest::of(b"d")));
+        let text = history.to_json();
+        assert_eq!(serde_json::from_str::<History>(&text).unwrap(), history);
+        let old = History::default().with(entry("a", "a")).unwrap();
+        assert!(!old.to_json().contains("live"), "the record of an older version stays");
     }
 
     #[test]

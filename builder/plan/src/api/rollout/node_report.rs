@@ -128,6 +128,30 @@ impl NodeReport {
         serde_json::from_str(text).map_err(|error| format!("no report: {error}"))
     }
 
+    /// The target whose files the machine has while it runs another image: they came without a
+    /// reboot.
+    pub fn live(&self) -> Option<&NodeTarget> {
+        let booted = self.booted.as_ref()?.digest?;
+        let applied = self.applied.as_ref()?;
+        (applied.live_from == Some(booted) && applied.image.digest() != booted).then_some(applied)
+    }
+
+    /// The digest of the image that the machine has: the one that it booted, or the one whose files it
+    /// has if its next boot boots that one. None if the next boot would take such files away again.
+    pub fn effective_image(&self) -> Option<Digest> {
+        let digest = |one: &Option<Deployment>| one.as_ref().and_then(|one| one.digest);
+        match self.live() {
+            Some(live) => digest(&self.staged).filter(|staged| *staged == live.image.digest()),
+            None => digest(&self.booted),
+        }
+    }
+
+    /// Whether the machine has this target.
+    pub fn has(&self, target: &NodeTarget) -> bool {
+        let part = self.applied.as_ref().and_then(|applied| applied.machine_part);
+        self.effective_image() == Some(target.image.digest()) && target.accepts_part(part)
+    }
+
     /// Whether the next reboot boots another image than the booted one.
     pub fn has_other_staged(&self) -> bool {
         let digest = |one: &Option<Deployment>| one.as_ref().and_then(|one| one.digest);
@@ -188,6 +212,55 @@ mod tests {
         assert_eq!(read.booted.unwrap().digest, Some(Digest::of(b"image")));
         assert_eq!(read.etc.unwrap().hidden, PathList { count: 9, paths: Vec::new() });
         assert!(NodeReport::parse(&" ".repeat(LIMIT + 1)).is_err());
+    }
+
+    #[test]
+    fn what_a_machine_has_is_what_it_booted_or_what_came_live_and_is_staged() {
+        let image = |name: &str| format!("reg.example/os@{}", Digest::of(name.as_bytes()));
+        let target = |name: &str, from: &str, part: &str| NodeTarget {
+            image: image(name).parse().unwrap(),
+            config: None,
+            machine_part: (!part.is_empty()).then(|| Digest::of(part.as_bytes())),
+            live_from: (!from.is_empty()).then(|| Digest::of(from.as_bytes())),
+        };
+        let deployment = |name: &str| {
+            let digest = Some(Digest::of(name.as_bytes()));
+            (!name.is_empty()).then(|| Deployment { image: image(name), digest })
+        };
+        let b = || target("b", "a", "");
+        for (booted, staged, applied, what, has) in [
+            ("a", "", None, "nothing was brought", "a"),
+            ("a", "b", None, "it is only staged", "a"),
+            ("a", "b", Some(target("a", "", "")), "another one was brought", "a"),
+            ("a", "b", Some(b()), "live", "b"),
+            ("a", "", Some(b()), "live, and a power cut lost what was staged", ""),
+            ("a", "c", Some(b()), "live, and another one is staged", ""),
+            ("b", "", Some(b()), "it has rebooted since", "b"),
+            ("c", "b", Some(b()), "somebody booted another one", "c"),
+            ("b", "a", Some(target("a", "b", "")), "live, and back", "a"),
+            ("a", "", Some(target("a", "b", "")), "back at what it booted", "a"),
+            ("a", "b", Some(target("b", "", "")), "not live", "a"),
+        ] {
+            let report = NodeReport {
+                booted: deployment(booted),
+                staged: deployment(staged),
+                applied,
+                ..NodeReport::default()
+            };
+            for name in ["a", "b", "c"] {
+                assert_eq!(report.has(&target(name, "", "")), name == has, "{what}: {name}");
+            }
+            assert!(!report.has(&target(has, "", "keys")), "{what}");
+        }
+        let report = NodeReport {
+            booted: deployment("a"),
+            staged: deployment("b"),
+            applied: Some(target("b", "a", "keys")),
+            ..NodeReport::default()
+        };
+        assert!(report.has(&target("b", "a", "keys")) && report.has(&b()));
+        assert!(!report.has(&target("b", "a", "others")));
+        assert!(!NodeReport::default().has(&b()));
     }
 
     #[test]

@@ -42,6 +42,13 @@ fn nodes() -> Vec<NodeInfo> {
             ..node("node-2")
         },
         NodeInfo { pool: None, current: None, ..node("node-3") },
+        NodeInfo {
+            desired: image("new"),
+            staged: image("new"),
+            live: image("new"),
+            state: text("Done"),
+            ..node("node-4")
+        },
     ]
 }
 
@@ -119,6 +126,7 @@ fn a_roll_out_under_way() {
             updated: 1,
             ready: 1,
             staged: 1,
+            live: 1,
             unavailable: 2,
             degraded: 1,
         },
