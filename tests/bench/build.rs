@@ -57,7 +57,7 @@ async fn plan(client: &Client, job: Job) -> (BuildPlan, Resolved) {
     let (request, resolved) = request(client, &job, MethodChoice::Direct).await;
     let layers = layers(&request.base, &resolved);
     let (cache, blobs) = (Some(&job.cache), &resolved.store);
-    let obtained = base_tree::obtain(cache, &resolved.manifest, blobs, &layers).await;
+    let obtained = base_tree::obtain(cache, &resolved.manifest, blobs, &layers, None).await;
     let tree = obtained.unwrap().tree;
     let finish = move || Draft::new(request).unwrap().finish(&tree).unwrap();
     (spawn_blocking(finish).await.unwrap(), resolved)

@@ -31,7 +31,8 @@ pub(super) async fn obtain(
         None => None,
     };
     let layers = layers(base, resolved);
-    let obtained = base_tree::obtain(disk, &resolved.manifest, &resolved.store, &layers).await;
+    let obtained =
+        base_tree::obtain(disk, &resolved.manifest, &resolved.store, &layers, None).await;
     match obtained {
         Ok(mut obtained) => {
             obtained.warnings.splice(0..0, warnings);

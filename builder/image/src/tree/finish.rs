@@ -150,9 +150,11 @@ impl Builder {
         let mut take = |candidates: Vec<NodeId>, most: u64, total: u64, least: u64| {
             let mut left = total;
             for node in candidates {
-                let size = self.inodes[self.resolved(node) as usize].size;
+                let inode = &self.inodes[self.resolved(node) as usize];
+                let size = inode.size;
                 let cost = size.max(least);
-                if size <= most && cost <= left && seen.insert(node) {
+                let fits = size <= most && cost <= left && !inode.is_unreadable();
+                if fits && seen.insert(node) {
                     left -= cost;
                     nodes.push(node);
                 }

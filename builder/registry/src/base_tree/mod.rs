@@ -1,4 +1,5 @@
-//! The tree of a base, from the cache or computed from its layers.
+//! The tree of a base, from the cache or computed from its layers; of an image on top of it, from the
+//! base's tree and the layers on top.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -13,8 +14,8 @@ use super::blobs::Blobs;
 use super::cache::TreeCache;
 use mosb_image::Digest;
 use mosb_image::layer::{
-    Budget, Delta, Error, Layer, Piece, Toc, ranges, read_contents, read_delta, read_pieces,
-    read_toc,
+    Budget, Delta, EntryError, Error, Layer, Piece, Toc, ranges, read_contents, read_delta,
+    read_pieces, read_toc,
 };
 use mosb_image::tree::{BaseTree, Builder, MissingContent};
 use mosb_types::Finding;
@@ -43,8 +44,15 @@ pub struct Obtained {
     pub warnings: Vec<Finding>,
 }
 
+/// The tree of the image below an image, and the layers that both have.
+#[derive(Debug, Clone, Copy)]
+pub struct Below<'a> {
+    pub tree: &'a BaseTree,
+    pub layers: &'a [Layer],
+}
+
 /// The tree of the image with this manifest: from the cache, or else from its layers and into the
-/// cache.
+/// cache. If the image is one on top of `below`, only the layers on top are read.
 ///
 /// # Errors
 /// Those of [`compute`]; a cache that can't be used is a warning.
@@ -53,6 +61,7 @@ pub async fn obtain<B: Blobs>(
     manifest: &Digest,
     blobs: &B,
     layers: &[Layer],
+    below: Option<Below<'_>>,
 ) -> Result<Obtained, B::Error> {
     let mut warnings = Vec::new();
     if let Some(cache) = cache {
@@ -65,7 +74,10 @@ pub async fn obtain<B: Blobs>(
             Err(warning) => warnings.push(warning),
         }
     }
-    let tree = compute(blobs, layers).await?;
+    let tree = match below {
+        Some(below) => extend(blobs, below, layers).await?,
+        None => compute(blobs, layers).await?,
+    };
     if let Some(cache) = cache {
         let (cache, manifest, tree) = (cache.clone(), *manifest, tree.clone());
         let stored = blocking(move || cache.store(&manifest, &tree)).await;
@@ -81,9 +93,55 @@ pub async fn obtain<B: Blobs>(
 /// # Errors
 /// Those of the place that holds the blobs, and of layers that aren't what they should be.
 pub async fn compute<B: Blobs>(blobs: &B, layers: &[Layer]) -> Result<BaseTree, B::Error> {
+    let budget = Budget::of(layers)?;
+    let builder = read_onto(Builder::default(), blobs, layers, &budget).await?;
+    Ok(finish(builder).await?)
+}
+
+/// The tree of an image on top of another one: only the layers on top are read. All are read if the
+/// image isn't on top of the other one, or if its layers have hard links to what only the layers
+/// below have.
+///
+/// As [`Builder::on`] says, contents may be missing that [`compute`] finds.
+///
+/// # Errors
+/// As [`compute`].
+pub async fn extend<B: Blobs>(
+    blobs: &B,
+    below: Below<'_>,
+    layers: &[Layer],
+) -> Result<BaseTree, B::Error> {
+    let budget = Budget::of(layers)?;
+    let same = |ours: &Layer, theirs: &Layer| {
+        (ours.digest, ours.diff_id) == (theirs.digest, theirs.diff_id)
+    };
+    let on_top = layers.split_at_checked(below.layers.len()).and_then(|(first, on_top)| {
+        let is_on_top = first.iter().zip(below.layers).all(|(ours, theirs)| same(ours, theirs));
+        is_on_top.then_some(on_top)
+    });
+    let tree = below.tree.clone();
+    let builder = blocking(move || Builder::on(&tree)).await;
+    let (Some(on_top), Ok(builder)) = (on_top, builder) else {
+        return compute(blobs, layers).await;
+    };
+    let builder = read_onto(builder, blobs, on_top, &budget).await?;
+    match finish(builder).await {
+        Err(Error::Entry { cause: EntryError::DanglingLink(_), .. }) => {
+            compute(blobs, layers).await
+        }
+        finished => Ok(finished?),
+    }
+}
+
+/// Reads layers and lays them onto what the builder has.
+async fn read_onto<B: Blobs>(
+    mut builder: Builder,
+    blobs: &B,
+    layers: &[Layer],
+    budget: &Budget,
+) -> Result<Builder, B::Error> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let turns = &Semaphore::new(threads);
-    let budget = &Budget::of(layers)?;
     // Collected, because the compiler can't prove that a closure held across an await is valid for
     // any lifetime.
     let deltas: Vec<_> = layers
@@ -94,7 +152,6 @@ pub async fn compute<B: Blobs>(blobs: &B, layers: &[Layer]) -> Result<BaseTree, 
         })
         .collect();
     let mut deltas = stream::iter(deltas).buffered(threads * LAYERS_AHEAD);
-    let mut builder = Builder::default();
     let mut next = deltas.try_next().await?;
     let mut tables = Vec::new();
     while let Some((delta, pieces)) = next {
@@ -124,7 +181,11 @@ pub async fn compute<B: Blobs>(blobs: &B, layers: &[Layer]) -> Result<BaseTree, 
         }
     }
     drop(again);
-    Ok(blocking(move || builder.finish()).await?)
+    Ok(builder)
+}
+
+async fn finish(builder: Builder) -> Result<BaseTree, Error> {
+    blocking(move || builder.finish()).await
 }
 
 async fn apply(mut builder: Builder, delta: Delta) -> Result<Builder, Error> {

@@ -191,3 +191,68 @@ async fn dropping_it_ends_the_threads() {
     assert!(cancelled.await.is_err());
     // The runtime waits for its blocking threads when it is dropped: a thread that stays would hang this test.
 }
+
+/// Of these layers the first `count` are also those of the image below.
+async fn extended(memory: &Memory, layers: &[Layer], count: usize) -> (BaseTree, BaseTree, usize) {
+    let below = compute(memory, &layers[..count]).await.unwrap();
+    let all = compute(memory, layers).await.unwrap();
+    let before = memory.opened.load(Ordering::Relaxed);
+    let below = Below { tree: &below, layers: &layers[..count] };
+    let extended = extend(memory, below, layers).await.unwrap();
+    (extended, all, memory.opened.load(Ordering::Relaxed) - before)
+}
+
+#[tokio::test]
+async fn only_the_layers_on_top_are_read() {
+    let (mut memory, mut layers) = base();
+    let below = layers.len();
+    layers.push(memory.add(&tar(&[
+        ("etc/passwd", "root:x", ""),
+        ("etc/other-name", "", "etc/passwd"),
+        ("usr/share/0/no-file-any-more", "x", ""),
+    ])));
+    layers.push(memory.add(&tar(&[("usr/lib/systemd/system/b.service", "odd text", "")])));
+    for count in [below, below + 1, below + 2, 0] {
+        let (extended, all, opened) = extended(&memory, &layers, count).await;
+        assert_eq!(extended, all, "{count}");
+        if count >= below {
+            assert_eq!(opened, below + 2 - count, "{count}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn all_layers_are_read_if_those_on_top_are_not_enough() {
+    let (mut memory, mut layers) = base();
+    let below = layers.len();
+    // The object is in no base tree.
+    let object = format!("{}/aa/bb.file", retained::OSTREE_OBJECTS);
+    let unit = "usr/lib/systemd/system/b.service";
+    layers.push(memory.add(&tar(&[(unit, "", &object)])));
+    let (extended, all, opened) = extended(&memory, &layers, below).await;
+    assert_eq!(extended, all);
+    assert_eq!(opened, 1 + below + 1 + 1, "all, and one again for the odd unit");
+    assert_eq!(extended.content(unit), Some(&b"odd text of a unit"[..]));
+
+    // Not an image on top of the other one.
+    let other = memory.add(&tar(&[("etc/other", "", "")]));
+    let below = Below { tree: &all, layers: &[other] };
+    assert_eq!(extend(&memory, below, &layers).await.unwrap(), all);
+    let more = [&layers[..], &layers[..1]].concat();
+    let below = Below { tree: &BaseTree::default(), layers: &more };
+    assert_eq!(extend(&memory, below, &layers).await.unwrap(), all);
+}
+
+#[tokio::test]
+async fn limits_count_the_layers_below_too() {
+    let (mut memory, layers) = base();
+    let tree = compute(&memory, &layers).await.unwrap();
+    let layer = memory.add(&tar(&[("etc/x", "", "")]));
+    let many = vec![layer; mosb_image::layer::MAX_LAYERS];
+    let most = [&layers[..], &many[layers.len()..]].concat();
+    let below = Below { tree: &tree, layers: &layers };
+    assert!(extend(&memory, below, &most).await.is_ok());
+    let more = [&layers[..], &many[layers.len() - 1..]].concat();
+    let error = extend(&memory, below, &more).await.unwrap_err();
+    assert!(matches!(error, RequestError::Layer(Error::Limit { .. })), "{error:?}");
+}

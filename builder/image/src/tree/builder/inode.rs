@@ -20,11 +20,13 @@ pub(in crate::tree) struct Node {
 
 /// Beside the permission bits, because there are many inodes.
 const HAS_XATTRS: u16 = 1 << 15;
+/// The same: a file whose content can't be read again.
+const UNREADABLE: u16 = 1 << 14;
 
 #[derive(Clone)]
 pub(in crate::tree) struct Inode {
     pub(in crate::tree) state: State,
-    /// Permission bits, and [`HAS_XATTRS`].
+    /// Permission bits, [`HAS_XATTRS`] and [`UNREADABLE`].
     pub(super) mode: u16,
     /// The layer's position in the image, counted from 1; 0 for a directory without entry.
     pub(in crate::tree) layer: u16,
@@ -82,6 +84,16 @@ impl Inode {
     /// Whether it has extended attributes other than its SELinux label.
     pub(in crate::tree) fn has_xattrs(&self) -> bool {
         self.mode & HAS_XATTRS != 0
+    }
+
+    /// Whether it is a file of a tree that doesn't have its content, so that no layer is known which
+    /// has it.
+    pub(in crate::tree) fn is_unreadable(&self) -> bool {
+        self.mode & UNREADABLE != 0
+    }
+
+    pub(super) fn set_unreadable(&mut self) {
+        self.mode |= UNREADABLE;
     }
 
     pub(super) fn directory(layer: u16) -> Self {

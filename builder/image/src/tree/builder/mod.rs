@@ -18,6 +18,7 @@
 //! A directory's path is resolved once for all its entries; the steps of all paths are counted and
 //! limited, so that circular links with long targets end in an error.
 
+mod extend;
 mod hard_link;
 mod inode;
 mod removal;

@@ -200,6 +200,32 @@ impl BaseTree {
         None
     }
 
+    /// Calls `each` with every node, in the order of their numbers: a directory before its children.
+    ///
+    /// # Errors
+    /// A node is in no directory or in several, which no tree has that was written here.
+    pub(super) fn each_node<'a>(
+        &'a self,
+        mut each: impl FnMut(FrozenNode<'a, '_>),
+    ) -> Result<(), FrozenError> {
+        let mut next_child = 1;
+        let mut contents = self.bytes[self.contents..self.data].chunks_exact(CONTENT).peekable();
+        for at in 0..self.nodes {
+            let of_it = contents.next_if(|row| le_u32(row, 0) == at);
+            let content = of_it.and_then(|row| self.data(le_u32(row, 4), le_u32(row, 8)));
+            let node = self.node(at).and_then(|node| Some((node, self.entry(node)?)));
+            let (node, entry) = node.ok_or(FrozenError::Damaged)?;
+            let (low, high) = self.range(node).unwrap_or_default();
+            if low < high && std::mem::replace(&mut next_child, high) != low {
+                return Err(FrozenError::Damaged);
+            }
+            let mut children =
+                (low..high).filter_map(|child| Some((self.name(self.node(child)?)?.into(), child)));
+            each(FrozenNode { entry, content, children: &mut children });
+        }
+        if next_child == self.nodes { Ok(()) } else { Err(FrozenError::Damaged) }
+    }
+
     fn find(&self, path: &str) -> Option<u32> {
         let mut at = 0;
         if path.is_empty() {
@@ -265,6 +291,15 @@ impl BaseTree {
         let start = self.data.checked_add(start as usize)?;
         self.bytes.get(start..start.checked_add(length as usize)?)
     }
+}
+
+/// A node of a tree with what belongs to it.
+pub(super) struct FrozenNode<'a, 'c> {
+    pub entry: Entry<'a>,
+    /// The content of a file that is retained.
+    pub content: Option<&'a [u8]>,
+    /// The names and numbers of the nodes in a directory.
+    pub children: &'c mut dyn Iterator<Item = (Box<[u8]>, u32)>,
 }
 
 impl Default for BaseTree {

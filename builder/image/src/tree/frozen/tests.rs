@@ -80,6 +80,10 @@ fn damaged_and_hostile_bytes_are_refused_or_harmless() {
             bad[body..].copy_from_slice(&sum);
             if let Ok(tree) = BaseTree::from_bytes(bad.clone()) {
                 walk(&tree);
+                if let Ok(builder) = Builder::on(&tree) {
+                    // Fewer, if two names of a directory are equal.
+                    assert!(builder.finish().unwrap().paths() <= tree.paths());
+                }
             }
         }
     }
@@ -89,6 +93,21 @@ fn damaged_and_hostile_bytes_are_refused_or_harmless() {
         assert_eq!(BaseTree::from_bytes(bytes), Err(FrozenError::Version(other)));
     }
     assert_eq!(BaseTree::from_bytes(vec![0; 100]), Err(FrozenError::Magic));
+}
+
+#[test]
+fn nothing_is_put_on_a_tree_whose_directories_share_a_child() {
+    let file = |path: &str| (path.as_bytes().to_vec(), OwnedEntry::file(b"x"));
+    let tree = BaseTree::from_entries([file("a/x"), file("b/x")]);
+    assert!(Builder::on(&tree).is_ok());
+    let mut bytes = tree.as_bytes().to_vec();
+    // The nodes are the root, a, b, a/x, b/x.
+    bytes[HEADER + 2 * NODE + 8] = 3;
+    let body = bytes.len() - TRAILER;
+    let sum = Sha256::digest(&bytes[..body]);
+    bytes[body..].copy_from_slice(&sum);
+    let tree = BaseTree::from_bytes(bytes).unwrap();
+    assert_eq!(Builder::on(&tree).err(), Some(FrozenError::Damaged));
 }
 
 proptest::proptest! {

@@ -2,6 +2,7 @@
 //! (whiteout), `o path` (opaque).
 
 mod contents;
+mod extend;
 mod limits;
 mod naive_unpacker;
 
@@ -42,6 +43,15 @@ fn delta(lines: &[impl AsRef<str>]) -> Delta {
 fn build(layers: &[Vec<String>]) -> Result<BaseTree, Error> {
     let mut builder = Builder::default();
     for layer in layers {
+        builder.apply(&delta(layer))?;
+    }
+    builder.finish()
+}
+
+/// The same, from the tree of the first `count` layers.
+fn build_on(layers: &[Vec<String>], count: usize) -> Result<BaseTree, Error> {
+    let mut builder = Builder::on(&build(&layers[..count])?).unwrap();
+    for layer in &layers[count..] {
         builder.apply(&delta(layer))?;
     }
     builder.finish()

@@ -154,5 +154,12 @@ proptest! {
         let tree = build(&possible).map_err(|error| TestCaseError::fail(error.to_string()))?;
         let want: Vec<String> = naive.paths.iter().map(|(path, (letter, ..))| format!("{letter} {path}")).collect();
         prop_assert_eq!(list(&tree), want, "{:?}", possible);
+        // A hard link to a later layer isn't there in the tree of the lower layers.
+        for count in 0..possible.len() {
+            if build(&possible[..count]).is_ok() {
+                let on = build_on(&possible, count).map_err(|error| TestCaseError::fail(error.to_string()))?;
+                prop_assert_eq!(&on, &tree, "{} of {:?}", count, possible);
+            }
+        }
     }
 }
