@@ -14,6 +14,8 @@ pub const IMAGE_EXTENSIONS: &str = "baseOSExtensionsContainerImage";
 pub const IMAGE_INPUTS: &str = "mosb.dev/inputs";
 /// Image label: the integer that is raised only when output bytes change.
 pub const IMAGE_FORMAT: &str = "mosb.dev/format";
+/// Image label of a prepared base: SHA-256 of the canonical inputs of what was run, 64 hex digits.
+pub const IMAGE_PREPARED_INPUTS: &str = "mosb.dev/prepared-inputs";
 /// Image label, and annotation of the manifest, of OCI: the name of the base image.
 pub const OCI_BASE_NAME: &str = "org.opencontainers.image.base.name";
 /// Image label, and annotation of the manifest, of OCI: the digest of the base image's manifest.

@@ -11,6 +11,7 @@ use super::kernel_arguments;
 use super::machine_part::machine_part;
 use super::method::{Method, MethodChoice, Reason};
 use super::packages;
+use super::prepared::{BuiltBy, Obstacle, Prepared, is_trust_file};
 use super::var_files::{self, VarPaths};
 use super::{BaseError, Error};
 use crate::api::{BuildName, BuildOn, KernelType, labels};
@@ -172,6 +173,14 @@ impl Draft {
         &self.reasons
     }
 
+    /// The prepared base that this build can be made on.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn prepared(&self, built_by: BuiltBy) -> Result<Prepared, Obstacle> {
+        Prepared::new(&self.request, self.ignition.as_ref(), &self.reasons, built_by)
+    }
+
     /// Warnings about the image, as far as known without the base's tree.
     pub fn warnings(&self) -> Vec<Finding> {
         let mut warnings = self.warnings.clone();
@@ -279,14 +288,11 @@ fn reasons(request: &BuildRequest, ignition: Option<&ignition::Config>) -> Vec<R
     let files = ignition.into_iter().flat_map(|config| &config.storage.files);
     let links = ignition.into_iter().flat_map(|config| &config.storage.links);
     let paths = files.map(|file| &file.path).chain(links.map(|link| &link.path));
-    if let Some(path) = paths.filter(|path| path.starts_with(CA_TRUST_SOURCE)).min() {
+    if let Some(path) = paths.filter(|path| is_trust_file(path)).min() {
         reasons.push(Reason::CaTrust(Some(path.clone())));
     }
     reasons
 }
-
-/// `update-ca-trust` adds the files below it to the trust store.
-const CA_TRUST_SOURCE: &str = "/etc/pki/ca-trust/source/";
 
 /// The text that names the extensions image in its label.
 fn extensions_name(request: &BuildRequest, format: Format) -> Option<String> {

@@ -20,6 +20,7 @@ mod method;
 mod mounted;
 pub mod packages;
 mod pre_built;
+mod prepared;
 mod push_spec;
 mod var_files;
 
@@ -39,6 +40,9 @@ pub use machine_part::{is_same_but_login, machine_part, split_arguments};
 pub use method::{Method, MethodChoice, Reason};
 pub use mounted::{Mounted, MountedAs, MountedError, mounted};
 pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};
+pub use prepared::{
+    BuilderNodes, BuilderProgram, BuiltBy, Obstacle, Prepared, PreparedInputs, PreparedTag,
+};
 pub use push_spec::{PushSpecError, push_repository};
 pub(crate) use var_files::collect_files;
 

@@ -1,0 +1,79 @@
+//! The prepared base of a build: the OS base with everything that must be run, in an image of its own.
+//! It is run once; a change of the config alone is then one layer on top of it.
+//!
+//! Input: a request whose only reasons to run something are packages, the kernel and the trust store.
+//! Output: [`Prepared`]: the names that follow from what is run, and the parts of the config that it
+//! needs. Invariant: whatever is not run never changes the names, whatever is run does.
+//!
+//! What is run no longer sees the rest of the config. Where that would make another image,
+//! [`obstacle`] says so, and the build runs its Containerfile on each change, as without a prepared
+//! base.
+
+mod inputs;
+mod obstacle;
+#[cfg(test)]
+mod tests;
+mod trust_files;
+
+use std::collections::BTreeMap;
+
+pub use inputs::{BuilderNodes, BuilderProgram, BuiltBy, PreparedInputs, PreparedTag};
+pub use obstacle::Obstacle;
+pub(crate) use trust_files::is_trust_file;
+
+use super::build_request::BuildRequest;
+use super::method::Reason;
+use crate::api::labels;
+use mosb_ignition::Config;
+
+/// A prepared base before it is made.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    pub request: BuildRequest,
+    pub inputs: PreparedInputs,
+    /// Whether the trust store is compiled.
+    pub compiles_trust: bool,
+    /// Whether the config has entries that are written before it is compiled.
+    pub has_trust_files: bool,
+}
+
+impl Prepared {
+    /// The prepared base of a request; `reasons` say why something must be run.
+    ///
+    /// # Errors
+    /// What is run depends on the rest of the config.
+    pub(super) fn new(
+        request: &BuildRequest,
+        ignition: Option<&Config>,
+        reasons: &[Reason],
+        built_by: BuiltBy,
+    ) -> Result<Self, Obstacle> {
+        let compiles_trust = reasons.iter().any(|reason| matches!(reason, Reason::CaTrust(_)));
+        obstacle::check(request, ignition, reasons, compiles_trust)?;
+        let ignition = ignition.filter(|_| compiles_trust);
+        let trust_files = ignition.map(trust_files::trust_files).transpose()?.unwrap_or_default();
+        Ok(Self {
+            inputs: PreparedInputs::new(request, &trust_files, built_by),
+            request: request.clone(),
+            compiles_trust,
+            has_trust_files: !trust_files.is_empty(),
+        })
+    }
+
+    /// The tag of the image.
+    pub fn tag(&self) -> PreparedTag {
+        self.inputs.tag()
+    }
+
+    /// The labels of the image, beside the base's own.
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        let base = &self.request.base;
+        [
+            (labels::IMAGE_PREPARED_INPUTS, self.inputs.hex()),
+            (labels::OCI_BASE_NAME, base.name.as_str().to_owned()),
+            (labels::OCI_BASE_DIGEST, base.manifest_digest.to_string()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into()
+    }
+}

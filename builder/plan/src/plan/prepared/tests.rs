@@ -1,0 +1,265 @@
+//! What moves the tag of a prepared base, and what has none.
+
+use expect_test::expect_file;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::trust_files::trust_files;
+use super::*;
+use crate::api::{BuildOn, RenderedConfig};
+use crate::plan::{Base, BaseName, Draft, MethodChoice};
+use mosb_image::{Digest, RepoRef};
+
+/// All that a request is made of.
+#[derive(Debug, Clone)]
+struct Given {
+    name: String,
+    base: &'static str,
+    base_name: &'static str,
+    platform: &'static str,
+    extensions_image: &'static str,
+    bundle: Option<&'static str>,
+    spec: Value,
+    build_on: BuildOn,
+    push: Option<&'static str>,
+    built_by: BuiltBy,
+}
+
+const ANCHOR: &str = "/etc/pki/ca-trust/source/anchors/acme.crt";
+
+fn file(path: &str, content: &str) -> Value {
+    json!({ "path": path, "mode": 0o644, "overwrite": true, "contents": { "source": format!("data:,{content}") } })
+}
+
+fn given() -> Given {
+    Given {
+        name: "rendered-worker-0123456789abcdef0123456789abcdef".to_owned(),
+        base: "a",
+        base_name: "quay.io/acme/os:v1",
+        platform: "amd64",
+        extensions_image: "e",
+        bundle: Some("bundle"),
+        spec: json!({
+            "extensions": ["usbguard", "ipsec"], "kernelType": "realtime",
+            "config": { "ignition": { "version": "3.5.0" }, "storage": {
+                "files": [file(ANCHOR, "a"), file("/etc/x", "x")],
+                "directories": [{ "path": "/etc/pki/ca-trust/source/anchors/more", "mode": 0o700 }],
+                "links": [{ "path": "/etc/pki/ca-trust/source/anchors/link", "target": "acme.crt" }],
+            } },
+        }),
+        build_on: BuildOn::OsChange,
+        push: Some("quay.io/acme/worker"),
+        built_by: BuiltBy::BY_HAND,
+    }
+}
+
+impl Given {
+    fn request(&self) -> BuildRequest {
+        let image = json!({ "os": "linux", "architecture": self.platform, "config": {},
+            "rootfs": { "type": "layers", "diff_ids": [Digest::of(b"layer")] } });
+        let manifest = json!({ "config": {}, "layers": [{}], "other": self.base }).to_string();
+        let name = BaseName::from_os_image_url(self.base_name).unwrap();
+        let image = image.to_string();
+        let base = Base::new(name, "x".to_owned(), None, manifest.as_bytes(), image.as_bytes());
+        let config = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": { "name": self.name }, "spec": self.spec,
+        });
+        let repo: RepoRef = "quay.io/acme/extensions".parse().unwrap();
+        BuildRequest {
+            extensions_image: Some(repo.pinned(Digest::of(self.extensions_image.as_bytes()))),
+            trust_bundle: self.bundle.map(Into::into),
+            build_on: self.build_on,
+            push: self.push.map(|push| push.parse().unwrap()),
+            ..BuildRequest::new(RenderedConfig::from_value(config).unwrap(), base.unwrap())
+        }
+    }
+
+    fn prepared(&self) -> Result<Prepared, Obstacle> {
+        Draft::new(self.request()).unwrap().prepared(self.built_by)
+    }
+
+    fn tag(&self) -> String {
+        self.prepared().unwrap().tag().to_string()
+    }
+}
+
+type Change = fn(&mut Given);
+
+/// Changes of what is not run.
+const OUTSIDE: [(&str, Change); 14] = [
+    ("name", |given| given.name = format!("rendered-worker-{}", "f".repeat(32))),
+    ("pool", |given| given.name = given.name.replace("worker", "infra")),
+    ("base's name", |given| given.base_name = "mirror.acme.com/os:v1"),
+    ("push repository", |given| given.push = None),
+    ("which configs get an image", |given| given.build_on = BuildOn::EveryConfig),
+    ("extensions' order", |given| given.spec["extensions"].as_array_mut().unwrap().reverse()),
+    ("kernel arguments", |given| given.spec["kernelArguments"] = json!(["quiet"])),
+    ("another file", |given| storage(given, "files").push(file("/etc/y", "y"))),
+    ("content of another file", |given| {
+        entry(given, "/etc/x")["contents"]["source"] = json!("data:,z");
+    }),
+    ("files' order", |given| storage(given, "files").reverse()),
+    ("another directory", |given| {
+        storage(given, "directories").push(json!({ "path": "/etc/pki", "mode": 0o755 }));
+    }),
+    ("another link", |given| {
+        storage(given, "links").push(json!({ "path": "/etc/l", "target": "/etc/pki/ca-trust" }));
+    }),
+    ("units", |given| {
+        let unit = json!({ "name": "usbguard.service", "enabled": true });
+        given.spec["config"]["systemd"] = json!({ "units": [unit] });
+    }),
+    ("users", |given| {
+        given.spec["config"]["passwd"] =
+            json!({ "users": [{ "name": "core", "sshAuthorizedKeys": ["k"] }] });
+    }),
+];
+
+/// Changes of what is run.
+const INSIDE: [(&str, Change); 19] = [
+    ("base", |given| given.base = "b"),
+    ("platform", |given| given.platform = "arm64"),
+    ("extensions image", |given| given.extensions_image = "f"),
+    ("extensions", |given| given.spec["extensions"] = json!(["usbguard"])),
+    ("kernel", |given| given.spec["kernelType"] = json!("default")),
+    ("bundle", |given| given.bundle = Some("other")),
+    ("no bundle", |given| given.bundle = None),
+    ("nodes", |given| given.built_by.nodes = BuilderNodes::ControlPlane),
+    ("builder", |given| given.built_by.program = BuilderProgram::OpenshiftBuild),
+    ("content", |given| anchor(given)["contents"]["source"] = json!("data:,b")),
+    ("mode", |given| anchor(given)["mode"] = json!(0o600)),
+    ("owner", |given| anchor(given)["user"] = json!({ "id": 7 })),
+    ("group", |given| anchor(given)["group"] = json!({ "id": 7 })),
+    ("overwrite", |given| anchor(given)["overwrite"] = json!(false)),
+    ("append", |given| {
+        let entry = anchor(given);
+        entry["append"] = json!([{ "source": "data:,b" }]);
+        entry.as_object_mut().unwrap().remove("contents");
+        entry.as_object_mut().unwrap().remove("overwrite");
+    }),
+    ("path", |given| anchor(given)["path"] = json!(format!("{ANCHOR}.pem"))),
+    ("another anchor", |given| storage(given, "files").push(file(&format!("{ANCHOR}2"), "a"))),
+    ("mode of a directory", |given| storage(given, "directories")[0]["mode"] = json!(0o750)),
+    ("target of a link", |given| storage(given, "links")[0]["target"] = json!("other.crt")),
+];
+
+fn storage<'a>(given: &'a mut Given, kind: &str) -> &'a mut Vec<Value> {
+    given.spec["config"]["storage"][kind].as_array_mut().unwrap()
+}
+
+/// The file at a path, wherever it is in the list.
+fn entry<'a>(given: &'a mut Given, path: &str) -> &'a mut Value {
+    storage(given, "files").iter_mut().find(|file| file["path"] == path).unwrap()
+}
+
+fn anchor(given: &mut Given) -> &mut Value {
+    entry(given, ANCHOR)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn only_what_is_run_moves_the_tag(
+        outside in proptest::sample::subsequence(OUTSIDE.to_vec(), 0..=OUTSIDE.len()).prop_shuffle(),
+        inside in proptest::sample::select(INSIDE.to_vec()),
+    ) {
+        let mut changed = given();
+        outside.iter().for_each(|(_, change)| change(&mut changed));
+        let names: Vec<_> = outside.iter().map(|(name, _)| *name).collect();
+        prop_assert_eq!(changed.tag(), given().tag(), "{:?}", names);
+        inside.1(&mut changed);
+        prop_assert_ne!(changed.tag(), given().tag(), "{:?} and {}", names, inside.0);
+    }
+}
+
+/// A change of this text without another format makes images of one tag differ.
+#[test]
+fn inputs_are_canonical_json() {
+    let (request, config) = (given().request(), given().spec["config"].clone());
+    let files = trust_files(&mosb_ignition::parse(&config).unwrap().config).unwrap();
+    let inputs = PreparedInputs::canonical(&request, &files, BuiltBy::BY_HAND);
+    assert_eq!(Digest::of(&inputs).hex(), given().prepared().unwrap().inputs.hex());
+    let value: Value = serde_json::from_slice(&inputs).unwrap();
+    let text = serde_json::to_string_pretty(&value).unwrap() + "\n";
+    expect_file!["../../../../../testdata/prepared/inputs.json"].assert_eq(&text);
+    assert_eq!(given().tag(), format!("prepared-{}", &Digest::of(&inputs).hex()[..32]));
+    assert_eq!(given().tag().parse::<PreparedTag>().unwrap().to_string(), given().tag());
+    for bad in ["", "prepared-", "prepared-0123", "worker-0123456789abcdef0123456789abcdef"] {
+        assert!(bad.parse::<PreparedTag>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn what_needs_the_rest_of_the_config_is_no_prepared_base() {
+    let none: Change = |given| {
+        given.spec = json!({ "config": given.spec["config"] });
+        storage(given, "files").remove(0);
+        storage(given, "links").clear();
+        given.bundle = None;
+    };
+    let no_packages: Change = |given| given.spec = json!({ "config": given.spec["config"] });
+    let file_at = |path: &str| {
+        let mut given = given();
+        storage(&mut given, "files").push(file(path, "x"));
+        given
+    };
+    let changed = |change: Change| {
+        let mut given = given();
+        change(&mut given);
+        given
+    };
+    for (what, given, want) in [
+        ("as it is", given(), None),
+        ("nothing to run", changed(none), Some("prepared-nothing-runs")),
+        ("a repository", file_at("/etc/yum.repos.d/acme.repo"), Some("prepared-reads-config")),
+        ("dracut", file_at("/etc/dracut.conf"), Some("prepared-reads-config")),
+        ("of another name", file_at("/etc/dracut.confx"), None),
+        ("the compiled store", file_at("/etc/pki/ca-trust/x"), Some("prepared-reads-config")),
+        ("a file above", file_at("/etc/pki/ca-trust/source"), Some("prepared-trust-file")),
+        (
+            "a directory above that is made anew",
+            changed(|given| {
+                storage(given, "directories")
+                    .push(json!({ "path": "/etc/pki", "overwrite": true }));
+            }),
+            Some("prepared-trust-file"),
+        ),
+        (
+            "a link out of it",
+            changed(|given| storage(given, "links")[0]["target"] = json!("/etc/x")),
+            Some("prepared-trust-file"),
+        ),
+        (
+            "a link upwards",
+            changed(|given| storage(given, "links")[0]["target"] = json!("../../../../x")),
+            Some("prepared-trust-file"),
+        ),
+        (
+            "an owner by name",
+            changed(|given| anchor(given)["user"] = json!({ "name": "acme" })),
+            Some("prepared-trust-file"),
+        ),
+        ("root by name", changed(|given| anchor(given)["user"] = json!({ "name": "root" })), None),
+        (
+            "another hash",
+            changed(|given| {
+                let hash = format!("sha256-{}", "0".repeat(64));
+                anchor(given)["contents"]["verification"] = json!({ "hash": hash });
+            }),
+            Some("prepared-trust-file"),
+        ),
+    ] {
+        let code = given.prepared().err().map(|obstacle| obstacle.code());
+        assert_eq!(code, want, "{what}");
+    }
+    let mut given = changed(no_packages);
+    storage(&mut given, "files").push(file("/etc/yum.repos.d/acme.repo", "x"));
+    assert!(given.prepared().is_ok(), "nothing is installed");
+    let request = BuildRequest { containerfile: Some("RUN true".to_owned()), ..given.request() };
+    let obstacle = Draft::new(request).unwrap().prepared(BuiltBy::BY_HAND).unwrap_err();
+    assert_eq!(obstacle, Obstacle::Reason(Reason::CustomContainerfile));
+    let request = BuildRequest { method: MethodChoice::Containerfile, ..given.request() };
+    let obstacle = Draft::new(request).unwrap().prepared(BuiltBy::BY_HAND).unwrap_err();
+    assert_eq!(obstacle.code(), "prepared-other-reason");
+}
