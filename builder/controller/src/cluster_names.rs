@@ -26,6 +26,8 @@ pub(crate) const IMAGE_CONFIG: &str = "cluster";
 pub(crate) const OPERATOR_IMAGES: &str = "machine-config-operator-images";
 /// ConfigMap of mosb: the base trees that build pods pushed, by the digest of the base's manifest.
 pub(crate) const BASE_TREES: &str = "mosb-base-trees";
+/// ConfigMap of mosb: the prepared bases that build pods pushed.
+pub(crate) const PREPARED_BASES: &str = "mosb-prepared-bases";
 /// ConfigMap with the build settings of pools with the label `layering-enabled`.
 pub(crate) const BUILD_CONFIG: &str = "on-cluster-build-config";
 /// ConfigMap with the base image of those pools.

@@ -42,6 +42,7 @@ mod node_pool;
 mod observe;
 mod pod_containers;
 mod pool_reason;
+mod prepared_bases;
 mod probe;
 mod queue;
 mod reconciler;
@@ -72,6 +73,7 @@ pub use lookup::{
 pub use namespaces::Namespaces;
 pub use observe::{Facts, observe};
 pub use pool_reason::PoolReason;
+pub use prepared_bases::{PreparedBase, PreparedBaseKey, PreparedBases};
 pub use run::{Options, run};
 pub use snapshot::{
     BuildNodes, Cluster, EarlierProblem, LabelOptIn, SeenComponent, SeenInput, SeenWorkload,

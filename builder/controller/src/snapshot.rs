@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::lookup::LookupResults;
+use super::prepared_bases::PreparedBases;
 use crate::workload::InputKind;
 use crate::workload::Workload;
 use mosb_build::JobResult;
@@ -188,6 +189,8 @@ pub struct Cluster {
     pub run_retries: u32,
     /// Trees that builds pushed: base manifest to image (ConfigMap `mosb-base-trees`).
     pub base_trees: BTreeMap<Digest, Digest>,
+    /// Prepared bases that builds pushed (ConfigMap `mosb-prepared-bases`).
+    pub prepared_bases: PreparedBases,
     /// Namespace of Jobs, ConfigMaps and Secrets.
     pub namespace: String,
     /// Whether the controller brings images to machines (`--rollout`).

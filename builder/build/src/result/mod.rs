@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::JobMethod;
@@ -62,6 +63,9 @@ pub enum Outcome {
         /// The image with the base's tree that this build pushed, if it did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         base_tree: Option<BaseTreeImage>,
+        /// The prepared base that this build made and pushed, if it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prepared: Option<Box<PreparedImage>>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<Finding>,
     },
@@ -151,6 +155,17 @@ pub struct BaseTreeImage {
     pub base: Digest,
     /// Manifest of the image with its tree.
     pub image: Digest,
+}
+
+/// A prepared base as an image in the push repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreparedImage {
+    /// Of everything that was run.
+    pub inputs: Digest,
+    /// Its manifest.
+    pub image: Digest,
+    pub made_at: Timestamp,
 }
 
 /// Why something is no result.

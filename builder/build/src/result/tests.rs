@@ -19,6 +19,11 @@ fn succeeded(warnings: Vec<Finding>) -> JobResult {
         bytes_pushed: 2,
         phases: Phases { total: 7, ..Phases::default() },
         base_tree: Some(BaseTreeImage { base: Digest::of(b"base"), image: Digest::of(b"tree") }),
+        prepared: Some(Box::new(PreparedImage {
+            inputs: Digest::of(b"run"),
+            image: Digest::of(b"prepared"),
+            made_at: "2026-11-25T19:00:00Z".parse().unwrap(),
+        })),
         warnings,
     })
 }
@@ -67,6 +72,10 @@ fn the_wire_has_these_words() {
             "jobUid": "0b9c", "build": "worker-0123456789abcdef0123456789abcdef", "outcome": "Succeeded",
             "digest": Digest::of(b"image"), "method": "direct", "bytesPulled": 1, "bytesPushed": 2, "phases": phases,
             "baseTree": { "base": Digest::of(b"base"), "image": Digest::of(b"tree") },
+            "prepared": {
+                "inputs": Digest::of(b"run"), "image": Digest::of(b"prepared"),
+                "madeAt": "2026-11-25T19:00:00Z",
+            },
         })
     );
     assert_eq!(

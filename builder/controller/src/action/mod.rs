@@ -10,6 +10,7 @@ mod pool_status_update;
 use std::fmt;
 
 use super::log_archive::ArchiveLogs;
+use super::prepared_bases::{PreparedBase, PreparedBaseKey};
 use super::target::Target;
 use crate::kinds::Kind;
 use crate::rollout::NodeLogin;
@@ -49,6 +50,11 @@ pub enum Action {
         base: Digest,
         /// Manifest of the image with its tree.
         image: Digest,
+    },
+    /// Record a prepared base, in the ConfigMap `mosb-prepared-bases`.
+    RecordPreparedBase {
+        key: PreparedBaseKey,
+        base: PreparedBase,
     },
     /// Create the Secret of a Job on a machine. An existing one with this owner is not changed.
     CreateNodeLogin(Box<NodeLogin>),
@@ -139,6 +145,9 @@ impl fmt::Display for Action {
                 write!(f, "archiving the logs of machineosbuild {}", archive.build)
             }
             Self::RecordBaseTree { base, .. } => write!(f, "recording the tree of {base}"),
+            Self::RecordPreparedBase { base, .. } => {
+                write!(f, "recording the prepared base {}", base.image)
+            }
             Self::CreateNodeLogin(login) => write!(f, "creating the login of {}", login.job),
             Self::WriteUserData(write) => write!(f, "writing secret {}", write.secret),
             Self::Evict { namespace, pod, node, .. } => {

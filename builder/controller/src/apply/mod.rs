@@ -10,6 +10,7 @@ mod existing;
 mod logs;
 mod node_login;
 mod pass;
+mod prepared_bases;
 mod user_data;
 mod write;
 
@@ -110,6 +111,10 @@ impl Executor {
             }
             Action::RecordBaseTree { base, image } => {
                 self.record_base_tree(base, image).await;
+                Ok(())
+            }
+            Action::RecordPreparedBase { key, base } => {
+                self.record_prepared_base(key, *base).await;
                 Ok(())
             }
             Action::CreateNodeLogin(login) => self.create_node_login(login, pass).await,

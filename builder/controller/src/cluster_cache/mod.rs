@@ -27,7 +27,8 @@ use kube::api::ObjectMeta;
 use serde_json::Value;
 
 use super::cluster_names::{
-    BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, OPERATOR_IMAGES, OS_IMAGE_URL, YUM_REPOSITORIES,
+    BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, OPERATOR_IMAGES, OS_IMAGE_URL, PREPARED_BASES,
+    YUM_REPOSITORIES,
 };
 use super::indexed_store::{IndexKey, IndexedStore};
 use super::namespaces::Namespaces;
@@ -53,10 +54,11 @@ pub(crate) const NODE_JOBS: &str = "jobs on machines";
 pub(crate) const OPENSHIFT_BUILDS: &str = "builds.build.openshift.io";
 
 /// ConfigMaps that are watched by name.
-const CONFIG_MAPS: [&str; 7] = [
+const CONFIG_MAPS: [&str; 8] = [
     CONFIG_MAP,
     OPERATOR_IMAGES,
     BASE_TREES,
+    PREPARED_BASES,
     BUILD_CONFIG,
     OS_IMAGE_URL,
     CUSTOM_DOCKERFILE,

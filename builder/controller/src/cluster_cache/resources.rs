@@ -16,7 +16,7 @@ use super::projection::{
 use super::trigger::Trigger;
 use super::visitor::ResourceVisitor;
 use super::{ClusterCache, MACHINES, NODE_JOBS, OPENSHIFT_BUILDS};
-use crate::cluster_names::{BASE_TREES, RENDERER, ROLLOUT_NAMESPACE};
+use crate::cluster_names::{BASE_TREES, PREPARED_BASES, RENDERER, ROLLOUT_NAMESPACE};
 use crate::kinds::Kind;
 use crate::watch::WatchedResource;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
@@ -127,13 +127,13 @@ impl ClusterCache {
         for (name, store) in &self.settings {
             let what = format!("configmap {name}");
             let mut watched = match *name {
-                CONFIG_MAP | BASE_TREES => self.own::<ConfigMap>(client, &what),
+                CONFIG_MAP | BASE_TREES | PREPARED_BASES => self.own::<ConfigMap>(client, &what),
                 _ => self.operators::<ConfigMap>(client, &what),
             };
             watched.config = watched.config.fields(&format!("metadata.name={name}"));
-            // mosb writes the base trees itself: a change needs no reconcile.
+            // mosb writes these itself: a change needs no reconcile.
             let trigger = match *name {
-                BASE_TREES => |_: &ConfigMap| Trigger::Unrelated,
+                BASE_TREES | PREPARED_BASES => |_: &ConfigMap| Trigger::Unrelated,
                 _ => |_: &ConfigMap| Trigger::All,
             };
             visitor.visit(watched, store, typed, trigger);

@@ -10,6 +10,7 @@ use crate::action::{Action, Patch};
 use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup};
 use crate::pool_reason::PoolReason;
+use crate::prepared_bases::{PreparedBase, PreparedBaseKey};
 use crate::snapshot::{SeenWorkload, base_of};
 use crate::status::{BuildPhase, EventReason, build_status};
 use crate::workload::InputKind;
@@ -188,26 +189,54 @@ impl<'a> DecisionBuilder<'a> {
         BuildProgress::State(status, PoolReason::Preparing(build.metadata.name.clone()))
     }
 
-    /// Deletes everything of a build that has its image, except archived logs and the recorded tree
-    /// of the base.
+    /// Records what a successful build pushed beside its image.
+    fn record_for_later(&mut self, build: &MachineOsBuild, outcome: &Outcome) {
+        let Outcome::Succeeded { method, base_tree, prepared, .. } = outcome else {
+            return;
+        };
+        if *method != method_of(build) {
+            return;
+        }
+        let cluster = &self.snapshot.cluster;
+        match method {
+            JobMethod::Direct => {
+                if let Some(tree) = base_tree
+                    // A tree of another base would change the images of later builds on that base.
+                    && base_of(build) == Some(tree.base)
+                    // The pod read the base, because what is recorded is missing or of another
+                    // version.
+                    && cluster.base_trees.get(&tree.base) != Some(&tree.image)
+                {
+                    let (base, image) = (tree.base, tree.image);
+                    self.actions.push(Action::RecordBaseTree { base, image });
+                }
+            }
+            JobMethod::Containerfile => {
+                let annotation = |key| build.metadata.annotation(key);
+                if let Some(prepared) = prepared
+                    // One of other inputs would bring later builds what they did not ask for.
+                    && annotation(labels::PREPARED_INPUTS) == Some(&*prepared.inputs.hex())
+                    && let Some(key) = annotation(labels::PREPARED_KEY)
+                    && let Some(key) = PreparedBaseKey::from_hex(key)
+                    && cluster.prepared_bases.get(&key).map(|base| base.image) != Some(prepared.image)
+                {
+                    let (image, made_at) = (prepared.image, prepared.made_at);
+                    let base = PreparedBase { image, made_at, used_at: self.now };
+                    self.actions.push(Action::RecordPreparedBase { key, base });
+                }
+            }
+        }
+    }
+
+    /// Deletes everything of a build that has its image, except archived logs and what is recorded
+    /// for later builds.
     pub(super) fn clean_up(&mut self, build: &MachineOsBuild) {
         let workloads: Vec<&SeenWorkload> = self.workloads_of(build).collect();
         for seen in workloads {
             let result = self.snapshot.results.get(&build.metadata.name);
             let observation = observe(&seen.workload, &seen.pods, result, seen.quiet, self.now);
-            if let Observation::Finished(result) = observation
-                && let Outcome::Succeeded {
-                    base_tree: Some(tree),
-                    method: JobMethod::Direct,
-                    ..
-                } = result.outcome
-                && method_of(build) == JobMethod::Direct
-                // A tree of another base would change the images of later builds on that base.
-                && base_of(build) == Some(tree.base)
-                // The pod read the base, because what is recorded is missing or of another version.
-                && self.snapshot.cluster.base_trees.get(&tree.base) != Some(&tree.image)
-            {
-                self.actions.push(Action::RecordBaseTree { base: tree.base, image: tree.image });
+            if let Observation::Finished(result) = observation {
+                self.record_for_later(build, &result.outcome);
             }
             let workload = &seen.workload;
             if !workload.is_being_deleted() {

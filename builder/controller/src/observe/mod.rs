@@ -11,9 +11,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 
 use super::cluster_cache::{ClusterCache, Trigger};
-use super::cluster_names::{BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, DAEMON, OPERATOR};
+use super::cluster_names::{
+    BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, DAEMON, OPERATOR, PREPARED_BASES,
+};
 use super::indexed_store::IndexKey;
 use super::inputs;
+use super::prepared_bases::PreparedBases;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenWorkload, Snapshot, Support};
 use crate::workload::InputKind;
 use crate::workload::Workload;
@@ -156,6 +159,7 @@ fn cluster(cache: &ClusterCache, facts: Facts) -> Cluster {
         run_retries: settings.as_ref().map_or(0, |settings| settings.job.run_retries),
         stock_base: settings.and_then(|settings| settings.base_os_container_image),
         base_trees: base_trees(cache),
+        prepared_bases: prepared_bases(cache),
         namespace: cache.namespace.clone(),
         rolling_out: cache.rolling_out,
         nested_digests_refused: facts.nested_digests_refused,
@@ -172,6 +176,13 @@ pub fn base_trees(cache: &ClusterCache) -> BTreeMap<Digest, Digest> {
         Some((base, image.parse().ok()?))
     };
     data.into_iter().flatten().filter_map(digest).collect()
+}
+
+/// The prepared bases that may be taken over.
+fn prepared_bases(cache: &ClusterCache) -> PreparedBases {
+    let map = cache.named(PREPARED_BASES);
+    let data = map.as_ref().and_then(|map| map.data.as_ref());
+    data.map(PreparedBases::from_data).unwrap_or_default()
 }
 
 fn label(cache: &ClusterCache, pool: &MachineConfigPool) -> Option<LabelOptIn> {

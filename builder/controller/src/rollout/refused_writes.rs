@@ -137,6 +137,7 @@ fn subject<'a>(snapshot: &'a RolloutSnapshot, action: &'a Action) -> Subject<'a>
         | Action::CreateInputs(..)
         | Action::ArchiveLogs(_)
         | Action::RecordBaseTree { .. }
+        | Action::RecordPreparedBase { .. }
         | Action::WriteUserData(_) => Subject::Pool,
     }
 }

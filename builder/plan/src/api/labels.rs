@@ -103,6 +103,12 @@ pub const FAILURES: &str = "mosb.dev/failures";
 pub const NOT_BEFORE: &str = "mosb.dev/not-before";
 /// Annotation of a MachineOSBuild: the base that it is planned on, pinned.
 pub const BASE: &str = "mosb.dev/base";
+/// Annotation of a MachineOSBuild that has a prepared base: SHA-256 of everything that is run in it,
+/// 64 hex digits.
+pub const PREPARED_INPUTS: &str = "mosb.dev/prepared-inputs";
+/// Annotation of a MachineOSBuild that has a prepared base: the key of its record in ConfigMap
+/// `mosb-prepared-bases`; 64 hex digits.
+pub const PREPARED_KEY: &str = "mosb.dev/prepared-key";
 /// Annotation of a MachineOSBuild: why its method is the Containerfile, or why its last Job was not
 /// enough.
 pub const REASON: &str = "mosb.dev/reason";

@@ -6,7 +6,7 @@ use super::fake_cluster::*;
 use crate::status::EventReason;
 use crate::*;
 use mosb_build::JobMethod;
-use mosb_build::result::Outcome;
+use mosb_build::result::{Outcome, PreparedImage};
 use mosb_image::Digest;
 use mosb_plan::api::*;
 use mosb_types::ErrorClass;
@@ -271,6 +271,48 @@ fn a_recorded_tree_that_the_job_could_not_use_is_replaced() {
     assert_ne!(recorded, older);
     is_idle(&mut fake);
     assert_eq!(fake.snapshot.cluster.base_trees[&base], recorded);
+}
+
+#[test]
+fn a_prepared_base_is_recorded_only_for_the_inputs_of_its_build() {
+    let inputs = Digest::of(b"what is run");
+    let push = "quay.io/acme/os".parse().unwrap();
+    let key = PreparedBaseKey::new(&push, None, &inputs);
+    let other = Digest::of(b"what another pool runs");
+    let (direct, containerfile) = (JobMethod::Direct, JobMethod::Containerfile);
+    for (what, planned, reported, method, recorded) in [
+        ("its own", Some(inputs), inputs, containerfile, true),
+        ("other inputs", Some(inputs), other, containerfile, false),
+        ("of a build that has none", None, inputs, containerfile, false),
+        ("a Containerfile's that says direct", Some(inputs), inputs, direct, false),
+    ] {
+        let mut fake = FakeCluster::opted_in();
+        fake.containerfile("RUN true");
+        fake.settle();
+        fake.run();
+        fake.settle();
+        fake.succeed();
+        let build = fake.snapshot.builds.first_mut().unwrap();
+        if let Some(planned) = planned {
+            let annotations = &mut build.metadata.annotations;
+            annotations.insert(labels::PREPARED_INPUTS.to_owned(), planned.hex());
+            annotations.insert(labels::PREPARED_KEY.to_owned(), key.as_str().to_owned());
+        }
+        let build = build.metadata.name.clone();
+        let made_at = fake.now;
+        let result = fake.snapshot.results.get_mut(&build).unwrap();
+        if let Outcome::Succeeded { method: said, prepared, .. } = &mut result.outcome {
+            *said = method;
+            let image = Digest::of(b"prepared");
+            *prepared = Some(Box::new(PreparedImage { inputs: reported, image, made_at }));
+        }
+        fake.settle();
+        assert_eq!(fake.state(), Some(Succeeded), "{what}");
+        let bases = &fake.snapshot.cluster.prepared_bases;
+        let want = PreparedBase { image: Digest::of(b"prepared"), made_at, used_at: fake.now };
+        assert_eq!(bases.get(&key), recorded.then_some(&want), "{what}");
+        is_idle(&mut fake);
+    }
 }
 
 #[test]

@@ -90,6 +90,9 @@ impl FakeCluster {
             Action::RecordBaseTree { base, image } => {
                 self.snapshot.cluster.base_trees.insert(*base, *image);
             }
+            Action::RecordPreparedBase { key, base } => {
+                self.snapshot.cluster.prepared_bases.insert(key, *base);
+            }
             Action::CreateNodeLogin(_) | Action::Evict { .. } | Action::WriteUserData(_) => {
                 panic!("{action}")
             }

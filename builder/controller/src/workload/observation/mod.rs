@@ -17,6 +17,7 @@ use mosb_plan::api::job_name;
 
 /// The state of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, for the length of a decision")]
 pub enum Observation {
     /// Suspended, or held back by a gate.
     Waiting,

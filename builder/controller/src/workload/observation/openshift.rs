@@ -54,6 +54,7 @@ fn complete(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> Observatio
                 bytes_pushed: 0,
                 phases: Phases::default(),
                 base_tree: None,
+                prepared: None,
                 warnings: Vec::new(),
             },
         ),

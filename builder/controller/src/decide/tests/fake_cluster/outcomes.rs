@@ -18,6 +18,7 @@ pub fn succeeded(digest: Digest) -> Outcome {
             base: Digest::of(&0_u32.to_be_bytes()),
             image: Digest::of(b"tree"),
         }),
+        prepared: None,
         warnings: Vec::new(),
     }
 }

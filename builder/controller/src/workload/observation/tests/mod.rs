@@ -30,6 +30,7 @@ fn good(uid: &str) -> JobResult {
         bytes_pushed: 0,
         phases: Phases::default(),
         base_tree: None,
+        prepared: None,
         warnings: Vec::new(),
     };
     result(uid, outcome)

@@ -76,6 +76,7 @@ pub async fn build(
             total: millis(began.elapsed()),
         },
         base_tree,
+        prepared: None,
         warnings,
     })
 }

@@ -50,6 +50,7 @@ pub async fn push(
             total: millis(began.elapsed()),
         },
         base_tree: None,
+        prepared: None,
         warnings,
     })
 }
