@@ -299,12 +299,63 @@ fn the_administrators_containerfile_is_last_and_sees_the_config() {
 }
 
 #[test]
+fn what_comes_from_base_runs_before_the_config_is_written_and_what_comes_from_configs_after_it() {
+    let prepared = "\
+FROM scratch AS tools
+COPY --from=base /etc/debian_version /version
+FROM base
+COPY --from=tools /version /usr/share/before
+RUN test ! -e /usr/local/bin/tool && echo early > /etc/sysctl.d/90.conf && echo early > /etc/early
+";
+    let last = "\
+FROM configs AS final
+COPY --from=tools /version /usr/share/after
+RUN test -x /usr/local/bin/tool && echo late >> /etc/early
+";
+    let mut config = config();
+    config["storage"]["files"][0]["overwrite"] = json!(true);
+    let fixture = BuildahFixture::new();
+    let base = fixture.base();
+    let plain = fixture.build(&plan(&config, None, &base), &base, "plain").unwrap();
+    for (output, text, early, added) in [
+        ("prepared", prepared.to_owned(), 6, &["etc/early", "usr/share/before"][..]),
+        (
+            "both",
+            format!("{prepared}{last}"),
+            11,
+            &["etc/early", "usr/share/after", "usr/share/before"],
+        ),
+    ] {
+        let mut made = fixture.build(&plan(&config, Some(&text), &base), &base, output).unwrap();
+        let found: Vec<_> =
+            made.tree.0.keys().filter(|path| !plain.tree.0.contains_key(*path)).cloned().collect();
+        assert_eq!(found, added, "{output}");
+        let size = |path: &str, want: u64| {
+            let kind = &made.tree.0[path].kind;
+            assert!(matches!(kind, Kind::File { size, .. } if *size == want), "{path}: {kind:?}");
+        };
+        size("etc/early", early);
+        // The config replaces it.
+        size("etc/sysctl.d/90.conf", 7);
+        for path in added {
+            made.tree.0.remove(*path);
+        }
+        plain.tree.assert_same(&made.tree, output);
+    }
+}
+
+#[test]
 fn failures_are_explained() {
     let fixture = BuildahFixture::new();
     let base = fixture.base();
     for (what, text, reason, words) in [
         ("a step", "RUN echo the cause >&2; exit 7\n", "program-failed", "the cause"),
-        ("another base", "FROM scratch\nLABEL a=b\n", "not-from-configs", "FROM configs"),
+        (
+            "another base, where a stage is known in the build only",
+            "FROM scratch AS unused\nCOPY --from=$X a b\nFROM scratch\nLABEL a=b\n",
+            "not-from-configs",
+            "lacks label",
+        ),
         ("here-document", "RUN <<EOF\ntrue\nEOF\n", "heredoc", "1.33.0"),
     ] {
         if reason == "heredoc"

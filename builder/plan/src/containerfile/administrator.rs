@@ -28,6 +28,8 @@ const INSTRUCTIONS: [&str; 18] = [
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Instruction {
     pub line: usize,
+    /// The last line of its text or here-document.
+    pub last_line: usize,
     /// In upper case.
     pub name: String,
     pub arguments: String,
@@ -72,13 +74,15 @@ pub(super) fn instructions(text: &str) -> Result<Vec<Instruction>, Error> {
             continue;
         }
         let mut whole = line.to_owned();
+        let mut last_line = number;
         while whole.ends_with('\\') {
-            let Some((_, next)) = lines.next() else {
+            let Some((at, next)) = lines.next() else {
                 return Err(wrong(
                     number,
                     "the last line ends in a backslash, and nothing follows",
                 ));
             };
+            last_line = at;
             // Comments and empty lines inside an instruction are no part of it.
             let comment = next.trim_start().starts_with('#') || next.trim().is_empty();
             if !comment {
@@ -87,19 +91,21 @@ pub(super) fn instructions(text: &str) -> Result<Vec<Instruction>, Error> {
             }
         }
         let (name, arguments) = whole.split_once(char::is_whitespace).unwrap_or((&whole, ""));
-        let instruction = Instruction {
+        let mut instruction = Instruction {
             line: number,
+            last_line,
             name: name.to_ascii_uppercase(),
             arguments: arguments.trim().to_owned(),
             heredocs: heredocs(name, arguments),
         };
         for end in &instruction.heredocs {
-            if !lines.any(|(_, line)| line.trim_start_matches('\t') == end) {
+            let Some((at, _)) = lines.find(|(_, line)| line.trim_start_matches('\t') == end) else {
                 return Err(wrong(
                     number,
                     &format!("the here-document has no end; write {end} on a line of its own"),
                 ));
-            }
+            };
+            instruction.last_line = at;
         }
         out.push(instruction);
     }

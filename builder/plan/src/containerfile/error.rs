@@ -16,6 +16,16 @@ pub enum Error {
         /// What is wrong and what would be right.
         problem: String,
     },
+    /// The administrator's last stage is not what an image is made of.
+    #[error(
+        "the Containerfile's last stage does not continue ours: it begins FROM {from}, line {line}; let its last stage begin with FROM configs, or with FROM base and without anything of the config"
+    )]
+    #[diagnostic(code = "not-from-configs", class = InvalidInput)]
+    FinalStage {
+        /// From 1.
+        line: usize,
+        from: String,
+    },
     /// A file that can't be written while a step runs.
     #[error(transparent)]
     #[diagnostic(code = "mounted-file", class = InvalidInput)]

@@ -3,15 +3,24 @@
 //! Input: a [`BuildPlan`](crate::plan::BuildPlan). Output: text for buildah 1.28 and newer.
 //! Invariant: the text contains only values without quotes, `$`, backslashes and line breaks; all
 //! other values of a config are read from files of the context. The administrator's own text comes
-//! last, unchanged.
+//! last, unchanged; of one with a stage `FROM base`, the stages that don't need the config come
+//! before it is written ([`split`]).
 
 mod administrator;
 mod error;
+mod hint;
 mod images;
+mod parts;
 mod render;
+mod scan;
+mod split;
+mod stages;
 mod template;
 
 pub use administrator::{check, has_instruction, needs_heredoc};
 pub use error::Error;
+pub use hint::{Hint, hint};
 pub use images::images;
 pub use render::render;
+pub use split::{LastStages, Part, PreparedStages, Split, SplitStage, split};
+pub use stages::{By, Origin, Reference, Stage};

@@ -1,10 +1,12 @@
 //! The plan as text.
 
-use super::administrator;
 use super::error::Error;
+use super::split::split;
+use super::stages;
 use super::template::Template;
 use crate::api::KernelType;
 use crate::plan::BuildPlan;
+use crate::plan::BuildRequest;
 use crate::plan::MountedAs;
 use crate::plan::Reason;
 use crate::plan::mounted;
@@ -20,6 +22,7 @@ macro_rules! sections {
 sections! {
     EXTRACT = "10-extract";
     EXTENSIONS_IMAGE = "15-extensions";
+    BASE = "18-base";
     CONFIGS = "20-configs";
     IGNITION = "30-ignition";
     PRESET = "40-preset";
@@ -42,20 +45,32 @@ sections! {
 /// The Containerfile of a plan, to be built with the files of
 /// [`payload::context`](crate::payload::context).
 ///
+/// Where the administrator's text refers to the stage `base`, that is the base with its packages.
+/// The prepared part comes on it and before the config, and the last part after the config.
+///
 /// # Errors
 /// An administrator's Containerfile that can't be built; a name or label that isn't valid in one.
 pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     let request = &plan.request;
-    let config = &request.config;
     let mut text = EXTRACT.fill(&[])?;
-    let wants = |name: &str| config.extensions.iter().any(|extension| extension == name);
-    let installs = !config.extensions.is_empty() || config.kernel_type != KernelType::Default;
-    let extensions_image = request.extensions_image.as_ref().filter(|_| installs);
+    let split = split(request)?;
+    let extensions_image = extensions_image(request);
     if let Some(image) = extensions_image {
         let image = safe("the extensions image", image.to_string())?;
         text += &EXTENSIONS_IMAGE.fill(&[("extensions_image", &image)])?;
     }
-    text += &CONFIGS.fill(&[("base", &safe("the base", from(plan))?)])?;
+    let mut base = safe("the base", from(plan))?;
+    if split.uses_base {
+        text += &BASE.fill(&[("base", &base)])?;
+        text += &packages_and_kernel(plan)?;
+        base = stages::BASE.to_owned();
+    }
+    if let Some(prepared) = split.prepared {
+        text.push('\n');
+        text += &prepared.text;
+        base = prepared.name;
+    }
+    text += &CONFIGS.fill(&[("base", &base)])?;
     if plan.ignition.is_some() {
         text += &IGNITION.fill(&[])?;
     }
@@ -70,11 +85,8 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     }
     text += &CURRENT_CONFIG.fill(&[])?;
     text += &mounted_files(plan)?;
-    if extensions_image.is_some() {
-        text += &PACKAGES.fill(&[("steps", &install_steps(plan)?)])?;
-    }
-    if wants("usbguard") || wants("ipsec") {
-        text += &USBGUARD_IPSEC.fill(&[])?;
+    if !split.uses_base {
+        text += &packages_and_kernel(plan)?;
     }
     if request.trust_bundle.is_some() {
         text += &TRUST_BUNDLE.fill(&[])?;
@@ -87,13 +99,31 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     if request.base.is_ostree() {
         text += &COMMIT.fill(&[])?;
     }
-    if let Some(own) = &request.containerfile {
-        administrator::check(own)?;
+    if let Some(last) = &split.last {
         text.push('\n');
-        text += own;
-        if !own.ends_with('\n') {
+        text += &last.rest;
+        if !last.rest.ends_with('\n') {
             text.push('\n');
         }
+    }
+    Ok(text)
+}
+
+/// The image with the packages, if some are installed.
+pub(super) fn extensions_image(request: &BuildRequest) -> Option<&PinnedRef> {
+    let config = &request.config;
+    let installs = !config.extensions.is_empty() || config.kernel_type != KernelType::Default;
+    request.extensions_image.as_ref().filter(|_| installs)
+}
+
+fn packages_and_kernel(plan: &BuildPlan) -> Result<String, Error> {
+    let mut text = String::new();
+    if extensions_image(&plan.request).is_some() {
+        text += &PACKAGES.fill(&[("steps", &install_steps(plan)?)])?;
+    }
+    let extensions = &plan.request.config.extensions;
+    if ["usbguard", "ipsec"].iter().any(|name| extensions.iter().any(|one| one == name)) {
+        text += &USBGUARD_IPSEC.fill(&[])?;
     }
     Ok(text)
 }
@@ -181,4 +211,4 @@ fn safe(what: &str, text: String) -> Result<String, Error> {
 
 #[cfg(test)]
 #[path = "tests.rs"]
-mod tests;
+pub(super) mod tests;

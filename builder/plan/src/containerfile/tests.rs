@@ -3,9 +3,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::{BuildOn, RenderedConfig};
+use crate::containerfile::administrator;
 use crate::plan::Base;
 use crate::plan::BaseName;
-use crate::plan::BuildRequest;
 use crate::plan::Draft;
 use crate::plan::MethodChoice;
 use mosb_image::{Digest, ImageRef, Platform, RepoRef};
@@ -13,7 +13,7 @@ use mosb_types::Diagnostic as _;
 
 const HEX: &str = "0123456789abcdef0123456789abcdef";
 
-fn base(ostree: bool, layout: bool) -> Base {
+pub(in crate::containerfile) fn base(ostree: bool, layout: bool) -> Base {
     let labels = if ostree { json!({ "ostree.bootable": "true" }) } else { json!({}) };
     let config = json!({
         "os": "linux", "architecture": "amd64",
@@ -32,7 +32,7 @@ fn base(ostree: bool, layout: bool) -> Base {
     Base::new(name, image, None, manifest.as_bytes(), config.as_bytes()).unwrap()
 }
 
-fn request(spec: Value, base: Base) -> BuildRequest {
+pub(in crate::containerfile) fn request(spec: Value, base: Base) -> BuildRequest {
     let config = json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
         "metadata": { "name": format!("rendered-worker-{HEX}") }, "spec": spec,
@@ -92,6 +92,41 @@ fn everything_at_once() {
     );
     let made = text(request).unwrap();
     expect_file!["../../../../testdata/containerfile/everything/Containerfile"].assert_eq(&made);
+}
+
+#[test]
+fn the_config_is_written_on_the_prepared_part_and_the_last_part_runs_on_it() {
+    let image: ImageRef = format!("quay.io/acme/extensions@{}", Digest::of(b"e")).parse().unwrap();
+    let spec = json!({ "config": units(), "extensions": ["usbguard"] });
+    let mut request = request(spec, base(true, false));
+    request.extensions_image = Some(image.to_string().parse().unwrap());
+    for (case, own) in [
+        ("prepared", "# The agent.\nFROM base\nRUN dnf install -y agent\n"),
+        (
+            "prepared-and-last",
+            "FROM quay.io/acme/tools:1 AS tools\nFROM quay.io/acme/no AS unused\nFROM base AS os\nCOPY --from=tools /bin/a /usr/bin/a\nFROM configs AS final\nCOPY --from=base /etc/hosts /etc/hosts.base\nRUN --mount=type=bind,from=tools,target=/t /t/bin/b && ostree container commit",
+        ),
+    ] {
+        request.containerfile = Some(own.to_owned());
+        let made = text(request.clone()).unwrap();
+        let file = format!("../../../../testdata/containerfile/{case}/Containerfile");
+        expect_file![file].assert_eq(&made);
+        assert_eq!(administrator::check(&made), Ok(()), "{case}");
+    }
+}
+
+#[test]
+fn what_refers_to_no_base_is_appended_unchanged() {
+    let plain = text(request(json!({ "config": units() }), base(true, false))).unwrap();
+    for own in ["FROM q.io/t AS unused\n\nFROM configs\r\nRUN a", "RUN a\nCOPY --from=$X a b"] {
+        let mut request = request(json!({ "config": units() }), base(true, false));
+        request.containerfile = Some(own.to_owned());
+        let inputs =
+            |text: &str| text.find("mosb.dev/inputs").map(|at| text[at..at + 85].to_owned());
+        let made = text(request).unwrap();
+        let same = made.replace(&inputs(&made).unwrap(), &inputs(&plain).unwrap());
+        assert_eq!(same, format!("{plain}\n{own}\n"));
+    }
 }
 
 #[test]

@@ -190,7 +190,9 @@ fn planned(
         (None, false) => JobMethod::Containerfile,
     };
     let wrong = pulled(draft.request()).err();
+    let split = containerfile::split(draft.request());
     let mut warnings = draft.warnings();
+    warnings.extend(split.iter().flat_map(containerfile::Split::warnings));
     warnings.extend(resolved_draft.warnings.iter().cloned());
     Planned {
         inputs: inputs.hex(),
@@ -199,7 +201,7 @@ fn planned(
         reasons: draft.reasons().iter().map(Reason::finding).collect(),
         platform: draft.request().base.config.platform.clone(),
         warnings,
-        containerfile_problem: wrong.map(Problem::from),
+        containerfile_problem: wrong.or(split.err()).map(Problem::from),
         os_changed: before.os_changed(&draft.request().config),
         is_login_change: before.is_login_change(&draft.request().config),
         machine_part: machine_part(&draft.request().config).digest(),

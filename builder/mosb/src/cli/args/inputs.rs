@@ -22,7 +22,7 @@ pub struct Inputs {
     /// The build method: auto (direct if possible), direct, containerfile
     #[arg(long, default_value = "auto", value_parser = |s: &str| s.parse::<MethodChoice>(), value_name = "METHOD")]
     pub method: MethodChoice,
-    /// Your own Containerfile, which runs last
+    /// Your own Containerfile, which runs before or after the config is written
     #[arg(long, value_name = "FILE")]
     pub containerfile: Option<PathBuf>,
     /// The image with the packages of spec.extensions

@@ -57,6 +57,7 @@ pub async fn make_plan(
         let finding = Finding::new("containerfile-empty", message);
         warnings.push(finding.object(file.display().to_string()));
     }
+    warnings.extend(containerfile::split(&plan.request)?.warnings());
     let buildah = local_buildah(&plan, &mut warnings).await?;
     warnings.extend(unused_options(&plan.method, options));
     plan.warnings.extend(warnings);

@@ -5,7 +5,7 @@ use super::make_plan::{PlannedBuild, make_plan};
 use crate::cli::Result;
 use crate::cli::args::Format;
 use crate::cli::context::CliContext;
-use crate::cli::objects::Plan;
+use crate::cli::objects::{Plan, PlannedStage};
 use crate::cli::output;
 use crate::cli::resolve::{self, Settings};
 use mosb_plan::api::yaml;
@@ -42,7 +42,10 @@ pub async fn plan(
         Format::Containerfile => output::print_text(&containerfile::render(&plan)?)?,
         Format::Configmap => output::print_text(&config_maps(&plan)?)?,
         format @ (Format::Text | Format::Json | Format::Yaml | Format::Name) => {
-            let shown = Plan { commands, ..Plan::new(&plan, target, tree) };
+            let split = containerfile::split(&plan.request)?;
+            let hint = containerfile::hint(&split, &plan);
+            let stages = PlannedStage::all(&split, hint.as_ref());
+            let shown = Plan { commands, stages, ..Plan::new(&plan, target, tree) };
             output::print(format, &shown)?;
         }
     }

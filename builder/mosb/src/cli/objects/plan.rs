@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::build_result::{BaseTreeUse, PinnedBase, reasons};
 use super::path_entry::PathEntry;
 use mosb_image::Digest;
+use mosb_plan::containerfile::{Hint, Part, Split, SplitStage};
 use mosb_plan::plan::BuildPlan;
 use mosb_registry::Target;
 use mosb_types::Finding;
@@ -35,6 +36,10 @@ pub struct Plan {
     /// Digest of the administrator's Containerfile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub containerfile: Option<String>,
+    /// The stages of the administrator's Containerfile, in the order of its text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub stages: Vec<PlannedStage>,
     /// Names of the build arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
@@ -90,6 +95,49 @@ pub struct PlannedBase {
     pub bootable: bool,
 }
 
+/// A stage of the administrator's Containerfile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedStage {
+    /// The line of its `FROM`, or its first line if it has none.
+    pub line: usize,
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// `prepared` (before the config is written), `last` (after it), `both`, or `unused`.
+    pub part: StagePart,
+    /// The reference that puts it there, with its line; none for an unused stage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How many of its instructions run again at the next change of the config.
+    pub runs_again: usize,
+    /// How the stage could run before the config is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// When a stage runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum StagePart {
+    Prepared,
+    Last,
+    Both,
+    Unused,
+}
+
+impl StagePart {
+    /// The word of the JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Prepared => "prepared",
+            Self::Last => "last",
+            Self::Both => "both",
+            Self::Unused => "unused",
+        }
+    }
+}
+
 /// The one layer of a direct build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -121,6 +169,7 @@ impl Plan {
             base_tree,
             extensions_image: request.extensions_image.as_ref().map(ToString::to_string),
             containerfile: request.containerfile.as_ref().map(|text| digest(text.as_bytes())),
+            stages: Vec::new(),
             build_args: request.build_args.keys().cloned().collect(),
             trust_bundle: request.trust_bundle.as_ref().map(|bytes| digest(bytes)),
             inputs: plan.inputs.hex(),
@@ -140,5 +189,28 @@ impl Plan {
             warnings: plan.warnings.clone(),
             notes: plan.notes.clone(),
         }
+    }
+}
+
+impl PlannedStage {
+    /// Describes the stages of a plan.
+    pub fn all(split: &Split, hint: Option<&Hint>) -> Vec<Self> {
+        let of = |(at, one): (usize, &SplitStage)| {
+            let stage = &one.stage;
+            Self {
+                line: if stage.is_leading() { stage.lines.start } else { stage.from.line },
+                name: stage.name.clone(),
+                part: match one.part {
+                    Part::Prepared => StagePart::Prepared,
+                    Part::Last => StagePart::Last,
+                    Part::Both => StagePart::Both,
+                    Part::Unused => StagePart::Unused,
+                },
+                reason: one.reason.as_ref().map(ToString::to_string),
+                runs_again: if one.part == Part::Unused { 0 } else { stage.instructions },
+                hint: hint.filter(|hint| hint.stage == at).map(|hint| hint.message.clone()),
+            }
+        };
+        split.stages.iter().enumerate().map(of).collect()
     }
 }

@@ -1,7 +1,9 @@
 //! The text of a plan.
 
 use super::page::{Align, Page, count, size};
-use crate::cli::objects::{Object, PathEntry, PathType, Plan, PlanLayer, TreeSource};
+use crate::cli::objects::{
+    Object, PathEntry, PathType, Plan, PlanLayer, PlannedStage, StagePart, TreeSource,
+};
 
 impl Object for Plan {
     const KIND: &'static str = "Plan";
@@ -11,6 +13,9 @@ impl Object for Plan {
         page.line(&format!("Plan for {} (pool {})", self.rendered_config, self.pool));
         self.method_section(&mut page);
         self.inputs_section(&mut page);
+        if !self.stages.is_empty() {
+            stages_section(&mut page, &self.stages);
+        }
         if let Some(layer) = &self.layer {
             layer_section(&mut page, layer);
         }
@@ -93,6 +98,37 @@ impl Plan {
         page.pairs(&pairs);
         page.labels(&self.labels);
     }
+}
+
+fn stages_section(page: &mut Page, stages: &[PlannedStage]) {
+    page.section(
+        "Stages of your Containerfile, and what they run again at the next change of the config",
+    );
+    let rows: Vec<Vec<String>> = stages.iter().map(stage_row).collect();
+    page.table(&[Align::Left, Align::Left, Align::Left, Align::Left], &rows);
+    for stage in stages {
+        if let Some(hint) = &stage.hint {
+            page.line(&format!("  line {}: {hint}", stage.line));
+        }
+    }
+}
+
+/// Line and name, part, instructions, reason.
+fn stage_row(stage: &PlannedStage) -> Vec<String> {
+    let name = stage.name.as_deref().unwrap_or_default();
+    let part = match stage.part {
+        StagePart::Prepared => "prepared part, before the config",
+        StagePart::Last => "last part, after the config",
+        StagePart::Both => "in both parts",
+        StagePart::Unused => "not built",
+    };
+    let reason = stage.reason.as_deref().unwrap_or("no stage that is built refers to it");
+    vec![
+        format!("line {} {name}", stage.line).trim_end().to_owned(),
+        part.to_owned(),
+        count(stage.runs_again, "instruction"),
+        reason.to_owned(),
+    ]
 }
 
 fn layer_section(page: &mut Page, layer: &PlanLayer) {

@@ -115,6 +115,7 @@ fn plan() -> Plan {
         base_tree: Some(BaseTreeUse { digest: digest("tree"), source: TreeSource::Cache }),
         extensions_image: None,
         containerfile: None,
+        stages: Vec::new(),
         build_args: Vec::new(),
         trust_bundle: None,
         inputs: hex("inputs"),
@@ -159,6 +160,26 @@ fn plan() -> Plan {
     }
 }
 
+fn stages() -> Vec<PlannedStage> {
+    let stage = |line, name: Option<&str>, part, reason: Option<&str>, runs_again| PlannedStage {
+        line,
+        name: name.map(str::to_owned),
+        part,
+        reason: reason.map(str::to_owned),
+        runs_again,
+        hint: None,
+    };
+    vec![
+        stage(1, Some("tools"), StagePart::Both, Some("COPY --from=tools (line 5)"), 1),
+        stage(3, Some("unused"), StagePart::Unused, None, 0),
+        stage(4, None, StagePart::Prepared, Some("FROM base (line 4)"), 2),
+        PlannedStage {
+            hint: Some("no instruction names a path of the config".to_owned()),
+            ..stage(9, Some("final"), StagePart::Last, Some("FROM configs (line 9)"), 12)
+        },
+    ]
+}
+
 #[test]
 fn a_direct_plan() {
     looks_like("plan-direct", &plan());
@@ -182,6 +203,7 @@ fn a_containerfile_plan() {
             base_tree: None,
             extensions_image: Some(format!("quay.io/os/extensions@{}", digest("extensions"))),
             containerfile: Some(digest("containerfile")),
+            stages: stages(),
             build_args: vec!["A".to_owned(), "B".to_owned()],
             trust_bundle: Some(digest("bundle")),
             layer: None,

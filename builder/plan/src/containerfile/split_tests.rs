@@ -1,0 +1,471 @@
+//! Which stage is in which part. What buildah makes of names, numbers and letters was tried with
+//! 1.28.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::containerfile::stages::By;
+use mosb_types::Diagnostic as _;
+
+fn of_with(text: &str, has_extensions: bool) -> Result<Split, Error> {
+    let arguments = [("GIVEN", "configs"), ("USED", "u"), ("OTHER", "o"), ("no_proxy", "n")];
+    let arguments = arguments.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let stages = read(text, &arguments, &"linux/amd64".parse().unwrap(), has_extensions)?;
+    split_stages(text, &arguments, stages)
+}
+
+fn of(text: &str) -> Result<Split, Error> {
+    of_with(text, false)
+}
+
+/// One letter for each stage.
+fn letters(split: &Split) -> String {
+    let letter = |one: &SplitStage| match one.part {
+        Part::Prepared => 'p',
+        Part::Last => 'l',
+        Part::Both => 'b',
+        Part::Unused => '-',
+    };
+    split.stages.iter().map(letter).collect()
+}
+
+#[test]
+fn each_stage_is_in_its_part() {
+    for (what, text, want) in [
+        ("nothing", "", ""),
+        ("comments", "# a\n\n# b", ""),
+        ("no FROM is FROM configs", "RUN true", "l"),
+        ("FROM configs", "FROM configs AS final\nRUN true", "l"),
+        ("FROM base", "FROM base\nRUN true", "p"),
+        ("both", "FROM base AS os\nRUN a\nFROM configs\nRUN b", "pl"),
+        ("a chain from base", "FROM base AS a\nFROM a AS b\nFROM b", "ppp"),
+        ("a chain from configs", "FROM configs AS a\nFROM a AS b\nFROM b", "lll"),
+        ("configs comes first", "FROM configs AS c\nFROM base\nRUN b", "-p"),
+        ("the last part begins first", "FROM configs AS c\nFROM base\nFROM c", "lpl"),
+        ("a tool of the prepared part", "FROM q.io/t AS t\nFROM base\nCOPY --from=t /a /b", "pp"),
+        ("a tool of the last part", "FROM q.io/t AS t\nFROM configs\nCOPY --from=t /a /b", "ll"),
+        (
+            "a tool of both",
+            "FROM q.io/t AS t\nFROM base\nCOPY --from=t /a /b\nFROM configs\nRUN --mount=type=bind,from=t,target=/t true",
+            "bpl",
+        ),
+        ("a tool of nobody", "FROM q.io/t AS t\nFROM base\nRUN a", "-p"),
+        (
+            "the last part uses the prepared one",
+            "FROM base AS t\nFROM configs\nCOPY --from=t /a /b",
+            "bl",
+        ),
+        ("scratch", "FROM scratch AS t\nFROM base\nCOPY --from=t /a /b", "pp"),
+        (
+            "a stage from base that copies of configs",
+            "FROM base AS t\nCOPY --from=configs /a /b\nFROM configs\nCOPY --from=t /a /b",
+            "ll",
+        ),
+        (
+            "a stage from base that mounts extract",
+            "FROM base AS t\nRUN --mount=type=bind,from=extract,target=/x true\nFROM configs\nCOPY --from=t /a /b",
+            "ll",
+        ),
+        (
+            "a stage from base that needs the config by another stage",
+            "FROM q.io/a AS a\nCOPY --from=extract /a /b\nFROM base AS t\nCOPY --from=a /a /b\nFROM configs\nCOPY --from=t /a /b",
+            "lll",
+        ),
+        ("base is only copied of", "FROM configs\nCOPY --from=base /a /b", "l"),
+        ("extensions in the prepared part", "FROM base\nCOPY --from=extensions /a /b", "p"),
+        ("small letters", "from base as a\nfrom a\nrun true", "pp"),
+        (
+            "other letters of a stage",
+            "FROM Base AS Tools\nFROM configs\nCOPY --from=tools /a /b",
+            "bl",
+        ),
+        ("a platform", "FROM --platform=linux/amd64 base\nRUN a", "p"),
+        ("a default", "FROM ${X:-base}\nRUN a", "p"),
+        ("a variable", "FROM base\nARG X=extensions\nCOPY --from=$X /a /b", "p"),
+        (
+            "a build argument",
+            "FROM base AS a\nFROM configs\nARG GIVEN\nCOPY --from=$GIVEN /a /b",
+            "pl",
+        ),
+        ("a line that goes on", "FROM \\\n# configs\n base\nRUN a \\\n\n --from=configs", "p"),
+        ("words of a command", "FROM base\nRUN a --from=configs\nLABEL b=--from=extract", "p"),
+        ("a comment", "# FROM configs\nFROM base\n# COPY --from=configs a b", "p"),
+        (
+            "a here-document",
+            "FROM base\nRUN <<E\nFROM configs\nE\nCOPY <<E /x\nCOPY --from=extract a b\nE",
+            "p",
+        ),
+        (
+            "ONBUILD",
+            "FROM base AS t\nONBUILD COPY --from=configs /a /b\nFROM configs\nCOPY --from=t a b",
+            "ll",
+        ),
+        ("before the first FROM", "RUN a\nFROM base\nRUN b\nFROM configs\nRUN c", "lpl"),
+        ("only arguments before the first FROM", "ARG X=1\nFROM base\nRUN a", "-p"),
+        (
+            "an own stage named base",
+            "FROM q.io/b AS base\nFROM base AS t\nFROM configs\nCOPY --from=t a b",
+            "lll",
+        ),
+        (
+            "its name in other letters",
+            "FROM q.io/b AS BASE\nFROM base AS t\nFROM configs\nCOPY --from=t a b",
+            "lll",
+        ),
+        ("an own stage named configs", "FROM configs AS configs\nRUN a\nFROM configs", "ll"),
+        ("the number of extract", "FROM configs\nCOPY --from=0 /a /b", "l"),
+        (
+            "the number of configs",
+            "FROM q.io/a AS a\nCOPY --from=1 /a /b\nFROM configs\nCOPY --from=a /a /b",
+            "ll",
+        ),
+        ("the number of an own stage", "FROM q.io/a\nFROM configs\nCOPY --from=2 /a /b", "ll"),
+        ("with zeros", "FROM q.io/a\nFROM configs\nCOPY --from=002 /a /b", "ll"),
+        (
+            "a number after what has no FROM",
+            "RUN a\nFROM q.io/a\nFROM configs\nCOPY --from=2 /a /b",
+            "lll",
+        ),
+        ("a number as a name", "FROM configs AS 7\nFROM 7", "ll"),
+        ("a number that there isn't", "FROM q.io/a\nFROM configs\nCOPY --from=9 /a /b", "ll"),
+        ("a number in FROM", "FROM configs\nFROM 0", "ll"),
+        ("not known before the build", "FROM q.io/a\nFROM configs\nCOPY --from=$X /a /b", "ll"),
+    ] {
+        let split = of(text).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(letters(&split), want, "{what}");
+        assert_eq!(split.prepared.is_some(), want.contains(['p', 'b']), "{what}");
+        assert_eq!(split.last.is_some(), want.contains('l'), "{what}");
+    }
+    let numbered = "FROM q.io/a\nFROM configs\nCOPY --from=2 /a /b";
+    assert_eq!(letters(&of_with(numbered, true).unwrap()), "-l", "2 is configs");
+}
+
+#[test]
+fn what_has_no_parts_is_an_error_with_its_line() {
+    for (what, text, line, says) in [
+        ("from elsewhere", "FROM base AS a\nFROM q.io/x\nRUN a", 2, "begins FROM q.io/x"),
+        (
+            "from elsewhere, with the config",
+            "FROM q.io/x\nCOPY --from=configs / /",
+            1,
+            "FROM configs",
+        ),
+        ("from extract", "RUN a\nFROM extract", 2, "begins FROM extract"),
+        ("it needs the config", "FROM base\nCOPY --from=extract /a /b", 1, "begins FROM base"),
+        ("an own configs", "FROM q.io/a AS configs\nFROM configs", 2, "does not continue"),
+        ("two candidates", "FROM base AS a\nRUN a\n\n# b\nFROM base\nRUN b", 5, "that of line 1"),
+        (
+            "two, one of them for the last part",
+            "FROM base AS a\nFROM base AS b\nFROM configs\nCOPY --from=a a b",
+            2,
+            "both come FROM base",
+        ),
+        ("before FROM base", "\nRUN a\nFROM base\nRUN b", 1, "before the first FROM"),
+        ("the name base and base", "FROM base AS base\nRUN a", 1, "has the name base"),
+        (
+            "a name twice",
+            "FROM q.io/a AS t\nFROM q.io/b AS T\nFROM base\nCOPY --from=T a b",
+            2,
+            "the name T",
+        ),
+        ("a name of mosb's", "FROM base AS configs\nRUN a", 1, "the name configs"),
+        ("a number", "FROM q.io/t\nFROM base\nCOPY --from=2 /a /b", 3, "its number"),
+        ("not known", "FROM base\nRUN a\nCOPY --from=$X /a /b", 3, "X has no value"),
+        ("syntax", "FROM base\nINSTALL a", 2, "no instruction"),
+    ] {
+        let error = of(text).expect_err(what);
+        let found = match &error {
+            Error::Administrator { line, .. } | Error::FinalStage { line, .. } => *line,
+            other => panic!("{what}: {other}"),
+        };
+        assert_eq!(found, line, "{what}: {error}");
+        assert!(error.to_string().contains(says), "{what}: {error}");
+    }
+    assert_eq!(of("FROM scratch").unwrap_err().code(), "not-from-configs");
+}
+
+#[test]
+fn what_can_t_be_decided_leaves_the_build_as_it_was() {
+    for (what, text, says) in [
+        ("a variable", "FROM q.io/a\nCOPY --from=$X /a /b\nFROM q.io/b", "X has no value"),
+        (
+            "two names in other letters",
+            "FROM q.io/a AS t\nFROM q.io/b AS T\nFROM configs\nCOPY --from=t a b",
+            "other letters",
+        ),
+        (
+            "a name that is a number",
+            "FROM q.io/a AS 3\nFROM q.io/b AS b\nFROM configs\nCOPY --from=3 a b",
+            "number of another",
+        ),
+    ] {
+        let split = of(text).unwrap();
+        let undecided = split.undecided.as_ref().expect(what);
+        assert!(undecided.to_string().contains(says), "{what}: {undecided}");
+        assert_eq!(split.last.as_ref().unwrap().text, text, "{what}");
+        let codes: Vec<_> = split.warnings().into_iter().map(|one| one.code).collect();
+        assert_eq!(codes, ["stages-undecided"], "{what}");
+    }
+}
+
+#[test]
+fn each_part_has_the_text_of_its_stages() {
+    let text = "\
+# Of the file.
+ARG A=1
+RUN a
+# Of tools.
+FROM q.io/t \\
+ # inside
+ AS t
+COPY <<E /x
+FROM base
+E
+
+# Of the OS.
+from --platform=linux/amd64 \\
+  base
+COPY --from=t /a /b
+FROM q.io/u AS unused
+FROM configs
+# Of the end.
+COPY --from=t /a /b";
+    let split = of(text).unwrap();
+    assert_eq!(letters(&split), "lbp-l");
+    let tools = "# Of tools.\nFROM q.io/t \\\n # inside\n AS t\nCOPY <<E /x\nFROM base\nE\n";
+    let os = "FROM --platform=linux/amd64   base AS mosb-prepared\nCOPY --from=t /a /b\n";
+    let prepared = split.prepared.unwrap();
+    assert_eq!(prepared.text, format!("{tools}\n# Of the OS.\n{os}"));
+    assert_eq!(prepared.name, "mosb-prepared");
+    let leading = "# Of the file.\nARG A=1\nRUN a\n";
+    let end = "FROM configs\n# Of the end.\nCOPY --from=t /a /b\n";
+    assert_eq!(split.last.unwrap().text, format!("{leading}{tools}{end}"));
+
+    let named = of("FROM base AS os\r\nRUN a\r\n").unwrap().prepared.unwrap();
+    assert_eq!((&*named.text, &*named.name), ("FROM base AS os\r\nRUN a\r\n", "os"));
+    let today = "FROM q.io/t AS unused\n\nFROM configs\nRUN a";
+    assert_eq!(of(today).unwrap().last.unwrap().text, today);
+}
+
+#[test]
+fn only_arguments_that_the_prepared_part_sees_are_its_own() {
+    let text = "FROM base\nARG USED NONE=1\nFROM configs\nARG OTHER";
+    let prepared = of(text).unwrap().prepared.unwrap();
+    let names: Vec<_> = prepared.build_args.keys().map(String::as_str).collect();
+    assert_eq!(names, ["USED", "no_proxy"]);
+}
+
+#[test]
+fn each_stage_has_the_first_reference_that_puts_it_there() {
+    let text = "FROM q.io/t AS t\nFROM q.io/u AS u\nCOPY --from=t a b\nFROM base AS os\nRUN --mount=from=t,target=/t true\nFROM configs\nCOPY --from=os /a /b\nCOPY --from=extract a b";
+    let split = of(text).unwrap();
+    let reasons: Vec<_> =
+        split.stages.iter().map(|one| one.reason.as_ref().map(ToString::to_string)).collect();
+    let want = [
+        Some("RUN --mount=…from=t (line 5)"),
+        None,
+        Some("FROM base (line 4)"),
+        Some("FROM configs (line 6)"),
+    ];
+    assert_eq!(reasons, want.map(|reason| reason.map(str::to_owned)));
+    let needs: Vec<_> = split.stages.iter().map(|one| one.needs_config).collect();
+    assert_eq!(needs, [false, false, false, true]);
+    let plain = of("RUN a").unwrap().stages[0].reason.clone().unwrap();
+    assert_eq!(plain.to_string(), "no FROM, which means FROM configs");
+    assert_eq!(plain.by, By::From);
+}
+
+#[test]
+fn an_own_stage_named_base_is_a_warning() {
+    let split = of("FROM q.io/b AS Base\nFROM configs\nCOPY --from=base a b").unwrap();
+    let warnings = split.warnings();
+    assert_eq!(warnings.len(), 1);
+    assert_eq!(warnings[0].code, "stage-name");
+    assert!(warnings[0].message.contains("line 1"), "{}", warnings[0]);
+    assert!(!split.uses_base);
+    assert!(of("FROM base\nRUN a").unwrap().warnings().is_empty());
+}
+
+#[test]
+fn a_long_chain_of_stages_is_read() {
+    let mut text = "FROM base AS s0\n".to_owned();
+    for at in 1..2000 {
+        text += &format!("FROM s{before} AS s{at}\nCOPY --from=s{before} a b\n", before = at - 1);
+    }
+    assert!(of(&text).unwrap().stages.iter().all(|one| one.part == Part::Prepared));
+}
+
+/// A stage of a generated text. The others are named by their index.
+#[derive(Debug, Clone)]
+struct Generated {
+    from: Option<usize>,
+    root: &'static str,
+    copies: Vec<usize>,
+    config: bool,
+}
+
+impl Generated {
+    fn uses(&self) -> impl Iterator<Item = usize> {
+        self.copies.iter().chain(&self.from).copied()
+    }
+}
+
+fn generated() -> impl Strategy<Value = Vec<Generated>> {
+    let root = prop::sample::select(vec!["base", "configs", "q.io/x"]);
+    let stage = (any::<u8>(), root, prop::collection::vec(any::<usize>(), 0..3), 0..8u8);
+    prop::collection::vec(stage, 1..7).prop_map(|stages| {
+        let stages = stages.into_iter().enumerate().map(|(at, (from, root, copies, config))| {
+            let earlier = |index: usize| index.checked_rem(at);
+            Generated {
+                from: Some(from).filter(|from| from % 2 == 0).and_then(|from| earlier(from.into())),
+                root,
+                copies: copies.into_iter().filter_map(earlier).collect(),
+                config: config == 0,
+            }
+        });
+        stages.collect()
+    })
+}
+
+/// The text with the stages in this order, each with its name.
+fn text(
+    stages: &[Generated],
+    order: &[usize],
+    name: impl Fn(usize) -> String,
+    comment: &str,
+) -> String {
+    let mut text = comment.to_owned();
+    for &at in order {
+        let stage = &stages[at];
+        let from = stage.from.map_or_else(|| stage.root.to_owned(), &name);
+        text += &format!("FROM {from} AS {}\n{comment}RUN step-{at}\n", name(at));
+        for &copied in &stage.copies {
+            text += &format!("COPY --from={} \\\n{comment} /a /b\n", name(copied));
+        }
+        if stage.config {
+            text += "RUN --mount=type=bind,from=extract,target=/x true\n";
+        }
+    }
+    text
+}
+
+fn simple_text(stages: &[Generated]) -> String {
+    let order: Vec<usize> = (0..stages.len()).collect();
+    text(stages, &order, |at| format!("s{at}"), "")
+}
+
+/// The parts by the index of a stage, if there are some: the rules as they are written, without
+/// passes in an order.
+fn naive(stages: &[Generated]) -> Option<Vec<Part>> {
+    let closure = |at: usize| {
+        let mut found = BTreeSet::from([at]);
+        loop {
+            let next: Vec<usize> = found.iter().flat_map(|&at| stages[at].uses()).collect();
+            let before = found.len();
+            found.extend(next);
+            if found.len() == before {
+                return found;
+            }
+        }
+    };
+    let needs = |at: usize| {
+        closure(at)
+            .into_iter()
+            .map(|at| &stages[at])
+            .any(|stage| stage.config || stage.from.is_none() && stage.root == "configs")
+    };
+    let root = |mut at: usize| {
+        while let Some(from) = stages[at].from {
+            at = from;
+        }
+        stages[at].root
+    };
+    let candidates: Vec<usize> =
+        (0..stages.len()).filter(|&at| root(at) == "base" && !needs(at)).collect();
+    let is_used =
+        |at: usize| candidates.iter().any(|&other| other != at && closure(other).contains(&at));
+    let free: Vec<usize> = candidates.iter().copied().filter(|&at| !is_used(at)).collect();
+    let end = stages.len() - 1;
+    let is_fine = if needs(end) { root(end) == "configs" } else { free == [end] };
+    if free.len() > 1 || !is_fine {
+        return None;
+    }
+    let prepared = free.first().map(|&at| closure(at)).unwrap_or_default();
+    let last = if needs(end) { closure(end) } else { BTreeSet::new() };
+    let part = |at| match (prepared.contains(&at), last.contains(&at)) {
+        (true, true) => Part::Both,
+        (true, false) => Part::Prepared,
+        (false, true) => Part::Last,
+        (false, false) => Part::Unused,
+    };
+    Some((0..stages.len()).map(part).collect())
+}
+
+/// Another order in which each stage still comes after those that it refers to, and the last one
+/// stays the last.
+fn reordered(stages: &[Generated], seed: &[usize]) -> Vec<usize> {
+    let mut left: Vec<usize> = (0..stages.len() - 1).collect();
+    let mut order = Vec::new();
+    while !left.is_empty() {
+        let is_ready = |at: &usize| stages[*at].uses().all(|one| order.contains(&one));
+        let ready: Vec<usize> = left.iter().copied().filter(is_ready).collect();
+        let next = ready[seed[order.len() % seed.len()] % ready.len()];
+        left.retain(|at| *at != next);
+        order.push(next);
+    }
+    order.push(stages.len() - 1);
+    order
+}
+
+/// The parts by the index of a stage, whatever the order in the text.
+fn parts_of(text: &str, order: &[usize]) -> Option<Vec<Part>> {
+    let split = of(text).ok()?;
+    let mut parts = vec![Part::Unused; order.len()];
+    for (one, &at) in split.stages.iter().zip(order) {
+        parts[at] = one.part;
+    }
+    Some(parts)
+}
+
+proptest! {
+    #[test]
+    fn parts_are_those_of_a_naive_closure_in_any_order_with_any_names_and_comments(
+        stages in generated(),
+        seed in prop::collection::vec(any::<usize>(), 1..6),
+    ) {
+        let want = naive(&stages);
+        let plain: Vec<usize> = (0..stages.len()).collect();
+        let simple = simple_text(&stages);
+        prop_assert_eq!(&parts_of(&simple, &plain), &want, "{}", simple);
+        let order = reordered(&stages, &seed);
+        let other = text(&stages, &order, |at| format!("Stage-{}", 90 - at), "  # FROM configs\n\n");
+        prop_assert_eq!(&parts_of(&other, &order), &want, "{}\n{}", simple, other);
+    }
+
+    #[test]
+    fn the_lines_of_the_stages_are_the_whole_text(stages in generated(), leading in any::<bool>()) {
+        let plain: Vec<usize> = (0..stages.len()).collect();
+        let mut whole = text(&stages, &plain, |at| format!("s{at}"), "# c\n\n");
+        if leading {
+            whole = format!("RUN a\n{whole}");
+        }
+        let found = read(&whole, &BTreeMap::new(), &"linux/amd64".parse().unwrap(), false).unwrap();
+        let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+        let again: String = found.stages.iter().map(|stage| joined(&lines, &stage.lines)).collect();
+        prop_assert_eq!(again, whole);
+    }
+
+    #[test]
+    fn the_last_part_alone_never_changes_the_prepared_part(
+        stages in generated(),
+        what in "[a-z ='>/-]{0,30}",
+    ) {
+        let plain: Vec<usize> = (0..stages.len()).collect();
+        let before = simple_text(&stages);
+        let parts = parts_of(&before, &plain);
+        prop_assume!(parts.as_ref().is_some_and(|parts| parts.last() == Some(&Part::Last)));
+        let prepared = of(&before).unwrap().prepared;
+        let after = of(&format!("{before}RUN x {what}.\n")).unwrap().prepared;
+        prop_assert_eq!(after, prepared);
+    }
+}
