@@ -7,6 +7,7 @@ mod first_boot;
 mod format_upgrade;
 mod guarded_pod;
 mod ignition_server_pod;
+mod live;
 mod machine_part;
 mod machine_part_story;
 mod new_machine;

@@ -13,6 +13,7 @@ use crate::finalization::FINALIZE_UNIT;
 use crate::host::{Host, words};
 use crate::host_root::HostRoot;
 use crate::journal;
+use crate::live::{self, LiveRecord};
 use crate::machine_record::MachineRecord;
 use crate::machine_state::MachineState;
 use crate::next_step::{Facts, NextStep, next_step};
@@ -63,7 +64,14 @@ pub async fn apply(
         let machine = MachineRecord::read(host.root())?;
         let fit = TargetFit::read(host, target, part, &machine.set, &state).await?;
         if policy == RebootPolicy::Forbidden && !fit.booted {
-            return Err(Error::NeedsReboot { image: image() });
+            check_live(host, desired, &machine, &state, &fit).await?;
+            live::bring(host, &target.image, &state.boot_id).await?;
+            adopt::arm(host).await?;
+            let begun = bring_access(host, desired, &machine).await?;
+            write_completed(host.root(), desired, &begun);
+            let record = Record::read(host.root())?;
+            write_applied(host.root(), target, attempt, &state, record.as_ref());
+            return Ok(());
         }
         let record = Record::read(host.root())?;
         let booted = || image_text(state.booted_digest());
@@ -80,6 +88,9 @@ pub async fn apply(
                 if state.has_staged(&target.image) && !fit.staged {
                     // The report can't show it: it has the digest of the target.
                     unstage(host, desired, &machine.set).await?;
+                }
+                if live::restore(host, &target.image, &state.boot_id).await? {
+                    adopt::arm(host).await?;
                 }
                 let begun = bring_access(host, desired, &machine).await?;
                 write_completed(host.root(), desired, &begun);
@@ -119,6 +130,32 @@ pub async fn apply(
     Err(Error::UnstagedByOthers { image: image() })
 }
 
+/// Whether a target that the machine did not boot may be brought to it without a reboot: the target
+/// names the booted image, its own is staged, and no kernel argument is missing.
+async fn check_live(
+    host: &Host,
+    desired: &DesiredState<'_>,
+    machine: &MachineRecord,
+    state: &MachineState,
+    fit: &TargetFit,
+) -> Result<(), Error> {
+    let DesiredState { target, part, .. } = *desired;
+    let needs_reboot = |cause: &str| {
+        Err(Error::NeedsReboot { image: target.image.to_string(), cause: cause.to_owned() })
+    };
+    let Some(from) = target.live_from.filter(|from| state.booted_digest() == Some(*from)) else {
+        return needs_reboot("for its image or its kernel arguments");
+    };
+    if !fit.staged {
+        return needs_reboot("it is not staged");
+    }
+    let running = NodeTarget { image: target.image.repo().pinned(from), ..target.clone() };
+    if !TargetFit::read(host, &running, part, &machine.set, state).await?.booted {
+        return needs_reboot("for its kernel arguments");
+    }
+    Ok(())
+}
+
 /// Gives `core` the keys and the password of the target. Returns the record as it is then.
 async fn bring_access(
     host: &Host,
@@ -150,7 +187,9 @@ pub(crate) fn record_if_complete(
 ) -> Result<(), Error> {
     let DesiredState { target, part, .. } = *desired;
     // Whether they can be brought is found out by what brings them.
+    let is_as_booted = || LiveRecord::of_booted(root).is_ok_and(|live| live.is_none());
     let has_all = part.is_some()
+        && is_as_booted()
         && core_access::missing(root, part, &machine.set).is_ok_and(|steps| steps.is_empty());
     if has_all {
         write_completed(root, desired, machine);

@@ -5,10 +5,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::entry_state::entry_state;
 use crate::error::Error;
 use crate::file_tree::{Entry, EntryKind, FileTree, path_text};
 use crate::host::Host;
 use crate::host_root::HostRoot;
+use crate::live::LiveRecord;
 use crate::machine_state::BOOTED_OSTREE;
 
 /// The machine's configuration.
@@ -69,7 +71,11 @@ pub(crate) fn of_root(root: &HostRoot) -> Result<Drift, Error> {
     if !root.exists(BOOTED_OSTREE) {
         return Err(Error::NotImageBased);
     }
-    let mut paths = hidden_paths(&root.tree(IMAGE_ETC)?, &root.tree(ETC)?)?;
+    let machine = root.tree(ETC)?;
+    let mut paths = hidden_paths(&root.tree(IMAGE_ETC)?, &machine)?;
+    if let Some(live) = LiveRecord::of_booted(root)? {
+        paths = not_live(paths, &live, &machine)?;
+    }
     paths.sort_by(|one, other| one.0.cmp(&other.0));
     let omitted = paths.len().saturating_sub(MAX_LISTED);
     let listed = paths.into_iter().take(MAX_LISTED);
@@ -80,6 +86,25 @@ pub(crate) fn of_root(root: &HostRoot) -> Result<Drift, Error> {
         })
         .collect();
     Ok(Drift { paths, omitted })
+}
+
+/// Without what was written for an image that the machine did not boot: the next one brings its own.
+fn not_live(
+    paths: Vec<(PathBuf, Vec<Difference>)>,
+    live: &LiveRecord,
+    machine: &FileTree,
+) -> Result<Vec<(PathBuf, Vec<Difference>)>, Error> {
+    let mut rest = Vec::new();
+    for (path, differences) in paths {
+        let is_live = match path.to_str().filter(|text| live.files.contains_key(*text)) {
+            Some(text) => live.has_written(text, entry_state(machine, &path)?.as_ref()),
+            None => false,
+        };
+        if !is_live {
+            rest.push((path, differences));
+        }
+    }
+    Ok(rest)
 }
 
 fn hidden_paths(

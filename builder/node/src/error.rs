@@ -119,10 +119,10 @@ pub enum Error {
     ArgumentsMissing { image: String },
     /// `--no-reboot` for a target that needs one.
     #[error(
-        "{image}: the machine must reboot for it, for its image or its kernel arguments; stage it, then apply it without --no-reboot"
+        "{image}: the machine must reboot for it: {cause}; stage it, then apply it without --no-reboot"
     )]
     #[diagnostic(code = "needs-reboot", class = Rejected)]
-    NeedsReboot { image: String },
+    NeedsReboot { image: String, cause: String },
     /// A program of the machine failed.
     #[error("{command} on the machine: {source}")]
     #[diagnostic(transparent)]

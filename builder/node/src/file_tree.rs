@@ -20,7 +20,7 @@ const PERMISSIONS: u32 = 0o7777;
 pub(crate) struct FileTree {
     folder: OwnedFd,
     /// Its path on the machine.
-    path: &'static str,
+    path: String,
 }
 
 /// What a path is.
@@ -41,13 +41,13 @@ pub(crate) enum EntryKind {
 }
 
 impl FileTree {
-    pub fn new(folder: OwnedFd, path: &'static str) -> Self {
-        Self { folder, path }
+    pub fn new(folder: OwnedFd, path: &str) -> Self {
+        Self { folder, path: path.to_owned() }
     }
 
     /// The path on the machine.
     pub fn full_path(&self, path: &Path) -> PathBuf {
-        Path::new(self.path).join(path)
+        Path::new(&self.path).join(path)
     }
 
     /// What is there; none if nothing is, or if its parent is a link.
@@ -87,6 +87,11 @@ impl FileTree {
             if kind == FileType::RegularFile { Ok(File::from(file)) } else { Err(Errno::INVAL) }
         };
         open().map_err(|error| self.not_readable(path, error))
+    }
+
+    /// Opens a directory.
+    pub fn open_folder(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
     pub fn not_readable(&self, path: &Path, error: impl Into<std::io::Error>) -> Error {

@@ -46,7 +46,7 @@ impl HostRoot {
     }
 
     /// A directory with what is below it.
-    pub fn tree(&self, path: &'static str) -> Result<FileTree, Error> {
+    pub fn tree(&self, path: &str) -> Result<FileTree, Error> {
         let folder = self.folder(path).map_err(|error| failed(path, "not readable", error))?;
         Ok(FileTree::new(folder, path))
     }

@@ -11,8 +11,8 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `host`, `host_root`, `entry`, `replaced_file` | the machine: its programs; its files, without leaving its root |
-//! | `tool`, `bootc_status`, `rpm_ostree_status`, `origin`, `deployments` | which images the machine has |
+//! | `host`, `host_root`, `entry`, `attributes`, `replaced_file` | the machine: its programs; its files, without leaving its root |
+//! | `tool`, `bootc_status`, `rpm_ostree_status`, `origin`, `deployments`, `deployment_folder` | which images the machine has; where |
 //! | `machine_state`, `report` | reading all of that; the report |
 //! | `desired_state`, `machine_part_file` | what a command brings the machine to |
 //! | `pull_access`, `login` | what an image is pulled with; credentials of a registry |
@@ -22,20 +22,24 @@
 //! | `stage`, `unstage` | staging an image, and removing one |
 //! | `core_user`, `ssh_keys`, `shadow`, `password_file`, `core_access` | the keys and the password of `core` |
 //! | `machine_record` | what mosb set on the machine |
-//! | `file_tree`, `drift` | a directory without its links; which files of its image the machine hides |
+//! | `file_tree`, `entry_state`, `drift` | a directory without its links; what is at a path; which files of its image the machine hides |
 //! | `adopt` | files that stop being changes of the machine |
+//! | `live` | files of a staged image that the machine gets while it runs |
 //! | `record`, `journal`, `finalization`, `next_step`, `apply` | rebooting into it, once an attempt |
 
 mod adopt;
 mod apply;
+mod attributes;
 mod boot_arguments;
 mod bootc_status;
 mod core_access;
 mod core_user;
+mod deployment_folder;
 mod deployments;
 mod desired_state;
 mod drift;
 mod entry;
+mod entry_state;
 mod error;
 mod file_tree;
 mod finalization;
@@ -44,6 +48,7 @@ mod host_root;
 mod journal;
 mod kernel_arguments;
 mod leftover_login;
+mod live;
 mod login;
 mod machine_part_file;
 mod machine_record;

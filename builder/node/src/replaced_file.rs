@@ -2,22 +2,14 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::os::fd::OwnedFd;
 
-use rustix::fs::{
-    FileType, Gid, Mode, OFlags, Uid, XattrFlags, fchmod, fchown, fgetxattr, flistxattr, fsetxattr,
-    fstat, openat,
-};
+use rustix::fs::{FileType, Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, openat};
 use rustix::io::Errno;
 
+use crate::attributes::copy_attributes;
 use crate::entry::write_entry;
 use crate::error::Error;
 use crate::host_root::{HostRoot, TEMPORARY, failed, split};
-
-/// The most bytes of the names of a file's attributes, and of one of them (xattr(7)).
-const ATTRIBUTE: usize = 64 * 1024;
-/// Attributes that depend on the content; the kernel writes them.
-const OF_CONTENT: [&str; 2] = ["security.ima", "security.evm"];
 
 /// Replaces the content of a regular file, whole or not at all, also if the power fails. Owner, mode
 /// and extended attributes, such as SELinux's label, stay.
@@ -38,7 +30,7 @@ pub(crate) fn replace(root: &HostRoot, path: &str, bytes: &[u8]) -> Result<(), E
     let fill = |file: &mut File| {
         fchown(&*file, Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)))?;
         fchmod(&*file, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
-        copy_attributes(&old, file)?;
+        copy_attributes(&old, &*file)?;
         file.write_all(bytes)
     };
     let written = write_entry(&folder, (name, &temporary), Mode::RUSR | Mode::WUSR, fill);
@@ -49,27 +41,10 @@ pub(crate) fn replace(root: &HostRoot, path: &str, bytes: &[u8]) -> Result<(), E
     })
 }
 
-fn copy_attributes(old: &OwnedFd, new: &File) -> Result<(), Errno> {
-    let mut names = vec![0_u8; ATTRIBUTE];
-    let length = match flistxattr(old, &mut names[..]) {
-        Ok(length) => length,
-        Err(Errno::NOTSUP) => 0,
-        Err(error) => return Err(error),
-    };
-    for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-        if OF_CONTENT.iter().any(|other| other.as_bytes() == name) {
-            continue;
-        }
-        let mut value = vec![0_u8; ATTRIBUTE];
-        let length = fgetxattr(old, name, &mut value[..])?;
-        fsetxattr(new, name, &value[..length], XattrFlags::empty())?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
     #[test]

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::host_root::HostRoot;
 use crate::leftover_login::remove_leftover_login;
+use crate::live::{self, LiveRecord};
 use crate::machine_record::{MachineRecord, SetByMosb};
 use crate::machine_state::MachineState;
 use crate::placed_login::{self, PlacedLogin};
@@ -45,6 +46,18 @@ pub async fn stage(host: &Host, desired: &DesiredState<'_>) -> Result<(), Error>
     }
     if is_left_to_stage(host.root(), desired, &record.set, &fit)? {
         bring(host, desired, &state).await?;
+    }
+    renew_live(host, target, &state).await
+}
+
+/// Brings what another boot of the image before undid of a target whose files the machine has.
+async fn renew_live(host: &Host, target: &NodeTarget, state: &MachineState) -> Result<(), Error> {
+    let (image, boot_id) = (target.image.digest(), &*state.boot_id);
+    let is_undone =
+        |live: &LiveRecord| live.complete && live.image == image && !live.has_all(image, boot_id);
+    let is_live = target.live_from.is_some() && target.live_from == state.booted_digest();
+    if is_live && LiveRecord::of_booted(host.root())?.as_ref().is_some_and(is_undone) {
+        live::bring(host, &target.image, boot_id).await?;
     }
     Ok(())
 }

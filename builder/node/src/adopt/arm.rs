@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use super::FOLDER;
-use super::deployment::BootedDeployment;
-use super::list::{compose_file, list_file, remove_obsolete};
+use super::list::{all_file, compose_file, remove_obsolete, write_all};
+use crate::deployment_folder::{DeploymentFolder, FOLDER};
 use crate::error::Error;
 use crate::finalization::FINALIZE_UNIT;
 use crate::host::{Host, words};
@@ -18,7 +17,8 @@ const COMPOSED: &str = "/run/mosb-adopt/etc";
 /// How long systemd may take to read its units again.
 const RELOAD_LIMIT: Duration = Duration::from_secs(120);
 
-/// Makes and starts the units, if something of the booted deployment is adopted.
+/// Makes and starts the units, if something of the booted deployment is adopted, or was written for an image
+/// that it did not boot.
 ///
 /// # Errors
 /// A file can't be written, or systemd does not take them.
@@ -28,8 +28,8 @@ pub(crate) async fn arm(host: &Host) -> Result<(), Error> {
         return Ok(());
     }
     remove_obsolete(root)?;
-    let deployment = BootedDeployment::find(root)?;
-    if !root.exists(&list_file(&deployment)) {
+    let deployment = DeploymentFolder::booted(root)?;
+    if !write_all(root, &deployment)? {
         return Ok(());
     }
     let unit_file = format!("{UNITS}/{UNIT}");
@@ -47,7 +47,7 @@ pub(crate) async fn arm(host: &Host) -> Result<(), Error> {
 
 /// Units stop in the reverse of the order in which they start, so this one stops when all that
 /// writes files has stopped, and before the deployment is finalized.
-fn unit(deployment: &BootedDeployment) -> String {
+fn unit(deployment: &DeploymentFolder) -> String {
     format!(
         "[Unit]\n\
          Description=Leave adopted files out of what the next image gets of /etc\n\
@@ -64,12 +64,12 @@ fn unit(deployment: &BootedDeployment) -> String {
          TimeoutStopSec=2min\n",
         compose_file(deployment),
         deployment.etc(),
-        list_file(deployment),
+        all_file(deployment),
     )
 }
 
 /// Where the copy is, finalizing sees it in place of the deployment's own; without it, nothing
 /// changes.
-fn bind(deployment: &BootedDeployment) -> String {
+fn bind(deployment: &DeploymentFolder) -> String {
     format!("[Service]\nBindPaths=-{COMPOSED}:{}\n", deployment.etc())
 }

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use mosb_image::overlay::Meta;
 use mosb_plan::plan::WrittenEntry;
 
-use super::entry_state::EntryState;
 use crate::drift::Difference;
+use crate::entry_state::EntryState;
 
 /// What becomes of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use super::FOLDER;
-use super::deployment::{self, BootedDeployment};
-use super::entry_state::EntryState;
+use crate::deployment_folder::{self, DeploymentFolder, FOLDER};
+use crate::entry_state::{EntryState, fingerprint};
 use crate::error::Error;
 use crate::host_root::HostRoot;
+use crate::live::LiveRecord;
 
 pub(super) const COMPOSE: &str = include_str!("compose.sh");
+/// The most bytes of a list.
+const LIMIT: u64 = 64 * 1024 * 1024;
 
 /// A path that is adopted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,19 +22,24 @@ pub(super) struct AdoptedEntry {
 }
 
 /// The list of a deployment.
-pub(super) fn list_file(deployment: &BootedDeployment) -> String {
+pub(super) fn list_file(deployment: &DeploymentFolder) -> String {
     format!("{}/list", deployment.folder())
 }
 
+/// What the program reads: the list, and what was written while the deployment ran.
+pub(super) fn all_file(deployment: &DeploymentFolder) -> String {
+    format!("{}/all", deployment.folder())
+}
+
 /// The program that reads it.
-pub(super) fn compose_file(deployment: &BootedDeployment) -> String {
+pub(super) fn compose_file(deployment: &DeploymentFolder) -> String {
     format!("{}/compose.sh", deployment.folder())
 }
 
 /// Writes the list of a deployment, in place of an earlier one. Nothing adopted is no list.
 pub(super) fn write(
     root: &HostRoot,
-    deployment: &BootedDeployment,
+    deployment: &DeploymentFolder,
     entries: &[AdoptedEntry],
 ) -> Result<(), Error> {
     if entries.is_empty() {
@@ -40,26 +47,42 @@ pub(super) fn write(
     }
     root.make_private_folder(FOLDER)?;
     root.make_private_folder(&deployment.folder())?;
-    root.write(&compose_file(deployment), COMPOSE.as_bytes(), 0o600)?;
     root.write(&list_file(deployment), text(entries).as_bytes(), 0o600)
 }
 
+/// Writes what is left out of what the next image gets: what is adopted, and what was written for an
+/// image that was not booted. Returns whether there is any.
+pub(super) fn write_all(root: &HostRoot, deployment: &DeploymentFolder) -> Result<bool, Error> {
+    let mut all = root.read(&list_file(deployment), LIMIT)?.unwrap_or_default();
+    let live = LiveRecord::read(root, deployment)?.map(|live| live.files).unwrap_or_default();
+    for (path, states) in &live {
+        // The one that the machine does not have changes nothing.
+        all.extend(states.iter().flat_map(|state| format!("{state}\n{path}\n").into_bytes()));
+    }
+    if all.is_empty() {
+        root.remove_written(&all_file(deployment))?;
+        return Ok(false);
+    }
+    root.write(&compose_file(deployment), COMPOSE.as_bytes(), 0o600)?;
+    root.write(&all_file(deployment), &all, 0o600)?;
+    Ok(true)
+}
+
 pub(super) fn text(entries: &[AdoptedEntry]) -> String {
-    let lines = entries.iter().map(|AdoptedEntry { path, state }| {
-        let fingerprint = state.as_ref().map_or_else(|| "-".to_owned(), EntryState::fingerprint);
-        format!("{fingerprint}\n{path}\n")
-    });
+    let lines = entries
+        .iter()
+        .map(|AdoptedEntry { path, state }| format!("{}\n{path}\n", fingerprint(state.as_ref())));
     lines.collect()
 }
 
 /// Removes the lists of deployments that the machine has not any more.
 pub(super) fn remove_obsolete(root: &HostRoot) -> Result<(), Error> {
-    let deployments = deployment::all(root)?;
-    let needed: Vec<String> = deployments.iter().map(BootedDeployment::folder).collect();
+    let deployments = deployment_folder::all(root)?;
+    let needed: Vec<String> = deployments.iter().map(DeploymentFolder::folder).collect();
     for name in root.tree(FOLDER)?.names(Path::new(""))? {
         let folder = format!("{FOLDER}/{}", name.to_string_lossy());
         if !needed.contains(&folder) {
-            for file in ["list", "compose.sh"] {
+            for file in ["list", "all", "live.json", "compose.sh"] {
                 root.remove_written(&format!("{folder}/{file}"))?;
             }
             root.remove_folder(&folder)?;

@@ -2,7 +2,7 @@
 //! changes of the machine, so that the next image brings its own.
 //!
 //! Input: the config that the machine was made from, its `/etc`, and the `/usr/etc` of the image
-//! that it booted. Output: an [`Adoption`], and a list below [`FOLDER`]. Invariant: the running
+//! that it booted. Output: an [`Adoption`], and a list below [`FOLDER`](crate::deployment_folder::FOLDER). Invariant: the running
 //! `/etc` and that of the deployment that boots again stay as they are. At shutdown, a unit makes a
 //! copy of `/etc` without what is listed ([`compose.sh`](compose.sh)), and
 //! `ostree-finalize-staged.service` sees that copy in place of the deployment's: so what the next
@@ -12,15 +12,13 @@
 //! | --- | --- |
 //! | `machine_config` | the config that the machine was made from |
 //! | `base_tree` | the image that it booted, as a base |
-//! | `entry_state`, `decision` | what is at a path; what becomes of it |
-//! | `list`, `deployment` | the list of adopted paths; the deployment that has them |
+//! | `decision` | what becomes of a path |
+//! | `list` | the list of adopted paths |
 //! | `arm` | the units that carry it out |
 
 mod arm;
 mod base_tree;
 mod decision;
-mod deployment;
-mod entry_state;
 mod list;
 mod machine_config;
 
@@ -30,23 +28,22 @@ use mosb_plan::api::rollout::{EtcReport, PathList};
 use mosb_plan::plan::{CURRENT_CONFIG, written_to_etc};
 use mosb_types::Finding;
 
+use crate::deployment_folder::DeploymentFolder;
 use crate::drift::{self, Difference};
+use crate::entry_state::entry_state;
 use crate::error::Error;
 use crate::finalization::FINALIZE_UNIT;
 use crate::host::Host;
 use crate::host_root::HostRoot;
+use crate::live::LiveRecord;
 use crate::machine_state::BOOTED_OSTREE;
 use crate::staging_unit::show;
 pub(crate) use arm::arm;
 use base_tree::base_tree;
 use decision::{Decision, decide};
-use deployment::BootedDeployment;
-use entry_state::entry_state;
 use list::AdoptedEntry;
 use machine_config::MachineConfig;
 
-/// What is adopted, in a folder for each deployment. For root alone, as in `/etc`.
-const FOLDER: &str = "/var/lib/mosb/adopt";
 /// The most paths that are listed in a report.
 const MAX_LISTED: usize = 1_000;
 
@@ -90,7 +87,7 @@ pub async fn adopt(
     let config = MachineConfig::find(root, config)?;
     let (adoption, entries) = of_root(root, &config)?;
     if !is_dry_run {
-        let deployment = BootedDeployment::find(root)?;
+        let deployment = DeploymentFolder::booted(root)?;
         if show(host, FINALIZE_UNIT, "LoadState").await? != "loaded" {
             return Err(Error::NoFinalizeUnit { unit: FINALIZE_UNIT });
         }
@@ -141,7 +138,7 @@ pub(crate) fn etc_report(root: &HostRoot) -> Option<EtcReport> {
         report.kept = Some(PathList::new(kept, 0));
         report.adoptable = Some(PathList::new(adoption.adopted.iter().map(|path| &**path), 0));
         report.adopted =
-            BootedDeployment::find(root).is_ok_and(|one| root.exists(&list::list_file(&one)));
+            DeploymentFolder::booted(root).is_ok_and(|one| root.exists(&list::list_file(&one)));
         Ok(report)
     };
     read().inspect_err(|error: &Error| tracing::warn!("{error}")).ok()
@@ -167,6 +164,7 @@ fn of_root(
         omitted: 0,
         undecided: written.undecided,
     };
+    let live = LiveRecord::of_booted(root)?;
     let mut entries = Vec::new();
     let paths = written.entries.into_iter().filter_map(|(path, entry)| {
         let below = path.relative().strip_prefix("etc/")?.to_owned();
@@ -184,6 +182,10 @@ fn of_root(
         let path = PathBuf::from(&below);
         let found = entry_state(&machine, &path)?;
         let in_image = entry_state(&image, &path)?;
+        // The next image brings it anyway.
+        if live.as_ref().is_some_and(|live| live.has_written(&below, found.as_ref())) {
+            continue;
+        }
         let decision = match &written {
             Some(written) => decide(written, found.as_ref(), in_image.as_ref()),
             None => decision::of_record(found.as_ref(), in_image.as_ref()),

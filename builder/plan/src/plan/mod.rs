@@ -44,6 +44,7 @@ pub use prepared::{
     BuilderNodes, BuilderProgram, BuiltBy, Obstacle, Prepared, PreparedInputs, PreparedTag,
 };
 pub use push_spec::{PushSpecError, push_repository};
+pub use var_files::FOLDER as VAR_FILES;
 pub(crate) use var_files::collect_files;
 
 use mosb_types::Diagnostic;

@@ -14,7 +14,7 @@ use mosb_image::path::TreePath;
 use mosb_types::{Finding, escape_control};
 
 /// Where an image has the list, the contents and `apply`.
-pub(super) const FOLDER: &str = "/usr/lib/mosb/var-files";
+pub const FOLDER: &str = "/usr/lib/mosb/var-files";
 /// The folder of the unit.
 pub(super) const UNITS: &str = "/usr/lib/systemd/system";
 /// The unit that runs `apply`.

@@ -1,46 +1,62 @@
-//! The deployment whose `/etc` the machine runs with.
+//! Where the deployments of the machine are, and what is recorded of each.
 
 use std::path::Path;
 
-use super::FOLDER;
 use crate::error::Error;
 use crate::host_root::HostRoot;
 
+/// What is recorded of deployments, in a folder for each. For root alone, as in `/etc`.
+pub(crate) const FOLDER: &str = "/var/lib/mosb/adopt";
 /// Below it, ostree has `OS/deploy/CHECKSUM.SERIAL`.
 const DEPLOYMENTS: &str = "/sysroot/ostree/deploy";
 
 /// A deployment by its names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct BootedDeployment {
+pub(crate) struct DeploymentFolder {
     os: String,
     /// `CHECKSUM.SERIAL`.
     name: String,
 }
 
-impl BootedDeployment {
+impl DeploymentFolder {
     /// The deployment whose directory `etc` is the machine's `/etc`.
     ///
     /// # Errors
     /// There is none, as where `/etc` is in memory.
-    pub fn find(root: &HostRoot) -> Result<Self, Error> {
+    pub fn booted(root: &HostRoot) -> Result<Self, Error> {
         let etc = root.identity("/etc").ok_or(Error::EtcNotOfDeployment)?;
         let found = all(root)?.into_iter().find(|one| root.identity(&one.etc()) == Some(etc));
         found.ok_or(Error::EtcNotOfDeployment)
     }
 
-    /// Its `/etc`.
-    pub fn etc(&self) -> String {
-        format!("{DEPLOYMENTS}/{}/deploy/{}/etc", self.os, self.name)
+    /// Its root.
+    pub fn root(&self) -> String {
+        format!("{DEPLOYMENTS}/{}/deploy/{}", self.os, self.name)
     }
 
-    /// What is adopted of it.
+    /// Its `/etc`.
+    pub fn etc(&self) -> String {
+        format!("{}/etc", self.root())
+    }
+
+    /// The file that names its image.
+    pub fn origin(&self) -> String {
+        format!("{}.origin", self.root())
+    }
+
+    /// Identifies its tree; several deployments may have one.
+    pub fn checksum(&self) -> &str {
+        self.name.split('.').next().unwrap_or(&self.name)
+    }
+
+    /// What is recorded of it.
     pub fn folder(&self) -> String {
         format!("{FOLDER}/{}", self.name)
     }
 }
 
 /// All deployments of the machine.
-pub(super) fn all(root: &HostRoot) -> Result<Vec<BootedDeployment>, Error> {
+pub(crate) fn all(root: &HostRoot) -> Result<Vec<DeploymentFolder>, Error> {
     let tree = root.tree(DEPLOYMENTS)?;
     let mut deployments = Vec::new();
     for os in plain_names(tree.names(Path::new(""))?) {
@@ -50,7 +66,7 @@ pub(super) fn all(root: &HostRoot) -> Result<Vec<BootedDeployment>, Error> {
         }
         for name in plain_names(tree.names(&folder)?) {
             if !name.ends_with(".origin") {
-                deployments.push(BootedDeployment { os: os.clone(), name });
+                deployments.push(DeploymentFolder { os: os.clone(), name });
             }
         }
     }

@@ -14,7 +14,7 @@ const FILE_LIMIT: u64 = 64 * 1024 * 1024;
 
 /// What is at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum EntryState {
+pub(crate) enum EntryState {
     File {
         meta: Meta,
         /// None if it is larger than any that a config writes.
@@ -32,7 +32,7 @@ pub(super) enum EntryState {
 }
 
 /// What is at a path; none if nothing is, or if its parent is a link.
-pub(super) fn entry_state(tree: &FileTree, path: &Path) -> Result<Option<EntryState>, Error> {
+pub(crate) fn entry_state(tree: &FileTree, path: &Path) -> Result<Option<EntryState>, Error> {
     let Some(entry) = tree.entry(path)? else { return Ok(None) };
     let meta = Meta { mode: entry.mode, uid: entry.uid, gid: entry.gid };
     Ok(Some(match entry.kind {
@@ -67,4 +67,9 @@ impl EntryState {
             Self::Other => "o".to_owned(),
         }
     }
+}
+
+/// What a record has of a state; `-` of nothing.
+pub(crate) fn fingerprint(state: Option<&EntryState>) -> String {
+    state.map_or_else(|| "-".to_owned(), EntryState::fingerprint)
 }
