@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use mosb_tests::wait;
+use mosb_tests::{Machine, wait};
 
 use crate::rollout_cluster::{
     CONFIG, POOL, REASON, RolloutCluster, STATE, condition, condition_message, mark, step,
@@ -24,6 +24,8 @@ const QUIET: Duration = Duration::from_secs(8);
 #[test]
 fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
     let lab = own_lab();
+    // They trust the registry only by the settings, which come with each Job.
+    lab.machines().iter().for_each(Machine::forget_registry_authority);
     let cluster = RolloutCluster::start(&lab);
     let node = cluster.node();
     let controller = controller_pod::wait_ready(node);
