@@ -116,6 +116,9 @@ pub struct Planned {
     /// Of [`PlanLookup::compare`]: whether nothing differs but the SSH keys and the password of
     /// `core`.
     pub is_login_change: bool,
+    /// Of [`PlanLookup::compare`]: whether nothing differs but files that running machines can take
+    /// on.
+    pub is_live_change: bool,
     /// The digest of what machines need of the config beside the image.
     pub machine_part: Digest,
     /// Of [`PlanLookup::compare`]: what machines can't take on without a reinstallation; nothing if

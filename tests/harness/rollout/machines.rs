@@ -36,6 +36,8 @@ pub struct SimulatedMachine {
     /// Digests of images.
     pub booted: String,
     pub staged: Option<String>,
+    /// The image whose files it has: the booted one, or one that came without a reboot.
+    pub files: String,
     /// From 1.
     pub boots: u32,
     pub architecture: &'static str,
@@ -111,6 +113,7 @@ impl SimulatedMachines {
         register(&self.api, machine);
         let added = SimulatedMachine {
             booted: machine.booted.clone(),
+            files: machine.booted.clone(),
             boots: 1,
             architecture: machine.architecture,
             ..SimulatedMachine::default()
@@ -152,6 +155,7 @@ impl SimulatedMachines {
         excuse_reboot(&self.api, name, before.boots);
         self.change(name, |machine| {
             digest.clone_into(&mut machine.booted);
+            digest.clone_into(&mut machine.files);
             machine.staged = None;
             machine.boots += 1;
         });

@@ -59,22 +59,29 @@ pub fn answer(
     let arguments = part["kernelArguments"].as_array().into_iter().flatten();
     let arguments: Vec<String> = arguments.filter_map(Value::as_str).map(str::to_owned).collect();
     let is_booted = machine.booted == digest && machine.arguments == arguments;
+    let is_without_reboot =
+        command.as_array().is_some_and(|all| all.contains(&json!("--no-reboot")));
+    let is_live = is_without_reboot
+        && target["liveFrom"] == *machine.booted
+        && machine.staged.as_ref() == Some(&digest)
+        && machine.arguments == arguments;
     match command[2].as_str().unwrap_or_default() {
         // What is staged beside the target is removed.
         "stage" if is_booted => {
             machine.staged = None;
-            let has_part = login(&machine.part) == login(&part);
-            machine.applied = has_part.then_some(target).or(machine.applied.take());
+            let has_all = machine.files == digest && login(&machine.part) == login(&part);
+            machine.applied = has_all.then_some(target).or(machine.applied.take());
         }
         "stage" => {
             machine.staged = Some(digest);
             machine.staged_arguments = arguments;
         }
-        "apply" if is_booted => {
+        "apply" if is_booted || is_live => {
+            machine.files = digest;
             machine.part = part;
             machine.applied = Some(target);
         }
-        "apply" if command.as_array().is_some_and(|all| all.contains(&json!("--no-reboot"))) => {
+        "apply" if is_without_reboot => {
             let error = json!({ "code": "needs-reboot", "message": "it needs a reboot" });
             return ended(name, machine, 45, Some(error));
         }
@@ -117,6 +124,7 @@ fn reboot(machine: &mut SimulatedMachine, wanted: Wanted, attempt: String) {
     } else if machine.broken_images.contains(&digest) {
         code = 42;
     } else {
+        machine.files.clone_from(&digest);
         machine.booted = digest;
         machine.arguments = arguments;
         machine.part = part;

@@ -98,6 +98,27 @@ impl<'c> RolloutPool<'c> {
         self.image_after(&before)
     }
 
+    /// Changes a file that machines can take on without a reboot; the digest of the image that follows.
+    pub fn change_ca(&self, content: &str) -> String {
+        let before = self.image();
+        let path = "/etc/containers/certs.d/registry.example.com/ca.crt";
+        let source = format!("data:,{}-{content}", self.name);
+        let file = json!({ "path": path, "mode": 420, "contents": { "source": source } });
+        let config = json!({ "apiVersion": API, "kind": "MachineConfig",
+            "metadata": { "name": format!("60-{}", self.name), "labels": self.role() },
+            "spec": { "config": {
+                "ignition": { "version": "3.5.0" }, "storage": { "files": [file] } } } });
+        self.cluster.node.apply(&config.to_string());
+        self.image_after(&before)
+    }
+
+    /// Whether all machines have the files of this image, and the pool reports it.
+    pub fn has_files(&self, digest: &str) -> bool {
+        let pool = self.cluster.node.get(&format!("machineconfigpool/{}", self.name));
+        Self::condition(&pool, "Updated") == "True"
+            && self.machines.iter().all(|one| self.cluster.machines.get(one).files == digest)
+    }
+
     /// The build in service, as a pin names it.
     pub fn pin(&self) -> String {
         let config = self.cluster.node.get(&self.config());

@@ -4,6 +4,7 @@
 mod faults;
 mod interruptions;
 mod kills;
+mod live;
 mod registry_away;
 mod stories;
 mod two_controllers;

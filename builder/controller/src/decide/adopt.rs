@@ -35,18 +35,22 @@ impl<'a> DecisionBuilder<'a> {
             }
         };
         let source = self.in_service().filter(may)?;
-        let rendered = &source.spec.machine_config.name;
-        let only_rendered = match source.metadata.annotation(labels::WANTED) {
-            Some(wanted) if source.is_pre_built() => wanted == self.desired.seeded_with(rendered),
-            Some(wanted) => wanted == self.desired.wanted_with(rendered),
-            None => self.config.status.observed_generation == self.config.metadata.generation,
-        };
-        let adoptable = only_rendered
-            && *rendered != self.desired.rendered.as_str()
+        let adoptable = self.has_other_inputs(source)
+            && source.spec.machine_config.name != self.desired.rendered.as_str()
             && planned.containerfile_problem.is_none()
             && !self.config.metadata.annotations.contains_key(labels::REBUILD);
         let image = source.status.image()?.parse().ok()?;
         adoptable.then_some((source, image))
+    }
+
+    /// Whether this build has the inputs of the desired one, whatever its rendered config and base are.
+    pub(super) fn has_other_inputs(&self, build: &MachineOsBuild) -> bool {
+        let rendered = &build.spec.machine_config.name;
+        match build.metadata.annotation(labels::WANTED) {
+            Some(wanted) if build.is_pre_built() => wanted == self.desired.seeded_with(rendered),
+            Some(wanted) => wanted == self.desired.wanted_with(rendered),
+            None => self.config.status.observed_generation == self.config.metadata.generation,
+        }
     }
 
     /// Whether mosb alone brings configs to the pool's machines.

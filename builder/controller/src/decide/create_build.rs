@@ -56,6 +56,9 @@ impl DecisionBuilder<'_> {
             let part = planned.machine_part.to_string();
             annotations.extend([annotation(labels::MACHINE_PART, &part)]);
         }
+        if let Some(from) = self.live_from(planned, source) {
+            annotations.extend([annotation(labels::LIVE_FROM, &from)]);
+        }
         let build = self.new_build(planned.build.as_str(), annotations);
         self.emit_config_change_event(planned);
         self.update_warnings();

@@ -10,6 +10,7 @@
 //! | `after_seeding` | how a pre-built image in service is reported and reused |
 //! | `select_build` | which build is used: an existing, older, adopted or new one |
 //! | `unreconcilable` | whether machines can't take the config on, so that it gets no image |
+//! | `live_from` | whether machines get a new image without a reboot |
 //! | `create_build` | what a new build contains, and which builds it supersedes |
 //! | `adopt` | whether a build reuses the image in service |
 //! | `progress` | the next state of a build, from the state of its workload |
@@ -33,6 +34,7 @@ mod component;
 mod create_build;
 mod desired_build;
 mod finish_attempt;
+mod live_from;
 mod opt_in;
 mod progress;
 mod report_status;

@@ -7,6 +7,7 @@ use super::rendered_config::get_rendered_config;
 use crate::lookup::{NO_RENDERED_CONFIG, PlanLookup, Problem};
 use mosb_plan::api::RenderedConfig;
 use mosb_plan::plan::is_same_but_login;
+use mosb_plan::plan::live::live_change;
 use mosb_plan::render::{self, Update};
 use mosb_types::{ErrorClass, Finding};
 
@@ -58,6 +59,14 @@ impl ConfigBefore {
         }
     }
 
+    /// Whether nothing differs but files that a running machine can take on.
+    pub(super) fn is_live_change(&self, planned: &RenderedConfig) -> bool {
+        match self {
+            Self::Unknown | Self::Same => false,
+            Self::Other(before) => live_change(before, planned).is_some(),
+        }
+    }
+
     /// What machines that boot images can't take on without a reinstallation. What can't be compared
     /// has none.
     pub(super) fn unreconcilable(&self, planned: &RenderedConfig) -> Vec<Finding> {
@@ -95,6 +104,22 @@ mod tests {
         RenderedConfig::from_value(json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
             "kind": "MachineConfig", "metadata": { "name": format!("rendered-worker-{hash}") }, "spec": spec }))
         .unwrap()
+    }
+
+    #[test]
+    fn only_another_config_is_a_change_that_running_machines_take_on() {
+        let with = |content: &str| {
+            let file = json!({ "path": "/etc/containers/registries.conf",
+                "contents": { "source": format!("data:,{content}") } });
+            config(json!({ "config": { "ignition": { "version": "3.5.0" },
+                "storage": { "files": [file] } } }))
+        };
+        let other = |content: &str| ConfigBefore::Other(Box::new(with(content)));
+        assert!(other("a").is_live_change(&with("b")));
+        assert!(!other("b").is_live_change(&with("b")));
+        assert!(!other("a").is_live_change(&config(json!({ "kernelType": "realtime" }))));
+        assert!(!ConfigBefore::Same.is_live_change(&with("b")));
+        assert!(!ConfigBefore::Unknown.is_live_change(&with("b")));
     }
 
     #[test]

@@ -80,21 +80,12 @@ fn newer_history(
         state.has(&desired.target)
             || state.valid_slot().is_some_and(|slot| slot.target == desired.target)
     };
-    // What is recorded is what the build says: the way back is found in the record.
-    let live_from = of_build(cx, &desired.build);
-    let target = NodeTarget { live_from, ..desired.target.clone() };
-    let Some(entry) = entry(cx, desired.build.clone(), target) else {
+    let Some(entry) = entry(cx, desired.build.clone(), desired.target.clone()) else {
         return history;
     };
     let is_used = machines.iter().any(has_or_gets);
     let newer = is_used.then(|| history.with_ran(&entry, cx.now)).flatten();
     newer.unwrap_or(history)
-}
-
-/// The annotation `mosb.dev/live-from` of this build.
-fn of_build(cx: &Context<'_>, build: &PinnedBuild) -> Option<Digest> {
-    let found = cx.snapshot.builds.iter().find(|one| one.metadata.name == build.name)?;
-    found.metadata.annotation(labels::LIVE_FROM)?.parse().ok()
 }
 
 /// The image that a machine booted, or that came live; config and machine part of the target that was

@@ -79,6 +79,15 @@ impl<'a> Context<'a> {
         may.then_some(&desired.target)
     }
 
+    /// Whether a machine may get the files of the target while it runs another image. The machine
+    /// finds out whether it can.
+    pub fn may_go_live(&self, state: &MachineState<'_>) -> bool {
+        self.desired_target().is_some_and(|desired| {
+            let is_live = state.booted().is_some_and(|one| desired.live_images.contains(&one));
+            is_live && !state.needs_reboot(&desired.target)
+        })
+    }
+
     /// Whether images are only staged, and others reboot the machines.
     pub fn only_stages(&self) -> bool {
         self.desired_target().is_some_and(|desired| desired.mode == RolloutMode::Stage)
@@ -159,11 +168,7 @@ impl<'a> Context<'a> {
         let mut builds = self.snapshot.builds.iter();
         self.target() == Some(target)
             || history.entries().iter().any(is_of)
-            || builds.any(|build| {
-                // How it comes to machines may have changed since.
-                let of_it = |found| NodeTarget { live_from: target.live_from, ..found };
-                target_of(config, build).map(of_it).as_ref() == Ok(target)
-            })
+            || builds.any(|build| target_of(config, build).as_ref() == Ok(target))
     }
 
     pub fn pull_secret(&self) -> Option<String> {

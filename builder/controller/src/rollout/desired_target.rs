@@ -2,10 +2,13 @@
 //!
 //! Input: MachineOSConfig, its MachineOSBuilds and the result of looking up the stock image.
 //! Output: a target and how far it is brought to the machines, or why there is none.
+use std::collections::BTreeSet;
+
 use super::lookup::RolloutLookup;
 use super::snapshot::RolloutSnapshot;
-use super::target_source::{NoTarget, Pin, TargetError, by_pin, in_service, stock, with_way_back};
+use super::target_source::{NoTarget, Pin, TargetError, by_pin, in_service, live_images, stock};
 use crate::lookup::Problem;
+use mosb_image::Digest;
 use mosb_plan::api::rollout::{NodeTarget, OnDelete, PinnedBuild, RolloutMode};
 use mosb_plan::api::{MachineOsConfig, Metadata, labels};
 
@@ -27,6 +30,8 @@ pub(super) enum Desired {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DesiredTarget {
     pub target: NodeTarget,
+    /// The images that machines may run while they get the target without a reboot.
+    pub live_images: BTreeSet<Digest>,
     /// The build by name and digest.
     pub build: PinnedBuild,
     /// `Automatic` also for a target that is rolled out once, and before a deletion.
@@ -123,7 +128,8 @@ impl Desired {
             is_once,
             is_deletion: false,
             build,
-            target: with_way_back(config, target),
+            live_images: live_images(config, &snapshot.builds, &target),
+            target,
         }))
     }
 
@@ -165,6 +171,7 @@ fn on_deletion(snapshot: &RolloutSnapshot, config: &MachineOsConfig) -> Desired 
                 is_pinned: false,
                 is_once: false,
                 is_deletion: true,
+                live_images: BTreeSet::new(),
             })),
         },
     }

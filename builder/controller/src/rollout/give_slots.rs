@@ -160,7 +160,7 @@ fn candidate<'a>(
         is_staged: state.staged.as_ref() == Some(target)
             && state.report.is_some()
             && !state.has(target)
-            && !state.may_go_live(target)
+            && !cx.may_go_live(state)
             && !state.is_part_changing()
             && cx.is_for(state)
             && !state.is_being_deleted(),

@@ -56,9 +56,18 @@ pub(super) fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
 }
 
 impl<'a> MachineState<'a> {
-    /// The newest Job of this verb and target.
+    /// The newest Job of this verb and target. A Job without a reboot has the image that the machine
+    /// runs as that from which the target comes.
     pub fn job(&self, verb: NodeVerb, target: Option<&NodeTarget>) -> Option<&'a MachineJob> {
-        let of_it = |job: &&MachineJob| job.verb == verb && job.target.as_ref() == target;
+        let of_it = |job: &&MachineJob| {
+            job.verb == verb
+                && match (&job.target, target) {
+                    (Some(of), Some(target)) if verb == NodeVerb::Part => {
+                        of.is_same_to_machines(target)
+                    }
+                    (of, target) => of.as_ref() == target,
+                }
+        };
         self.jobs().filter(of_it).max_by_key(|job| job.number)
     }
 

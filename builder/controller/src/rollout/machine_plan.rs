@@ -160,7 +160,7 @@ pub(super) fn next_try(
     if state.report.is_none() {
         return wait(staging::tries(state, NodeVerb::Report, None, cx.now));
     }
-    let part = cx.rolls_to().filter(|target| part_jobs::wants_part(state, target));
+    let part = cx.rolls_to().filter(|target| part_jobs::wants_part(cx, state, target));
     let part =
         part.and_then(|target| wait(staging::tries(state, NodeVerb::Part, Some(target), cx.now)));
     let staged = cx.stages().filter(|target| staging::wants_stage(cx, state, phase, target));

@@ -139,14 +139,6 @@ impl<'a> MachineState<'a> {
         })
     }
 
-    /// Whether it may get the files of this target while it runs another image. The machine finds out
-    /// whether it can.
-    pub fn may_go_live(&self, target: &NodeTarget) -> bool {
-        target.live_from.is_some_and(|from| self.runs(from))
-            && !self.runs(target.image.digest())
-            && !self.needs_reboot(target)
-    }
-
     /// The digest of the machine part that was brought to it last; none if none was, or if a Job may be
     /// changing it.
     pub fn machine_part(&self) -> Option<Digest> {

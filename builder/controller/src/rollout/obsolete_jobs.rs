@@ -51,7 +51,9 @@ pub(super) fn is_obsolete(
             // What it brings to the machine is known by its report alone.
             let is_awaited = job.phase == JobPhase::Running && job.has_login;
             // What it reports without a reboot holds until the target changes, whatever is paused.
-            let is_other = cx.is_off() || cx.target() != job.target.as_ref();
+            let is_same = |(target, of): (&NodeTarget, &NodeTarget)| of.is_same_to_machines(target);
+            let is_other =
+                cx.is_off() || !cx.target().zip(job.target.as_ref()).is_some_and(is_same);
             let has = job.target.as_ref().is_some_and(|target| state.has(target));
             // It may have left some of its files, which the next Job replaces.
             let is_unfinished = !cx.is_off() && state.is_live_unknown();

@@ -17,7 +17,7 @@ use mosb_plan::api::rollout::NodeTarget;
 pub(super) const MAX_PARTS: usize = 10;
 
 /// Whether a machine should get this target without a reboot now.
-pub(super) fn wants_part(state: &MachineState<'_>, target: &NodeTarget) -> bool {
+pub(super) fn wants_part(cx: &Context<'_>, state: &MachineState<'_>, target: &NodeTarget) -> bool {
     let is_staged = state.staged.as_ref() == Some(target);
     let may = if state.runs(target.image.digest()) {
         // What is staged in its place is removed first; kernel arguments that are staged need a
@@ -25,18 +25,28 @@ pub(super) fn wants_part(state: &MachineState<'_>, target: &NodeTarget) -> bool 
         !state.is_to_unstage(target) && !is_staged && !state.needs_reboot(target)
     } else {
         // The next boot has the same files.
-        is_staged && state.may_go_live(target)
+        is_staged && cx.may_go_live(state)
     };
     may && !state.has_slot()
         && !state.has(target)
         // One Job changes a machine at a time.
-        && !state.jobs().any(|job| changes(job) && job.target.as_ref() != Some(target))
+        && !state.jobs().any(|job| changes_otherwise(job, target))
         && state.machine.ready
         && !state.is_being_deleted()
 }
 
-fn changes(job: &MachineJob) -> bool {
-    job.phase == JobPhase::Running && matches!(job.verb, NodeVerb::Part | NodeVerb::Stage)
+/// Whether a Job changes the machine for another target.
+fn changes_otherwise(job: &MachineJob, target: &NodeTarget) -> bool {
+    let is_same = |of: &NodeTarget| of.is_same_to_machines(target);
+    job.phase == JobPhase::Running
+        && matches!(job.verb, NodeVerb::Part | NodeVerb::Stage)
+        && !job.target.as_ref().is_some_and(is_same)
+}
+
+/// The target as a machine gets it without a reboot: from the image that it runs.
+fn from_booted(state: &MachineState<'_>, target: &NodeTarget) -> NodeTarget {
+    let booted = state.booted().filter(|booted| *booted != target.image.digest());
+    NodeTarget { live_from: booted.or(target.live_from), ..target.clone() }
 }
 
 /// The Jobs that bring it, if machines are changed now.
@@ -54,11 +64,11 @@ pub(super) fn part_jobs(
         jobs.filter(|job| job.verb == NodeVerb::Part && job.phase == JobPhase::Running).count();
     let due = machines.iter().filter_map(|(state, _)| {
         match staging::tries(state, NodeVerb::Part, Some(target), cx.now) {
-            Tries::Due(number) if wants_part(state, target) => Some(NodeJobRequest::new(
+            Tries::Due(number) if wants_part(cx, state, target) => Some(NodeJobRequest::new(
                 cx.snapshot,
                 state.machine,
                 NodeVerb::Part,
-                Some(target),
+                Some(&from_booted(state, target)),
                 number,
             )),
             Tries::Due(_) | Tries::UnderWay | Tries::Waiting(_) | Tries::Final => None,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::context::Context;
 use super::decide::Pass;
 use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
@@ -25,7 +26,7 @@ impl Pass<'_> {
         let own = self.holds_own();
         for ((state, _), plan) in self.machines.iter().zip(&mut self.plans) {
             let is_given = given.iter().any(|name| name == state.name());
-            if is_given || !is_behind(state, target) || plan.degraded.is_some() {
+            if is_given || !is_behind(self.cx, state, target) || plan.degraded.is_some() {
                 continue;
             }
             let is_staged = state.staged.as_ref() == Some(target);
@@ -70,7 +71,8 @@ impl Pass<'_> {
         let target = self.cx.rolls_to()?;
         let comes_first = |(state, phase): &&(MachineState<'_>, Option<SlotPhase>)| {
             let has_failed = phase.as_ref().is_some_and(SlotPhase::is_failed);
-            let is_behind = state.has_slot() || is_behind(state, target) && state.is_available();
+            let is_behind =
+                state.has_slot() || is_behind(self.cx, state, target) && state.is_available();
             is_behind && !has_failed && !self.cx.is_own(state) && self.cx.trouble(state).is_none()
         };
         let machines = self.machines.iter().filter(comes_first);
@@ -108,9 +110,9 @@ pub(super) fn named(names: &[impl AsRef<str>]) -> String {
 }
 
 /// Whether it has no slot and needs one.
-fn is_behind(state: &MachineState<'_>, target: &NodeTarget) -> bool {
+fn is_behind(cx: &Context<'_>, state: &MachineState<'_>, target: &NodeTarget) -> bool {
     let runs = state.runs(target.image.digest());
-    let reboots = !runs && !state.may_go_live(target)
+    let reboots = !runs && !cx.may_go_live(state)
         || runs && state.staged.as_ref() == Some(target)
         || state.needs_reboot(target);
     !state.has_slot() && !state.is_being_deleted() && !state.has(target) && reboots

@@ -3,6 +3,8 @@
 //! Invariant: a target is the stock image, an image that was in service, or the image of a succeeded
 //! build that this very MachineOSConfig controls, in its push repository.
 
+use std::collections::BTreeSet;
+
 use super::lookup::RolloutLookup;
 use super::machine_state::MachineState;
 use super::snapshot::{Machine, RolloutSnapshot};
@@ -198,11 +200,21 @@ fn recorded(entry: &HistoryEntry) -> NodeTarget {
     }
 }
 
-/// The target as machines get it. One that an image came from without a reboot is got back in the same
-/// way, from that image.
-pub(super) fn with_way_back(config: &MachineOsConfig, target: NodeTarget) -> NodeTarget {
-    let way_back = History::of(&config.metadata).way_back(target.image.digest());
-    NodeTarget { live_from: way_back.or(target.live_from), ..target }
+/// The images that machines may run while they get this target without a reboot: they differ from it
+/// and from each other only in files that are written at once.
+pub(super) fn live_images(
+    config: &MachineOsConfig,
+    builds: &[MachineOsBuild],
+    target: &NodeTarget,
+) -> BTreeSet<Digest> {
+    let digest = target.image.digest();
+    let first = target.live_from.unwrap_or(digest);
+    let history = History::of(&config.metadata);
+    let recorded = history.entries().iter().map(recorded);
+    let built = builds.iter().filter_map(|build| target_of(config, build).ok());
+    let of_it = recorded.chain(built).filter(|one| one.live_from == Some(first));
+    let images = of_it.map(|one| one.image.digest()).chain([first]);
+    images.filter(|image| *image != digest).collect()
 }
 
 /// The image of a build, if it is one that machines may run.

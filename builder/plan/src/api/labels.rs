@@ -124,15 +124,19 @@ pub const RECOGNISED: &str = "mosb.dev/recognised";
 /// Annotation of a MachineOSBuild: the digest of what machines need of its config beside the image. A
 /// build of an older version does not have it, and a roll-out of that one leaves all of it as it is.
 pub const MACHINE_PART: &str = "mosb.dev/machine-part";
-/// Annotation of a MachineOSBuild: the digest of the image in service when it was made, if the two
-/// differ only in files that machines take on without a reboot and the pool has [`LIVE_APPLY`]. A
-/// machine that booted that image gets the files of this one at once.
+/// Annotation of a MachineOSBuild: the digest of an earlier image, if the two differ only in files that
+/// machines take on without a reboot and the pool has [`LIVE_APPLY`]. It is the image in service when
+/// the build was made, or the one that this one names in turn. So all images of one value, and the one
+/// that it names, come to each other's machines without a reboot.
 pub const LIVE_FROM: &str = "mosb.dev/live-from";
 /// Annotation of a Job: the objects that its pod needs, `Kind/name` with blanks between; it starts
 /// once all of them are there.
 pub const NEEDS: &str = "mosb.dev/needs";
 /// Annotation of a MachineOSConfig: what runs its builds, an `imageBuilderType`.
 pub const BUILDER: &str = "mosb.dev/builder";
+/// Annotation of a MachineOSConfig: `true` lets machines take on files that say how images are pulled
+/// and whom they trust without a reboot.
+pub const LIVE_APPLY: &str = "mosb.dev/live-apply";
 /// Annotation of a MachineOSConfig: `every-config` or `os-change`.
 pub const BUILD_ON: &str = "mosb.dev/build-on";
 /// Annotation of a MachineOSConfig: a rendered config whose image is built although machines can't

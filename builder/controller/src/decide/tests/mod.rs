@@ -5,6 +5,7 @@ mod failure;
 mod fake_cluster;
 mod fake_seed;
 mod format;
+mod live_from;
 mod machine_parts;
 mod others;
 mod problems;

@@ -204,6 +204,7 @@ fn planned(
         containerfile_problem: wrong.or(split.err()).map(Problem::from),
         os_changed: before.os_changed(&draft.request().config),
         is_login_change: before.is_login_change(&draft.request().config),
+        is_live_change: before.is_live_change(&draft.request().config),
         machine_part: machine_part(&draft.request().config).digest(),
         unreconcilable: before.unreconcilable(&draft.request().config),
         is_recognised: false,

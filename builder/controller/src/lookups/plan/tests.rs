@@ -131,6 +131,7 @@ fn plans_are_cached_if_the_policy_is_that_of_the_pools_machines() {
                 containerfile_problem: None,
                 os_changed: false,
                 is_login_change: false,
+                is_live_change: false,
                 machine_part: MachinePart::default().digest(),
                 unreconcilable: Vec::new(),
                 is_recognised: false,

@@ -139,12 +139,41 @@ fn machines_that_booted_another_image_reboot() {
     fleet.add_node("new", "worker", 9);
     fleet.settle();
     assert_eq!((files(&fleet, 2), running(&fleet, 2), fleet.reboots.len()), (3, 1, 1));
-    // A machine takes on one image without a reboot; the next one needs it.
-    fleet.serve_live("worker", 3, 2);
-    fleet.settle();
-    assert_eq!((files(&fleet, 3), running(&fleet, 3), fleet.reboots.len()), (3, 2, 3));
-    assert_eq!(fleet.nodes["new"].booted, image(2).digest());
     assert_idle(&mut fleet);
+}
+
+/// Each names the first of them, whatever a machine runs of them.
+#[test]
+fn one_image_after_the_other_comes_live_and_goes() {
+    let mut fleet = live(2, "automatic");
+    fleet.settle();
+    fleet.node("w1").reboot();
+    fleet.boot_all();
+    fleet.settle();
+    for number in [3, 4] {
+        fleet.serve_live("worker", number, 1);
+        fleet.settle();
+        assert_eq!((files(&fleet, number), running(&fleet, 1), running(&fleet, 2)), (2, 1, 1));
+    }
+    for number in [2, 3, 1, 4] {
+        fleet.annotate(labels::ROLLOUT_BUILD, &pin(number).to_string());
+        fleet.settle();
+        assert_eq!((files(&fleet, number), running(&fleet, 1), running(&fleet, 2)), (2, 1, 1));
+        assert_eq!(status(&fleet, "Updated").0, "True");
+        assert_idle(&mut fleet);
+    }
+    assert_eq!(fleet.reboots.len(), 0);
+    // An image with other changes is the first of the next ones.
+    fleet.annotate(labels::ROLLOUT_BUILD, "");
+    fleet.serve("worker", 5);
+    fleet.settle();
+    assert_eq!((files(&fleet, 5), running(&fleet, 5), fleet.reboots.len()), (2, 2, 2));
+    fleet.serve_live("worker", 6, 5);
+    fleet.settle();
+    assert_eq!((files(&fleet, 6), fleet.reboots.len()), (2, 2));
+    fleet.annotate(labels::ROLLOUT_BUILD, &pin(4).to_string());
+    fleet.settle();
+    assert_eq!((files(&fleet, 4), running(&fleet, 4), fleet.reboots.len()), (2, 2, 4));
 }
 
 #[test]

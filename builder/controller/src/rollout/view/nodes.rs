@@ -84,14 +84,13 @@ impl NodeView {
         self.booted == Some(target.build.digest)
     }
 
-    /// Whether it may get the files of this target without a reboot: it runs the image from which they
-    /// come live, or runs the target and has others.
+    /// Whether it may get the files of this target without a reboot: it runs an image that differs only
+    /// in such files, or runs the target and has others.
     pub(super) fn may_go_live(&self, target: &TargetView) -> bool {
         if self.runs(target) {
             return self.live.is_some();
         }
-        let from = target.target.as_ref().and_then(|target| target.live_from);
-        from.is_some() && self.booted == from
+        self.booted.is_some_and(|booted| target.live_images.contains(&booted))
     }
 
     pub(super) fn is_degraded(&self) -> bool {

@@ -4,11 +4,14 @@
 //! once after a request. Why nothing new is begun is read from the pool's conditions, which may be
 //! of the decision before.
 
+use std::collections::BTreeSet;
+
 use super::nodes::NodeView;
 use crate::rollout::desired_target::{Desired, DesiredTarget};
 use crate::rollout::rollout_phase::{MACHINES_FAILED, RolloutPhase};
 use crate::rollout::snapshot::RolloutSnapshot;
 use crate::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
+use mosb_image::Digest;
 use mosb_plan::api::rollout::{NodeTarget, PinnedBuild, RolloutMode};
 use mosb_plan::api::{Condition, MachineOsConfig, condition, labels};
 
@@ -50,6 +53,8 @@ pub struct TargetView {
     pub is_once: bool,
     /// None if only the controller can look it up: then the image decides alone.
     pub(super) target: Option<NodeTarget>,
+    /// The images that machines may run while they get it without a reboot.
+    pub(super) live_images: BTreeSet<Digest>,
 }
 
 /// Machines of a pool, counted from what they run now.
@@ -109,6 +114,7 @@ fn target_of(desired: &DesiredTarget) -> TargetView {
         is_pinned: desired.is_pinned,
         is_once: desired.is_once,
         target: Some(desired.target.clone()),
+        live_images: desired.live_images.clone(),
     }
 }
 
@@ -118,7 +124,14 @@ fn named_target(config: &MachineOsConfig) -> Option<TargetView> {
     let (once, pinned) = (pin(labels::ROLLOUT_ONCE), pin(labels::ROLLOUT_BUILD));
     let (is_once, is_pinned) = (once.is_some(), pinned.is_some());
     let build = once.or(pinned)?;
-    Some(TargetView { build, newer: None, is_pinned, is_once, target: None })
+    Some(TargetView {
+        build,
+        newer: None,
+        is_pinned,
+        is_once,
+        target: None,
+        live_images: BTreeSet::new(),
+    })
 }
 
 fn count(nodes: &[NodeView], target: Option<&TargetView>) -> MachineCounts {

@@ -13,7 +13,7 @@ use crate::rollout::desired_target::{rival_names, served};
 use crate::rollout::job_request::adopts;
 use crate::rollout::slots::max_unavailable;
 use crate::rollout::snapshot::RolloutSnapshot;
-use crate::rollout::target_source::{Pin, by_pin, with_way_back};
+use crate::rollout::target_source::{Pin, by_pin, live_images};
 use mosb_image::{Digest, ImageRef};
 use mosb_plan::api::rollout::{
     AnnotationError, History, HistoryEntry, PinnedBuild, RolloutMode, STOCK,
@@ -327,14 +327,16 @@ fn missing(snapshot: &RolloutSnapshot, build: &PinnedBuild) -> Missing {
     let found = snapshot.config.as_ref().filter(|_| !build.is_stock()).and_then(|config| {
         // What is not found is reported by the controller.
         let found = by_pin(config, &snapshot.builds, Pin { build, annotation }).ok();
-        found.map(|(_, target)| with_way_back(config, target))
+        found.map(|(_, target)| (live_images(config, &snapshot.builds, &target), target))
     });
+    let (live_images, target) = found.unzip();
     let target = TargetView {
         build: build.clone(),
         newer: None,
         is_pinned: false,
         is_once: false,
-        target: found,
+        target,
+        live_images: live_images.unwrap_or_default(),
     };
     let nodes = snapshot.machines.iter().map(|machine| NodeView::of(machine, None));
     let mut missing = Missing::default();

@@ -64,7 +64,7 @@ fn live_change(live: &LiveChange) -> String {
     } else {
         "files are written"
     };
-    format!("They could take it on while they run: {done}. No roll-out does that yet.")
+    format!("With mosb.dev/live-apply, they take it on while they run: {done}.")
 }
 
 fn sign(change: Change) -> char {

@@ -31,8 +31,7 @@ pub struct HistoryEntry {
     /// Digest of the machine part of the config; none if the build does not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_part: Option<Digest>,
-    /// Digest of the image that machines may run while they get this one without a reboot; none if
-    /// there is none.
+    /// The annotation `mosb.dev/live-from` of the build.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live_from: Option<Digest>,
     /// When the image came into service.
@@ -119,13 +118,6 @@ impl History {
     /// Newest first.
     pub fn entries(&self) -> &[HistoryEntry] {
         &self.0
-    }
-
-    /// The image that machines may run while they get this one back without a reboot: the newest one
-    /// that came to machines with this one without a reboot.
-    pub fn way_back(&self, image: Digest) -> Option<Digest> {
-        let newer = self.0.iter().find(|one| one.live_from == Some(image));
-        newer.map(|one| one.image.digest()).filter(|newer| *newer != image)
     }
 
     /// The entry that a pin names.
@@ -241,27 +233,15 @@ mod tests {
     }
 
     #[test]
-    fn the_way_back_is_from_the_newest_image_that_came_live() {
-        let live = |build: &str, image: &str, from: &str| HistoryEntry {
-            live_from: Some(Digest::of(from.as_bytes())),
-            ..entry(build, image)
-        };
-        let from = |history: &History, image: &str| history.way_back(Digest::of(image.as_bytes()));
-        let history = History::default().with(entry("a", "a")).unwrap();
-        let history = history.with(live("b", "b", "a")).unwrap();
-        assert_eq!(history.with(live("b", "b", "a")), None);
-        assert_eq!(from(&history, "a"), Some(Digest::of(b"b")));
-        assert_eq!(from(&history, "b"), None);
-        let history = history.with(live("c", "c", "b")).unwrap();
-        let history = history.with(live("d", "d", "a")).unwrap();
-        assert_eq!(from(&history, "a"), Some(Digest::of(b"d")));
-        // What is in service again does not change it.
-        let history = history.with(entry("a", "a")).unwrap();
-        assert_eq!(from(&history, "a"), Some(Digest::of(b"d")));
-        let text = history.to_json();
-        assert_eq!(serde_json::from_str::<History>(&text).unwrap(), history);
-        let old = History::default().with(entry("a", "a")).unwrap();
-        assert!(!old.to_json().contains("live"), "the record of an older version stays");
+    fn what_comes_live_is_recorded_and_older_records_stay() {
+        let old = entry("a", "a");
+        let live = HistoryEntry { live_from: Some(Digest::of(b"z")), ..old.clone() };
+        let history = History::default().with(old.clone()).unwrap();
+        assert!(!history.to_json().contains("live"));
+        assert_eq!(history.with(old), None);
+        let newer = history.with(live.clone()).unwrap();
+        assert_eq!((newer.entries().len(), newer.with(live)), (1, None));
+        assert_eq!(serde_json::from_str::<History>(&newer.to_json()).unwrap(), newer);
     }
 
     #[test]

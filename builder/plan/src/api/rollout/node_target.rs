@@ -19,8 +19,9 @@ pub struct NodeTarget {
     /// that stays as it is.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub machine_part: Option<Digest>,
-    /// Digest of the image that a machine may run while it gets this one without a reboot: the two
-    /// differ only in files that are written on the running machine.
+    /// Digest of an image that differs from this one only in files that are written on the running
+    /// machine. In a Job that reboots nothing, it is the one that the machine runs; otherwise the first
+    /// of several such images.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub live_from: Option<Digest>,
 }
@@ -37,6 +38,13 @@ impl NodeTarget {
     /// Whether a machine with this machine part has that of the target.
     pub fn accepts_part(&self, part: Option<Digest>) -> bool {
         self.machine_part.is_none() || self.machine_part == part
+    }
+
+    /// Whether a machine that has one of the two has the other one: from which image it comes live does
+    /// not count.
+    pub fn is_same_to_machines(&self, other: &Self) -> bool {
+        (&self.image, &self.config, self.machine_part)
+            == (&other.image, &other.config, other.machine_part)
     }
 
     /// 12 hex digits that identify the target in names of objects.

@@ -68,7 +68,7 @@ pub struct Diff {
     /// What the change costs a machine to which mosb brings images.
     pub disruption: Disruption,
     /// If the change costs a reboot, and no more than files differ that a running machine could take
-    /// on: which, and what is done for them. No roll-out does that without a reboot yet.
+    /// on: which, and what is done for them. A roll-out does that where the pool has it set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveChange>,
     /// What such a machine can't take on without a reinstallation; `object` is the field.

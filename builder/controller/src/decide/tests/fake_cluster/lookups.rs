@@ -102,6 +102,7 @@ impl FakeCluster {
                 .then(|| problem(ErrorClass::InvalidInput, "line 1: FRO is no instruction")),
             os_changed: self.os_changes || lookup.compare.is_none(),
             is_login_change: self.login_changes && lookup.compare.is_some(),
+            is_live_change: self.live_changes && lookup.compare.is_some(),
             machine_part: self.machine_part,
             unreconcilable: match &lookup.compare {
                 Some(before) if *before != *lookup.rendered.as_str() => self.unreconcilable.clone(),

@@ -61,6 +61,8 @@ pub struct FakeCluster {
     pub os_changes: bool,
     /// Whether rendered configs differ in keys and password only.
     pub login_changes: bool,
+    /// Whether rendered configs differ in files only that running machines can take on.
+    pub live_changes: bool,
     /// The machine part of each rendered config.
     pub machine_part: Digest,
     /// What machines can't take on of another rendered config.
@@ -100,6 +102,7 @@ impl FakeCluster {
             format: 1,
             os_changes: false,
             login_changes: false,
+            live_changes: false,
             machine_part: MachinePart::default().digest(),
             unreconcilable: Vec::new(),
             recognises: false,
