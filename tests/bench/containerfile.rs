@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use mosb_build::buildah::{self, BaseSource, Options};
+use mosb_build::buildah::{self, BaseSource, ContainerBuild, Options};
 use mosb_registry::Source;
 use mosb_registry::cache::{DEFAULT_LIMIT, TreeCache};
 
@@ -124,7 +124,7 @@ fn table(times: &[Times], bytes: &[Vec<u64>]) -> Table {
 
 /// A build whose image is in a folder.
 struct Left {
-    plan: mosb_plan::plan::BuildPlan,
+    build: ContainerBuild,
     base: mosb_registry::Resolved,
     /// The time when buildah had completed the image in its store.
     at: Instant,
@@ -168,6 +168,7 @@ fn leave(
         for (label, value) in &plan.labels {
             containerfile += &format!("LABEL {label}={value:?}\n");
         }
+        let build = ContainerBuild::of_plan(&plan, containerfile).unwrap();
         let source = BaseSource::of(&resolved);
         let mut at = Instant::now();
         let on_line = |_, line: &str| {
@@ -175,8 +176,8 @@ fn leave(
                 at = Instant::now();
             }
         };
-        buildah::leave(&plan, &containerfile, &source, &options, out, on_line).await.unwrap();
-        Left { plan, base: resolved, at, host: host.to_owned() }
+        buildah::leave(&build, &source, &options, out, on_line).await.unwrap();
+        Left { build, base: resolved, at, host: host.to_owned() }
     })
 }
 
@@ -185,8 +186,8 @@ fn take(fixture: &Fixture, left: &Left, out: &Path, repository: &str) {
     let target = format!("{}/{repository}", left.host).parse().unwrap();
     let client = fixture.client();
     fixture.runtime.block_on(async {
-        let made = buildah::take(&left.plan, out).await.unwrap();
-        let push = buildah::push_plan(&left.plan, &made, &left.base);
+        let made = buildah::take(&left.build, out).await.unwrap();
+        let push = buildah::push_plan(&left.build, &made, &left.base);
         client.push(&target, &push).await.unwrap();
     });
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use mosb_build::buildah::{self, BaseSource, Options};
+use mosb_build::buildah::{self, BaseSource, ContainerBuild, Options};
 
 use crate::build;
 use crate::fixture::{Base, Fixture};
@@ -51,15 +51,16 @@ fn ours(fixture: &Fixture, base: &Base) -> Duration {
         for (label, value) in &plan.labels {
             containerfile += &format!("LABEL {label}={value:?}\n");
         }
+        let build = ContainerBuild::of_plan(&plan, containerfile).unwrap();
         let source = BaseSource::of(&resolved);
         let mut built = None;
-        let made = buildah::make(&plan, &containerfile, &source, &options, |_, line| {
+        let made = buildah::make(&build, &source, &options, |_, line| {
             if BUILT.contains(&line) {
                 built = Some(Instant::now());
             }
         });
         let made = made.await.unwrap();
-        let push = buildah::push_plan(&plan, &made, &resolved);
+        let push = buildah::push_plan(&build, &made, &resolved);
         client.push(&target, &push).await.unwrap();
         built.expect("buildah logs when it is done").elapsed()
     })

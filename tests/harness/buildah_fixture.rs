@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use mosb_build::buildah;
+use mosb_build::buildah::{self, ContainerBuild};
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, UnresolvedBase};
 use mosb_image::tree::BaseTree;
 use mosb_plan::api::RenderedConfig;
@@ -33,6 +33,11 @@ pub struct BuildahFixture {
     pub directory: TempDir,
     pub client: Client,
     pub options: buildah::Options,
+}
+
+/// What buildah builds for a plan.
+pub fn container_build(plan: &BuildPlan) -> ContainerBuild {
+    ContainerBuild::of_plan(plan, containerfile::render(plan).unwrap()).unwrap()
 }
 
 /// Blocks until a future is complete.
@@ -98,7 +103,7 @@ impl BuildahFixture {
     pub fn interrupt(&self, plan: &BuildPlan, base: &Resolved, line: &str) {
         let target: Target =
             format!("oci:{}", self.directory.path().join("none").display()).parse().unwrap();
-        let text = containerfile::render(plan).unwrap();
+        let made = container_build(plan);
         let seen = tokio::sync::Notify::new();
         let on_line = |_, written: &str| {
             if written == line {
@@ -106,7 +111,7 @@ impl BuildahFixture {
             }
         };
         let (client, options) = (&self.client, &self.options);
-        let build = buildah::build(client, plan, &text, base, &target, options, on_line);
+        let build = buildah::build(client, &made, base, &target, options, on_line);
         block_on(async {
             tokio::select! {
                 ended = build => panic!("it ended: {ended:?}"),
@@ -124,17 +129,10 @@ impl BuildahFixture {
     ) -> Result<Image, mosb_build::Error> {
         let output = self.directory.path().join(output);
         let target: Target = format!("oci:{}", output.display()).parse().unwrap();
-        let text = containerfile::render(plan).unwrap();
+        let made = container_build(plan);
         let line = |_, line: &str| println!("{line}");
-        let built = block_on(buildah::build(
-            &self.client,
-            plan,
-            &text,
-            base,
-            &target,
-            &self.options,
-            line,
-        ))?;
+        let built =
+            block_on(buildah::build(&self.client, &made, base, &target, &self.options, line))?;
         let layout = Layout::at(output);
         let mut tree = Snapshot::default();
         for layer in layout.layers(NAME) {

@@ -78,7 +78,9 @@ pub use child::{Daemon, Finished, finish, lasting, limited, run};
 pub use first_boot_files::{FIRST_BOOT_UNIT, first_boot_files};
 pub use http::{Head, ask};
 pub use image::{MOSB_IMAGE, mosb_image, mosb_image_of, mosb_root};
-pub use ostree::{base as ostree_base, ext_cli as ostree_ext_cli, import as ostree_import};
+pub use ostree::{
+    Checkout, base as ostree_base, ext_cli as ostree_ext_cli, import as ostree_import,
+};
 pub use package_base::{image as package_images, repository as package_repository};
 pub use program::program;
 pub use repository::repository;

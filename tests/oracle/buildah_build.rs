@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 
 use mosb_build::buildah;
 use mosb_image::signature_policy::SignaturePolicy;
-use mosb_plan::containerfile;
 use mosb_registry::Target;
-use mosb_tests::buildah_fixture::{BuildahFixture, NAME, block_on, plan};
+use mosb_tests::buildah_fixture::{BuildahFixture, NAME, block_on, container_build, plan};
 
 use mosb_tests::registry_fixture;
 use mosb_tests::{
@@ -246,16 +245,11 @@ fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
             RUN ! touch /etc/pki/entitlement/new\n";
         let plan = plan(&config(), Some(own), &base);
         let target: Target = registry.repository("os/out").parse().unwrap();
-        let text = containerfile::render(&plan).unwrap();
-        let building = buildah::build(
-            &fixture.client,
-            &plan,
-            &text,
-            &base,
-            &target,
-            &fixture.options,
-            |_, line| println!("{line}"),
-        );
+        let made = container_build(&plan);
+        let building =
+            buildah::build(&fixture.client, &made, &base, &target, &fixture.options, |_, line| {
+                println!("{line}")
+            });
         let built = block_on(building).unwrap();
         let layers: u64 = built.layers.iter().map(|layer| layer.size).sum();
         assert!(layers < 64 << 10, "{layers}");

@@ -1,16 +1,18 @@
-//! What a Containerfile build runs for extensions, another kernel and the trust store works on an
-//! ostree-native base, with the real rpm, dnf and p11-kit.
+//! What a build runs for extensions, another kernel and the trust store works on an ostree-native
+//! base, with the real rpm, dnf and p11-kit: once in a prepared base, or all at once.
 //!
 //! Two programs of the base are stand-ins: rpm-ostree, which calls dnf, and update-ca-trust, which
 //! calls `trust` as Fedora's does.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use mosb_tests::{
-    Access, Certificate, Finished, Layout, Mosb, Registry, Server, Transport, ostree_import,
-    package_images,
+    Access, Certificate, Checkout, Finished, Layout, Mosb, Registry, Server, Transport,
+    ostree_import, package_images,
 };
 
 const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
@@ -27,7 +29,15 @@ fn registry() -> Registry {
 
 /// Builds a config with these fields of `spec` into the layout `output`.
 #[track_caller]
-fn build(mosb: &Mosb, registry: &Registry, mut spec: Value, more: &[&str]) -> Finished {
+fn build(mosb: &Mosb, registry: &Registry, spec: Value, output: &str, more: &[&str]) -> Finished {
+    let output = format!("oci:{}", mosb.home().join(output).display());
+    let mut arguments = vec!["build", "-", "--output", &output, "--isolation", "chroot"];
+    arguments.extend(more);
+    run_mosb(mosb, registry, spec, &arguments)
+}
+
+#[track_caller]
+fn run_mosb(mosb: &Mosb, registry: &Registry, mut spec: Value, arguments: &[&str]) -> Finished {
     spec["baseOSExtensionsContainerImage"] =
         json!(format!("{}/acme/extensions:v1", registry.address()));
     let config = json!({
@@ -35,40 +45,74 @@ fn build(mosb: &Mosb, registry: &Registry, mut spec: Value, more: &[&str]) -> Fi
         "metadata": { "name": NAME }, "spec": spec,
     });
     let base = format!("{}/acme/os:base", registry.address());
-    let output = format!("oci:{}", mosb.home().join("output").display());
-    let mut arguments = vec!["build", "-", "--base", &base, "--output", &output];
-    arguments.extend(["--tls-verify=false", "--isolation", "chroot", "-o", "json"]);
-    arguments.extend(more);
+    let mut arguments = arguments.to_vec();
+    arguments.extend(["--base", &base, "--tls-verify=false", "-o", "json"]);
     mosb.run_with(arguments, config.to_string().as_bytes())
 }
 
-#[test]
-fn extensions_and_a_kernel_are_installed_and_the_trust_store_is_compiled() {
-    let (mosb, registry) = (Mosb::new(), registry());
-    let [of_config, of_bundle] = ["of-config", "of-bundle"]
-        .map(|name| Certificate::authority(mosb.home(), name).certificate);
-    let text = |path| fs::read_to_string(path).unwrap();
-    let source: String = text(&of_config).bytes().map(|byte| format!("%{byte:02x}")).collect();
-    let spec = json!({
+/// Extensions, a kernel, a certificate, and what a config without them has too.
+fn spec(certificate: &str, content: &str, enabled: &[&str]) -> Value {
+    let source: String = certificate.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let unit = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
+    let own = json!({ "name": "acme.service", "enabled": true, "contents": unit });
+    let others = enabled.iter().map(|name| json!({ "name": name, "enabled": true }));
+    let units: Vec<Value> = [own].into_iter().chain(others).collect();
+    json!({
         "extensions": ["usbguard", "ipsec"],
         "kernelType": "realtime",
         "config": {
             "ignition": { "version": "3.5.0" },
-            "storage": { "files": [{
-                "path": "/etc/pki/ca-trust/source/anchors/acme.crt", "mode": 0o644,
-                "contents": { "source": format!("data:,{source}") },
-            }] },
+            "storage": {
+                "directories": [{ "path": "/etc/acme", "mode": 0o750 }],
+                "files": [
+                    { "path": ANCHOR, "mode": 0o640, "contents": { "source": format!("data:,{source}") } },
+                    { "path": "/etc/acme/file", "mode": 0o600, "contents": { "source": format!("data:,{content}") } },
+                    { "path": "/etc/debian_version", "append": [{ "source": "data:,acme" }] },
+                ],
+                "links": [{ "path": "/etc/acme/link", "target": "../pki" }],
+            },
+            "systemd": { "units": units },
         },
-    });
-    let bundle = of_bundle.to_str().unwrap();
-    let result = build(&mosb, &registry, spec, &["--trust-bundle", bundle]).ok().json();
-    assert_eq!(result["method"], "containerfile", "{result:#}");
+    })
+}
 
-    // What a machine has that takes the image.
-    let layout = Layout::at(mosb.home().join("output"));
-    let machine = ostree_import(&layout.reference(NAME), &[]).unwrap();
-    let has = |path: &str| machine.path().join(path).symlink_metadata().is_ok();
-    let read = |path: &str| fs::read_to_string(machine.path().join(path)).unwrap();
+const ANCHOR: &str = "/etc/pki/ca-trust/source/anchors/acme.crt";
+
+/// What a machine has that takes an image.
+#[track_caller]
+fn machine(mosb: &Mosb, output: &str) -> Checkout {
+    let layout = Layout::at(mosb.home().join(output));
+    ostree_import(&layout.reference(NAME), &[]).unwrap()
+}
+
+/// The databases and logs of what installs packages: they have times, and packages in the order of the
+/// command line.
+fn is_made_anew(path: &str) -> bool {
+    let var = "usr/share/factory/var/";
+    path.starts_with("usr/share/rpm")
+        || path
+            .strip_prefix(var)
+            .is_some_and(|path| path.starts_with("log/") || path.starts_with("lib/dnf/"))
+}
+
+#[test]
+fn what_must_be_run_is_run_once_and_is_right() {
+    let (mosb, registry) = (Mosb::new(), registry());
+    let [of_config, of_bundle] = ["of-config", "of-bundle"]
+        .map(|name| Certificate::authority(mosb.home(), name).certificate);
+    let text = |path| fs::read_to_string(path).unwrap();
+    let spec = |content: &str, enabled: &[&str]| spec(&text(&of_config), content, enabled);
+    let bundle = ["--trust-bundle", of_bundle.to_str().unwrap()];
+    let run = |mosb: &Mosb, spec, output, more: &[&str]| {
+        build(mosb, &registry, spec, output, &[&bundle, more].concat()).ok().json()
+    };
+
+    // Everything at once.
+    let at_once = run(&mosb, spec("a", &[]), "at-once", &["--method", "containerfile"]);
+    assert_eq!(at_once["method"], "containerfile", "{at_once:#}");
+    let one = machine(&mosb, "at-once");
+    let has = |path: &str| one.path().join(path).symlink_metadata().is_ok();
+    let read = |path: &str| fs::read_to_string(one.path().join(path)).unwrap();
     for path in [
         "usr/lib/systemd/system/usbguard.service",
         "usr/lib/systemd/system/ipsec.service",
@@ -91,6 +135,79 @@ fn extensions_and_a_kernel_are_installed_and_the_trust_store_is_compiled() {
     for directory in ["/var/log/usbguard 0755", "/var/lib/ipsec 0700", "/var/lib/ipsec/nss 0700"] {
         assert!(rules.contains(&format!("d {directory} root root\n")), "{directory}: {rules}");
     }
+
+    // A prepared base, and one layer on it.
+    let first = run(&mosb, spec("a", &[]), "output", &[]);
+    let use_of = |result: &Value| {
+        let prepared = &result["prepared"];
+        (result["method"].clone(), prepared["inputs"].clone(), prepared["reused"].clone())
+    };
+    let inputs = &first["prepared"]["inputs"];
+    assert_eq!(use_of(&first), (json!("prepared"), inputs.clone(), json!(false)), "{first:#}");
+    for field in ["inputs", "tags"] {
+        assert_eq!(first[field], at_once[field], "{field}");
+    }
+    let two = machine(&mosb, "output");
+    let without_what_is_made_anew = |machine: &Checkout| {
+        let mut snapshot = machine.snapshot();
+        snapshot.0.retain(|path, _| !is_made_anew(path));
+        snapshot
+    };
+    without_what_is_made_anew(&one).assert_same(&without_what_is_made_anew(&two), "at once");
+
+    // Another config: no program can be found but the test's own, and the unit of a package is enabled.
+    let programs = mosb.home().join("programs");
+    fs::create_dir(&programs).unwrap();
+    symlink("/usr/bin/timeout", programs.join("timeout")).unwrap();
+    let programs = programs.to_str().unwrap().to_owned();
+    let mosb = mosb.with("PATH", &programs);
+    let second = run(&mosb, spec("b", &["usbguard.service"]), "output", &[]);
+    assert_eq!(use_of(&second), (json!("prepared"), inputs.clone(), json!(true)), "{second:#}");
+    assert_eq!(second["prepared"]["image"], first["prepared"]["image"]);
+    assert_eq!(second["warnings"], first["warnings"]);
+    let three = machine(&mosb, "output");
+    let link = "usr/etc/systemd/system/basic.target.wants/usbguard.service";
+    assert!(three.path().join(link).symlink_metadata().is_ok(), "{link}");
+    let file = fs::read_to_string(three.path().join("usr/etc/acme/file")).unwrap();
+    assert_eq!(file, "b");
+
+    // Whoever builds: the same prepared base and config are the same image.
+    let image = first["prepared"]["image"].as_str().unwrap();
+    let elsewhere = Mosb::new().with("PATH", &programs);
+    let again = run(&elsewhere, spec("b", &["usbguard.service"]), "output", &["--prepared", image]);
+    assert_eq!(again["digest"], second["digest"]);
+    let layout = Layout::at(mosb.home().join("output"));
+    let config = layout.json(second["digest"].as_str().unwrap())["config"]["digest"].clone();
+    let labels = &layout.json(config.as_str().unwrap())["config"]["Labels"];
+    let prepared = image.split_once('@').unwrap().1;
+    assert_eq!(labels["mosb.dev/prepared"], json!(prepared));
+    assert_eq!(labels["machineconfig"], json!(NAME));
+    assert_eq!(labels["mosb.dev/inputs"], second["inputs"]);
+
+    // Another bundle is another prepared base, and a plan runs nothing.
+    let other = Certificate::authority(mosb.home(), "other").certificate;
+    let plan = |bundle: &Path| {
+        let output = format!("oci:{}", mosb.home().join("output").display());
+        let arguments = ["plan", "-", "--output", &output, "--trust-bundle"];
+        let arguments = [&arguments[..], &[bundle.to_str().unwrap()]].concat();
+        run_mosb(&mosb, &registry, spec("c", &[]), &arguments).ok().json()
+    };
+    assert_eq!(use_of(&plan(&of_bundle)), (json!("prepared"), inputs.clone(), json!(true)));
+    let planned = plan(&other);
+    assert_ne!(&planned["prepared"]["inputs"], inputs);
+    assert_eq!(planned["prepared"]["reused"], json!(false), "{planned:#}");
+    let bundle = ["--trust-bundle", other.to_str().unwrap(), "--prepared", image];
+    let refused = build(&mosb, &registry, spec("c", &[]), "output", &bundle);
+    assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
+    assert!(refused.text().contains("other-prepared-inputs"), "{}", refused.text());
+
+    // Gone: it would be made again.
+    fs::remove_file(layout.blob_path(prepared)).unwrap();
+    let planned = plan(&of_bundle);
+    assert_eq!(use_of(&planned), (json!("prepared"), inputs.clone(), json!(false)), "{planned:#}");
+    let codes: Vec<_> =
+        planned["warnings"].as_array().unwrap().iter().map(|one| &one["code"]).collect();
+    assert!(codes.contains(&&json!("prepared-missing")), "{codes:?}");
 }
 
 #[test]
@@ -98,7 +215,7 @@ fn a_package_that_no_repository_has_is_named() {
     let (mosb, registry) = (Mosb::new(), registry());
     let spec =
         json!({ "extensions": ["kerberos"], "config": { "ignition": { "version": "3.5.0" } } });
-    let failed = build(&mosb, &registry, spec, &[]);
+    let failed = build(&mosb, &registry, spec, "output", &[]);
     assert_eq!(failed.code(), Some(1), "{}", failed.stderr);
     assert!(failed.stderr.contains("krb5-workstation"), "{}", failed.stderr);
 }

@@ -1,5 +1,5 @@
-//! The direct build: one layer on top of the base's manifest. Nothing is run, nothing of the base
-//! is fetched.
+//! The direct build: one layer on top of the manifest of the base, or of a prepared base. Nothing is
+//! run, nothing of the base is fetched.
 
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ pub struct Assembled {
     pub paths: usize,
 }
 
-/// Makes the image of a plan whose method is direct. Pure: the same plan, the same bytes.
+/// Makes the image of a plan that has a layer. Pure: the same plan, the same bytes.
 ///
 /// # Errors
 /// A layer that can't be written.
@@ -40,14 +40,14 @@ fn put_on_base(plan: &BuildPlan, layer: LayerBlob) -> Assembled {
     let created_by = format!("mosb build {}", plan.request.config.name());
     let new =
         NewLayer { digest: layer.digest, size: layer.size, diff_id: layer.diff_id, created_by };
-    let base = &plan.request.base;
+    let base = plan.lower();
     let (labels, annotations) = (&plan.labels, &plan.annotations);
     let edited = append_layer(&base.manifest, &base.config.raw, &new, labels, annotations);
     let paths = plan.layer.iter().filter(|entry| !matches!(entry, LayerEntry::Parent(..))).count();
     Assembled { layer, edited, paths }
 }
 
-/// How an assembled image is pushed, and where the base's blobs are.
+/// How an assembled image is pushed. `base` is what it is on: the base, or the prepared base.
 pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPlan {
     let blob = |media_type: &str, digest, size: usize| BlobRef {
         media_type: media_type.to_owned(),
@@ -88,7 +88,8 @@ pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPl
 const NEW_BLOBS: usize = 2;
 
 /// Makes the image of a plan and pushes it. While the layer is written, the missing blobs of the
-/// target are looked up, and the uploads start.
+/// target are looked up, and the uploads start. `base` is what the layer is put on: the base, or the
+/// prepared base.
 ///
 /// # Errors
 /// As [`assemble`]; errors of the target.

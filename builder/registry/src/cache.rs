@@ -256,7 +256,7 @@ fn name(manifest: &Digest) -> String {
 
 /// Why others than this user and root may have written an open file or directory. The group's bits
 /// cover what ACLs allow.
-fn check_writers(file: impl AsFd) -> Result<(), String> {
+pub(super) fn check_writers(file: impl AsFd) -> Result<(), String> {
     let stat = fstat(file).map_err(|error| error_text(&io::Error::from(error)))?;
     if stat.st_uid != 0 && stat.st_uid != geteuid().as_raw() {
         return Err(format!("it belongs to user {}", stat.st_uid));

@@ -19,6 +19,7 @@
 //! | `endpoint`, `remote`, `upload`, `probe` | a registry; reading, writing and checking a repository |
 //! | `folder`, `atomic`, `layout`, `layout_write` | directories, hostile ones too |
 //! | `base_tree`, `blobs`, `cache`, `tree_image` | the tree of a base: from a cache on disk, from an image, from the layers |
+//! | `prepared_records` | which prepared base was made for a target |
 //! | `manifest`, `select_platform`, `resolve`, `store`, `verify` | reading an image |
 //! | `push`, `push_plan`, `push_remote`, `refused_check`, `confirmed` | writing an image |
 
@@ -42,6 +43,7 @@ mod layout;
 mod layout_write;
 mod location;
 pub mod manifest;
+mod prepared_records;
 mod probe;
 mod push;
 mod push_plan;
@@ -70,6 +72,7 @@ pub use error_body::RegistryMessage;
 pub use keyring::{CredentialSources, Logins};
 pub use location::{Destination, Source, Target};
 pub use manifest::BlobRef;
+pub use prepared_records::PreparedRecords;
 pub use probe::{OpenUpload, PullRepository};
 pub use push::{Push, Pushed};
 pub use push_plan::{BlobFrom, BlobToPush, MovedTag, PushPlan, former_tag};

@@ -1,4 +1,4 @@
-//! The command lines. Pure: the same plan and options give the same words. No word holds a secret:
+//! The command lines. Pure: the same build and options give the same words. No word holds a secret:
 //! credentials are files of mode 0600.
 
 use std::net::IpAddr;
@@ -8,13 +8,12 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 
 use super::BaseSource;
+use super::container_build::ContainerBuild;
 use super::store::Store;
 use super::version::Version;
 use super::volume::Volume;
 use crate::exec::Command;
 use mosb_image::Digest;
-use mosb_plan::api::KernelType;
-use mosb_plan::plan::BuildPlan;
 
 pub(super) const INSTALL: &str = "the package buildah (1.28 or newer)";
 pub(super) const CONTAINERFILE: &str = "Containerfile";
@@ -82,7 +81,7 @@ fn buildah(store: &Store, at: &Path) -> Command {
 /// Options of commands that pull: credentials, certificates, mirrors, platform.
 fn pulling(
     mut command: Command,
-    plan: &BuildPlan,
+    build: &ContainerBuild,
     options: &Options,
     at: &Path,
     plain: bool,
@@ -100,7 +99,7 @@ fn pulling(
         command = command.env("CONTAINERS_REGISTRIES_CONF", conf);
     }
     command = under_policy(command, options, at);
-    let platform = &plan.request.base.config.platform;
+    let platform = &build.base.config.platform;
     command.option("--platform", format!("{}/{}", platform.os(), platform.architecture()))
 }
 
@@ -114,7 +113,7 @@ fn under_policy(command: Command, options: &Options, at: &Path) -> Command {
 
 /// Pulls the base into the store.
 pub(super) fn pull(
-    plan: &BuildPlan,
+    build: &ContainerBuild,
     base: &BaseSource,
     store: &Store,
     options: &Options,
@@ -134,7 +133,7 @@ pub(super) fn pull(
         }
         BaseSource::Layout(_) | BaseSource::Dir(_) => false,
     };
-    pulling(command, plan, options, at, plain).limit(options.limit).user_words([from])
+    pulling(command, build, options, at, plain).limit(options.limit).user_words([from])
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -145,13 +144,12 @@ fn is_loopback(host: &str) -> bool {
 
 /// The command that builds.
 pub(super) fn bud(
-    plan: &BuildPlan,
+    build: &ContainerBuild,
     version: Version,
     store: &Store,
     options: &Options,
     at: &Path,
 ) -> Command {
-    let request = &plan.request;
     let pull = if version < PULL_NEWER { "true" } else { "newer" };
     let mut command = buildah(store, at)
         .arg("bud")
@@ -166,10 +164,7 @@ pub(super) fn bud(
         .option("--iidfile", image_id(at))
         .option("--file", at.join(CONTAINERFILE));
     // buildah mounts its own over these files for each RUN; without a network they are not needed.
-    if request.containerfile.is_none()
-        && request.config.extensions.is_empty()
-        && request.config.kernel_type == KernelType::Default
-    {
+    if !build.uses_network {
         command = command.arg("--no-hosts").option("--dns", "none");
     }
     // Some ask for more than a process without CAP_SYS_RESOURCE may have (1.39 does); 1.28 lowers
@@ -185,10 +180,10 @@ pub(super) fn bud(
     for (number, volume) in options.volumes.iter().enumerate() {
         command = command.option("--volume", volume.argument(at, number));
     }
-    for (key, value) in &request.build_args {
+    for (key, value) in &build.build_args {
         command = command.option("--build-arg", format!("{key}={value}"));
     }
-    pulling(command, plan, options, at, false).limit(options.limit).user_words([at.join(CONTEXT)])
+    pulling(command, build, options, at, false).limit(options.limit).user_words([at.join(CONTEXT)])
 }
 
 /// Writes the built image into a layout.

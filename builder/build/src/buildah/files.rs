@@ -6,10 +6,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::container_build::ContainerBuild;
 use super::{Error, assemble, commands};
 use mosb_image::Digest;
 use mosb_plan::payload::context;
-use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::Base;
 
 pub(super) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
@@ -26,15 +27,15 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     file.and_then(|mut file| file.write_all(bytes)).map_err(io(path))
 }
 
-pub(super) fn write_context(plan: &BuildPlan, containerfile: &str, at: &Path) -> Result<(), Error> {
+pub(super) fn write_context(build: &ContainerBuild, at: &Path) -> Result<(), Error> {
     let folder = at.join(commands::CONTEXT).join(context::FOLDER);
     make_dir(&folder)?;
-    write(&at.join(commands::CONTAINERFILE), containerfile.as_bytes())?;
-    for file in context::files(plan)? {
+    write(&at.join(commands::CONTAINERFILE), build.containerfile.as_bytes())?;
+    for file in &build.files {
         let path = folder.join(&file.name);
         make_dir(path.parent().unwrap_or(&folder))?;
-        match file.what {
-            context::What::File(content) => write(&path, &content)?,
+        match &file.what {
+            context::What::File(content) => write(&path, content)?,
             context::What::Link(target) => symlink(target, &path).map_err(io(&path))?,
         }
     }
@@ -42,11 +43,10 @@ pub(super) fn write_context(plan: &BuildPlan, containerfile: &str, at: &Path) ->
 }
 
 /// A layout with only the base's manifest of another layout, whatever else that one holds.
-pub(super) fn write_view(plan: &BuildPlan, layout: &Path, view: &Path) -> Result<(), Error> {
+pub(super) fn write_view(base: &Base, layout: &Path, view: &Path) -> Result<(), Error> {
     make_dir(view)?;
     let layout = layout.canonicalize().map_err(io(layout))?;
     symlink(layout.join("blobs"), view.join("blobs")).map_err(io(view))?;
-    let base = &plan.request.base;
     let blob = layout.join("blobs/sha256").join(base.manifest_digest.hex());
     let size = fs::metadata(&blob).map_err(io(&blob))?.len();
     let media_type =
@@ -61,13 +61,13 @@ pub(super) fn write_view(plan: &BuildPlan, layout: &Path, view: &Path) -> Result
 
 /// The layout that buildah writes to. It seems to have the base's layers already, so buildah
 /// doesn't write them.
-pub(super) fn write_out(plan: &BuildPlan, out: &Path) -> Result<(), Error> {
+pub(super) fn write_out(base: &Base, out: &Path) -> Result<(), Error> {
     let layout = out.join(commands::LAYOUT);
     let blobs = layout.join("blobs/sha256");
     // The container that pushes it may run as another user.
     fs::create_dir_all(&blobs).map_err(io(&blobs))?;
     write(&layout.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)?;
-    let mut layers = plan.request.base.config.diff_ids.clone();
+    let mut layers = base.config.diff_ids.clone();
     layers.sort();
     layers.dedup();
     layers.iter().try_for_each(|layer| write(&blobs.join(layer.hex()), b""))

@@ -1,12 +1,13 @@
 //! The Containerfile build by a real `buildah`, as a child process, run to its end.
 //!
-//! Input: a plan, its Containerfile and the source of the base. Output: [`BuiltImage`]: manifest and
+//! Input: a [`ContainerBuild`] and the source of the base. Output: [`BuiltImage`]: manifest and
 //! config with the base's own layers, and the layers above in a directory. Crate `mosb-registry`
 //! pushes them; the base's layers are never compressed, sent or written again. Invariant: only our
 //! own folder of the cache is written, and the next build removes the files of a killed one.
 
 mod assemble;
 mod commands;
+mod container_build;
 mod error;
 mod files;
 mod leftovers;
@@ -20,6 +21,7 @@ mod volume;
 
 pub use assemble::{Assembled, NewLayer, assemble};
 pub use commands::Options;
+pub use container_build::ContainerBuild;
 pub use error::{BUILDAH_FAILED, Error};
 pub use space::{Driver, FreeSpace, check_space, needed};
 pub use storage::{RemovedStorage, Storage, remove, storage};
@@ -37,7 +39,6 @@ use super::BuiltLayer;
 use crate::exec::{self, Command, Stream};
 use files::{io, make_dir, read_digest, write, write_context, write_out, write_view};
 use mosb_image::{Digest, PinnedRef};
-use mosb_plan::plan::BuildPlan;
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Source, Target};
 use mosb_types::Finding;
 use own_failure::{TRIES, own_failure};
@@ -68,15 +69,14 @@ impl BaseSource {
     }
 }
 
-/// Builds the image of a plan and pushes it: the layers of the base from its source, the others
+/// Builds an image and pushes it: the layers of the base from its source, the others
 /// from the build.
 ///
 /// # Errors
 /// As [`make`]; errors of the target.
 pub async fn build(
     client: &Client,
-    plan: &BuildPlan,
-    containerfile: &str,
+    build: &ContainerBuild,
     base: &Resolved,
     target: &Target,
     options: &Options,
@@ -84,13 +84,13 @@ pub async fn build(
 ) -> Result<super::Built, super::Error> {
     let mut warnings = Vec::new();
     let listen = |stream, line: &str| {
-        warnings.extend(unit_stays(line, &plan.preset_units));
+        warnings.extend(unit_stays(line, &build.preset_units));
         on_line(stream, line);
     };
     let began = Instant::now();
-    let made = make(plan, containerfile, &BaseSource::of(base), options, listen).await?;
+    let made = make(build, &BaseSource::of(base), options, listen).await?;
     let making = began.elapsed();
-    let mut built = push(client, plan, &made, base, target).await?;
+    let mut built = push(client, build, &made, base, target).await?;
     built.making += making;
     built.warnings.extend(warnings);
     Ok(built)
@@ -102,13 +102,13 @@ pub async fn build(
 /// Errors of the target.
 pub async fn push(
     client: &Client,
-    plan: &BuildPlan,
+    build: &ContainerBuild,
     built: &BuiltImage,
     base: &Resolved,
     target: &Target,
 ) -> Result<super::Built, super::Error> {
     let began = Instant::now();
-    let pushed = client.push(target, &push_plan(plan, built, base)).await?;
+    let pushed = client.push(target, &push_plan(build, built, base)).await?;
     let layer = |layer: &NewLayer| BuiltLayer {
         digest: layer.digest,
         diff_id: layer.diff_id,
@@ -135,7 +135,7 @@ fn unit_stays(line: &str, preset_units: &[String]) -> Option<Finding> {
 }
 
 /// The plan for pushing a built image, with the source of each blob.
-pub fn push_plan(plan: &BuildPlan, built: &BuiltImage, base: &Resolved) -> PushPlan {
+pub fn push_plan(build: &ContainerBuild, built: &BuiltImage, base: &Resolved) -> PushPlan {
     let image = &built.image;
     let blob = |media_type: &str, digest, size| BlobRef {
         media_type: media_type.to_owned(),
@@ -160,8 +160,8 @@ pub fn push_plan(plan: &BuildPlan, built: &BuiltImage, base: &Resolved) -> PushP
         manifest: image.manifest.clone().into(),
         media_type: image.media_type.to_owned(),
         blobs: base_layers.chain(layers).chain([config]).collect(),
-        tags: plan.tags.to_vec(),
-        protected_tag: Some(plan.build_name.tag()),
+        tags: build.tags.clone(),
+        protected_tag: Some(build.protected_tag.clone()),
     }
 }
 
@@ -176,34 +176,32 @@ pub struct BuiltImage {
     _work: TempDir,
 }
 
-/// Builds the image of a plan.
+/// Builds an image.
 ///
 /// Each line that buildah writes goes to `on_line`.
 ///
 /// # Errors
 /// No buildah, one that can't read the Containerfile, too little space, a step that fails, an image
-/// that isn't the plan's.
+/// that isn't this build's.
 pub async fn make(
-    plan: &BuildPlan,
-    containerfile: &str,
+    build: &ContainerBuild,
     base: &BaseSource,
     options: &Options,
     on_line: impl FnMut(Stream, &str),
 ) -> Result<BuiltImage, Error> {
     let (store, work) = open(options).await?;
     let out = work.path().join(commands::OUT);
-    run(plan, containerfile, base, options, (&store, work.path()), &out, on_line).await?;
-    take_into(plan, &out, work).await
+    run(build, base, options, (&store, work.path()), &out, on_line).await?;
+    take_into(build, &out, work).await
 }
 
-/// Builds the image of a plan and leaves it in a folder, for a [`take`] in another process. Other
+/// Builds an image and leaves it in a folder, for a [`take`] in another process. Other
 /// contents of the folder are removed.
 ///
 /// # Errors
 /// As [`make`], before anything is taken.
 pub async fn leave(
-    plan: &BuildPlan,
-    containerfile: &str,
+    build: &ContainerBuild,
     base: &BaseSource,
     options: &Options,
     out: &Path,
@@ -211,7 +209,7 @@ pub async fn leave(
 ) -> Result<(), Error> {
     let (store, work) = open(options).await?;
     let on_line = |stream, line: &str| {
-        if let Some(stays) = unit_stays(line, &plan.preset_units) {
+        if let Some(stays) = unit_stays(line, &build.preset_units) {
             tracing::warn!("{}", stays.message);
         }
         on_line(stream, line);
@@ -230,23 +228,23 @@ pub async fn leave(
             _ => {}
         }
     }
-    run(plan, containerfile, base, options, (&store, work.path()), &out, on_line).await
+    run(build, base, options, (&store, work.path()), &out, on_line).await
 }
 
 /// Takes what [`leave`] left. Nothing in the folder is trusted: `RUN` lines could write to it.
 ///
 /// # Errors
-/// It isn't the plan's image, or it is damaged.
-pub async fn take(plan: &BuildPlan, out: &Path) -> Result<BuiltImage, Error> {
+/// It isn't this build's image, or it is damaged.
+pub async fn take(build: &ContainerBuild, out: &Path) -> Result<BuiltImage, Error> {
     let work = TempDir::new().map_err(io(&std::env::temp_dir()))?;
-    take_into(plan, out, work).await
+    take_into(build, out, work).await
 }
 
-async fn take_into(plan: &BuildPlan, out: &Path, work: TempDir) -> Result<BuiltImage, Error> {
+async fn take_into(build: &ContainerBuild, out: &Path, work: TempDir) -> Result<BuiltImage, Error> {
     let blobs = work.path().join("layers");
     let read = {
-        let (plan, out, blobs) = (plan.clone(), out.to_owned(), blobs.clone());
-        move || read::read(&plan, &out, &blobs)
+        let (build, out, blobs) = (build.clone(), out.to_owned(), blobs.clone());
+        move || read::read(&build, &out, &blobs)
     };
     let image =
         tokio::task::spawn_blocking(read).await.expect("it does not panic and is not cancelled")?;
@@ -261,8 +259,7 @@ async fn open(options: &Options) -> Result<(Store, TempDir), Error> {
 
 /// Runs buildah. Files in `at` are removed with the build, those in `out` stay.
 async fn run(
-    plan: &BuildPlan,
-    containerfile: &str,
+    build: &ContainerBuild,
     base: &BaseSource,
     options: &Options,
     (store, at): (&Store, &Path),
@@ -270,15 +267,15 @@ async fn run(
     mut on_line: impl FnMut(Stream, &str),
 ) -> Result<(), Error> {
     let version = version().await?;
-    check_heredoc(containerfile, version)?;
+    check_heredoc(&build.containerfile, version)?;
     let driver = options.storage_driver.as_deref();
-    check_space(plan, driver, &FreeSpace::of(&options.cache_dir, driver)?)?;
+    check_space(&build.base, driver, &FreeSpace::of(&options.cache_dir, driver)?)?;
     make_dir(&at.join(commands::TMP))?;
-    write_context(plan, containerfile, at)?;
+    write_context(build, at)?;
     volume::copy(&options.volumes, at)?;
     match base {
         BaseSource::Registry(_) => {}
-        BaseSource::Layout(layout) => write_view(plan, layout, &at.join(commands::VIEW))?,
+        BaseSource::Layout(layout) => write_view(&build.base, layout, &at.join(commands::VIEW))?,
         BaseSource::Dir(dir) => {
             let (dir, view) = (dir.canonicalize().map_err(io(dir))?, at.join(commands::VIEW));
             symlink(dir, &view).map_err(io(&view))?;
@@ -287,11 +284,11 @@ async fn run(
     if let Some(policy) = &options.signature_policy {
         write(&at.join(commands::POLICY), policy.as_bytes())?;
     }
-    let pull = commands::pull(plan, base, store, options, at);
+    let pull = commands::pull(build, base, store, options, at);
     run_again(&pull, &mut on_line).await?;
     let image_id = commands::image_id(at);
     write(&image_id, b"")?;
-    let bud = commands::bud(plan, version, store, options, at);
+    let bud = commands::bud(build, version, store, options, at);
     let built = run_again(&bud, &mut on_line).await;
     // A build that was killed could not clean up.
     let failed = built.as_ref().err().and_then(Error::program);
@@ -300,7 +297,7 @@ async fn run(
     }
     built?;
     let image = read_digest(&image_id)?;
-    write_out(plan, out)?;
+    write_out(&build.base, out)?;
     let push = commands::push(&image, store, options, at, out);
     let pushed = run_again(&push, &mut on_line).await;
     let removed = commands::remove(&image, store, at).run(&mut on_line).await;
@@ -370,7 +367,7 @@ pub async fn usable_driver(cache_dir: &Path) -> Result<&'static str, Error> {
 
 /// The command lines of a build, for `--dry-run`, in their order.
 pub fn command_lines(
-    plan: &BuildPlan,
+    build: &ContainerBuild,
     version: Version,
     base: &BaseSource,
     options: &Options,
@@ -380,8 +377,8 @@ pub fn command_lines(
     let image = Digest::of(b"");
     let push = commands::push(&image, &store, options, &at, &at.join(commands::OUT)).to_string();
     vec![
-        commands::pull(plan, base, &store, options, &at).to_string(),
-        commands::bud(plan, version, &store, options, &at).to_string(),
+        commands::pull(build, base, &store, options, &at).to_string(),
+        commands::bud(build, version, &store, options, &at).to_string(),
         push.replace(&image.to_string(), "$IMAGE_ID"),
     ]
 }

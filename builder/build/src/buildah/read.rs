@@ -11,12 +11,12 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::assemble::{Assembled, NewLayer, assemble, diff_ids, output, shared};
+use super::container_build::ContainerBuild;
 use super::error::Error;
 use super::files::{io as io_error, make_dir};
 use super::{commands, leftovers};
 use mosb_image::gzip::{Compressed, compress};
 use mosb_image::{DiffId, Digest};
-use mosb_plan::plan::BuildPlan;
 use mosb_registry::folder::Folder;
 
 /// Limit of a manifest or config: registries reject more than 4 MiB.
@@ -33,7 +33,7 @@ const DIGEST_FILE: u64 = 128;
 
 /// Reads what buildah left, which is not trusted, and writes the layers above the base's into
 /// `blobs`.
-pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembled, Error> {
+pub(super) fn read(build: &ContainerBuild, out: &Path, blobs: &Path) -> Result<Assembled, Error> {
     let odd = |error: mosb_registry::Error| output(error.to_string());
     let missing = |what: String| output(format!("{what} is missing"));
     let folder = Folder::open(out).map_err(odd)?;
@@ -65,12 +65,12 @@ pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembl
     };
     let manifest = document(&manifest)?;
     let config = document(&digest_of(&manifest["config"])?)?;
-    for (label, value) in &plan.labels {
+    for (label, value) in &build.labels {
         if config["config"]["Labels"].get(label).and_then(Value::as_str) != Some(value) {
             return Err(Error::NotConfigs { label: label.clone() });
         }
     }
-    let base = &plan.request.base;
+    let base = &build.base;
     let diff_ids = diff_ids(&config)?;
     let base_layers = shared(base, &diff_ids);
     let descriptors =
@@ -99,7 +99,7 @@ pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembl
         layers.push(new);
         left -= size;
     }
-    assemble(base, &config, layers, &plan.annotations)
+    assemble(base, &config, layers, &build.annotations)
 }
 
 /// Checks a layer against its diffID, removes leftovers, and compresses it as all layers; returns

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::error::Error;
 use super::store;
-use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::Base;
 
 const MIB: u64 = 1024 * 1024;
 /// An OS tree unpacked is about three times its compressed layers.
@@ -78,9 +78,9 @@ impl FreeSpace {
 /// Rejects a build that would run out of space.
 ///
 /// # Errors
-/// A build on the base of this plan needs more space.
-pub fn check_space(plan: &BuildPlan, driver: Option<&str>, free: &FreeSpace) -> Result<(), Error> {
-    let layers = plan.request.base.manifest.get("layers").and_then(Value::as_array);
+/// A build on this base needs more space.
+pub fn check_space(base: &Base, driver: Option<&str>, free: &FreeSpace) -> Result<(), Error> {
+    let layers = base.manifest.get("layers").and_then(Value::as_array);
     let sizes: Vec<u64> =
         layers.into_iter().flatten().filter_map(|layer| layer.get("size")?.as_u64()).collect();
     let needed = needed(Driver::new(driver), &sizes);

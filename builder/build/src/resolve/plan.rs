@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 
 use mosb_image::tree::BaseTree;
-use mosb_plan::plan::{BuildPlan, BuildRequest};
+use mosb_plan::plan::BuildPlan;
 use mosb_registry::Resolved;
 use mosb_registry::base_tree::{Obtained, TreeSource};
 
-use super::base_tree::obtain;
+use super::base_tree::{obtain, obtain_prepared};
 use super::context::PlanContext;
-use super::draft::{ResolvedDraft, draft};
+use super::draft::ResolvedDraft;
 use super::error::Error;
-use super::unresolved::Unresolved;
+use super::prepared::ResolvedPrepared;
 
 /// A plan, and the images and tree that it was made with.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct ResolvedPlan {
     pub plan: BuildPlan,
     /// The base, to build on.
     pub base: Resolved,
+    /// The prepared base that the plan's layer is put on.
+    pub prepared: Option<Resolved>,
     /// The base's tree, if it was needed.
     pub tree: Option<Obtained>,
     /// Time spent waiting for registries.
@@ -30,16 +32,11 @@ pub struct ResolvedPlan {
     pub planning: Duration,
 }
 
-/// Makes the whole plan: [`draft`], then [`finish`].
-///
-/// # Errors
-/// As [`draft`]; a base with unreadable layers, and errors that the real Ignition would return too.
-pub async fn plan(
-    context: PlanContext<'_>,
-    request: BuildRequest<Unresolved>,
-) -> Result<ResolvedPlan, Error> {
-    let resolved_draft = draft(context, request).await?;
-    finish(context, resolved_draft).await
+impl ResolvedPlan {
+    /// What the plan's layer is put on.
+    pub fn lower(&self) -> &Resolved {
+        self.prepared.as_ref().unwrap_or(&self.base)
+    }
 }
 
 /// Finishes a plan, reading the base's tree if it is needed.
@@ -58,7 +55,24 @@ pub async fn finish(
     } else {
         None
     };
-    finish_with(context, resolved_draft, tree, began).await
+    finish_with(context, resolved_draft, None, tree, began).await
+}
+
+/// Finishes a plan on a prepared base.
+///
+/// # Errors
+/// As [`finish`].
+pub async fn finish_on(
+    context: PlanContext<'_>,
+    resolved_draft: ResolvedDraft,
+    prepared: ResolvedPrepared,
+) -> Result<ResolvedPlan, Error> {
+    let began = Instant::now();
+    (context.on_step)("reading the prepared base's tree");
+    let base = (&resolved_draft.draft.request().base, &resolved_draft.base);
+    let image = (&prepared.base.image, &prepared.resolved);
+    let tree = obtain_prepared(context, base, image).await?;
+    finish_with(context, resolved_draft, Some(prepared), Some(tree), began).await
 }
 
 /// Finishes a plan with a tree that the caller has: no layer of the base is read.
@@ -71,12 +85,13 @@ pub async fn finish_with_tree(
     tree: BaseTree,
 ) -> Result<ResolvedPlan, Error> {
     let obtained = Obtained { tree, source: TreeSource::Cache, warnings: Vec::new() };
-    finish_with(context, resolved_draft, Some(obtained), Instant::now()).await
+    finish_with(context, resolved_draft, None, Some(obtained), Instant::now()).await
 }
 
 async fn finish_with(
     context: PlanContext<'_>,
     resolved_draft: ResolvedDraft,
+    prepared: Option<ResolvedPrepared>,
     obtained: Option<Obtained>,
     began: Instant,
 ) -> Result<ResolvedPlan, Error> {
@@ -89,9 +104,18 @@ async fn finish_with(
         }
         None => BaseTree::from_entries([]),
     };
-    let finished = spawn_blocking(move || draft.finish(&tree)).await;
+    let (prepared, resolved) = match prepared {
+        Some(prepared) => (Some(prepared.base), Some(prepared.resolved)),
+        None => (None, None),
+    };
+    let finished = spawn_blocking(move || match prepared {
+        Some(prepared) => draft.finish_on(prepared, &tree),
+        None => draft.finish(&tree),
+    })
+    .await;
     let mut plan = finished.expect("planning does not panic and is not cancelled")?;
     plan.warnings.extend(warnings);
     plan.warnings.dedup();
-    Ok(ResolvedPlan { plan, base, tree: obtained, resolving, planning: began.elapsed() })
+    let prepared = resolved.filter(|_| plan.prepared.is_some());
+    Ok(ResolvedPlan { plan, base, prepared, tree: obtained, resolving, planning: began.elapsed() })
 }

@@ -11,7 +11,8 @@ use crate::cli::Result;
 use mosb_image::Platform;
 use mosb_registry::cache::{DEFAULT_LIMIT, TreeCache};
 use mosb_registry::{
-    self, CertDirs, Client, CredentialSources, Options, ProxyVariables, Resolved, Source,
+    self, CertDirs, Client, CredentialSources, Options, PreparedRecords, ProxyVariables, Resolved,
+    Source,
 };
 
 /// Clients, cache and progress of a command.
@@ -23,6 +24,8 @@ pub struct CliContext {
     pub push: Client,
     /// Base trees; `None` without a home directory.
     pub cache: Option<TreeCache>,
+    /// Prepared bases of earlier builds; `None` without a home directory.
+    pub prepared: Option<PreparedRecords>,
     pub progress: Progress,
 }
 
@@ -39,7 +42,8 @@ impl CliContext {
             Client::new(&options(settings, settings.push_authfile.clone()))?
         };
         progress.watch(&pull);
-        Ok(Self { pull, push, cache: cache(settings).ok(), progress })
+        let cache = cache(settings).ok();
+        Ok(Self { pull, push, cache, prepared: prepared_records(settings).ok(), progress })
     }
 
     /// Resolves an image.
@@ -74,6 +78,15 @@ impl CliContext {
 pub fn cache(settings: &Settings) -> Result<TreeCache, Error> {
     let directory = settings.cache_dir.as_ref().ok_or(Error::NoCache)?;
     Ok(TreeCache::new(directory.join("base-trees"), DEFAULT_LIMIT))
+}
+
+/// The records of prepared bases.
+///
+/// # Errors
+/// There is no cache directory.
+pub fn prepared_records(settings: &Settings) -> Result<PreparedRecords, Error> {
+    let directory = settings.cache_dir.as_ref().ok_or(Error::NoCache)?;
+    Ok(PreparedRecords::new(directory.join("prepared-bases")))
 }
 
 /// The options of a client with these logins.

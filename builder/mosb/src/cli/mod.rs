@@ -160,6 +160,9 @@ async fn carry_out(job: &Job, settings: &Settings, progress: &Progress) -> Resul
         Job::Build(build) => {
             report(settings, progress, &commands::build(&context()?, build, settings).await?)
         }
+        Job::Prepare(build) => {
+            report(settings, progress, &commands::prepare(&context()?, build, settings).await?)
+        }
         Job::Plan(plan) => {
             commands::plan(&context()?, plan, settings).await?;
             Ok(0)
@@ -195,7 +198,9 @@ async fn carry_out(job: &Job, settings: &Settings, progress: &Progress) -> Resul
         }
         Job::CachePrune => {
             let cache_dir = settings.cache_dir.as_deref().ok_or(Error::NoCache)?;
-            let pruned = commands::prune(&context::cache(settings)?, cache_dir).await?;
+            let (cache, records) =
+                (context::cache(settings)?, context::prepared_records(settings)?);
+            let pruned = commands::prune(&cache, &records, cache_dir).await?;
             report(settings, progress, &pruned)
         }
         #[cfg(feature = "cluster")]

@@ -16,6 +16,8 @@ pub const IMAGE_INPUTS: &str = "mosb.dev/inputs";
 pub const IMAGE_FORMAT: &str = "mosb.dev/format";
 /// Image label of a prepared base: SHA-256 of the canonical inputs of what was run, 64 hex digits.
 pub const IMAGE_PREPARED_INPUTS: &str = "mosb.dev/prepared-inputs";
+/// Image label: digest of the prepared base that the layer of the config is on.
+pub const IMAGE_PREPARED: &str = "mosb.dev/prepared";
 /// Image label, and annotation of the manifest, of OCI: the name of the base image.
 pub const OCI_BASE_NAME: &str = "org.opencontainers.image.base.name";
 /// Image label, and annotation of the manifest, of OCI: the digest of the base image's manifest.

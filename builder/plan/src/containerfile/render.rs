@@ -1,13 +1,17 @@
-//! The plan as text.
+//! The plan as text, and that of its prepared base.
+
+use std::collections::BTreeMap;
 
 use super::error::Error;
 use super::split::split;
 use super::stages;
 use super::template::Template;
 use crate::api::KernelType;
+use crate::plan::Base;
 use crate::plan::BuildPlan;
 use crate::plan::BuildRequest;
 use crate::plan::MountedAs;
+use crate::plan::Prepared;
 use crate::plan::Reason;
 use crate::plan::mounted;
 use crate::plan::packages;
@@ -54,15 +58,11 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     let request = &plan.request;
     let mut text = EXTRACT.fill(&[])?;
     let split = split(request)?;
-    let extensions_image = extensions_image(request);
-    if let Some(image) = extensions_image {
-        let image = safe("the extensions image", image.to_string())?;
-        text += &EXTENSIONS_IMAGE.fill(&[("extensions_image", &image)])?;
-    }
-    let mut base = safe("the base", from(plan))?;
+    text += &extensions_stage(request)?;
+    let mut base = safe("the base", from(&request.base))?;
     if split.uses_base {
         text += &BASE.fill(&[("base", &base)])?;
-        text += &packages_and_kernel(plan)?;
+        text += &packages_and_kernel(request, &request.config.extensions)?;
         base = stages::BASE.to_owned();
     }
     if let Some(prepared) = split.prepared {
@@ -86,7 +86,7 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     text += &CURRENT_CONFIG.fill(&[])?;
     text += &mounted_files(plan)?;
     if !split.uses_base {
-        text += &packages_and_kernel(plan)?;
+        text += &packages_and_kernel(request, &request.config.extensions)?;
     }
     if request.trust_bundle.is_some() {
         text += &TRUST_BUNDLE.fill(&[])?;
@@ -95,7 +95,7 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     if reasons.iter().any(|reason| matches!(reason, Reason::CaTrust(_))) {
         text += &CA_TRUST.fill(&[])?;
     }
-    text += &LABELS.fill(&[("labels", &labels(plan)?)])?;
+    text += &LABELS.fill(&[("labels", &labels(&plan.labels)?)])?;
     if request.base.is_ostree() {
         text += &COMMIT.fill(&[])?;
     }
@@ -109,6 +109,47 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     Ok(text)
 }
 
+/// The Containerfile of a prepared base, to be built with
+/// [`prepared_files`](crate::payload::context::prepared_files). Nothing in it names the config.
+///
+/// # Errors
+/// A name or label that isn't valid in one.
+pub fn render_prepared(prepared: &Prepared) -> Result<String, Error> {
+    let request = &prepared.request;
+    let mut text = String::new();
+    if prepared.has_trust_files || request.trust_bundle.is_some() {
+        text += &EXTRACT.fill(&[])?;
+    }
+    text += &extensions_stage(request)?;
+    text += &CONFIGS.fill(&[("base", &safe("the base", from(&request.base))?)])?;
+    text += &packages_and_kernel(request, &prepared.extensions())?;
+    if prepared.has_trust_files {
+        text += &IGNITION.fill(&[])?;
+    }
+    if request.trust_bundle.is_some() {
+        text += &TRUST_BUNDLE.fill(&[])?;
+    }
+    if prepared.compiles_trust {
+        text += &CA_TRUST.fill(&[])?;
+    }
+    text += &LABELS.fill(&[("labels", &labels(&prepared.labels())?)])?;
+    if request.base.is_ostree() {
+        text += &COMMIT.fill(&[])?;
+    }
+    Ok(text.trim_start().to_owned())
+}
+
+/// The stage with the packages, if some are installed.
+fn extensions_stage(request: &BuildRequest) -> Result<String, Error> {
+    match extensions_image(request) {
+        Some(image) => {
+            let image = safe("the extensions image", image.to_string())?;
+            EXTENSIONS_IMAGE.fill(&[("extensions_image", &image)])
+        }
+        None => Ok(String::new()),
+    }
+}
+
 /// The image with the packages, if some are installed.
 pub(super) fn extensions_image(request: &BuildRequest) -> Option<&PinnedRef> {
     let config = &request.config;
@@ -116,12 +157,11 @@ pub(super) fn extensions_image(request: &BuildRequest) -> Option<&PinnedRef> {
     request.extensions_image.as_ref().filter(|_| installs)
 }
 
-fn packages_and_kernel(plan: &BuildPlan) -> Result<String, Error> {
+fn packages_and_kernel(request: &BuildRequest, extensions: &[String]) -> Result<String, Error> {
     let mut text = String::new();
-    if extensions_image(&plan.request).is_some() {
-        text += &PACKAGES.fill(&[("steps", &install_steps(plan)?)])?;
+    if extensions_image(request).is_some() {
+        text += &PACKAGES.fill(&[("steps", &install_steps(request, extensions)?)])?;
     }
-    let extensions = &plan.request.config.extensions;
     if ["usbguard", "ipsec"].iter().any(|name| extensions.iter().any(|one| one == name)) {
         text += &USBGUARD_IPSEC.fill(&[])?;
     }
@@ -130,8 +170,7 @@ fn packages_and_kernel(plan: &BuildPlan) -> Result<String, Error> {
 
 /// What `FROM` says: the reference with its digest, or for a base of a layout the ID under which a
 /// store has it, which is the digest of its config.
-fn from(plan: &BuildPlan) -> String {
-    let base = &plan.request.base;
+fn from(base: &Base) -> String {
     // `oci:5000/os@sha256:…` is a folder, though it could be read as a host with a port.
     if !base.name.is_layout()
         && let Ok(image) = base.image.parse::<PinnedRef>()
@@ -170,11 +209,11 @@ fn mounted_files(plan: &BuildPlan) -> Result<String, Error> {
     Ok(text)
 }
 
-fn install_steps(plan: &BuildPlan) -> Result<String, Error> {
-    let config = &plan.request.config;
+fn install_steps(request: &BuildRequest, extensions: &[String]) -> Result<String, Error> {
+    let config = &request.config;
     let mut steps = String::new();
-    if !config.extensions.is_empty() {
-        let names = packages::packages(&config.extensions).join(" ");
+    if !extensions.is_empty() {
+        let names = packages::packages(extensions).join(" ");
         steps += &EXTENSIONS.fill(&[("packages", &names)])?;
     }
     if config.kernel_type != KernelType::Default {
@@ -190,12 +229,12 @@ fn install_steps(plan: &BuildPlan) -> Result<String, Error> {
     Ok(steps)
 }
 
-fn labels(plan: &BuildPlan) -> Result<String, Error> {
+fn labels(labels: &BTreeMap<String, String>) -> Result<String, Error> {
     let label = |(key, value): (&String, &String)| {
         let key = safe("the name of a label", key.clone())?;
         Ok(format!("\"{key}\"=\"{}\"", safe(&format!("label {key}"), value.clone())?))
     };
-    let labels: Vec<String> = plan.labels.iter().map(label).collect::<Result<_, Error>>()?;
+    let labels: Vec<String> = labels.iter().map(label).collect::<Result<_, Error>>()?;
     Ok(labels.join(" \\\n      "))
 }
 

@@ -6,6 +6,7 @@ use crate::api::{BuildOn, RenderedConfig};
 use crate::containerfile::administrator;
 use crate::plan::Base;
 use crate::plan::BaseName;
+use crate::plan::BuiltBy;
 use crate::plan::Draft;
 use crate::plan::MethodChoice;
 use mosb_image::{Digest, ImageRef, Platform, RepoRef};
@@ -92,6 +93,41 @@ fn everything_at_once() {
     );
     let made = text(request).unwrap();
     expect_file!["../../../../testdata/containerfile/everything/Containerfile"].assert_eq(&made);
+}
+
+/// The Containerfile of a prepared base.
+fn prepared_text(request: BuildRequest) -> String {
+    let request = BuildRequest { method: MethodChoice::Auto, ..request };
+    let prepared = Draft::new(request).unwrap().prepared(BuiltBy::BY_HAND).unwrap();
+    render_prepared(&prepared).unwrap()
+}
+
+#[test]
+fn a_prepared_base_names_nothing_of_the_config() {
+    let image = format!("quay.io/acme/extensions@{}", Digest::of(b"e"));
+    let mut config = units();
+    let anchor = "/etc/pki/ca-trust/source/anchors/acme.crt";
+    config["storage"] = json!({ "files": [
+        { "path": anchor, "contents": { "source": "data:,x" } }, { "path": "/etc/hosts", "contents": { "source": "data:,x" } },
+    ] });
+    let spec = json!({ "config": config, "extensions": ["usbguard", "kerberos"], "kernelType": "realtime" });
+    let mut all = request(spec, base(true, false));
+    all.extensions_image = Some(image.parse().unwrap());
+    all.trust_bundle = Some("-----BEGIN CERTIFICATE-----\n".into());
+    let made = prepared_text(all);
+    assert!(!made.contains("rendered-"), "{made}");
+    assert_eq!(administrator::check(&made), Ok(()));
+    expect_file!["../../../../testdata/prepared/everything/Containerfile"].assert_eq(&made);
+
+    let mut bundle = request(json!({}), base(false, true));
+    bundle.trust_bundle = Some("-----BEGIN CERTIFICATE-----\n".into());
+    let made = prepared_text(bundle);
+    expect_file!["../../../../testdata/prepared/bundle/Containerfile"].assert_eq(&made);
+
+    let mut packages = request(json!({ "extensions": ["sysstat"] }), base(true, false));
+    packages.extensions_image = Some(image.parse().unwrap());
+    let made = prepared_text(packages);
+    expect_file!["../../../../testdata/prepared/packages/Containerfile"].assert_eq(&made);
 }
 
 #[test]

@@ -5,15 +5,17 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::TRUST_BUNDLE_KEY;
 use super::error::Error;
 use crate::plan::BuildPlan;
 use crate::plan::Mounted;
 use crate::plan::MountedAs;
+use crate::plan::Prepared;
 use crate::plan::collect_files;
 use crate::plan::instance_of;
+use crate::plan::is_trust_file;
 use crate::plan::kargs_file;
 use crate::plan::mounted;
 use mosb_ignition::Systemd;
@@ -99,6 +101,39 @@ pub fn files(plan: &BuildPlan) -> Result<Vec<File>, Error> {
     Ok(files)
 }
 
+/// The files of a prepared base.
+///
+/// - `ignition.json`: the entries of the config that the trust store is compiled from, if there are any;
+/// - the trust bundle, if there is one.
+pub fn prepared_files(prepared: &Prepared) -> Vec<File> {
+    let config = prepared.request.config.ignition();
+    let trust_files = config.filter(|_| prepared.has_trust_files).map(|config| {
+        let config = only_trust_files(config.clone());
+        File::new("ignition.json", mosb_types::canonical_json(&config))
+    });
+    let bundle = prepared.request.trust_bundle.as_ref();
+    let bundle = bundle.map(|bundle| File::new(TRUST_BUNDLE_KEY, bundle.to_vec()));
+    trust_files.into_iter().chain(bundle).collect()
+}
+
+/// A config with the version and these entries of another one.
+fn only_trust_files(mut config: Value) -> Value {
+    let version = field(&mut config, "ignition").and_then(|ignition| field(ignition, "version"));
+    let mut only = json!({ "ignition": { "version": version }, "storage": {} });
+    for kind in ["directories", "files", "links"] {
+        let entries = field(&mut config, "storage").and_then(|storage| field(storage, kind));
+        let Some(entries) = entries.and_then(Value::as_array_mut) else {
+            continue;
+        };
+        entries.retain_mut(|entry| {
+            let path = field(entry, "path").and_then(|path| path.as_str());
+            path.is_some_and(is_trust_file)
+        });
+        only["storage"][kind] = json!(entries);
+    }
+    only
+}
+
 /// Takes `enabled` from instances. Field names in any case, as Ignition reads them.
 fn without_instances(config: &mut Value) {
     let units = field(config, "systemd").and_then(|systemd| field(systemd, "units"));
@@ -148,7 +183,6 @@ fn instance_lines(systemd: &Systemd) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn instances_lose_enabled_and_nothing_else_changes() {
@@ -178,6 +212,20 @@ mod tests {
         );
         let want = json!({ "files": [{ "path": "/etc/x" }], "links": [], "directories": [{ "path": "/etc/hosts" }] });
         assert_eq!(config["storage"], want);
+    }
+
+    #[test]
+    fn only_the_sources_of_the_trust_store_stay() {
+        let source = "/etc/pki/ca-trust/source/anchors";
+        let config = json!({ "Ignition": { "Version": "3.5.0", "timeouts": {} }, "storage": {
+            "Files": [{ "Path": format!("{source}/a"), "Mode": 420 }, { "path": "/etc/pki/x" }],
+            "directories": [{ "path": source }, { "path": "/etc/pki/ca-trust/source" }],
+        }, "systemd": {} });
+        let want = json!({ "ignition": { "version": "3.5.0" }, "storage": {
+            "files": [{ "Path": format!("{source}/a"), "Mode": 420 }],
+            "directories": [{ "path": source }],
+        } });
+        assert_eq!(only_trust_files(config), want);
     }
 
     #[test]

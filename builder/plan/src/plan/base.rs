@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::api::labels;
 use mosb_image::{DiffId, Digest, ImageRef, Platform, RepoRef};
 use mosb_types::Diagnostic;
 
@@ -38,6 +39,15 @@ impl BaseName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// The annotations of a manifest that say what an image was built on.
+pub(super) fn base_annotations(base: &Base) -> BTreeMap<String, String> {
+    // A bare digest, which names a base in an OCI layout, would be read as the name of an image.
+    let name = (!base.name.is_layout()).then(|| base.name.as_str().to_owned());
+    let name = name.map(|name| (labels::OCI_BASE_NAME.to_owned(), name));
+    let digest = base.manifest_digest.to_string();
+    [(labels::OCI_BASE_DIGEST.to_owned(), digest)].into_iter().chain(name).collect()
 }
 
 /// A base image, resolved once to one manifest.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::apply::{Additions, apply, preset_units};
+use super::base::base_annotations;
 use super::build_request::BuildRequest;
 use super::explain;
 use super::format::Format;
@@ -11,9 +12,11 @@ use super::kernel_arguments;
 use super::machine_part::machine_part;
 use super::method::{Method, MethodChoice, Reason};
 use super::packages;
-use super::prepared::{BuiltBy, Obstacle, Prepared, is_trust_file};
+use super::prepared::{
+    BuiltBy, Obstacle, Prepared, PreparedBase, is_trust_file, without_trust_files,
+};
 use super::var_files::{self, VarPaths};
-use super::{BaseError, Error};
+use super::{Base, BaseError, Error};
 use crate::api::{BuildName, BuildOn, KernelType, labels};
 use mosb_ignition as ignition;
 use mosb_image::overlay::LayerEntry;
@@ -28,6 +31,8 @@ pub struct BuildPlan {
     /// The config's Ignition part, read and checked; none if the config has none.
     pub ignition: Option<ignition::Config>,
     pub method: Method,
+    /// What the layer is put on instead of the base, if the method is [`Method::Prepared`].
+    pub prepared: Option<PreparedBase>,
     pub inputs: Inputs,
     /// Name of the build, and second tag.
     pub build_name: BuildName,
@@ -201,54 +206,125 @@ impl Draft {
     /// # Errors
     /// Failures that the real Ignition has too; `--method direct` although a program must run.
     pub fn finish(mut self, tree: &BaseTree) -> Result<BuildPlan, Error> {
-        let (inputs, build_name) = self.names();
-        let format = self.written_format(self.format);
-        if format < Format::V3 {
+        self.write_in_its_format();
+        if !self.needs_tree() {
+            return Ok(self.complete(None, None));
+        }
+        let written = self.write(tree, self.ignition.as_ref())?;
+        self.reasons.clone_from(&written.reasons);
+        self.allow_reasons()?;
+        Ok(self.complete(Some(written), None))
+    }
+
+    /// Completes the plan on a prepared base, with its tree.
+    ///
+    /// If a program would have to run after the config, or the config and what the prepared base has
+    /// don't go together, it is the plan without the prepared base. A warning says why.
+    ///
+    /// # Errors
+    /// An invalid config.
+    pub fn finish_on(
+        mut self,
+        prepared: PreparedBase,
+        tree: &BaseTree,
+    ) -> Result<BuildPlan, Error> {
+        self.write_in_its_format();
+        let without = match &self.ignition {
+            Some(config) if prepared.has_trust_files => Some(without_trust_files(config)),
+            Some(_) | None => None,
+        };
+        let why_not = match self.write(tree, without.as_ref().or(self.ignition.as_ref())) {
+            Ok(written) if written.reasons.is_empty() => {
+                return Ok(self.complete(Some(written), Some(prepared)));
+            }
+            Ok(written) => {
+                let why = written.reasons.iter().map(Reason::to_string).collect::<Vec<_>>();
+                self.reasons.extend(written.reasons);
+                why.join("; ")
+            }
+            // Without the packages' files it may go together.
+            Err(Error::Apply { source, .. }) => source.to_string(),
+            Err(error) => return Err(error),
+        };
+        let message = format!("everything is run at once, because on the prepared base {why_not}");
+        self.warnings
+            .push(Finding::new("prepared-not-used", message).object(&prepared.image.image));
+        Ok(self.complete(None, None))
+    }
+
+    /// Without additions that the format of the image doesn't have.
+    fn write_in_its_format(&mut self) {
+        if self.written_format(self.format) < Format::V3 {
             self.var_paths.clear();
             self.kernel_arguments.clear();
         }
-        let mut layer = Vec::new();
-        let mut in_image = None;
+    }
+
+    /// The layer of a config on an image.
+    fn write(
+        &self,
+        tree: &BaseTree,
+        ignition: Option<&ignition::Config>,
+    ) -> Result<Written, Error> {
+        let request = &self.request;
+        let additions =
+            Additions { var_paths: &self.var_paths, kernel_arguments: &self.kernel_arguments };
+        let current = request.config.current_config();
+        let applied = apply(tree, ignition, current, additions, request.base.is_ostree())
+            .map_err(|source| Error::Apply { config: request.config.name().to_string(), source })?;
+        let layer =
+            if applied.reasons.is_empty() { applied.tree.layer() } else { Default::default() };
+        Ok(Written {
+            notes: explain::directories_that_stay(request, tree, &layer),
+            layer,
+            reasons: applied.reasons,
+            left_out: applied.left_out,
+            var_files: applied.var_files,
+            has_kernel_arguments: applied.has_kernel_arguments,
+            warnings: applied.warnings,
+        })
+    }
+
+    /// The plan, with the layer that was written unless something must be run for it.
+    fn complete(mut self, written: Option<Written>, prepared: Option<PreparedBase>) -> BuildPlan {
+        let (inputs, build_name) = self.names();
+        let format = self.written_format(self.format);
+        let written = written.filter(|written| written.reasons.is_empty());
+        let is_certain = written.is_some();
         let mut notes = Vec::new();
+        let mut layer = Vec::new();
         let mut emptied = Vec::new();
-        if self.needs_tree() {
-            let config = self.request.config.name().to_string();
-            let current = self.request.config.current_config();
-            let commits = self.request.base.is_ostree();
-            let additions =
-                Additions { var_paths: &self.var_paths, kernel_arguments: &self.kernel_arguments };
-            let applied = apply(tree, self.ignition.as_ref(), current, additions, commits)
-                .map_err(|source| Error::Apply { config, source })?;
-            self.reasons = applied.reasons;
-            self.allow_reasons()?;
-            if self.reasons.is_empty() {
-                layer = applied.tree.layer();
-                notes = explain::directories_that_stay(&self.request, tree, &layer);
-                emptied = applied.left_out;
-                in_image = Some(applied.var_files);
-                if !applied.has_kernel_arguments {
-                    self.kernel_arguments.clear();
-                }
-                self.warnings.extend(applied.warnings);
+        let mut brought = self.var_paths.clone();
+        if let Some(written) = written {
+            (notes, layer, emptied) = (written.notes, written.layer, written.left_out);
+            brought = written.var_files;
+            if !written.has_kernel_arguments {
+                self.kernel_arguments.clear();
             }
+            self.warnings.extend(written.warnings);
         }
         let warnings = self.warnings();
         let Self { request, ignition, reasons, var_paths, kernel_arguments, .. } = self;
-        let is_certain = in_image.is_some();
-        let brought = in_image.as_ref().unwrap_or(&var_paths);
-        let mut added = var_files::findings(brought, is_certain);
+        let mut added = var_files::findings(&brought, is_certain);
         added.extend(kernel_arguments::findings(&kernel_arguments, is_certain));
-        notes.extend(explain::notes(&request, ignition.as_ref(), &layer, brought));
+        notes.extend(explain::notes(&request, ignition.as_ref(), &layer, &brought));
         let in_image = if is_certain { &*kernel_arguments } else { &[] };
         let mut left_out = explain::left_to_machine(&request, ignition.as_ref(), in_image);
         left_out.extend(emptied);
-        let method =
-            if reasons.is_empty() { Method::Direct } else { Method::Containerfile(reasons) };
-        Ok(BuildPlan {
+        let method = match (is_certain, &prepared) {
+            (true, Some(_)) => Method::Prepared(reasons),
+            (true, None) => Method::Direct,
+            (false, _) => Method::Containerfile(reasons),
+        };
+        let mut labels = image_labels(&request, format, &inputs);
+        labels.extend(prepared.as_ref().map(PreparedBase::label));
+        let lower = prepared.as_ref().map_or(&request.base, |prepared| &prepared.image);
+        BuildPlan {
             tags: [request.config.name().tag(), build_name.tag()],
-            labels: image_labels(&request, format, &inputs),
-            annotations: annotations(&request, format, &method),
+            labels,
+            annotations: annotations(&request.base, lower, format, &method),
             method,
+            prepared,
             preset_units: ignition
                 .as_ref()
                 .map(|config| preset_units(&config.systemd))
@@ -264,8 +340,27 @@ impl Draft {
             warnings,
             ignition,
             request,
-        })
+        }
     }
+}
+
+impl BuildPlan {
+    /// The image that the layer is put on.
+    pub fn lower(&self) -> &Base {
+        self.prepared.as_ref().map_or(&self.request.base, |prepared| &prepared.image)
+    }
+}
+
+/// A config on an image.
+struct Written {
+    layer: Vec<LayerEntry>,
+    /// Why something must be run for it; then the layer is empty.
+    reasons: Vec<Reason>,
+    left_out: Vec<Finding>,
+    var_files: Vec<String>,
+    has_kernel_arguments: bool,
+    notes: Vec<Finding>,
+    warnings: Vec<Finding>,
 }
 
 fn reasons(request: &BuildRequest, ignition: Option<&ignition::Config>) -> Vec<Reason> {
@@ -323,22 +418,19 @@ fn image_labels(
     .collect()
 }
 
+/// `lower` is the image that the layer of a direct build is put on.
 fn annotations(
-    request: &BuildRequest,
+    base: &Base,
+    lower: &Base,
     format: Format,
     method: &Method,
 ) -> BTreeMap<String, String> {
-    let base = &request.base;
-    // buildah always makes an OCI image; a direct build has the media types of its base.
-    let has_none = *method == Method::Direct && edit::is_docker(&base.manifest);
-    if format < Format::V2 || has_none {
-        return BTreeMap::new();
-    }
-    // A bare digest, which names a base in an OCI layout, would be read as the name of an image.
-    let name = (!base.name.is_layout()).then(|| base.name.as_str().to_owned());
-    let name = name.map(|name| (labels::OCI_BASE_NAME.to_owned(), name));
-    let digest = base.manifest_digest.to_string();
-    [(labels::OCI_BASE_DIGEST.to_owned(), digest)].into_iter().chain(name).collect()
+    // buildah always makes an OCI image; a direct build has the media types of what it is put on.
+    let has_none = match method {
+        Method::Direct | Method::Prepared(_) => edit::is_docker(&lower.manifest),
+        Method::Containerfile(_) => false,
+    };
+    if format < Format::V2 || has_none { BTreeMap::new() } else { base_annotations(base) }
 }
 
 #[cfg(test)]

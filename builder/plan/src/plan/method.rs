@@ -1,4 +1,4 @@
-//! The two ways to build, and the reasons for the slower one.
+//! The ways to build, and the reasons for the slower ones.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,24 +10,28 @@ use mosb_types::Finding;
 pub enum Method {
     /// One layer, written here and pushed on top of the base's manifest.
     Direct,
+    /// The same on top of a prepared base, which has what must be run because of these reasons; never
+    /// empty.
+    Prepared(Vec<Reason>),
     /// A Containerfile that buildah runs, because of these reasons; never empty.
     Containerfile(Vec<Reason>),
 }
 
 impl Method {
-    /// As `--method` spells it.
+    /// The word for scripts; `--method` has `direct` and `containerfile`.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Direct => "direct",
+            Self::Prepared(_) => "prepared",
             Self::Containerfile(_) => "containerfile",
         }
     }
 
-    /// Why it isn't direct; empty if it is.
+    /// Why something must be run; empty if nothing must.
     pub fn reasons(&self) -> &[Reason] {
         match self {
             Self::Direct => &[],
-            Self::Containerfile(reasons) => reasons,
+            Self::Prepared(reasons) | Self::Containerfile(reasons) => reasons,
         }
     }
 }

@@ -40,8 +40,10 @@ pub use machine_part::{is_same_but_login, machine_part, split_arguments};
 pub use method::{Method, MethodChoice, Reason};
 pub use mounted::{Mounted, MountedAs, MountedError, mounted};
 pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};
+pub(crate) use prepared::is_trust_file;
 pub use prepared::{
-    BuilderNodes, BuilderProgram, BuiltBy, Obstacle, Prepared, PreparedInputs, PreparedTag,
+    BuilderNodes, BuilderProgram, BuiltBy, Obstacle, Prepared, PreparedBase, PreparedError,
+    PreparedInputs, PreparedTag,
 };
 pub use push_spec::{PushSpecError, push_repository};
 pub use var_files::FOLDER as VAR_FILES;
@@ -74,6 +76,20 @@ pub enum Error {
         config: String,
         /// Errors that the real Ignition would return too.
         source: ApplyError,
+    },
+    /// An image that is not the prepared base of this build.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Prepared(#[from] PreparedError),
+    /// There is no prepared base for this build.
+    #[error(
+        "{config} has no prepared base: {obstacle}; build it without --prepared and --prepare-only"
+    )]
+    #[diagnostic(code = "no-prepared-base", class = InvalidInput, findings = vec![obstacle.finding()])]
+    Obstacle {
+        /// Name of the rendered config.
+        config: String,
+        obstacle: Obstacle,
     },
     /// Extensions or kernel.
     #[error(transparent)]

@@ -65,8 +65,7 @@ pub async fn obtain<B: Blobs>(
 ) -> Result<Obtained, B::Error> {
     let mut warnings = Vec::new();
     if let Some(cache) = cache {
-        let (cache, manifest) = (cache.clone(), *manifest);
-        match blocking(move || cache.load(&manifest)).await {
+        match load(cache, manifest).await {
             Ok(Some(tree)) => {
                 return Ok(Obtained { tree, source: TreeSource::Cache, warnings });
             }
@@ -84,6 +83,15 @@ pub async fn obtain<B: Blobs>(
         warnings.extend(stored.err());
     }
     Ok(Obtained { tree, source: TreeSource::Computed, warnings })
+}
+
+/// The tree of the image with this manifest, if the cache has it.
+///
+/// # Errors
+/// A warning if the cache can't be used.
+pub async fn load(cache: &TreeCache, manifest: &Digest) -> Result<Option<BaseTree>, Finding> {
+    let (cache, manifest) = (cache.clone(), *manifest);
+    blocking(move || cache.load(&manifest)).await
 }
 
 /// Reads the layers of an image, several at once, and lays them onto each other.

@@ -34,6 +34,9 @@ pub struct Inputs {
     /// An ARG of your Containerfile; may be repeated. It can be read in the image's history
     #[arg(long, value_name = "K=V", requires = "containerfile")]
     pub build_arg: Vec<String>,
+    /// The image with what must be run, which build --prepare-only made of the same inputs: host/repo@sha256:…, or oci:DIR@sha256:…
+    #[arg(long, value_name = "IMAGE")]
+    pub prepared: Option<String>,
     /// A folder for RUN lines, such as entitlements: read-only, or a copy to write to; may be repeated. Never in a layer
     #[arg(long, value_name = "SRC:DST[:ro|copy]")]
     pub volume: Vec<String>,
@@ -106,6 +109,9 @@ pub struct Build {
     /// Show the plan without building
     #[arg(long)]
     pub dry_run: bool,
+    /// Make only the image with what must be run, for --prepared
+    #[arg(long, conflicts_with_all = ["prepared", "dry_run"])]
+    pub prepare_only: bool,
 }
 
 /// `mosb plan`.

@@ -7,11 +7,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::containerfile;
-use super::make_plan::{PlannedBuild, make_plan};
+use super::make_plan::{PlannedBuild, complete, draft, planning};
+use super::prepared_base::{self, On};
 use crate::cli::Result;
 use crate::cli::context::CliContext;
 use crate::cli::error::Error;
-use crate::cli::objects::{BuildResult, LayerInfo, PinnedBase};
+use crate::cli::objects::{BuildResult, LayerInfo, PinnedBase, PreparedUse};
 use crate::cli::resolve::{Build, Settings};
 use mosb_build::result::millis;
 use mosb_plan::plan::Method;
@@ -33,12 +34,30 @@ pub async fn build(
         // Reported before the image is built.
         digest_folder(file)?;
     }
-    let PlannedBuild { plan, base, tree, .. } =
-        make_plan(context, &build.request, &build.buildah, Some(&build.target)).await?;
+    let on_step = |step: &str| context.progress.step(step);
+    let planning = planning(context, &on_step);
+    let drafted = draft(planning, &build.request).await?;
+    let target = Some(&build.target);
+    let (given, mut warnings) = (build.prepared.as_ref(), Vec::new());
+    let on = prepared_base::find(context, planning, &drafted, given, target, &mut warnings).await?;
+    let (on, is_new) = match on {
+        On::ToMake(prepared) => {
+            let making = prepared_base::make(context, &prepared, &drafted.base, build, settings);
+            let (made, source) = making.await?;
+            warnings.extend(made.warnings);
+            let found = prepared_base::resolve_made(context, planning, &prepared, &source).await?;
+            (On::Prepared(found), true)
+        }
+        on => (on, false),
+    };
+    let prepared_use = on.shown().map(|shown| PreparedUse { reused: !is_new, ..shown });
+    let completing = complete(planning, drafted, on, &build.request, &build.buildah, target);
+    let PlannedBuild { plan, base, prepared, tree, .. } = completing.await?;
     let built = match &plan.method {
-        Method::Direct => {
+        Method::Direct | Method::Prepared(_) => {
             context.progress.step(&format!("writing the layer, pushing to {}", build.target));
-            mosb_build::direct::build(&context.push, &plan, &base, &build.target).await?
+            let lower = prepared.as_ref().unwrap_or(&base);
+            mosb_build::direct::build(&context.push, &plan, lower, &build.target).await?
         }
         Method::Containerfile(_) => {
             context.progress.step("building with buildah");
@@ -49,12 +68,8 @@ pub async fn build(
     if let Some(file) = &build.digestfile {
         write_digest(file, &digest.to_string())?;
     }
-    let image = match (&built.pushed.image, &built.pushed.destination) {
-        (Some(image), _) => image.value().to_string(),
-        (None, Destination::Layout(dir)) => format!("oci:{}@{digest}", dir.display()),
-        (None, Destination::Registry(repo)) => repo.pinned(digest).to_string(),
-    };
-    let mut warnings = plan.warnings.clone();
+    let image = pushed_image(&built.pushed);
+    warnings.splice(0..0, plan.warnings.iter().cloned());
     warnings.extend(built.warnings);
     warnings.extend(tag_moved(&built.pushed, &plan.build_name.tag()));
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
@@ -76,6 +91,7 @@ pub async fn build(
         digest: digest.to_string(),
         method: plan.method.as_str().to_owned(),
         reasons: plan.method.reasons().iter().map(Reason::finding).collect(),
+        prepared: prepared_use.filter(|_| plan.prepared.is_some()),
         base: PinnedBase::new(&plan.request.base),
         base_tree: tree,
         layer,
@@ -85,6 +101,16 @@ pub async fn build(
         duration_millis: millis(began.elapsed()),
         warnings,
     })
+}
+
+/// `repo@digest`, or `oci:DIR@digest`.
+pub(super) fn pushed_image(pushed: &Pushed) -> String {
+    let digest = *pushed.digest.value();
+    match (&pushed.image, &pushed.destination) {
+        (Some(image), _) => image.value().to_string(),
+        (None, Destination::Layout(dir)) => format!("oci:{}@{digest}", dir.display()),
+        (None, Destination::Registry(repo)) => repo.pinned(digest).to_string(),
+    }
 }
 
 /// Warns if the tag with the build's name pointed to another image before.
@@ -102,7 +128,7 @@ fn moved_text(moved: &MovedTag) -> String {
 }
 
 /// The folder of a digest file.
-fn digest_folder(file: &Path) -> Result<&Path, Error> {
+pub(super) fn digest_folder(file: &Path) -> Result<&Path, Error> {
     let folder = match file.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -123,7 +149,7 @@ fn digest_folder(file: &Path) -> Result<&Path, Error> {
 
 /// Writes the digest atomically, without a newline, like buildah's `--digestfile`. It is not
 /// secret: its mode follows the umask, so that another user's step can read it.
-fn write_digest(file: &Path, digest: &str) -> Result<(), Error> {
+pub(super) fn write_digest(file: &Path, digest: &str) -> Result<(), Error> {
     let wrong = |source| Error::Write { file: file.display().to_string(), source };
     let mut temporary = tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o666))

@@ -7,6 +7,7 @@ use crate::cli::Result;
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildahStore, CacheList, CachePrune, CachedTree, PrunedStore};
 use mosb_build::buildah;
+use mosb_registry::PreparedRecords;
 use mosb_registry::cache::TreeCache;
 
 /// Lists the cached base trees and buildah's storage.
@@ -35,11 +36,16 @@ pub async fn list(cache: &TreeCache, cache_dir: &Path) -> Result<CacheList> {
     })
 }
 
-/// Removes all base trees, and buildah's storage unless a build is using it.
+/// Removes all base trees and records of prepared bases, and buildah's storage unless a build is using it.
 ///
 /// # Errors
 /// A tree can't be removed.
-pub async fn prune(cache: &TreeCache, cache_dir: &Path) -> Result<CachePrune> {
+pub async fn prune(
+    cache: &TreeCache,
+    records: &PreparedRecords,
+    cache_dir: &Path,
+) -> Result<CachePrune> {
+    records.clear().map_err(|finding| Error::Cache(finding.message))?;
     let pruned = cache.prune(0);
     if let Some(warning) = pruned.warnings.into_iter().next() {
         return Err(Error::Cache(warning.message).into());

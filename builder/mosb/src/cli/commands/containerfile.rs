@@ -8,7 +8,7 @@ use crate::cli::context::{CliContext, policy_for_tools};
 use crate::cli::error::Error;
 use crate::cli::resolve::{Build, Buildah, Settings};
 use mosb_build::Built;
-use mosb_build::buildah;
+use mosb_build::buildah::{self, ContainerBuild};
 use mosb_build::exec::Stream;
 use mosb_plan::containerfile;
 use mosb_plan::plan::BuildPlan;
@@ -28,7 +28,20 @@ pub async fn build(
     build: &Build,
     settings: &Settings,
 ) -> Result<Built> {
-    let text = containerfile::render(plan)?;
+    run(context, &container_build(plan)?, base, build, settings).await
+}
+
+/// Builds with buildah and pushes the image.
+///
+/// # Errors
+/// buildah is missing or fails; errors of the target.
+pub async fn run(
+    context: &CliContext,
+    made: &ContainerBuild,
+    base: &Resolved,
+    build: &Build,
+    settings: &Settings,
+) -> Result<Built> {
     let options = options(&build.buildah, settings)?;
     let progress = context.progress.clone();
     let on_line = move |_: Stream, line: &str| match step(line) {
@@ -36,8 +49,16 @@ pub async fn build(
         None => tracing::debug!("{line}"),
     };
     let target = &build.target;
-    Ok(mosb_build::buildah::build(&context.push, plan, &text, base, target, &options, on_line)
-        .await?)
+    Ok(buildah::build(&context.push, made, base, target, &options, on_line).await?)
+}
+
+/// What buildah builds for a plan.
+///
+/// # Errors
+/// A Containerfile that can't be rendered.
+pub fn container_build(plan: &BuildPlan) -> Result<ContainerBuild> {
+    let text = containerfile::render(plan)?;
+    Ok(ContainerBuild::of_plan(plan, text).map_err(mosb_build::Error::from)?)
 }
 
 /// The beginning of a line with which buildah announces a step: `STEP 1/4: …`, of several stages
@@ -64,7 +85,7 @@ pub fn check_space(
     };
     let driver = wanted.storage_driver.map(StorageDriver::as_str);
     let free = buildah::FreeSpace::of(cache_dir, driver)?;
-    Ok(buildah::check_space(plan, driver, &free)?)
+    Ok(buildah::check_space(&plan.request.base, driver, &free)?)
 }
 
 /// Returns the command lines that a build would run.
@@ -72,7 +93,7 @@ pub fn check_space(
 /// # Errors
 /// buildah is missing.
 pub async fn command_lines(
-    plan: &BuildPlan,
+    made: &ContainerBuild,
     base: &Resolved,
     wanted: &Buildah,
     settings: &Settings,
@@ -80,7 +101,7 @@ pub async fn command_lines(
     let options = options(wanted, settings)?;
     let version = buildah::version().await.map_err(mosb_build::Error::from)?;
     let base = buildah::BaseSource::of(base);
-    Ok(buildah::command_lines(plan, version, &base, &options))
+    Ok(buildah::command_lines(made, version, &base, &options))
 }
 
 pub(super) fn options(wanted: &Buildah, settings: &Settings) -> Result<buildah::Options> {

@@ -1,12 +1,13 @@
 //! Makes a plan from the arguments: everything is read, resolved once, and pinned.
 
+use super::prepared_base::On;
 use crate::cli::Result;
 use crate::cli::context::CliContext;
-use crate::cli::objects::{BaseTreeUse, TreeSource};
+use crate::cli::objects::{BaseTreeUse, PreparedUse, TreeSource};
 use crate::cli::resolve::Buildah;
 use crate::cli::unread::{self, Unread};
 use mosb_build::buildah;
-use mosb_build::resolve::{self, PlanContext, Trees};
+use mosb_build::resolve::{self, PlanContext, ResolvedDraft, ResolvedPlan, Trees};
 use mosb_plan::containerfile;
 use mosb_plan::plan::BuildPlan;
 use mosb_plan::plan::BuildRequest;
@@ -21,29 +22,52 @@ pub struct PlannedBuild {
     pub plan: BuildPlan,
     /// The base image.
     pub base: Resolved,
-    /// The base's tree, if it was needed.
+    /// The prepared base that the plan's layer is put on.
+    pub prepared: Option<Resolved>,
+    /// The tree of the base or prepared base, if it was needed.
     pub tree: Option<BaseTreeUse>,
     /// The buildah of this machine, if one is needed and installed.
     pub buildah: Option<buildah::Version>,
 }
 
-/// Reads and resolves all inputs, and plans.
+/// The clients and caches that planning uses. `on_step` gets each step.
+pub fn planning<'c>(
+    context: &'c CliContext,
+    on_step: &'c (dyn Fn(&str) + Sync),
+) -> PlanContext<'c> {
+    PlanContext { client: &context.pull, trees: context.cache.as_ref().map(Trees::Disk), on_step }
+}
+
+/// Reads and resolves all inputs, and decides what doesn't depend on the tree of the base.
 ///
 /// # Errors
-/// An input is missing or invalid, the base can't be read, or the plan can't be made.
-pub async fn make_plan(
-    context: &CliContext,
+/// An input is missing or invalid, or the base can't be read.
+pub async fn draft(
+    planning: PlanContext<'_>,
+    request: &BuildRequest<Unread>,
+) -> Result<ResolvedDraft> {
+    Ok(resolve::draft(planning, unread::read(request).await?).await?)
+}
+
+/// Completes a plan on its base, or on its prepared base. One that must be made first is not there yet:
+/// then it is the plan that runs everything at once, which has the same names.
+///
+/// # Errors
+/// The base can't be read, or the plan can't be made.
+pub async fn complete(
+    planning: PlanContext<'_>,
+    drafted: ResolvedDraft,
+    on: On,
     request: &BuildRequest<Unread>,
     options: &Buildah,
     target: Option<&Target>,
 ) -> Result<PlannedBuild> {
-    let planning = PlanContext {
-        client: &context.pull,
-        trees: context.cache.as_ref().map(Trees::Disk),
-        on_step: &|step| context.progress.step(step),
+    let shown = on.shown();
+    let resolved = match on {
+        On::Prepared(prepared) => resolve::finish_on(planning, drafted, prepared).await?,
+        On::Base | On::ToMake(_) => resolve::finish(planning, drafted).await?,
     };
-    let resolving = resolve::plan(planning, unread::read(request).await?);
-    let resolve::ResolvedPlan { mut plan, base, tree, .. } = resolving.await?;
+    let ResolvedPlan { mut plan, base, prepared, tree, .. } = resolved;
     let used = tree.map(|obtained| {
         let source = match obtained.source {
             base_tree::TreeSource::Cache => TreeSource::Cache,
@@ -59,23 +83,26 @@ pub async fn make_plan(
     }
     warnings.extend(containerfile::split(&plan.request)?.warnings());
     let buildah = local_buildah(&plan, &mut warnings).await?;
-    warnings.extend(unused_options(&plan.method, options));
+    warnings.extend(unused_options(&plan.method, shown.as_ref(), options));
     plan.warnings.extend(warnings);
     plan.warnings.dedup();
-    Ok(PlannedBuild { plan, base, tree: used, buildah })
+    Ok(PlannedBuild { plan, base, prepared, tree: used, buildah })
 }
 
-/// Warnings about options that a direct build ignores.
-fn unused_options(method: &Method, options: &Buildah) -> Vec<Finding> {
-    let unused = match method {
-        Method::Direct => options.given(),
-        Method::Containerfile(_) => return Vec::new(),
+/// Warnings about options that a build without buildah ignores.
+fn unused_options(
+    method: &Method,
+    prepared: Option<&PreparedUse>,
+    options: &Buildah,
+) -> Vec<Finding> {
+    let message = match (method, prepared) {
+        (Method::Direct, _) => "is for buildah, and this build is direct, so it does nothing",
+        (Method::Prepared(_), Some(prepared)) if prepared.reused => {
+            "is for buildah, and the prepared base is there already, so it does nothing"
+        }
+        (Method::Prepared(_) | Method::Containerfile(_), _) => return Vec::new(),
     };
-    let finding = |option| {
-        let message = "is for buildah, and this build is direct, so it does nothing";
-        Finding::new("option-unused", message).object(option)
-    };
-    unused.map(finding).collect()
+    options.given().map(|option| Finding::new("option-unused", message).object(option)).collect()
 }
 
 /// Rejects a Containerfile that can't be rendered, or that the buildah of this machine would
@@ -84,8 +111,9 @@ async fn local_buildah(
     plan: &BuildPlan,
     warnings: &mut Vec<Finding>,
 ) -> Result<Option<buildah::Version>> {
-    if matches!(plan.method, Method::Direct) {
-        return Ok(None);
+    match plan.method {
+        Method::Direct | Method::Prepared(_) => return Ok(None),
+        Method::Containerfile(_) => {}
     }
     let text = containerfile::render(plan)?;
     match buildah::version().await {

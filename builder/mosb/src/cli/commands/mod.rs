@@ -16,6 +16,8 @@ mod make_plan;
 mod node;
 mod plan;
 mod preflight;
+mod prepare;
+mod prepared_base;
 mod render;
 mod seed;
 #[cfg(feature = "cluster")]
@@ -34,6 +36,7 @@ pub use job::{in_pod, wait_for_done};
 pub use node::{adopt, drift, node};
 pub use plan::plan;
 pub use preflight::preflight;
+pub use prepare::prepare;
 pub use render::render;
 pub use seed::new as new_seed;
 #[cfg(feature = "cluster")]

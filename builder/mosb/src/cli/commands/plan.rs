@@ -1,13 +1,15 @@
 //! `mosb plan`, and `mosb build --dry-run`.
 
-use super::containerfile::{check_space, command_lines};
-use super::make_plan::{PlannedBuild, make_plan};
+use super::containerfile::{check_space, command_lines, container_build};
+use super::make_plan::{PlannedBuild, complete, draft, planning};
+use super::prepared_base::{self, On};
 use crate::cli::Result;
 use crate::cli::args::Format;
 use crate::cli::context::CliContext;
 use crate::cli::objects::{Plan, PlannedStage};
 use crate::cli::output;
 use crate::cli::resolve::{self, Settings};
+use mosb_build::buildah::ContainerBuild;
 use mosb_plan::api::yaml;
 use mosb_plan::containerfile;
 use mosb_plan::payload;
@@ -24,8 +26,20 @@ pub async fn plan(
     settings: &Settings,
 ) -> Result<()> {
     let target = planned.target.as_ref();
-    let PlannedBuild { plan, tree, base, buildah } =
-        make_plan(context, &planned.request, &planned.buildah, target).await?;
+    let on_step = |step: &str| context.progress.step(step);
+    let planning = planning(context, &on_step);
+    let drafted = draft(planning, &planned.request).await?;
+    let (given, mut warnings) = (planned.prepared.as_ref(), Vec::new());
+    let on = prepared_base::find(context, planning, &drafted, given, target, &mut warnings).await?;
+    let to_make = match &on {
+        On::ToMake(prepared) => Some(prepared.clone()),
+        On::Base | On::Prepared(_) => None,
+    };
+    let prepared = on.shown();
+    let completing =
+        complete(planning, drafted, on, &planned.request, &planned.buildah, target).await?;
+    let PlannedBuild { mut plan, tree, base, buildah, .. } = completing;
+    plan.warnings.extend(warnings);
     // Containerfile and ConfigMaps are for another machine, whose space is unknown.
     let here = !matches!(settings.format, Format::Containerfile | Format::Configmap);
     if here && buildah.is_some() {
@@ -33,9 +47,13 @@ pub async fn plan(
     }
     let commands = match &plan.method {
         Method::Containerfile(_) if planned.dry_run => {
-            command_lines(&plan, &base, &planned.buildah, settings).await?
+            let made = match &to_make {
+                Some(prepared) => ContainerBuild::of_prepared(prepared, ""),
+                None => container_build(&plan)?,
+            };
+            command_lines(&made, &base, &planned.buildah, settings).await?
         }
-        Method::Containerfile(_) | Method::Direct => Vec::new(),
+        Method::Containerfile(_) | Method::Prepared(_) | Method::Direct => Vec::new(),
     };
     context.progress.end();
     match settings.format {
@@ -45,7 +63,12 @@ pub async fn plan(
             let split = containerfile::split(&plan.request)?;
             let hint = containerfile::hint(&split, &plan);
             let stages = PlannedStage::all(&split, hint.as_ref());
-            let shown = Plan { commands, stages, ..Plan::new(&plan, target, tree) };
+            let mut shown = Plan { commands, stages, ..Plan::new(&plan, target, tree) };
+            // On the tree of the prepared base, it may have turned out that all is run at once.
+            if plan.prepared.is_some() || to_make.is_some() {
+                shown.method = Method::Prepared(Vec::new()).as_str().to_owned();
+                shown.prepared = prepared;
+            }
             output::print(format, &shown)?;
         }
     }
@@ -56,7 +79,7 @@ pub async fn plan(
 fn config_maps(plan: &BuildPlan) -> Result<String> {
     let text = match plan.method {
         Method::Containerfile(_) => Some(containerfile::render(plan)?),
-        Method::Direct => None,
+        Method::Prepared(_) | Method::Direct => None,
     };
     let maps = payload::config_maps(plan, text.as_deref(), None)?;
     let documents: Vec<String> =

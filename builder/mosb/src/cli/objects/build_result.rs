@@ -22,16 +22,19 @@ pub struct BuildResult {
     pub tags: Vec<String>,
     /// Digest of the manifest.
     pub digest: String,
-    /// `direct` or `containerfile`.
+    /// `direct`, `prepared` or `containerfile`.
     pub method: String,
     /// Why the method is not `direct`; else empty.
     pub reasons: Vec<Finding>,
+    /// The image with what must be run, if the method is `prepared`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prepared: Option<PreparedUse>,
     /// The base.
     pub base: PinnedBase,
-    /// The base's tree, if it was needed.
+    /// The tree of the base, or of the prepared base, if it was needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_tree: Option<BaseTreeUse>,
-    /// The layer that was added to the base, if it is one.
+    /// The layer that was added to the base, or to the prepared base, if it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer: Option<LayerInfo>,
     /// SHA-256 of all inputs of the image: 64 hex digits, also in its label `mosb.dev/inputs`.
@@ -57,6 +60,19 @@ pub struct PinnedBase {
     /// Digest of the index that names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<String>,
+}
+
+/// An image with what must be run, and nothing of the rest of the config.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PreparedUse {
+    /// SHA-256 of its inputs: 64 hex digits, also in its label `mosb.dev/prepared-inputs`.
+    pub inputs: String,
+    /// `repo@digest`, or `oci:DIR@digest`; absent in a plan if it must be made first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Whether it was there before.
+    pub reused: bool,
 }
 
 /// The base tree that a build used.

@@ -17,6 +17,7 @@ mod path_entry;
 mod plan;
 mod pool_status;
 mod preflight;
+mod prepare_result;
 mod render_explanation;
 mod rollout;
 mod version;
@@ -30,7 +31,7 @@ use serde_json::{Value, json};
 use mosb_plan::api::ClusterSettings;
 
 pub use bootstrap_result::{BootstrapResult, SeededPool};
-pub use build_result::{BaseTreeUse, BuildResult, LayerInfo, PinnedBase, TreeSource};
+pub use build_result::{BaseTreeUse, BuildResult, LayerInfo, PinnedBase, PreparedUse, TreeSource};
 pub use cache::{BuildahStore, CacheList, CachePrune, CachedTree, PrunedStore};
 pub use diff::{Diff, Side};
 pub use error::Error;
@@ -45,6 +46,7 @@ pub use path_entry::{PathEntry, PathType};
 pub use plan::{Plan, PlanLayer, PlannedBase, PlannedStage, StagePart};
 pub use pool_status::{BuildInfo, ClusterStatus, PoolStatus, ReasonInfo, RebuildRequest};
 pub use preflight::{CheckedImage, ImageCheck, Preflight};
+pub use prepare_result::PrepareResult;
 pub use render_explanation::RenderExplanation;
 pub use rollout::{
     NodeInfo, NodeList, PoolBuild, PoolBuilds, PoolCondition, RolloutMachines, RolloutRequest,
@@ -123,6 +125,7 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<PoolBuilds>(),
         schema::<PoolStatus>(),
         schema::<Preflight>(),
+        schema::<PrepareResult>(),
         schema::<RebuildRequest>(),
         schema::<RenderExplanation>(),
         schema::<RolloutRequest>(),

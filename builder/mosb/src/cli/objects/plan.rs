@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::build_result::{BaseTreeUse, PinnedBase, reasons};
+use super::build_result::{BaseTreeUse, PinnedBase, PreparedUse, reasons};
 use super::path_entry::PathEntry;
 use mosb_image::Digest;
 use mosb_plan::containerfile::{Hint, Part, Split, SplitStage};
@@ -21,13 +21,16 @@ pub struct Plan {
     pub rendered_config: String,
     /// Name of its pool.
     pub pool: String,
-    /// `direct` or `containerfile`.
+    /// `direct`, `prepared` or `containerfile`.
     pub method: String,
     /// Why the method is not `direct`; else empty.
     pub reasons: Vec<Finding>,
+    /// The image with what must be run, if the build is made on one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prepared: Option<PreparedUse>,
     /// The base.
     pub base: PlannedBase,
-    /// The base's tree, if it is needed.
+    /// The tree of the base, or of the prepared base, if it is needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_tree: Option<BaseTreeUse>,
     /// The image with packages, pinned.
@@ -60,7 +63,7 @@ pub struct Plan {
     pub labels: BTreeMap<String, String>,
     /// The annotations that name the base in the image's manifest.
     pub annotations: BTreeMap<String, String>,
-    /// The layer of a direct build.
+    /// The layer on the base, or on the prepared base.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer: Option<PlanLayer>,
     /// The units whose `[Install]` links are made or removed.
@@ -160,6 +163,7 @@ impl Plan {
             pool: request.config.pool().to_string(),
             method: plan.method.as_str().to_owned(),
             reasons: reasons(&plan.method),
+            prepared: None,
             base: PlannedBase {
                 pinned: PinnedBase::new(base),
                 name: base.name.as_str().to_owned(),

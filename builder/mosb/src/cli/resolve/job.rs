@@ -27,6 +27,8 @@ use mosb_registry::{Source, Target};
 #[derive(Debug)]
 pub enum Job {
     Build(Build),
+    /// `build --prepare-only`.
+    Prepare(Build),
     /// `plan`, and `build --dry-run`.
     Plan(Plan),
     Render(Box<Render>),
@@ -67,6 +69,8 @@ pub enum Job {
 #[derive(Debug)]
 pub struct Build {
     pub request: BuildRequest<Unread>,
+    /// `--prepared`: the prepared base, by its digest.
+    pub prepared: Option<Source>,
     pub buildah: Buildah,
     pub target: Target,
     pub digestfile: Option<PathBuf>,
@@ -76,6 +80,8 @@ pub struct Build {
 #[derive(Debug)]
 pub struct Plan {
     pub request: BuildRequest<Unread>,
+    /// `--prepared`: the prepared base, by its digest.
+    pub prepared: Option<Source>,
     pub buildah: Buildah,
     /// The push target of a build.
     pub target: Option<Target>,

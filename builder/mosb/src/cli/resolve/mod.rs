@@ -97,20 +97,25 @@ pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
     let job = match command {
         Command::Build(build) => {
             let mut request = build_request(&build.inputs)?;
+            let prepared = prepared(build.inputs.prepared.as_deref())?;
             let buildah = buildah(&build.inputs)?;
             let target: Target = build.output.parse()?;
             request.push = target.repo().cloned();
             if build.dry_run {
-                Job::Plan(Plan { request, buildah, target: Some(target), dry_run: true })
+                Job::Plan(Plan { request, prepared, buildah, target: Some(target), dry_run: true })
             } else {
-                Job::Build(Build { request, buildah, target, digestfile: build.digestfile })
+                let digestfile = build.digestfile;
+                let wanted = Build { request, prepared, buildah, target, digestfile };
+                if build.prepare_only { Job::Prepare(wanted) } else { Job::Build(wanted) }
             }
         }
         Command::Plan(plan) => {
             let target = plan.output.as_deref().map(str::parse::<Target>).transpose()?;
             let mut request = build_request(&plan.inputs)?;
             request.push = target.as_ref().and_then(Target::repo).cloned();
-            Job::Plan(Plan { request, buildah: buildah(&plan.inputs)?, target, dry_run: false })
+            let prepared = prepared(plan.inputs.prepared.as_deref())?;
+            let buildah = buildah(&plan.inputs)?;
+            Job::Plan(Plan { request, prepared, buildah, target, dry_run: false })
         }
         Command::Render(typed) => Job::Render(Box::new(render::render(typed, common.format)?)),
         Command::Bootstrap(typed) => Job::Bootstrap(bootstrap::bootstrap(typed)?),
@@ -251,6 +256,20 @@ fn source(text: &str) -> Result<Source> {
         )),
         source => Ok(source),
     }
+}
+
+/// A prepared base. Its content can't be checked, so only a digest says which one is trusted.
+fn prepared(text: Option<&str>) -> Result<Option<Source>> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let source = source(text)?;
+    if source.digest().is_none() {
+        return usage(format!(
+            "--prepared {text}: want the digest too, host/repository@sha256:… or oci:DIR@sha256:…, as build --prepare-only printed it"
+        ));
+    }
+    Ok(Some(source))
 }
 
 fn operand(text: &str) -> Result<Operand> {

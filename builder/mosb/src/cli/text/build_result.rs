@@ -17,6 +17,10 @@ impl Object for BuildResult {
             TreeSource::Cache => "from the cache",
             TreeSource::Computed => "read from the base's layers, and kept for the next build",
         });
+        let prepared = self.prepared.as_ref().and_then(|prepared| {
+            let image = prepared.image.as_ref()?;
+            Some(format!("{image} ({})", if prepared.reused { "reused" } else { "made" }))
+        });
         let moved =
             format!("{} pulled, {} pushed", size(self.bytes_pulled), size(self.bytes_pushed));
         let took = format!("{}.{:03} s", self.duration_millis / 1000, self.duration_millis % 1000);
@@ -31,6 +35,7 @@ impl Object for BuildResult {
         page.pairs(&[
             ("method", Some(&self.method)),
             ("base", Some(&self.base.image)),
+            ("prepared base", prepared.as_deref()),
             ("base tree", tree),
             ("layer", layer.as_deref()),
             ("moved", Some(&moved)),

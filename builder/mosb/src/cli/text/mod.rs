@@ -16,6 +16,7 @@ mod page;
 mod plan;
 mod pool_status;
 mod preflight;
+mod prepare_result;
 mod render;
 mod rollout;
 

@@ -54,11 +54,17 @@ impl Plan {
         if self.reasons.is_empty() {
             page.section("Method: direct");
             page.line("  One layer on the base's own layers. Nothing has to be run.");
-        } else {
-            page.section(&format!("Method: {}", self.method));
-            page.line("  buildah runs a Containerfile, because");
-            page.findings(&self.reasons);
+            return;
         }
+        page.section(&format!("Method: {}", self.method));
+        page.line(match &self.prepared {
+            Some(prepared) if prepared.image.is_some() => {
+                "  One layer on a prepared base, which is there. It was made because"
+            }
+            Some(_) => "  buildah makes a prepared base once, and one layer is put on it, because",
+            None => "  buildah runs a Containerfile, because",
+        });
+        page.findings(&self.reasons);
     }
 
     fn inputs_section(&self, page: &mut Page) {
@@ -80,6 +86,8 @@ impl Plan {
             ("platform", Some(&base.platform)),
             ("bootable", Some(bootable)),
             ("base tree", tree.as_deref()),
+            ("prepared base", self.prepared.as_ref().and_then(|one| one.image.as_deref())),
+            ("prepared inputs", self.prepared.as_ref().map(|one| &*one.inputs)),
             ("extensions image", self.extensions_image.as_deref()),
             ("Containerfile", self.containerfile.as_deref()),
             ("build arguments", build_args.as_deref()),

@@ -9,6 +9,7 @@
 //! [`obstacle`] says so, and the build runs its Containerfile on each change, as without a prepared
 //! base.
 
+mod base;
 mod inputs;
 mod obstacle;
 #[cfg(test)]
@@ -17,10 +18,13 @@ mod trust_files;
 
 use std::collections::BTreeMap;
 
+pub use base::{PreparedBase, PreparedError};
 pub use inputs::{BuilderNodes, BuilderProgram, BuiltBy, PreparedInputs, PreparedTag};
 pub use obstacle::Obstacle;
 pub(crate) use trust_files::is_trust_file;
+pub(super) use trust_files::without_trust_files;
 
+use super::base::base_annotations;
 use super::build_request::BuildRequest;
 use super::method::Reason;
 use crate::api::labels;
@@ -60,6 +64,11 @@ impl Prepared {
         })
     }
 
+    /// The extensions to install, in one order whatever that of the config is.
+    pub fn extensions(&self) -> Vec<String> {
+        inputs::sorted_extensions(&self.request)
+    }
+
     /// The tag of the image.
     pub fn tag(&self) -> PreparedTag {
         self.inputs.tag()
@@ -75,5 +84,10 @@ impl Prepared {
         ]
         .map(|(key, value)| (key.to_owned(), value))
         .into()
+    }
+
+    /// The annotations of its manifest, which say what its base is.
+    pub fn annotations(&self) -> BTreeMap<String, String> {
+        base_annotations(&self.request.base)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::obstacle::Obstacle;
-use mosb_ignition::{Config, Owner, Resource};
+use mosb_ignition::{Config, Owner, Resource, Storage};
 use mosb_image::Digest;
 
 /// `update-ca-trust` adds the files below it to the trust store.
@@ -17,6 +17,16 @@ const FILE_LIMIT: u64 = 16 << 20;
 /// Whether the entry of a config at this path is written before the trust store is compiled.
 pub(crate) fn is_trust_file(path: &str) -> bool {
     path.starts_with(CA_TRUST_SOURCE)
+}
+
+/// A config without these entries, which the prepared base has.
+pub(in crate::plan) fn without_trust_files(config: &Config) -> Config {
+    let mut config = config.clone();
+    let Storage { files, directories, links, .. } = &mut config.storage;
+    files.retain(|file| !is_trust_file(&file.path));
+    directories.retain(|directory| !is_trust_file(&directory.path));
+    links.retain(|link| !is_trust_file(&link.path));
+    config
 }
 
 /// An entry as the config has it. What it becomes also depends on the base: its content may stay, and

@@ -10,7 +10,7 @@ use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::resolve::{LeftImage, PodInputs, Settings};
 use mosb_build::Redactor;
-use mosb_build::buildah::{self, BaseSource};
+use mosb_build::buildah::{self, BaseSource, ContainerBuild};
 use mosb_build::user_namespace;
 use mosb_plan::containerfile;
 
@@ -30,6 +30,7 @@ pub async fn build(
     }
     let planned = plan_to_run(context, inputs).await?;
     let text = containerfile::render(&planned.plan)?;
+    let build = ContainerBuild::of_plan(&planned.plan, text).map_err(mosb_build::Error::from)?;
     let mut options = options(&left.buildah, settings)?;
     if options.storage_driver.is_none() {
         let driver = buildah::usable_driver(&options.cache_dir).await;
@@ -40,7 +41,7 @@ pub async fn build(
     context.progress.step("building with buildah");
     // `mosb logs` shows these lines.
     let on_line = |_, line: &str| tracing::info!("{}", secrets.redact(line));
-    let (plan, base) = (&planned.plan, BaseSource::of(&planned.base));
-    let left = buildah::leave(plan, &text, &base, &options, &left.image, on_line).await;
+    let base = BaseSource::of(&planned.base);
+    let left = buildah::leave(&build, &base, &options, &left.image, on_line).await;
     Ok(left.map_err(mosb_build::Error::from)?)
 }

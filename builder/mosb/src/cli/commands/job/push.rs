@@ -8,7 +8,7 @@ use crate::cli::Result;
 use crate::cli::commands::build::tag_moved;
 use crate::cli::context::CliContext;
 use crate::cli::resolve::PodInputs;
-use mosb_build::buildah;
+use mosb_build::buildah::{self, ContainerBuild};
 use mosb_build::result::{Outcome, Phases, millis};
 use mosb_build::{JobMethod, ResultReporter};
 use mosb_registry::Target;
@@ -26,14 +26,16 @@ pub async fn push(
     let began = Instant::now();
     let planned = plan_to_run(context, inputs).await?;
     let plan = &planned.plan;
+    // What was built is already there.
+    let build = ContainerBuild::of_plan(plan, "").map_err(mosb_build::Error::from)?;
     context.progress.step("compressing what was built");
     let making = Instant::now();
-    let made = buildah::take(plan, image).await.map_err(mosb_build::Error::from)?;
+    let made = buildah::take(&build, image).await.map_err(mosb_build::Error::from)?;
     let making = making.elapsed();
     context.progress.step(&format!("pushing to {}", inputs.push));
     reporter.begin_push();
     let target = Target::from(inputs.push.clone());
-    let built = buildah::push(&context.push, plan, &made, &planned.base, &target).await?;
+    let built = buildah::push(&context.push, &build, &made, &planned.base, &target).await?;
     let mut warnings = planned.plan.warnings.clone();
     warnings.extend(tag_moved(&built.pushed, &plan.build_name.tag()));
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();

@@ -106,6 +106,7 @@ fn plan() -> Plan {
         pool: "worker".to_owned(),
         method: "direct".to_owned(),
         reasons: Vec::new(),
+        prepared: None,
         base: PlannedBase {
             pinned: pinned(),
             name: "quay.io/fedora/fedora-coreos:stable".to_owned(),
@@ -229,6 +230,7 @@ fn a_build() {
         digest: digest("image"),
         method: "direct".to_owned(),
         reasons: Vec::new(),
+        prepared: None,
         base: pinned(),
         base_tree: Some(BaseTreeUse { digest: digest("tree"), source: TreeSource::Computed }),
         layer: Some(LayerInfo {
@@ -244,6 +246,37 @@ fn a_build() {
         warnings: plan().warnings,
     };
     looks_like("build-direct", &built);
+    let reasons = vec![Finding::new("kernel-type", "the realtime kernel is to be installed")];
+    let image = format!("registry.example.com/os/worker@{}", digest("prepared"));
+    let prepared =
+        PreparedUse { inputs: hex("prepared inputs"), image: Some(image.clone()), reused: true };
+    let (method, on) = ("prepared".to_owned(), Some(prepared.clone()));
+    let on_prepared =
+        BuildResult { method: method.clone(), reasons: reasons.clone(), prepared: on, ..built };
+    looks_like("build-prepared", &on_prepared);
+    let to_make = PreparedUse { image: None, reused: false, ..prepared };
+    let planned = Plan {
+        method,
+        reasons: reasons.clone(),
+        prepared: Some(to_make),
+        layer: None,
+        base_tree: None,
+        ..plan()
+    };
+    looks_like("plan-prepared", &planned);
+    let made = PrepareResult {
+        image,
+        tag: "prepared-0123456789abcdef0123456789abcdef".to_owned(),
+        digest: digest("prepared"),
+        inputs: hex("prepared inputs"),
+        reasons,
+        base: pinned(),
+        bytes_pulled: 1_717_986_918,
+        bytes_pushed: 27_000_000,
+        duration_millis: 62_042,
+        warnings: Vec::new(),
+    };
+    looks_like("prepare", &made);
 }
 
 #[test]

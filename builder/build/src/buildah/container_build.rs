@@ -1,0 +1,71 @@
+//! What buildah builds: the image of a plan, or a prepared base.
+
+use std::collections::BTreeMap;
+
+use super::error::Error;
+use mosb_plan::api::KernelType;
+use mosb_plan::payload::context::{self, File};
+use mosb_plan::plan::{Base, BuildPlan, BuildRequest, Prepared};
+
+/// A Containerfile with what it is built from, and the names of the image.
+#[derive(Debug, Clone)]
+pub struct ContainerBuild {
+    pub containerfile: String,
+    /// The files of the build context.
+    pub files: Vec<File>,
+    pub base: Base,
+    /// The labels that the image must have.
+    pub labels: BTreeMap<String, String>,
+    /// Those of the manifest, which say what the base is.
+    pub annotations: BTreeMap<String, String>,
+    pub build_args: BTreeMap<String, String>,
+    /// Whether a `RUN` line may use the network.
+    pub uses_network: bool,
+    /// The units of which a step with `systemctl preset` reports failures.
+    pub preset_units: Vec<String>,
+    pub tags: Vec<String>,
+    /// The tag whose former image gets another one when it moves.
+    pub protected_tag: String,
+}
+
+impl ContainerBuild {
+    /// The image of a plan, by its Containerfile.
+    ///
+    /// # Errors
+    /// A file of the context that can't be written.
+    pub fn of_plan(plan: &BuildPlan, containerfile: impl Into<String>) -> Result<Self, Error> {
+        Ok(Self {
+            containerfile: containerfile.into(),
+            files: context::files(plan)?,
+            base: plan.request.base.clone(),
+            labels: plan.labels.clone(),
+            annotations: plan.annotations.clone(),
+            build_args: plan.request.build_args.clone(),
+            uses_network: plan.request.containerfile.is_some() || installs(&plan.request),
+            preset_units: plan.preset_units.clone(),
+            tags: plan.tags.to_vec(),
+            protected_tag: plan.build_name.tag(),
+        })
+    }
+
+    /// A prepared base, by its Containerfile.
+    pub fn of_prepared(prepared: &Prepared, containerfile: impl Into<String>) -> Self {
+        let tag = prepared.tag().to_string();
+        Self {
+            containerfile: containerfile.into(),
+            files: context::prepared_files(prepared),
+            base: prepared.request.base.clone(),
+            labels: prepared.labels(),
+            annotations: prepared.annotations(),
+            build_args: BTreeMap::new(),
+            uses_network: installs(&prepared.request),
+            preset_units: Vec::new(),
+            tags: vec![tag.clone()],
+            protected_tag: tag,
+        }
+    }
+}
+
+fn installs(request: &BuildRequest) -> bool {
+    !request.config.extensions.is_empty() || request.config.kernel_type != KernelType::Default
+}
