@@ -121,8 +121,21 @@ pub fn render_prepared(prepared: &Prepared) -> Result<String, Error> {
         text += &EXTRACT.fill(&[])?;
     }
     text += &extensions_stage(request)?;
-    text += &CONFIGS.fill(&[("base", &safe("the base", from(&request.base))?)])?;
-    text += &packages_and_kernel(request, &prepared.extensions())?;
+    let base = safe("the base", from(&request.base))?;
+    let packages = packages_and_kernel(request, &prepared.extensions())?;
+    match &prepared.own {
+        Some(own) => {
+            text += &BASE.fill(&[("base", &base)])?;
+            text += &packages;
+            text.push('\n');
+            text += &own.text;
+            text += &CONFIGS.fill(&[("base", &own.name)])?;
+        }
+        None => {
+            text += &CONFIGS.fill(&[("base", &base)])?;
+            text += &packages;
+        }
+    }
     if prepared.has_trust_files {
         text += &IGNITION.fill(&[])?;
     }

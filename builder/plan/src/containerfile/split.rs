@@ -13,7 +13,7 @@ use super::error::Error;
 use super::parts::{Parts, needed, needs_config, parts, reached};
 use super::render::extensions_image;
 use super::stages::{BASE, OWN_STAGES, Origin, Reference, Stage, Stages, read};
-use crate::plan::BuildRequest;
+use crate::plan::{BuildRequest, OwnInstructions};
 use mosb_types::Finding;
 
 /// The name of the prepared part's last stage, if the administrator gave it none.
@@ -254,6 +254,13 @@ fn check_names(stages: &[Stage], number: Option<usize>) -> Result<(), Error> {
 }
 
 impl Split {
+    /// The administrator's instructions, if all of them run before the config is written.
+    pub fn own_instructions(&self) -> Option<OwnInstructions> {
+        let prepared = self.prepared.as_ref().filter(|_| self.last.is_none())?;
+        let PreparedStages { text, name, build_args } = prepared.clone();
+        Some(OwnInstructions { text, name, build_args })
+    }
+
     /// What the administrator should know.
     pub fn warnings(&self) -> Vec<Finding> {
         let has_name = |stage: &&Stage| {

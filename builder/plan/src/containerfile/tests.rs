@@ -98,7 +98,8 @@ fn everything_at_once() {
 /// The Containerfile of a prepared base.
 fn prepared_text(request: BuildRequest) -> String {
     let request = BuildRequest { method: MethodChoice::Auto, ..request };
-    let prepared = Draft::new(request).unwrap().prepared(BuiltBy::BY_HAND).unwrap();
+    let own = split(&request).unwrap().own_instructions();
+    let prepared = Draft::new(request).unwrap().prepared(own, BuiltBy::BY_HAND).unwrap();
     render_prepared(&prepared).unwrap()
 }
 
@@ -126,8 +127,13 @@ fn a_prepared_base_names_nothing_of_the_config() {
 
     let mut packages = request(json!({ "extensions": ["sysstat"] }), base(true, false));
     packages.extensions_image = Some(image.parse().unwrap());
-    let made = prepared_text(packages);
+    let made = prepared_text(packages.clone());
     expect_file!["../../../../testdata/prepared/packages/Containerfile"].assert_eq(&made);
+
+    packages.containerfile = Some("FROM base\nRUN dnf install -y agent\n".to_owned());
+    let made = prepared_text(packages);
+    assert_eq!(administrator::check(&made), Ok(()));
+    expect_file!["../../../../testdata/prepared/own/Containerfile"].assert_eq(&made);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::machine_part::machine_part;
 use super::method::{Method, MethodChoice, Reason};
 use super::packages;
 use super::prepared::{
-    BuiltBy, Obstacle, Prepared, PreparedBase, is_trust_file, without_trust_files,
+    BuiltBy, Obstacle, OwnInstructions, Prepared, PreparedBase, is_trust_file, without_trust_files,
 };
 use super::var_files::{self, VarPaths};
 use super::{Base, BaseError, Error};
@@ -178,12 +178,17 @@ impl Draft {
         &self.reasons
     }
 
-    /// The prepared base that this build can be made on.
+    /// The prepared base that this build can be made on. `own` has the instructions of its
+    /// Containerfile, if none of them needs the config.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn prepared(&self, built_by: BuiltBy) -> Result<Prepared, Obstacle> {
-        Prepared::new(&self.request, self.ignition.as_ref(), &self.reasons, built_by)
+    pub fn prepared(
+        &self,
+        own: Option<OwnInstructions>,
+        built_by: BuiltBy,
+    ) -> Result<Prepared, Obstacle> {
+        Prepared::new(&self.request, self.ignition.as_ref(), &self.reasons, own, built_by)
     }
 
     /// Warnings about the image, as far as known without the base's tree.

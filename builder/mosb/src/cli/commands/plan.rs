@@ -68,6 +68,9 @@ pub async fn plan(
             if plan.prepared.is_some() || to_make.is_some() {
                 shown.method = Method::Prepared(Vec::new()).as_str().to_owned();
                 shown.prepared = prepared;
+                for stage in &mut shown.stages {
+                    stage.runs_again = 0;
+                }
             }
             output::print(format, &shown)?;
         }

@@ -13,8 +13,8 @@ use mosb_build::buildah::ContainerBuild;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, ResolvedPrepared};
 use mosb_build::{Built, resolve::Error as ResolveError};
 use mosb_image::Digest;
-use mosb_plan::containerfile::render_prepared;
-use mosb_plan::plan::{self, BuiltBy, Prepared};
+use mosb_plan::containerfile::{render_prepared, split};
+use mosb_plan::plan::{self, BuiltBy, OwnInstructions, Prepared};
 use mosb_registry::{Client, Destination, Error as RegistryError, Resolved, Source, Target};
 use mosb_types::{Finding, canonical_json};
 
@@ -51,9 +51,14 @@ impl On {
 /// There can't be one.
 pub fn prepared(drafted: &ResolvedDraft) -> Result<Prepared> {
     let config = drafted.draft.request().config.name().to_string();
-    let prepared = drafted.draft.prepared(BuiltBy::BY_HAND);
+    let prepared = drafted.draft.prepared(own(drafted)?, BuiltBy::BY_HAND);
     let prepared = prepared.map_err(|obstacle| plan::Error::Obstacle { config, obstacle });
     Ok(prepared.map_err(ResolveError::from)?)
+}
+
+/// The instructions of the administrator's Containerfile, if none of them needs the config.
+fn own(drafted: &ResolvedDraft) -> Result<Option<OwnInstructions>> {
+    Ok(split(drafted.draft.request())?.own_instructions())
 }
 
 /// Finds what a draft is built on: the given image, else the one that an earlier build remembered for
@@ -78,7 +83,7 @@ pub async fn find(
         }
         return Ok(On::Prepared(found));
     }
-    let Ok(prepared) = drafted.draft.prepared(BuiltBy::BY_HAND) else {
+    let Ok(prepared) = drafted.draft.prepared(own(drafted)?, BuiltBy::BY_HAND) else {
         return Ok(On::Base);
     };
     let (Some(target), Some(records)) = (target, &context.prepared) else {

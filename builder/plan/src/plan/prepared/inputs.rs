@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use super::OwnInstructions;
 use super::trust_files::TrustEntry;
 use crate::plan::build_request::BuildRequest;
 use crate::plan::packages;
@@ -76,21 +77,23 @@ struct Parts<'a> {
     /// The administrator's instructions that need nothing of the config.
     containerfile: Option<&'a str>,
     /// The arguments that these instructions declare.
-    build_args: BTreeMap<&'a str, &'a str>,
+    build_args: Option<&'a BTreeMap<String, String>>,
 }
 
 impl PreparedInputs {
     pub(super) fn new(
         request: &BuildRequest,
         trust_files: &BTreeMap<String, TrustEntry>,
+        own: Option<&OwnInstructions>,
         built_by: BuiltBy,
     ) -> Self {
-        Self(Digest::of(&Self::canonical(request, trust_files, built_by)))
+        Self(Digest::of(&Self::canonical(request, trust_files, own, built_by)))
     }
 
     pub(super) fn canonical(
         request: &BuildRequest,
         trust_files: &BTreeMap<String, TrustEntry>,
+        own: Option<&OwnInstructions>,
         built_by: BuiltBy,
     ) -> Vec<u8> {
         let extensions = sorted_extensions(request);
@@ -105,8 +108,8 @@ impl PreparedInputs {
             trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
             trust_files,
             built_by,
-            containerfile: None,
-            build_args: BTreeMap::new(),
+            containerfile: own.map(|own| &*own.text),
+            build_args: own.map(|own| &own.build_args),
         })
     }
 

@@ -30,11 +30,24 @@ use super::method::Reason;
 use crate::api::labels;
 use mosb_ignition::Config;
 
+/// The administrator's instructions that run before the config is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnInstructions {
+    /// The stages, in their order. They refer to no other stages of mosb but `base` and `extensions`.
+    pub text: String,
+    /// The name of the last stage.
+    pub name: String,
+    /// The build arguments that can affect them.
+    pub build_args: BTreeMap<String, String>,
+}
+
 /// A prepared base before it is made.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     pub request: BuildRequest,
     pub inputs: PreparedInputs,
+    /// What runs after packages and kernel.
+    pub own: Option<OwnInstructions>,
     /// Whether the trust store is compiled.
     pub compiles_trust: bool,
     /// Whether the config has entries that are written before it is compiled.
@@ -42,7 +55,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The prepared base of a request; `reasons` say why something must be run.
+    /// The prepared base of a request; `reasons` say why something must be run. `own` has the
+    /// instructions of its Containerfile, if none of them needs the config.
     ///
     /// # Errors
     /// What is run depends on the rest of the config.
@@ -50,15 +64,18 @@ impl Prepared {
         request: &BuildRequest,
         ignition: Option<&Config>,
         reasons: &[Reason],
+        own: Option<OwnInstructions>,
         built_by: BuiltBy,
     ) -> Result<Self, Obstacle> {
         let compiles_trust = reasons.iter().any(|reason| matches!(reason, Reason::CaTrust(_)));
-        obstacle::check(request, ignition, reasons, compiles_trust)?;
+        let has_own = own.is_some();
+        obstacle::check(request, ignition, reasons, has_own, compiles_trust)?;
         let ignition = ignition.filter(|_| compiles_trust);
         let trust_files = ignition.map(trust_files::trust_files).transpose()?.unwrap_or_default();
         Ok(Self {
-            inputs: PreparedInputs::new(request, &trust_files, built_by),
+            inputs: PreparedInputs::new(request, &trust_files, own.as_ref(), built_by),
             request: request.clone(),
+            own,
             compiles_trust,
             has_trust_files: !trust_files.is_empty(),
         })

@@ -111,13 +111,16 @@ pub(super) fn check(
     request: &BuildRequest,
     ignition: Option<&Config>,
     reasons: &[Reason],
+    has_own: bool,
     compiles_trust: bool,
 ) -> Result<(), Obstacle> {
     if reasons.is_empty() {
         return Err(Obstacle::NothingRuns);
     }
-    let is_run_before = |reason: &Reason| {
-        matches!(reason, Reason::Extensions(_) | Reason::KernelType(_) | Reason::CaTrust(_))
+    let is_run_before = |reason: &Reason| match reason {
+        Reason::Extensions(_) | Reason::KernelType(_) | Reason::CaTrust(_) => true,
+        Reason::CustomContainerfile => has_own,
+        _ => false,
     };
     if let Some(other) = reasons.iter().find(|reason| !is_run_before(reason)) {
         return Err(Obstacle::Reason(other.clone()));

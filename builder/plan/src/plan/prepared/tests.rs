@@ -25,6 +25,7 @@ struct Given {
     spec: Value,
     build_on: BuildOn,
     push: Option<&'static str>,
+    own: Option<OwnInstructions>,
     built_by: BuiltBy,
 }
 
@@ -52,6 +53,11 @@ fn given() -> Given {
         }),
         build_on: BuildOn::OsChange,
         push: Some("quay.io/acme/worker"),
+        own: Some(OwnInstructions {
+            text: "FROM base AS own\nRUN a\n".to_owned(),
+            name: "own".to_owned(),
+            build_args: [("A".to_owned(), "b".to_owned())].into(),
+        }),
         built_by: BuiltBy::BY_HAND,
     }
 }
@@ -72,6 +78,7 @@ impl Given {
         BuildRequest {
             extensions_image: Some(repo.pinned(Digest::of(self.extensions_image.as_bytes()))),
             trust_bundle: self.bundle.map(Into::into),
+            containerfile: self.own.as_ref().map(|own| own.text.clone()),
             build_on: self.build_on,
             push: self.push.map(|push| push.parse().unwrap()),
             ..BuildRequest::new(RenderedConfig::from_value(config).unwrap(), base.unwrap())
@@ -79,7 +86,7 @@ impl Given {
     }
 
     fn prepared(&self) -> Result<Prepared, Obstacle> {
-        Draft::new(self.request()).unwrap().prepared(self.built_by)
+        Draft::new(self.request()).unwrap().prepared(self.own.clone(), self.built_by)
     }
 
     fn tag(&self) -> String {
@@ -120,7 +127,7 @@ const OUTSIDE: [(&str, Change); 14] = [
 ];
 
 /// Changes of what is run.
-const INSIDE: [(&str, Change); 19] = [
+const INSIDE: [(&str, Change); 21] = [
     ("base", |given| given.base = "b"),
     ("platform", |given| given.platform = "arm64"),
     ("extensions image", |given| given.extensions_image = "f"),
@@ -129,6 +136,10 @@ const INSIDE: [(&str, Change); 19] = [
     ("bundle", |given| given.bundle = Some("other")),
     ("no bundle", |given| given.bundle = None),
     ("nodes", |given| given.built_by.nodes = BuilderNodes::ControlPlane),
+    ("instructions", |given| given.own.as_mut().unwrap().text.push_str("RUN b\n")),
+    ("build argument", |given| {
+        given.own.as_mut().unwrap().build_args.insert("A".to_owned(), "c".to_owned());
+    }),
     ("builder", |given| given.built_by.program = BuilderProgram::OpenshiftBuild),
     ("content", |given| anchor(given)["contents"]["source"] = json!("data:,b")),
     ("mode", |given| anchor(given)["mode"] = json!(0o600)),
@@ -181,7 +192,8 @@ proptest! {
 fn inputs_are_canonical_json() {
     let (request, config) = (given().request(), given().spec["config"].clone());
     let files = trust_files(&mosb_ignition::parse(&config).unwrap().config).unwrap();
-    let inputs = PreparedInputs::canonical(&request, &files, BuiltBy::BY_HAND);
+    let own = given().own;
+    let inputs = PreparedInputs::canonical(&request, &files, own.as_ref(), BuiltBy::BY_HAND);
     assert_eq!(Digest::of(&inputs).hex(), given().prepared().unwrap().inputs.hex());
     let value: Value = serde_json::from_slice(&inputs).unwrap();
     let text = serde_json::to_string_pretty(&value).unwrap() + "\n";
@@ -200,6 +212,7 @@ fn what_needs_the_rest_of_the_config_is_no_prepared_base() {
         storage(given, "files").remove(0);
         storage(given, "links").clear();
         given.bundle = None;
+        given.own = None;
     };
     let no_packages: Change = |given| given.spec = json!({ "config": given.spec["config"] });
     let file_at = |path: &str| {
@@ -259,11 +272,12 @@ fn what_needs_the_rest_of_the_config_is_no_prepared_base() {
     let mut given = changed(no_packages);
     storage(&mut given, "files").push(file("/etc/yum.repos.d/acme.repo", "x"));
     assert!(given.prepared().is_ok(), "nothing is installed");
-    let request = BuildRequest { containerfile: Some("RUN true".to_owned()), ..given.request() };
-    let obstacle = Draft::new(request).unwrap().prepared(BuiltBy::BY_HAND).unwrap_err();
-    assert_eq!(obstacle, Obstacle::Reason(Reason::CustomContainerfile));
+    // Its instructions need the config.
+    let obstacle = Draft::new(given.request()).unwrap().prepared(None, BuiltBy::BY_HAND);
+    assert_eq!(obstacle.unwrap_err(), Obstacle::Reason(Reason::CustomContainerfile));
     let request = BuildRequest { method: MethodChoice::Containerfile, ..given.request() };
-    let obstacle = Draft::new(request).unwrap().prepared(BuiltBy::BY_HAND).unwrap_err();
+    let draft = Draft::new(request).unwrap();
+    let obstacle = draft.prepared(given.own.clone(), BuiltBy::BY_HAND).unwrap_err();
     assert_eq!(obstacle.code(), "prepared-other-reason");
 }
 
@@ -366,13 +380,14 @@ fn everything_runs_at_once_where_a_layer_is_not_enough() {
             "systemctl must decide",
             with_unit,
             &[("usr/bin/systemctl", "of a version that can't be known")][..],
-            &["extensions", "kernel-type", "ca-trust", "ca-trust", "unit"][..],
+            &["custom-containerfile", "extensions", "kernel-type", "ca-trust", "ca-trust", "unit"]
+                [..],
         ),
         (
             "a package has the file",
             without_overwrite,
             &[("etc/x", "of a package")],
-            &["extensions", "kernel-type", "ca-trust", "ca-trust"],
+            &["custom-containerfile", "extensions", "kernel-type", "ca-trust", "ca-trust"],
         ),
     ] {
         let plan = on_prepared(&given, files);
