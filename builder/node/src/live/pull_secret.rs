@@ -49,8 +49,16 @@ pub(super) enum PullSecretStep {
     Reboot(&'static str),
 }
 
+/// Where the importer has what an image has below `/var`, for machines that are installed from it.
+const FACTORY: &str = "usr/share/factory";
+
 /// Whether the images may differ in this path, relative to their roots.
 pub(super) fn may_differ(path: &str) -> bool {
+    let (folder, _) = split(PULL_SECRET);
+    let for_new_machines = path.strip_prefix(FACTORY);
+    if for_new_machines.is_some_and(|path| [PULL_SECRET, folder].contains(&path)) {
+        return true;
+    }
     let below = path.strip_prefix(&VAR_FILES[1..]).and_then(|rest| rest.strip_prefix('/'));
     below.is_some_and(|below| below == "list" || below.starts_with("content/"))
 }

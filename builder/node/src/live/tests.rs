@@ -31,6 +31,7 @@ type Tree<'a> = &'a [(&'a str, &'a str)];
 const BOTH: Tree<'static> = &[
     ("usr/bin/program", "bytes"),
     ("usr/bin/empty", ""),
+    ("usr/share/factory/var/lib/other", "bytes"),
     ("usr/etc/motd", "of the image"),
     ("usr/etc/containers/storage.conf", "s"),
     ("usr/etc/containers/certs.d/", ""),
@@ -507,14 +508,17 @@ fn a_staged_deployment_that_is_not_certain_needs_a_reboot() {
     assert_eq!(machine.restore(), None);
 }
 
-/// The list of an image, and its copies.
+/// The list of an image, its copies, and the one for machines that are installed from it.
 fn var_files(lines: &[&str], contents: &[&str]) -> Vec<(String, String)> {
     let folder = "usr/lib/mosb/var-files";
     let list = lines.iter().flat_map(|line| [line, "\n"]).collect();
     let contents = contents.iter().map(|content| {
         (format!("{folder}/content/{}", digest(content).hex()), (*content).to_owned())
     });
-    [(format!("{folder}/list"), list)].into_iter().chain(contents).collect()
+    let factory = format!("usr/share/factory{PULL_SECRET}");
+    let secret = lines.iter().find(|line| line.ends_with(PULL_SECRET));
+    let secret = secret.map(|line| (factory, (*line).to_owned()));
+    [(format!("{folder}/list"), list)].into_iter().chain(contents).chain(secret).collect()
 }
 
 #[test]
