@@ -102,9 +102,14 @@ fn what_must_be_run_is_run_once_and_is_right() {
         .map(|name| Certificate::authority(mosb.home(), name).certificate);
     let text = |path| fs::read_to_string(path).unwrap();
     let spec = |content: &str, enabled: &[&str]| spec(&text(&of_config), content, enabled);
+    // Its step finds the packages, and nothing of the config.
+    let own = mosb.home().join("Containerfile");
+    let step = "test -x /usr/sbin/ipsec && test ! -e /etc/acme && echo own > /usr/share/own";
+    fs::write(&own, format!("FROM base\nRUN {step}\n")).unwrap();
+    let own = ["--containerfile", own.to_str().unwrap()];
     let bundle = ["--trust-bundle", of_bundle.to_str().unwrap()];
     let run = |mosb: &Mosb, spec, output, more: &[&str]| {
-        build(mosb, &registry, spec, output, &[&bundle, more].concat()).ok().json()
+        build(mosb, &registry, spec, output, &[&own, &bundle, more].concat()).ok().json()
     };
 
     // Everything at once.
@@ -120,6 +125,7 @@ fn what_must_be_run_is_run_once_and_is_right() {
         "usr/share/openvswitch3.5-ipsec",
         "usr/lib/modules/6.1.0_rt/kernel-rt-core",
         "usr/lib/modules/6.1.0_rt/kernel-rt-kvm",
+        "usr/share/own",
     ] {
         assert!(has(path), "{path}");
     }
@@ -189,7 +195,7 @@ fn what_must_be_run_is_run_once_and_is_right() {
     let plan = |bundle: &Path| {
         let output = format!("oci:{}", mosb.home().join("output").display());
         let arguments = ["plan", "-", "--output", &output, "--trust-bundle"];
-        let arguments = [&arguments[..], &[bundle.to_str().unwrap()]].concat();
+        let arguments = [&arguments[..], &[bundle.to_str().unwrap()], &own].concat();
         run_mosb(&mosb, &registry, spec("c", &[]), &arguments).ok().json()
     };
     assert_eq!(use_of(&plan(&of_bundle)), (json!("prepared"), inputs.clone(), json!(true)));
