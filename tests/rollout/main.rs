@@ -8,6 +8,7 @@ mod format_upgrade;
 mod guarded_pod;
 mod ignition_server_pod;
 mod live;
+mod live_story;
 mod machine_part;
 mod machine_part_story;
 mod new_machine;
