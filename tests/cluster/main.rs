@@ -9,6 +9,7 @@ mod cluster_hostile;
 mod cluster_openshift;
 mod cluster_packages;
 mod cluster_pod;
+mod cluster_prepared;
 mod cluster_render;
 mod cluster_story;
 mod cluster_two_namespaces;

@@ -60,7 +60,7 @@ mod view;
 pub mod watch;
 pub mod workload;
 
-pub use action::{Action, Attempt, NewObject, NewStatus, Patch, PoolStatusUpdate};
+pub use action::{Action, Attempt, NewObject, NewStatus, Patch, PoolStatusUpdate, PreparedUse};
 pub use cluster_cache::ClusterCache;
 pub use connect::{connect, connect_for_evictions, installed_in, own_image};
 pub use decide::{Decision, decide};

@@ -127,6 +127,8 @@ pub struct Planned {
     /// Of [`PlanLookup::recognise`]: whether a direct build of the pool's MachineConfigs on the
     /// release's own base gives that image.
     pub is_recognised: bool,
+    /// The inputs of the prepared base, if the build can be made on one.
+    pub prepared: Option<Digest>,
 }
 
 /// Reason of a [`Problem`]: the pool names a rendered config that does not exist (yet).

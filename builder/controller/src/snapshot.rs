@@ -212,6 +212,11 @@ pub enum Support {
     Unknown,
 }
 
+/// The prepared base that a build was made on, if it was.
+pub fn prepared_base_of(build: &MachineOsBuild) -> Option<Digest> {
+    build.metadata.annotation(labels::PREPARED)?.parse().ok()
+}
+
 /// The base manifest that a build was planned on, if it has a plan.
 pub fn base_of(build: &MachineOsBuild) -> Option<Digest> {
     let base = build.metadata.annotation(labels::BASE)?;

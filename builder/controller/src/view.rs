@@ -168,13 +168,19 @@ fn pool_view(cache: &ClusterCache, key: &str) -> PoolView {
     }
 }
 
-/// Requests a rebuild of the current image of a MachineOSConfig.
+/// Requests a rebuild of the current image of a MachineOSConfig; with `config_only`, on the prepared
+/// base that is recorded.
 ///
 /// # Errors
 /// The API server rejects it.
-pub async fn request_rebuild(client: &Client, config: &str) -> Result<(), Error> {
+pub async fn request_rebuild(
+    client: &Client,
+    config: &str,
+    config_only: bool,
+) -> Result<(), Error> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &Kind::MachineOsConfig.resource());
-    let change = json!({ "metadata": { "annotations": { labels::REBUILD: "" } } });
+    let value = if config_only { labels::REBUILD_CONFIG_ONLY } else { "" };
+    let change = json!({ "metadata": { "annotations": { labels::REBUILD: value } } });
     let patched = api.patch(config, &PatchParams::default(), &Patch::Merge(&change)).await;
     let object = format!("machineosconfig {config}");
     patched.map(drop).map_err(Error::api(object, "patch"))

@@ -12,7 +12,7 @@ use mosb_controller::metrics::Metrics;
 use mosb_controller::rollout::{
     EndedPhase, MachinePhase, MachineProgress, RolloutFigures, RolloutPhase,
 };
-use mosb_controller::{Action, Attempt, NewObject, NewStatus, Snapshot, Target};
+use mosb_controller::{Action, Attempt, NewObject, NewStatus, PreparedUse, Snapshot, Target};
 use mosb_plan::api::MachineOsBuild;
 use serde_json::{Value, json};
 
@@ -80,6 +80,7 @@ fn everything() -> Metrics {
             number: 2,
             builder: mosb_plan::api::ImageBuilderType::Job,
             method: JobMethod::Direct,
+            prepared: PreparedUse::Without,
         }),
         Action::ReplaceStatus(
             Target::of(Kind::MachineOsBuild, &ended.metadata),

@@ -3,13 +3,14 @@
 use super::*;
 
 /// The events of type Warning.
-const WARNINGS: [&str; 6] = [
+const WARNINGS: [&str; 7] = [
     "BuildDegraded",
     "BuildFailed",
     "BuildInterrupted",
     "ConfigReconcileFailed",
     "JobFailed",
     "PreBuiltImageMissing",
+    "PreparedBaseMissing",
 ];
 
 impl Cluster {

@@ -1,8 +1,10 @@
 //! The tree of a base, or of a prepared base on it: from a cache, else from its layers.
 
+use mosb_image::PinnedRef;
+use mosb_image::tree::BaseTree;
 use mosb_plan::plan::Base;
 use mosb_registry::base_tree::{self, Below, Obtained, TreeSource};
-use mosb_registry::{self as registry, Resolved, tree_image};
+use mosb_registry::{self as registry, Client, Resolved, tree_image};
 use mosb_types::Finding;
 
 use super::base::layers;
@@ -17,16 +19,11 @@ pub(super) async fn obtain(
 ) -> Result<Obtained, Error> {
     let mut warnings = Vec::new();
     let disk = match context.trees {
-        Some(Trees::Image(client, image)) => {
-            match tree_image::pull(client, image, &resolved.manifest).await {
-                Ok(Some(tree)) => {
-                    let source = TreeSource::Cache;
-                    return Ok(Obtained { tree, source, warnings });
-                }
-                Ok(None) => {}
-                Err(warning) => warnings.push(warning),
+        Some(Trees::Images { client, base, .. }) => {
+            match pull(client, base, resolved, &mut warnings).await {
+                Some(tree) => return Ok(Obtained { tree, source: TreeSource::Cache, warnings }),
+                None => None,
             }
-            None
         }
         Some(Trees::Disk(cache)) => Some(cache),
         None => None,
@@ -43,20 +40,23 @@ pub(super) async fn obtain_prepared(
     base: (&Base, &Resolved),
     prepared: (&Base, &Resolved),
 ) -> Result<Obtained, Error> {
-    let disk = match context.trees {
-        Some(Trees::Disk(cache)) => Some(cache),
-        Some(Trees::Image(..)) | None => None,
-    };
     let manifest = &prepared.1.manifest;
     let mut warnings = Vec::new();
-    if let Some(cache) = disk {
-        match base_tree::load(cache, manifest).await {
-            Ok(Some(tree)) => {
-                return Ok(Obtained { tree, source: TreeSource::Cache, warnings });
+    let (disk, found) = match context.trees {
+        Some(Trees::Disk(cache)) => match base_tree::load(cache, manifest).await {
+            Ok(tree) => (Some(cache), tree),
+            Err(warning) => {
+                warnings.push(warning);
+                (Some(cache), None)
             }
-            Ok(None) => {}
-            Err(warning) => warnings.push(warning),
+        },
+        Some(Trees::Images { client, prepared: image, .. }) => {
+            (None, pull(client, image, prepared.1, &mut warnings).await)
         }
+        None => (None, None),
+    };
+    if let Some(tree) = found {
+        return Ok(Obtained { tree, source: TreeSource::Cache, warnings });
     }
     let below = obtain(context, base.0, base.1).await?;
     warnings.extend(below.warnings);
@@ -65,6 +65,22 @@ pub(super) async fn obtain_prepared(
     let store = &prepared.1.store;
     let obtained = base_tree::obtain(disk, manifest, store, &of_prepared, Some(below)).await;
     of_image(obtained, prepared.1, warnings)
+}
+
+/// The tree of an image, from the image that an earlier build pushed it as.
+async fn pull(
+    client: &Client,
+    image: Option<&PinnedRef>,
+    resolved: &Resolved,
+    warnings: &mut Vec<Finding>,
+) -> Option<BaseTree> {
+    match tree_image::pull(client, image?, &resolved.manifest).await {
+        Ok(tree) => tree,
+        Err(warning) => {
+            warnings.push(warning);
+            None
+        }
+    }
 }
 
 fn of_image(

@@ -21,8 +21,9 @@ pub struct PlanContext<'a> {
 pub enum Trees<'a> {
     /// A folder, which is read and written.
     Disk(&'a TreeCache),
-    /// An image with the tree of this base, and the client that pulls it.
-    Image(&'a Client, &'a PinnedRef),
+    /// Images with the trees of the base and of the prepared base, if there are some, and the client
+    /// that pulls them.
+    Images { client: &'a Client, base: Option<&'a PinnedRef>, prepared: Option<&'a PinnedRef> },
 }
 
 impl std::fmt::Debug for PlanContext<'_> {

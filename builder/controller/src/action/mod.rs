@@ -92,6 +92,18 @@ pub struct Attempt {
     pub number: u32,
     pub builder: ImageBuilderType,
     pub method: JobMethod,
+    pub prepared: PreparedUse,
+}
+
+/// What a workload has to do with a prepared base.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PreparedUse {
+    /// Nothing.
+    Without,
+    /// It makes one, and the image on it.
+    Make,
+    /// It makes the image on this one, in the push repository.
+    On(Digest),
 }
 
 impl Action {

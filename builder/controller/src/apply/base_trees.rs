@@ -14,7 +14,7 @@ use crate::Error;
 use crate::cluster_names::BASE_TREES;
 use crate::error;
 use crate::observe::base_trees;
-use crate::snapshot::base_of;
+use crate::snapshot::{base_of, prepared_base_of};
 use mosb_image::Digest;
 
 impl Executor {
@@ -22,6 +22,7 @@ impl Executor {
     pub(super) async fn record_base_tree(&self, base: &Digest, image: &Digest) {
         let builds = self.cache.builds.list();
         let mut used: BTreeSet<Digest> = builds.iter().filter_map(|b| base_of(b)).collect();
+        used.extend(builds.iter().filter_map(|build| prepared_base_of(build)));
         used.insert(*base);
         let unused = base_trees(&self.cache).into_keys();
         let unused = unused.filter(|base| !used.contains(base));

@@ -26,6 +26,7 @@ impl Executor {
             attempt: attempt.number,
             builder: attempt.builder,
             method: attempt.method,
+            prepared: attempt.prepared,
             user_namespaces: pass.facts.user_namespaces,
             builder_image: self.builder_image.as_deref(),
             security_context_constraints: self.security_context_constraints,

@@ -47,6 +47,8 @@ impl DecisionBuilder<'_> {
                     annotation(labels::METHOD, planned.method.as_str()),
                     annotation(labels::ATTEMPT, "1"),
                 ]);
+                let prepared = self.prepared_of_new_build(planned);
+                annotations.extend(prepared.map(|word| annotation(labels::PREPARED, word)));
                 if !reasons.is_empty() {
                     annotations.extend([annotation(labels::REASON, &reasons.join(","))]);
                 }

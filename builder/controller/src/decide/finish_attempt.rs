@@ -5,12 +5,12 @@ use jiff::SignedDuration;
 use super::DecisionBuilder;
 use super::annotations::{method_of, number_annotation};
 use super::attempt_failure::AttemptFailure;
+use super::prepared_base::{day_of, prepared_use, without_prepared_base};
 use super::progress::BuildProgress;
-use crate::action::{Action, Patch};
+use crate::action::{Action, Patch, PreparedUse};
 use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup};
 use crate::pool_reason::PoolReason;
-use crate::prepared_bases::{PreparedBase, PreparedBaseKey};
 use crate::snapshot::{SeenWorkload, base_of};
 use crate::status::{BuildPhase, EventReason, build_status};
 use crate::workload::InputKind;
@@ -20,7 +20,7 @@ use crate::workload::Workload;
 use crate::workload::kind;
 use crate::workload::observe;
 use mosb_build::JobMethod;
-use mosb_build::result::{JobResult, Outcome};
+use mosb_build::result::{JobResult, Outcome, PreparedImage};
 use mosb_image::{Digest, ImageRef};
 use mosb_plan::api::{MachineOsBuild, labels};
 use mosb_types::Finding;
@@ -35,11 +35,12 @@ impl<'a> DecisionBuilder<'a> {
         result: JobResult,
     ) -> Result<BuildProgress, Lookup> {
         match result.outcome {
-            Outcome::Succeeded { digest, .. } => {
-                self.confirm_image(build, workload, attempt, digest)
+            Outcome::Succeeded { digest, prepared, .. } => {
+                self.confirm_image(build, workload, attempt, digest, prepared.as_deref())
             }
             Outcome::NeedsContainerfile { reasons } => {
-                if method_of(build) == JobMethod::Containerfile {
+                let is_whole = prepared_use(build) == PreparedUse::Without;
+                if method_of(build) == JobMethod::Containerfile && is_whole {
                     let wrong =
                         "a build with the Containerfile reported that the Containerfile is needed";
                     let failure = AttemptFailure::NoResult(NoResultCause::Failed(wrong.to_owned()));
@@ -61,6 +62,7 @@ impl<'a> DecisionBuilder<'a> {
         workload: &'a Workload,
         attempt: u32,
         digest: Digest,
+        made: Option<&PreparedImage>,
     ) -> Result<BuildProgress, Lookup> {
         let spec = &build.spec.rendered_image_push_spec;
         let Ok(image) = spec.parse::<ImageRef>() else {
@@ -72,9 +74,16 @@ impl<'a> DecisionBuilder<'a> {
         match self.image_status(&image, build)? {
             ImageStatus::Present(image) => {
                 let text = image.value().to_string();
-                let note = format!("{workload} made {text}");
+                let base = self.prepared_base_of(build, made).map(|(_, base)| base);
+                let on = base.map_or(String::new(), |base| {
+                    format!(" on the prepared base of {}", day_of(base.made_at))
+                });
+                let note = format!("{workload} made {text}{on}");
                 self.emit_build_event(build, EventReason::JobCompleted, workload.uid(), note);
                 self.emit_build_event(build, EventReason::BuildCompleted, "", &*text);
+                if let Some(base) = base {
+                    self.note_prepared_base(build, &base);
+                }
                 let end =
                     BuildPhase::Succeeded { workload: Some(&self.workload_ref(workload)), image };
                 let status = build_status(&build.status, end, self.now);
@@ -175,8 +184,14 @@ impl<'a> DecisionBuilder<'a> {
             codes.join(", ")
         );
         self.emit_build_event(build, EventReason::JobCompleted, workload.uid(), note);
-        let mut patch = Patch::default();
-        patch.set(labels::METHOD, JobMethod::Containerfile.as_str());
+        let mut patch = match prepared_use(build) {
+            PreparedUse::Without => {
+                let mut patch = Patch::default();
+                patch.set(labels::METHOD, JobMethod::Containerfile.as_str());
+                patch
+            }
+            PreparedUse::Make | PreparedUse::On(_) => without_prepared_base(),
+        };
         patch.set(labels::ATTEMPT, (attempt + 1).to_string());
         patch.set(labels::REASON, codes.join(","));
         patch.remove(labels::NOT_BEFORE);
@@ -197,34 +212,24 @@ impl<'a> DecisionBuilder<'a> {
         if *method != method_of(build) {
             return;
         }
-        let cluster = &self.snapshot.cluster;
-        match method {
-            JobMethod::Direct => {
-                if let Some(tree) = base_tree
-                    // A tree of another base would change the images of later builds on that base.
-                    && base_of(build) == Some(tree.base)
-                    // The pod read the base, because what is recorded is missing or of another
-                    // version.
-                    && cluster.base_trees.get(&tree.base) != Some(&tree.image)
-                {
-                    let (base, image) = (tree.base, tree.image);
-                    self.actions.push(Action::RecordBaseTree { base, image });
-                }
-            }
-            JobMethod::Containerfile => {
-                let annotation = |key| build.metadata.annotation(key);
-                if let Some(prepared) = prepared
-                    // One of other inputs would bring later builds what they did not ask for.
-                    && annotation(labels::PREPARED_INPUTS) == Some(&*prepared.inputs.hex())
-                    && let Some(key) = annotation(labels::PREPARED_KEY)
-                    && let Some(key) = PreparedBaseKey::from_hex(key)
-                    && cluster.prepared_bases.get(&key).map(|base| base.image) != Some(prepared.image)
-                {
-                    let (image, made_at) = (prepared.image, prepared.made_at);
-                    let base = PreparedBase { image, made_at, used_at: self.now };
-                    self.actions.push(Action::RecordPreparedBase { key, base });
-                }
-            }
+        if let Some(tree) = base_tree
+            // A tree of another base would change the images of later builds on that base.
+            && self.made_on(build, prepared.as_deref()) == Some(tree.base)
+            // The pod read the base, because what is recorded is missing or of another version.
+            && self.snapshot.cluster.base_trees.get(&tree.base) != Some(&tree.image)
+        {
+            let (base, image) = (tree.base, tree.image);
+            self.actions.push(Action::RecordBaseTree { base, image });
+        }
+        self.record_prepared_base(build, prepared.as_deref());
+    }
+
+    /// What the layer of a build was put on: its base, or a prepared base.
+    fn made_on(&self, build: &MachineOsBuild, made: Option<&PreparedImage>) -> Option<Digest> {
+        match (self.prepared_base_of(build, made), method_of(build)) {
+            (Some((_, base)), _) => Some(base.image),
+            (None, JobMethod::Direct) => base_of(build),
+            (None, JobMethod::Containerfile) => None,
         }
     }
 

@@ -14,6 +14,7 @@
 //! | `create_build` | what a new build contains, and which builds it supersedes |
 //! | `adopt` | whether a build reuses the image in service |
 //! | `progress` | the next state of a build, from the state of its workload |
+//! | `prepared_base` | what a build that must run something is made on |
 //! | `start_workload` | which objects are created before a workload |
 //! | `finish_attempt` | the result of a build, from the end of its workload |
 //! | `archive_logs` | which logs are archived |
@@ -36,6 +37,7 @@ mod desired_build;
 mod finish_attempt;
 mod live_from;
 mod opt_in;
+mod prepared_base;
 mod progress;
 mod report_status;
 mod rollout_disabled;

@@ -8,6 +8,7 @@ use super::DecisionBuilder;
 use super::annotations::{method_of, needs_of};
 use super::attempt_failure::{AttemptFailure, MAX_BACKOFF};
 use super::create_build::MAX_LABEL_VALUE;
+use super::prepared_base::{PreparedChoice, prepared_use};
 use super::progress::BuildProgress;
 use crate::action::{Action, Attempt, Patch};
 use crate::lookup::{Lookup, Problem};
@@ -78,6 +79,14 @@ impl<'a> DecisionBuilder<'a> {
             self.emit_build_event(build, EventReason::BuildFailed, "", &*message);
             self.write_build(build, status.clone());
             return Ok(BuildProgress::State(status, PoolReason::Failed { build: name, message }));
+        }
+        match self.choose_prepared_base(build, planned)? {
+            PreparedChoice::Recorded => {}
+            PreparedChoice::Changed => return same(PoolReason::Preparing(name)),
+            PreparedChoice::Unknown(problem) => {
+                let reason = self.problem(&problem);
+                return same(reason);
+            }
         }
         if attempt == 1 {
             let note = format!(
@@ -187,5 +196,6 @@ fn new_attempt(build: &MachineOsBuild, number: u32, builder: ImageBuilderType) -
             // It supports only Containerfiles.
             ImageBuilderType::OpenShiftImage => JobMethod::Containerfile,
         },
+        prepared: prepared_use(build),
     }
 }

@@ -79,6 +79,8 @@ pub enum EventReason {
     /// The MachineOSConfig can't be built.
     ConfigReconcileFailed,
     ConfigDeleted,
+    /// A prepared base that is recorded is not in the registry, and is made again.
+    PreparedBaseMissing,
     /// A user requested a rebuild.
     RebuildRequested,
     /// The pool's builds work again.
@@ -141,6 +143,7 @@ impl EventReason {
             Self::ConfigReconciled => "ConfigReconciled",
             Self::ConfigReconcileFailed => "ConfigReconcileFailed",
             Self::ConfigDeleted => "ConfigDeleted",
+            Self::PreparedBaseMissing => "PreparedBaseMissing",
             Self::RebuildRequested => "RebuildRequested",
             Self::BuildRecovered => "BuildRecovered",
             Self::BuildDegraded => "BuildDegraded",
@@ -172,6 +175,7 @@ impl EventReason {
             | Self::ConfigReconcileFailed
             | Self::BuildDegraded
             | Self::PreBuiltImageMissing
+            | Self::PreparedBaseMissing
             | Self::NodeRetried
             | Self::NodeDegraded
             | Self::RolloutBlocked
@@ -253,6 +257,7 @@ mod tests {
             (ConfigReconciled, "ConfigReconciled", Normal),
             (ConfigReconcileFailed, "ConfigReconcileFailed", Warning),
             (ConfigDeleted, "ConfigDeleted", Normal),
+            (PreparedBaseMissing, "PreparedBaseMissing", Warning),
             (RebuildRequested, "RebuildRequested", Normal),
             (BuildRecovered, "BuildRecovered", Normal),
             (BuildDegraded, "BuildDegraded", Warning),

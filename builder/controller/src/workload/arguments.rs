@@ -1,10 +1,11 @@
 //! Command lines of the containers. Credentials are passed as file names, never as values.
 
-use super::JobRequest;
 use super::names::{result_name, volumes};
+use super::{JobRequest, PreparedImageUse};
 use mosb_build::JobMethod;
 use mosb_plan::api::BuildOn;
 use mosb_plan::payload::{CONTAINERFILE_KEY, TRUST_BUNDLE_KEY};
+use mosb_plan::plan::BuilderNodes;
 
 /// Where `job-templates/` mount volumes.
 const RUN: &str = "/run/mosb";
@@ -68,6 +69,21 @@ impl Words {
                 file(request.signature_policy.is_some(), "registries/policy.json"),
             )
             .optional("--base-tree", request.base_tree.as_ref().map(ToString::to_string));
+        match &request.prepared {
+            PreparedImageUse::Without => {}
+            PreparedImageUse::Make => words = words.word("--prepare"),
+            PreparedImageUse::On { image, tree } => {
+                words = words
+                    .flag("--prepared", image.to_string())
+                    .optional("--prepared-tree", tree.as_ref().map(ToString::to_string));
+            }
+        }
+        match arguments.nodes {
+            BuilderNodes::ControlPlane if request.prepared != PreparedImageUse::Without => {
+                words = words.word("--control-plane");
+            }
+            BuilderNodes::ControlPlane | BuilderNodes::Any => {}
+        }
         if arguments.build_on == BuildOn::EveryConfig {
             words = words.flag("--build-on", arguments.build_on.as_str());
         }

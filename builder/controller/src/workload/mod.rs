@@ -33,7 +33,7 @@ pub use openshift::OpenShiftSource;
 pub use package_source::PackageSource;
 pub use placement::{MachineRole, has_control_plane_label};
 pub use pod::pod;
-pub use request::{JobRequest, PlanArguments};
+pub use request::{JobRequest, PlanArguments, PreparedImageUse};
 pub(crate) use template::node_job as node_job_template;
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use mosb_image::{PinnedRef, Platform, RepoRef};
 use mosb_plan::api::cluster_settings::{JobSettings, Proxy};
 use mosb_plan::api::{BuildName, BuildOn, ImageBuilderType, PoolName, RenderedName};
 use mosb_plan::payload::ConfigMap;
+use mosb_plan::plan::BuilderNodes;
 
 /// What a pod plans with, besides the payload.
 #[derive(Debug, Clone)]
@@ -21,6 +22,23 @@ pub struct PlanArguments {
     pub push: RepoRef,
     pub build_args: BTreeMap<String, String>,
     pub build_on: BuildOn,
+    /// Where the images of the pool are built.
+    pub nodes: BuilderNodes,
+}
+
+/// What a pod has to do with a prepared base.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PreparedImageUse {
+    /// Nothing.
+    Without,
+    /// It makes one, and the image on it.
+    Make,
+    /// It makes the image on this one.
+    On {
+        image: PinnedRef,
+        /// The image with its tree, if one is recorded.
+        tree: Option<PinnedRef>,
+    },
 }
 
 /// A build to run in the cluster. `Debug` shows no credentials.
@@ -34,6 +52,7 @@ pub struct JobRequest {
     pub attempt: u32,
     pub builder: ImageBuilderType,
     pub method: JobMethod,
+    pub prepared: PreparedImageUse,
     /// Where the Job and its inputs are.
     pub namespace: String,
     pub arguments: PlanArguments,

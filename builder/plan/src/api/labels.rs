@@ -73,6 +73,8 @@ pub const CURRENT_MACHINE_OS_BUILD: &str =
     "machineconfiguration.openshift.io/current-machine-os-build";
 /// Annotation of a MachineOSConfig: build again, whatever its value.
 pub const REBUILD: &str = "machineconfiguration.openshift.io/rebuild";
+/// Value of [`REBUILD`] that makes no prepared base anew.
+pub const REBUILD_CONFIG_ONLY: &str = "config-only";
 /// Annotation of a MachineOSBuild: the secret that its image was pushed with.
 pub const RENDERED_IMAGE_PUSH_SECRET: &str =
     "machineconfiguration.openshift.io/rendered-image-push-secret";
@@ -105,6 +107,11 @@ pub const FAILURES: &str = "mosb.dev/failures";
 pub const NOT_BEFORE: &str = "mosb.dev/not-before";
 /// Annotation of a MachineOSBuild: the base that it is planned on, pinned.
 pub const BASE: &str = "mosb.dev/base";
+/// Annotation of a MachineOSBuild that must run something: the digest of the prepared base that it
+/// is made on, `make` or `make-anew` while its Job makes one, or `without` if it can't have one.
+pub const PREPARED: &str = "mosb.dev/prepared";
+/// Annotation of a MachineOSBuild that has a prepared base: when that was made (RFC 3339).
+pub const PREPARED_AT: &str = "mosb.dev/prepared-at";
 /// Annotation of a MachineOSBuild that has a prepared base: SHA-256 of everything that is run in it,
 /// 64 hex digits.
 pub const PREPARED_INPUTS: &str = "mosb.dev/prepared-inputs";

@@ -245,7 +245,7 @@ impl FakeCluster {
     }
 
     fn create_workload(&mut self, attempt: &Attempt) -> Option<()> {
-        let Attempt { build, build_uid, number, builder, method } = attempt;
+        let Attempt { build, build_uid, number, builder, method, prepared } = attempt;
         let name = format!("build-{build}");
         let is_there = |seen: &SeenWorkload| seen.workload.name() == name;
         if self.snapshot.workloads.iter().any(is_there) {
@@ -257,6 +257,7 @@ impl FakeCluster {
         }
         let uid = format!("uid-{}", self.id());
         self.made.push((build_uid.clone(), uid.clone(), *method));
+        self.prepared_uses.push(*prepared);
         let needs = needs(build).map(|(kind, name)| format!("{}/{name}", kind.as_str()));
         let metadata = ObjectMeta {
             name: Some(name),

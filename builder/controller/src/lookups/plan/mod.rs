@@ -13,18 +13,19 @@ use super::pool_policy::with_policy_of;
 use super::recognise::{self, recognised};
 use super::rendered_config::get_rendered_config;
 use super::{LookupError, LookupPermit, Resolver, builders, invalid_input};
+use crate::action::PreparedUse;
 use crate::cluster_cache::{ClusterCache, OPENSHIFT_BUILDS};
 use crate::lookup::{PlanLookup, Planned, Problem};
 use crate::observe::{base_trees, machine_role};
 use crate::snapshot::Support;
-use crate::workload::{JobRequest, OpenShiftSource, PlanArguments};
+use crate::workload::{JobRequest, MachineRole, OpenShiftSource, PlanArguments, PreparedImageUse};
 use mosb_build::JobMethod;
 use mosb_build::NamedSecret;
 use mosb_build::pull_repositories;
 use mosb_build::registries_conf;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Unresolved, extensions_source};
 use mosb_image::tree::BaseTree;
-use mosb_image::{ImageRef, PinnedRef, RepoRef};
+use mosb_image::{Digest, ImageRef, PinnedRef, RepoRef};
 use mosb_plan::api::cluster_settings::{Proxy, UserNamespaces};
 use mosb_plan::api::{BuildName, ClusterSettings, ImageBuilderType};
 use mosb_plan::containerfile;
@@ -35,6 +36,7 @@ use mosb_plan::plan::Format;
 use mosb_plan::plan::MethodChoice;
 use mosb_plan::plan::Reason;
 use mosb_plan::plan::machine_part;
+use mosb_plan::plan::{BuilderNodes, BuilderProgram, BuiltBy};
 use mosb_registry::Source;
 use mosb_registry::registries_conf::By;
 
@@ -83,6 +85,7 @@ pub struct WorkloadParams<'a> {
     pub attempt: u32,
     pub builder: ImageBuilderType,
     pub method: JobMethod,
+    pub prepared: PreparedUse,
     /// Whether pods can have user namespaces.
     pub user_namespaces: Support,
     /// Image of the build pod if the settings name none.
@@ -132,7 +135,8 @@ pub(super) async fn plan(
     let base = resolved_draft.base.pinned().ok_or_else(|| {
         invalid_input("bad-reference", format!("{}: the base is in no registry", lookup.rendered))
     })?;
-    let mut planned = planned(lookup, &resolved_draft, &base, &before?);
+    let nodes = builder_nodes(lookup, &resolver.cache);
+    let mut planned = planned(lookup, &resolved_draft, &base, &before?, nodes);
     let with = recognise::RegistryAccess {
         settings: &settings,
         proxy: proxy.as_ref(),
@@ -144,7 +148,8 @@ pub(super) async fn plan(
     let copies = resolver.copies(&lookup.pool, &planned.build).await?;
     let (own, name) = (lookup.clone(), planned.build.clone());
     let namespace = resolver.cache.namespace.clone();
-    let packing = move || workload_spec(&resolved_draft.draft, base, &own, &name, &namespace);
+    let packing =
+        move || workload_spec(&resolved_draft.draft, base, &own, nodes, &name, &namespace);
     // Mostly compression, so not on the async threads.
     let workload_spec = spawn_blocking(packing).await;
     Ok(CachedPlan {
@@ -181,6 +186,7 @@ fn planned(
     resolved_draft: &ResolvedDraft,
     base: &PinnedRef,
     before: &ConfigBefore,
+    nodes: BuilderNodes,
 ) -> Planned {
     let draft = &resolved_draft.draft;
     let (inputs, build) = draft.names();
@@ -208,12 +214,41 @@ fn planned(
         machine_part: machine_part(&draft.request().config).digest(),
         unreconcilable: before.unreconcilable(&draft.request().config),
         is_recognised: false,
+        prepared: prepared_inputs(lookup.builder, nodes, draft),
         older: Format::OLDER
             .map(|format| draft.names_in(format).1)
             .into_iter()
             .filter(|older| *older != build)
             .collect(),
         build,
+    }
+}
+
+/// The inputs of the prepared base that a build can be made on. An OpenShift Build runs one
+/// Containerfile only.
+fn prepared_inputs(
+    builder: ImageBuilderType,
+    nodes: BuilderNodes,
+    draft: &Draft,
+) -> Option<Digest> {
+    match builder {
+        ImageBuilderType::Job | ImageBuilderType::CustomPod => {
+            let built_by = BuiltBy { nodes, program: BuilderProgram::Buildah };
+            // A Containerfile that can't be read is reported as such.
+            let own = containerfile::split(draft.request()).ok()?.own_instructions();
+            draft.prepared(own, built_by).ok().map(|prepared| prepared.inputs.digest())
+        }
+        ImageBuilderType::OpenShiftImage => None,
+    }
+}
+
+/// Where the images of a pool are built. A pool of the control plane takes no prepared base that was
+/// made for another pool, whose builds may run anywhere.
+fn builder_nodes(lookup: &PlanLookup, cache: &ClusterCache) -> BuilderNodes {
+    let pool = cache.pools.get(lookup.pool.as_str());
+    match pool.map(|pool| machine_role(cache, &pool)) {
+        Some(MachineRole::ControlPlane(_)) => BuilderNodes::ControlPlane,
+        Some(MachineRole::Other) | None => BuilderNodes::Any,
     }
 }
 
@@ -231,6 +266,7 @@ fn workload_spec(
     draft: &Draft,
     base: PinnedRef,
     lookup: &PlanLookup,
+    nodes: BuilderNodes,
     build: &BuildName,
     namespace: &str,
 ) -> WorkloadSpec {
@@ -258,6 +294,7 @@ fn workload_spec(
             push: lookup.push.clone(),
             build_args: request.build_args.clone(),
             build_on: request.build_on,
+            nodes,
         },
     }
 }
@@ -310,6 +347,7 @@ impl CachedPlan {
             && lookup.recognise.is_none()
             && pinned(&self.lookup) == pinned(lookup)
             && same_settings
+            && self.workload_spec.arguments.nodes == builder_nodes(lookup, cache)
             && self.versions == versions(lookup, cache)
     }
 
@@ -333,9 +371,9 @@ impl CachedPlan {
         let builder_image = builder_image(settings.builder_image.as_deref(), params.builder_image)?;
         let namespace = cache.namespace.clone();
         let (payload, openshift) = workload_spec.payload.clone()?;
-        let base_tree = base_trees(cache)
-            .get(&self.planned.base.digest())
-            .map(|digest| self.lookup.push.pinned(*digest));
+        let trees = base_trees(cache);
+        let tree = |of: &Digest| trees.get(of).map(|tree| self.lookup.push.pinned(*tree));
+        let base_tree = tree(&self.planned.base.digest());
         let packages = Packages::of(cache, &self.lookup.pool, &build, &self.copies);
         let conf = registries_conf(settings);
         let pulled = workload_spec.pulled.iter().chain([self.planned.base.repo()]);
@@ -350,6 +388,14 @@ impl CachedPlan {
             attempt: params.attempt,
             builder: params.builder,
             method: params.method,
+            prepared: match params.prepared {
+                PreparedUse::Without => PreparedImageUse::Without,
+                PreparedUse::Make => PreparedImageUse::Make,
+                PreparedUse::On(digest) => PreparedImageUse::On {
+                    image: self.lookup.push.pinned(digest),
+                    tree: tree(&digest),
+                },
+            },
             arguments: workload_spec.arguments.clone(),
             payload,
             pull: NamedSecret {

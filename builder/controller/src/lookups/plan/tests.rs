@@ -135,6 +135,7 @@ fn plans_are_cached_if_the_policy_is_that_of_the_pools_machines() {
                 machine_part: MachinePart::default().digest(),
                 unreconcilable: Vec::new(),
                 is_recognised: false,
+                prepared: None,
             },
             workload_spec: WorkloadSpec {
                 payload: Ok((Vec::new(), None)),
@@ -146,6 +147,7 @@ fn plans_are_cached_if_the_policy_is_that_of_the_pools_machines() {
                     push: lookup.push.clone(),
                     build_args: BTreeMap::new(),
                     build_on: BuildOn::OsChange,
+                    nodes: mosb_plan::plan::BuilderNodes::Any,
                 },
                 pulled: Vec::new(),
             },

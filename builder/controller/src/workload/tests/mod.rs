@@ -23,6 +23,7 @@ use mosb_plan::api::{BuildOn, ImageBuilderType, yaml};
 use mosb_plan::payload::{
     CONTAINERFILE_KEY, ConfigMap, ContextMap, MACHINE_CONFIG_KEY, ObjectMeta, TRUST_BUNDLE_KEY,
 };
+use mosb_plan::plan::BuilderNodes;
 
 /// In the form that `kubectl` accepts. `make golden` rewrites them.
 #[test]

@@ -63,6 +63,7 @@ pub(super) fn direct_of(pool: &str) -> JobRequest {
             push: "registry.example:5000/os/images".parse().unwrap(),
             build_args: BTreeMap::new(),
             build_on: BuildOn::OsChange,
+            nodes: BuilderNodes::Any,
         },
         payload: vec![carried(name, &[(MACHINE_CONFIG_KEY, "config")], &[])],
         pull: secret("pull", "quay.io", "pull-canary"),
@@ -77,6 +78,7 @@ pub(super) fn direct_of(pool: &str) -> JobRequest {
         registry_trust: None,
         proxy: None,
         base_tree: None,
+        prepared: PreparedImageUse::Without,
         builder_image: "registry.example:5000/mosb@sha256:1".to_owned(),
         settings: JobSettings::default(),
         machine_role: MachineRole::Other,
@@ -92,6 +94,27 @@ pub(super) fn direct() -> JobRequest {
     JobRequest {
         base_tree: Some("registry.example:5000/os/images@sha256:".to_owned() + &"b".repeat(64))
             .map(|text| text.parse().unwrap()),
+        ..direct_of("worker")
+    }
+}
+
+/// A direct build on a prepared base, for machines of the control plane.
+pub(super) fn on_prepared_base() -> JobRequest {
+    let image = |hex: &str| {
+        let text = format!("registry.example:5000/os/images@sha256:{}", hex.repeat(64));
+        text.parse().unwrap()
+    };
+    let mut request = direct();
+    request.arguments.nodes = BuilderNodes::ControlPlane;
+    request.prepared = PreparedImageUse::On { image: image("c"), tree: Some(image("d")) };
+    request
+}
+
+/// A build that makes a prepared base first.
+pub(super) fn makes_prepared_base() -> JobRequest {
+    JobRequest {
+        method: JobMethod::Containerfile,
+        prepared: PreparedImageUse::Make,
         ..direct_of("worker")
     }
 }
@@ -243,7 +266,7 @@ pub(super) fn copied(request: JobRequest) -> JobRequest {
     }
 }
 
-pub(super) fn cases() -> [(&'static str, JobRequest); 10] {
+pub(super) fn cases() -> [(&'static str, JobRequest); 12] {
     [
         ("direct", direct()),
         ("containerfile", containerfile()),
@@ -253,6 +276,8 @@ pub(super) fn cases() -> [(&'static str, JobRequest); 10] {
         ("everything", everything()),
         ("long-names", long_names()),
         ("overrides", overrides()),
+        ("prepare", makes_prepared_base()),
+        ("prepared", on_prepared_base()),
         ("pod", alone()),
         ("openshift", openshift()),
     ]

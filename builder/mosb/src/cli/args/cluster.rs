@@ -62,6 +62,9 @@ pub struct Status {
 pub struct Rebuild {
     /// The pool
     pub pool: String,
+    /// Run nothing again: build on the prepared base that the pool has
+    #[arg(long)]
+    pub config_only: bool,
     #[command(flatten)]
     pub cluster: Cluster,
 }

@@ -84,6 +84,18 @@ pub struct JobInputs {
     /// The image with the base's tree, by digest
     #[arg(long, value_name = "IMAGE@DIGEST")]
     pub base_tree: Option<String>,
+    /// Make a prepared base of what must be run, and the image on it
+    #[arg(long, conflicts_with = "prepared")]
+    pub prepare: bool,
+    /// The prepared base that the image is made on, by digest
+    #[arg(long, value_name = "IMAGE@DIGEST")]
+    pub prepared: Option<String>,
+    /// The image with the prepared base's tree, by digest
+    #[arg(long, value_name = "IMAGE@DIGEST", requires = "prepared")]
+    pub prepared_tree: Option<String>,
+    /// The pool's images are built on control-plane nodes, and so are its prepared bases
+    #[arg(long)]
+    pub control_plane: bool,
     /// UID of the Job, for the result
     #[arg(long, value_name = "UID", env = "MOSB_JOB_UID", default_value = "")]
     pub job_uid: String,

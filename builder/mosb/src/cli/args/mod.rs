@@ -200,6 +200,8 @@ pub enum Command {
     #[cfg(feature = "cluster")]
     /// Requests a new build of a pool's image
     ///
+    /// What must be run is run again, so that updates come in.
+    ///
     /// Example:
     ///
     ///   mosb rebuild worker && mosb wait worker

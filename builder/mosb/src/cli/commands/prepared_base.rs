@@ -49,9 +49,9 @@ impl On {
 ///
 /// # Errors
 /// There can't be one.
-pub fn prepared(drafted: &ResolvedDraft) -> Result<Prepared> {
+pub fn prepared(drafted: &ResolvedDraft, built_by: BuiltBy) -> Result<Prepared> {
     let config = drafted.draft.request().config.name().to_string();
-    let prepared = drafted.draft.prepared(own(drafted)?, BuiltBy::BY_HAND);
+    let prepared = drafted.draft.prepared(own(drafted)?, built_by);
     let prepared = prepared.map_err(|obstacle| plan::Error::Obstacle { config, obstacle });
     Ok(prepared.map_err(ResolveError::from)?)
 }
@@ -75,7 +75,7 @@ pub async fn find(
     warnings: &mut Vec<Finding>,
 ) -> Result<On> {
     if let Some(source) = given {
-        let prepared = prepared(drafted)?;
+        let prepared = prepared(drafted, BuiltBy::BY_HAND)?;
         let client = client(context, source, target);
         let found = resolve::prepared_base(planning, client, &prepared, source).await?;
         if let Some(target) = target {

@@ -59,6 +59,9 @@ pub struct BuildInfo {
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
+    /// When the prepared base was made that it is built on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prepared_at: Option<String>,
 }
 
 /// A requested rebuild.

@@ -27,7 +27,10 @@ pub enum ClusterJob {
     /// `status`, of a pool or of all.
     Status(Option<String>),
     /// `rebuild`, of a pool.
-    Rebuild(String),
+    Rebuild {
+        pool: String,
+        config_only: bool,
+    },
     /// `logs`, of a pool or a build.
     Logs {
         of: String,
@@ -122,7 +125,8 @@ pub fn status(typed: args::Status) -> InCluster {
 }
 
 pub fn rebuild(typed: args::Rebuild) -> InCluster {
-    of(ClusterJob::Rebuild(typed.pool), typed.cluster)
+    let what = ClusterJob::Rebuild { pool: typed.pool, config_only: typed.config_only };
+    of(what, typed.cluster)
 }
 
 pub fn logs(typed: args::Logs) -> InCluster {

@@ -11,7 +11,9 @@ use mosb_build::resolve::UnresolvedBase;
 use mosb_controller::sidecar::SidecarConfig;
 use mosb_image::{PinnedRef, RepoRef};
 use mosb_plan::api::BuildName;
-use mosb_plan::plan::{BaseName, BuildRequest, MethodChoice};
+use mosb_plan::plan::{
+    BaseName, BuildRequest, BuilderNodes, BuilderProgram, BuiltBy, MethodChoice,
+};
 use mosb_registry::Source;
 
 /// A container of a build's pod.
@@ -36,8 +38,26 @@ pub struct PodInputs {
     pub push: RepoRef,
     /// The image with the base's tree, if it exists.
     pub base_tree: Option<PinnedRef>,
+    pub prepared: PodPrepared,
+    /// What makes a prepared base.
+    pub built_by: BuiltBy,
     pub job_uid: String,
     pub termination_log: PathBuf,
+}
+
+/// What the pod has to do with a prepared base.
+#[derive(Debug)]
+pub enum PodPrepared {
+    /// Nothing.
+    Without,
+    /// It makes one, and the image on it.
+    Make,
+    /// It makes the image on this one.
+    On {
+        image: PinnedRef,
+        /// The image with its tree, if it exists.
+        tree: Option<PinnedRef>,
+    },
 }
 
 /// The folder that the sidecar watches: `--result`.
@@ -98,6 +118,18 @@ pub fn in_pod(typed: args::InPod) -> Result<InPod> {
 }
 
 fn inputs(typed: args::JobInputs, method: MethodChoice) -> Result<PodInputs> {
+    let prepared = match (typed.prepare, optional("--prepared", typed.prepared)?) {
+        (true, _) => PodPrepared::Make,
+        (false, Some(image)) => {
+            PodPrepared::On { image, tree: optional("--prepared-tree", typed.prepared_tree)? }
+        }
+        (false, None) => PodPrepared::Without,
+    };
+    // The instructions of a prepared base are not those of the whole image.
+    let method = match prepared {
+        PodPrepared::Make | PodPrepared::On { .. } => MethodChoice::Auto,
+        PodPrepared::Without => method,
+    };
     let base_name = BaseName::from_os_image_url(&typed.base_name)
         .map_err(|e| Error::Usage(format!("--base-name {e}")))?;
     let push: RepoRef = typed.push.parse().map_err(|e| Error::Usage(format!("--push {e}")))?;
@@ -121,6 +153,11 @@ fn inputs(typed: args::JobInputs, method: MethodChoice) -> Result<PodInputs> {
         build: build_name(&typed.build_name)?,
         push,
         base_tree: optional("--base-tree", typed.base_tree)?,
+        prepared,
+        built_by: BuiltBy {
+            nodes: if typed.control_plane { BuilderNodes::ControlPlane } else { BuilderNodes::Any },
+            program: BuilderProgram::Buildah,
+        },
         job_uid: typed.job_uid,
         termination_log: typed.termination_log,
     })

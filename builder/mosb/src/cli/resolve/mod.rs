@@ -24,7 +24,7 @@ pub use bootstrap::Bootstrap;
 #[cfg(feature = "cluster")]
 pub use cluster::{ClusterJob, Controller, Ignition, InCluster, Rollout};
 #[cfg(feature = "cluster")]
-pub use in_pod::{InPod, LeftImage, PodInputs, ResultDirArg};
+pub use in_pod::{InPod, LeftImage, PodInputs, PodPrepared, ResultDirArg};
 pub use job::{Build, Buildah, Diff, Job, Operand, Plan};
 use mosb_build::buildah::Volume;
 use mosb_build::resolve::UnresolvedBase;

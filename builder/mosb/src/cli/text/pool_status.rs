@@ -20,9 +20,16 @@ impl Object for ClusterStatus {
 
 fn describe_pool(page: &mut Page, pool: &PoolStatus) {
     page.line(&format!("{}: {}", pool.pool, pool.reason.message));
-    let build = pool.build.as_ref().map(|build| match &build.state {
-        Some(state) => format!("{} ({state})", build.name),
-        None => build.name.clone(),
+    let build = pool.build.as_ref().map(|build| {
+        let prepared = build.prepared_at.as_deref().map(|at| {
+            let (day, _) = at.split_once('T').unwrap_or((at, ""));
+            format!("on the prepared base of {day}")
+        });
+        let brackets: Vec<String> = build.state.iter().cloned().chain(prepared).collect();
+        match &brackets[..] {
+            [] => build.name.clone(),
+            _ => format!("{} ({})", build.name, brackets.join(", ")),
+        }
     });
     for (what, value) in
         [("config", &pool.rendered_config), ("build", &build), ("image", &pool.image)]

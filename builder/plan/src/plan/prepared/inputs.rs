@@ -113,6 +113,10 @@ impl PreparedInputs {
         })
     }
 
+    pub fn digest(&self) -> Digest {
+        self.0
+    }
+
     /// The label `mosb.dev/prepared-inputs`: 64 hex digits.
     pub fn hex(&self) -> String {
         self.0.hex()

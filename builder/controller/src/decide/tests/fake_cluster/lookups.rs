@@ -109,6 +109,7 @@ impl FakeCluster {
                 _ => Vec::new(),
             },
             is_recognised: self.recognises && lookup.recognise.is_some(),
+            prepared: self.prepared.filter(|_| runs),
         })
     }
 }

@@ -18,7 +18,9 @@ use crate::workload::Workload;
 use crate::workload::observe;
 use crate::*;
 use mosb_build::JobMethod;
-use mosb_build::result::{BaseTreeImage, JobResult, Outcome, Phases, Step as Container};
+use mosb_build::result::{
+    BaseTreeImage, JobResult, Outcome, Phases, PreparedImage, Step as Container,
+};
 use mosb_image::{Digest, ImageRef, PinnedRef, RepoRef};
 use mosb_plan::api::openshift_build::OpenShiftBuildStatus;
 use mosb_plan::api::rollout::MachinePart;
@@ -69,6 +71,8 @@ pub struct FakeCluster {
     pub unreconcilable: Vec<Finding>,
     /// Whether the pre-built image equals the planned one.
     pub recognises: bool,
+    /// The inputs of prepared bases, if builds with a Containerfile can have one.
+    pub prepared: Option<Digest>,
     pub asked: Vec<Lookup>,
     pub count: u64,
     /// Contents of the pool's MachineConfigs, without the image. If `None`, the test names rendered
@@ -80,6 +84,8 @@ pub struct FakeCluster {
     pub logs: Vec<(String, u32)>,
     /// All created workloads, with their build's UID.
     pub made: Vec<(String, String, JobMethod)>,
+    /// What each of them has to do with a prepared base.
+    pub prepared_uses: Vec<PreparedUse>,
 }
 
 impl FakeCluster {
@@ -106,12 +112,14 @@ impl FakeCluster {
             machine_part: MachinePart::default().digest(),
             unreconcilable: Vec::new(),
             recognises: false,
+            prepared: None,
             asked: Vec::new(),
             count: 0,
             content: None,
             os_images: BTreeMap::new(),
             logs: Vec::new(),
             made: Vec::new(),
+            prepared_uses: Vec::new(),
         };
         fake.snapshot.name = "worker".to_owned();
         fake.snapshot.cluster.namespace = "ns".to_owned();

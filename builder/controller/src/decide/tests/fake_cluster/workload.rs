@@ -37,8 +37,19 @@ impl FakeCluster {
         let spec = &self.find(&build).expect("its build").spec;
         let image: ImageRef = spec.rendered_image_push_spec.parse().unwrap();
         let repo = image.repo();
+        let repo = repo.clone();
         self.images.insert(repo.pinned(digest));
-        self.report(succeeded(digest));
+        let mut outcome = succeeded(digest);
+        if let Outcome::Succeeded { method, prepared, .. } = &mut outcome
+            && self.prepared_uses.last() == Some(&PreparedUse::Make)
+        {
+            let inputs = self.prepared.expect("what the planner gave");
+            let image = Digest::of(format!("prepared {}", self.made.len()).as_bytes());
+            self.images.insert(repo.pinned(image));
+            *method = JobMethod::Containerfile;
+            *prepared = Some(Box::new(PreparedImage { inputs, image, made_at: self.now }));
+        }
+        self.report(outcome);
     }
 
     /// The workload fails with a Job's reason, or with its pod's status.

@@ -12,7 +12,7 @@ use crate::cli::Result;
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildInfo, ClusterStatus, PoolStatus, ReasonInfo, RebuildRequest};
 use mosb_controller::{self as controller, ClusterCache, LogLine, Namespaces, PoolPhase, PoolView};
-use mosb_plan::api::BuildName;
+use mosb_plan::api::{BuildName, labels};
 
 pub async fn status(
     client: &Client,
@@ -50,6 +50,7 @@ fn to_pool_status(view: &PoolView) -> PoolStatus {
             state: build.status.state().map(|state| state.as_str().to_owned()),
             start: build.status.build_start.as_ref().map(|at| at.0.to_string()),
             end: build.status.build_end.as_ref().map(|at| at.0.to_string()),
+            prepared_at: build.metadata.annotation(labels::PREPARED_AT).map(str::to_owned),
         }),
     }
 }
@@ -66,10 +67,11 @@ pub async fn rebuild(
     client: &Client,
     namespaces: &Namespaces,
     pool: &str,
+    config_only: bool,
 ) -> Result<RebuildRequest> {
     let cache = ClusterCache::read(client, namespaces).await?;
     let (_, config) = opted_in(&cache, pool)?;
-    controller::request_rebuild(client, &config).await?;
+    controller::request_rebuild(client, &config, config_only).await?;
     Ok(RebuildRequest { pool: pool.to_owned(), machine_os_config: config })
 }
 

@@ -43,8 +43,8 @@ pub async fn in_cluster(
             let status = look::status(&client, &namespaces, pool.as_deref()).await?;
             print(settings, &status)
         }
-        ClusterJob::Rebuild(pool) => {
-            let request = look::rebuild(&client, &namespaces, pool).await?;
+        ClusterJob::Rebuild { pool, config_only } => {
+            let request = look::rebuild(&client, &namespaces, pool, *config_only).await?;
             print(settings, &request)
         }
         ClusterJob::Logs { of, follow } => {

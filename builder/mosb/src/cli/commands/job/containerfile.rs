@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use super::plan_to_run;
+use super::prepared_base::{self, PreparedDraft};
 use crate::cli::Result;
 use crate::cli::commands::containerfile::options;
 use crate::cli::context::CliContext;
 use crate::cli::error::Error;
-use crate::cli::resolve::{LeftImage, PodInputs, Settings};
+use crate::cli::resolve::{LeftImage, PodInputs, PodPrepared, Settings};
 use mosb_build::Redactor;
 use mosb_build::buildah::{self, BaseSource, ContainerBuild};
 use mosb_build::user_namespace;
@@ -28,9 +29,20 @@ pub async fn build(
     if left.require_user_namespace && !user_namespace::is_own().map_err(Error::System)? {
         return Err(Error::NoUserNamespace.into());
     }
-    let planned = plan_to_run(context, inputs).await?;
-    let text = containerfile::render(&planned.plan)?;
-    let build = ContainerBuild::of_plan(&planned.plan, text).map_err(mosb_build::Error::from)?;
+    let (build, base) = match inputs.prepared {
+        PodPrepared::Make => {
+            let PreparedDraft { resolved_draft, prepared } =
+                prepared_base::draft(context, inputs).await?;
+            let text = containerfile::render_prepared(&prepared)?;
+            (ContainerBuild::of_prepared(&prepared, text), resolved_draft.base)
+        }
+        PodPrepared::Without | PodPrepared::On { .. } => {
+            let planned = plan_to_run(context, inputs).await?;
+            let text = containerfile::render(&planned.plan)?;
+            let build = ContainerBuild::of_plan(&planned.plan, text);
+            (build.map_err(mosb_build::Error::from)?, planned.base)
+        }
+    };
     let mut options = options(&left.buildah, settings)?;
     if options.storage_driver.is_none() {
         let driver = buildah::usable_driver(&options.cache_dir).await;
@@ -41,7 +53,7 @@ pub async fn build(
     context.progress.step("building with buildah");
     // `mosb logs` shows these lines.
     let on_line = |_, line: &str| tracing::info!("{}", secrets.redact(line));
-    let base = BaseSource::of(&planned.base);
+    let base = BaseSource::of(&base);
     let left = buildah::leave(&build, &base, &options, &left.image, on_line).await;
     Ok(left.map_err(mosb_build::Error::from)?)
 }

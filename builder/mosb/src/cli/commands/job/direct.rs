@@ -2,22 +2,19 @@
 
 use std::time::Instant;
 
-use super::{of_build, plan_context};
+use super::{of_build, plan_context, prepared_base};
 use crate::cli::Result;
 use crate::cli::commands::build::tag_moved;
 use crate::cli::context::CliContext;
-use crate::cli::resolve::PodInputs;
+use crate::cli::resolve::{PodInputs, PodPrepared};
 use crate::cli::unread;
 use mosb_build::direct;
-use mosb_build::resolve::{self, ResolvedPlan, Trees};
-use mosb_build::result::{BaseTreeImage, Outcome, Phases, millis};
+use mosb_build::resolve;
+use mosb_build::result::{Outcome, Phases, millis};
 use mosb_build::{JobMethod, ResultReporter};
-use mosb_image::Digest;
 use mosb_plan::plan::Method;
 use mosb_plan::plan::Reason;
-use mosb_registry::base_tree::TreeSource;
-use mosb_registry::{Target, tree_image};
-use mosb_types::Finding;
+use mosb_registry::Target;
 
 /// Builds and pushes, unless the base's tree shows that a program must be run.
 ///
@@ -29,17 +26,23 @@ pub async fn build(
     reporter: &ResultReporter,
 ) -> Result<Outcome> {
     let began = Instant::now();
-    let request = unread::read(&inputs.request).await?;
-    let on_step = |step: &str| context.progress.step(step);
-    let trees = inputs.base_tree.as_ref();
-    let trees = trees.map(|image| Trees::Image(&context.push, image));
-    let planning = plan_context(context, trees, &on_step);
-    let resolved_draft = resolve::draft(planning, request).await?;
-    let resolved_draft = of_build(resolved_draft, &inputs.build)?;
-    if !resolved_draft.draft.needs_tree() {
-        return Ok(needs_containerfile(resolved_draft.draft.reasons()));
-    }
-    let resolved_plan = resolve::finish(planning, resolved_draft).await?;
+    let resolved_plan = match &inputs.prepared {
+        PodPrepared::On { image, .. } => {
+            let draft = prepared_base::draft(context, inputs).await?;
+            prepared_base::plan_on(context, inputs, draft, image).await?
+        }
+        PodPrepared::Without | PodPrepared::Make => {
+            let request = unread::read(&inputs.request).await?;
+            let on_step = |step: &str| context.progress.step(step);
+            let planning = plan_context(context, prepared_base::trees(context, inputs), &on_step);
+            let resolved_draft = resolve::draft(planning, request).await?;
+            let resolved_draft = of_build(resolved_draft, &inputs.build)?;
+            if !resolved_draft.draft.needs_tree() {
+                return Ok(needs_containerfile(resolved_draft.draft.reasons()));
+            }
+            resolve::finish(planning, resolved_draft).await?
+        }
+    };
     if let Method::Containerfile(reasons) = &resolved_plan.plan.method {
         return Ok(needs_containerfile(reasons));
     }
@@ -47,15 +50,15 @@ pub async fn build(
     reporter.begin_push();
     let target = Target::from(inputs.push.clone());
     let (built, tree) = tokio::join!(
-        direct::build(&context.push, &resolved_plan.plan, &resolved_plan.base, &target),
-        push_tree(context, inputs, &resolved_plan),
+        direct::build(&context.push, &resolved_plan.plan, resolved_plan.lower(), &target),
+        prepared_base::push_tree(context, inputs, &resolved_plan),
     );
     let built = built?;
     let mut warnings = resolved_plan.plan.warnings;
     warnings.extend(built.warnings);
     warnings.extend(tag_moved(&built.pushed, &resolved_plan.plan.build_name.tag()));
     let base_tree = match tree {
-        Some(Ok(image)) => Some(BaseTreeImage { base: resolved_plan.base.manifest, image }),
+        Some(Ok(image)) => Some(image),
         Some(Err(warning)) => {
             warnings.push(warning);
             None
@@ -81,22 +84,6 @@ pub async fn build(
     })
 }
 
-fn needs_containerfile(reasons: &[Reason]) -> Outcome {
+pub fn needs_containerfile(reasons: &[Reason]) -> Outcome {
     Outcome::NeedsContainerfile { reasons: reasons.iter().map(Reason::finding).collect() }
-}
-
-/// Caches a tree that was read from the base's layers for later builds.
-async fn push_tree(
-    context: &CliContext,
-    inputs: &PodInputs,
-    resolved_plan: &ResolvedPlan,
-) -> Option<Result<Digest, Finding>> {
-    let obtained = resolved_plan.tree.as_ref()?;
-    match obtained.source {
-        TreeSource::Cache => None,
-        TreeSource::Computed => {
-            let (repo, base) = (&inputs.push, &resolved_plan.base.manifest);
-            Some(tree_image::push(&context.push, repo, base, &obtained.tree).await)
-        }
-    }
 }

@@ -2,6 +2,7 @@
 
 mod containerfile;
 mod direct;
+mod prepared_base;
 mod push;
 mod report;
 

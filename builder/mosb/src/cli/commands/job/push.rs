@@ -3,14 +3,20 @@
 use std::path::Path;
 use std::time::Instant;
 
-use super::plan_to_run;
+use jiff::{Timestamp, Unit};
+
+use super::direct::needs_containerfile;
+use super::{plan_to_run, prepared_base};
 use crate::cli::Result;
 use crate::cli::commands::build::tag_moved;
 use crate::cli::context::CliContext;
-use crate::cli::resolve::PodInputs;
+use crate::cli::error::Error;
+use crate::cli::resolve::{PodInputs, PodPrepared};
 use mosb_build::buildah::{self, ContainerBuild};
-use mosb_build::result::{Outcome, Phases, millis};
+use mosb_build::direct;
+use mosb_build::result::{Outcome, Phases, PreparedImage, millis};
 use mosb_build::{JobMethod, ResultReporter};
+use mosb_plan::plan::Method;
 use mosb_registry::Target;
 
 /// Pushes the image in the folder.
@@ -18,6 +24,91 @@ use mosb_registry::Target;
 /// # Errors
 /// As [`buildah::take`]; errors of the registry.
 pub async fn push(
+    context: &CliContext,
+    inputs: &PodInputs,
+    image: &Path,
+    reporter: &ResultReporter,
+) -> Result<Outcome> {
+    match inputs.prepared {
+        PodPrepared::Make => push_prepared(context, inputs, image, reporter).await,
+        PodPrepared::Without | PodPrepared::On { .. } => {
+            push_whole(context, inputs, image, reporter).await
+        }
+    }
+}
+
+/// Pushes the prepared base in the folder, and then the image on it. If this is killed in between, the
+/// next run does the same again.
+async fn push_prepared(
+    context: &CliContext,
+    inputs: &PodInputs,
+    image: &Path,
+    reporter: &ResultReporter,
+) -> Result<Outcome> {
+    let began = Instant::now();
+    let draft = prepared_base::draft(context, inputs).await?;
+    let resolving = draft.resolved_draft.resolving;
+    let (prepared, base) = (&draft.prepared, &draft.resolved_draft.base);
+    // What was built is already there.
+    let build = ContainerBuild::of_prepared(prepared, "");
+    context.progress.step("compressing the prepared base");
+    let taking = Instant::now();
+    let made = buildah::take(&build, image).await.map_err(mosb_build::Error::from)?;
+    let taking = taking.elapsed();
+    context.progress.step(&format!("pushing the prepared base to {}", inputs.push));
+    reporter.begin_push();
+    let target = Target::from(inputs.push.clone());
+    let pushed = buildah::push(&context.push, &build, &made, base, &target).await?;
+    let pushing = pushed.pushing;
+    let (tag, inputs_digest) = (prepared.tag().to_string(), prepared.inputs.digest());
+    let digest = *pushed.pushed.digest.value();
+    let made_at = Timestamp::now().round(Unit::Second).map_err(|error| {
+        Error::System(std::io::Error::other(format!("the clock of this node: {error}")))
+    })?;
+    let prepared = PreparedImage { inputs: inputs_digest, image: digest, made_at };
+    let mut warnings: Vec<_> = tag_moved(&pushed.pushed, &tag).into_iter().collect();
+    let resolved_plan =
+        prepared_base::plan_on(context, inputs, draft, &inputs.push.pinned(digest)).await?;
+    if let Method::Containerfile(reasons) = &resolved_plan.plan.method {
+        return Ok(needs_containerfile(reasons));
+    }
+    context.progress.step(&format!("writing the layer, pushing to {}", inputs.push));
+    let (built, tree) = tokio::join!(
+        direct::build(&context.push, &resolved_plan.plan, resolved_plan.lower(), &target),
+        prepared_base::push_tree(context, inputs, &resolved_plan),
+    );
+    let built = built?;
+    warnings.extend(resolved_plan.plan.warnings);
+    warnings.extend(built.warnings);
+    warnings.extend(tag_moved(&built.pushed, &resolved_plan.plan.build_name.tag()));
+    let base_tree = match tree {
+        Some(Ok(image)) => Some(image),
+        Some(Err(warning)) => {
+            warnings.push(warning);
+            None
+        }
+        None => None,
+    };
+    let (bytes_pulled, bytes_pushed) = context.transfer_stats();
+    Ok(Outcome::Succeeded {
+        digest: *built.pushed.digest.value(),
+        method: JobMethod::Containerfile,
+        bytes_pulled,
+        bytes_pushed,
+        phases: Phases {
+            resolve: millis(resolving),
+            tree: millis(resolved_plan.planning),
+            build: millis(taking + built.making),
+            push: millis(pushing + built.pushing),
+            total: millis(began.elapsed()),
+        },
+        base_tree,
+        prepared: Some(Box::new(prepared)),
+        warnings,
+    })
+}
+
+async fn push_whole(
     context: &CliContext,
     inputs: &PodInputs,
     image: &Path,

@@ -1,0 +1,89 @@
+//! The prepared base of a build in a pod: pushed, checked, and the image on it.
+
+use super::{of_build, plan_context};
+use crate::cli::commands::prepared_base::prepared;
+use crate::cli::context::CliContext;
+use crate::cli::resolve::{PodInputs, PodPrepared};
+use crate::cli::{Result, unread};
+use mosb_build::resolve::{
+    self, PlanContext, ResolvedDraft, ResolvedPlan, ResolvedPrepared, Trees,
+};
+use mosb_build::result::BaseTreeImage;
+use mosb_image::PinnedRef;
+use mosb_plan::plan::Prepared;
+use mosb_registry::base_tree::TreeSource;
+use mosb_registry::{Source, tree_image};
+use mosb_types::Finding;
+
+/// A draft, and the prepared base of its inputs.
+pub struct PreparedDraft {
+    pub resolved_draft: ResolvedDraft,
+    pub prepared: Prepared,
+}
+
+/// Plans as far as the prepared base, which is the same in the pod that uses it as in the one that
+/// makes it.
+///
+/// # Errors
+/// There can be none: another version planned the Job.
+pub async fn draft(context: &CliContext, inputs: &PodInputs) -> Result<PreparedDraft> {
+    let request = unread::read(&inputs.request).await?;
+    let on_step = |step: &str| context.progress.step(step);
+    let planning = plan_context(context, None, &on_step);
+    let resolved_draft = resolve::draft(planning, request).await?;
+    let resolved_draft = of_build(resolved_draft, &inputs.build)?;
+    let prepared = prepared(&resolved_draft, inputs.built_by)?;
+    Ok(PreparedDraft { resolved_draft, prepared })
+}
+
+/// Plans the image on a prepared base in the push repository.
+///
+/// # Errors
+/// It is not there, or something else; as [`resolve::finish_on`].
+pub async fn plan_on(
+    context: &CliContext,
+    inputs: &PodInputs,
+    draft: PreparedDraft,
+    image: &PinnedRef,
+) -> Result<ResolvedPlan> {
+    let on_step = |step: &str| context.progress.step(step);
+    let planning = plan_context(context, trees(context, inputs), &on_step);
+    let source = Source::Registry(image.clone().into());
+    let found = find(context, planning, &draft.prepared, &source).await?;
+    Ok(resolve::finish_on(planning, draft.resolved_draft, found).await?)
+}
+
+async fn find(
+    context: &CliContext,
+    planning: PlanContext<'_>,
+    prepared: &Prepared,
+    source: &Source,
+) -> Result<ResolvedPrepared> {
+    Ok(resolve::prepared_base(planning, &context.push, prepared, source).await?)
+}
+
+/// The images with trees that earlier builds pushed.
+pub fn trees<'a>(context: &'a CliContext, inputs: &'a PodInputs) -> Option<Trees<'a>> {
+    let prepared = match &inputs.prepared {
+        PodPrepared::On { tree, .. } => tree.as_ref(),
+        PodPrepared::Without | PodPrepared::Make => None,
+    };
+    Some(Trees::Images { client: &context.push, base: inputs.base_tree.as_ref(), prepared })
+}
+
+/// Pushes a tree that was read from layers, for later builds: that of what the plan is on.
+pub async fn push_tree(
+    context: &CliContext,
+    inputs: &PodInputs,
+    resolved_plan: &ResolvedPlan,
+) -> Option<Result<BaseTreeImage, Finding>> {
+    let obtained = resolved_plan.tree.as_ref()?;
+    match obtained.source {
+        TreeSource::Cache => None,
+        TreeSource::Computed => {
+            let base = resolved_plan.lower().manifest;
+            let pushed = tree_image::push(&context.push, &inputs.push, &base, &obtained.tree).await;
+            Some(pushed.map(|image| BaseTreeImage { base, image }))
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! A pool that must run something: a pod makes its prepared base once, and each config after that is
+//! built directly on it, without buildah and without privileges.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::test_cluster::{BUILD, Cluster};
+use mosb_tests::{Certificate, package_images, wait};
+
+const RECORD: &str = "configmap/mosb-prepared-bases";
+
+/// The pool's rendered config number `n`: a package to install, and these files.
+fn render(cluster: &Cluster, pool: &str, n: u32, files: &[(&str, &str)]) {
+    let registry = cluster.node.registry();
+    let files: Vec<Value> = files
+        .iter()
+        .map(|(path, content)| {
+            let source = format!("data:;base64,{}", base64(content));
+            json!({ "path": path, "mode": 420, "contents": { "source": source } })
+        })
+        .collect();
+    let name = format!("rendered-{pool}-{n:032x}");
+    let config = json!({ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": name, "annotations": {
+            "machineconfiguration.openshift.io/generated-by-controller-version": "test",
+            "machineconfiguration.openshift.io/release-image-version": "4.20.0" } },
+        "spec": { "osImageURL": registry.repository("package-base:1"),
+            "baseOSExtensionsContainerImage": registry.repository("package-extensions:1"),
+            "config": { "ignition": { "version": "3.5.0" }, "storage": { "files": files } },
+            "kernelArguments": [], "extensions": ["usbguard"], "fips": false, "kernelType": "default" } });
+    cluster.node.apply(&config.to_string());
+    let change = json!({ "spec": { "configuration": { "name": name } } });
+    cluster.patch(&format!("machineconfigpool/{pool}"), &change);
+}
+
+fn base64(text: &str) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(text)
+}
+
+/// Waits for another image of a pool. Returns it, and the pods that ran meanwhile. `seen` has the UIDs
+/// of those before, which may still end.
+#[track_caller]
+fn built(
+    cluster: &Cluster,
+    seen: &mut BTreeSet<String>,
+    pool: &str,
+    before: &str,
+) -> (String, Vec<Value>) {
+    let label = format!("machineconfiguration.openshift.io/target-machine-config-pool={pool}");
+    let mut pods = BTreeMap::new();
+    let image = wait(&format!("another image of {pool}"), BUILD, || {
+        for pod in cluster.namespace.list_labelled("pods", &label) {
+            let uid = pod["metadata"]["uid"].to_string();
+            if !seen.contains(&uid) {
+                pods.insert(uid, pod);
+            }
+        }
+        let config = cluster.namespace.get(&format!("machineosconfig/{pool}"));
+        let image = config["status"]["currentImagePullSpec"].as_str().unwrap_or_default();
+        (!image.is_empty() && image != before).then(|| image.to_owned())
+    });
+    seen.extend(pods.keys().cloned());
+    (image, pods.into_values().collect())
+}
+
+fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    let lists = ["initContainers", "containers"].map(|list| &pod["spec"][list]);
+    lists.into_iter().flat_map(|list| list.as_array().into_iter().flatten())
+}
+
+fn arguments(pod: &Value) -> Vec<&str> {
+    let words = containers(pod).flat_map(|one| {
+        let lists = [&one["command"], &one["args"]];
+        lists.into_iter().flat_map(|list| list.as_array().into_iter().flatten())
+    });
+    words.filter_map(Value::as_str).collect()
+}
+
+/// One pod made a prepared base with buildah.
+#[track_caller]
+fn assert_made(pods: &[Value]) {
+    let [pod] = pods else { panic!("{} pods: {pods:#?}", pods.len()) };
+    let words = arguments(pod);
+    assert!(words.contains(&"--prepare") && words.contains(&"--image"), "{words:?}");
+}
+
+/// One pod built directly, with this prepared base, no capability, and nothing of buildah.
+#[track_caller]
+fn assert_direct(pods: &[Value], prepared: &str) {
+    let [pod] = pods else { panic!("{} pods: {pods:#?}", pods.len()) };
+    let words = arguments(pod);
+    let at = words.iter().position(|word| *word == "--prepared");
+    let at = at.unwrap_or_else(|| panic!("{words:?}"));
+    assert!(words[at + 1].ends_with(&format!("@{prepared}")), "{words:?}");
+    assert!(!words.contains(&"--image") && !words.contains(&"--storage-driver"), "{words:?}");
+    for container in containers(pod) {
+        let context = &container["securityContext"];
+        assert_eq!(context["allowPrivilegeEscalation"], false, "{container:#}");
+        assert_eq!(context["capabilities"], json!({ "drop": ["ALL"] }), "{container:#}");
+        assert_ne!(context["privileged"], true, "{container:#}");
+    }
+}
+
+/// The images in the record.
+fn recorded(cluster: &Cluster) -> Vec<String> {
+    let map = cluster.namespace.find(RECORD).unwrap_or_default();
+    let entries = map["data"].as_object().cloned().unwrap_or_default();
+    let image = |entry: &Value| -> String {
+        let entry: Value = serde_json::from_str(entry.as_str().unwrap()).unwrap();
+        entry["image"].as_str().unwrap().to_owned()
+    };
+    entries.values().map(image).collect()
+}
+
+/// The only image that was recorded since.
+#[track_caller]
+fn newly_recorded(cluster: &Cluster, before: &[String]) -> String {
+    wait("another recorded prepared base", BUILD, || {
+        let mut new = recorded(cluster);
+        new.retain(|image| !before.contains(image));
+        match &new[..] {
+            [] => None,
+            [image] => Some(image.clone()),
+            more => panic!("{more:?}"),
+        }
+    })
+}
+
+fn label(cluster: &Cluster, image: &str, key: &str) -> Option<String> {
+    let (_, digest) = image.split_once('@').unwrap();
+    let blob = |digest: &str| -> Value {
+        serde_json::from_reader(cluster.node.registry().blob(digest)).unwrap()
+    };
+    let config = blob(blob(digest)["config"]["digest"].as_str().unwrap());
+    config["config"]["Labels"][key].as_str().map(str::to_owned)
+}
+
+/// Another pool that pushes to the same repository.
+fn another_pool(cluster: &Cluster, name: &str, pull_secret: Option<&str>) -> String {
+    let pool = format!("{}-{name}", cluster.pool);
+    let object = json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
+        "kind": "MachineConfigPool", "metadata": { "name": pool },
+        "spec": { "nodeSelector": { "matchLabels": { "pool": name } } } });
+    cluster.node.apply(&object.to_string());
+    render(cluster, &pool, 1, &[("/etc/story", name)]);
+    let mut config = json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
+        "kind": "MachineOSConfig", "metadata": { "name": pool },
+        "spec": { "machineConfigPool": { "name": pool }, "imageBuilder": { "imageBuilderType": "Job" },
+            "renderedImagePushSecret": { "name": "push" },
+            "renderedImagePushSpec": format!("{}:latest", cluster.push) } });
+    if let Some(name) = pull_secret {
+        config["spec"]["baseImagePullSecret"] = json!({ "name": name });
+    }
+    cluster.node.apply(&config.to_string());
+    pool
+}
+
+#[test]
+fn a_pool_that_installs_packages_runs_once_and_writes_often() {
+    let mut cluster = Cluster::new("prepared");
+    let pool = cluster.pool.clone();
+    let seen = &mut BTreeSet::new();
+    let registry = cluster.node.registry();
+    registry.push(&package_images().reference("base"), "package-base:1");
+    registry.push(&package_images().reference("extensions"), "package-extensions:1");
+
+    // The first build: one pod, two images.
+    render(&cluster, &pool, 1, &[("/etc/story", "one")]);
+    cluster.opt_in(None);
+    cluster.start();
+    let (first, pods) = built(&cluster, seen, &pool, "");
+    assert_made(&pods);
+    let prepared = newly_recorded(&cluster, &[]);
+    assert_eq!(label(&cluster, &first, "mosb.dev/prepared"), Some(prepared.clone()));
+    let own = |key| label(&cluster, &format!("x@{prepared}"), key);
+    assert!(own("mosb.dev/prepared-inputs").is_some());
+    assert_eq!(own("machineconfig"), None, "it belongs to no config");
+    assert_eq!(cluster.file(&first, "/etc/story"), "one");
+    let path = "/usr/lib/systemd/system/usbguard.service";
+    assert!(cluster.file(&first, path).contains("[Service]"));
+
+    // Another config: no buildah, no privileges.
+    render(&cluster, &pool, 2, &[("/etc/story", "two")]);
+    let (second, pods) = built(&cluster, seen, &pool, &first);
+    assert_direct(&pods, &prepared);
+    assert_eq!(cluster.file(&second, "/etc/story"), "two");
+    assert!(cluster.file(&second, path).contains("[Service]"));
+    assert_eq!(label(&cluster, &second, "mosb.dev/prepared"), Some(prepared.clone()));
+    let status = cluster.mosb(&["status", &pool]).ok().text();
+    assert!(status.contains("on the prepared base of 20"), "{status}");
+
+    // A pool with the same repository, Secret and inputs shares it.
+    let same = another_pool(&cluster, "same", None);
+    let (_, pods) = built(&cluster, seen, &same, "");
+    assert_direct(&pods, &prepared);
+
+    // With another Secret it makes its own.
+    let pull = registry.pull_config().to_string();
+    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+        "metadata": { "name": "own-pull", "labels": { "mosb.dev/pull-secret": "true" } },
+        "stringData": { ".dockerconfigjson": pull } });
+    cluster.namespace.apply(&secret.to_string());
+    let other = another_pool(&cluster, "other", Some("own-pull"));
+    let (_, pods) = built(&cluster, seen, &other, "");
+    assert_made(&pods);
+    wait("its record", BUILD, || (recorded(&cluster).len() == 2).then_some(()));
+    for pool in [&same, &other] {
+        for kind in ["machineosconfig", "machineconfigpool"] {
+            cluster.node.kubectl(&["delete", kind, pool, "--wait=false"]).ok();
+        }
+    }
+
+    // Gone from the registry, it is made anew. A config-only rebuild asks for it, too.
+    let before = recorded(&cluster);
+    registry.delete(&format!("{pool}@{prepared}"));
+    cluster.mosb(&["rebuild", &pool, "--config-only"]).ok();
+    let (third, pods) = built(&cluster, seen, &pool, &second);
+    assert_made(&pods);
+    let again = newly_recorded(&cluster, &before);
+    assert_eq!(label(&cluster, &third, "mosb.dev/prepared"), Some(again.clone()));
+    cluster.assert_events(&[("MachineOSBuild", "PreparedBaseMissing")]);
+
+    // A CA is part of what is run.
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Certificate::authority(directory.path(), "acme");
+    let authority = fs::read_to_string(&authority.certificate).unwrap();
+    let before = recorded(&cluster);
+    let anchor = ("/etc/pki/ca-trust/source/anchors/acme.crt", &*authority);
+    render(&cluster, &pool, 3, &[("/etc/story", "three"), anchor]);
+    let (fourth, pods) = built(&cluster, seen, &pool, &third);
+    assert_made(&pods);
+    let with_authority = newly_recorded(&cluster, &before);
+    assert_eq!(label(&cluster, &fourth, "mosb.dev/prepared"), Some(with_authority));
+    assert_eq!(cluster.file(&fourth, anchor.0), authority);
+}
