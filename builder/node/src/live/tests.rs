@@ -226,6 +226,31 @@ fn a_machine_gets_the_files_of_the_staged_image_and_gives_them_back() {
     assert_eq!(machine.restore(), None);
 }
 
+/// The machine booted the first image of both.
+#[test]
+fn one_image_after_the_other_comes_live() {
+    let machine = Fixture::new(BEFORE, AFTER);
+    let before = machine.etc();
+    let third = [
+        ("usr/etc/containers/registries.conf", "newer"),
+        ("usr/etc/containers/policy.json", "{}"),
+        ("usr/etc/pki/ca-trust/extracted/bundle.pem", "one"),
+        ("usr/etc/machine-config-daemon/currentconfig", "config a"),
+    ];
+    machine.deploy("c", &third, Some("a"));
+    machine.apply(BOOT);
+    let plan = LivePlan::to_staged(&machine.root, digest("c"), BOOT).unwrap();
+    assert_eq!(machine.finish(&live(plan)), Some(true));
+    assert_eq!(machine.etc(), machine.image_etc("c"));
+    let record = machine.record().unwrap();
+    assert!(record.has_all(digest("c"), BOOT) && !record.has_all(digest("b"), BOOT));
+    assert_eq!(record.files.keys().collect::<Vec<_>>(), [REGISTRIES]);
+    assert_eq!(machine.apply(BOOT), Some(true), "back to the second one");
+    assert_eq!(machine.etc(), machine.image_etc("b"));
+    machine.restore();
+    assert_eq!(machine.etc(), before);
+}
+
 #[test]
 fn only_files_that_crio_reads_once_let_it_reload() {
     let cert: Tree<'_> = &[("usr/etc/containers/certs.d/reg:5000/ca.crt", "cert")];
