@@ -27,6 +27,7 @@ mod part_root;
 mod pod_faults;
 mod preflight;
 mod preflight_installation;
+mod prepared_stages;
 mod registry_faults;
 mod registry_push;
 mod serve_ignition;

@@ -30,6 +30,8 @@ pub(super) struct Instruction {
     pub line: usize,
     /// The last line of its text or here-document.
     pub last_line: usize,
+    /// Where its here-documents begin: after its own lines.
+    pub heredoc_line: usize,
     /// In upper case.
     pub name: String,
     pub arguments: String,
@@ -94,6 +96,7 @@ pub(super) fn instructions(text: &str) -> Result<Vec<Instruction>, Error> {
         let mut instruction = Instruction {
             line: number,
             last_line,
+            heredoc_line: last_line + 1,
             name: name.to_ascii_uppercase(),
             arguments: arguments.trim().to_owned(),
             heredocs: heredocs(name, arguments),

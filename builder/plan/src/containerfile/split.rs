@@ -52,6 +52,8 @@ pub struct PreparedStages {
     /// The text of its stages, in their order. It refers to nothing else but images and mosb's
     /// stages `base` and `extensions`.
     pub text: String,
+    /// The same without comments and line breaks.
+    pub canonical: String,
     /// The name of its last stage, on which the config is written.
     pub name: String,
     /// The build arguments that can affect it.
@@ -134,6 +136,7 @@ fn split_stages(
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let prepared = ends.prepared.map(|end| PreparedStages {
         text: prepared_text(&lines, &stages, &in_prepared, end),
+        canonical: selected(&stages, &in_prepared).map(|stage| &*stage.canonical).collect(),
         name: prepared_name(&stages[end]).to_owned(),
         build_args: used_arguments(&stages, &in_prepared, build_args),
     });
@@ -257,8 +260,8 @@ impl Split {
     /// The administrator's instructions, if all of them run before the config is written.
     pub fn own_instructions(&self) -> Option<OwnInstructions> {
         let prepared = self.prepared.as_ref().filter(|_| self.last.is_none())?;
-        let PreparedStages { text, name, build_args } = prepared.clone();
-        Some(OwnInstructions { text, name, build_args })
+        let PreparedStages { text, canonical, name, build_args } = prepared.clone();
+        Some(OwnInstructions { text, canonical, name, build_args })
     }
 
     /// What the administrator should know.

@@ -237,6 +237,8 @@ COPY --from=t /a /b";
     let prepared = split.prepared.unwrap();
     assert_eq!(prepared.text, format!("{tools}\n# Of the OS.\n{os}"));
     assert_eq!(prepared.name, "mosb-prepared");
+    let canonical = "FROM q.io/t  AS t\nCOPY <<E /x\nFROM base\nE\nFROM --platform=linux/amd64   base\nCOPY --from=t /a /b\n";
+    assert_eq!(prepared.canonical, canonical);
     let leading = "# Of the file.\nARG A=1\nRUN a\n";
     let end = "FROM configs\n# Of the end.\nCOPY --from=t /a /b\n";
     assert_eq!(split.last.unwrap().text, format!("{leading}{tools}{end}"));
@@ -428,6 +430,7 @@ fn parts_of(text: &str, order: &[usize]) -> Option<Vec<Part>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn parts_are_those_of_a_naive_closure_in_any_order_with_any_names_and_comments(
         stages in generated(),
@@ -467,5 +470,25 @@ proptest! {
         let prepared = of(&before).unwrap().prepared;
         let after = of(&format!("{before}RUN x {what}.\n")).unwrap().prepared;
         prop_assert_eq!(after, prepared);
+    }
+
+    #[test]
+    fn comments_leave_the_canonical_text_and_each_instruction_changes_it(
+        stages in generated(),
+        at in any::<usize>(),
+    ) {
+        let plain: Vec<usize> = (0..stages.len()).collect();
+        let name = |at| format!("s{at}");
+        let canonical = |text: &str| of(text).ok()?.prepared.map(|one| one.canonical);
+        let before = canonical(&simple_text(&stages));
+        prop_assume!(before.is_some());
+        let commented = text(&stages, &plain, name, " # RUN comment\n\n");
+        prop_assert_eq!(canonical(&commented), before.clone());
+        let parts = parts_of(&simple_text(&stages), &plain).unwrap();
+        let at = at % stages.len();
+        let step = format!("RUN step-{at}\n");
+        let changed = simple_text(&stages).replace(&step, &format!("RUN other-{at}\n"));
+        let is_in = matches!(parts[at], Part::Prepared | Part::Both);
+        prop_assert_eq!(canonical(&changed) != before, is_in);
     }
 }

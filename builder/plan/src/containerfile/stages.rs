@@ -47,6 +47,8 @@ pub struct Stage {
     pub instructions: usize,
     /// The names of `ARG`.
     pub arguments: Vec<String>,
+    /// Its instructions without comments and line breaks, but with their here-documents.
+    pub(super) canonical: String,
     /// The arguments of its `FROM`.
     pub(super) from_arguments: String,
     /// The lines of its `FROM`; empty if it has none.
@@ -110,6 +112,7 @@ impl Stage {
             lines: first_line..first_line,
             instructions: 0,
             arguments: Vec::new(),
+            canonical: String::new(),
             from_arguments: String::new(),
             from_lines: first_line..first_line,
         }
@@ -144,6 +147,7 @@ pub(super) fn read(
     let mut scan = Scan::new(build_args, platform);
     // The first line after the last instruction: comments belong to what follows them.
     let mut next_line = 1;
+    let lines: Vec<&str> = text.lines().collect();
     for instruction in instructions(text)? {
         instruction.check()?;
         let mentions = scan.read(&instruction);
@@ -153,10 +157,14 @@ pub(super) fn read(
         next_line = instruction.last_line + 1;
         if let Some(stage) = reader.found.stages.last_mut() {
             stage.lines.end = next_line;
+            stage.canonical += &format!("{} {}\n", instruction.name, instruction.arguments);
+            for line in &lines[instruction.heredoc_line - 1..instruction.last_line] {
+                stage.canonical += &format!("{line}\n");
+            }
         }
     }
     if let Some(stage) = reader.found.stages.last_mut() {
-        stage.lines.end = text.lines().count() + 1;
+        stage.lines.end = lines.len() + 1;
     }
     Ok(reader.found)
 }

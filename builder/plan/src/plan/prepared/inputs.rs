@@ -108,7 +108,7 @@ impl PreparedInputs {
             trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
             trust_files,
             built_by,
-            containerfile: own.map(|own| &*own.text),
+            containerfile: own.map(|own| &*own.canonical),
             build_args: own.map(|own| &own.build_args),
         })
     }

@@ -35,6 +35,8 @@ use mosb_ignition::Config;
 pub struct OwnInstructions {
     /// The stages, in their order. They refer to no other stages of mosb but `base` and `extensions`.
     pub text: String,
+    /// The same without comments and line breaks, which the names depend on.
+    pub canonical: String,
     /// The name of the last stage.
     pub name: String,
     /// The build arguments that can affect them.

@@ -54,7 +54,8 @@ fn given() -> Given {
         build_on: BuildOn::OsChange,
         push: Some("quay.io/acme/worker"),
         own: Some(OwnInstructions {
-            text: "FROM base AS own\nRUN a\n".to_owned(),
+            text: "# Why.\nFROM base AS own\nRUN a\n".to_owned(),
+            canonical: "FROM base AS own\nRUN a\n".to_owned(),
             name: "own".to_owned(),
             build_args: [("A".to_owned(), "b".to_owned())].into(),
         }),
@@ -97,7 +98,8 @@ impl Given {
 type Change = fn(&mut Given);
 
 /// Changes of what is not run.
-const OUTSIDE: [(&str, Change); 14] = [
+const OUTSIDE: [(&str, Change); 15] = [
+    ("a comment", |given| given.own.as_mut().unwrap().text.push_str("# Or not.\n")),
     ("name", |given| given.name = format!("rendered-worker-{}", "f".repeat(32))),
     ("pool", |given| given.name = given.name.replace("worker", "infra")),
     ("base's name", |given| given.base_name = "mirror.acme.com/os:v1"),
@@ -136,7 +138,7 @@ const INSIDE: [(&str, Change); 21] = [
     ("bundle", |given| given.bundle = Some("other")),
     ("no bundle", |given| given.bundle = None),
     ("nodes", |given| given.built_by.nodes = BuilderNodes::ControlPlane),
-    ("instructions", |given| given.own.as_mut().unwrap().text.push_str("RUN b\n")),
+    ("instructions", |given| given.own.as_mut().unwrap().canonical.push_str("RUN b\n")),
     ("build argument", |given| {
         given.own.as_mut().unwrap().build_args.insert("A".to_owned(), "c".to_owned());
     }),

@@ -1,0 +1,104 @@
+//! Stages of an administrator's Containerfile that need no config are run once, by the real buildah.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+
+use mosb_tests::buildah_fixture::NAME;
+use mosb_tests::{Kind, Layout, Mosb, Snapshot, base_image, run};
+
+const OWN: &str = "\
+# The version.
+FROM scratch AS tools
+COPY --from=base /etc/debian_version /version
+FROM base
+ARG A
+COPY --from=tools /version /usr/share/version
+RUN test ! -e /etc/a && echo early > /etc/early && echo $A > /usr/share/argument
+";
+
+struct Folder {
+    mosb: Mosb,
+}
+
+impl Folder {
+    fn new() -> Self {
+        let mosb = Mosb::new();
+        let work = mosb.home().join("work");
+        let copy = format!("oci:{}:base", work.join("base").display());
+        run("skopeo", ["copy", "--quiet", &base_image().reference("base"), &copy]).ok();
+        Self { mosb }
+    }
+
+    fn write(&self, content: &str, own: &str) {
+        let file = |path: &str, content: &str| json!({ "path": path, "mode": 0o640, "overwrite": true, "contents": { "source": format!("data:,{content}") } });
+        let config = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": { "name": NAME },
+            "spec": { "config": { "ignition": { "version": "3.5.0" }, "storage": {
+                "files": [file("/etc/a", content), file("/etc/early", "late%20%20%0a")],
+            } } },
+        });
+        let work = self.mosb.home().join("work");
+        fs::write(work.join("worker.yaml"), config.to_string()).unwrap();
+        fs::write(work.join("Containerfile"), own).unwrap();
+    }
+
+    fn run(&self, command: &str, output: &str, more: &[&str]) -> Value {
+        let line = format!(
+            "{command} worker.yaml --base oci:base:base --output oci:{output} --containerfile Containerfile -o json"
+        );
+        self.mosb.run(line.split(' ').chain(more.iter().copied())).ok().json()
+    }
+
+    fn tree(&self, output: &str) -> Snapshot {
+        let mut tree = Snapshot::default();
+        for layer in Layout::at(self.mosb.home().join("work").join(output)).layers(NAME) {
+            tree = tree.with_layer(layer).unwrap();
+        }
+        tree
+    }
+}
+
+#[test]
+fn stages_without_the_config_are_run_once_and_give_what_running_all_at_once_gives() {
+    let mut folder = Folder::new();
+    folder.write("1", OWN);
+    let argument = ["--build-arg", "A=1"];
+    let at_once = [&argument[..], &["--method", "containerfile"]].concat();
+    assert_eq!(folder.run("build", "once", &at_once)["method"], "containerfile");
+    let first = folder.run("build", "out", &argument);
+    assert_eq!(first["method"], "prepared", "{first:#}");
+    assert_eq!(first["prepared"]["reused"], false);
+    let tree = folder.tree("out");
+    folder.tree("once").assert_same(&tree, "the tree");
+    for (path, want) in [("etc/early", 7), ("usr/share/argument", 2), ("etc/a", 1)] {
+        let kind = &tree.0[path].kind;
+        assert!(matches!(kind, Kind::File { size, .. } if *size == want), "{path}: {kind:?}");
+    }
+
+    // Another config and another comment: no program is found but that of the harness.
+    let programs = folder.mosb.home().join("programs");
+    fs::create_dir(&programs).unwrap();
+    symlink("/usr/bin/timeout", programs.join("timeout")).unwrap();
+    folder.mosb = folder.mosb.with("PATH", programs.to_str().unwrap());
+    folder.write("22", &OWN.replace("# The version.", "# Of Debian."));
+    let second = folder.run("build", "out", &argument);
+    assert_eq!(second["prepared"]["reused"], true, "{second:#}");
+    assert_eq!(second["prepared"]["inputs"], first["prepared"]["inputs"]);
+    let tree = folder.tree("out");
+    assert!(matches!(tree.0["etc/a"].kind, Kind::File { size: 2, .. }));
+    assert!(tree.0.contains_key("usr/share/version"));
+
+    let plan = folder.run("plan", "out", &argument);
+    let again: Vec<_> =
+        plan["stages"].as_array().unwrap().iter().map(|stage| &stage["runsAgain"]).collect();
+    assert_eq!(again, [0, 0], "{plan:#}");
+    let changed = folder.run("plan", "out", &["--build-arg", "A=2"]);
+    assert_eq!(changed["prepared"]["reused"], false, "{changed:#}");
+    folder.write("22", &format!("{OWN}FROM configs\nRUN true\n"));
+    let last = folder.run("plan", "out", &argument);
+    assert_eq!((&last["method"], &last["prepared"]), (&json!("containerfile"), &Value::Null));
+    assert_eq!(last["stages"][1]["runsAgain"], 2, "{last:#}");
+}
