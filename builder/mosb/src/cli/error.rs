@@ -54,6 +54,10 @@ pub enum Error {
     #[error("{file}: neither YAML nor JSON; write `host: {{Name: value}}` for each host")]
     #[diagnostic(code = "bad-headers-file", class = InvalidInput)]
     Headers { file: String },
+    /// A prepared base that a pod builds on.
+    #[error("the prepared base {image} is not there any more; the next attempt makes it again")]
+    #[diagnostic(code = "prepared-missing", class = Transient)]
+    PreparedMissing { image: String },
     /// A tag that a registry does not have.
     #[error("{place}: {image}: the registry has no such tag; check the name")]
     #[diagnostic(code = "not-found", class = InvalidInput)]

@@ -3,6 +3,7 @@
 use super::{of_build, plan_context};
 use crate::cli::commands::prepared_base::prepared;
 use crate::cli::context::CliContext;
+use crate::cli::error::Error;
 use crate::cli::resolve::{PodInputs, PodPrepared};
 use crate::cli::{Result, unread};
 use mosb_build::resolve::{
@@ -12,7 +13,7 @@ use mosb_build::result::BaseTreeImage;
 use mosb_image::PinnedRef;
 use mosb_plan::plan::Prepared;
 use mosb_registry::base_tree::TreeSource;
-use mosb_registry::{Source, tree_image};
+use mosb_registry::{Error as RegistryError, Source, tree_image};
 use mosb_types::Finding;
 
 /// A draft, and the prepared base of its inputs.
@@ -59,7 +60,14 @@ async fn find(
     prepared: &Prepared,
     source: &Source,
 ) -> Result<ResolvedPrepared> {
-    Ok(resolve::prepared_base(planning, &context.push, prepared, source).await?)
+    let found = resolve::prepared_base(planning, &context.push, prepared, source).await;
+    found.map_err(|error| match error {
+        // It was there when the Job was made.
+        resolve::Error::Registry(RegistryError::NotFound { .. }) => {
+            Error::PreparedMissing { image: source.to_string() }.into()
+        }
+        other => other.into(),
+    })
 }
 
 /// The images with trees that earlier builds pushed.
