@@ -69,11 +69,14 @@ pub enum Outcome {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<Finding>,
     },
-    /// The base's tree shows that a program must run, so a direct build is impossible. Nothing was
-    /// pushed.
+    /// The tree of the base, or of the prepared base, shows that a program must run after the config
+    /// is written. The image was not pushed.
     NeedsContainerfile {
         /// The reason why a program must be run.
         reasons: Vec<Finding>,
+        /// The prepared base that was made and pushed before that was found out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prepared: Option<Box<PreparedImage>>,
     },
     /// There is no image.
     Failed {
@@ -259,7 +262,7 @@ impl JobResult {
     fn bounded(mut self) -> Self {
         match &mut self.outcome {
             Outcome::Succeeded { warnings: findings, .. }
-            | Outcome::NeedsContainerfile { reasons: findings } => {
+            | Outcome::NeedsContainerfile { reasons: findings, .. } => {
                 findings.truncate(WARNINGS);
                 for finding in findings {
                     finding.message = cut(&finding.message, LINE);
@@ -284,7 +287,7 @@ impl JobResult {
     fn shrink(&mut self) -> bool {
         match &mut self.outcome {
             Outcome::Succeeded { warnings: findings, .. }
-            | Outcome::NeedsContainerfile { reasons: findings } => findings.pop().is_some(),
+            | Outcome::NeedsContainerfile { reasons: findings, .. } => findings.pop().is_some(),
             Outcome::Failed { message, last_lines, .. } => {
                 if !last_lines.is_empty() {
                     last_lines.remove(0);

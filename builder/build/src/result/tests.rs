@@ -45,7 +45,7 @@ fn a_written_result_is_read_back() {
     for result in [
         succeeded(Vec::new()),
         succeeded(vec![Finding::new("a", "b").object("c")]),
-        of(Outcome::NeedsContainerfile { reasons }),
+        of(Outcome::NeedsContainerfile { reasons, prepared: None }),
         failed("no", vec!["a".to_owned(), "b".to_owned()]),
     ] {
         let read = JobResult::from_json(result.to_json().as_bytes());

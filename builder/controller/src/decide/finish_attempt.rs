@@ -38,7 +38,7 @@ impl<'a> DecisionBuilder<'a> {
             Outcome::Succeeded { digest, prepared, .. } => {
                 self.confirm_image(build, workload, attempt, digest, prepared.as_deref())
             }
-            Outcome::NeedsContainerfile { reasons } => {
+            Outcome::NeedsContainerfile { reasons, prepared } => {
                 let is_whole = prepared_use(build) == PreparedUse::Without;
                 if method_of(build) == JobMethod::Containerfile && is_whole {
                     let wrong =
@@ -46,6 +46,8 @@ impl<'a> DecisionBuilder<'a> {
                     let failure = AttemptFailure::NoResult(NoResultCause::Failed(wrong.to_owned()));
                     return Ok(self.record_failure(build, Some(workload), attempt, &failure));
                 }
+                // The next config finds out the same without making it again.
+                self.record_prepared_base(build, prepared.as_deref());
                 Ok(self.switch_to_containerfile(build, workload, attempt, &reasons))
             }
             Outcome::Failed { step, class, reason, message, last_lines, push: _ } => {

@@ -5,6 +5,7 @@ use super::rows::is_idle;
 use crate::status::EventReason;
 use crate::*;
 use mosb_build::JobMethod;
+use mosb_build::result::{Outcome, PreparedImage};
 use mosb_image::Digest;
 use mosb_plan::api::*;
 
@@ -204,13 +205,24 @@ fn what_does_not_go_together_with_it_is_run_at_once() {
     fake.settle();
     fake.run();
     fake.settle();
-    fake.report(needs_containerfile());
+    let image = Digest::of(b"pushed before that was found out");
+    let repo: mosb_image::RepoRef = "quay.io/acme/os".parse().unwrap();
+    fake.images.insert(repo.pinned(image));
+    let mut outcome = needs_containerfile();
+    if let Outcome::NeedsContainerfile { prepared, .. } = &mut outcome {
+        *prepared = Some(Box::new(PreparedImage { inputs: inputs(), image, made_at: fake.now }));
+    }
+    fake.report(outcome);
     fake.build();
     assert_eq!(fake.prepared_uses, [PreparedUse::Make, PreparedUse::Without]);
     assert_eq!(annotation(&fake, labels::PREPARED), Some("without"));
     assert_eq!(annotation(&fake, labels::PREPARED_KEY), None);
     assert_eq!(fake.made[1].2, JobMethod::Containerfile);
     is_idle(&mut fake);
+    // The next config asks the one that was pushed, without making it again.
+    fake.render(2);
+    fake.settle();
+    assert_eq!(fake.prepared_uses.last(), Some(&PreparedUse::On(image)));
 
     // The same of a direct Job, and once for each build.
     let mut fake = customised();

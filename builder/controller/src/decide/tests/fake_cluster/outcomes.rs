@@ -36,5 +36,5 @@ pub fn failed(class: ErrorClass) -> Outcome {
 
 pub fn needs_containerfile() -> Outcome {
     let reason = Finding::new("append-to-base", "x");
-    Outcome::NeedsContainerfile { reasons: vec![reason] }
+    Outcome::NeedsContainerfile { reasons: vec![reason], prepared: None }
 }

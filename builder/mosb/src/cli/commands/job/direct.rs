@@ -10,7 +10,7 @@ use crate::cli::resolve::{PodInputs, PodPrepared};
 use crate::cli::unread;
 use mosb_build::direct;
 use mosb_build::resolve;
-use mosb_build::result::{Outcome, Phases, millis};
+use mosb_build::result::{Outcome, Phases, PreparedImage, millis};
 use mosb_build::{JobMethod, ResultReporter};
 use mosb_plan::plan::Method;
 use mosb_plan::plan::Reason;
@@ -38,13 +38,13 @@ pub async fn build(
             let resolved_draft = resolve::draft(planning, request).await?;
             let resolved_draft = of_build(resolved_draft, &inputs.build)?;
             if !resolved_draft.draft.needs_tree() {
-                return Ok(needs_containerfile(resolved_draft.draft.reasons()));
+                return Ok(needs_containerfile(resolved_draft.draft.reasons(), None));
             }
             resolve::finish(planning, resolved_draft).await?
         }
     };
     if let Method::Containerfile(reasons) = &resolved_plan.plan.method {
-        return Ok(needs_containerfile(reasons));
+        return Ok(needs_containerfile(reasons, None));
     }
     context.progress.step(&format!("writing the layer, pushing to {}", inputs.push));
     reporter.begin_push();
@@ -84,6 +84,9 @@ pub async fn build(
     })
 }
 
-pub fn needs_containerfile(reasons: &[Reason]) -> Outcome {
-    Outcome::NeedsContainerfile { reasons: reasons.iter().map(Reason::finding).collect() }
+pub fn needs_containerfile(reasons: &[Reason], prepared: Option<PreparedImage>) -> Outcome {
+    Outcome::NeedsContainerfile {
+        reasons: reasons.iter().map(Reason::finding).collect(),
+        prepared: prepared.map(Box::new),
+    }
 }

@@ -70,7 +70,7 @@ async fn push_prepared(
     let resolved_plan =
         prepared_base::plan_on(context, inputs, draft, &inputs.push.pinned(digest)).await?;
     if let Method::Containerfile(reasons) = &resolved_plan.plan.method {
-        return Ok(needs_containerfile(reasons));
+        return Ok(needs_containerfile(reasons, Some(prepared)));
     }
     context.progress.step(&format!("writing the layer, pushing to {}", inputs.push));
     let (built, tree) = tokio::join!(
