@@ -12,7 +12,7 @@ use super::prepared_base::{self, On};
 use crate::cli::Result;
 use crate::cli::context::CliContext;
 use crate::cli::error::Error;
-use crate::cli::objects::{BuildResult, LayerInfo, PinnedBase, PreparedUse};
+use crate::cli::objects::{BuildResult, LayerInfo, PinnedBase};
 use crate::cli::resolve::{Build, Settings};
 use mosb_build::result::millis;
 use mosb_plan::plan::Method;
@@ -40,17 +40,17 @@ pub async fn build(
     let target = Some(&build.target);
     let (given, mut warnings) = (build.prepared.as_ref(), Vec::new());
     let on = prepared_base::find(context, planning, &drafted, given, target, &mut warnings).await?;
-    let (on, is_new) = match on {
+    let on = match on {
         On::ToMake(prepared) => {
             let making = prepared_base::make(context, &prepared, &drafted.base, build, settings);
             let (made, source) = making.await?;
             warnings.extend(made.warnings);
             let found = prepared_base::resolve_made(context, planning, &prepared, &source).await?;
-            (On::Prepared(found), true)
+            On::Made(found)
         }
-        on => (on, false),
+        on => on,
     };
-    let prepared_use = on.shown().map(|shown| PreparedUse { reused: !is_new, ..shown });
+    let prepared_use = on.shown();
     let completing = complete(planning, drafted, on, &build.request, &build.buildah, target);
     let PlannedBuild { plan, base, prepared, tree, .. } = completing.await?;
     let built = match &plan.method {

@@ -64,7 +64,9 @@ pub async fn complete(
 ) -> Result<PlannedBuild> {
     let shown = on.shown();
     let resolved = match on {
-        On::Prepared(prepared) => resolve::finish_on(planning, drafted, prepared).await?,
+        On::Prepared(prepared) | On::Made(prepared) => {
+            resolve::finish_on(planning, drafted, prepared).await?
+        }
         On::Base | On::ToMake(_) => resolve::finish(planning, drafted).await?,
     };
     let ResolvedPlan { mut plan, base, prepared, tree, .. } = resolved;

@@ -33,7 +33,7 @@ pub async fn plan(
     let on = prepared_base::find(context, planning, &drafted, given, target, &mut warnings).await?;
     let to_make = match &on {
         On::ToMake(prepared) => Some(prepared.clone()),
-        On::Base | On::Prepared(_) => None,
+        On::Base | On::Prepared(_) | On::Made(_) => None,
     };
     let prepared = on.shown();
     let completing =

@@ -22,8 +22,10 @@ use mosb_types::{Finding, canonical_json};
 pub enum On {
     /// The base: nothing must be run, or everything at once.
     Base,
-    /// A prepared base that is there.
+    /// A prepared base that was there before.
     Prepared(ResolvedPrepared),
+    /// A prepared base that this command made.
+    Made(ResolvedPrepared),
     /// A prepared base that must be made first.
     ToMake(Prepared),
 }
@@ -31,13 +33,15 @@ pub enum On {
 impl On {
     /// As it is printed; nothing on the base.
     pub fn shown(&self) -> Option<PreparedUse> {
+        let found = |prepared: &ResolvedPrepared, reused| PreparedUse {
+            inputs: prepared.base.inputs.hex(),
+            image: Some(prepared.base.image.image.clone()),
+            reused,
+        };
         match self {
             Self::Base => None,
-            Self::Prepared(prepared) => Some(PreparedUse {
-                inputs: prepared.base.inputs.hex(),
-                image: Some(prepared.base.image.image.clone()),
-                reused: true,
-            }),
+            Self::Prepared(prepared) => Some(found(prepared, true)),
+            Self::Made(prepared) => Some(found(prepared, false)),
             Self::ToMake(prepared) => {
                 Some(PreparedUse { inputs: prepared.inputs.hex(), image: None, reused: false })
             }
