@@ -16,6 +16,8 @@ use mosb_tests::{
 };
 
 const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
+/// The repository that images are pushed to.
+const WORKER: &str = "acme/worker";
 
 /// A registry with the base and the extensions image.
 #[track_caller]
@@ -27,13 +29,12 @@ fn registry() -> Registry {
     registry
 }
 
-/// Builds a config with these fields of `spec` into the layout `output`.
+/// Builds a config with these fields of `spec` for the registry.
 #[track_caller]
-fn build(mosb: &Mosb, registry: &Registry, spec: Value, output: &str, more: &[&str]) -> Finished {
-    let output = format!("oci:{}", mosb.home().join(output).display());
-    let mut arguments = vec!["build", "-", "--output", &output, "--isolation", "chroot"];
-    arguments.extend(more);
-    run_mosb(mosb, registry, spec, &arguments)
+fn build(mosb: &Mosb, registry: &Registry, spec: Value, more: &[&str]) -> Finished {
+    let output = registry.repository(WORKER);
+    let arguments = ["build", "-", "--output", &output, "--isolation", "chroot"];
+    run_mosb(mosb, registry, spec, &[&arguments, more].concat())
 }
 
 #[track_caller]
@@ -78,11 +79,28 @@ fn spec(certificate: &str, content: &str, enabled: &[&str]) -> Value {
 
 const ANCHOR: &str = "/etc/pki/ca-trust/source/anchors/acme.crt";
 
-/// What a machine has that takes an image.
+/// What a machine has that takes the image of a result.
 #[track_caller]
-fn machine(mosb: &Mosb, output: &str) -> Checkout {
-    let layout = Layout::at(mosb.home().join(output));
-    ostree_import(&layout.reference(NAME), &[]).unwrap()
+fn machine(mosb: &Mosb, registry: &Registry, result: &Value) -> Checkout {
+    let digest = result["digest"].as_str().unwrap();
+    let (_, hex) = digest.split_once(':').unwrap();
+    let copy = Layout::at(mosb.home().join(hex)).reference("image");
+    registry.pull(&format!("{WORKER}@{digest}"), &copy);
+    ostree_import(&copy, &[]).unwrap()
+}
+
+/// The labels of the image of a result.
+fn labels(registry: &Registry, result: &Value) -> Value {
+    let read = |digest: &Value| -> Value {
+        let blob = registry.blob_path(digest.as_str().unwrap());
+        serde_json::from_slice(&fs::read(blob).unwrap()).unwrap()
+    };
+    read(&read(&result["digest"])["config"]["digest"])["config"]["Labels"].take()
+}
+
+fn codes(result: &Value) -> Vec<&str> {
+    let warnings = result["warnings"].as_array().unwrap();
+    warnings.iter().map(|one| one["code"].as_str().unwrap()).collect()
 }
 
 /// The databases and logs of what installs packages: they have times, and packages in the order of the
@@ -108,14 +126,14 @@ fn what_must_be_run_is_run_once_and_is_right() {
     fs::write(&own, format!("FROM base\nRUN {step}\n")).unwrap();
     let own = ["--containerfile", own.to_str().unwrap()];
     let bundle = ["--trust-bundle", of_bundle.to_str().unwrap()];
-    let run = |mosb: &Mosb, spec, output, more: &[&str]| {
-        build(mosb, &registry, spec, output, &[&own, &bundle, more].concat()).ok().json()
+    let run = |mosb: &Mosb, spec, more: &[&str]| {
+        build(mosb, &registry, spec, &[&own, &bundle, more].concat()).ok().json()
     };
 
     // Everything at once.
-    let at_once = run(&mosb, spec("a", &[]), "at-once", &["--method", "containerfile"]);
+    let at_once = run(&mosb, spec("a", &[]), &["--method", "containerfile"]);
     assert_eq!(at_once["method"], "containerfile", "{at_once:#}");
-    let one = machine(&mosb, "at-once");
+    let one = machine(&mosb, &registry, &at_once);
     let has = |path: &str| one.path().join(path).symlink_metadata().is_ok();
     let read = |path: &str| fs::read_to_string(one.path().join(path)).unwrap();
     for path in [
@@ -143,17 +161,27 @@ fn what_must_be_run_is_run_once_and_is_right() {
     }
 
     // A prepared base, and one layer on it.
-    let first = run(&mosb, spec("a", &[]), "output", &[]);
+    let prepared = run(&mosb, spec("a", &[]), &["--prepare-only"]);
+    let (image, inputs) = (&prepared["image"], &prepared["inputs"]);
+    let tag = format!("prepared-{}", &inputs.as_str().unwrap()[..32]);
+    assert_eq!(prepared["tag"], json!(tag));
+    let itself = labels(&registry, &prepared);
+    assert_eq!(&itself["mosb.dev/prepared-inputs"], inputs);
+    assert_eq!(itself["machineconfig"], Value::Null);
+    let bare = machine(&mosb, &registry, &prepared);
+    let has = |path: &str| bare.path().join(path).symlink_metadata().is_ok();
+    assert!(has("usr/share/own") && !has("usr/etc/acme"), "{itself:#}");
+    let first = run(&mosb, spec("a", &[]), &[]);
     let use_of = |result: &Value| {
         let prepared = &result["prepared"];
         (result["method"].clone(), prepared["inputs"].clone(), prepared["reused"].clone())
     };
-    let inputs = &first["prepared"]["inputs"];
-    assert_eq!(use_of(&first), (json!("prepared"), inputs.clone(), json!(false)), "{first:#}");
+    let reused = (json!("prepared"), inputs.clone(), json!(true));
+    assert_eq!((use_of(&first), &first["prepared"]["image"]), (reused.clone(), image), "{first:#}");
     for field in ["inputs", "tags"] {
         assert_eq!(first[field], at_once[field], "{field}");
     }
-    let two = machine(&mosb, "output");
+    let two = machine(&mosb, &registry, &first);
     let without_what_is_made_anew = |machine: &Checkout| {
         let mut snapshot = machine.snapshot();
         snapshot.0.retain(|path, _| !is_made_anew(path));
@@ -167,54 +195,59 @@ fn what_must_be_run_is_run_once_and_is_right() {
     symlink("/usr/bin/timeout", programs.join("timeout")).unwrap();
     let programs = programs.to_str().unwrap().to_owned();
     let mosb = mosb.with("PATH", &programs);
-    let second = run(&mosb, spec("b", &["usbguard.service"]), "output", &[]);
-    assert_eq!(use_of(&second), (json!("prepared"), inputs.clone(), json!(true)), "{second:#}");
-    assert_eq!(second["prepared"]["image"], first["prepared"]["image"]);
-    let unused = |result: &Value| result["warnings"].to_string().contains("option-unused");
-    assert_eq!([unused(&first), unused(&second)], [false, true], "{first:#}\n{second:#}");
-    let three = machine(&mosb, "output");
+    let second = run(&mosb, spec("b", &["usbguard.service"]), &[]);
+    assert_eq!((use_of(&second), &second["prepared"]["image"]), (reused.clone(), image));
+    let unused = |result: &Value| codes(result).contains(&"option-unused");
+    assert_eq!([unused(&prepared), unused(&second)], [false, true], "{prepared:#}\n{second:#}");
+    let three = machine(&mosb, &registry, &second);
     let link = "usr/etc/systemd/system/basic.target.wants/usbguard.service";
     assert!(three.path().join(link).symlink_metadata().is_ok(), "{link}");
     let file = fs::read_to_string(three.path().join("usr/etc/acme/file")).unwrap();
     assert_eq!(file, "b");
-
-    // Whoever builds: the same prepared base and config are the same image.
-    let image = first["prepared"]["image"].as_str().unwrap();
-    let elsewhere = Mosb::new().with("PATH", &programs);
-    let again = run(&elsewhere, spec("b", &["usbguard.service"]), "output", &["--prepared", image]);
-    assert_eq!(again["digest"], second["digest"]);
-    let layout = Layout::at(mosb.home().join("output"));
-    let config = layout.json(second["digest"].as_str().unwrap())["config"]["digest"].clone();
-    let labels = &layout.json(config.as_str().unwrap())["config"]["Labels"];
-    let prepared = image.split_once('@').unwrap().1;
-    assert_eq!(labels["mosb.dev/prepared"], json!(prepared));
+    let labels = labels(&registry, &second);
+    assert_eq!(labels["mosb.dev/prepared"], prepared["digest"]);
     assert_eq!(labels["machineconfig"], json!(NAME));
     assert_eq!(labels["mosb.dev/inputs"], second["inputs"]);
 
-    // Another bundle is another prepared base, and a plan runs nothing.
-    let other = Certificate::authority(mosb.home(), "other").certificate;
-    let plan = |bundle: &Path| {
-        let output = format!("oci:{}", mosb.home().join("output").display());
+    // A plan runs nothing and records nothing.
+    let plan = |mosb: &Mosb, bundle: &Path, more: &[&str]| {
+        let output = registry.repository(WORKER);
         let arguments = ["plan", "-", "--output", &output, "--trust-bundle"];
-        let arguments = [&arguments[..], &[bundle.to_str().unwrap()], &own].concat();
-        run_mosb(&mosb, &registry, spec("c", &[]), &arguments).ok().json()
+        let arguments = [&arguments[..], &[bundle.to_str().unwrap()], &own, more].concat();
+        run_mosb(mosb, &registry, spec("b", &["usbguard.service"]), &arguments).ok().json()
     };
-    assert_eq!(use_of(&plan(&of_bundle)), (json!("prepared"), inputs.clone(), json!(true)));
-    let planned = plan(&other);
+    let given = ["--prepared", image.as_str().unwrap()];
+    let elsewhere = Mosb::new().with("PATH", &programs);
+    assert_eq!(use_of(&plan(&elsewhere, &of_bundle, &given)), reused);
+    let unknown = (json!("prepared"), inputs.clone(), json!(false));
+    assert_eq!(use_of(&plan(&elsewhere, &of_bundle, &[])), unknown);
+
+    // Whoever builds: the same prepared base and config are the same image. A build records.
+    let again = run(&elsewhere, spec("b", &["usbguard.service"]), &given);
+    assert_eq!(again["digest"], second["digest"]);
+    assert_eq!(use_of(&plan(&elsewhere, &of_bundle, &[])), reused);
+
+    // A config that needs no prepared base, as a pipeline gives one to all configs.
+    let plain = json!({ "config": { "ignition": { "version": "3.5.0" } } });
+    let direct = build(&elsewhere, &registry, plain, &given).ok().json();
+    assert_eq!(direct["method"], "direct");
+    assert!(direct["warnings"].to_string().contains("--prepared"), "{direct:#}");
+
+    // Another bundle is another prepared base.
+    let other = Certificate::authority(mosb.home(), "other").certificate;
+    let planned = plan(&mosb, &other, &[]);
     assert_ne!(&planned["prepared"]["inputs"], inputs);
     assert_eq!(planned["prepared"]["reused"], json!(false), "{planned:#}");
-    let bundle = ["--trust-bundle", other.to_str().unwrap(), "--prepared", image];
-    let refused = build(&mosb, &registry, spec("c", &[]), "output", &bundle);
+    let bundle = ["--trust-bundle", other.to_str().unwrap()];
+    let refused = build(&mosb, &registry, spec("c", &[]), &[&bundle[..], &given].concat());
     assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
     assert!(refused.text().contains("other-prepared-inputs"), "{}", refused.text());
 
-    // Gone: it would be made again.
-    fs::remove_file(layout.blob_path(prepared)).unwrap();
-    let planned = plan(&of_bundle);
-    assert_eq!(use_of(&planned), (json!("prepared"), inputs.clone(), json!(false)), "{planned:#}");
-    let codes: Vec<_> =
-        planned["warnings"].as_array().unwrap().iter().map(|one| &one["code"]).collect();
-    assert!(codes.contains(&&json!("prepared-missing")), "{codes:?}");
+    // It is no longer in the registry.
+    registry.forget(WORKER);
+    let planned = plan(&mosb, &of_bundle, &[]);
+    assert_eq!(use_of(&planned), unknown, "{planned:#}");
+    assert!(codes(&planned).contains(&"prepared-missing"), "{planned:#}");
 }
 
 #[test]
@@ -222,7 +255,7 @@ fn a_package_that_no_repository_has_is_named() {
     let (mosb, registry) = (Mosb::new(), registry());
     let spec =
         json!({ "extensions": ["kerberos"], "config": { "ignition": { "version": "3.5.0" } } });
-    let failed = build(&mosb, &registry, spec, "output", &[]);
+    let failed = build(&mosb, &registry, spec, &[]);
     assert_eq!(failed.code(), Some(1), "{}", failed.stderr);
     assert!(failed.stderr.contains("krb5-workstation"), "{}", failed.stderr);
 }

@@ -78,6 +78,18 @@ fn stages_without_the_config_are_run_once_and_give_what_running_all_at_once_give
         assert!(matches!(kind, Kind::File { size, .. } if *size == want), "{path}: {kind:?}");
     }
 
+    // Deleted from the target, it is made again, with a warning.
+    let layout = Layout::at(folder.mosb.home().join("work/out"));
+    let digest = |result: &Value| {
+        let image = result["prepared"]["image"].as_str().unwrap();
+        image.split_once('@').unwrap().1.to_owned()
+    };
+    fs::remove_file(layout.blob_path(&digest(&first))).unwrap();
+    let first = folder.run("build", "out", &argument);
+    assert_eq!(first["prepared"]["reused"], false, "{first:#}");
+    assert!(first["warnings"].to_string().contains("prepared-missing"), "{first:#}");
+    assert!(layout.blob_path(&digest(&first)).exists());
+
     // Another config and another comment: no program is found but that of the harness.
     let programs = folder.mosb.home().join("programs");
     fs::create_dir(&programs).unwrap();

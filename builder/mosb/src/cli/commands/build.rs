@@ -40,6 +40,10 @@ pub async fn build(
     let target = Some(&build.target);
     let (given, mut warnings) = (build.prepared.as_ref(), Vec::new());
     let on = prepared_base::find(context, planning, &drafted, given, target, &mut warnings).await?;
+    if let (Some(source), On::Prepared(found)) = (given, &on) {
+        let inputs = found.base.inputs;
+        warnings.extend(prepared_base::remember(context, inputs, &build.target, source));
+    }
     let on = match on {
         On::ToMake(prepared) => {
             let making = prepared_base::make(context, &prepared, &drafted.base, build, settings);

@@ -14,7 +14,7 @@ use mosb_build::resolve::{self, PlanContext, ResolvedDraft, ResolvedPrepared};
 use mosb_build::{Built, resolve::Error as ResolveError};
 use mosb_image::Digest;
 use mosb_plan::containerfile::{render_prepared, split};
-use mosb_plan::plan::{self, BuiltBy, OwnInstructions, Prepared};
+use mosb_plan::plan::{self, BuiltBy, OwnInstructions, Prepared, PreparedInputs};
 use mosb_registry::{Client, Destination, Error as RegistryError, Resolved, Source, Target};
 use mosb_types::{Finding, canonical_json};
 
@@ -66,7 +66,7 @@ fn own(drafted: &ResolvedDraft) -> Result<Option<OwnInstructions>> {
 }
 
 /// Finds what a draft is built on: the given image, else the one that an earlier build remembered for
-/// the target.
+/// the target. It records nothing.
 ///
 /// # Errors
 /// The given image is not there or something else; the registry doesn't answer.
@@ -79,12 +79,14 @@ pub async fn find(
     warnings: &mut Vec<Finding>,
 ) -> Result<On> {
     if let Some(source) = given {
+        if drafted.draft.reasons().is_empty() {
+            let message = "nothing must be run for this config, so it does nothing";
+            warnings.push(Finding::new("option-unused", message).object("--prepared"));
+            return Ok(On::Base);
+        }
         let prepared = prepared(drafted, BuiltBy::BY_HAND)?;
         let client = client(context, source, target);
         let found = resolve::prepared_base(planning, client, &prepared, source).await?;
-        if let Some(target) = target {
-            warnings.extend(remember(context, &prepared, target, source));
-        }
         return Ok(On::Prepared(found));
     }
     let Ok(prepared) = drafted.draft.prepared(own(drafted)?, BuiltBy::BY_HAND) else {
@@ -93,7 +95,7 @@ pub async fn find(
     let (Some(target), Some(records)) = (target, &context.prepared) else {
         return Ok(On::ToMake(prepared));
     };
-    let source = match records.load(&key(&prepared, target)) {
+    let source = match records.load(&key(prepared.inputs, target)) {
         Ok(Some(source)) => source,
         Ok(None) => return Ok(On::ToMake(prepared)),
         Err(warning) => {
@@ -152,7 +154,7 @@ pub async fn make(
             Source::Layout { dir: dir.clone(), tag: None, digest: Some(digest) }
         }
     };
-    built.warnings.extend(remember(context, prepared, &build.target, &source));
+    built.warnings.extend(remember(context, prepared.inputs, &build.target, &source));
     Ok((built, source))
 }
 
@@ -170,9 +172,9 @@ pub async fn resolve_made(
 }
 
 /// Remembers a prepared base for a target, and returns a warning if that isn't possible.
-fn remember(
+pub fn remember(
     context: &CliContext,
-    prepared: &Prepared,
+    inputs: PreparedInputs,
     target: &Target,
     source: &Source,
 ) -> Option<Finding> {
@@ -183,16 +185,16 @@ fn remember(
         }
         other => other.clone(),
     };
-    context.prepared.as_ref()?.store(&key(prepared, target), &source).err()
+    context.prepared.as_ref()?.store(&key(inputs, target), &source).err()
 }
 
 /// What a record is found by: where images go, and what was run.
-fn key(prepared: &Prepared, target: &Target) -> Digest {
+fn key(inputs: PreparedInputs, target: &Target) -> Digest {
     let target = match target.destination() {
         Destination::Registry(repo) => repo.to_string(),
         Destination::Layout(dir) => format!("oci:{}", whole(dir).display()),
     };
-    Digest::of(&canonical_json(&json!({ "target": target, "inputs": prepared.inputs.hex() })))
+    Digest::of(&canonical_json(&json!({ "target": target, "inputs": inputs.hex() })))
 }
 
 /// A path that means the same from every folder.

@@ -34,7 +34,7 @@ pub enum PreparedError {
     HasConfig { image: String, config: String },
     /// Something else was run.
     #[error(
-        "{image} was prepared from other inputs ({found}) than this build has ({want}): extensions, kernel, trust bundle or files below /etc/pki/ca-trust/source differ; leave out --prepared, or make one with mosb build --prepare-only"
+        "{image} was prepared from other inputs ({found}) than this build has ({want}): extensions, kernel, instructions FROM base with their build arguments, trust bundle or files below /etc/pki/ca-trust/source differ; leave out --prepared, or make one with mosb build --prepare-only"
     )]
     #[diagnostic(code = "other-prepared-inputs")]
     Inputs { image: String, found: String, want: String },
