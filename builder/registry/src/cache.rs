@@ -1,28 +1,16 @@
-//! Base trees on disk, one file for each base manifest: only ever a shortcut, so nothing that goes
-//! wrong here is an error.
+//! Base trees on disk, one file for each base manifest.
 //!
-//! The name of a file contains the manifest's digest and the version of the format. A file is
-//! written completely or not at all, and its SHA-256 is checked when it is read. A checksum does
-//! not identify the writer, so only files and directories count that no user but this one and root
-//! can write. A tree has contents of the base that not everybody may read on a machine, such as
-//! `/etc/shadow`, so only this user can read them here. Several processes may use one directory
-//! concurrently. The least recently used files are removed first.
+//! The name of a file contains the manifest's digest and the version of the format. Its SHA-256 is
+//! checked when it is read; that doesn't identify the writer, as the [`CacheDirectory`] does. A tree
+//! has contents of the base that not everybody may read on a machine, such as `/etc/shadow`, so only
+//! this user can read them here. The least recently used files are removed first.
 
-use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, DirEntry, FileTimes, Permissions};
-use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::SystemTime;
 
-use rustix::fs::fstat;
-use rustix::process::geteuid;
-
-use super::atomic::{TEMPORARY, Temporary, failed, take};
-use super::error::Error;
-use super::folder::Folder;
+pub use super::cache_directory::Pruned;
+use super::cache_directory::{CacheDirectory, CachedFile};
 use mosb_image::Digest;
 use mosb_image::tree::{self, BaseTree};
 use mosb_types::{Finding, error_text};
@@ -35,7 +23,7 @@ const LARGEST: u64 = 512 << 20;
 /// A directory of base trees.
 #[derive(Debug, Clone)]
 pub struct TreeCache {
-    directory: PathBuf,
+    directory: CacheDirectory,
     limit: u64,
 }
 
@@ -50,31 +38,27 @@ pub struct CacheEntry {
     pub used: SystemTime,
 }
 
-/// What pruning did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// Removed files: entries, and incomplete files of interrupted runs.
-    pub files: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Files that could not be removed.
-    pub warnings: Vec<Finding>,
-}
-
 impl TreeCache {
     /// The cache in a directory, which is created for the first entry. It contains at most `limit`
     /// bytes.
     pub fn new(directory: impl Into<PathBuf>, limit: u64) -> Self {
-        Self { directory: directory.into(), limit }
+        let directory = CacheDirectory {
+            path: directory.into(),
+            code: "base-tree-cache",
+            entry: "cached base tree",
+            is_entry,
+            is_current: |name| name.ends_with(&suffix()),
+        };
+        Self { directory, limit }
     }
 
     /// Where it is.
     pub fn directory(&self) -> &Path {
-        &self.directory
+        &self.directory.path
     }
 
     fn path(&self, manifest: &Digest) -> PathBuf {
-        self.directory.join(name(manifest))
+        self.directory.path.join(name(manifest))
     }
 
     /// The tree of a base; `None` if it isn't there.
@@ -83,52 +67,15 @@ impl TreeCache {
     /// A warning if it can't be read, if others could have written it, or if it is damaged: then it
     /// is removed too.
     pub fn load(&self, manifest: &Digest) -> Result<Option<BaseTree>, Finding> {
-        let Some(folder) = self.folder()? else {
+        let name = name(manifest);
+        let Some(bytes) = self.directory.read(&name, LARGEST)? else {
             return Ok(None);
         };
-        let path = self.path(manifest);
-        let file = folder.file(&name(manifest));
-        let Some((file, size)) = file.map_err(|e| warning(&path, "is ignored", &e))? else {
-            return Ok(None);
-        };
-        check_writers(&file)
-            .map_err(|cause| ignored("the cached base tree", &path, &cause, "remove it"))?;
-        let mut bytes = Vec::new();
-        bytes.reserve_exact(usize::try_from(size.min(LARGEST)).unwrap_or(0));
-        (&file)
-            .take(LARGEST)
-            .read_to_end(&mut bytes)
-            .map_err(|error| warning(&path, "can't be read", &error))?;
-        match BaseTree::from_bytes(bytes) {
-            Ok(tree) => {
-                let now = FileTimes::new().set_modified(SystemTime::now());
-                // A cache on a read-only disk works; only its order of use is lost.
-                let _ = file.set_times(now);
-                Ok(Some(tree))
-            }
-            Err(error) => {
-                // Writing it again replaces it in any case.
-                let _ = fs::remove_file(&path);
-                Err(warning(&path, "is made again", &error))
-            }
-        }
-    }
-
-    /// The directory; none if it isn't there.
-    fn folder(&self) -> Result<Option<Folder>, Finding> {
-        let directory = &self.directory;
-        let folder = match Folder::open(directory) {
-            Ok(folder) => folder,
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                return Ok(None);
-            }
-            Err(error) => return Err(warning(directory, "can't be read", &error)),
-        };
-        check_writers(folder.fd()).map_err(|cause| {
-            let remedy = format!("chmod go-w {}, or give another --cache-dir", directory.display());
-            ignored("the cache of base trees", directory, &cause, &remedy)
-        })?;
-        Ok(Some(folder))
+        BaseTree::from_bytes(bytes).map(Some).map_err(|error| {
+            // Writing it again replaces it in any case.
+            let _ = fs::remove_file(self.path(manifest));
+            self.directory.warning(&name, "is made again", &error_text(&error))
+        })
     }
 
     /// Keeps the tree of a base, and removes what is then too much.
@@ -136,42 +83,7 @@ impl TreeCache {
     /// # Errors
     /// A warning if it can't be written.
     pub fn store(&self, manifest: &Digest, tree: &BaseTree) -> Result<(), Finding> {
-        let path = self.path(manifest);
-        if self.folder().is_err() {
-            // What is written there is never read. Whoever looked for the tree first has the
-            // warning.
-            return Ok(());
-        }
-        self.write(&path, tree.as_bytes())
-            .map_err(|error| warning(&path, "can't be written", &error))?;
-        let pruned = self.prune(self.limit);
-        pruned.warnings.into_iter().next().map_or(Ok(()), Err)
-    }
-
-    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
-        let directory = &self.directory;
-        // Whatever the umask: a group that may write would make it one that is ignored.
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)
-            .map_err(failed(directory, "the folder can't be made"))?;
-        let folder = Arc::new(Folder::open(directory)?);
-        let (temporary, mut file) = Temporary::create(Arc::clone(&folder))?;
-        file.set_permissions(Permissions::from_mode(0o600))
-            .and_then(|()| file.write_all(bytes))
-            .map_err(failed(path, "not writable"))?;
-        let name = path.file_name().and_then(OsStr::to_str);
-        temporary.rename(&folder, name.expect("a digest and a version"))
-    }
-
-    /// Whether the writer of this file has ended. Each is created and locked under the directory's lock.
-    fn abandoned(&self, name: &str) -> bool {
-        let file = Folder::open(&self.directory).and_then(|folder| {
-            let _lock = take(&folder)?;
-            folder.file(name)
-        });
-        matches!(file, Ok(Some((file, _))) if file.try_lock().is_ok())
+        self.directory.store(&name(manifest), tree.as_bytes(), within(self.limit))
     }
 
     /// The trees that are there, last used first.
@@ -180,6 +92,7 @@ impl TreeCache {
     /// A warning if the directory can't be read; a missing one is empty.
     pub fn list(&self) -> Result<Vec<CacheEntry>, Finding> {
         let mut entries: Vec<CacheEntry> = self
+            .directory
             .files()?
             .iter()
             .filter_map(|file| {
@@ -198,126 +111,47 @@ impl TreeCache {
     /// Removes what was used longest ago until at most `keep` bytes are left (0: all), entries of
     /// other versions first, and what interrupted runs left behind.
     pub fn prune(&self, keep: u64) -> Pruned {
-        let mut pruned = Pruned::default();
-        let mut files = match self.files() {
-            Ok(files) => files,
-            Err(warning) => {
-                pruned.warnings.push(warning);
-                return pruned;
-            }
-        };
-        files.sort_by_key(|file| std::cmp::Reverse((file.name.ends_with(&suffix()), file.used)));
-        let mut kept = 0;
-        for file in files {
-            let temporary = file.name.starts_with(TEMPORARY);
-            if temporary && !self.abandoned(&file.name) {
-                continue;
-            }
-            if !temporary && kept + file.size <= keep {
-                kept += file.size;
-                continue;
-            }
-            let path = self.directory.join(&file.name);
-            match fs::remove_file(&path) {
-                Ok(()) => {
-                    pruned.files += 1;
-                    pruned.bytes += file.size;
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => {
-                    let warning = warning(&path, "can't be removed", &error);
-                    pruned.warnings.push(warning);
-                }
-            }
-        }
-        pruned
+        self.directory.prune(within(keep))
     }
+}
 
-    /// What of the directory is ours.
-    fn files(&self) -> Result<Vec<Cached>, Finding> {
-        let unreadable = |error: io::Error| warning(&self.directory, "can't be read", &error);
-        let directory = match fs::read_dir(&self.directory) {
-            Ok(directory) => directory,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(unreadable(error)),
-        };
-        let mut files = Vec::new();
-        for entry in directory {
-            let entry = entry.map_err(unreadable)?;
-            files.extend(Cached::of(&entry));
-        }
-        Ok(files)
+/// Whether files, one after the other, still have at most so many bytes.
+fn within(limit: u64) -> impl FnMut(&CachedFile) -> bool {
+    let mut kept = 0;
+    move |file| {
+        let fits = kept + file.size <= limit;
+        kept += if fits { file.size } else { 0 };
+        fits
     }
+}
+
+/// Whether this is the name of a tree of any version.
+fn is_entry(name: &str) -> bool {
+    name.split_once(".tree-").is_some_and(|(hex, version)| {
+        format!("sha256:{hex}").parse::<Digest>().is_ok() && version.parse::<u32>().is_ok()
+    })
 }
 
 fn name(manifest: &Digest) -> String {
     format!("{}{}", manifest.hex(), suffix())
 }
 
-/// Why others than this user and root may have written an open file or directory. The group's bits
-/// cover what ACLs allow.
-pub(super) fn check_writers(file: impl AsFd) -> Result<(), String> {
-    let stat = fstat(file).map_err(|error| error_text(&io::Error::from(error)))?;
-    if stat.st_uid != 0 && stat.st_uid != geteuid().as_raw() {
-        return Err(format!("it belongs to user {}", stat.st_uid));
-    }
-    match stat.st_mode & 0o022 {
-        0 => Ok(()),
-        _ => Err(format!("others may write it (mode {:04o})", stat.st_mode & 0o7777)),
-    }
-}
-
-fn ignored(what: &str, path: &Path, cause: &str, remedy: &str) -> Finding {
-    let shown = path.display();
-    let text = format!("{what} {shown} is ignored: {cause}; {remedy}");
-    Finding::new("base-tree-cache", text).object(shown.to_string())
-}
-
 fn suffix() -> String {
     format!(".tree-{}", tree::VERSION)
 }
 
-#[derive(Debug)]
-struct Cached {
-    name: String,
-    size: u64,
-    used: SystemTime,
-}
-
-impl Cached {
-    /// A file of the cache; `None` for other files, and for one that no longer exists.
-    fn of(entry: &DirEntry) -> Option<Self> {
-        let name = entry.file_name().into_string().ok()?;
-        let tree = name.split_once(".tree-").is_some_and(|(hex, version)| {
-            format!("sha256:{hex}").parse::<Digest>().is_ok() && version.parse::<u32>().is_ok()
-        });
-        let metadata = entry.metadata().ok()?;
-        (metadata.is_file() && (tree || name.starts_with(TEMPORARY))).then_some(Self {
-            name,
-            size: metadata.len(),
-            used: metadata.modified().ok()?,
-        })
-    }
-}
-
-fn warning(path: &Path, what: &str, error: &(dyn std::error::Error + 'static)) -> Finding {
-    Finding::new(
-        "base-tree-cache",
-        format!(
-            "the cached base tree {} {what}: {}",
-            path.display(),
-            error_text(error.source().unwrap_or(error))
-        ),
-    )
-    .object(path.display().to_string())
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+    use std::fs::{File, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::Arc;
     use std::time::Duration;
 
+    use rustix::process::geteuid;
+
     use super::*;
+    use crate::atomic::{TEMPORARY, Temporary};
+    use crate::folder::Folder;
     use mosb_image::tree::OwnedEntry;
 
     fn tree(content: &str) -> BaseTree {

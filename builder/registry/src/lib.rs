@@ -19,7 +19,7 @@
 //! | `endpoint`, `remote`, `upload`, `probe` | a registry; reading, writing and checking a repository |
 //! | `folder`, `atomic`, `layout`, `layout_write` | directories, hostile ones too |
 //! | `base_tree`, `blobs`, `cache`, `tree_image` | the tree of a base: from a cache on disk, from an image, from the layers |
-//! | `prepared_records` | which prepared base was made for a target |
+//! | `cache_directory`, `prepared_records` | files that can be made again; which prepared base was made for a target |
 //! | `manifest`, `select_platform`, `resolve`, `store`, `verify` | reading an image |
 //! | `push`, `push_plan`, `push_remote`, `refused_check`, `confirmed` | writing an image |
 
@@ -28,6 +28,7 @@ mod auth;
 pub mod base_tree;
 pub mod blobs;
 pub mod cache;
+mod cache_directory;
 pub mod certs;
 pub mod challenge;
 mod client;
