@@ -157,6 +157,41 @@ fn diff_reports_changes_by_its_exit_code() {
     assert!(text.contains("No image is built") && text.contains("[/dev/sdb]"), "{text}");
 }
 
+#[test]
+fn a_plan_says_what_the_change_costs_machines() {
+    let desk = Desk::new();
+    let with = |path: &str, content: &str| {
+        let mut config = config(OTHER, "a");
+        let source = format!("data:,{content}");
+        let file = json!({ "path": path, "mode": 420, "contents": { "source": source } });
+        config["spec"]["config"]["storage"]["files"].as_array_mut().unwrap().push(file);
+        config
+    };
+    let mut disks = config(OTHER, "a");
+    disks["spec"]["config"]["storage"]["disks"] = json!([{ "device": "/dev/sdb" }]);
+    desk.write("disks.json", &disks);
+    desk.write("file.json", &with("/etc/other", "a"));
+    desk.write("registries.json", &with("/etc/containers/registries.conf", "a"));
+    desk.object("build worker.yaml --base oci:base:os --output oci:out");
+    let image = format!("oci:out:{NAME}");
+    for (config, previous, disruption, live) in [
+        ("worker.yaml", &*image, "none", Value::Null),
+        ("file.json", &image, "reboot", Value::Null),
+        ("registries.json", &image, "reboot", json!(["reload-crio"])),
+        ("registries.json", "worker.yaml", "reboot", json!(["reload-crio"])),
+        ("disks.json", &image, "reinstall", Value::Null),
+    ] {
+        let line = format!("plan {config} --base oci:base:os --previous {previous}");
+        let (code, plan) = desk.object(&line);
+        let change = &plan["change"];
+        let found = (code, &change["disruption"], &change["live"]["actions"]);
+        assert_eq!(found, (0, &json!(disruption), &live), "{line}: {change:#}");
+        assert_eq!(change["from"]["renderedConfig"], NAME, "{line}");
+    }
+    let (code, error) = desk.object("plan worker.yaml --base oci:base:os --previous none.yaml");
+    assert_eq!((code, &error["code"]), (2, &json!("unreadable-file")), "{error:#}");
+}
+
 /// The changes that a build of the config on another base would make.
 #[test]
 fn a_config_is_compared_on_the_base_that_is_given() {

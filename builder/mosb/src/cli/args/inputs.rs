@@ -122,4 +122,7 @@ pub struct Plan {
     /// The target; part of the build name
     #[arg(long, value_name = "TARGET")]
     pub output: Option<String>,
+    /// The config or image that machines have: shows what this one costs them
+    #[arg(long, value_name = "CONFIG|IMAGE")]
+    pub previous: Option<String>,
 }

@@ -1,17 +1,17 @@
-//! `mosb diff`.
+//! `mosb diff`, and `plan --previous`.
 
 use tokio::task::spawn_blocking;
 
 use super::image::info;
 use crate::cli::context::CliContext;
 use crate::cli::error::Error;
-use crate::cli::objects::{BaseInfo, Diff, ImageInfo, Side};
+use crate::cli::objects::{BaseInfo, Diff, ImageInfo, PlannedChange, Side};
 use crate::cli::resolve::{self, Operand};
 use crate::cli::{Result, input, layers};
 use mosb_build::resolve::given_base_name;
 use mosb_image::Platform;
 use mosb_plan::api::{RenderedConfig, yaml};
-use mosb_plan::plan::diff;
+use mosb_plan::plan::{BuildPlan, diff};
 
 /// Compares two configs or images.
 ///
@@ -33,11 +33,28 @@ pub async fn diff(context: Option<&CliContext>, wanted: &resolve::Diff) -> Resul
     };
     let base = base.as_ref();
     let changes = diff::Diff::between(&from.side(base)?, &to.side(base)?)?;
-    let side = |read: &Read| Side {
-        operand: read.operand.clone(),
-        rendered_config: read.config.name().to_string(),
-    };
-    Ok(Diff { from: side(&from), to: side(&to), same: changes.is_same(), changes })
+    Ok(Diff { from: from.shown(), to: to.shown(), same: changes.is_same(), changes })
+}
+
+/// What a plan costs machines that have another config or image. The base is the plan's if `is_given`,
+/// or else a config's own.
+///
+/// # Errors
+/// What the machines have can't be read.
+pub async fn change(
+    context: &CliContext,
+    previous: &Operand,
+    plan: &BuildPlan,
+    is_given: bool,
+) -> Result<PlannedChange> {
+    let base = &plan.request.base;
+    let (name, digest) = (base.name.as_str(), base.manifest_digest);
+    let from = read(Some(context), previous, Some(&base.config.platform)).await?;
+    let given = BaseInfo { name: name.to_owned(), digest: Some(digest.to_string()) };
+    let before = from.side(is_given.then_some(&given))?;
+    let after = diff::Side::on_base(&plan.request.config, Some(name), Some(digest))?;
+    let cost = diff::Diff::between(&before, &after)?.cost;
+    Ok(PlannedChange { from: from.shown(), cost })
 }
 
 struct Read {
@@ -48,6 +65,11 @@ struct Read {
 }
 
 impl Read {
+    fn shown(&self) -> Side {
+        let rendered_config = self.config.name().to_string();
+        Side { operand: self.operand.clone(), rendered_config }
+    }
+
     /// Plans the config on the base of its image, on the given base, or on the config's own.
     fn side(&self, given: Option<&BaseInfo>) -> Result<diff::Side<'_>, mosb_plan::plan::Error> {
         let base = match (&self.image, given) {

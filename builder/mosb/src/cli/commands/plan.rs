@@ -1,6 +1,7 @@
 //! `mosb plan`, and `mosb build --dry-run`.
 
 use super::containerfile::{check_space, command_lines, container_build};
+use super::diff::change;
 use super::make_plan::{PlannedBuild, complete, draft, planning};
 use super::prepared_base::{self, On};
 use crate::cli::Result;
@@ -63,7 +64,12 @@ pub async fn plan(
             let split = containerfile::split(&plan.request)?;
             let hint = containerfile::hint(&split, &plan);
             let stages = PlannedStage::all(&split, hint.as_ref());
-            let mut shown = Plan { commands, stages, ..Plan::new(&plan, target, tree) };
+            let is_given = planned.request.base.image.is_some();
+            let change = match &planned.previous {
+                Some(previous) => Some(change(context, previous, &plan, is_given).await?),
+                None => None,
+            };
+            let mut shown = Plan { commands, stages, change, ..Plan::new(&plan, target, tree) };
             // On the tree of the prepared base, it may have turned out that all is run at once.
             if plan.prepared.is_some() || to_make.is_some() {
                 shown.method = Method::Prepared(Vec::new()).as_str().to_owned();

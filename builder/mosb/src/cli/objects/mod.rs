@@ -43,7 +43,7 @@ pub use node_drift::{HiddenPath, NodeDrift, PathDifference};
 pub use node_etc::{NodeEtc, NodeEtcOf, PathList, PoolDrift};
 pub use node_report::{AppliedTarget, AttemptedTarget, NodeDeployment, NodeError, NodeReport};
 pub use path_entry::{PathEntry, PathType};
-pub use plan::{Plan, PlanLayer, PlannedBase, PlannedStage, StagePart};
+pub use plan::{Plan, PlanLayer, PlannedBase, PlannedChange, PlannedStage, StagePart};
 pub use pool_status::{BuildInfo, ClusterStatus, PoolStatus, ReasonInfo, RebuildRequest};
 pub use preflight::{CheckedImage, ImageCheck, Preflight};
 pub use prepare_result::PrepareResult;

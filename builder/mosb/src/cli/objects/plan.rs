@@ -6,10 +6,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::build_result::{BaseTreeUse, PinnedBase, PreparedUse, reasons};
+use super::diff::Side;
 use super::path_entry::PathEntry;
 use mosb_image::Digest;
 use mosb_plan::containerfile::{Hint, Part, Split, SplitStage};
 use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::diff::ChangeCost;
 use mosb_registry::Target;
 use mosb_types::Finding;
 
@@ -66,6 +68,9 @@ pub struct Plan {
     /// The layer on the base, or on the prepared base.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer: Option<PlanLayer>,
+    /// With `--previous`: what the change costs machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<PlannedChange>,
     /// The units whose `[Install]` links are made or removed.
     pub preset_units: Vec<String>,
     /// With `build --dry-run`: the programs that a build would run.
@@ -81,6 +86,17 @@ pub struct Plan {
     pub warnings: Vec<Finding>,
     /// How a node will use the image.
     pub notes: Vec<Finding>,
+}
+
+/// What a change costs machines to which mosb brings images, as in a `Diff`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedChange {
+    /// What the machines have.
+    pub from: Side,
+    /// The cost, and why.
+    #[serde(flatten)]
+    pub cost: ChangeCost,
 }
 
 /// The base of a plan.
@@ -186,6 +202,7 @@ impl Plan {
                 bytes: paths.iter().filter_map(|path| path.size).sum(),
                 paths,
             }),
+            change: None,
             preset_units: plan.preset_units.clone(),
             commands: Vec::new(),
             added: plan.added.clone(),

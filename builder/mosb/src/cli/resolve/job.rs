@@ -85,6 +85,8 @@ pub struct Plan {
     pub buildah: Buildah,
     /// The push target of a build.
     pub target: Option<Target>,
+    /// `--previous`: what machines have.
+    pub previous: Option<Operand>,
     /// `build --dry-run`: prints the command lines of a build too.
     pub dry_run: bool,
 }

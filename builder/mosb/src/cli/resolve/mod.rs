@@ -102,7 +102,8 @@ pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
             let target: Target = build.output.parse()?;
             request.push = target.repo().cloned();
             if build.dry_run {
-                Job::Plan(Plan { request, prepared, buildah, target: Some(target), dry_run: true })
+                let (target, previous) = (Some(target), None);
+                Job::Plan(Plan { request, prepared, buildah, target, previous, dry_run: true })
             } else {
                 let digestfile = build.digestfile;
                 let wanted = Build { request, prepared, buildah, target, digestfile };
@@ -115,7 +116,8 @@ pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
             request.push = target.as_ref().and_then(Target::repo).cloned();
             let prepared = prepared(plan.inputs.prepared.as_deref())?;
             let buildah = buildah(&plan.inputs)?;
-            Job::Plan(Plan { request, prepared, buildah, target, dry_run: false })
+            let previous = plan.previous.as_deref().map(operand).transpose()?;
+            Job::Plan(Plan { request, prepared, buildah, target, previous, dry_run: false })
         }
         Command::Render(typed) => Job::Render(Box::new(render::render(typed, common.format)?)),
         Command::Bootstrap(typed) => Job::Bootstrap(bootstrap::bootstrap(typed)?),

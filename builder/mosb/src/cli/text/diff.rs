@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::page::{Page, size};
 use crate::cli::objects::{Diff, Object};
 use mosb_plan::plan::diff::{
-    Change, ContentState, Disruption, PathChange, PathState, SettingChange, UnitChange, UnitState,
+    Change, ChangeCost, ContentState, Disruption, PathChange, PathState, SettingChange, UnitChange,
+    UnitState,
 };
 use mosb_plan::plan::live::{LiveAction, LiveChange};
 
@@ -36,15 +37,19 @@ impl Object for Diff {
         }
         if !self.same {
             page.section("On machines that mosb brings images to (docs/what-reaches-a-machine.md)");
-            page.line(&format!("  {}", disruption(changes.disruption)));
-            if let Some(live) = &changes.live {
-                page.line(&format!("  {}", live_change(live)));
-            }
-            page.findings(&changes.unreconcilable);
+            cost_lines(&mut page, &changes.cost);
             page.findings(&changes.notes);
         }
         page.into_text()
     }
+}
+
+pub(super) fn cost_lines(page: &mut Page, cost: &ChangeCost) {
+    page.line(&format!("  {}", disruption(cost.disruption)));
+    if let Some(live) = &cost.live {
+        page.line(&format!("  {}", live_change(live)));
+    }
+    page.findings(&cost.unreconcilable);
 }
 
 fn disruption(disruption: Disruption) -> &'static str {

@@ -1,8 +1,9 @@
 //! The text of a plan.
 
+use super::diff::cost_lines;
 use super::page::{Align, Page, count, size};
 use crate::cli::objects::{
-    Object, PathEntry, PathType, Plan, PlanLayer, PlannedStage, StagePart, TreeSource,
+    Object, PathEntry, PathType, Plan, PlanLayer, PlannedStage, Side, StagePart, TreeSource,
 };
 
 impl Object for Plan {
@@ -43,6 +44,11 @@ impl Object for Plan {
                 page.section(headline);
                 page.findings(findings);
             }
+        }
+        if let Some(change) = &self.change {
+            let Side { operand, rendered_config } = &change.from;
+            page.section(&format!("On machines that have {rendered_config} ({operand})"));
+            cost_lines(&mut page, &change.cost);
         }
         self.image_section(&mut page);
         page.into_text()

@@ -66,6 +66,15 @@ pub struct Diff {
     #[schemars(default)]
     pub notes: Vec<Finding>,
     /// What the change costs a machine to which mosb brings images.
+    #[serde(flatten)]
+    pub cost: ChangeCost,
+}
+
+/// What a change costs a machine, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeCost {
+    /// What the change costs a machine to which mosb brings images.
     pub disruption: Disruption,
     /// If the change costs a reboot, and no more than files differ that a running machine could take
     /// on: which, and what is done for them. A roll-out does that where the pool has it set.
@@ -263,9 +272,8 @@ impl Diff {
         // Both have been read as Ignition configs.
         let unreconcilable =
             render::unreconcilable(from.config, to.config, Update::Image).unwrap_or_default();
-        let disruption = Disruption::None;
-        let mut diff =
-            Self { settings, paths, units, notes, disruption, live: None, unreconcilable };
+        let cost = ChangeCost { unreconcilable, ..ChangeCost::default() };
+        let mut diff = Self { settings, paths, units, notes, cost };
         // Equal content may have another encoding, such as base64 for percent signs. The image
         // contains the encoded text, so it changes.
         if diff.is_same() && from.config.current_config() != to.config.current_config() {
@@ -276,7 +284,7 @@ impl Diff {
                 to: None,
             });
         }
-        diff.disruption = if !diff.unreconcilable.is_empty() {
+        diff.cost.disruption = if !diff.cost.unreconcilable.is_empty() {
             Disruption::Reinstall
         } else if diff.is_same() {
             Disruption::None
@@ -285,8 +293,8 @@ impl Diff {
         } else {
             Disruption::Reboot
         };
-        if diff.disruption == Disruption::Reboot && is_same_base {
-            diff.live = live_change(from.config, to.config);
+        if diff.cost.disruption == Disruption::Reboot && is_same_base {
+            diff.cost.live = live_change(from.config, to.config);
         }
         Ok(diff)
     }

@@ -196,12 +196,12 @@ fn what_a_change_costs_a_machine() {
         ("FIPS", |o| o["spec"]["fips"] = json!(true), (Disruption::Reinstall, &["spec.fips"])),
     ] {
         let diff = diff(&before, &config(edit));
-        let fields = diff.unreconcilable.iter().filter_map(|found| found.object.as_deref());
-        assert_eq!((diff.disruption, &*fields.collect::<Vec<_>>()), want, "{what}");
+        let fields = diff.cost.unreconcilable.iter().filter_map(|found| found.object.as_deref());
+        assert_eq!((diff.cost.disruption, &*fields.collect::<Vec<_>>()), want, "{what}");
     }
     let rebuilt = Side::on_base(&before, Some("quay.io/os/base:2"), None).unwrap();
     let diff = Diff::between(&rebuilt, &Side::of_config(&before).unwrap()).unwrap();
-    assert_eq!(diff.disruption, Disruption::Reboot, "another base of the same config");
+    assert_eq!(diff.cost.disruption, Disruption::Reboot, "another base of the same config");
 }
 
 #[test]
@@ -218,14 +218,14 @@ fn what_a_running_machine_could_take_is_listed() {
         ("and another", &none, &with(&[policy, "/etc/a"]), None),
     ] {
         let diff = diff(from, to);
-        let paths = diff.live.as_ref().map(|live| live.paths.iter().map(String::as_str));
+        let paths = diff.cost.live.as_ref().map(|live| live.paths.iter().map(String::as_str));
         assert_eq!(paths.into_iter().flatten().next(), want, "{what}");
         let cost = if from == to { Disruption::None } else { Disruption::Reboot };
-        assert_eq!(diff.disruption, cost, "{what}");
+        assert_eq!(diff.cost.disruption, cost, "{what}");
     }
     let rebuilt = Side::on_base(&live, Some("quay.io/os/base:2"), None).unwrap();
     let diff = Diff::between(&Side::of_config(&none).unwrap(), &rebuilt).unwrap();
-    assert_eq!(diff.live, None, "on another base");
+    assert_eq!(diff.cost.live, None, "on another base");
 }
 
 #[test]

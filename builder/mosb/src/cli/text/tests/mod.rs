@@ -126,6 +126,7 @@ fn plan() -> Plan {
         labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
         annotations: [("org.opencontainers.image.base.digest".to_owned(), digest("base"))].into(),
         layer: Some(PlanLayer { bytes: 1_500_012, paths: paths() }),
+        change: None,
         preset_units: vec!["kubelet.service".to_owned()],
         commands: Vec::new(),
         added: vec![
@@ -181,6 +182,15 @@ fn stages() -> Vec<PlannedStage> {
     ]
 }
 
+fn live() -> diff::ChangeCost {
+    let live = LiveChange {
+        actions: [LiveAction::Write, LiveAction::ReloadCrio].into(),
+        paths: ["/etc/containers/policy.json".to_owned()].into(),
+    };
+    let disruption = diff::Disruption::Reboot;
+    diff::ChangeCost { disruption, live: Some(live), unreconcilable: Vec::new() }
+}
+
 #[test]
 fn a_direct_plan() {
     looks_like("plan-direct", &plan());
@@ -205,6 +215,13 @@ fn a_containerfile_plan() {
             extensions_image: Some(format!("quay.io/os/extensions@{}", digest("extensions"))),
             containerfile: Some(digest("containerfile")),
             stages: stages(),
+            change: Some(PlannedChange {
+                from: Side {
+                    operand: "before.yaml".to_owned(),
+                    rendered_config: RENDERED.to_owned(),
+                },
+                cost: live(),
+            }),
             build_args: vec!["A".to_owned(), "B".to_owned()],
             trust_bundle: Some(digest("bundle")),
             layer: None,
@@ -364,24 +381,18 @@ fn changes() {
                 },
             ],
             notes: vec![Finding::new("var-file", "/opt/x is removed").path("/opt/x")],
-            disruption: diff::Disruption::Reinstall,
-            live: None,
-            unreconcilable: vec![
-                Finding::new("needs-reinstall", "it is changed")
-                    .object("spec.config.storage.disks[/dev/sda]"),
-            ],
+            cost: diff::ChangeCost {
+                disruption: diff::Disruption::Reinstall,
+                live: None,
+                unreconcilable: vec![
+                    Finding::new("needs-reinstall", "it is changed")
+                        .object("spec.config.storage.disks[/dev/sda]"),
+                ],
+            },
         },
     };
     looks_like("diff", &differs);
-    let live = LiveChange {
-        actions: [LiveAction::Write, LiveAction::ReloadCrio].into(),
-        paths: ["/etc/containers/policy.json".to_owned()].into(),
-    };
-    let changes = diff::Diff {
-        disruption: diff::Disruption::Reboot,
-        live: Some(live),
-        ..diff::Diff::default()
-    };
+    let changes = diff::Diff { cost: live(), ..diff::Diff::default() };
     looks_like("diff-live", &Diff { changes, ..differs.clone() });
     let same = Diff { same: true, changes: diff::Diff::default(), ..differs };
     looks_like("diff-same", &same);
