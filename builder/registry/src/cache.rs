@@ -1,7 +1,7 @@
 //! Base trees on disk, one file for each base manifest.
 //!
 //! The name of a file contains the manifest's digest and the version of the format. Its SHA-256 is
-//! checked when it is read; that doesn't identify the writer, as the [`CacheDirectory`] does. A tree
+//! checked when it is read; that doesn't identify the writer, as the `CacheDirectory` does. A tree
 //! has contents of the base that not everybody may read on a machine, such as `/etc/shadow`, so only
 //! this user can read them here. The least recently used files are removed first.
 
