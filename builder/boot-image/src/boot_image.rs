@@ -1,0 +1,82 @@
+//! The text of a boot image, as histories, statuses and messages have it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use mosb_types::Diagnostic;
+
+/// Longer than any name, URL or resource id of a cloud.
+const MAX_BYTES: usize = 1024;
+
+/// A boot image: an AMI, the path of a GCP image, `publisher:offer:sku:version` or a resource id of
+/// Azure, the name of a vSphere template with its release in parentheses, a URL, an image
+/// reference. Never empty, without control characters. Several boot disks with different images
+/// are one text with commas.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BootImage(String);
+
+/// Why a text is no boot image.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
+#[diagnostic(code = "bad-boot-image", class = InvalidInput)]
+pub enum BootImageError {
+    #[error("the boot image is empty; set one")]
+    Empty,
+    #[error("the boot image has {0} bytes; at most {MAX_BYTES} are supported")]
+    TooLong(usize),
+    #[error("the boot image {0:?} has control characters; remove them")]
+    ControlCharacter(String),
+}
+
+impl BootImage {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for BootImage {
+    type Err = BootImageError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.trim().is_empty() {
+            return Err(BootImageError::Empty);
+        }
+        if text.len() > MAX_BYTES {
+            return Err(BootImageError::TooLong(text.len()));
+        }
+        if text.chars().any(char::is_control) {
+            return Err(BootImageError::ControlCharacter(text.to_owned()));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for BootImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts() {
+        let long = "x".repeat(MAX_BYTES + 1);
+        let cases = [
+            ("an AMI", "ami-1", Ok(())),
+            ("a name with blanks", "my template (9.6.20260210-0)", Ok(())),
+            ("as long as possible", &long[1..], Ok(())),
+            ("empty", "", Err(BootImageError::Empty)),
+            ("blank", "  ", Err(BootImageError::Empty)),
+            ("too long", &long, Err(BootImageError::TooLong(MAX_BYTES + 1))),
+            ("two lines", "a\nb", Err(BootImageError::ControlCharacter("a\nb".to_owned()))),
+        ];
+        for (what, text, want) in cases {
+            let parsed: Result<BootImage, _> = text.parse();
+            assert_eq!(parsed.as_ref().map(|_| ()).map_err(Clone::clone), want, "{what}");
+            if let Ok(image) = parsed {
+                assert_eq!(image.to_string(), text, "{what}");
+            }
+        }
+    }
+}
