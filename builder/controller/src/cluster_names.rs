@@ -22,6 +22,8 @@ pub(crate) const DAEMON: &str = "machine-config-daemon";
 /// The `Image` object of OpenShift's configuration.
 pub(crate) const IMAGE_CONFIG: &str = "cluster";
 
+/// ConfigMap with the boot images of the release.
+pub(crate) const BOOT_IMAGES: &str = "coreos-bootimages";
 /// ConfigMap with the images of the OpenShift release.
 pub(crate) const OPERATOR_IMAGES: &str = "machine-config-operator-images";
 /// ConfigMap of mosb: the base trees that build pods pushed, by the digest of the base's manifest.

@@ -52,6 +52,8 @@ pub struct Options {
     pub render: bool,
     /// Whether this controller also brings images to machines.
     pub rollout: bool,
+    /// Whether this controller also keeps the boot images of sets of machines.
+    pub boot_images: bool,
     /// The node that this process runs on: the last that is rebooted in a roll-out.
     pub node: Option<String>,
     /// Whether the ServiceAccounts of builds need permission to use SecurityContextConstraints.
@@ -102,7 +104,11 @@ pub async fn run(
     }
     let metrics = Arc::new(Metrics::default());
     let (triggers, trigger_receiver) = mpsc::unbounded_channel();
-    let tasks = Tasks { rendering: options.render, rolling_out: options.rollout };
+    let tasks = Tasks {
+        rendering: options.render,
+        rolling_out: options.rollout,
+        keeping_boot_images: options.boot_images,
+    };
     let (cache, _watches) = ClusterCache::watch(&client, &options.namespaces, tasks, triggers);
     let (nodes, nodes_changed) = watch::channel(());
     let mut always = JoinSet::new();

@@ -6,9 +6,11 @@
 //! | `visitor` | watches them, or lists each once |
 //! | `projection` | object → what is cached of it |
 //! | `machine` | what is cached of a machine |
+//! | `boot_images` | what is watched for boot images |
 //! | `queries`, `settings` | values computed from several stores |
 //! | `own_writes` | our writes that the stores may not show yet |
 
+mod boot_images;
 mod machine;
 mod own_writes;
 mod projection;
@@ -39,6 +41,7 @@ use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSet
 use projection::{component_index_keys, index_keys, node_job_index_keys, node_pod_index_keys};
 use settings::SettingsCache;
 
+pub use boot_images::{BootImageCache, BootImageKind, SeenObject, object_key};
 pub use machine::SeenMachine;
 pub use own_writes::{OWN_WRITE_TIMEOUT, OwnWrites};
 pub use projection::{ManagedObject, NodeSecret, SeenNode};
@@ -122,6 +125,9 @@ pub struct ClusterCache {
     pub node_pods: Arc<IndexedStore<Pod>>,
     /// The Secrets of these Jobs, metadata only.
     pub node_secrets: Arc<IndexedStore<NodeSecret>>,
+    /// Whether this controller keeps boot images: these stores are filled only then.
+    pub keeping_boot_images: bool,
+    pub boot_images: BootImageCache,
     /// Our writes that the stores may not show yet.
     pub own_writes: OwnWrites,
     settings_cache: SettingsCache,
@@ -181,6 +187,8 @@ impl ClusterCache {
             node_jobs: Arc::new(IndexedStore::with_index(node_job_index_keys)),
             node_pods: Arc::new(IndexedStore::with_index(node_pod_index_keys)),
             node_secrets: Arc::default(),
+            keeping_boot_images: false,
+            boot_images: BootImageCache::default(),
             own_writes: OwnWrites::default(),
             settings_cache: SettingsCache::default(),
         }

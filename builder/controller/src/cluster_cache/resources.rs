@@ -16,7 +16,7 @@ use super::projection::{
 use super::trigger::Trigger;
 use super::visitor::ResourceVisitor;
 use super::{ClusterCache, MACHINES, NODE_JOBS, OPENSHIFT_BUILDS};
-use crate::cluster_names::{BASE_TREES, PREPARED_BASES, RENDERER, ROLLOUT_NAMESPACE};
+use crate::cluster_names::{BASE_TREES, BOOT_IMAGES, PREPARED_BASES, RENDERER, ROLLOUT_NAMESPACE};
 use crate::kinds::Kind;
 use crate::watch::WatchedResource;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
@@ -24,8 +24,8 @@ use mosb_plan::api::labels;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 
 impl ClusterCache {
-    /// Calls the visitor once for each kind; the kinds that only rendering or a roll-out needs only
-    /// if this controller does that.
+    /// Calls the visitor once for each kind; the kinds that only one task needs only if this
+    /// controller has it.
     pub(super) fn for_each_resource(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
         self.machine_resources(client, visitor);
         self.managed_resources(client, visitor);
@@ -33,11 +33,14 @@ impl ClusterCache {
         if self.rendering {
             self.render_resources(client, visitor);
         }
-        if self.rendering || self.rolling_out {
+        if self.rendering || self.rolling_out || self.keeping_boot_images {
             self.other_renderers(client, false, visitor);
         }
         if self.rolling_out {
             self.rollout_resources(client, visitor);
+        }
+        if self.keeping_boot_images {
+            self.golden_resource(client, visitor);
         }
     }
 
@@ -158,6 +161,14 @@ impl ClusterCache {
         for (kind, store) in kinds.into_iter().zip(&self.pool_settings) {
             visitor.visit(whole(client, kind), store, read, |_| Trigger::All);
         }
+    }
+
+    /// The images of the release: in the operator's namespace, which is mosb's own without that
+    /// operator. The other kinds of boot images are those of `boot_images`.
+    pub(super) fn golden_resource(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+        let mut watched = self.operators::<ConfigMap>(client, &format!("configmap {BOOT_IMAGES}"));
+        watched.config = watched.config.fields(&format!("metadata.name={BOOT_IMAGES}"));
+        visitor.visit(watched, &self.boot_images.golden, typed, |_| Trigger::BootImages);
     }
 
     /// Controllers that render pools and bring images to machines: there, mosb does neither.

@@ -21,6 +21,8 @@ pub enum Trigger {
         /// Whether the Job ended, so that another one may begin.
         has_ended: bool,
     },
+    /// Something that boot images depend on, and nothing else.
+    BootImages,
     /// Something that every pool depends on.
     All,
     /// Nothing that a pool depends on.

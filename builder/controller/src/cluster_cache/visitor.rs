@@ -23,6 +23,7 @@ use crate::watch::{WatchHealth, WatchState, WatchedResource, run_watch};
 pub struct Tasks {
     pub rendering: bool,
     pub rolling_out: bool,
+    pub keeping_boot_images: bool,
 }
 
 /// A kind of the API.
@@ -85,6 +86,20 @@ impl ClusterCache {
         Ok(cache)
     }
 
+    /// Lists once pools, the settings, and what boot images depend on.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_boot_images(client: &Client, namespaces: &Namespaces) -> Result<Self, Error> {
+        let cache = Self { keeping_boot_images: true, ..Self::new(namespaces) };
+        let mut lister = Lister::new(&cache);
+        cache.for_each_setting(client, &mut lister);
+        cache.golden_resource(client, &mut lister);
+        try_join_all(lister.lists).await?;
+        cache.boot_images.read(client, &cache.watch_health).await?;
+        Ok(cache)
+    }
+
     /// Starts to watch the kinds of [`read_machines`](Self::read_machines).
     pub fn watch_machines(
         client: &Client,
@@ -101,22 +116,26 @@ impl ClusterCache {
         (cache, watcher.tasks)
     }
 
-    /// Starts to watch every kind; the kinds that only rendering or a roll-out needs only if this
-    /// controller does that. The watches end when the returned set is dropped.
+    /// Starts to watch every kind; the kinds that only one task needs only if this controller does it. The watches end when the returned set is dropped.
     pub fn watch(
         client: &Client,
         namespaces: &Namespaces,
         tasks: Tasks,
         triggers: UnboundedSender<Trigger>,
     ) -> (Arc<Self>, JoinSet<()>) {
-        let Tasks { rendering, rolling_out } = tasks;
-        let cache = Arc::new(Self { rendering, rolling_out, ..Self::new(namespaces) });
+        let Tasks { rendering, rolling_out, keeping_boot_images } = tasks;
+        let cache = Self::new(namespaces);
+        let cache = Arc::new(Self { rendering, rolling_out, keeping_boot_images, ..cache });
         let mut watcher = Watcher {
             watch_health: Arc::clone(&cache.watch_health),
             triggers,
             tasks: JoinSet::new(),
         };
         cache.for_each_resource(client, &mut watcher);
+        if keeping_boot_images {
+            let Watcher { watch_health, triggers, tasks } = &mut watcher;
+            cache.boot_images.watch(client, watch_health, triggers, tasks);
+        }
         (cache, watcher.tasks)
     }
 }
@@ -204,7 +223,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_complete_before_the_first_watch_had_its_turn() {
-        let everything = Tasks { rendering: true, rolling_out: true };
+        let everything = Tasks { rendering: true, rolling_out: true, keeping_boot_images: true };
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = Client::try_from(nowhere).unwrap();
         let (cache, watches) = ClusterCache::watch(
@@ -213,6 +232,7 @@ mod tests {
             everything,
             unbounded_channel().0,
         );
-        assert_eq!(cache.watch_health.not_synced().len(), watches.len());
+        // One task discovers versions and watches nothing.
+        assert_eq!(cache.watch_health.not_synced().len(), watches.len() - 1);
     }
 }

@@ -41,6 +41,7 @@ pub(super) fn affected_keys(trigger: &Trigger) -> BTreeSet<String> {
         | Trigger::MachineConfig(..)
         | Trigger::Machine(_)
         | Trigger::NodeJob { .. }
+        | Trigger::BootImages
         | Trigger::Unrelated => false,
     };
     is_affected.then(|| IGNITION_SERVER.to_owned()).into_iter().collect()

@@ -96,7 +96,10 @@ pub fn affected_keys(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> 
         configs.iter().map(|c| c.metadata.name.clone()).collect()
     };
     match cause {
-        Trigger::Machine(_) | Trigger::NodeJob { .. } | Trigger::Unrelated => BTreeSet::new(),
+        Trigger::Machine(_)
+        | Trigger::NodeJob { .. }
+        | Trigger::BootImages
+        | Trigger::Unrelated => BTreeSet::new(),
         Trigger::ManagedObject(name) => [name.clone()].into(),
         Trigger::Config(name, pool) => {
             let mut names = of_pool(pool);

@@ -87,6 +87,7 @@ pub(super) fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<
         | Trigger::Secret(_)
         | Trigger::Machine(_)
         | Trigger::NodeJob { .. }
+        | Trigger::BootImages
         | Trigger::Unrelated => BTreeSet::new(),
     }
 }

@@ -154,7 +154,10 @@ pub fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String>
         Trigger::NodeJob { has_ended: true, .. } => all(),
         Trigger::NodeJob { pool, has_ended: false } => [pool.clone()].into(),
         // Credentials are read when a Job is created.
-        Trigger::MachineConfig(..) | Trigger::Secret(_) | Trigger::Unrelated => BTreeSet::new(),
+        Trigger::MachineConfig(..)
+        | Trigger::Secret(_)
+        | Trigger::BootImages
+        | Trigger::Unrelated => BTreeSet::new(),
     }
 }
 

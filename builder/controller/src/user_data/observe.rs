@@ -103,6 +103,7 @@ pub(super) fn affected_configs(cache: &ClusterCache, cause: &Trigger) -> BTreeSe
         | Trigger::MachineConfig(..)
         | Trigger::Machine(_)
         | Trigger::NodeJob { .. }
+        | Trigger::BootImages
         | Trigger::Unrelated => BTreeSet::new(),
     }
 }

@@ -37,6 +37,9 @@ pub struct Controller {
     /// Also bring images to machines, unless another controller does; needs the rights of deploy/rollout
     #[arg(long)]
     pub rollout: bool,
+    /// Also keep the boot images of machine sets that the settings select; needs the rights of deploy/boot-images
+    #[arg(long)]
+    pub boot_images: bool,
     /// The address of /healthz, /readyz and /metrics; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8797")]
     pub listen: Vec<SocketAddr>,

@@ -86,6 +86,7 @@ pub struct Controller {
     pub security_context_constraints: bool,
     pub render: bool,
     pub rollout: bool,
+    pub boot_images: bool,
     pub listen: Vec<SocketAddr>,
     /// `--builder-image`, else the variable.
     pub builder_image: Option<String>,
@@ -111,6 +112,7 @@ pub fn controller(typed: args::Controller, environment: &Environment) -> Result<
         security_context_constraints: typed.security_context_constraints,
         render: typed.render,
         rollout: typed.rollout,
+        boot_images: typed.boot_images,
         listen: typed.listen,
         builder_image: typed.builder_image.or_else(|| environment.builder_image.clone()),
         pod: environment.pod_name.clone(),

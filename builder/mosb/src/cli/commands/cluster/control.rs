@@ -32,6 +32,7 @@ pub async fn control(job: &InCluster, wanted: &Controller) -> Result<ExitCode> {
         builder_image,
         render: wanted.render,
         rollout: wanted.rollout,
+        boot_images: wanted.boot_images,
         node: wanted.node.clone(),
         security_context_constraints: wanted.security_context_constraints,
         times: controller::lease::LeaseTimes::default(),

@@ -1,0 +1,123 @@
+//! What is cached of an object: metadata, spec and status as JSON values.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::DynamicObject;
+use serde_json::Value;
+
+use super::kind::BootImageKind;
+
+/// The most bytes of JSON that are cached of an object. Sets and templates have a few thousand.
+const MAX_BODY: usize = 256 << 10;
+/// Holds a copy of the whole object, and nobody reads it.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// An object of one of the kinds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SeenObject {
+    pub kind: BootImageKind,
+    /// `group/version` in which it was read.
+    pub api_version: String,
+    /// Empty for cluster-scoped kinds.
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+    pub generation: i64,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub owners: Vec<OwnerReference>,
+    pub is_being_deleted: bool,
+    pub spec: Value,
+    pub status: Value,
+    /// Spec and status are larger than is cached, and `null` here.
+    pub is_too_large: bool,
+}
+
+impl SeenObject {
+    /// None without a name.
+    pub fn new(kind: BootImageKind, object: DynamicObject) -> Option<Self> {
+        let api_version = object.types.map(|types| types.api_version).unwrap_or_default();
+        let (meta, mut data) = (object.metadata, object.data);
+        let is_too_large = data.to_string().len() > MAX_BODY;
+        let mut take = |field: &str| match data.get_mut(field) {
+            Some(value) if !is_too_large => value.take(),
+            _ => Value::Null,
+        };
+        let mut annotations = meta.annotations.unwrap_or_default();
+        annotations.remove(LAST_APPLIED);
+        Some(Self {
+            kind,
+            api_version,
+            namespace: meta.namespace.unwrap_or_default(),
+            name: meta.name?,
+            uid: meta.uid.unwrap_or_default(),
+            resource_version: meta.resource_version.unwrap_or_default(),
+            generation: meta.generation.unwrap_or_default(),
+            labels: meta.labels.unwrap_or_default(),
+            annotations,
+            owners: meta.owner_references.unwrap_or_default(),
+            is_being_deleted: meta.deletion_timestamp.is_some(),
+            spec: take("spec"),
+            status: take("status"),
+            is_too_large,
+        })
+    }
+
+    /// `namespace/name`; the bare name of a cluster-scoped object.
+    pub fn key(&self) -> String {
+        object_key(&self.namespace, &self.name)
+    }
+
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.get(key).map(String::as_str)
+    }
+
+    /// The version of its group in which it was read.
+    pub fn version(&self) -> &str {
+        self.api_version.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The status of a condition.
+    pub fn condition(&self, kind: &str) -> Option<&str> {
+        let conditions = self.status.get("conditions")?.as_array()?;
+        let mut found = conditions.iter().filter(|one| one["type"] == kind);
+        found.next()?.get("status")?.as_str()
+    }
+}
+
+/// The key of an object in its store.
+pub fn object_key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(value: Value) -> SeenObject {
+        let object = serde_json::from_value(value).unwrap();
+        SeenObject::new(BootImageKind::ClusterApiMachineSet, object).unwrap()
+    }
+
+    #[test]
+    fn spec_and_status_are_cached_unless_they_are_large() {
+        let object = |text: &str| {
+            read(json!({ "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
+                "metadata": { "namespace": "a", "name": "b",
+                    "annotations": { LAST_APPLIED: "{}", "mine": "1" } },
+                "spec": { "text": text },
+                "status": { "conditions": [{ "type": "Available", "status": "True" }] } }))
+        };
+        let small = object("x");
+        assert_eq!((&*small.key(), small.version()), ("a/b", "v1beta2"));
+        assert_eq!(small.spec["text"], "x");
+        assert_eq!(small.condition("Available"), Some("True"));
+        assert_eq!(small.annotations.keys().collect::<Vec<_>>(), ["mine"]);
+        let large = object(&"x".repeat(MAX_BODY));
+        assert!(large.is_too_large && large.spec.is_null() && large.status.is_null());
+    }
+}
