@@ -3,6 +3,7 @@
 //! Input: YAML or JSON text. Output: [`MachineConfig`] and similar types, as lenient as the API, and
 //! [`RenderedConfig`], which is always valid. This module does not depend on how images are built.
 
+pub mod boot_images;
 mod build_on;
 pub mod cluster_settings;
 mod condition;

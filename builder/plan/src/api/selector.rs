@@ -32,7 +32,7 @@ pub struct Expression {
     pub values: Vec<String>,
 }
 
-/// A selector that Kubernetes would take, and that does not select everything.
+/// A selector that Kubernetes would take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selector(Vec<Requirement>);
 
@@ -72,6 +72,19 @@ impl Selector {
     /// # Errors
     /// All that is wrong.
     pub fn new(wire: &LabelSelector) -> Result<Self, Vec<SelectorError>> {
+        let selector = Self::allowing_all(wire)?;
+        if selector.0.is_empty() {
+            let problem = "it is empty and would select every MachineConfig; say which, by matchLabels or matchExpressions";
+            return Err(vec![SelectorError { field: String::new(), problem: problem.to_owned() }]);
+        }
+        Ok(selector)
+    }
+
+    /// Checks a selector as Kubernetes does; an empty one selects everything.
+    ///
+    /// # Errors
+    /// All that is wrong.
+    pub fn allowing_all(wire: &LabelSelector) -> Result<Self, Vec<SelectorError>> {
         let mut problems = Problems::default();
         let mut requirements = Vec::new();
         for (key, value) in &wire.match_labels {
@@ -110,12 +123,6 @@ impl Selector {
             };
             let key = expression.key.clone();
             requirements.push(Requirement { key, test });
-        }
-        if wire.match_labels.is_empty() && wire.match_expressions.is_empty() {
-            problems.add(
-                "",
-                "it is empty and would select every MachineConfig; say which, by matchLabels or matchExpressions",
-            );
         }
         if problems.0.is_empty() { Ok(Self(requirements)) } else { Err(problems.0) }
     }
@@ -253,5 +260,7 @@ mod tests {
             assert!(problems.contains(want), "{what}: {problems}");
         }
         assert!(selector(json!({ "matchLabels": { "a.b/c_d": "e.f-G" } })).is_ok());
+        let all = Selector::allowing_all(&LabelSelector::default()).unwrap();
+        assert!(all.matches(&BTreeMap::new()));
     }
 }

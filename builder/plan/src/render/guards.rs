@@ -21,8 +21,7 @@ pub(super) fn check(request: &Request, problems: &mut Vec<Finding>) {
         // The cluster treats a missing or invalid selector as matching no pool, and an empty one as
         // matching every pool.
         wire.is_some_and(|wire| {
-            let empty = wire.match_labels.is_empty() && wire.match_expressions.is_empty();
-            empty || Selector::new(wire).is_ok_and(|it| it.matches(&pool.metadata.labels))
+            Selector::allowing_all(wire).is_ok_and(|it| it.matches(&pool.metadata.labels))
         })
     };
     let unfinished = request.pool_settings.iter().filter(of_pool);

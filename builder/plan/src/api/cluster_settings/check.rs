@@ -55,6 +55,7 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
     }
     proxy(settings)?;
     job(settings)?;
+    settings.boot_images.check().map_err(|(field, problem)| wrong(field, problem))?;
     rollout(settings)
 }
 

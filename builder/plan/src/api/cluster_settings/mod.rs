@@ -1,6 +1,7 @@
 //! The cluster-wide settings: one ConfigMap of ours, over which the cluster's own objects win.
 
 mod annotation;
+mod boot_images;
 mod check;
 mod error;
 mod job;
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{ImageBuilderType, yaml};
+pub use boot_images::{BootImageSettings, MachineManager, StubReference};
 pub use check::is_host;
 pub use error::ClusterSettingsError;
 pub use job::{
@@ -78,6 +80,8 @@ pub struct ClusterSettings {
     pub rollout: RolloutLimits,
     /// What new machines of pools are given.
     pub user_data: UserDataSettings,
+    /// Which machine sets get current boot images.
+    pub boot_images: BootImageSettings,
 }
 
 impl Default for ClusterSettings {
@@ -99,6 +103,7 @@ impl Default for ClusterSettings {
             job: JobSettings::default(),
             rollout: RolloutLimits::default(),
             user_data: UserDataSettings::default(),
+            boot_images: BootImageSettings::default(),
         }
     }
 }

@@ -76,6 +76,51 @@ fn problems_are_reported_with_their_path() {
         ("userData: {secret: a}", "userData.secret", "unknown field"),
         ("userData: {endpoint: 'https://a'}", "userData.endpoint", "want host or host:port"),
         ("userData: {endpoint: '0.0.0.0:8443'}", "userData.endpoint", "can't connect"),
+        ("bootImages: {mode: All}", "bootImages.mode", "unknown field"),
+        (
+            "bootImages: {machineManagers: [{resource: machinesets, apiGroup: machine.openshift.io, selection: {mode: Some}}]}",
+            "bootImages.machineManagers[0].selection.mode",
+            "unknown variant",
+        ),
+        (
+            "bootImages: {machineManagers: [{resource: machinedeployments, apiGroup: machine.openshift.io, selection: {mode: All}}]}",
+            "bootImages.machineManagers[0]",
+            "machine.openshift.io has no machinedeployments; want one of machinesets.machine.openshift.io",
+        ),
+        (
+            "bootImages: {machineManagers: [{resource: machinesets, apiGroup: cluster.x-k8s.io, selection: {mode: Partial}}]}",
+            "bootImages.machineManagers[0]",
+            "needs machineResourceSelector",
+        ),
+        (
+            "bootImages: {machineManagers: [{resource: machinesets, apiGroup: cluster.x-k8s.io, selection: {mode: CustomConfig, partial: {machineResourceSelector: {matchLabel: {a: b}}}}}]}",
+            "bootImages.machineManagers[0].selection.partial.machineResourceSelector.matchLabel",
+            "unknown field",
+        ),
+        (
+            "bootImages: {machineManagers: [{resource: machinesets, apiGroup: cluster.x-k8s.io, selection: {mode: Partial, partial: {machineResourceSelector: {matchExpressions: [{key: a, operator: In}]}}}}]}",
+            "bootImages.machineManagers[0]",
+            "matchExpressions[0].values",
+        ),
+        (
+            "bootImages: {machineManagers: [{resource: controlplanemachinesets, apiGroup: machine.openshift.io, selection: {mode: Partial, partial: {machineResourceSelector: {}}}}]}",
+            "bootImages.machineManagers[0]",
+            "can't be selected by labels",
+        ),
+        (
+            "bootImages: {machineManagers: [{resource: machinesets, apiGroup: cluster.x-k8s.io, selection: {mode: All}}, {resource: machinesets, apiGroup: cluster.x-k8s.io, selection: {mode: None}}]}",
+            "bootImages.machineManagers[1]",
+            "has an entry already",
+        ),
+        ("bootImages: {stub: replace}", "bootImages.stub", "unknown variant"),
+        (
+            "bootImages: {stockImages: [ami-1, 'a b']}",
+            "bootImages.stockImages[1]",
+            "name of an image",
+        ),
+        ("bootImages: {images: {'4.18': x}}", "bootImages.images.4.18", "want a release"),
+        ("bootImages: {images: {4.18.3: ''}}", "bootImages.images.4.18.3", "name of an image"),
+        ("bootImages: {oldest: latest}", "bootImages.oldest", "want a release"),
         ("globalPullSecret: ''", "globalPullSecret", "no name"),
         ("additionalTrustBundle: hello", "additionalTrustBundle", "no certificate"),
         (
@@ -106,6 +151,41 @@ fn problems_are_reported_with_their_path() {
         assert!(!message.contains("hunter2"), "{message}");
     }
     assert!(matches!(ClusterSettings::parse("a: [1"), Err(ClusterSettingsError::Yaml(_))));
+}
+
+#[test]
+fn machine_sets_are_selected_by_kind() {
+    use crate::api::boot_images::{ManagedKind, Selection};
+    let text = "
+bootImages:
+  machineManagers:
+    - {resource: machinesets, apiGroup: machine.openshift.io, selection: {mode: Enabled}}
+    - {resource: controlplanemachinesets, apiGroup: machine.openshift.io, selection: {mode: None}}
+    - {resource: machinesets, apiGroup: cluster.x-k8s.io, selection: {mode: Disabled}}
+    - resource: machinedeployments
+      apiGroup: cluster.x-k8s.io
+      selection: {mode: CustomConfig, partial: {machineResourceSelector: {matchLabels: {a: b}}}}
+  stub: managed
+  stockImages: [ami-0123, projects/rhcos-cloud/global/images/rhcos-9]
+  images: {9.6.20260210-0: rhcos-9.6, 418.94.202511191518-0: a, 41.20250105.3.0: b}
+  oldest: 4.18.3
+";
+    let settings = ClusterSettings::parse(text).unwrap().boot_images;
+    let managers = settings.machine_managers.as_deref().unwrap();
+    let kinds: Vec<ManagedKind> = managers.iter().map(|one| one.kind).collect();
+    assert_eq!(kinds, ManagedKind::ALL);
+    let labels = |value: &str| BTreeMap::from([("a".to_owned(), value.to_owned())]);
+    let selected = |value: &str| -> Vec<bool> {
+        managers.iter().map(|one| one.selection.selects(&labels(value))).collect()
+    };
+    assert_eq!(selected("b"), [true, false, false, true]);
+    assert_eq!(selected("c"), [true, false, false, false]);
+    assert_eq!(managers[0].selection, Selection::All);
+    assert_eq!(settings.stub, StubReference::Managed);
+    assert_eq!((settings.stock_images.len(), settings.images.len()), (2, 3));
+    let absent = ClusterSettings::parse("bootImages: {}").unwrap().boot_images;
+    let empty = ClusterSettings::parse("bootImages: {machineManagers: []}").unwrap().boot_images;
+    assert_eq!((absent.machine_managers, empty.machine_managers), (None, Some(vec![])));
 }
 
 #[test]
