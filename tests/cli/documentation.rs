@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Literals with a hyphen that are not error codes. A new literal belongs here or into
 /// `docs/commands.md`.
-const NO_CODES: [&str; 31] = [
+const NO_CODES: [&str; 34] = [
     "base-tree",
     "base-trees",
     "config-only",
@@ -14,6 +14,7 @@ const NO_CODES: [&str; 31] = [
     "content-range",
     "copy-containers",
     "daemon-reload",
+    "digest-ref",
     "docker-content-digest",
     "etc-pki-rpm-gpg",
     "every-config",
@@ -33,6 +34,8 @@ const NO_CODES: [&str; 31] = [
     "prepared-bases",
     "preset-lines",
     "preset-units",
+    "rhcos-cloud",
+    "rhel-coreos-extensions",
     "rpm-ostree",
     "systemd-run",
     "try-restart",
