@@ -189,6 +189,23 @@ fn what_must_be_run_is_run_once_and_is_right() {
     };
     without_what_is_made_anew(&one).assert_same(&without_what_is_made_anew(&two), "at once");
 
+    // Instructions that need the config are run on the same prepared base with the config's layer.
+    let with_last = mosb.home().join("WithLast");
+    let last =
+        "test -x /usr/sbin/ipsec && cp /etc/acme/file /usr/share/last && ostree container commit";
+    fs::write(&with_last, format!("FROM base\nRUN {step}\nFROM configs\nRUN {last}\n")).unwrap();
+    let own_and_last = ["--containerfile", with_last.to_str().unwrap()];
+    let both = build(&mosb, &registry, spec("a", &[]), &[&own_and_last[..], &bundle].concat());
+    let both = both.ok().json();
+    assert_eq!(both["method"], "last-part", "{both:#}");
+    assert_eq!(both["prepared"], first["prepared"], "{both:#}");
+    let mut of_both = without_what_is_made_anew(&machine(&mosb, &registry, &both));
+    assert!(of_both.0.remove("usr/share/last").is_some());
+    without_what_is_made_anew(&two).assert_same(&of_both, "without the last part");
+    let labels_of_both = labels(&registry, &both);
+    assert_eq!(labels_of_both["mosb.dev/prepared"], prepared["digest"]);
+    assert_eq!(labels_of_both["mosb.dev/inputs"], both["inputs"]);
+
     // Another config: no program can be found but the test's own, and the unit of a package is enabled.
     let programs = mosb.home().join("programs");
     fs::create_dir(&programs).unwrap();

@@ -109,8 +109,68 @@ fn stages_without_the_config_are_run_once_and_give_what_running_all_at_once_give
     assert_eq!(again, [0, 0], "{plan:#}");
     let changed = folder.run("plan", "out", &["--build-arg", "A=2"]);
     assert_eq!(changed["prepared"]["reused"], false, "{changed:#}");
-    folder.write("22", &format!("{OWN}FROM configs\nRUN true\n"));
-    let last = folder.run("plan", "out", &argument);
-    assert_eq!((&last["method"], &last["prepared"]), (&json!("containerfile"), &Value::Null));
-    assert_eq!(last["stages"][1]["runsAgain"], 2, "{last:#}");
+}
+
+/// Its first part has another content each time that it runs, and its last part reads the config.
+const BOTH: &str = "\
+FROM base AS os
+RUN test ! -e /etc/a && cp /proc/sys/kernel/random/uuid /usr/share/uuid
+FROM configs AS final
+RUN test $(stat -c %a /etc/a) = 640 && cp -a /etc/a /usr/share/a && rm /etc/early && mkdir -m 700 /opt/last
+";
+
+#[test]
+fn only_the_last_part_is_run_for_another_config() {
+    let folder = Folder::new();
+    folder.write("1", BOTH);
+    let plan = folder.run("plan", "out", &[]);
+    assert_eq!(
+        (&plan["method"], &plan["prepared"]["reused"]),
+        (&json!("last-part"), &json!(false))
+    );
+    let again = |plan: &Value| {
+        let stages = plan["stages"].as_array().unwrap();
+        stages.iter().map(|stage| stage["runsAgain"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(again(&plan), [0, 1], "{plan:#}");
+    let at_once = folder.run("build", "once", &["--method", "containerfile"]);
+    assert_eq!(at_once["method"], "containerfile");
+    let first = folder.run("build", "out", &[]);
+    let use_of = |result: &Value| (result["method"].clone(), result["prepared"]["reused"].clone());
+    assert_eq!(use_of(&first), (json!("last-part"), json!(false)), "{first:#}");
+    for field in ["inputs", "tags"] {
+        assert_eq!(first[field], at_once[field], "{field}");
+    }
+    let without_uuid = |output| {
+        let mut tree = folder.tree(output);
+        let uuid = tree.0.remove("usr/share/uuid").unwrap();
+        (tree, uuid)
+    };
+    let (tree, uuid) = without_uuid("out");
+    without_uuid("once").0.assert_same(&tree, "the tree");
+    assert!(tree.0.contains_key("opt/last") && !tree.0.contains_key("etc/early"));
+
+    // Another config: what was run before it is not run again, and what is run sees it.
+    folder.write("22", BOTH);
+    let second = folder.run("build", "out", &[]);
+    assert_eq!(use_of(&second), (json!("last-part"), json!(true)), "{second:#}");
+    assert_eq!(second["prepared"]["image"], first["prepared"]["image"]);
+    let (tree, same) = without_uuid("out");
+    assert_eq!(same, uuid);
+    assert!(matches!(tree.0["usr/share/a"].kind, Kind::File { size: 2, .. }));
+    let prepared = first["prepared"]["image"].as_str().unwrap().split_once('@').unwrap().1;
+    let layout = Layout::at(folder.mosb.home().join("work/out"));
+    let manifest = layout.json(second["digest"].as_str().unwrap());
+    let image = layout.json(manifest["config"]["digest"].as_str().unwrap());
+    assert_eq!(image["config"]["Labels"]["mosb.dev/prepared"], prepared, "{image:#}");
+
+    // Another last part runs on the same prepared base, and one that needs the base runs with all.
+    let more = format!("{BOTH}RUN true\n");
+    folder.write("22", &more);
+    let plan = folder.run("plan", "out", &[]);
+    assert_eq!((use_of(&plan), again(&plan)), ((json!("last-part"), json!(true)), vec![0, 2]));
+    folder.write("22", &format!("{BOTH}COPY --from=base /etc/debian_version /version\n"));
+    let plan = folder.run("plan", "out", &[]);
+    assert_eq!((&plan["method"], &plan["prepared"]), (&json!("containerfile"), &Value::Null));
+    assert_eq!(again(&plan), [1, 2], "{plan:#}");
 }

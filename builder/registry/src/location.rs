@@ -145,6 +145,13 @@ impl Target {
     }
 }
 
+impl Target {
+    /// An OCI layout directory.
+    pub fn layout(dir: &Path) -> Self {
+        Self { destination: Destination::Layout(dir.to_owned()), ignored_tag: None }
+    }
+}
+
 impl From<RepoRef> for Target {
     fn from(repo: RepoRef) -> Self {
         Self { destination: Destination::Registry(repo), ignored_tag: None }

@@ -19,6 +19,8 @@ pub(super) const INSTALL: &str = "the package buildah (1.28 or newer)";
 pub(super) const CONTAINERFILE: &str = "Containerfile";
 pub(super) const CONTEXT: &str = "context";
 pub(super) const VIEW: &str = "base";
+/// The folder with what a last part starts from.
+pub(super) const START: &str = "start";
 /// Which images buildah may read.
 pub(super) const POLICY: &str = "policy.json";
 pub(super) const VIEW_TAG: &str = "base";
@@ -41,6 +43,11 @@ const OWN_LIMITS: Version = Version(1, 33, 0);
 /// one. It outlives the folder of an interrupted build, so that the next build cleans up.
 pub(super) fn image_id(at: &Path) -> PathBuf {
     at.with_extension(IMAGE_ID)
+}
+
+/// The same for the image with the config that a last part starts from.
+pub(super) fn configs_id(at: &Path) -> PathBuf {
+    at.with_extension("configs-id")
 }
 
 /// How buildah is run.
@@ -136,6 +143,20 @@ pub(super) fn pull(
     pulling(command, build, options, at, plain).limit(options.limit).user_words([from])
 }
 
+/// Loads the image of a layout into the store.
+pub(super) fn load(
+    layout: &str,
+    tag: &str,
+    build: &ContainerBuild,
+    store: &Store,
+    options: &Options,
+    at: &Path,
+) -> Command {
+    let command = buildah(store, at).arg("pull").arg("--quiet").option("--policy", "missing");
+    let command = pulling(command, build, options, at, false).limit(options.limit);
+    command.user_words([format!("oci:{layout}:{tag}")])
+}
+
 fn is_loopback(host: &str) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let address = name.trim_start_matches('[').trim_end_matches(']');
@@ -217,6 +238,15 @@ pub(super) fn info(store: &Store) -> Command {
 /// Removes a built image from the store; the base stays.
 pub(super) fn remove(image: &Digest, store: &Store, at: &Path) -> Command {
     buildah(store, at).arg("rmi").arg("--force").user_words([image.to_string()])
+}
+
+/// Fails if the store doesn't have an image.
+pub(super) fn inspect(image: &Digest, store: &Store) -> Command {
+    buildah(store, &store.folder)
+        .arg("inspect")
+        .option("--type", "image")
+        .option("--format", "{{.FromImageID}}")
+        .user_words([image.hex()])
 }
 
 /// Removes files that belong to other users of our own user namespace.

@@ -1,7 +1,8 @@
-//! What buildah builds: the image of a plan, or a prepared base.
+//! What buildah builds: the image of a plan, all of it or its last part, or a prepared base.
 
 use std::collections::BTreeMap;
 
+use super::configs_image::ConfigsImage;
 use super::error::Error;
 use mosb_plan::api::KernelType;
 use mosb_plan::payload::context::{self, File};
@@ -14,6 +15,8 @@ pub struct ContainerBuild {
     /// The files of the build context.
     pub files: Vec<File>,
     pub base: Base,
+    /// What it starts from instead of the base.
+    pub configs: Option<ConfigsImage>,
     /// The labels that the image must have.
     pub labels: BTreeMap<String, String>,
     /// Those of the manifest, which say what the base is.
@@ -38,6 +41,7 @@ impl ContainerBuild {
             containerfile: containerfile.into(),
             files: context::files(plan)?,
             base: plan.request.base.clone(),
+            configs: None,
             labels: plan.labels.clone(),
             annotations: plan.annotations.clone(),
             build_args: plan.request.build_args.clone(),
@@ -48,6 +52,27 @@ impl ContainerBuild {
         })
     }
 
+    /// The image of a plan by its last part, which starts from `configs`.
+    ///
+    /// # Errors
+    /// As [`of_plan`](Self::of_plan).
+    pub fn of_last(
+        plan: &BuildPlan,
+        configs: ConfigsImage,
+        containerfile: impl Into<String>,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            configs: Some(configs),
+            preset_units: Vec::new(),
+            ..Self::of_plan(plan, containerfile)?
+        })
+    }
+
+    /// What the image is on.
+    pub(super) fn lower(&self) -> &Base {
+        self.configs.as_ref().map_or(&self.base, |configs| &configs.base)
+    }
+
     /// A prepared base, by its Containerfile.
     pub fn of_prepared(prepared: &Prepared, containerfile: impl Into<String>) -> Self {
         let tag = prepared.tag().to_string();
@@ -55,6 +80,7 @@ impl ContainerBuild {
             containerfile: containerfile.into(),
             files: context::prepared_files(prepared),
             base: prepared.request.base.clone(),
+            configs: None,
             labels: prepared.labels(),
             annotations: prepared.annotations(),
             build_args: prepared.own.as_ref().map(|own| own.build_args.clone()).unwrap_or_default(),

@@ -7,6 +7,7 @@
 
 mod assemble;
 mod commands;
+mod configs_image;
 mod container_build;
 mod error;
 mod files;
@@ -21,6 +22,7 @@ mod volume;
 
 pub use assemble::{Assembled, NewLayer, assemble};
 pub use commands::Options;
+pub use configs_image::ConfigsImage;
 pub use container_build::ContainerBuild;
 pub use error::{BUILDAH_FAILED, Error};
 pub use space::{Driver, FreeSpace, check_space, needed};
@@ -37,6 +39,7 @@ use tempfile::TempDir;
 
 use super::BuiltLayer;
 use crate::exec::{self, Command, Stream};
+use configs_image::{CONFIGS, PREPARED};
 use files::{io, make_dir, read_digest, write, write_context, write_out, write_view};
 use mosb_image::{Digest, PinnedRef};
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Source, Target};
@@ -88,7 +91,15 @@ pub async fn build(
         on_line(stream, line);
     };
     let began = Instant::now();
-    let made = make(build, &BaseSource::of(base), options, listen).await?;
+    let (store, work) = open(options).await?;
+    let folder = work.path().join(commands::START);
+    if let Some(configs) = &build.configs {
+        let has_prepared = has_image(&configs.prepared_id, &store).await;
+        configs.write(client, &build.base, has_prepared, &folder).await?;
+    }
+    let out = work.path().join(commands::OUT);
+    run(build, &BaseSource::of(base), options, (&store, work.path()), &out, listen).await?;
+    let made = take_into(build, &out, work).await?;
     let making = began.elapsed();
     let mut built = push(client, build, &made, base, target).await?;
     built.making += making;
@@ -115,9 +126,11 @@ pub async fn push(
         size: layer.size,
         paths: None,
     };
+    let of_config = build.configs.as_ref().and_then(ConfigsImage::layer);
+    let above = built.image.layers.iter().map(layer);
     Ok(super::Built {
         pushed,
-        layers: built.image.layers.iter().map(layer).collect(),
+        layers: of_config.into_iter().chain(above).collect(),
         warnings: Vec::new(),
         making: Duration::ZERO,
         pushing: began.elapsed(),
@@ -143,11 +156,15 @@ pub fn push_plan(build: &ContainerBuild, built: &BuiltImage, base: &Resolved) ->
         size,
         annotations: Default::default(),
     };
-    let base_layers = base
-        .layers
-        .iter()
-        .take(image.base_layers)
-        .map(|layer| BlobToPush { blob: layer.clone(), from: BlobFrom::Store(base.store.clone()) });
+    let of_base = |layer: &BlobRef| BlobToPush {
+        blob: layer.clone(),
+        from: BlobFrom::Store(base.store.clone()),
+    };
+    let lower = match &build.configs {
+        Some(configs) => configs.blobs(),
+        None => base.layers.iter().map(of_base).collect(),
+    };
+    let lower = lower.into_iter().take(image.base_layers);
     let layers = image.layers.iter().map(|layer| BlobToPush {
         blob: blob(assemble::OCI_LAYER, layer.digest, layer.size),
         from: BlobFrom::File(built.blobs.join(layer.digest.hex())),
@@ -159,7 +176,7 @@ pub fn push_plan(build: &ContainerBuild, built: &BuiltImage, base: &Resolved) ->
     PushPlan {
         manifest: image.manifest.clone().into(),
         media_type: image.media_type.to_owned(),
-        blobs: base_layers.chain(layers).chain([config]).collect(),
+        blobs: lower.chain(layers).chain([config]).collect(),
         tags: build.tags.clone(),
         protected_tag: Some(build.protected_tag.clone()),
     }
@@ -195,8 +212,8 @@ pub async fn make(
     take_into(build, &out, work).await
 }
 
-/// Builds an image and leaves it in a folder, for a [`take`] in another process. Other
-/// contents of the folder are removed.
+/// Builds an image and leaves it in a folder, for a [`take`] in another process. What another build
+/// left there is removed.
 ///
 /// # Errors
 /// As [`make`], before anything is taken.
@@ -269,7 +286,7 @@ async fn run(
     let version = version().await?;
     check_heredoc(&build.containerfile, version)?;
     let driver = options.storage_driver.as_deref();
-    check_space(&build.base, driver, &FreeSpace::of(&options.cache_dir, driver)?)?;
+    check_space(build.lower(), driver, &FreeSpace::of(&options.cache_dir, driver)?)?;
     make_dir(&at.join(commands::TMP))?;
     write_context(build, at)?;
     volume::copy(&options.volumes, at)?;
@@ -286,6 +303,9 @@ async fn run(
     }
     let pull = commands::pull(build, base, store, options, at);
     run_again(&pull, &mut on_line).await?;
+    if let Some(configs) = &build.configs {
+        load(configs, build, store, options, at, &mut on_line).await?;
+    }
     let image_id = commands::image_id(at);
     write(&image_id, b"")?;
     let bud = commands::bud(build, version, store, options, at);
@@ -297,7 +317,7 @@ async fn run(
     }
     built?;
     let image = read_digest(&image_id)?;
-    write_out(&build.base, out)?;
+    write_out(build.lower(), out)?;
     let push = commands::push(&image, store, options, at, out);
     let pushed = run_again(&push, &mut on_line).await;
     let removed = commands::remove(&image, store, at).run(&mut on_line).await;
@@ -307,8 +327,52 @@ async fn run(
             tracing::warn!(%error, "the built image stays in buildah's store until the next build");
         }
     }
+    if let Some(configs) = &build.configs {
+        let removed = commands::remove(&configs.id(), store, at).run(&mut on_line).await;
+        match removed {
+            Ok(_) => {
+                let id = commands::configs_id(at);
+                fs::remove_file(&id).map_err(io(&id))?;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the image with the config stays in buildah's store until the next build");
+            }
+        }
+    }
     pushed?;
     Ok(())
+}
+
+/// Loads the image with the config into the store, and the prepared base below it, which stays there.
+async fn load(
+    configs: &ConfigsImage,
+    build: &ContainerBuild,
+    store: &Store,
+    options: &Options,
+    at: &Path,
+    on_line: &mut impl FnMut(Stream, &str),
+) -> Result<(), Error> {
+    let folder = configs.folder.clone().unwrap_or_else(|| at.join(commands::START));
+    // A store names an image by the folder that it was loaded from.
+    let link = |layout: &str, name: &str| {
+        let link = at.join(name);
+        symlink(folder.join(layout), &link).map_err(io(&link))
+    };
+    if !has_image(&configs.prepared_id, store).await {
+        let name = configs.prepared_name();
+        link(PREPARED, &name)?;
+        run_again(&commands::load(&name, PREPARED, build, store, options, at), on_line).await?;
+    }
+    // Like the built image, it doesn't outlive an interrupted build.
+    write(&commands::configs_id(at), configs.id().to_string().as_bytes())?;
+    link(CONFIGS, CONFIGS)?;
+    run_again(&commands::load(CONFIGS, CONFIGS, build, store, options, at), on_line).await?;
+    Ok(())
+}
+
+/// Whether a store has an image.
+async fn has_image(image: &Digest, store: &Store) -> bool {
+    commands::inspect(image, store).run(|_, _| ()).await.is_ok()
 }
 
 /// Runs a command of buildah; retries if buildah itself fails.
@@ -376,11 +440,20 @@ pub fn command_lines(
     let at = options.cache_dir.join("buildah/work/build");
     let image = Digest::of(b"");
     let push = commands::push(&image, &store, options, &at, &at.join(commands::OUT)).to_string();
-    vec![
-        commands::pull(build, base, &store, options, &at).to_string(),
-        commands::bud(build, version, &store, options, &at).to_string(),
-        push.replace(&image.to_string(), "$IMAGE_ID"),
-    ]
+    let loads = build
+        .configs
+        .iter()
+        .flat_map(|configs| [(configs.prepared_name(), PREPARED), (CONFIGS.to_owned(), CONFIGS)]);
+    let loads = loads
+        .map(|(name, tag)| commands::load(&name, tag, build, &store, options, &at).to_string());
+    [commands::pull(build, base, &store, options, &at).to_string()]
+        .into_iter()
+        .chain(loads)
+        .chain([
+            commands::bud(build, version, &store, options, &at).to_string(),
+            push.replace(&image.to_string(), "$IMAGE_ID"),
+        ])
+        .collect()
 }
 
 #[cfg(test)]

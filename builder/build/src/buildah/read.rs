@@ -70,7 +70,7 @@ pub(super) fn read(build: &ContainerBuild, out: &Path, blobs: &Path) -> Result<A
             return Err(Error::NotConfigs { label: label.clone() });
         }
     }
-    let base = &build.base;
+    let base = build.lower();
     let diff_ids = diff_ids(&config)?;
     let base_layers = shared(base, &diff_ids);
     let descriptors =

@@ -1,6 +1,7 @@
 //! The Containerfile of a build: text made of the plan, from the sections in `containerfiles/`.
 //!
-//! Input: a [`BuildPlan`](crate::plan::BuildPlan), or a [`Prepared`](crate::plan::Prepared) base.
+//! Input: a [`BuildPlan`](crate::plan::BuildPlan), of which all is run or the last part only, or a
+//! [`Prepared`](crate::plan::Prepared) base.
 //! Output: text for buildah 1.28 and newer.
 //! Invariant: the text contains only values without quotes, `$`, backslashes and line breaks; all
 //! other values of a config are read from files of the context. The administrator's own text comes
@@ -22,6 +23,6 @@ pub use administrator::{check, has_instruction, needs_heredoc};
 pub use error::Error;
 pub use hint::{Hint, hint};
 pub use images::images;
-pub use render::{render, render_prepared};
+pub use render::{render, render_last, render_prepared};
 pub use split::{LastStages, Part, PreparedStages, Split, SplitStage, split};
 pub use stages::{By, Origin, Reference, Stage};

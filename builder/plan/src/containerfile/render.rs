@@ -16,7 +16,7 @@ use crate::plan::Reason;
 use crate::plan::mounted;
 use crate::plan::packages;
 use mosb_ignition::Owner;
-use mosb_image::PinnedRef;
+use mosb_image::{Digest, PinnedRef};
 
 macro_rules! sections {
     ($($name:ident = $file:literal;)*) => {
@@ -150,6 +150,26 @@ pub fn render_prepared(prepared: &Prepared) -> Result<String, Error> {
         text += &COMMIT.fill(&[])?;
     }
     Ok(text.trim_start().to_owned())
+}
+
+/// The Containerfile of the last part of a plan, to be built with the files of
+/// [`payload::context`](crate::payload::context) on an image of the store, the prepared base with the
+/// config.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_last(plan: &BuildPlan, configs: &Digest) -> Result<String, Error> {
+    let mut text = EXTRACT.fill(&[])?;
+    text += &extensions_stage(&plan.request)?;
+    text += &CONFIGS.fill(&[("base", &configs.hex())])?;
+    if let Some(last) = &split(&plan.request)?.last {
+        text.push('\n');
+        text += &last.text;
+        if !last.text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    Ok(text)
 }
 
 /// The stage with the packages, if some are installed.

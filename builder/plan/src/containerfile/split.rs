@@ -13,7 +13,7 @@ use super::error::Error;
 use super::parts::{Parts, needed, needs_config, parts, reached};
 use super::render::extensions_image;
 use super::stages::{BASE, OWN_STAGES, Origin, Reference, Stage, Stages, read};
-use crate::plan::{BuildRequest, OwnInstructions};
+use crate::plan::{BuildRequest, OwnInstructions, OwnLast, OwnParts};
 use mosb_types::Finding;
 
 /// The name of the prepared part's last stage, if the administrator gave it none.
@@ -68,6 +68,8 @@ pub struct LastStages {
     pub text: String,
     /// The same without these stages, for a build that runs both parts at once.
     pub(super) rest: String,
+    /// The first line that needs mosb's stage `base`.
+    pub needs_base: Option<usize>,
 }
 
 /// A stage, and when it runs.
@@ -144,13 +146,16 @@ fn split_stages(
         let stages = stages.iter().enumerate().filter(|(at, _)| is_in(*at));
         stages.map(|(_, stage)| joined(&lines, &stage.lines)).collect()
     };
+    let mut of_last = selected(&stages, &in_last).flat_map(Stage::references);
+    let needs_base = of_last.find(|one| one.to == Origin::Base).map(|one| one.line);
     let last = ends.last.map(|_| match prepared {
         Some(_) => LastStages {
             text: texts(&|at| in_last[at]),
             rest: texts(&|at| in_last[at] && !in_prepared[at]),
+            needs_base,
         },
         // Nothing is left out, so that the build stays what it was.
-        None => LastStages { text: text.to_owned(), rest: text.to_owned() },
+        None => LastStages { text: text.to_owned(), rest: text.to_owned(), needs_base },
     });
     let part = |at: usize| match (in_prepared[at], in_last[at]) {
         (true, true) => Part::Both,
@@ -257,11 +262,18 @@ fn check_names(stages: &[Stage], number: Option<usize>) -> Result<(), Error> {
 }
 
 impl Split {
-    /// The administrator's instructions, if all of them run before the config is written.
-    pub fn own_instructions(&self) -> Option<OwnInstructions> {
-        let prepared = self.prepared.as_ref().filter(|_| self.last.is_none())?;
-        let PreparedStages { text, canonical, name, build_args } = prepared.clone();
-        Some(OwnInstructions { text, canonical, name, build_args })
+    /// What runs before the config is written, and what after it.
+    pub fn own_parts(&self) -> OwnParts {
+        let prepared = self.prepared.clone().map(|prepared| {
+            let PreparedStages { text, canonical, name, build_args } = prepared;
+            OwnInstructions { text, canonical, name, build_args }
+        });
+        let last = match self.last.as_ref().map(|last| last.needs_base) {
+            None => OwnLast::Nothing,
+            Some(None) => OwnLast::OnConfigs,
+            Some(Some(line)) => OwnLast::NeedsBase { line },
+        };
+        OwnParts { prepared, last }
     }
 
     /// What the administrator should know.

@@ -492,3 +492,22 @@ proptest! {
         prop_assert_eq!(canonical(&changed) != before, is_in);
     }
 }
+
+#[test]
+fn the_last_part_may_need_the_base_without_the_config() {
+    for (what, text, want) in [
+        ("nothing", "", OwnLast::Nothing),
+        ("the prepared part only", "FROM base\nCOPY --from=base a b", OwnLast::Nothing),
+        ("configs", "RUN a", OwnLast::OnConfigs),
+        ("both parts", "FROM base\nFROM configs\nCOPY --from=extract a b", OwnLast::OnConfigs),
+        ("undecided", "FROM configs\nCOPY --from=$X a b", OwnLast::OnConfigs),
+        ("a copy", "FROM configs\nRUN a\nCOPY --from=base a b", OwnLast::NeedsBase { line: 3 }),
+        (
+            "by a stage of both",
+            "FROM base AS os\nFROM configs\nCOPY --from=os a b",
+            OwnLast::NeedsBase { line: 1 },
+        ),
+    ] {
+        assert_eq!(of(text).unwrap().own_parts().last, want, "{what}");
+    }
+}

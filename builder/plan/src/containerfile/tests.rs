@@ -98,7 +98,7 @@ fn everything_at_once() {
 /// The Containerfile of a prepared base.
 fn prepared_text(request: BuildRequest) -> String {
     let request = BuildRequest { method: MethodChoice::Auto, ..request };
-    let own = split(&request).unwrap().own_instructions();
+    let own = split(&request).unwrap().own_parts();
     let prepared = Draft::new(request).unwrap().prepared(own, BuiltBy::BY_HAND).unwrap();
     render_prepared(&prepared).unwrap()
 }
@@ -152,6 +152,30 @@ fn the_config_is_written_on_the_prepared_part_and_the_last_part_runs_on_it() {
         request.containerfile = Some(own.to_owned());
         let made = text(request.clone()).unwrap();
         let file = format!("../../../../testdata/containerfile/{case}/Containerfile");
+        expect_file![file].assert_eq(&made);
+        assert_eq!(administrator::check(&made), Ok(()), "{case}");
+    }
+}
+
+#[test]
+fn the_last_part_is_run_on_an_image_that_has_all_the_rest() {
+    let image: ImageRef = format!("quay.io/acme/extensions@{}", Digest::of(b"e")).parse().unwrap();
+    let spec = json!({ "config": units(), "extensions": ["usbguard"] });
+    let mut request = request(spec, base(true, false));
+    request.extensions_image = Some(image.to_string().parse().unwrap());
+    for (case, own) in [
+        ("no-from", "RUN systemctl enable x.service"),
+        (
+            "both-parts",
+            "FROM quay.io/acme/tools:1 AS tools\nFROM quay.io/acme/no AS unused\nFROM base AS os\nCOPY --from=tools /bin/a /usr/bin/a\nFROM configs AS final\nRUN --mount=type=bind,from=tools,target=/t /t/bin/b && ostree container commit",
+        ),
+    ] {
+        request.containerfile = Some(own.to_owned());
+        let request = BuildRequest { method: MethodChoice::Auto, ..request.clone() };
+        let plan =
+            Draft::new(request).unwrap().finish(&mosb_image::tree::BaseTree::default()).unwrap();
+        let made = render_last(&plan, &Digest::of(b"configs")).unwrap();
+        let file = format!("../../../../testdata/containerfile/last-{case}/Containerfile");
         expect_file![file].assert_eq(&made);
         assert_eq!(administrator::check(&made), Ok(()), "{case}");
     }

@@ -13,7 +13,7 @@ use super::machine_part::machine_part;
 use super::method::{Method, MethodChoice, Reason};
 use super::packages;
 use super::prepared::{
-    BuiltBy, Obstacle, OwnInstructions, Prepared, PreparedBase, is_trust_file, without_trust_files,
+    BuiltBy, Obstacle, OwnParts, Prepared, PreparedBase, is_trust_file, without_trust_files,
 };
 use super::var_files::{self, VarPaths};
 use super::{Base, BaseError, Error};
@@ -31,7 +31,8 @@ pub struct BuildPlan {
     /// The config's Ignition part, read and checked; none if the config has none.
     pub ignition: Option<ignition::Config>,
     pub method: Method,
-    /// What the layer is put on instead of the base, if the method is [`Method::Prepared`].
+    /// What the layer is put on instead of the base, if the method is [`Method::Prepared`] or
+    /// [`Method::LastPart`].
     pub prepared: Option<PreparedBase>,
     pub inputs: Inputs,
     /// Name of the build, and second tag.
@@ -41,7 +42,7 @@ pub struct BuildPlan {
     pub labels: BTreeMap<String, String>,
     /// Name the base in the image's manifest; empty for a Docker manifest, which has no annotations.
     pub annotations: BTreeMap<String, String>,
-    /// The entries of a direct build's layer, in order; empty for a Containerfile build.
+    /// The entries of the config's layer, in order; empty for a build that runs everything at once.
     pub layer: Vec<LayerEntry>,
     /// The units to preset once Ignition has run, in the order of the config.
     pub preset_units: Vec<String>,
@@ -178,16 +179,11 @@ impl Draft {
         &self.reasons
     }
 
-    /// The prepared base that this build can be made on. `own` has the instructions of its
-    /// Containerfile, if none of them needs the config.
+    /// The prepared base that this build can be made on. `own` has the parts of its Containerfile.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn prepared(
-        &self,
-        own: Option<OwnInstructions>,
-        built_by: BuiltBy,
-    ) -> Result<Prepared, Obstacle> {
+    pub fn prepared(&self, own: OwnParts, built_by: BuiltBy) -> Result<Prepared, Obstacle> {
         Prepared::new(&self.request, self.ignition.as_ref(), &self.reasons, own, built_by)
     }
 
@@ -317,6 +313,7 @@ impl Draft {
         let mut left_out = explain::left_to_machine(&request, ignition.as_ref(), in_image);
         left_out.extend(emptied);
         let method = match (is_certain, &prepared) {
+            (true, Some(prepared)) if prepared.has_last => Method::LastPart(reasons),
             (true, Some(_)) => Method::Prepared(reasons),
             (true, None) => Method::Direct,
             (false, _) => Method::Containerfile(reasons),
@@ -433,7 +430,7 @@ fn annotations(
     // buildah always makes an OCI image; a direct build has the media types of what it is put on.
     let has_none = match method {
         Method::Direct | Method::Prepared(_) => edit::is_docker(&lower.manifest),
-        Method::Containerfile(_) => false,
+        Method::LastPart(_) | Method::Containerfile(_) => false,
     };
     if format < Format::V2 || has_none { BTreeMap::new() } else { base_annotations(base) }
 }

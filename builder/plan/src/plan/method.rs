@@ -13,6 +13,8 @@ pub enum Method {
     /// The same on top of a prepared base, which has what must be run because of these reasons; never
     /// empty.
     Prepared(Vec<Reason>),
+    /// The same, and the administrator's last part that buildah runs on it.
+    LastPart(Vec<Reason>),
     /// A Containerfile that buildah runs, because of these reasons; never empty.
     Containerfile(Vec<Reason>),
 }
@@ -23,6 +25,7 @@ impl Method {
         match self {
             Self::Direct => "direct",
             Self::Prepared(_) => "prepared",
+            Self::LastPart(_) => "last-part",
             Self::Containerfile(_) => "containerfile",
         }
     }
@@ -31,7 +34,9 @@ impl Method {
     pub fn reasons(&self) -> &[Reason] {
         match self {
             Self::Direct => &[],
-            Self::Prepared(reasons) | Self::Containerfile(reasons) => reasons,
+            Self::Prepared(reasons) | Self::LastPart(reasons) | Self::Containerfile(reasons) => {
+                reasons
+            }
         }
     }
 }

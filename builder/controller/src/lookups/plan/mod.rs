@@ -36,7 +36,7 @@ use mosb_plan::plan::Format;
 use mosb_plan::plan::MethodChoice;
 use mosb_plan::plan::Reason;
 use mosb_plan::plan::machine_part;
-use mosb_plan::plan::{BuilderNodes, BuilderProgram, BuiltBy};
+use mosb_plan::plan::{BuilderNodes, BuilderProgram, BuiltBy, OwnLast};
 use mosb_registry::Source;
 use mosb_registry::registries_conf::By;
 
@@ -235,7 +235,9 @@ fn prepared_inputs(
         ImageBuilderType::Job | ImageBuilderType::CustomPod => {
             let built_by = BuiltBy { nodes, program: BuilderProgram::Buildah };
             // A Containerfile that can't be read is reported as such.
-            let own = containerfile::split(draft.request()).ok()?.own_instructions();
+            let own = containerfile::split(draft.request()).ok()?.own_parts();
+            // A pod runs all of it at once.
+            let own = Some(own).filter(|own| own.last == OwnLast::Nothing)?;
             draft.prepared(own, built_by).ok().map(|prepared| prepared.inputs.digest())
         }
         ImageBuilderType::OpenShiftImage => None,

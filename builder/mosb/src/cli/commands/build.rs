@@ -63,9 +63,10 @@ pub async fn build(
             let lower = prepared.as_ref().unwrap_or(&base);
             mosb_build::direct::build(&context.push, &plan, lower, &build.target).await?
         }
-        Method::Containerfile(_) => {
+        Method::LastPart(_) | Method::Containerfile(_) => {
             context.progress.step("building with buildah");
-            containerfile::build(context, &plan, &base, build, settings).await?
+            let made = containerfile::container_build(&plan, prepared.as_ref())?;
+            containerfile::run(context, &made, &base, build, settings).await?
         }
     };
     let digest = *built.pushed.digest.value();

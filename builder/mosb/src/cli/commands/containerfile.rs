@@ -8,28 +8,14 @@ use crate::cli::context::{CliContext, policy_for_tools};
 use crate::cli::error::Error;
 use crate::cli::resolve::{Build, Buildah, Settings};
 use mosb_build::Built;
-use mosb_build::buildah::{self, ContainerBuild};
+use mosb_build::buildah::{self, ConfigsImage, ContainerBuild};
 use mosb_build::exec::Stream;
 use mosb_plan::containerfile;
-use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::{BuildPlan, Method};
 use mosb_registry::Resolved;
 
 /// Timeout of a build: packages of a kernel take minutes on slow machines.
 const LIMIT: Duration = Duration::from_secs(3 * 3600);
-
-/// Builds the Containerfile of a plan and pushes the image.
-///
-/// # Errors
-/// buildah is missing or fails; errors of the target.
-pub async fn build(
-    context: &CliContext,
-    plan: &BuildPlan,
-    base: &Resolved,
-    build: &Build,
-    settings: &Settings,
-) -> Result<Built> {
-    run(context, &container_build(plan)?, base, build, settings).await
-}
 
 /// Builds with buildah and pushes the image.
 ///
@@ -52,13 +38,23 @@ pub async fn run(
     Ok(buildah::build(&context.push, made, base, target, &options, on_line).await?)
 }
 
-/// What buildah builds for a plan.
+/// What buildah builds for a plan: its last part on its prepared base, or everything at once.
 ///
 /// # Errors
-/// A Containerfile that can't be rendered.
-pub fn container_build(plan: &BuildPlan) -> Result<ContainerBuild> {
-    let text = containerfile::render(plan)?;
-    Ok(ContainerBuild::of_plan(plan, text).map_err(mosb_build::Error::from)?)
+/// A Containerfile that can't be rendered, a layer that can't be written.
+pub fn container_build(plan: &BuildPlan, prepared: Option<&Resolved>) -> Result<ContainerBuild> {
+    let build = match (&plan.method, prepared) {
+        (Method::LastPart(_), Some(prepared)) => {
+            let configs = ConfigsImage::new(plan, prepared)?;
+            let text = containerfile::render_last(plan, &configs.id())?;
+            ContainerBuild::of_last(plan, configs, text)
+        }
+        (
+            Method::LastPart(_) | Method::Direct | Method::Prepared(_) | Method::Containerfile(_),
+            _,
+        ) => ContainerBuild::of_plan(plan, containerfile::render(plan)?),
+    };
+    Ok(build.map_err(mosb_build::Error::from)?)
 }
 
 /// The beginning of a line with which buildah announces a step: `STEP 1/4: …`, of several stages

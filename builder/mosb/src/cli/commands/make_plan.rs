@@ -102,7 +102,9 @@ fn unused_options(
         (Method::Prepared(_), Some(prepared)) if prepared.reused => {
             "is for buildah, and the prepared base is there already, so it does nothing"
         }
-        (Method::Prepared(_) | Method::Containerfile(_), _) => return Vec::new(),
+        (Method::Prepared(_) | Method::LastPart(_) | Method::Containerfile(_), _) => {
+            return Vec::new();
+        }
     };
     options.given().map(|option| Finding::new("option-unused", message).object(option)).collect()
 }
@@ -115,7 +117,7 @@ async fn local_buildah(
 ) -> Result<Option<buildah::Version>> {
     match plan.method {
         Method::Direct | Method::Prepared(_) => return Ok(None),
-        Method::Containerfile(_) => {}
+        Method::LastPart(_) | Method::Containerfile(_) => {}
     }
     let text = containerfile::render(plan)?;
     match buildah::version().await {

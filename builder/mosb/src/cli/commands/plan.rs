@@ -39,7 +39,7 @@ pub async fn plan(
     let prepared = on.shown();
     let completing =
         complete(planning, drafted, on, &planned.request, &planned.buildah, target).await?;
-    let PlannedBuild { mut plan, tree, base, buildah, .. } = completing;
+    let PlannedBuild { mut plan, tree, base, buildah, prepared: lower } = completing;
     plan.warnings.extend(warnings);
     // Containerfile and ConfigMaps are for another machine, whose space is unknown.
     let here = !matches!(settings.format, Format::Containerfile | Format::Configmap);
@@ -47,14 +47,16 @@ pub async fn plan(
         check_space(&plan, &planned.buildah, settings)?;
     }
     let commands = match &plan.method {
-        Method::Containerfile(_) if planned.dry_run => {
+        Method::LastPart(_) | Method::Containerfile(_) if planned.dry_run => {
             let made = match &to_make {
                 Some(prepared) => ContainerBuild::of_prepared(prepared, ""),
-                None => container_build(&plan)?,
+                None => container_build(&plan, lower.as_ref())?,
             };
             command_lines(&made, &base, &planned.buildah, settings).await?
         }
-        Method::Containerfile(_) | Method::Prepared(_) | Method::Direct => Vec::new(),
+        Method::LastPart(_) | Method::Containerfile(_) | Method::Prepared(_) | Method::Direct => {
+            Vec::new()
+        }
     };
     context.progress.end();
     match settings.format {
@@ -72,11 +74,11 @@ pub async fn plan(
             let mut shown = Plan { commands, stages, change, ..Plan::new(&plan, target, tree) };
             // On the tree of the prepared base, it may have turned out that all is run at once.
             if plan.prepared.is_some() || to_make.is_some() {
-                shown.method = Method::Prepared(Vec::new()).as_str().to_owned();
+                let has_last = split.last.is_some();
+                let method = if has_last { Method::LastPart } else { Method::Prepared };
+                shown.method = method(Vec::new()).as_str().to_owned();
                 shown.prepared = prepared;
-                for stage in &mut shown.stages {
-                    stage.runs_again = 0;
-                }
+                shown.stages.iter_mut().for_each(PlannedStage::set_prepared_once);
             }
             output::print(format, &shown)?;
         }
@@ -87,7 +89,7 @@ pub async fn plan(
 /// The payload as YAML documents, for `kubectl apply --server-side -f -`.
 fn config_maps(plan: &BuildPlan) -> Result<String> {
     let text = match plan.method {
-        Method::Containerfile(_) => Some(containerfile::render(plan)?),
+        Method::LastPart(_) | Method::Containerfile(_) => Some(containerfile::render(plan)?),
         Method::Prepared(_) | Method::Direct => None,
     };
     let maps = payload::config_maps(plan, text.as_deref(), None)?;

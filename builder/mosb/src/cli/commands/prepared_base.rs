@@ -14,13 +14,13 @@ use mosb_build::resolve::{self, PlanContext, ResolvedDraft, ResolvedPrepared};
 use mosb_build::{Built, resolve::Error as ResolveError};
 use mosb_image::Digest;
 use mosb_plan::containerfile::{render_prepared, split};
-use mosb_plan::plan::{self, BuiltBy, OwnInstructions, Prepared, PreparedInputs};
+use mosb_plan::plan::{self, BuiltBy, OwnParts, Prepared, PreparedInputs};
 use mosb_registry::{Client, Destination, Error as RegistryError, Resolved, Source, Target};
 use mosb_types::{Finding, canonical_json};
 
 /// What a build is made on.
 pub enum On {
-    /// The base: nothing must be run, or everything at once.
+    /// The base: nothing must be run before the config, or everything at once.
     Base,
     /// A prepared base that was there before.
     Prepared(ResolvedPrepared),
@@ -60,9 +60,9 @@ pub fn prepared(drafted: &ResolvedDraft, built_by: BuiltBy) -> Result<Prepared> 
     Ok(prepared.map_err(ResolveError::from)?)
 }
 
-/// The instructions of the administrator's Containerfile, if none of them needs the config.
-fn own(drafted: &ResolvedDraft) -> Result<Option<OwnInstructions>> {
-    Ok(split(drafted.draft.request())?.own_instructions())
+/// The parts of the administrator's Containerfile.
+fn own(drafted: &ResolvedDraft) -> Result<OwnParts> {
+    Ok(split(drafted.draft.request())?.own_parts())
 }
 
 /// Finds what a draft is built on: the given image, else the one that an earlier build remembered for

@@ -22,11 +22,12 @@ pub struct BuildResult {
     pub tags: Vec<String>,
     /// Digest of the manifest.
     pub digest: String,
-    /// `direct`, `prepared` or `containerfile`.
+    /// `direct`, `prepared`, `last-part` or `containerfile`.
     pub method: String,
     /// Why the method is not `direct`; else empty.
     pub reasons: Vec<Finding>,
-    /// The image with what must be run, if the method is `prepared`.
+    /// The image with what is run before the config is written, if the method is `prepared` or
+    /// `last-part`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepared: Option<PreparedUse>,
     /// The base.

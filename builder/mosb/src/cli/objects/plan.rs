@@ -23,7 +23,7 @@ pub struct Plan {
     pub rendered_config: String,
     /// Name of its pool.
     pub pool: String,
-    /// `direct`, `prepared` or `containerfile`.
+    /// `direct`, `prepared`, `last-part` or `containerfile`.
     pub method: String,
     /// Why the method is not `direct`; else empty.
     pub reasons: Vec<Finding>,
@@ -146,6 +146,14 @@ pub enum StagePart {
 }
 
 impl StagePart {
+    /// Whether it runs after the config is written.
+    pub fn is_last(self) -> bool {
+        match self {
+            Self::Last | Self::Both => true,
+            Self::Prepared | Self::Unused => false,
+        }
+    }
+
     /// The word of the JSON.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -233,5 +241,13 @@ impl PlannedStage {
             }
         };
         split.stages.iter().enumerate().map(of).collect()
+    }
+
+    /// Its instructions run only once if they are before the config.
+    pub fn set_prepared_once(&mut self) {
+        match self.part {
+            StagePart::Prepared => self.runs_again = 0,
+            StagePart::Last | StagePart::Both | StagePart::Unused => {}
+        }
     }
 }

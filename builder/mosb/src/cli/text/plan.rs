@@ -63,12 +63,22 @@ impl Plan {
             return;
         }
         page.section(&format!("Method: {}", self.method));
-        page.line(match &self.prepared {
-            Some(prepared) if prepared.image.is_some() => {
+        let has_last = self.stages.iter().any(|stage| stage.part.is_last());
+        let is_there = self.prepared.as_ref().map(|prepared| prepared.image.is_some());
+        page.line(match (is_there, has_last) {
+            (Some(true), false) => {
                 "  One layer on a prepared base, which is there. It was made because"
             }
-            Some(_) => "  buildah makes a prepared base once, and one layer is put on it, because",
-            None => "  buildah runs a Containerfile, because",
+            (Some(false), false) => {
+                "  buildah makes a prepared base once, and one layer is put on it, because"
+            }
+            (Some(true), true) => {
+                "  buildah runs your last part on a prepared base, which is there, with the config's layer, because"
+            }
+            (Some(false), true) => {
+                "  buildah makes a prepared base once, and runs your last part on it with the config's layer, because"
+            }
+            (None, _) => "  buildah runs a Containerfile, because",
         });
         page.findings(&self.reasons);
     }

@@ -12,6 +12,8 @@ pub struct PreparedBase {
     pub image: Base,
     /// Whether it has the entries of the config that the trust store is compiled from.
     pub has_trust_files: bool,
+    /// Whether instructions run on it with the config.
+    pub has_last: bool,
 }
 
 /// An image that is not the prepared base of a build.
@@ -90,6 +92,11 @@ impl Prepared {
         if !image.config.diff_ids.starts_with(&base.config.diff_ids) {
             return Err(PreparedError::Layers { image: shown, base: base.image.clone() });
         }
-        Ok(PreparedBase { inputs: self.inputs, image, has_trust_files: self.has_trust_files })
+        Ok(PreparedBase {
+            inputs: self.inputs,
+            image,
+            has_trust_files: self.has_trust_files,
+            has_last: self.has_last,
+        })
     }
 }

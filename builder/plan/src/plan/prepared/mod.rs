@@ -1,7 +1,8 @@
 //! The prepared base of a build: the OS base with everything that must be run, in an image of its own.
 //! It is run once; a change of the config alone is then one layer on top of it.
 //!
-//! Input: a request whose only reasons to run something are packages, the kernel and the trust store.
+//! Input: a request whose only reasons to run something are packages, the kernel, the trust store, and
+//! the administrator's instructions.
 //! Output: [`Prepared`]: the names that follow from what is run, and the parts of the config that it
 //! needs. Invariant: whatever is not run never changes the names, whatever is run does.
 //!
@@ -43,6 +44,25 @@ pub struct OwnInstructions {
     pub build_args: BTreeMap<String, String>,
 }
 
+/// The administrator's Containerfile, by when its parts run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OwnParts {
+    /// What runs before the config is written.
+    pub prepared: Option<OwnInstructions>,
+    pub last: OwnLast,
+}
+
+/// What runs after the config is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OwnLast {
+    #[default]
+    Nothing,
+    /// It can start from an image with the config.
+    OnConfigs,
+    /// It also needs the base without the config, by this line.
+    NeedsBase { line: usize },
+}
+
 /// A prepared base before it is made.
 #[derive(Debug, Clone)]
 pub struct Prepared {
@@ -54,11 +74,12 @@ pub struct Prepared {
     pub compiles_trust: bool,
     /// Whether the config has entries that are written before it is compiled.
     pub has_trust_files: bool,
+    /// Whether instructions run on it with the config.
+    pub has_last: bool,
 }
 
 impl Prepared {
-    /// The prepared base of a request; `reasons` say why something must be run. `own` has the
-    /// instructions of its Containerfile, if none of them needs the config.
+    /// The prepared base of a request; `reasons` say why something must be run.
     ///
     /// # Errors
     /// What is run depends on the rest of the config.
@@ -66,12 +87,12 @@ impl Prepared {
         request: &BuildRequest,
         ignition: Option<&Config>,
         reasons: &[Reason],
-        own: Option<OwnInstructions>,
+        own: OwnParts,
         built_by: BuiltBy,
     ) -> Result<Self, Obstacle> {
         let compiles_trust = reasons.iter().any(|reason| matches!(reason, Reason::CaTrust(_)));
-        let has_own = own.is_some();
-        obstacle::check(request, ignition, reasons, has_own, compiles_trust)?;
+        obstacle::check(request, ignition, reasons, &own, compiles_trust)?;
+        let OwnParts { prepared: own, last } = own;
         let ignition = ignition.filter(|_| compiles_trust);
         let trust_files = ignition.map(trust_files::trust_files).transpose()?.unwrap_or_default();
         Ok(Self {
@@ -80,6 +101,7 @@ impl Prepared {
             own,
             compiles_trust,
             has_trust_files: !trust_files.is_empty(),
+            has_last: last != OwnLast::Nothing,
         })
     }
 

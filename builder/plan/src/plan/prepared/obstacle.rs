@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::trust_files::{CA_TRUST_SOURCE, is_trust_file};
+use super::{OwnLast, OwnParts};
 use crate::api::KernelType;
 use crate::plan::build_request::BuildRequest;
 use crate::plan::method::Reason;
@@ -39,10 +40,12 @@ const READ_BY_CA_TRUST: [&str; 2] = ["/etc/pki/ca-trust/", "/usr/share/pki/"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// Nothing is run.
+    /// Nothing is run before the config is written.
     NothingRuns,
     /// Something else must be run, after the config or by request.
     Reason(Reason),
+    /// What runs after the config needs the base without it.
+    LastNeedsBase { line: usize },
     /// A program that is run reads this file of the config.
     Read { path: String, by: &'static str },
     /// It is above the files that the trust store is compiled from, and no directory that stays.
@@ -61,6 +64,7 @@ impl Obstacle {
         match self {
             Self::NothingRuns => "prepared-nothing-runs",
             Self::Reason(_) => "prepared-other-reason",
+            Self::LastNeedsBase { .. } => "prepared-last-needs-base",
             Self::Read { .. } => "prepared-reads-config",
             Self::Above { .. } | Self::Link { .. } | Self::Owner { .. } | Self::Content { .. } => {
                 "prepared-trust-file"
@@ -72,7 +76,7 @@ impl Obstacle {
     pub fn finding(&self) -> Finding {
         let finding = Finding::new(self.code(), self.to_string());
         match self {
-            Self::NothingRuns | Self::Reason(_) => finding,
+            Self::NothingRuns | Self::Reason(_) | Self::LastNeedsBase { .. } => finding,
             Self::Read { path, .. }
             | Self::Above { path }
             | Self::Link { path }
@@ -85,8 +89,12 @@ impl Obstacle {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NothingRuns => write!(f, "nothing has to be run"),
+            Self::NothingRuns => write!(f, "nothing has to be run before the config is written"),
             Self::Reason(reason) => reason.fmt(f),
+            Self::LastNeedsBase { line } => write!(
+                f,
+                "Containerfile, line {line}: what runs after the config is written needs the base without it"
+            ),
             Self::Read { path, by } => write!(f, "{path} of the config is read by {by}"),
             Self::Above { path } => {
                 write!(f, "{path} is above the files that the trust store is compiled from")
@@ -111,19 +119,27 @@ pub(super) fn check(
     request: &BuildRequest,
     ignition: Option<&Config>,
     reasons: &[Reason],
-    has_own: bool,
+    own: &OwnParts,
     compiles_trust: bool,
 ) -> Result<(), Obstacle> {
-    if reasons.is_empty() {
-        return Err(Obstacle::NothingRuns);
-    }
     let is_run_before = |reason: &Reason| match reason {
         Reason::Extensions(_) | Reason::KernelType(_) | Reason::CaTrust(_) => true,
-        Reason::CustomContainerfile => has_own,
+        Reason::CustomContainerfile => own.prepared.is_some(),
         _ => false,
     };
-    if let Some(other) = reasons.iter().find(|reason| !is_run_before(reason)) {
+    let is_last = |reason: &Reason| match reason {
+        Reason::CustomContainerfile => own.last != OwnLast::Nothing,
+        _ => false,
+    };
+    let mut others = reasons.iter().filter(|reason| !is_run_before(reason) && !is_last(reason));
+    if let Some(other) = others.next() {
         return Err(Obstacle::Reason(other.clone()));
+    }
+    if !reasons.iter().any(is_run_before) {
+        return Err(Obstacle::NothingRuns);
+    }
+    if let OwnLast::NeedsBase { line } = own.last {
+        return Err(Obstacle::LastNeedsBase { line });
     }
     let Some(Config { storage, .. }) = ignition else {
         return Ok(());

@@ -26,6 +26,7 @@ struct Given {
     build_on: BuildOn,
     push: Option<&'static str>,
     own: Option<OwnInstructions>,
+    last: OwnLast,
     built_by: BuiltBy,
 }
 
@@ -59,6 +60,7 @@ fn given() -> Given {
             name: "own".to_owned(),
             build_args: [("A".to_owned(), "b".to_owned())].into(),
         }),
+        last: OwnLast::Nothing,
         built_by: BuiltBy::BY_HAND,
     }
 }
@@ -79,7 +81,11 @@ impl Given {
         BuildRequest {
             extensions_image: Some(repo.pinned(Digest::of(self.extensions_image.as_bytes()))),
             trust_bundle: self.bundle.map(Into::into),
-            containerfile: self.own.as_ref().map(|own| own.text.clone()),
+            containerfile: match (&self.own, self.last) {
+                (None, OwnLast::Nothing) => None,
+                (None, _) => Some("RUN last".to_owned()),
+                (Some(own), _) => Some(own.text.clone()),
+            },
             build_on: self.build_on,
             push: self.push.map(|push| push.parse().unwrap()),
             ..BuildRequest::new(RenderedConfig::from_value(config).unwrap(), base.unwrap())
@@ -87,7 +93,11 @@ impl Given {
     }
 
     fn prepared(&self) -> Result<Prepared, Obstacle> {
-        Draft::new(self.request()).unwrap().prepared(self.own.clone(), self.built_by)
+        Draft::new(self.request()).unwrap().prepared(self.parts(), self.built_by)
+    }
+
+    fn parts(&self) -> OwnParts {
+        OwnParts { prepared: self.own.clone(), last: self.last }
     }
 
     fn tag(&self) -> String {
@@ -98,8 +108,9 @@ impl Given {
 type Change = fn(&mut Given);
 
 /// Changes of what is not run.
-const OUTSIDE: [(&str, Change); 15] = [
+const OUTSIDE: [(&str, Change); 16] = [
     ("a comment", |given| given.own.as_mut().unwrap().text.push_str("# Or not.\n")),
+    ("instructions after the config", |given| given.last = OwnLast::OnConfigs),
     ("name", |given| given.name = format!("rendered-worker-{}", "f".repeat(32))),
     ("pool", |given| given.name = given.name.replace("worker", "infra")),
     ("base's name", |given| given.base_name = "mirror.acme.com/os:v1"),
@@ -216,20 +227,43 @@ fn what_needs_the_rest_of_the_config_is_no_prepared_base() {
         given.bundle = None;
         given.own = None;
     };
+    let only_last = |given: &mut Given| {
+        none(given);
+        given.last = OwnLast::OnConfigs;
+    };
     let no_packages: Change = |given| given.spec = json!({ "config": given.spec["config"] });
     let file_at = |path: &str| {
         let mut given = given();
         storage(&mut given, "files").push(file(path, "x"));
         given
     };
-    let changed = |change: Change| {
+    let changed = |change: &dyn Fn(&mut Given)| {
         let mut given = given();
         change(&mut given);
         given
     };
     for (what, given, want) in [
         ("as it is", given(), None),
-        ("nothing to run", changed(none), Some("prepared-nothing-runs")),
+        ("nothing to run", changed(&none), Some("prepared-nothing-runs")),
+        ("nothing to run before the config", changed(&only_last), Some("prepared-nothing-runs")),
+        (
+            "instructions before and after the config",
+            changed(&|given: &mut Given| given.last = OwnLast::OnConfigs),
+            None,
+        ),
+        (
+            "packages, and instructions after the config",
+            changed(&|given: &mut Given| {
+                given.own = None;
+                given.last = OwnLast::OnConfigs;
+            }),
+            None,
+        ),
+        (
+            "they need the base",
+            changed(&|given: &mut Given| given.last = OwnLast::NeedsBase { line: 3 }),
+            Some("prepared-last-needs-base"),
+        ),
         ("a repository", file_at("/etc/yum.repos.d/acme.repo"), Some("prepared-reads-config")),
         ("dracut", file_at("/etc/dracut.conf"), Some("prepared-reads-config")),
         ("of another name", file_at("/etc/dracut.confx"), None),
@@ -237,7 +271,7 @@ fn what_needs_the_rest_of_the_config_is_no_prepared_base() {
         ("a file above", file_at("/etc/pki/ca-trust/source"), Some("prepared-trust-file")),
         (
             "a directory above that is made anew",
-            changed(|given| {
+            changed(&|given: &mut Given| {
                 storage(given, "directories")
                     .push(json!({ "path": "/etc/pki", "overwrite": true }));
             }),
@@ -245,23 +279,29 @@ fn what_needs_the_rest_of_the_config_is_no_prepared_base() {
         ),
         (
             "a link out of it",
-            changed(|given| storage(given, "links")[0]["target"] = json!("/etc/x")),
+            changed(&|given: &mut Given| storage(given, "links")[0]["target"] = json!("/etc/x")),
             Some("prepared-trust-file"),
         ),
         (
             "a link upwards",
-            changed(|given| storage(given, "links")[0]["target"] = json!("../../../../x")),
+            changed(&|given: &mut Given| {
+                storage(given, "links")[0]["target"] = json!("../../../../x")
+            }),
             Some("prepared-trust-file"),
         ),
         (
             "an owner by name",
-            changed(|given| anchor(given)["user"] = json!({ "name": "acme" })),
+            changed(&|given: &mut Given| anchor(given)["user"] = json!({ "name": "acme" })),
             Some("prepared-trust-file"),
         ),
-        ("root by name", changed(|given| anchor(given)["user"] = json!({ "name": "root" })), None),
+        (
+            "root by name",
+            changed(&|given: &mut Given| anchor(given)["user"] = json!({ "name": "root" })),
+            None,
+        ),
         (
             "another hash",
-            changed(|given| {
+            changed(&|given: &mut Given| {
                 let hash = format!("sha256-{}", "0".repeat(64));
                 anchor(given)["contents"]["verification"] = json!({ "hash": hash });
             }),
@@ -271,15 +311,16 @@ fn what_needs_the_rest_of_the_config_is_no_prepared_base() {
         let code = given.prepared().err().map(|obstacle| obstacle.code());
         assert_eq!(code, want, "{what}");
     }
-    let mut given = changed(no_packages);
+    let mut given = changed(&no_packages);
     storage(&mut given, "files").push(file("/etc/yum.repos.d/acme.repo", "x"));
     assert!(given.prepared().is_ok(), "nothing is installed");
     // Its instructions need the config.
-    let obstacle = Draft::new(given.request()).unwrap().prepared(None, BuiltBy::BY_HAND);
+    let obstacle =
+        Draft::new(given.request()).unwrap().prepared(OwnParts::default(), BuiltBy::BY_HAND);
     assert_eq!(obstacle.unwrap_err(), Obstacle::Reason(Reason::CustomContainerfile));
     let request = BuildRequest { method: MethodChoice::Containerfile, ..given.request() };
     let draft = Draft::new(request).unwrap();
-    let obstacle = draft.prepared(given.own.clone(), BuiltBy::BY_HAND).unwrap_err();
+    let obstacle = draft.prepared(given.parts(), BuiltBy::BY_HAND).unwrap_err();
     assert_eq!(obstacle.code(), "prepared-other-reason");
 }
 
@@ -368,6 +409,20 @@ fn a_layer_on_it_has_what_is_not_run_and_the_names_stay() {
     assert!(puts.contains(&"etc/x"), "{puts:?}");
     assert!(puts.contains(&"etc/systemd/system/basic.target.wants/usbguard.service"), "{puts:?}");
     assert!(!puts.iter().any(|path| path.contains("ca-trust")), "{puts:?}");
+}
+
+#[test]
+fn the_last_part_runs_on_a_layer_on_it() {
+    let mut given = given();
+    let direct = on_prepared(&given, &[]);
+    given.last = OwnLast::OnConfigs;
+    let plan = on_prepared(&given, &[]);
+    assert!(
+        matches!(&plan.method, Method::LastPart(reasons) if *reasons == direct.method.reasons())
+    );
+    assert_eq!(plan.method.as_str(), "last-part");
+    assert_eq!((&plan.layer, &plan.labels), (&direct.layer, &direct.labels));
+    assert_eq!((plan.inputs, &plan.tags), (direct.inputs, &direct.tags));
 }
 
 #[test]
