@@ -104,6 +104,21 @@ fn assert_direct(pods: &[Value], prepared: &str) {
     }
 }
 
+/// One pod fetched this prepared base, and ran buildah without the push credentials.
+#[track_caller]
+fn assert_last_part(pods: &[Value], prepared: &str) {
+    let [pod] = pods else { panic!("{} pods: {pods:#?}", pods.len()) };
+    let words = arguments(pod);
+    assert!(words.iter().any(|word| word.ends_with(&format!("@{prepared}"))), "{words:?}");
+    assert!(!words.contains(&"--prepare"), "{words:?}");
+    let has_push_credentials = containers(pod).filter(|container| {
+        let mounts = container["volumeMounts"].as_array().into_iter().flatten();
+        mounts.clone().any(|mount| mount["name"] == "final-image-push-creds")
+    });
+    let names: Vec<&Value> = has_push_credentials.map(|container| &container["name"]).collect();
+    assert_eq!(names, ["image-fetch", "image-push"]);
+}
+
 /// The images in the record.
 fn recorded(cluster: &Cluster) -> Vec<String> {
     let map = cluster.namespace.find(RECORD).unwrap_or_default();
@@ -233,6 +248,13 @@ fn a_pool_that_installs_packages_runs_once_and_writes_often() {
     let (fourth, pods) = built(&cluster, seen, &pool, &third);
     assert_made(&pods);
     let with_authority = newly_recorded(&cluster, &before);
-    assert_eq!(label(&cluster, &fourth, "mosb.dev/prepared"), Some(with_authority));
+    assert_eq!(label(&cluster, &fourth, "mosb.dev/prepared"), Some(with_authority.clone()));
     assert_eq!(cluster.file(&fourth, anchor.0), authority);
+
+    // Instructions that need the config are run on the same one.
+    cluster.opt_in(Some("FROM configs\nRUN cp /etc/story /etc/copied && test -s /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem && ostree container commit\n"));
+    let (fifth, pods) = built(&cluster, seen, &pool, &fourth);
+    assert_last_part(&pods, &with_authority);
+    assert_eq!(label(&cluster, &fifth, "mosb.dev/prepared"), Some(with_authority));
+    assert_eq!(cluster.file(&fifth, "/etc/copied"), "three");
 }

@@ -139,6 +139,14 @@ impl Pod {
         self.start(words.chain(more.iter().map(|word| (*word).to_owned())))
     }
 
+    /// The command `job fetch`.
+    pub fn fetch(&self, more: &[&str]) -> Command {
+        let words = self.words("fetch").into_iter();
+        let words = words.chain(self.at("--image", "image"));
+        let words = words.chain(self.at("--result", "result"));
+        self.start(words.chain(more.iter().map(|word| (*word).to_owned())))
+    }
+
     /// The command `job push`.
     pub fn push(&self, more: &[&str]) -> Command {
         let words = self.words("push").into_iter();

@@ -15,6 +15,7 @@ mod interrupted;
 mod job_containerfile;
 mod job_direct;
 mod job_hostile;
+mod job_last_part;
 mod job_pod;
 mod merge_oracle;
 mod older_format;

@@ -129,6 +129,8 @@ pub struct Planned {
     pub is_recognised: bool,
     /// The inputs of the prepared base, if the build can be made on one.
     pub prepared: Option<Digest>,
+    /// Whether the administrator's Containerfile has a part that runs on it with the config.
+    pub has_last_part: bool,
 }
 
 /// Reason of a [`Problem`]: the pool names a rendered config that does not exist (yet).

@@ -12,7 +12,9 @@ mod container_build;
 mod error;
 mod files;
 mod leftovers;
+mod load_configs;
 mod own_failure;
+mod push;
 mod read;
 mod space;
 mod storage;
@@ -25,6 +27,7 @@ pub use commands::Options;
 pub use configs_image::ConfigsImage;
 pub use container_build::ContainerBuild;
 pub use error::{BUILDAH_FAILED, Error};
+pub use push::{push, push_plan};
 pub use space::{Driver, FreeSpace, check_space, needed};
 pub use storage::{RemovedStorage, Storage, remove, storage};
 pub use version::{Version, check_heredoc, version};
@@ -37,12 +40,11 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::BuiltLayer;
 use crate::exec::{self, Command, Stream};
 use configs_image::{CONFIGS, PREPARED};
 use files::{io, make_dir, read_digest, write, write_context, write_out, write_view};
 use mosb_image::{Digest, PinnedRef};
-use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Source, Target};
+use mosb_registry::{Client, Resolved, Source, Target};
 use mosb_types::Finding;
 use own_failure::{TRIES, own_failure};
 use store::Store;
@@ -94,7 +96,7 @@ pub async fn build(
     let (store, work) = open(options).await?;
     let folder = work.path().join(commands::START);
     if let Some(configs) = &build.configs {
-        let has_prepared = has_image(&configs.prepared_id, &store).await;
+        let has_prepared = load_configs::has_image(&configs.prepared_id, &store).await;
         configs.write(client, &build.base, has_prepared, &folder).await?;
     }
     let out = work.path().join(commands::OUT);
@@ -107,36 +109,6 @@ pub async fn build(
     Ok(built)
 }
 
-/// Pushes a built image: the layers of the base from its source, the others from the build.
-///
-/// # Errors
-/// Errors of the target.
-pub async fn push(
-    client: &Client,
-    build: &ContainerBuild,
-    built: &BuiltImage,
-    base: &Resolved,
-    target: &Target,
-) -> Result<super::Built, super::Error> {
-    let began = Instant::now();
-    let pushed = client.push(target, &push_plan(build, built, base)).await?;
-    let layer = |layer: &NewLayer| BuiltLayer {
-        digest: layer.digest,
-        diff_id: layer.diff_id,
-        size: layer.size,
-        paths: None,
-    };
-    let of_config = build.configs.as_ref().and_then(ConfigsImage::layer);
-    let above = built.image.layers.iter().map(layer);
-    Ok(super::Built {
-        pushed,
-        layers: of_config.into_iter().chain(above).collect(),
-        warnings: Vec::new(),
-        making: Duration::ZERO,
-        pushing: began.elapsed(),
-    })
-}
-
 /// The warning of the step with `systemctl preset` for a unit that it failed on.
 fn unit_stays(line: &str, preset_units: &[String]) -> Option<Finding> {
     let unit = line.strip_prefix("mosb: ")?.strip_suffix(" stays as it is")?;
@@ -145,41 +117,6 @@ fn unit_stays(line: &str, preset_units: &[String]) -> Option<Finding> {
     );
     let ours = preset_units.iter().any(|preset| preset == unit);
     ours.then(|| Finding::new("unit-stays", message).object(unit))
-}
-
-/// The plan for pushing a built image, with the source of each blob.
-pub fn push_plan(build: &ContainerBuild, built: &BuiltImage, base: &Resolved) -> PushPlan {
-    let image = &built.image;
-    let blob = |media_type: &str, digest, size| BlobRef {
-        media_type: media_type.to_owned(),
-        digest,
-        size,
-        annotations: Default::default(),
-    };
-    let of_base = |layer: &BlobRef| BlobToPush {
-        blob: layer.clone(),
-        from: BlobFrom::Store(base.store.clone()),
-    };
-    let lower = match &build.configs {
-        Some(configs) => configs.blobs(),
-        None => base.layers.iter().map(of_base).collect(),
-    };
-    let lower = lower.into_iter().take(image.base_layers);
-    let layers = image.layers.iter().map(|layer| BlobToPush {
-        blob: blob(assemble::OCI_LAYER, layer.digest, layer.size),
-        from: BlobFrom::File(built.blobs.join(layer.digest.hex())),
-    });
-    let config = BlobToPush {
-        blob: blob(assemble::OCI_CONFIG, image.config_digest(), image.config.len() as u64),
-        from: BlobFrom::Bytes(image.config.clone().into()),
-    };
-    PushPlan {
-        manifest: image.manifest.clone().into(),
-        media_type: image.media_type.to_owned(),
-        blobs: lower.chain(layers).chain([config]).collect(),
-        tags: build.tags.clone(),
-        protected_tag: Some(build.protected_tag.clone()),
-    }
 }
 
 /// A built image, ready to push.
@@ -304,7 +241,7 @@ async fn run(
     let pull = commands::pull(build, base, store, options, at);
     run_again(&pull, &mut on_line).await?;
     if let Some(configs) = &build.configs {
-        load(configs, build, store, options, at, &mut on_line).await?;
+        load_configs::load(configs, build, store, options, at, &mut on_line).await?;
     }
     let image_id = commands::image_id(at);
     write(&image_id, b"")?;
@@ -328,51 +265,10 @@ async fn run(
         }
     }
     if let Some(configs) = &build.configs {
-        let removed = commands::remove(&configs.id(), store, at).run(&mut on_line).await;
-        match removed {
-            Ok(_) => {
-                let id = commands::configs_id(at);
-                fs::remove_file(&id).map_err(io(&id))?;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the image with the config stays in buildah's store until the next build");
-            }
-        }
+        load_configs::remove(configs, store, at, &mut on_line).await?;
     }
     pushed?;
     Ok(())
-}
-
-/// Loads the image with the config into the store, and the prepared base below it, which stays there.
-async fn load(
-    configs: &ConfigsImage,
-    build: &ContainerBuild,
-    store: &Store,
-    options: &Options,
-    at: &Path,
-    on_line: &mut impl FnMut(Stream, &str),
-) -> Result<(), Error> {
-    let folder = configs.folder.clone().unwrap_or_else(|| at.join(commands::START));
-    // A store names an image by the folder that it was loaded from.
-    let link = |layout: &str, name: &str| {
-        let link = at.join(name);
-        symlink(folder.join(layout), &link).map_err(io(&link))
-    };
-    if !has_image(&configs.prepared_id, store).await {
-        let name = configs.prepared_name();
-        link(PREPARED, &name)?;
-        run_again(&commands::load(&name, PREPARED, build, store, options, at), on_line).await?;
-    }
-    // Like the built image, it doesn't outlive an interrupted build.
-    write(&commands::configs_id(at), configs.id().to_string().as_bytes())?;
-    link(CONFIGS, CONFIGS)?;
-    run_again(&commands::load(CONFIGS, CONFIGS, build, store, options, at), on_line).await?;
-    Ok(())
-}
-
-/// Whether a store has an image.
-async fn has_image(image: &Digest, store: &Store) -> bool {
-    commands::inspect(image, store).run(|_, _| ()).await.is_ok()
 }
 
 /// Runs a command of buildah; retries if buildah itself fails.

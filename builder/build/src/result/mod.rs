@@ -78,6 +78,16 @@ pub enum Outcome {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prepared: Option<Box<PreparedImage>>,
     },
+    /// The prepared base was made and pushed. The last part of the Containerfile has to run on it, in
+    /// another pod. The image was not pushed.
+    Prepared {
+        prepared: Box<PreparedImage>,
+        /// The image with its tree that was pushed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base_tree: Option<BaseTreeImage>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<Finding>,
+    },
     /// There is no image.
     Failed {
         step: Step,
@@ -101,6 +111,7 @@ impl Outcome {
         match self {
             Self::Failed { step, .. } => *step,
             Self::NeedsContainerfile { .. } => Step::ImageBuild,
+            Self::Prepared { .. } => Step::ImagePush,
             Self::Succeeded { method, .. } => match method {
                 JobMethod::Direct => Step::ImageBuild,
                 JobMethod::Containerfile => Step::ImagePush,
@@ -113,6 +124,8 @@ impl Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
+    /// `image-fetch`: what the last part of a Containerfile starts from.
+    ImageFetch,
     /// `image-build`: all of a direct build, or buildah.
     ImageBuild,
     ImagePush,
@@ -123,6 +136,7 @@ impl Step {
     /// The container's name.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::ImageFetch => "image-fetch",
             Self::ImageBuild => "image-build",
             Self::ImagePush => "image-push",
             Self::WaitForDone => "wait-for-done",
@@ -262,6 +276,7 @@ impl JobResult {
     fn bounded(mut self) -> Self {
         match &mut self.outcome {
             Outcome::Succeeded { warnings: findings, .. }
+            | Outcome::Prepared { warnings: findings, .. }
             | Outcome::NeedsContainerfile { reasons: findings, .. } => {
                 findings.truncate(WARNINGS);
                 for finding in findings {
@@ -287,6 +302,7 @@ impl JobResult {
     fn shrink(&mut self) -> bool {
         match &mut self.outcome {
             Outcome::Succeeded { warnings: findings, .. }
+            | Outcome::Prepared { warnings: findings, .. }
             | Outcome::NeedsContainerfile { reasons: findings, .. } => findings.pop().is_some(),
             Outcome::Failed { message, last_lines, .. } => {
                 if !last_lines.is_empty() {

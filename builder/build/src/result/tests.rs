@@ -39,6 +39,17 @@ fn failed(message: &str, last_lines: Vec<String>) -> JobResult {
     })
 }
 
+fn prepared() -> JobResult {
+    let made = PreparedImage {
+        inputs: Digest::of(b"inputs"),
+        image: Digest::of(b"prepared"),
+        made_at: "2026-11-25T19:00:00Z".parse().unwrap(),
+    };
+    let tree = BaseTreeImage { base: Digest::of(b"prepared"), image: Digest::of(b"tree") };
+    let warnings = vec![Finding::new("a", "b")];
+    of(Outcome::Prepared { prepared: Box::new(made), base_tree: Some(tree), warnings })
+}
+
 #[test]
 fn a_written_result_is_read_back() {
     let reasons = vec![Finding::new("append-to-base", "x").path("/etc/a")];
@@ -46,6 +57,7 @@ fn a_written_result_is_read_back() {
         succeeded(Vec::new()),
         succeeded(vec![Finding::new("a", "b").object("c")]),
         of(Outcome::NeedsContainerfile { reasons, prepared: None }),
+        prepared(),
         failed("no", vec!["a".to_owned(), "b".to_owned()]),
     ] {
         let read = JobResult::from_json(result.to_json().as_bytes());
@@ -58,6 +70,7 @@ fn a_written_result_is_read_back() {
     let keys = |result: JobResult| result.to_config_map().into_keys().collect::<Vec<_>>();
     assert_eq!(keys(succeeded(Vec::new())), ["digest", "result.json"]);
     assert_eq!(keys(failed("x", Vec::new())), ["result.json"]);
+    assert_eq!(keys(prepared()), ["result.json"], "it is no image of the build");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use super::DecisionBuilder;
 use super::annotations::{method_of, number_annotation};
 use super::attempt_failure::AttemptFailure;
-use super::prepared_base::{day_of, prepared_use, without_prepared_base};
+use super::prepared_base::{day_of, made_prepared_base, prepared_use, without_prepared_base};
 use super::progress::BuildProgress;
 use crate::action::{Action, Patch, PreparedUse};
 use crate::kinds::Kind;
@@ -35,6 +35,10 @@ impl<'a> DecisionBuilder<'a> {
         result: JobResult,
     ) -> Result<BuildProgress, Lookup> {
         match result.outcome {
+            Outcome::Prepared { ref prepared, .. } => {
+                self.record_for_later(build, &result.outcome);
+                Ok(self.run_last_part(build, workload, attempt, prepared))
+            }
             Outcome::Succeeded { digest, prepared, .. } => {
                 self.confirm_image(build, workload, attempt, digest, prepared.as_deref())
             }
@@ -194,8 +198,19 @@ impl<'a> DecisionBuilder<'a> {
             }
             PreparedUse::Make | PreparedUse::On(_) => without_prepared_base(),
         };
-        patch.set(labels::ATTEMPT, (attempt + 1).to_string());
         patch.set(labels::REASON, codes.join(","));
+        self.start_next(build, workload, attempt, patch)
+    }
+
+    /// Ends a workload that did its part, so that the next attempt does the rest.
+    fn start_next(
+        &mut self,
+        build: &MachineOsBuild,
+        workload: &Workload,
+        attempt: u32,
+        mut patch: Patch,
+    ) -> BuildProgress {
+        patch.set(labels::ATTEMPT, (attempt + 1).to_string());
         patch.remove(labels::NOT_BEFORE);
         patch.remove(labels::JOB_UID);
         self.actions.push(Action::patch(Kind::MachineOsBuild, &build.metadata, patch));
@@ -206,24 +221,54 @@ impl<'a> DecisionBuilder<'a> {
         BuildProgress::State(status, PoolReason::Preparing(build.metadata.name.clone()))
     }
 
-    /// Records what a successful build pushed beside its image.
-    fn record_for_later(&mut self, build: &MachineOsBuild, outcome: &Outcome) {
-        let Outcome::Succeeded { method, base_tree, prepared, .. } = outcome else {
-            return;
+    /// The prepared base was made: the next attempt runs the last part on it.
+    fn run_last_part(
+        &mut self,
+        build: &MachineOsBuild,
+        workload: &Workload,
+        attempt: u32,
+        made: &PreparedImage,
+    ) -> BuildProgress {
+        let base = self.prepared_base_of(build, Some(made));
+        let (PreparedUse::Make, Some((_, base))) = (prepared_use(build), base) else {
+            let wrong = "it reported a prepared base that it was not to make";
+            let failure = AttemptFailure::NoResult(NoResultCause::Failed(wrong.to_owned()));
+            return self.record_failure(build, Some(workload), attempt, &failure);
         };
-        if *method != method_of(build) {
-            return;
-        }
+        self.archive_logs(build);
+        let note = format!(
+            "{workload} made the prepared base {}: the next one runs the last part of the Containerfile on it",
+            base.image
+        );
+        self.emit_build_event(build, EventReason::JobCompleted, workload.uid(), note);
+        let mut patch = made_prepared_base(&base);
+        patch.remove(labels::REASON);
+        self.start_next(build, workload, attempt, patch)
+    }
+
+    /// Records what a build pushed beside its image.
+    fn record_for_later(&mut self, build: &MachineOsBuild, outcome: &Outcome) {
+        let (base_tree, prepared) = match outcome {
+            Outcome::Succeeded { method, base_tree, prepared, .. }
+                if *method == method_of(build) =>
+            {
+                (base_tree, prepared.as_deref())
+            }
+            Outcome::Prepared { prepared, base_tree, .. } => (base_tree, Some(&**prepared)),
+            Outcome::Succeeded { .. }
+            | Outcome::NeedsContainerfile { .. }
+            | Outcome::Failed { .. } => return,
+        };
         if let Some(tree) = base_tree
             // A tree of another base would change the images of later builds on that base.
-            && self.made_on(build, prepared.as_deref()) == Some(tree.base)
+            && self.made_on(build, prepared) == Some(tree.base)
             // The pod read the base, because what is recorded is missing or of another version.
             && self.snapshot.cluster.base_trees.get(&tree.base) != Some(&tree.image)
         {
             let (base, image) = (tree.base, tree.image);
             self.actions.push(Action::RecordBaseTree { base, image });
         }
-        self.record_prepared_base(build, prepared.as_deref());
+        self.record_prepared_base(build, prepared);
     }
 
     /// What the layer of a build was put on: its base, or a prepared base.

@@ -44,12 +44,13 @@ impl DecisionBuilder<'_> {
         let desired = &self.desired;
         let key = PreparedBaseKey::new(&desired.push, desired.pull_secret.as_deref(), &inputs);
         let is_anew = before == Some(MAKE_ANEW);
-        let recorded = self.snapshot.cluster.prepared_bases.get(&key).filter(|_| !is_anew);
+        let recorded = self.snapshot.cluster.prepared_bases.get(&key).copied();
+        let recorded = recorded.or_else(|| made_by_build(build, &key)).filter(|_| !is_anew);
         let mut found = None;
         if let Some(base) = recorded {
             let image = desired.push.pinned(base.image);
             match self.image_status(&image, build)? {
-                ImageStatus::Present(_) => found = Some(*base),
+                ImageStatus::Present(_) => found = Some(base),
                 ImageStatus::Missing => {
                     let note = format!(
                         "the prepared base {image} is not in the registry any more, so it is made again"
@@ -65,9 +66,13 @@ impl DecisionBuilder<'_> {
         let mut patch = Patch::default();
         match found {
             Some(base) => {
-                patch.set(labels::METHOD, JobMethod::Direct.as_str());
-                patch.set(labels::PREPARED, base.image.to_string());
-                patch.set(labels::PREPARED_AT, base.made_at.to_string());
+                patch = made_prepared_base(&base);
+                let method = if planned.has_last_part {
+                    JobMethod::Containerfile
+                } else {
+                    JobMethod::Direct
+                };
+                patch.set(labels::METHOD, method.as_str());
             }
             None => {
                 patch.set(labels::METHOD, JobMethod::Containerfile.as_str());
@@ -119,20 +124,19 @@ impl DecisionBuilder<'_> {
                 let base = PreparedBase { image: made.image, made_at: made.made_at, used_at };
                 is_of_build.then_some((key, base))
             }
-            (JobMethod::Direct, None) => {
+            // While one is made, there is no digest.
+            (JobMethod::Direct | JobMethod::Containerfile, None) => {
                 let image = annotation(labels::PREPARED)?.parse().ok()?;
                 let made_at = annotation(labels::PREPARED_AT)?.parse().ok()?;
                 Some((key, PreparedBase { image, made_at, used_at }))
             }
-            (JobMethod::Containerfile, None) | (JobMethod::Direct, Some(_)) => None,
+            (JobMethod::Direct, Some(_)) => None,
         }
     }
 
     /// Names the prepared base on the build that made it.
     pub(super) fn note_prepared_base(&mut self, build: &MachineOsBuild, base: &PreparedBase) {
-        let mut patch = Patch::default();
-        patch.set(labels::PREPARED, base.image.to_string());
-        patch.set(labels::PREPARED_AT, base.made_at.to_string());
+        let patch = made_prepared_base(base);
         self.record_choice(build, patch);
     }
 
@@ -178,14 +182,33 @@ pub(super) fn without_prepared_base() -> Patch {
     patch
 }
 
+/// Names the prepared base that a build with the Containerfile is made on.
+pub(super) fn made_prepared_base(base: &PreparedBase) -> Patch {
+    let mut patch = Patch::default();
+    patch.set(labels::PREPARED, base.image.to_string());
+    patch.set(labels::PREPARED_AT, base.made_at.to_string());
+    patch
+}
+
+/// The prepared base that an earlier attempt of the build made for its last part. The record of it may
+/// not be visible yet, or could not be written.
+fn made_by_build(build: &MachineOsBuild, key: &PreparedBaseKey) -> Option<PreparedBase> {
+    let annotation = |name| build.metadata.annotation(name);
+    let is_of_build = method_of(build) == JobMethod::Containerfile
+        && annotation(labels::PREPARED_KEY) == Some(key.as_str());
+    let image = annotation(labels::PREPARED).filter(|_| is_of_build)?.parse().ok()?;
+    let made_at = annotation(labels::PREPARED_AT)?.parse().ok()?;
+    Some(PreparedBase { image, made_at, used_at: made_at })
+}
+
 /// The recorded choice of a build.
 pub(super) fn prepared_use(build: &MachineOsBuild) -> PreparedUse {
     match (method_of(build), build.metadata.annotation(labels::PREPARED)) {
         (JobMethod::Containerfile, Some(MAKE | MAKE_ANEW)) => PreparedUse::Make,
-        (JobMethod::Direct, Some(image)) => match image.parse() {
+        (JobMethod::Containerfile | JobMethod::Direct, Some(image)) => match image.parse() {
             Ok(image) => PreparedUse::On(image),
             Err(_) => PreparedUse::Without,
         },
-        (JobMethod::Containerfile | JobMethod::Direct, _) => PreparedUse::Without,
+        (JobMethod::Containerfile | JobMethod::Direct, None) => PreparedUse::Without,
     }
 }

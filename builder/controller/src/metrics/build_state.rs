@@ -61,7 +61,7 @@ pub(super) fn push_state(snapshot: &Snapshot, build: &MachineOsBuild) -> Option<
     match result.map(|result| &result.outcome) {
         Some(Outcome::Succeeded { .. }) => Some("succeeded"),
         Some(Outcome::Failed { push, .. }) => push.map(|_| "failed"),
-        Some(Outcome::NeedsContainerfile { .. }) => None,
+        Some(Outcome::Prepared { .. } | Outcome::NeedsContainerfile { .. }) => None,
         None => seen.pods().any(is_pushing).then_some("pushing"),
     }
 }

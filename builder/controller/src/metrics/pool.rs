@@ -124,7 +124,7 @@ impl Metrics {
         let push = match result.map(|result| &result.outcome) {
             Some(Outcome::Succeeded { phases, .. }) => Some(("succeeded", phases.push)),
             Some(Outcome::Failed { push, .. }) => push.map(|took| ("failed", took)),
-            Some(Outcome::NeedsContainerfile { .. }) | None => None,
+            Some(Outcome::Prepared { .. } | Outcome::NeedsContainerfile { .. }) | None => None,
         };
         if let Some((state, took)) = push {
             self.pushes.get_or_create(&label(state)).inc();

@@ -44,7 +44,9 @@ pub(super) fn validate_build_failure(config: &SidecarConfig, bytes: &[u8]) -> Op
                 push: None,
             },
         )),
-        Outcome::Succeeded { .. } | Outcome::NeedsContainerfile { .. } => None,
+        Outcome::Succeeded { .. }
+        | Outcome::Prepared { .. }
+        | Outcome::NeedsContainerfile { .. } => None,
     }
 }
 

@@ -134,6 +134,11 @@ pub(super) fn push(request: &JobRequest) -> Vec<String> {
     words.flag("--image", format!("{RUN}/image")).0
 }
 
+/// `mosb job fetch`.
+pub(super) fn fetch(request: &JobRequest) -> Vec<String> {
+    push(request)
+}
+
 /// `mosb job wait-for-done`.
 pub(super) fn wait_for_done(request: &JobRequest) -> Vec<String> {
     let failure = match request.method {

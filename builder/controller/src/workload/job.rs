@@ -9,13 +9,13 @@ use k8s_openapi::api::core::v1::{
 use super::inputs::certs_key;
 use super::metadata::{all_annotations, all_labels, by_build, metadata};
 use super::names::{
-    ACCOUNT, CERTS, IMAGE_BUILD, IMAGE_PUSH, PROXY, PULL, PUSH, REGISTRIES, WAIT_FOR_DONE,
-    input_names, volumes,
+    ACCOUNT, CERTS, IMAGE_BUILD, IMAGE_FETCH, IMAGE_PUSH, PROXY, PULL, PUSH, REGISTRIES,
+    WAIT_FOR_DONE, input_names, volumes,
 };
 use super::volume::Volumes;
 use super::{
-    JobRequest, MachineRole, arguments, placement, resources, security_context_constraints,
-    template,
+    JobRequest, MachineRole, PreparedImageUse, arguments, placement, resources,
+    security_context_constraints, template,
 };
 use mosb_build::JobMethod;
 use mosb_plan::api::cluster_settings::StorageDriver;
@@ -89,12 +89,26 @@ fn fill_pod(pod: &mut PodSpec, request: &JobRequest) {
     pod.image_pull_secrets = given(settings.image_pull_secrets.iter().map(pull).collect());
     placement::place(pod, request);
     fill_volumes(pod, request);
+    if !runs_last_part(request)
+        && let Some(containers) = &mut pod.init_containers
+    {
+        containers.retain(|container| container.name != IMAGE_FETCH);
+    }
     let all = pod.init_containers.iter_mut().flatten();
     for container in all.chain(&mut pod.containers) {
         fill_container(container, request);
     }
     if request.method == JobMethod::Containerfile && !request.user_namespaces {
         without_user_namespace(pod);
+    }
+}
+
+/// Whether buildah starts from a prepared base with the config, which only the push credentials read.
+fn runs_last_part(request: &JobRequest) -> bool {
+    match (request.method, &request.prepared) {
+        (JobMethod::Containerfile, PreparedImageUse::On { .. }) => true,
+        (JobMethod::Containerfile, PreparedImageUse::Without | PreparedImageUse::Make)
+        | (JobMethod::Direct, _) => false,
     }
 }
 
@@ -112,6 +126,7 @@ fn fill_container(container: &mut Container, request: &JobRequest) {
         (WAIT_FOR_DONE, _) => {
             (arguments::wait_for_done(request), &settings.resources.wait_for_done, false)
         }
+        (IMAGE_FETCH, _) => (arguments::fetch(request), &settings.resources.image_push, true),
         (IMAGE_PUSH, _) => (arguments::push(request), &settings.resources.image_push, true),
         (_, JobMethod::Direct) => (arguments::build(request), &settings.resources.direct, true),
         (_, JobMethod::Containerfile) => {

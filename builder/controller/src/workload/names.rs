@@ -34,6 +34,8 @@ pub(super) const REGISTRY_TRUST_KEY: &str = "registry-trust.pem";
 pub(super) const WAIT_FOR_DONE: &str = "wait-for-done";
 /// Builds; in a direct pod, it pushes too.
 pub(super) const IMAGE_BUILD: &str = "image-build";
+/// Fetches what the last part of a Containerfile starts from.
+pub(super) const IMAGE_FETCH: &str = "image-fetch";
 /// Pushes the image that buildah made.
 pub(super) const IMAGE_PUSH: &str = "image-push";
 

@@ -62,6 +62,64 @@ fn the_first_build_makes_it_and_the_next_config_is_built_directly_on_it() {
     is_idle(&mut fake);
 }
 
+/// A pool whose Containerfile has a part for each config, too.
+fn with_last_part() -> FakeCluster {
+    let mut fake = customised();
+    fake.containerfile("FROM base\nRUN true\nFROM configs\nRUN true");
+    fake.has_last_part = true;
+    fake
+}
+
+#[test]
+fn a_last_part_runs_in_a_pod_of_its_own_on_the_prepared_base() {
+    let mut fake = with_last_part();
+    fake.build();
+    let first = recorded(&fake);
+    assert_eq!(fake.state(), Some(Succeeded));
+    let on = PreparedUse::On(first.image);
+    assert_eq!(fake.prepared_uses, [PreparedUse::Make, on]);
+    assert_eq!(annotation(&fake, labels::PREPARED), Some(&*first.image.to_string()));
+    assert_eq!(annotation(&fake, labels::METHOD), Some("containerfile"));
+    let tree = fake.snapshot.cluster.base_trees.get(&first.image);
+    assert_eq!(tree, Some(&Digest::of(b"tree of prepared")));
+    is_idle(&mut fake);
+
+    fake.wait(86_400);
+    fake.render(2);
+    fake.build();
+    assert_eq!(fake.prepared_uses, [PreparedUse::Make, on, on]);
+    assert_eq!(fake.made[2].2, JobMethod::Containerfile);
+    assert!(recorded(&fake).used_at > first.used_at, "it is used");
+    is_idle(&mut fake);
+
+    // A rebuild makes it anew, once.
+    fake.annotate(labels::REBUILD, "");
+    fake.build();
+    assert_eq!(fake.state(), Some(Succeeded));
+    let again = recorded(&fake).image;
+    assert_ne!(again, first.image);
+    assert_eq!(fake.prepared_uses[3..], [PreparedUse::Make, PreparedUse::On(again)]);
+    is_idle(&mut fake);
+}
+
+#[test]
+fn a_last_part_runs_on_what_was_made_even_if_that_can_not_be_recorded() {
+    let mut fake = with_last_part();
+    fake.settle();
+    fake.run();
+    fake.settle();
+    fake.succeed();
+    fake.settle();
+    let made = recorded(&fake).image;
+    assert_eq!(fake.prepared_uses, [PreparedUse::Make, PreparedUse::On(made)]);
+    fake.delete_workload();
+    fake.snapshot.cluster.prepared_bases = PreparedBases::default();
+    fake.build();
+    assert_eq!(fake.prepared_uses.last(), Some(&PreparedUse::On(made)));
+    assert!(!fake.prepared_uses[1..].contains(&PreparedUse::Make), "{:?}", fake.prepared_uses);
+    assert_eq!(fake.state(), Some(Succeeded));
+}
+
 /// Reconciles until nothing changes. The controller is killed once, after so many writes.
 fn settle_killed(fake: &mut FakeCluster, writes_left: &mut Option<usize>) {
     for _ in 0..40 {
@@ -78,33 +136,41 @@ fn settle_killed(fake: &mut FakeCluster, writes_left: &mut Option<usize>) {
 
 #[test]
 fn killed_after_any_write_it_ends_the_same() {
-    let mut whole = customised();
-    whole.build();
-    whole.render(2);
-    whole.build();
-    let mut kills = 0;
-    loop {
-        let mut fake = customised();
-        let mut writes_left = Some(kills);
+    for (what, pool) in
+        [("a direct layer", customised as fn() -> _), ("a last part", with_last_part)]
+    {
+        let pods = |n| if pool().has_last_part && n == 1 { 2 } else { 1 };
+        let mut whole = pool();
         for n in [1, 2] {
-            fake.render(n);
-            settle_killed(&mut fake, &mut writes_left);
-            fake.run();
-            settle_killed(&mut fake, &mut writes_left);
-            fake.succeed();
-            settle_killed(&mut fake, &mut writes_left);
-            assert_eq!(fake.state(), Some(Succeeded), "{n}, killed after {kills}");
-            assert!(fake.snapshot.workloads.is_empty(), "{n}, killed after {kills}");
+            whole.render(n);
+            whole.build();
         }
-        assert_eq!(fake.prepared_uses, whole.prepared_uses, "killed after {kills}");
-        assert_eq!(recorded(&fake).image, recorded(&whole).image, "killed after {kills}");
-        is_idle(&mut fake);
-        if writes_left.is_some() {
-            break;
+        let mut kills = 0;
+        loop {
+            let mut fake = pool();
+            let mut writes_left = Some(kills);
+            for n in [1, 2] {
+                fake.render(n);
+                for _ in 0..pods(n) {
+                    settle_killed(&mut fake, &mut writes_left);
+                    fake.run();
+                    settle_killed(&mut fake, &mut writes_left);
+                    fake.succeed();
+                    settle_killed(&mut fake, &mut writes_left);
+                }
+                assert_eq!(fake.state(), Some(Succeeded), "{what}, {n}, killed after {kills}");
+                assert!(fake.snapshot.workloads.is_empty(), "{what}, {n}, killed after {kills}");
+            }
+            assert_eq!(fake.prepared_uses, whole.prepared_uses, "{what}, killed after {kills}");
+            assert_eq!(recorded(&fake).image, recorded(&whole).image, "{what}, {kills}");
+            is_idle(&mut fake);
+            if writes_left.is_some() {
+                break;
+            }
+            kills += 1;
         }
-        kills += 1;
+        assert!(kills > 20, "{what}: {kills}");
     }
-    assert!(kills > 20, "{kills}");
 }
 
 #[test]

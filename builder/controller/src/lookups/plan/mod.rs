@@ -36,7 +36,7 @@ use mosb_plan::plan::Format;
 use mosb_plan::plan::MethodChoice;
 use mosb_plan::plan::Reason;
 use mosb_plan::plan::machine_part;
-use mosb_plan::plan::{BuilderNodes, BuilderProgram, BuiltBy, OwnLast};
+use mosb_plan::plan::{BuilderNodes, BuilderProgram, BuiltBy, Prepared};
 use mosb_registry::Source;
 use mosb_registry::registries_conf::By;
 
@@ -196,6 +196,7 @@ fn planned(
         (None, false) => JobMethod::Containerfile,
     };
     let wrong = pulled(draft.request()).err();
+    let prepared = prepared_base(lookup.builder, nodes, draft);
     let split = containerfile::split(draft.request());
     let mut warnings = draft.warnings();
     warnings.extend(split.iter().flat_map(containerfile::Split::warnings));
@@ -214,7 +215,8 @@ fn planned(
         machine_part: machine_part(&draft.request().config).digest(),
         unreconcilable: before.unreconcilable(&draft.request().config),
         is_recognised: false,
-        prepared: prepared_inputs(lookup.builder, nodes, draft),
+        has_last_part: prepared.as_ref().is_some_and(|prepared| prepared.has_last),
+        prepared: prepared.map(|prepared| prepared.inputs.digest()),
         older: Format::OLDER
             .map(|format| draft.names_in(format).1)
             .into_iter()
@@ -224,21 +226,18 @@ fn planned(
     }
 }
 
-/// The inputs of the prepared base that a build can be made on. An OpenShift Build runs one
-/// Containerfile only.
-fn prepared_inputs(
+/// The prepared base that a build can be made on. An OpenShift Build runs one Containerfile only.
+fn prepared_base(
     builder: ImageBuilderType,
     nodes: BuilderNodes,
     draft: &Draft,
-) -> Option<Digest> {
+) -> Option<Prepared> {
     match builder {
         ImageBuilderType::Job | ImageBuilderType::CustomPod => {
             let built_by = BuiltBy { nodes, program: BuilderProgram::Buildah };
             // A Containerfile that can't be read is reported as such.
             let own = containerfile::split(draft.request()).ok()?.own_parts();
-            // A pod runs all of it at once.
-            let own = Some(own).filter(|own| own.last == OwnLast::Nothing)?;
-            draft.prepared(own, built_by).ok().map(|prepared| prepared.inputs.digest())
+            draft.prepared(own, built_by).ok()
         }
         ImageBuilderType::OpenShiftImage => None,
     }

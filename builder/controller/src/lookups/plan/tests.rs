@@ -136,6 +136,7 @@ fn plans_are_cached_if_the_policy_is_that_of_the_pools_machines() {
                 unreconcilable: Vec::new(),
                 is_recognised: false,
                 prepared: None,
+                has_last_part: false,
             },
             workload_spec: WorkloadSpec {
                 payload: Ok((Vec::new(), None)),

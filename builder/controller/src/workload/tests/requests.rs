@@ -119,6 +119,12 @@ pub(super) fn makes_prepared_base() -> JobRequest {
     }
 }
 
+/// A build that runs only the last part of a Containerfile.
+pub(super) fn last_part() -> JobRequest {
+    let prepared = on_prepared_base().prepared;
+    JobRequest { prepared, ..containerfile() }
+}
+
 pub(super) fn containerfile() -> JobRequest {
     let mut request = direct_of("worker");
     request.method = JobMethod::Containerfile;
@@ -266,7 +272,7 @@ pub(super) fn copied(request: JobRequest) -> JobRequest {
     }
 }
 
-pub(super) fn cases() -> [(&'static str, JobRequest); 12] {
+pub(super) fn cases() -> [(&'static str, JobRequest); 13] {
     [
         ("direct", direct()),
         ("containerfile", containerfile()),
@@ -278,6 +284,7 @@ pub(super) fn cases() -> [(&'static str, JobRequest); 12] {
         ("overrides", overrides()),
         ("prepare", makes_prepared_base()),
         ("prepared", on_prepared_base()),
+        ("last-part", last_part()),
         ("pod", alone()),
         ("openshift", openshift()),
     ]

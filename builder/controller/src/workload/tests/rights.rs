@@ -43,18 +43,19 @@ fn secrets_are_mounted_only_where_they_are_needed() {
     for (case, request) in with_our_pods() {
         let pod = pod(&request);
         let containerfile = request.method == JobMethod::Containerfile;
+        // The prepared base is in the repository that is pushed to.
+        let fetches = (case == "last-part").then_some("image-fetch");
         let pushes = if containerfile { "image-push" } else { "image-build" };
+        let has_push_credentials: Vec<_> = fetches.into_iter().chain([pushes]).collect();
         assert_eq!(
             who_mounts(&pod, |v| secret_of(v).starts_with("final-")),
-            [pushes],
+            has_push_credentials,
             "{case}: push credentials"
         );
         assert_eq!(who_mounts(&pod, has_token), ["wait-for-done"], "{case}: token");
-        assert_eq!(
-            who_mounts(&pod, |v| v.name == "result"),
-            ["wait-for-done", pushes],
-            "{case}: result"
-        );
+        let has_result: Vec<_> =
+            ["wait-for-done"].into_iter().chain(has_push_credentials).collect();
+        assert_eq!(who_mounts(&pod, |v| v.name == "result"), has_result, "{case}: result");
         let failure: &[&str] = if containerfile { &["wait-for-done", "image-build"] } else { &[] };
         assert_eq!(who_mounts(&pod, |v| v.name == "failure"), failure, "{case}: failure");
         let optional: &[&str] = if case == "everything" { &["image-build"] } else { &[] };

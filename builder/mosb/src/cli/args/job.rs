@@ -32,6 +32,18 @@ pub enum InPod {
     ///     --build-name worker-… --push registry.example.com/os/worker --image /run/mosb/image --result /run/mosb/result
     #[command(verbatim_doc_comment)]
     Push(Box<JobPush>),
+    /// Fetches what `mosb job build --image` starts from if it runs only the last part of a Containerfile
+    ///
+    /// Plans the image on the prepared base (--prepared), and writes that with the layer of the config into the folder,
+    /// without the layers of the base. If something must be run to write the config, the result reports that.
+    ///
+    /// Example:
+    ///
+    ///   mosb job fetch --base quay.io/acme/os@sha256:… --base-name quay.io/acme/os:stable --platform linux/amd64 \\
+    ///     --build-name worker-… --push registry.example.com/os/worker --prepared registry.example.com/os/worker@sha256:… \\
+    ///     --image /run/mosb/image --result /run/mosb/result
+    #[command(verbatim_doc_comment)]
+    Fetch(Box<JobPush>),
     /// Waits for the result of the other containers, and writes it to a ConfigMap
     ///
     /// The sidecar of a build pod. It uses its pod's token (or KUBECONFIG), may only get and patch that one ConfigMap, and
@@ -129,7 +141,7 @@ pub struct JobBuild {
     pub require_user_namespace: bool,
 }
 
-/// `mosb job push`.
+/// `mosb job push`, `mosb job fetch`.
 #[derive(Debug, Args)]
 pub struct JobPush {
     #[command(flatten)]

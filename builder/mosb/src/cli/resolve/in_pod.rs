@@ -23,6 +23,8 @@ pub enum InPod {
     Direct(PodInputs, ResultDirArg),
     /// `job build --image`.
     Containerfile(PodInputs, LeftImage),
+    /// `job fetch`.
+    Fetch(PodInputs, PathBuf, ResultDirArg),
     /// `job push`.
     Push(PodInputs, PathBuf, ResultDirArg),
     /// `job wait-for-done`.
@@ -105,6 +107,10 @@ pub fn in_pod(typed: args::InPod) -> Result<InPod> {
         args::InPod::Push(push) => {
             let inputs = inputs(push.inputs, MethodChoice::Containerfile)?;
             InPod::Push(inputs, push.image, ResultDirArg(push.result))
+        }
+        args::InPod::Fetch(fetch) => {
+            let inputs = inputs(fetch.inputs, MethodChoice::Auto)?;
+            InPod::Fetch(inputs, fetch.image, ResultDirArg(fetch.result))
         }
         args::InPod::WaitForDone(wait) => InPod::WaitForDone(SidecarConfig {
             result: wait.result,

@@ -110,6 +110,7 @@ impl FakeCluster {
             },
             is_recognised: self.recognises && lookup.recognise.is_some(),
             prepared: self.prepared.filter(|_| runs),
+            has_last_part: self.has_last_part && self.prepared.is_some() && runs,
         })
     }
 }

@@ -73,6 +73,8 @@ pub struct FakeCluster {
     pub recognises: bool,
     /// The inputs of prepared bases, if builds with a Containerfile can have one.
     pub prepared: Option<Digest>,
+    /// Whether a part of the Containerfile needs the config.
+    pub has_last_part: bool,
     pub asked: Vec<Lookup>,
     pub count: u64,
     /// Contents of the pool's MachineConfigs, without the image. If `None`, the test names rendered
@@ -113,6 +115,7 @@ impl FakeCluster {
             unreconcilable: Vec::new(),
             recognises: false,
             prepared: None,
+            has_last_part: false,
             asked: Vec::new(),
             count: 0,
             content: None,

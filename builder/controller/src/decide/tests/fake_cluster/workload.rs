@@ -38,8 +38,13 @@ impl FakeCluster {
         let image: ImageRef = spec.rendered_image_push_spec.parse().unwrap();
         let repo = image.repo();
         let repo = repo.clone();
-        self.images.insert(repo.pinned(digest));
         let mut outcome = succeeded(digest);
+        if let Outcome::Succeeded { method, base_tree, .. } = &mut outcome
+            && self.has_last_part
+        {
+            *method = JobMethod::Containerfile;
+            *base_tree = None;
+        }
         if let Outcome::Succeeded { method, prepared, .. } = &mut outcome
             && self.prepared_uses.last() == Some(&PreparedUse::Make)
         {
@@ -47,8 +52,18 @@ impl FakeCluster {
             let image = Digest::of(format!("prepared {}", self.made.len()).as_bytes());
             self.images.insert(repo.pinned(image));
             *method = JobMethod::Containerfile;
-            *prepared = Some(Box::new(PreparedImage { inputs, image, made_at: self.now }));
+            let made = Box::new(PreparedImage { inputs, image, made_at: self.now });
+            if self.has_last_part {
+                // Another pod makes the image.
+                let base_tree =
+                    Some(BaseTreeImage { base: image, image: Digest::of(b"tree of prepared") });
+                let warnings = Vec::new();
+                self.report(Outcome::Prepared { prepared: made, base_tree, warnings });
+                return;
+            }
+            *prepared = Some(made);
         }
+        self.images.insert(repo.pinned(digest));
         self.report(outcome);
     }
 
@@ -133,7 +148,7 @@ fn set_status(seen: &mut SeenWorkload, status: serde_json::Value) {
 fn openshift_status(outcome: Outcome) -> Option<OpenShiftBuildStatus> {
     let (phase, reason, digest) = match outcome {
         Outcome::Succeeded { digest, .. } => ("Complete", "", digest.to_string()),
-        Outcome::NeedsContainerfile { .. } => return None,
+        Outcome::Prepared { .. } | Outcome::NeedsContainerfile { .. } => return None,
         Outcome::Failed { class, .. } => match class {
             ErrorClass::InvalidInput | ErrorClass::Rejected => {
                 ("Failed", "DockerBuildFailed", String::new())

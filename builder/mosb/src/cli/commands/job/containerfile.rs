@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::fetch::CONFIGS;
 use super::plan_to_run;
 use super::prepared_base::{self, PreparedDraft};
 use crate::cli::Result;
@@ -11,7 +12,7 @@ use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::resolve::{LeftImage, PodInputs, PodPrepared, Settings};
 use mosb_build::Redactor;
-use mosb_build::buildah::{self, BaseSource, ContainerBuild};
+use mosb_build::buildah::{self, BaseSource, ConfigsImage, ContainerBuild};
 use mosb_build::user_namespace;
 use mosb_plan::containerfile;
 
@@ -36,7 +37,14 @@ pub async fn build(
             let text = containerfile::render_prepared(&prepared)?;
             (ContainerBuild::of_prepared(&prepared, text), resolved_draft.base)
         }
-        PodPrepared::Without | PodPrepared::On { .. } => {
+        PodPrepared::On { .. } => {
+            let planned = plan_to_run(context, inputs).await?;
+            let configs = ConfigsImage::read(&context.pull, &left.image.join(CONFIGS)).await?;
+            let text = containerfile::render_last(&planned.plan, &configs.id())?;
+            let build = ContainerBuild::of_last(&planned.plan, configs, text);
+            (build.map_err(mosb_build::Error::from)?, planned.base)
+        }
+        PodPrepared::Without => {
             let planned = plan_to_run(context, inputs).await?;
             let text = containerfile::render(&planned.plan)?;
             let build = ContainerBuild::of_plan(&planned.plan, text);

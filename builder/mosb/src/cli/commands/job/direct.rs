@@ -43,7 +43,7 @@ pub async fn build(
             resolve::finish(planning, resolved_draft).await?
         }
     };
-    if let Method::Containerfile(reasons) = &resolved_plan.plan.method {
+    if let Method::LastPart(reasons) | Method::Containerfile(reasons) = &resolved_plan.plan.method {
         return Ok(needs_containerfile(reasons, None));
     }
     context.progress.step(&format!("writing the layer, pushing to {}", inputs.push));

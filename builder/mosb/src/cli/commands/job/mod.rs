@@ -2,6 +2,7 @@
 
 mod containerfile;
 mod direct;
+mod fetch;
 mod prepared_base;
 mod push;
 mod report;
@@ -35,6 +36,14 @@ pub async fn in_pod(context: &CliContext, part: &InPod, settings: &Settings) -> 
             let redactor = reporter.redactor();
             let built = containerfile::build(context, inputs, left, settings, redactor).await;
             report_failure(&reporter, &left.failure, built)
+        }
+        InPod::Fetch(inputs, image, result) => {
+            let reporter = new_reporter(inputs, settings, Step::ImageFetch);
+            match fetch::fetch(context, inputs, image).await.transpose() {
+                // The container with buildah does not start.
+                Some(ended) => deliver(&reporter, &result.0, ended).await.map(|_| 1),
+                None => Ok(0),
+            }
         }
         InPod::Push(inputs, image, result) => {
             let reporter = new_reporter(inputs, settings, Step::ImagePush);

@@ -9,15 +9,18 @@ use super::direct::needs_containerfile;
 use super::{plan_to_run, prepared_base};
 use crate::cli::Result;
 use crate::cli::commands::build::tag_moved;
+use crate::cli::commands::containerfile::container_build;
 use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::resolve::{PodInputs, PodPrepared};
 use mosb_build::buildah::{self, ContainerBuild};
 use mosb_build::direct;
-use mosb_build::result::{Outcome, Phases, PreparedImage, millis};
+use mosb_build::resolve::ResolvedPlan;
+use mosb_build::result::{BaseTreeImage, Outcome, Phases, PreparedImage, millis};
 use mosb_build::{JobMethod, ResultReporter};
 use mosb_plan::plan::Method;
 use mosb_registry::Target;
+use mosb_types::Finding;
 
 /// Pushes the image in the folder.
 ///
@@ -29,10 +32,16 @@ pub async fn push(
     image: &Path,
     reporter: &ResultReporter,
 ) -> Result<Outcome> {
-    match inputs.prepared {
+    match &inputs.prepared {
         PodPrepared::Make => push_prepared(context, inputs, image, reporter).await,
-        PodPrepared::Without | PodPrepared::On { .. } => {
-            push_whole(context, inputs, image, reporter).await
+        PodPrepared::On { image: on, .. } => {
+            let draft = prepared_base::draft(context, inputs).await?;
+            let planned = prepared_base::plan_on(context, inputs, draft, on).await?;
+            push_whole(context, inputs, planned, image, reporter).await
+        }
+        PodPrepared::Without => {
+            let planned = plan_to_run(context, inputs).await?;
+            push_whole(context, inputs, planned, image, reporter).await
         }
     }
 }
@@ -69,8 +78,18 @@ async fn push_prepared(
     let mut warnings: Vec<_> = tag_moved(&pushed.pushed, &tag).into_iter().collect();
     let resolved_plan =
         prepared_base::plan_on(context, inputs, draft, &inputs.push.pinned(digest)).await?;
-    if let Method::Containerfile(reasons) = &resolved_plan.plan.method {
-        return Ok(needs_containerfile(reasons, Some(prepared)));
+    match &resolved_plan.plan.method {
+        Method::Containerfile(reasons) => {
+            return Ok(needs_containerfile(reasons, Some(prepared)));
+        }
+        // Its instructions may not run where the push credentials are.
+        Method::LastPart(_) => {
+            let tree = prepared_base::push_tree(context, inputs, &resolved_plan).await;
+            let base_tree = tree_of(tree, &mut warnings);
+            let prepared = Box::new(prepared);
+            return Ok(Outcome::Prepared { prepared, base_tree, warnings });
+        }
+        Method::Prepared(_) | Method::Direct => {}
     }
     context.progress.step(&format!("writing the layer, pushing to {}", inputs.push));
     let (built, tree) = tokio::join!(
@@ -81,14 +100,7 @@ async fn push_prepared(
     warnings.extend(resolved_plan.plan.warnings);
     warnings.extend(built.warnings);
     warnings.extend(tag_moved(&built.pushed, &resolved_plan.plan.build_name.tag()));
-    let base_tree = match tree {
-        Some(Ok(image)) => Some(image),
-        Some(Err(warning)) => {
-            warnings.push(warning);
-            None
-        }
-        None => None,
-    };
+    let base_tree = tree_of(tree, &mut warnings);
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
     Ok(Outcome::Succeeded {
         digest: *built.pushed.digest.value(),
@@ -108,17 +120,26 @@ async fn push_prepared(
     })
 }
 
+/// A tree that was pushed, or a warning.
+fn tree_of(
+    pushed: Option<Result<BaseTreeImage, Finding>>,
+    warnings: &mut Vec<Finding>,
+) -> Option<BaseTreeImage> {
+    pushed?.map_err(|warning| warnings.push(warning)).ok()
+}
+
+/// Pushes the image that the whole Containerfile made, or its last part.
 async fn push_whole(
     context: &CliContext,
     inputs: &PodInputs,
+    planned: ResolvedPlan,
     image: &Path,
     reporter: &ResultReporter,
 ) -> Result<Outcome> {
     let began = Instant::now();
-    let planned = plan_to_run(context, inputs).await?;
     let plan = &planned.plan;
     // What was built is already there.
-    let build = ContainerBuild::of_plan(plan, "").map_err(mosb_build::Error::from)?;
+    let build = container_build(plan, planned.prepared.as_ref())?;
     context.progress.step("compressing what was built");
     let making = Instant::now();
     let made = buildah::take(&build, image).await.map_err(mosb_build::Error::from)?;

@@ -84,6 +84,7 @@ fn program(failure: &Failure) -> Option<&exec::Error> {
 fn summary(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Succeeded { digest, .. } => format!("{digest}\n"),
+        Outcome::Prepared { prepared, .. } => format!("{}\n", prepared.image),
         Outcome::NeedsContainerfile { reasons, .. } => reasons
             .iter()
             .map(|reason| format!("can't be built directly: {}\n", reason.message))

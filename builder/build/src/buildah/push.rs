@@ -1,0 +1,75 @@
+//! Pushes a built image: only the layers of the build are sent, the others are where its base is.
+
+use std::time::{Duration, Instant};
+
+use super::BuiltImage;
+use super::assemble::{self, NewLayer};
+use super::configs_image::ConfigsImage;
+use super::container_build::ContainerBuild;
+use crate::BuiltLayer;
+use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
+
+/// Pushes a built image: the layers of the base from its source, the others from the build.
+///
+/// # Errors
+/// Errors of the target.
+pub async fn push(
+    client: &Client,
+    build: &ContainerBuild,
+    built: &BuiltImage,
+    base: &Resolved,
+    target: &Target,
+) -> Result<crate::Built, crate::Error> {
+    let began = Instant::now();
+    let pushed = client.push(target, &push_plan(build, built, base)).await?;
+    let layer = |layer: &NewLayer| BuiltLayer {
+        digest: layer.digest,
+        diff_id: layer.diff_id,
+        size: layer.size,
+        paths: None,
+    };
+    let of_config = build.configs.as_ref().and_then(ConfigsImage::layer);
+    let above = built.image.layers.iter().map(layer);
+    Ok(crate::Built {
+        pushed,
+        layers: of_config.into_iter().chain(above).collect(),
+        warnings: Vec::new(),
+        making: Duration::ZERO,
+        pushing: began.elapsed(),
+    })
+}
+
+/// The plan for pushing a built image, with the source of each blob.
+pub fn push_plan(build: &ContainerBuild, built: &BuiltImage, base: &Resolved) -> PushPlan {
+    let image = &built.image;
+    let blob = |media_type: &str, digest, size| BlobRef {
+        media_type: media_type.to_owned(),
+        digest,
+        size,
+        annotations: Default::default(),
+    };
+    let of_base = |layer: &BlobRef| BlobToPush {
+        blob: layer.clone(),
+        from: BlobFrom::Store(base.store.clone()),
+    };
+    let lower = match &build.configs {
+        Some(configs) => configs.blobs(),
+        None => base.layers.iter().map(of_base).collect(),
+    };
+    let lower = lower.into_iter().take(image.base_layers);
+    let layers = image.layers.iter().map(|layer| BlobToPush {
+        blob: blob(assemble::OCI_LAYER, layer.digest, layer.size),
+        from: BlobFrom::File(built.blobs.join(layer.digest.hex())),
+    });
+    let config = BlobToPush {
+        blob: blob(assemble::OCI_CONFIG, image.config_digest(), image.config.len() as u64),
+        from: BlobFrom::Bytes(image.config.clone().into()),
+    };
+    PushPlan {
+        manifest: image.manifest.clone().into(),
+        media_type: image.media_type.to_owned(),
+        blobs: lower.chain(layers).chain([config]).collect(),
+        tags: build.tags.clone(),
+        protected_tag: Some(build.protected_tag.clone()),
+    }
+}
