@@ -1,0 +1,355 @@
+//! The boot images that a machine set had: `status` of its BootImageHistory.
+//!
+//! It is a record. Deleting it harms nothing but memory: what was there can't be restored or count
+//! as an image of a stream any more, and a rival is found anew.
+
+use std::borrow::Cow;
+
+use mosb_types::Diagnostic;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::{BootImage, SetKind, SetRef};
+
+/// The most entries: an object of the API, of which a cluster may have thousands, stays small.
+const MAX_DETAILS: usize = 20;
+/// How often one image is written before another writer of the set is left alone.
+const MAX_COUNT: u32 = 3;
+const MAX_NAME_LEN: usize = 253;
+
+/// The images of a set, the oldest first. The first entry is the image that mosb found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct History {
+    pub machine_resource_reference: SetReference,
+    pub details: Vec<HistoryDetail>,
+    /// The pin of the set, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<String>,
+}
+
+/// The set that a history is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SetReference {
+    pub name: String,
+    pub kind: String,
+    /// Without a version.
+    pub api_group: String,
+}
+
+/// One image of a set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HistoryDetail {
+    /// When the set was seen with it: RFC 3339.
+    #[serde(alias = "updateTime")]
+    pub updated_time: String,
+    /// The text of a [`BootImage`].
+    pub boot_image_ref: String,
+    /// Name of the machine template that has the image; of Cluster API only.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub template: String,
+    /// The release of the image, if it is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub release: String,
+    /// How often mosb wrote the image: more than once if another writer puts its own back. 0 is an
+    /// image that was found.
+    pub count: u32,
+    /// `metadata.generation` of the set when another writer was last found to have replaced it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaced_in_generation: Option<i64>,
+}
+
+/// Why an entry can't be restored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
+#[diagnostic(class = InvalidInput)]
+#[non_exhaustive]
+pub enum RestoreError {
+    #[error("no earlier image is recorded; set one by hand, and pin it")]
+    #[diagnostic(code = "no-earlier-image")]
+    NoEarlier,
+    #[error("there is no entry {number}; the history has 1 to {last}")]
+    #[diagnostic(code = "no-such-entry")]
+    NoEntry { number: usize, last: usize },
+}
+
+impl History {
+    /// An empty history of a set.
+    pub fn new(set: &SetRef) -> Self {
+        Self { machine_resource_reference: SetReference::of(set), ..Self::default() }
+    }
+
+    /// Reads `status`. One that can't be read counts as empty, and is written anew.
+    pub fn read(status: &Value) -> Self {
+        serde_json::from_value(status.clone()).unwrap_or_default()
+    }
+
+    /// The history with an image that was found in the set and is about to be replaced, so that it
+    /// can be restored. `None` if it is recorded already.
+    #[must_use]
+    pub fn with_found(&self, detail: HistoryDetail) -> Option<Self> {
+        if self.details.iter().any(|old| old.is_same(&detail)) {
+            return None;
+        }
+        Some(self.with(HistoryDetail { count: 0, ..detail }))
+    }
+
+    /// The history with an image that mosb wrote, once it was seen in the set. `None` if it is the
+    /// newest already.
+    #[must_use]
+    pub fn with_written(&self, detail: HistoryDetail) -> Option<Self> {
+        if self.newest().is_some_and(|newest| newest.is_same(&detail) && newest.count > 0) {
+            return None;
+        }
+        Some(self.with(HistoryDetail { count: 1, ..detail }))
+    }
+
+    /// The history when the set, in this generation, has another image than the newest one, which is
+    /// to be written again: recorded before that, so that a restart forgets nothing. `None` if it is
+    /// recorded for this generation, or if the newest image is not `image`.
+    #[must_use]
+    pub fn with_replaced(&self, image: &BootImage, generation: i64) -> Option<Self> {
+        let newest = self.newest()?;
+        let is_known = newest.replaced_in_generation == Some(generation);
+        if newest.boot_image_ref != image.as_str() || newest.count == 0 || is_known {
+            return None;
+        }
+        let mut history = self.clone();
+        let newest = history.details.last_mut()?;
+        newest.count = newest.count.saturating_add(1);
+        newest.replaced_in_generation = Some(generation);
+        Some(history)
+    }
+
+    /// Whether another writer replaced this image so often that mosb stops writing it.
+    pub fn is_contended(&self, image: &BootImage) -> bool {
+        let is_it = |newest: &HistoryDetail| newest.boot_image_ref == image.as_str();
+        self.newest().is_some_and(|newest| is_it(newest) && newest.count > MAX_COUNT)
+    }
+
+    /// What is in the set now, as far as mosb has seen.
+    pub fn newest(&self) -> Option<&HistoryDetail> {
+        self.details.last()
+    }
+
+    /// The images that mosb wrote: each is of a stream.
+    pub fn written_images(&self) -> impl Iterator<Item = &str> {
+        self.details.iter().filter(|one| one.count > 0).map(|one| &*one.boot_image_ref)
+    }
+
+    /// The entry with this number, from 1 (the image that was found); without a number, the one
+    /// before the newest.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn entry_to_restore(&self, number: Option<usize>) -> Result<&HistoryDetail, RestoreError> {
+        let last = self.details.len();
+        let Some(number) = number else {
+            let earlier = last.checked_sub(2).and_then(|index| self.details.get(index));
+            return earlier.ok_or(RestoreError::NoEarlier);
+        };
+        let entry = number.checked_sub(1).and_then(|index| self.details.get(index));
+        entry.ok_or(RestoreError::NoEntry { number, last })
+    }
+
+    /// With a new entry, and without the oldest but the first.
+    fn with(&self, detail: HistoryDetail) -> Self {
+        let mut history = self.clone();
+        history.details.push(detail);
+        let surplus = history.details.len().saturating_sub(MAX_DETAILS);
+        history.details.drain(1..=surplus);
+        history
+    }
+}
+
+impl HistoryDetail {
+    pub fn new(image: &BootImage, time: &str) -> Self {
+        Self {
+            boot_image_ref: image.as_str().to_owned(),
+            updated_time: time.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether it is the same image in the same template.
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.boot_image_ref, &self.template) == (&other.boot_image_ref, &other.template)
+    }
+}
+
+impl SetReference {
+    pub fn of(set: &SetRef) -> Self {
+        Self {
+            name: set.name.clone(),
+            kind: set.kind.kind().to_owned(),
+            api_group: set.kind.group().to_owned(),
+        }
+    }
+
+    /// The kind of the set. A version in the group is ignored.
+    pub fn set_kind(&self) -> Option<SetKind> {
+        let group = self.api_group.split('/').next().unwrap_or_default();
+        SetKind::ALL.into_iter().find(|kind| (kind.kind(), kind.group()) == (&*self.kind, group))
+    }
+}
+
+impl SetRef {
+    /// The name of the set's BootImageHistory, in the same namespace: `NAME.KIND.GROUP`, because
+    /// sets of two kinds may have one name.
+    pub fn history_name(&self) -> String {
+        let suffix = format!(".{}", self.kind);
+        let longest = MAX_NAME_LEN - suffix.len();
+        let mut name = Cow::Borrowed(&*self.name);
+        if name.len() > longest {
+            let hash = Sha256::digest(name.as_bytes());
+            let hash: String = hash[..5].iter().map(|byte| format!("{byte:02x}")).collect();
+            let start = name.get(..longest - hash.len() - 1).unwrap_or_default();
+            name = format!("{}-{hash}", start.trim_end_matches(['-', '.'])).into();
+        }
+        format!("{name}{suffix}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn image(text: &str) -> BootImage {
+        text.parse().unwrap()
+    }
+
+    fn detail(text: &str) -> HistoryDetail {
+        HistoryDetail::new(&image(text), "2026-11-25T10:00:00Z")
+    }
+
+    fn set(name: &str) -> SetRef {
+        SetRef { namespace: None, kind: SetKind::MachineDeployment, name: name.to_owned() }
+    }
+
+    fn images(history: &History) -> Vec<String> {
+        let text = |one: &HistoryDetail| format!("{} {}", one.boot_image_ref, one.count);
+        history.details.iter().map(text).collect()
+    }
+
+    #[test]
+    fn the_image_found_is_first_and_each_one_written_follows() {
+        let history = History::new(&set("a"));
+        let history = history.with_found(detail("old")).unwrap();
+        assert_eq!(history.with_found(detail("old")), None);
+        let history = history.with_written(detail("new")).unwrap();
+        assert_eq!(history.with_written(detail("new")), None, "seen again after a restart");
+        assert_eq!(history.with_found(detail("old")), None, "put back by another writer");
+        assert_eq!(images(&history), ["old 0", "new 1"]);
+        assert_eq!(history.written_images().collect::<Vec<_>>(), ["new"]);
+        // Restored: an entry of its own.
+        let restored = history.with_written(detail("old")).unwrap();
+        assert_eq!(images(&restored), ["old 0", "new 1", "old 1"]);
+        // The same image in another template can't be restored by the name of the first.
+        let other = HistoryDetail { template: "b".to_owned(), ..detail("new") };
+        assert_eq!(images(&history.with_found(other).unwrap()), ["old 0", "new 1", "new 0"]);
+        // What was found becomes what was written, if it is the newest.
+        let found = History::new(&set("a")).with_found(detail("same")).unwrap();
+        assert_eq!(images(&found.with_written(detail("same")).unwrap()), ["same 0", "same 1"]);
+    }
+
+    #[test]
+    fn another_writer_is_counted_once_a_generation_and_left_alone_after_three_writes() {
+        let mut history = History::new(&set("a")).with_found(detail("old")).unwrap();
+        assert_eq!(
+            history.with_replaced(&image("old"), 1),
+            None,
+            "nobody replaced what mosb found"
+        );
+        history = history.with_written(detail("new")).unwrap();
+        for (generation, contended) in [(3, false), (5, false), (7, true)] {
+            assert!(!history.is_contended(&image("new")), "{generation}");
+            history = history.with_replaced(&image("new"), generation).unwrap();
+            assert_eq!(history.with_replaced(&image("new"), generation), None, "after a restart");
+            assert_eq!(history.is_contended(&image("new")), contended, "{generation}");
+        }
+        assert_eq!(images(&history), ["old 0", "new 4"]);
+        assert_eq!(history.with_replaced(&image("newer"), 9), None);
+        assert!(!history.is_contended(&image("newer")), "the next release is tried");
+        let read = History::read(&serde_json::to_value(&history).unwrap());
+        assert!(read.is_contended(&image("new")), "after a restart");
+    }
+
+    #[test]
+    fn an_entry_is_restored_by_its_number() {
+        let mut history = History::new(&set("a")).with_found(detail("a")).unwrap();
+        let chosen = |history: &History, number: Option<usize>| {
+            let entry = history.entry_to_restore(number);
+            entry.map(|one| one.boot_image_ref.clone()).map_err(|error| error.code())
+        };
+        assert_eq!(chosen(&history, None), Err("no-earlier-image"));
+        history = history.with_written(detail("b")).unwrap();
+        history = history.with_written(detail("c")).unwrap();
+        for (number, want) in [
+            (None, Ok("b")),
+            (Some(1), Ok("a")),
+            (Some(3), Ok("c")),
+            (Some(0), Err("no-such-entry")),
+            (Some(4), Err("no-such-entry")),
+        ] {
+            assert_eq!(chosen(&history, number), want.map(str::to_owned), "{number:?}");
+        }
+    }
+
+    #[test]
+    fn the_wire_form_is_that_of_the_api() {
+        let history = History::new(&set("a")).with_found(detail("ami-1")).unwrap();
+        let want = json!({
+            "machineResourceReference": { "name": "a", "kind": "MachineDeployment", "apiGroup": "cluster.x-k8s.io" },
+            "details": [{ "updatedTime": "2026-11-25T10:00:00Z", "bootImageRef": "ami-1", "count": 0 }],
+        });
+        assert_eq!(serde_json::to_value(&history).unwrap(), want);
+        assert_eq!(History::read(&want), history);
+        let theirs = json!({
+            "machineResourceReference": { "name": "a", "kind": "MachineSet", "apiGroup": "machine.openshift.io/v1beta1" },
+            "details": [{ "updateTime": "t", "bootImageRef": "ami-1" }],
+        });
+        let read = History::read(&theirs);
+        assert_eq!(read.details[0].updated_time, "t");
+        let kind = read.machine_resource_reference.set_kind();
+        assert_eq!(kind, Some(SetKind::MachineApiMachineSet));
+        for odd in [json!(null), json!({ "details": 1 }), json!([])] {
+            assert_eq!(History::read(&odd), History::default(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_history_is_that_of_one_set() {
+        let mut names: Vec<String> = SetKind::ALL
+            .map(|kind| SetRef { namespace: None, kind, name: "a".to_owned() }.history_name())
+            .into();
+        assert_eq!(names[0], "a.machineset.machine.openshift.io");
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), SetKind::ALL.len());
+        let long = [set(&"x".repeat(253)), set(&format!("{}y", "x".repeat(252)))];
+        let long = long.map(|set| set.history_name());
+        assert!(long.iter().all(|name| name.len() == MAX_NAME_LEN), "{long:?}");
+        assert_ne!(long[0], long[1]);
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_bounded_and_what_was_found_stays(images in prop::collection::vec("[a-d]{1,2}", 0..60)) {
+            let mut history = History::new(&set("a")).with_found(detail("first")).unwrap();
+            for image in &images {
+                history = history.with_written(detail(image)).unwrap_or(history);
+            }
+            prop_assert!(history.details.len() <= MAX_DETAILS);
+            prop_assert_eq!(&*history.details[0].boot_image_ref, "first");
+            if let Some(last) = images.last() {
+                prop_assert_eq!(&history.newest().unwrap().boot_image_ref, last);
+            }
+            let read = History::read(&serde_json::to_value(&history).unwrap());
+            prop_assert_eq!(read, history);
+        }
+    }
+}
