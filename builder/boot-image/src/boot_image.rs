@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use mosb_types::Diagnostic;
 
+use crate::Release;
+
 /// Longer than any name, URL or resource id of a cloud.
 const MAX_BYTES: usize = 1024;
 
@@ -28,8 +30,28 @@ pub enum BootImageError {
 }
 
 impl BootImage {
+    /// A name that says nothing about its content, with the release that it is known to have.
+    ///
+    /// # Errors
+    /// As of a text.
+    pub fn named(name: &str, release: Option<&str>) -> Result<Self, BootImageError> {
+        match release {
+            Some(release) => format!("{name} ({release})").parse(),
+            None => name.parse(),
+        }
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The text without the release of [`BootImage::named`].
+    pub fn name(&self) -> &str {
+        let split = self.0.strip_suffix(')').and_then(|text| text.rsplit_once(" ("));
+        match split {
+            Some((name, release)) if release.parse::<Release>().is_ok() => name,
+            _ => &self.0,
+        }
     }
 }
 
@@ -78,5 +100,13 @@ mod tests {
                 assert_eq!(image.to_string(), text, "{what}");
             }
         }
+    }
+
+    #[test]
+    fn a_name_with_and_without_its_release() {
+        let named = BootImage::named("x-rhcos", Some("9.6.20260210-0")).unwrap();
+        assert_eq!((named.as_str(), named.name()), ("x-rhcos (9.6.20260210-0)", "x-rhcos"));
+        assert_eq!(BootImage::named("x (old)", None).unwrap().name(), "x (old)");
+        assert_eq!(BootImage::named("", None), Err(BootImageError::Empty));
     }
 }

@@ -96,3 +96,6 @@ impl Change {
         self.edits.iter().flat_map(|edit| edit.json_patch(prefix)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

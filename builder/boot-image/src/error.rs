@@ -21,6 +21,21 @@ pub enum ImageError {
     #[error("field {path} has no boot disk; set `boot: true` on one")]
     #[diagnostic(code = "no-boot-disk")]
     NoBootDisk { path: String },
+    #[error(
+        "field {path} names {publisher}:{offer}, which is no image of this OS; take the set out of \
+         the selection, or set an image of the stream"
+    )]
+    #[diagnostic(code = "unknown-marketplace-image")]
+    UnknownOffer { path: String, publisher: String, offer: String },
+    #[error("the stream's {what} {text:?} can't be used; publish the stream again")]
+    #[diagnostic(code = "bad-stream-value")]
+    Stream { what: &'static str, text: String },
+    #[error("{image} has other boot disks than the set; restore it by hand")]
+    #[diagnostic(code = "boot-disks-differ")]
+    BootDisks { image: String },
+    #[error("{image} is neither publisher:offer:sku:version nor a resource id; restore it by hand")]
+    #[diagnostic(code = "bad-restored-image")]
+    RestoredImage { image: String },
     #[error("field {path}: {source}")]
     #[diagnostic(code = "bad-boot-image")]
     Image { path: String, source: BootImageError },

@@ -7,7 +7,9 @@
 //! the value that was decided about.
 //!
 //! - [`stream`]: what is published, every field optional; [`Architecture`]
+//! - [`golden`]: the ConfigMap with the streams to follow; [`Release`]: names and order of releases
 //! - [`platform`]: reads, judges and edits the image of one platform
+//! - [`mod@skew`]: the oldest boot image in use against a limit; [`release_of`] an image
 //! - [`BootImage`], [`Change`], [`Skip`], [`ImageError`]: its results
 //! - [`Stub`]: the user data that the new image must be able to read
 //! - [`TemplateClone`]: the template of Cluster API that has another image
@@ -20,9 +22,13 @@ mod clone;
 mod context;
 mod error;
 mod field;
+pub mod golden;
 mod history;
+mod image_release;
 pub mod platform;
+mod release;
 mod set_ref;
+pub mod skew;
 mod skip;
 pub mod stream;
 mod stub;
@@ -33,9 +39,13 @@ pub use change::{Change, Edit, EditError};
 pub use clone::{CLONE_LABEL, CloneError, TemplateClone};
 pub use context::{Context, Proof};
 pub use error::ImageError;
+pub use golden::{Golden, GoldenError, golden_config_map};
 pub use history::{History, HistoryDetail, RestoreError, SetReference};
-pub use platform::{PlatformType, TemplateKind, Verdict, cluster_api, machine_api};
+pub use image_release::release_of;
+pub use platform::{PlatformType, TemplateKind, Verdict, cluster_api, machine_api, restore};
+pub use release::{Release, ReleaseError};
 pub use set_ref::{SetKind, SetQuery, SetRef, SetRefError};
+pub use skew::{Limit, SetImage, Skew, skew};
 pub use skip::Skip;
 pub use stream::Stream;
 pub use stub::{Authority, AuthorityError, Stub, StubError};

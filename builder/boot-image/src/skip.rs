@@ -1,5 +1,7 @@
 //! Why a machine set keeps its boot image.
 
+use crate::Architecture;
+
 /// A set that is left alone on purpose. Displayed as one sentence with the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -51,8 +53,22 @@ pub enum Skip {
     NoRegion,
     #[error("the stream has no image for region {region}; copy one there and set it by hand")]
     Region { region: String },
-    #[error("the stream has no {what}")]
+    #[error("the stream has no {what}; set the image by hand, or use a stream that has it")]
     NotInStream { what: String },
+    #[error(
+        "the settings have no image for release {release}; upload one, and add its name to images \
+         of bootImages"
+    )]
+    NoImageForRelease { release: String },
+    #[error(
+        "the stream has no image of generation {generation} any more, and machines of that size \
+         may not start from another; choose a size and an image of generation 2"
+    )]
+    Generation { generation: u8 },
+    #[error("security type {security_type} needs an image made for it; set one by hand")]
+    SecurityType { security_type: String },
+    #[error("Azure has no images for {architecture}")]
+    AzureArchitecture { architecture: Architecture },
 }
 
 impl Skip {
@@ -79,6 +95,10 @@ impl Skip {
             Self::NoRegion => "no-region",
             Self::Region { .. } => "region-not-in-stream",
             Self::NotInStream { .. } => "not-in-stream",
+            Self::NoImageForRelease { .. } => "no-image-for-release",
+            Self::Generation { .. } => "generation-not-in-stream",
+            Self::SecurityType { .. } => "security-type",
+            Self::AzureArchitecture { .. } => "azure-architecture",
         }
     }
 
@@ -97,7 +117,10 @@ impl Skip {
             | Self::Lookup { .. }
             | Self::NoRegion
             | Self::Region { .. }
-            | Self::NotInStream { .. } => true,
+            | Self::NotInStream { .. }
+            | Self::NoImageForRelease { .. }
+            | Self::Generation { .. }
+            | Self::SecurityType { .. } => true,
             Self::PartOfDeployment { .. }
             | Self::Deleting
             | Self::OtherController
@@ -105,7 +128,8 @@ impl Skip {
             | Self::OsStream { .. }
             | Self::Windows
             | Self::Platform { .. }
-            | Self::ManagedElsewhere { .. } => false,
+            | Self::ManagedElsewhere { .. }
+            | Self::AzureArchitecture { .. } => false,
         }
     }
 }

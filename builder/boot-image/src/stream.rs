@@ -84,6 +84,14 @@ pub struct GcpImage {
     pub name: Option<String>,
 }
 
+impl GcpImage {
+    /// `projects/<project>/global/images/<name>`.
+    pub fn path(&self) -> Option<String> {
+        let (project, name) = (self.project.as_deref()?, self.name.as_deref()?);
+        Some(format!("projects/{project}/global/images/{name}"))
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct KubevirtImage {

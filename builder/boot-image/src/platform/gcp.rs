@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::Verdict;
+use super::{Verdict, edit, not_in_stream, skip};
 use crate::field::{flag, image, list, required_text, text};
-use crate::{Change, Context, Edit, ImageError, Skip};
+use crate::{Change, Context, ImageError, Skip};
 
 /// Where Red Hat publishes, whatever a stream says.
 const RHCOS_PROJECT: &str = "rhcos-cloud";
@@ -12,17 +12,30 @@ const RHCOS_PROJECT: &str = "rhcos-cloud";
 const HOSTS: [&str; 2] =
     ["https://www.googleapis.com/compute/v1/", "https://compute.googleapis.com/compute/v1/"];
 
-pub fn machine_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, ImageError> {
-    let mut boot_disks = Vec::new();
+/// The paths of the images of all boot disks.
+pub fn boot_disks(spec: &Value) -> Result<Vec<String>, ImageError> {
+    let mut paths = Vec::new();
     for index in 0..list(spec, "/disks")?.len() {
         if flag(spec, &format!("/disks/{index}/boot"))? {
-            boot_disks.push(format!("/disks/{index}/image"));
+            paths.push(format!("/disks/{index}/image"));
         }
     }
-    if boot_disks.is_empty() {
+    if paths.is_empty() {
         return Err(ImageError::NoBootDisk { path: "/disks".to_owned() });
     }
-    judge(spec, &boot_disks, context)
+    Ok(paths)
+}
+
+/// One text for the images of several disks.
+pub fn text_of_all(images: &[&str]) -> String {
+    match images {
+        [first, others @ ..] if others.iter().all(|other| other == first) => (*first).to_owned(),
+        _ => images.join(","),
+    }
+}
+
+pub fn machine_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, ImageError> {
+    judge(spec, &boot_disks(spec)?, context)
 }
 
 pub fn cluster_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, ImageError> {
@@ -30,23 +43,23 @@ pub fn cluster_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, Image
     if text(spec, path)?.is_none() {
         let family = text(spec, "/template/spec/imageFamily")?;
         let field = if family.is_some() { "imageFamily" } else { "image" };
-        return Ok(Verdict::Skip(Skip::Lookup { field: field.to_owned() }));
+        return skip(Skip::Lookup { field: field.to_owned() });
     }
     judge(spec, &[path.to_owned()], context)
 }
 
+/// All boot disks change or none.
 fn judge(spec: &Value, paths: &[String], context: &Context<'_>) -> Result<Verdict, ImageError> {
     let images = context.stream.images_of(context.architecture);
     let gcp = images.and_then(|images| images.images.gcp.as_ref());
-    let published = gcp.and_then(|gcp| Some((gcp.project.as_deref()?, gcp.name.as_deref()?)));
-    let Some((project, name)) = published else {
-        let what = format!("GCP image for {}", context.architecture);
-        return Ok(Verdict::Skip(Skip::NotInStream { what }));
+    let Some((gcp, wanted)) = gcp.and_then(|gcp| Some((gcp, gcp.path()?))) else {
+        return not_in_stream("GCP image", context);
     };
-    let wanted = format!("projects/{project}/global/images/{name}");
+    let project = gcp.project.as_deref().unwrap_or_default();
     let (mut edits, mut texts) = (Vec::new(), Vec::new());
     for path in paths {
         let current = required_text(spec, path)?;
+        image(path, current)?;
         texts.push(current);
         let bare = HOSTS.iter().find_map(|host| current.strip_prefix(host)).unwrap_or(current);
         if bare == wanted {
@@ -54,24 +67,22 @@ fn judge(spec: &Value, paths: &[String], context: &Context<'_>) -> Result<Verdic
         }
         let parts: Vec<&str> = bare.split('/').collect();
         match parts[..] {
-            ["projects", _, "global", "images", "family", _] => {
-                return Ok(Verdict::Skip(Skip::Lookup { field: current.to_owned() }));
+            ["projects", _, "global", "images", "family", family] => {
+                return skip(Skip::Lookup { field: format!("image family {family}") });
             }
             ["projects", of, "global", "images", _] if of == RHCOS_PROJECT || of == project => {}
             _ if context.proof.covers(current) => {}
             _ => {
                 let want = format!("projects/{project}/global/images/…");
-                return Ok(Verdict::Skip(Skip::Custom { image: current.to_owned(), want }));
+                return skip(Skip::Custom { image: current.to_owned(), want });
             }
         }
-        let (old, new) = (Some(json!(current)), Some(json!(wanted)));
-        edits.push(Edit { path: path.clone(), old, new });
+        edits.extend(edit(spec, path, json!(wanted)));
     }
-    texts.dedup();
-    let from = image(&paths[0], &texts.join(","))?;
+    let from = image(&paths[0], &text_of_all(&texts))?;
     if edits.is_empty() {
         return Ok(Verdict::Current(from));
     }
-    let to = image("images.gcp", &wanted)?;
+    let to = image("images.gcp of the stream", &wanted)?;
     Ok(Verdict::Change(Change { edits, from, to, object: None }))
 }

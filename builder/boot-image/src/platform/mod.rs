@@ -5,14 +5,23 @@
 //! Paths in errors and edits are JSON pointers in that value.
 
 mod aws;
+mod azure;
+mod azure_gallery;
 mod gcp;
 mod kind;
+mod kubevirt;
+mod marketplace;
+mod metal3;
+mod openstack;
+mod restore;
+mod vsphere;
 
 use serde_json::Value;
 
 use crate::{BootImage, Change, Context, Edit, ImageError, Skip};
 
 pub use kind::{PlatformType, TemplateKind};
+pub use restore::restore;
 
 /// What should happen to a boot image.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,16 +44,14 @@ pub fn machine_api(
     match platform {
         PlatformType::Aws => aws::machine_api(provider_spec, context),
         PlatformType::Gcp => gcp::machine_api(provider_spec, context),
-        PlatformType::BareMetal => Ok(Verdict::Skip(Skip::ManagedElsewhere {
+        PlatformType::BareMetal => skip(Skip::ManagedElsewhere {
             platform: platform.to_string(),
             by: "the machine-os-images of the release".to_owned(),
-        })),
-        PlatformType::Azure
-        | PlatformType::VSphere
-        | PlatformType::OpenStack
-        | PlatformType::KubeVirt
-        | PlatformType::Other(_) => {
-            Ok(Verdict::Skip(Skip::Platform { platform: platform.to_string() }))
+        }),
+        PlatformType::Azure => azure::machine_api(provider_spec, context),
+        PlatformType::VSphere => vsphere::machine_api(provider_spec, context),
+        PlatformType::OpenStack | PlatformType::KubeVirt | PlatformType::Other(_) => {
+            skip(Skip::Platform { platform: platform.to_string() })
         }
     }
 }
@@ -61,24 +68,33 @@ pub fn cluster_api(
     match kind {
         TemplateKind::Aws => aws::cluster_api(spec, context),
         TemplateKind::Gcp => gcp::cluster_api(spec, context),
-        TemplateKind::Azure
-        | TemplateKind::VSphere
-        | TemplateKind::OpenStack
-        | TemplateKind::Metal3
-        | TemplateKind::KubeVirt => {
-            Ok(Verdict::Skip(Skip::Platform { platform: kind.kind().to_owned() }))
-        }
+        TemplateKind::Azure => azure::cluster_api(spec, context),
+        TemplateKind::VSphere => vsphere::cluster_api(spec, context),
+        TemplateKind::OpenStack => openstack::cluster_api(spec, context),
+        TemplateKind::Metal3 => metal3::cluster_api(spec, context),
+        TemplateKind::KubeVirt => kubevirt::cluster_api(spec, context),
     }
 }
 
-/// A change of one path.
-fn change_at(
-    path: &str,
-    old: Option<&Value>,
-    new: Value,
-    from: BootImage,
-    to: BootImage,
-) -> Verdict {
-    let edit = Edit { path: path.to_owned(), old: old.cloned(), new: Some(new) };
-    Verdict::Change(Change { edits: vec![edit], from, to, object: None })
+/// The edit of one path of a value, unless it is already so.
+fn edit(value: &Value, path: &str, new: Value) -> Option<Edit> {
+    let old = value.pointer(path).cloned();
+    (old.as_ref() != Some(&new)).then(|| Edit { path: path.to_owned(), old, new: Some(new) })
 }
+
+/// A change of one path.
+fn change(value: &Value, path: &str, new: Value, from: BootImage, to: BootImage) -> Verdict {
+    let edits = edit(value, path, new).into_iter().collect();
+    Verdict::Change(Change { edits, from, to, object: None })
+}
+
+fn skip(skip: Skip) -> Result<Verdict, ImageError> {
+    Ok(Verdict::Skip(skip))
+}
+
+fn not_in_stream(what: &str, context: &Context<'_>) -> Result<Verdict, ImageError> {
+    skip(Skip::NotInStream { what: format!("{what} for {}", context.architecture) })
+}
+
+#[cfg(test)]
+mod tests;
