@@ -18,6 +18,7 @@ mod plan;
 mod preflight;
 mod prepare;
 mod prepared_base;
+mod pushed_image;
 mod render;
 mod seed;
 #[cfg(feature = "cluster")]

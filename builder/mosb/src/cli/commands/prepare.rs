@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use super::build::{digest_folder, pushed_image, write_digest};
+use super::build::{digest_folder, write_digest};
 use super::make_plan::{draft, planning};
 use super::prepared_base;
+use super::pushed_image::pushed_image;
 use crate::cli::Result;
 use crate::cli::context::CliContext;
 use crate::cli::objects::{PinnedBase, PrepareResult};

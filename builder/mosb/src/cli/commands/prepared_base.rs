@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::containerfile;
+use super::pushed_image::tag_moved;
 use crate::cli::Result;
 use crate::cli::context::CliContext;
 use crate::cli::objects::PreparedUse;
@@ -146,7 +147,7 @@ pub async fn make(
     let made = ContainerBuild::of_prepared(prepared, render_prepared(prepared)?);
     let mut built = containerfile::run(context, &made, base, build, settings).await?;
     let tag = prepared.tag().to_string();
-    built.warnings.extend(super::build::tag_moved(&built.pushed, &tag));
+    built.warnings.extend(tag_moved(&built.pushed, &tag));
     let digest = *built.pushed.digest.value();
     let source = match build.target.destination() {
         Destination::Registry(repo) => Source::Registry(repo.pinned(digest).into()),

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{of_build, plan_context, prepared_base};
 use crate::cli::Result;
-use crate::cli::commands::build::tag_moved;
+use crate::cli::commands::pushed_image::tag_moved;
 use crate::cli::context::CliContext;
 use crate::cli::resolve::{PodInputs, PodPrepared};
 use crate::cli::unread;
