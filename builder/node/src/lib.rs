@@ -26,6 +26,7 @@
 //! | `adopt` | files that stop being changes of the machine |
 //! | `live` | files of a staged image that the machine gets while it runs |
 //! | `record`, `journal`, `finalization`, `next_step`, `apply` | rebooting into it, once an attempt |
+//! | `record_completion` | recording that the machine has all of a target |
 
 mod adopt;
 mod apply;
@@ -60,6 +61,7 @@ mod placed_login;
 mod placed_settings;
 mod pull_access;
 mod record;
+mod record_completion;
 mod replaced_file;
 mod report;
 mod rpm_ostree_daemon;

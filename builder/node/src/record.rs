@@ -44,6 +44,17 @@ pub(crate) enum Phase {
 }
 
 impl Record {
+    pub fn new(target: &NodeTarget, attempt: u32, state: &MachineState, phase: Phase) -> Self {
+        Self {
+            target: target.clone(),
+            attempt,
+            boot_id: state.boot_id.clone(),
+            phase,
+            had_image: state.deployments.has_other(target.image.digest()),
+            booted: state.booted_digest(),
+        }
+    }
+
     /// The record; none if there is none, or one that can't be parsed.
     pub fn read(root: &HostRoot) -> Result<Option<Self>, Error> {
         let Some(text) = root.read(FILE, LIMIT)? else {

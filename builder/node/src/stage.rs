@@ -5,7 +5,6 @@ use mosb_plan::api::rollout::{NodeTarget, NodeTool};
 use mosb_types::error_text;
 
 use crate::adopt;
-use crate::apply::record_if_complete;
 use crate::boot_arguments::change_next;
 use crate::core_access;
 use crate::desired_state::DesiredState;
@@ -19,6 +18,7 @@ use crate::machine_state::MachineState;
 use crate::placed_login::{self, PlacedLogin};
 use crate::placed_settings;
 use crate::pull_access::PullAccess;
+use crate::record_completion::record_if_complete;
 use crate::rpm_ostree_daemon;
 use crate::staging_unit::StagingUnit;
 use crate::target_fit::TargetFit;
@@ -194,6 +194,7 @@ async fn start(
 mod tests {
     use super::*;
     use crate::pull_access::PullAccess;
+    use crate::record_completion::record_if_complete;
     use mosb_plan::api::rollout::MachinePart;
 
     #[test]
