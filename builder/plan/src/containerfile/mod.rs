@@ -10,6 +10,7 @@
 
 mod administrator;
 mod error;
+mod extensions_image;
 mod hint;
 mod images;
 mod parts;

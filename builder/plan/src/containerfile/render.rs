@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::Error;
+use super::extensions_image::extensions_image;
 use super::split::split;
 use super::stages;
 use super::template::Template;
@@ -181,13 +182,6 @@ fn extensions_stage(request: &BuildRequest) -> Result<String, Error> {
         }
         None => Ok(String::new()),
     }
-}
-
-/// The image with the packages, if some are installed.
-pub(super) fn extensions_image(request: &BuildRequest) -> Option<&PinnedRef> {
-    let config = &request.config;
-    let installs = !config.extensions.is_empty() || config.kernel_type != KernelType::Default;
-    request.extensions_image.as_ref().filter(|_| installs)
 }
 
 fn packages_and_kernel(request: &BuildRequest, extensions: &[String]) -> Result<String, Error> {

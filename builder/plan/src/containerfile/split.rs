@@ -10,8 +10,8 @@ use std::ops::Range;
 
 use super::administrator::wrong;
 use super::error::Error;
+use super::extensions_image::extensions_image;
 use super::parts::{Parts, needed, needs_config, parts, reached};
-use super::render::extensions_image;
 use super::stages::{BASE, OWN_STAGES, Origin, Reference, Stage, Stages, read};
 use crate::plan::{BuildRequest, OwnInstructions, OwnLast, OwnParts};
 use mosb_types::Finding;

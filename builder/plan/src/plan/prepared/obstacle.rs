@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::trust_files::{CA_TRUST_SOURCE, is_trust_file};
+use super::trust_path::{CA_TRUST_SOURCE, is_trust_file};
 use super::{OwnLast, OwnParts};
 use crate::api::KernelType;
 use crate::plan::build_request::BuildRequest;

@@ -5,19 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::obstacle::Obstacle;
+use super::trust_path::is_trust_file;
 use mosb_ignition::{Config, Owner, Resource, Storage};
 use mosb_image::Digest;
 
-/// `update-ca-trust` adds the files below it to the trust store.
-pub(in crate::plan) const CA_TRUST_SOURCE: &str = "/etc/pki/ca-trust/source/";
-
 /// Most unpacked bytes of one file: a bundle of all public authorities has less than 1 MiB.
 const FILE_LIMIT: u64 = 16 << 20;
-
-/// Whether the entry of a config at this path is written before the trust store is compiled.
-pub(crate) fn is_trust_file(path: &str) -> bool {
-    path.starts_with(CA_TRUST_SOURCE)
-}
 
 /// A config without these entries, which the prepared base has.
 pub(in crate::plan) fn without_trust_files(config: &Config) -> Config {
@@ -54,7 +47,7 @@ pub(super) enum TrustEntry {
     },
 }
 
-/// The entries of a config below [`CA_TRUST_SOURCE`], by path.
+/// The entries of a config for which [`is_trust_file`] holds, by path.
 pub(super) fn trust_files(config: &Config) -> Result<BTreeMap<String, TrustEntry>, Obstacle> {
     let storage = &config.storage;
     let mut found = BTreeMap::new();
