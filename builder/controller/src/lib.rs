@@ -37,6 +37,7 @@ mod logs;
 mod lookup;
 pub mod lookups;
 pub mod metrics;
+mod name_list;
 mod namespaces;
 mod node_pool;
 mod observe;

@@ -10,6 +10,7 @@ use super::context::Context;
 use super::machine_progress::MachineProgress;
 use crate::action::{Action, NewStatus, PoolStatusUpdate};
 use crate::kinds::Kind;
+use crate::name_list::name_list;
 use crate::status::{RENDER_DEGRADED, ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, set_condition};
 use crate::target::Target;
 use mosb_image::Digest;
@@ -256,10 +257,5 @@ fn lacking(machines: &[Standing]) -> String {
 /// Texts of the first machines that have one, and how many more there are.
 fn named(machines: &[Standing], text: impl Fn(&Standing) -> Option<String>) -> String {
     let texts: Vec<String> = machines.iter().filter_map(text).collect();
-    let more = texts.len().saturating_sub(NAMED);
-    let mut joined = texts.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        joined += &format!(" and {more} more");
-    }
-    joined
+    name_list(&texts, NAMED)
 }

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use super::slot_waits::named;
+use crate::name_list::name_list;
+
+/// How many machines a reason names.
+const MAX_NAMES: usize = 5;
 
 /// The state of a pool's roll-out, for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +56,7 @@ impl fmt::Display for RolloutReason {
                 if held.is_empty() {
                     return Ok(());
                 }
-                write!(f, "; until then, slot and cordon stay on {}", named(held))
+                write!(f, "; until then, slot and cordon stay on {}", name_list(held, MAX_NAMES))
             }
             Self::Deleting => write!(f, "the pool is being deleted"),
             Self::NoPool(machines) => write!(

@@ -10,10 +10,11 @@ use super::decide::Pass;
 use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
 use super::slots;
+use crate::name_list::name_list;
 use mosb_plan::api::rollout::NodeTarget;
 
-/// How many machines a reason names.
-const NAMED: usize = 5;
+/// How many machines or pools a reason names.
+const MAX_NAMES: usize = 5;
 
 impl Pass<'_> {
     /// Sets what machines wait for that got no slot. `given`: those that got one in this pass.
@@ -51,7 +52,7 @@ impl Pass<'_> {
             .collect();
         let is_full = with_slot < max && with_slot + others.len() >= max;
         is_full.then(|| {
-            let named = named(&others);
+            let named = name_list(&others, MAX_NAMES);
             format!(
                 "maxUnavailable allows {max} unavailable machines: {named}; make them available, or allow more"
             )
@@ -80,12 +81,13 @@ impl Pass<'_> {
         let pools: Vec<&str> = cluster.updating_elsewhere.iter().map(String::as_str).collect();
         match (machines.is_empty(), pools.is_empty()) {
             (true, true) => None,
-            (false, _) => {
-                Some(format!("{own}, so other machines come first: {}", named(&machines)))
-            }
+            (false, _) => Some(format!(
+                "{own}, so other machines come first: {}",
+                name_list(&machines, MAX_NAMES)
+            )),
             (true, false) => Some(format!(
                 "{own}, so machines of other pools come first; finish or pause their roll-outs: {}",
-                named(&pools)
+                name_list(&pools, MAX_NAMES)
             )),
         }
     }
@@ -100,13 +102,6 @@ impl Pass<'_> {
             holder.name
         ))
     }
-}
-
-/// The first of these names, and how many more there are.
-pub(super) fn named(names: &[impl AsRef<str>]) -> String {
-    let more = names.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    names.iter().take(NAMED).map(AsRef::as_ref).collect::<Vec<_>>().join(", ") + &more
 }
 
 /// Whether it has no slot and needs one.

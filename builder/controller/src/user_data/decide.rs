@@ -15,6 +15,7 @@ use super::user_data_secret::{MAX_SECRET_SIZE, Unwritable, UserDataSecret, UserD
 use crate::action::Action;
 use crate::decision::Decision;
 use crate::ignition_server::{authority_secret, server_secret};
+use crate::name_list::name_list;
 use crate::rollout::Found;
 use mosb_ignition_server::STUB_VERSION;
 use mosb_plan::api::labels;
@@ -269,14 +270,9 @@ fn message(
     }
     let paths = &content.secret_paths;
     if !paths.is_empty() {
-        let shown: Vec<&str> = paths.iter().take(MAX_PATHS).map(String::as_str).collect();
-        let more = match paths.len().saturating_sub(MAX_PATHS) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
         message += &format!(
-            "; whoever can read user data can read files that look like secrets: {}{more}",
-            shown.join(", ")
+            "; whoever can read user data can read files that look like secrets: {}",
+            name_list(paths, MAX_PATHS)
         );
     }
     message
