@@ -6,6 +6,7 @@
 //!
 //! | file | does |
 //! | --- | --- |
+//! | `target` | what a pool's machines should run |
 //! | `nodes` | what each node runs and does |
 //! | `builds` | the images of a pool, and where they run |
 //! | `pool` | how far the roll-out of a pool is |
@@ -18,11 +19,13 @@ mod nodes;
 mod pool;
 mod request;
 mod retry;
+mod target;
 mod write;
 
 pub use builds::{BuildView, build_views};
 pub use nodes::{NodeView, node_views};
-pub use pool::{MachineCounts, RolloutView, TargetView, rollout_view};
+pub use pool::{MachineCounts, RolloutView, rollout_view};
 pub use request::{RolloutChange, RolloutRequest, RolloutRequestError, UndoTo};
 pub use retry::Retry;
+pub use target::TargetView;
 pub use write::{decide_request, write_request};

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::pool::TargetView;
+use super::target::TargetView;
 use crate::cluster_cache::{ClusterCache, SeenMachine};
 use crate::node_pool::{NodePool, PoolSelectors};
 use crate::rollout::machine_state::MachineState;

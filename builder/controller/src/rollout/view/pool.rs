@@ -4,16 +4,14 @@
 //! once after a request. Why nothing new is begun is read from the pool's conditions, which may be
 //! of the decision before.
 
-use std::collections::BTreeSet;
-
 use super::nodes::NodeView;
-use crate::rollout::desired_target::{Desired, DesiredTarget};
+use super::target::TargetView;
+use crate::rollout::desired_target::Desired;
 use crate::rollout::rollout_phase::{MACHINES_FAILED, RolloutPhase};
 use crate::rollout::snapshot::RolloutSnapshot;
 use crate::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
-use mosb_image::Digest;
-use mosb_plan::api::rollout::{NodeTarget, PinnedBuild, RolloutMode};
-use mosb_plan::api::{Condition, MachineOsConfig, condition, labels};
+use mosb_plan::api::rollout::{PinnedBuild, RolloutMode};
+use mosb_plan::api::{Condition, condition};
 
 /// Conditions of a pool that a roll-out writes.
 const CONDITIONS: [&str; 5] = ["Updated", "Updating", "NodeDegraded", "Degraded", ROLLOUT_DEGRADED];
@@ -41,22 +39,6 @@ pub struct RolloutView {
     pub behind: Vec<NodeView>,
 }
 
-/// What the machines should run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TargetView {
-    /// Build and digest of its image.
-    pub build: PinnedBuild,
-    /// The build in service, if the pool is pinned to another one.
-    pub newer: Option<PinnedBuild>,
-    pub is_pinned: bool,
-    /// It is rolled out once, whatever the mode is.
-    pub is_once: bool,
-    /// None if only the controller can look it up: then the image decides alone.
-    pub(super) target: Option<NodeTarget>,
-    /// The images that machines may run while they get it without a reboot.
-    pub(super) live_images: BTreeSet<Digest>,
-}
-
 /// Machines of a pool, counted from what they run now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MachineCounts {
@@ -81,8 +63,8 @@ pub fn rollout_view(snapshot: &RolloutSnapshot) -> RolloutView {
     let desired = Desired::of(snapshot);
     let config = snapshot.config.as_ref();
     let target = match &desired {
-        Desired::Target(desired) => Some(target_of(desired)),
-        Desired::LookUp(_) | Desired::Unknown(_) => config.and_then(named_target),
+        Desired::Target(desired) => Some(TargetView::of(desired)),
+        Desired::LookUp(_) | Desired::Unknown(_) => config.and_then(TargetView::named),
         Desired::Nothing | Desired::Invalid(_) => None,
     };
     let machines = count(&nodes, target.as_ref());
@@ -105,33 +87,6 @@ pub fn rollout_view(snapshot: &RolloutSnapshot) -> RolloutView {
     };
     (view.phase, view.message) = phase(snapshot, &desired, &view);
     view
-}
-
-fn target_of(desired: &DesiredTarget) -> TargetView {
-    TargetView {
-        build: desired.build.clone(),
-        newer: desired.newer.clone(),
-        is_pinned: desired.is_pinned,
-        is_once: desired.is_once,
-        target: Some(desired.target.clone()),
-        live_images: desired.live_images.clone(),
-    }
-}
-
-/// The target that an annotation names, of which only the controller looks up the rest.
-fn named_target(config: &MachineOsConfig) -> Option<TargetView> {
-    let pin = |annotation| PinnedBuild::in_annotation(&config.metadata, annotation).ok().flatten();
-    let (once, pinned) = (pin(labels::ROLLOUT_ONCE), pin(labels::ROLLOUT_BUILD));
-    let (is_once, is_pinned) = (once.is_some(), pinned.is_some());
-    let build = once.or(pinned)?;
-    Some(TargetView {
-        build,
-        newer: None,
-        is_pinned,
-        is_once,
-        target: None,
-        live_images: BTreeSet::new(),
-    })
 }
 
 fn count(nodes: &[NodeView], target: Option<&TargetView>) -> MachineCounts {

@@ -7,8 +7,9 @@ use std::str::FromStr;
 
 use super::builds::{BuildView, build_views};
 use super::nodes::NodeView;
-use super::pool::{TargetView, rollout_view};
+use super::pool::rollout_view;
 use super::retry::{Retry, retries};
+use super::target::TargetView;
 use crate::rollout::desired_target::{rival_names, served};
 use crate::rollout::job_request::adopts;
 use crate::rollout::slots::max_unavailable;
