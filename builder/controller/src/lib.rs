@@ -61,7 +61,7 @@ mod view;
 pub mod watch;
 pub mod workload;
 
-pub use action::{Action, Attempt, NewObject, NewStatus, Patch, PoolStatusUpdate, PreparedUse};
+pub use action::{Action, Attempt, NewObject, NewStatus, Patch, PoolStatusUpdate};
 pub use cluster_cache::ClusterCache;
 pub use connect::{connect, connect_for_evictions, installed_in, own_image};
 pub use decide::{Decision, decide};
@@ -74,7 +74,7 @@ pub use lookup::{
 pub use namespaces::Namespaces;
 pub use observe::{Facts, observe};
 pub use pool_reason::PoolReason;
-pub use prepared_bases::{PreparedBase, PreparedBaseKey, PreparedBases};
+pub use prepared_bases::{PreparedBase, PreparedBaseKey, PreparedBases, PreparedUse};
 pub use run::{Options, run};
 pub use snapshot::{
     BuildNodes, Cluster, EarlierProblem, LabelOptIn, SeenComponent, SeenInput, SeenWorkload,

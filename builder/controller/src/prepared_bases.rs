@@ -52,6 +52,17 @@ pub struct PreparedBase {
     pub used_at: Timestamp,
 }
 
+/// What a workload has to do with a prepared base.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PreparedUse {
+    /// Nothing.
+    Without,
+    /// It makes one, and the image on it.
+    Make,
+    /// It makes the image on this one, in the push repository.
+    On(Digest),
+}
+
 /// All recorded prepared bases.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PreparedBases(BTreeMap<PreparedBaseKey, PreparedBase>);

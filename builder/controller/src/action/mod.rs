@@ -10,7 +10,7 @@ mod pool_status_update;
 use std::fmt;
 
 use super::log_archive::ArchiveLogs;
-use super::prepared_bases::{PreparedBase, PreparedBaseKey};
+use super::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedUse};
 use super::target::Target;
 use crate::kinds::Kind;
 use crate::rollout::NodeLogin;
@@ -93,17 +93,6 @@ pub struct Attempt {
     pub builder: ImageBuilderType,
     pub method: JobMethod,
     pub prepared: PreparedUse,
-}
-
-/// What a workload has to do with a prepared base.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PreparedUse {
-    /// Nothing.
-    Without,
-    /// It makes one, and the image on it.
-    Make,
-    /// It makes the image on this one, in the push repository.
-    On(Digest),
 }
 
 impl Action {

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 
 use super::DecisionBuilder;
 use super::annotations::method_of;
-use crate::action::{Action, Patch, PreparedUse};
+use crate::action::{Action, Patch};
 use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup, Planned, Problem};
-use crate::prepared_bases::{PreparedBase, PreparedBaseKey};
+use crate::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedUse};
 use crate::status::EventReason;
 use mosb_build::JobMethod;
 use mosb_build::result::PreparedImage;
