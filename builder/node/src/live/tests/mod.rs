@@ -1,0 +1,6 @@
+mod bring_files;
+mod bring_pull_secret;
+mod compare_images;
+mod keep_changes;
+mod kill;
+mod machine;
