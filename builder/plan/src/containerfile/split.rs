@@ -299,3 +299,7 @@ impl Split {
 #[cfg(test)]
 #[path = "split_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "split_property_tests.rs"]
+mod property_tests;
