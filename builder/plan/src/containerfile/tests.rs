@@ -6,7 +6,7 @@ use crate::api::{BuildOn, RenderedConfig};
 use crate::containerfile::administrator;
 use crate::plan::Base;
 use crate::plan::BaseName;
-use crate::plan::BuiltBy;
+use crate::plan::BuilderNodes;
 use crate::plan::Draft;
 use crate::plan::MethodChoice;
 use mosb_image::{Digest, ImageRef, Platform, RepoRef};
@@ -99,7 +99,7 @@ fn everything_at_once() {
 fn prepared_text(request: BuildRequest) -> String {
     let request = BuildRequest { method: MethodChoice::Auto, ..request };
     let own = split(&request).unwrap().own_parts();
-    let prepared = Draft::new(request).unwrap().prepared(own, BuiltBy::BY_HAND).unwrap();
+    let prepared = Draft::new(request).unwrap().prepared(own, BuilderNodes::Any).unwrap();
     render_prepared(&prepared).unwrap()
 }
 

@@ -13,7 +13,7 @@ use super::machine_part::machine_part;
 use super::method::{Method, MethodChoice, Reason};
 use super::packages;
 use super::prepared::{
-    BuiltBy, Obstacle, OwnParts, Prepared, PreparedBase, is_trust_file, without_trust_files,
+    BuilderNodes, Obstacle, OwnParts, Prepared, PreparedBase, is_trust_file, without_trust_files,
 };
 use super::var_files::{self, VarPaths};
 use super::{Base, BaseError, Error};
@@ -183,8 +183,8 @@ impl Draft {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn prepared(&self, own: OwnParts, built_by: BuiltBy) -> Result<Prepared, Obstacle> {
-        Prepared::new(&self.request, self.ignition.as_ref(), &self.reasons, own, built_by)
+    pub fn prepared(&self, own: OwnParts, nodes: BuilderNodes) -> Result<Prepared, Obstacle> {
+        Prepared::new(&self.request, self.ignition.as_ref(), &self.reasons, own, nodes)
     }
 
     /// Warnings about the image, as far as known without the base's tree.

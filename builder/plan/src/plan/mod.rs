@@ -42,8 +42,8 @@ pub use mounted::{Mounted, MountedAs, MountedError, mounted};
 pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};
 pub(crate) use prepared::is_trust_file;
 pub use prepared::{
-    BuilderNodes, BuilderProgram, BuiltBy, Obstacle, OwnInstructions, OwnLast, OwnParts, Prepared,
-    PreparedBase, PreparedError, PreparedInputs, PreparedTag,
+    BuilderNodes, Obstacle, OwnInstructions, OwnLast, OwnParts, Prepared, PreparedBase,
+    PreparedError, PreparedInputs, PreparedTag,
 };
 pub use push_spec::{PushSpecError, push_repository};
 pub use var_files::FOLDER as VAR_FILES;

@@ -6,27 +6,25 @@ use std::time::{Duration, Instant};
 
 use tokio::task::spawn_blocking;
 
+mod workload_request;
+
 use super::build_request::build_request;
 use super::os_change::ConfigBefore;
-use super::packages::{Copies, Packages};
+use super::packages::Copies;
 use super::pool_policy::with_policy_of;
 use super::recognise::{self, recognised};
 use super::rendered_config::get_rendered_config;
 use super::{LookupError, LookupPermit, Resolver, builders, invalid_input};
 use crate::cluster_cache::{ClusterCache, OPENSHIFT_BUILDS};
 use crate::lookup::{PlanLookup, Planned, Problem};
-use crate::observe::{base_trees, machine_role};
-use crate::prepared_bases::PreparedUse;
-use crate::snapshot::Support;
-use crate::workload::{JobRequest, MachineRole, OpenShiftSource, PlanArguments, PreparedImageUse};
+use crate::observe::machine_role;
+use crate::workload::{MachineRole, OpenShiftSource, PlanArguments};
 use mosb_build::JobMethod;
 use mosb_build::NamedSecret;
-use mosb_build::pull_repositories;
-use mosb_build::registries_conf;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Unresolved, extensions_source};
 use mosb_image::tree::BaseTree;
-use mosb_image::{Digest, ImageRef, PinnedRef, RepoRef};
-use mosb_plan::api::cluster_settings::{Proxy, UserNamespaces};
+use mosb_image::{ImageRef, PinnedRef, RepoRef};
+use mosb_plan::api::cluster_settings::Proxy;
 use mosb_plan::api::{BuildName, ClusterSettings, ImageBuilderType};
 use mosb_plan::containerfile;
 use mosb_plan::payload;
@@ -36,9 +34,10 @@ use mosb_plan::plan::Format;
 use mosb_plan::plan::MethodChoice;
 use mosb_plan::plan::Reason;
 use mosb_plan::plan::machine_part;
-use mosb_plan::plan::{BuilderNodes, BuilderProgram, BuiltBy, Prepared};
+use mosb_plan::plan::{BuilderNodes, Prepared};
 use mosb_registry::Source;
-use mosb_registry::registries_conf::By;
+
+pub use workload_request::WorkloadParams;
 
 /// A plan, and what its workload is made from. Of the rendered config it holds only the payload for
 /// the pod, which is a fraction of it. `Debug` shows no credentials.
@@ -76,23 +75,6 @@ const UNWATCHED_SECRET_TTL: Duration = Duration::from_secs(30);
 
 /// resourceVersions of the plan's inputs, by name in the stores.
 type Versions = BTreeMap<String, Option<String>>;
-
-/// Parameters of one workload of a plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkloadParams<'a> {
-    pub build_uid: &'a str,
-    pub config: &'a str,
-    pub attempt: u32,
-    pub builder: ImageBuilderType,
-    pub method: JobMethod,
-    pub prepared: PreparedUse,
-    /// Whether pods can have user namespaces.
-    pub user_namespaces: Support,
-    /// Image of the build pod if the settings name none.
-    pub builder_image: Option<&'a str>,
-    /// Whether the ServiceAccount needs permission to use SecurityContextConstraints.
-    pub security_context_constraints: bool,
-}
 
 /// Plans. `step` is set to the current step, for timeouts.
 pub(super) async fn plan(
@@ -234,10 +216,9 @@ fn prepared_base(
 ) -> Option<Prepared> {
     match builder {
         ImageBuilderType::Job | ImageBuilderType::CustomPod => {
-            let built_by = BuiltBy { nodes, program: BuilderProgram::Buildah };
             // A Containerfile that can't be read is reported as such.
             let own = containerfile::split(draft.request()).ok()?.own_parts();
-            draft.prepared(own, built_by).ok()
+            draft.prepared(own, nodes).ok()
         }
         ImageBuilderType::OpenShiftImage => None,
     }
@@ -356,79 +337,6 @@ impl CachedPlan {
     pub(super) fn planned_for(&self, lookup: &PlanLookup) -> Planned {
         Planned { method: lookup.method.unwrap_or(self.planned.method), ..self.planned.clone() }
     }
-
-    /// The request for a workload of this plan.
-    ///
-    /// # Errors
-    /// No image to run, no user namespace where one is required, more data than ConfigMaps can
-    /// hold.
-    pub fn workload_request(
-        &self,
-        params: &WorkloadParams<'_>,
-        cache: &ClusterCache,
-    ) -> Result<JobRequest, Problem> {
-        let (workload_spec, settings) = (&self.workload_spec, &self.settings);
-        let build = self.planned.build.clone();
-        let builder_image = builder_image(settings.builder_image.as_deref(), params.builder_image)?;
-        let namespace = cache.namespace.clone();
-        let (payload, openshift) = workload_spec.payload.clone()?;
-        let trees = base_trees(cache);
-        let tree = |of: &Digest| trees.get(of).map(|tree| self.lookup.push.pinned(*tree));
-        let base_tree = tree(&self.planned.base.digest());
-        let packages = Packages::of(cache, &self.lookup.pool, &build, &self.copies);
-        let conf = registries_conf(settings);
-        let pulled = workload_spec.pulled.iter().chain([self.planned.base.repo()]);
-        let pulled: Vec<RepoRef> = pulled
-            .flat_map(|repo| pull_repositories(repo, conf.as_deref(), &[By::Digest, By::Tag]))
-            .collect();
-        Ok(JobRequest {
-            build_uid: params.build_uid.to_owned(),
-            config: params.config.to_owned(),
-            pool: self.lookup.pool.clone(),
-            rendered: self.lookup.rendered.clone(),
-            attempt: params.attempt,
-            builder: params.builder,
-            method: params.method,
-            prepared: match params.prepared {
-                PreparedUse::Without => PreparedImageUse::Without,
-                PreparedUse::Make => PreparedImageUse::Make,
-                PreparedUse::On(digest) => PreparedImageUse::On {
-                    image: self.lookup.push.pinned(digest),
-                    tree: tree(&digest),
-                },
-            },
-            arguments: workload_spec.arguments.clone(),
-            payload,
-            pull: NamedSecret {
-                name: self.pull.name.clone(),
-                credentials: self.pull.credentials.used_for(&pulled),
-            },
-            push_secret: self.push.clone(),
-            entitlement: packages.entitlement,
-            repositories: packages.repositories,
-            package_keys: packages.keys,
-            copies: packages.copies,
-            registries_conf: conf,
-            signature_policy: settings.pull_policy().map(|policy| policy.without_signatures()),
-            certs: settings.image_registry_bundles.clone(),
-            registry_trust: settings.registry_trust_bundle.clone(),
-            proxy: self.proxy.clone(),
-            base_tree,
-            openshift,
-            builder_image: builder_image.to_owned(),
-            settings: settings.job.clone(),
-            machine_role: cache
-                .pools
-                .get(self.lookup.pool.as_str())
-                .map(|pool| machine_role(cache, &pool))
-                .unwrap_or_default(),
-            node_platform: self.lookup.platform.clone(),
-            security_context_constraints: params.security_context_constraints,
-            user_namespaces: user_namespace(settings.job.user_namespaces, params)?,
-            namespace,
-            build,
-        })
-    }
 }
 
 /// Plans here what our own pod would plan with the Containerfile. With a Containerfile, the base's
@@ -442,44 +350,6 @@ fn openshift_source(request: &BuildRequest, namespace: &str) -> Result<OpenShift
         dockerfile: containerfile::render(&plan)?,
         context: payload::context_maps(&plan, Some(namespace))?,
     })
-}
-
-/// The image of build pods. They hold push credentials, so the settings must name it by digest.
-fn builder_image<'a>(set: Option<&'a str>, own: Option<&'a str>) -> Result<&'a str, Problem> {
-    match (set, own) {
-        (Some(set), own) if own == Some(set) || set.parse::<PinnedRef>().is_ok() => Ok(set),
-        (Some(set), _) => {
-            let message = format!(
-                "builderImage of ConfigMap mosb-config: {set:?} has no digest, and build pods hold the push credentials; write host/repository@sha256:…, or leave it out for the controller's own image"
-            );
-            Err(invalid_input("bad-reference", message))
-        }
-        (None, Some(own)) => Ok(own),
-        (None, None) => {
-            let message = "builderImage of ConfigMap mosb-config: it names no image, and this controller does not know its own; name it there";
-            Err(invalid_input("no-builder-image", message.to_owned()))
-        }
-    }
-}
-
-/// Whether `RUN` lines get a user namespace. If support is unknown and one is required, it is
-/// requested, and the pod fails without it.
-fn user_namespace(
-    build_request: UserNamespaces,
-    params: &WorkloadParams<'_>,
-) -> Result<bool, Problem> {
-    let there = params.user_namespaces;
-    match build_request {
-        UserNamespaces::Required
-            if there == Support::No && params.method == JobMethod::Containerfile =>
-        {
-            let message = "job.userNamespaces of ConfigMap mosb-config is required, and the cluster's nodes don't support user namespaces for pods; use nodes that do, or set auto";
-            Err(invalid_input("no-user-namespace", message.to_owned()))
-        }
-        UserNamespaces::Required => Ok(true),
-        UserNamespaces::Never => Ok(false),
-        UserNamespaces::Auto => Ok(there == Support::Yes),
-    }
 }
 
 #[cfg(test)]

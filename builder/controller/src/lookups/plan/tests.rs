@@ -85,24 +85,6 @@ fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
 }
 
 #[test]
-fn build_pods_run_the_controllers_own_image_or_one_by_digest() {
-    let pinned = format!("quay.io/mosb@sha256:{}", "1".repeat(64));
-    let own = "registry.example/mosb:v1";
-    for (what, set, known, want) in [
-        ("nothing set", None, Some(own), Ok(own)),
-        ("by digest", Some(&*pinned), Some(own), Ok(&*pinned)),
-        ("our own by its tag", Some(own), Some(own), Ok(own)),
-        ("another by tag", Some("quay.io/mosb:v1"), Some(own), Err("bad-reference")),
-        ("a tag, and our own is not known", Some(own), None, Err("bad-reference")),
-        ("nothing is known", None, None, Err("no-builder-image")),
-    ] {
-        let got = builder_image(set, known);
-        let got = got.as_ref().map(|image| *image).map_err(|problem| &*problem.reason);
-        assert_eq!(got, want, "{what}");
-    }
-}
-
-#[test]
 fn plans_are_cached_if_the_policy_is_that_of_the_pools_machines() {
     let cache = ClusterCache::empty("mosb");
     let base: PinnedRef = format!("quay.io/os@sha256:{}", "1".repeat(64)).parse().unwrap();

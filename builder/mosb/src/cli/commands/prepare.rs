@@ -11,7 +11,7 @@ use crate::cli::context::CliContext;
 use crate::cli::objects::{PinnedBase, PrepareResult};
 use crate::cli::resolve::{Build, Settings};
 use mosb_build::result::millis;
-use mosb_plan::plan::{BuiltBy, Reason};
+use mosb_plan::plan::{BuilderNodes, Reason};
 
 /// Makes a prepared base, even if there is one, pushes it, and writes the digest file.
 ///
@@ -28,7 +28,7 @@ pub async fn prepare(
     }
     let on_step = |step: &str| context.progress.step(step);
     let drafted = draft(planning(context, &on_step), &build.request).await?;
-    let prepared = prepared_base::prepared(&drafted, BuiltBy::BY_HAND)?;
+    let prepared = prepared_base::prepared(&drafted, BuilderNodes::Any)?;
     let making = prepared_base::make(context, &prepared, &drafted.base, build, settings);
     let (built, _) = making.await?;
     let digest = built.pushed.digest.value().to_string();

@@ -15,7 +15,7 @@ use mosb_build::resolve::{self, PlanContext, ResolvedDraft, ResolvedPrepared};
 use mosb_build::{Built, resolve::Error as ResolveError};
 use mosb_image::Digest;
 use mosb_plan::containerfile::{render_prepared, split};
-use mosb_plan::plan::{self, BuiltBy, OwnParts, Prepared, PreparedInputs};
+use mosb_plan::plan::{self, BuilderNodes, OwnParts, Prepared, PreparedInputs};
 use mosb_registry::{Client, Destination, Error as RegistryError, Resolved, Source, Target};
 use mosb_types::{Finding, canonical_json};
 
@@ -54,9 +54,9 @@ impl On {
 ///
 /// # Errors
 /// There can't be one.
-pub fn prepared(drafted: &ResolvedDraft, built_by: BuiltBy) -> Result<Prepared> {
+pub fn prepared(drafted: &ResolvedDraft, nodes: BuilderNodes) -> Result<Prepared> {
     let config = drafted.draft.request().config.name().to_string();
-    let prepared = drafted.draft.prepared(own(drafted)?, built_by);
+    let prepared = drafted.draft.prepared(own(drafted)?, nodes);
     let prepared = prepared.map_err(|obstacle| plan::Error::Obstacle { config, obstacle });
     Ok(prepared.map_err(ResolveError::from)?)
 }
@@ -85,12 +85,12 @@ pub async fn find(
             warnings.push(Finding::new("option-unused", message).object("--prepared"));
             return Ok(On::Base);
         }
-        let prepared = prepared(drafted, BuiltBy::BY_HAND)?;
+        let prepared = prepared(drafted, BuilderNodes::Any)?;
         let client = client(context, source, target);
         let found = resolve::prepared_base(planning, client, &prepared, source).await?;
         return Ok(On::Prepared(found));
     }
-    let Ok(prepared) = drafted.draft.prepared(own(drafted)?, BuiltBy::BY_HAND) else {
+    let Ok(prepared) = drafted.draft.prepared(own(drafted)?, BuilderNodes::Any) else {
         return Ok(On::Base);
     };
     let (Some(target), Some(records)) = (target, &context.prepared) else {

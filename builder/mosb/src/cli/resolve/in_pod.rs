@@ -11,9 +11,7 @@ use mosb_build::resolve::UnresolvedBase;
 use mosb_controller::sidecar::SidecarConfig;
 use mosb_image::{PinnedRef, RepoRef};
 use mosb_plan::api::BuildName;
-use mosb_plan::plan::{
-    BaseName, BuildRequest, BuilderNodes, BuilderProgram, BuiltBy, MethodChoice,
-};
+use mosb_plan::plan::{BaseName, BuildRequest, BuilderNodes, MethodChoice};
 use mosb_registry::Source;
 
 /// A container of a build's pod.
@@ -41,8 +39,8 @@ pub struct PodInputs {
     /// The image with the base's tree, if it exists.
     pub base_tree: Option<PinnedRef>,
     pub prepared: PodPrepared,
-    /// What makes a prepared base.
-    pub built_by: BuiltBy,
+    /// Which nodes may make the prepared base.
+    pub nodes: BuilderNodes,
     pub job_uid: String,
     pub termination_log: PathBuf,
 }
@@ -160,10 +158,7 @@ fn inputs(typed: args::JobInputs, method: MethodChoice) -> Result<PodInputs> {
         push,
         base_tree: optional("--base-tree", typed.base_tree)?,
         prepared,
-        built_by: BuiltBy {
-            nodes: if typed.control_plane { BuilderNodes::ControlPlane } else { BuilderNodes::Any },
-            program: BuilderProgram::Buildah,
-        },
+        nodes: if typed.control_plane { BuilderNodes::ControlPlane } else { BuilderNodes::Any },
         job_uid: typed.job_uid,
         termination_log: typed.termination_log,
     })

@@ -25,7 +25,8 @@ pub struct PreparedInputs(Digest);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PreparedTag(String);
 
-/// Which nodes may make it.
+/// Which nodes may make it: any, also by hand, or those of the control plane alone, whose pools take
+/// none that another node made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BuilderNodes {
@@ -33,26 +34,12 @@ pub enum BuilderNodes {
     ControlPlane,
 }
 
-/// The program that runs it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BuilderProgram {
-    Buildah,
-    /// A Build of OpenShift's API.
-    OpenshiftBuild,
-}
-
-/// What made it. A pool of the control plane takes none that another node made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// What makes it. An OpenShift Build makes none.
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct BuiltBy {
-    pub nodes: BuilderNodes,
-    pub program: BuilderProgram,
-}
-
-impl BuiltBy {
-    /// A `mosb build` by hand.
-    pub const BY_HAND: Self = Self { nodes: BuilderNodes::Any, program: BuilderProgram::Buildah };
+struct BuiltBy {
+    nodes: BuilderNodes,
+    program: &'static str,
 }
 
 /// What [`PreparedInputs`] are made of. A field may be added only together with [`FORMAT`].
@@ -85,16 +72,16 @@ impl PreparedInputs {
         request: &BuildRequest,
         trust_files: &BTreeMap<String, TrustEntry>,
         own: Option<&OwnInstructions>,
-        built_by: BuiltBy,
+        nodes: BuilderNodes,
     ) -> Self {
-        Self(Digest::of(&Self::canonical(request, trust_files, own, built_by)))
+        Self(Digest::of(&Self::canonical(request, trust_files, own, nodes)))
     }
 
     pub(super) fn canonical(
         request: &BuildRequest,
         trust_files: &BTreeMap<String, TrustEntry>,
         own: Option<&OwnInstructions>,
-        built_by: BuiltBy,
+        nodes: BuilderNodes,
     ) -> Vec<u8> {
         let extensions = sorted_extensions(request);
         canonical_json(&Parts {
@@ -107,7 +94,7 @@ impl PreparedInputs {
             kernel_type: request.config.kernel_type.as_str(),
             trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
             trust_files,
-            built_by,
+            built_by: BuiltBy { nodes, program: "buildah" },
             containerfile: own.map(|own| &*own.canonical),
             build_args: own.map(|own| &own.build_args),
         })

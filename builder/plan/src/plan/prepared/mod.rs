@@ -21,7 +21,7 @@ mod trust_path;
 use std::collections::BTreeMap;
 
 pub use base::{PreparedBase, PreparedError};
-pub use inputs::{BuilderNodes, BuilderProgram, BuiltBy, PreparedInputs, PreparedTag};
+pub use inputs::{BuilderNodes, PreparedInputs, PreparedTag};
 pub use obstacle::Obstacle;
 pub(super) use trust_files::without_trust_files;
 pub(crate) use trust_path::is_trust_file;
@@ -89,7 +89,7 @@ impl Prepared {
         ignition: Option<&Config>,
         reasons: &[Reason],
         own: OwnParts,
-        built_by: BuiltBy,
+        nodes: BuilderNodes,
     ) -> Result<Self, Obstacle> {
         let compiles_trust = reasons.iter().any(|reason| matches!(reason, Reason::CaTrust(_)));
         obstacle::check(request, ignition, reasons, &own, compiles_trust)?;
@@ -97,7 +97,7 @@ impl Prepared {
         let ignition = ignition.filter(|_| compiles_trust);
         let trust_files = ignition.map(trust_files::trust_files).transpose()?.unwrap_or_default();
         Ok(Self {
-            inputs: PreparedInputs::new(request, &trust_files, own.as_ref(), built_by),
+            inputs: PreparedInputs::new(request, &trust_files, own.as_ref(), nodes),
             request: request.clone(),
             own,
             compiles_trust,

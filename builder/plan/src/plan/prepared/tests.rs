@@ -27,7 +27,7 @@ struct Given {
     push: Option<&'static str>,
     own: Option<OwnInstructions>,
     last: OwnLast,
-    built_by: BuiltBy,
+    nodes: BuilderNodes,
 }
 
 const ANCHOR: &str = "/etc/pki/ca-trust/source/anchors/acme.crt";
@@ -61,7 +61,7 @@ fn given() -> Given {
             build_args: [("A".to_owned(), "b".to_owned())].into(),
         }),
         last: OwnLast::Nothing,
-        built_by: BuiltBy::BY_HAND,
+        nodes: BuilderNodes::Any,
     }
 }
 
@@ -93,7 +93,7 @@ impl Given {
     }
 
     fn prepared(&self) -> Result<Prepared, Obstacle> {
-        Draft::new(self.request()).unwrap().prepared(self.parts(), self.built_by)
+        Draft::new(self.request()).unwrap().prepared(self.parts(), self.nodes)
     }
 
     fn parts(&self) -> OwnParts {
@@ -107,7 +107,7 @@ impl Given {
 
 type Change = fn(&mut Given);
 
-/// Changes of what is not run.
+/// Changes that make no other prepared base.
 const OUTSIDE: [(&str, Change); 16] = [
     ("a comment", |given| given.own.as_mut().unwrap().text.push_str("# Or not.\n")),
     ("instructions after the config", |given| given.last = OwnLast::OnConfigs),
@@ -139,8 +139,8 @@ const OUTSIDE: [(&str, Change); 16] = [
     }),
 ];
 
-/// Changes of what is run.
-const INSIDE: [(&str, Change); 21] = [
+/// Changes that make another prepared base.
+const INSIDE: [(&str, Change); 20] = [
     ("base", |given| given.base = "b"),
     ("platform", |given| given.platform = "arm64"),
     ("extensions image", |given| given.extensions_image = "f"),
@@ -148,12 +148,11 @@ const INSIDE: [(&str, Change); 21] = [
     ("kernel", |given| given.spec["kernelType"] = json!("default")),
     ("bundle", |given| given.bundle = Some("other")),
     ("no bundle", |given| given.bundle = None),
-    ("nodes", |given| given.built_by.nodes = BuilderNodes::ControlPlane),
+    ("nodes", |given| given.nodes = BuilderNodes::ControlPlane),
     ("instructions", |given| given.own.as_mut().unwrap().canonical.push_str("RUN b\n")),
     ("build argument", |given| {
         given.own.as_mut().unwrap().build_args.insert("A".to_owned(), "c".to_owned());
     }),
-    ("builder", |given| given.built_by.program = BuilderProgram::OpenshiftBuild),
     ("content", |given| anchor(given)["contents"]["source"] = json!("data:,b")),
     ("mode", |given| anchor(given)["mode"] = json!(0o600)),
     ("owner", |given| anchor(given)["user"] = json!({ "id": 7 })),
@@ -206,7 +205,7 @@ fn inputs_are_canonical_json() {
     let (request, config) = (given().request(), given().spec["config"].clone());
     let files = trust_files(&mosb_ignition::parse(&config).unwrap().config).unwrap();
     let own = given().own;
-    let inputs = PreparedInputs::canonical(&request, &files, own.as_ref(), BuiltBy::BY_HAND);
+    let inputs = PreparedInputs::canonical(&request, &files, own.as_ref(), BuilderNodes::Any);
     assert_eq!(Digest::of(&inputs).hex(), given().prepared().unwrap().inputs.hex());
     let value: Value = serde_json::from_slice(&inputs).unwrap();
     let text = serde_json::to_string_pretty(&value).unwrap() + "\n";
@@ -316,11 +315,11 @@ fn what_needs_the_rest_of_the_config_is_no_prepared_base() {
     assert!(given.prepared().is_ok(), "nothing is installed");
     // Its instructions need the config.
     let obstacle =
-        Draft::new(given.request()).unwrap().prepared(OwnParts::default(), BuiltBy::BY_HAND);
+        Draft::new(given.request()).unwrap().prepared(OwnParts::default(), BuilderNodes::Any);
     assert_eq!(obstacle.unwrap_err(), Obstacle::Reason(Reason::CustomContainerfile));
     let request = BuildRequest { method: MethodChoice::Containerfile, ..given.request() };
     let draft = Draft::new(request).unwrap();
-    let obstacle = draft.prepared(given.parts(), BuiltBy::BY_HAND).unwrap_err();
+    let obstacle = draft.prepared(given.parts(), BuilderNodes::Any).unwrap_err();
     assert_eq!(obstacle.code(), "prepared-other-reason");
 }
 

@@ -33,7 +33,7 @@ pub async fn draft(context: &CliContext, inputs: &PodInputs) -> Result<PreparedD
     let planning = plan_context(context, None, &on_step);
     let resolved_draft = resolve::draft(planning, request).await?;
     let resolved_draft = of_build(resolved_draft, &inputs.build)?;
-    let prepared = prepared(&resolved_draft, inputs.built_by)?;
+    let prepared = prepared(&resolved_draft, inputs.nodes)?;
     Ok(PreparedDraft { resolved_draft, prepared })
 }
 
