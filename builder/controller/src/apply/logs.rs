@@ -84,12 +84,13 @@ impl Executor {
         if logs.is_empty() {
             return Ok(());
         }
-        let new = Input::Secret(archive.secret(&logs));
-        self.replace(NewObject::Input(Box::new(new))).await
+        self.replace(&secrets, archive.secret(&logs)).await
     }
 
-    /// Replaces the logs of an earlier attempt, or those written before a restart.
-    async fn replace(&self, new: NewObject) -> Result<(), ArchiveError> {
+    /// Replaces the logs of an earlier attempt, or those written before a restart. Equal ones stay:
+    /// a controller that is killed after each write would otherwise delete and create them for ever.
+    async fn replace(&self, secrets: &Api<Secret>, secret: Secret) -> Result<(), ArchiveError> {
+        let new = NewObject::Input(Box::new(Input::Secret(secret.clone())));
         let object = || self.describe(new.kind(), new.name());
         let Err(error) = self.post(&new).await else {
             return Ok(());
@@ -103,6 +104,10 @@ impl Executor {
             let compared = compare(&new, Some(&there), object());
             if let Err(ApplyError::Api(Error::NotOurs { .. })) = compared {
                 return Err(ArchiveError::InTheWay);
+            }
+            let found = secrets.get_opt(new.name()).await.map_err(apply_error(object(), "get"))?;
+            if found.is_some_and(|found| has_same_logs(&found, &secret)) {
+                return Ok(());
             }
             let target = Target {
                 kind: new.kind(),
@@ -141,6 +146,15 @@ impl Executor {
         }
         Ok(tail)
     }
+}
+
+/// Whether a Secret has the logs of the same attempt of the same build, with the same content.
+fn has_same_logs(found: &Secret, wanted: &Secret) -> bool {
+    let [of, to] = [&found.metadata, &wanted.metadata];
+    found.data == wanted.data
+        && of.owner_references == to.owner_references
+        && of.annotations == to.annotations
+        && of.deletion_timestamp.is_none()
 }
 
 /// Redacts credentials in a line. A cut line may end in a part of a credential, so as much as that

@@ -12,11 +12,12 @@ use super::*;
 use crate::action::{NewObject, NewStatus, Patch};
 use crate::kinds::Kind;
 use crate::lease::LeaseTimes;
+use crate::log_archive::ArchiveLogs;
 use crate::target::Target;
 use crate::user_data::UserDataWrite;
 use crate::workload::{Input, release};
 use mosb_build::SecretObject;
-use mosb_plan::api::{ImageBuilderType, MachineOsBuild, MachineOsConfig};
+use mosb_plan::api::{ImageBuilderType, MachineOsBuild, MachineOsConfig, labels};
 use mosb_registry::http::Secret as Hidden;
 
 /// An executor whose API server gives this answer, and the requests that the server got.
@@ -43,10 +44,13 @@ fn executor(code: u16, answer: Value) -> (Executor, Arc<Mutex<Vec<Value>>>) {
             }
         })
     };
-    let client = Client::new(server, "ns");
+    (executor_on(Client::new(server, "ns")), sent)
+}
+
+fn executor_on(client: Client) -> Executor {
     let lease = Lease::new(client.clone(), "ns", "x", "us", LeaseTimes::default());
     lease.hold_for_test();
-    let executor = Executor {
+    Executor {
         evictions: client.clone(),
         client,
         cache: Arc::new(ClusterCache::empty("ns")),
@@ -54,8 +58,7 @@ fn executor(code: u16, answer: Value) -> (Executor, Arc<Mutex<Vec<Value>>>) {
         instance: "us".to_owned(),
         builder_image: None,
         security_context_constraints: false,
-    };
-    (executor, sent)
+    }
 }
 
 fn target(kind: Kind) -> Target {
@@ -226,5 +229,81 @@ async fn a_write_that_is_refused_is_decided_again_or_reported() {
         let mut pass = ReconcilePass::default();
         let applied = executor.apply_all(std::slice::from_ref(&action), &mut pass).await;
         assert_eq!(applied.err().map(|error| error.to_string()), want, "{action}: {code}");
+    }
+}
+
+/// A client of an API server that has the log of a pod and one Secret. After a write, it gives no
+/// more answers.
+fn server_until_a_write(
+    secret: &Arc<Mutex<Option<Value>>>,
+    has_written: &Arc<Mutex<bool>>,
+) -> Client {
+    let (secret, has_written) = (Arc::clone(secret), Arc::clone(has_written));
+    let server = service_fn(move |request: Request<Body>| {
+        let (secret, has_written) = (Arc::clone(&secret), Arc::clone(&has_written));
+        async move {
+            if *has_written.lock().unwrap() {
+                std::future::pending::<()>().await;
+            }
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let mut secret = secret.lock().unwrap();
+            let (method, path) = (parts.method.as_str(), parts.uri.path());
+            let failure = |code| (code, json!(Status::failure("said", "Reason").with_code(code)));
+            let (code, answer) = match (method, &*secret) {
+                ("GET", _) if path.ends_with("/log") => (200, json!("a line")),
+                ("GET", Some(there)) => (200, there.clone()),
+                ("GET", None) => failure(404),
+                ("POST", Some(_)) => failure(409),
+                ("POST", None) => {
+                    let mut new: Value = serde_json::from_slice(&body)?;
+                    new["metadata"]["uid"] = json!("of-secret");
+                    *secret = Some(new.clone());
+                    (201, new)
+                }
+                ("DELETE", _) => (200, secret.take().unwrap_or_default()),
+                other => panic!("{other:?}"),
+            };
+            *has_written.lock().unwrap() = method != "GET" && code < 300;
+            let answer = Body::from(answer.to_string().into_bytes());
+            Ok::<_, BoxError>(Response::builder().status(code).body(answer)?)
+        }
+    });
+    Client::new(server, "ns")
+}
+
+/// Each start ends with its first write.
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_is_killed_after_each_write_archives_logs_once() {
+    let archive = |attempt: u32| ArchiveLogs {
+        build: format!("worker-{}", "0".repeat(32)).parse().unwrap(),
+        build_uid: "of-build".to_owned(),
+        attempt,
+        labels: [(labels::EPHEMERAL_BUILD_OBJECT, "")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        annotations: [(labels::ATTEMPT.to_owned(), attempt.to_string())].into(),
+        pod: "x".to_owned(),
+        containers: vec!["image-build".to_owned()],
+        begun: ["image-build".to_owned()].into(),
+        secrets: Vec::new(),
+    };
+    let secret: Arc<Mutex<Option<Value>>> = Arc::default();
+    // The first attempt writes them; the second one deletes and writes them.
+    for (attempt, writes) in [(1, 1), (2, 2)] {
+        let mut starts = 0;
+        loop {
+            let has_written: Arc<Mutex<bool>> = Arc::default();
+            let executor = executor_on(server_until_a_write(&secret, &has_written));
+            executor.archive_logs(&archive(attempt)).await;
+            if !*has_written.lock().unwrap() {
+                break;
+            }
+            starts += 1;
+            assert!(starts <= writes, "attempt {attempt}: it writes for ever");
+        }
+        assert_eq!(starts, writes, "attempt {attempt}");
+        let secret = secret.lock().unwrap().clone().unwrap();
+        assert_eq!(secret["metadata"]["annotations"][labels::ATTEMPT], attempt.to_string());
     }
 }
