@@ -6,7 +6,9 @@ use crate::adopt;
 use crate::core_access::missing;
 use crate::error::Error;
 use crate::host::Host;
+use crate::host_root::HostRoot;
 use crate::leftover_login::remove_leftover_login;
+use crate::live::LiveRecord;
 use crate::machine_record::MachineRecord;
 use crate::machine_state::MachineState;
 use crate::record::{Phase, Record};
@@ -37,6 +39,11 @@ pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
             };
             let machine = MachineRecord::read(root).unwrap_or(machine);
             (report.applied, report.attempted) = last_targets(record, machine);
+            let applied = report.applied.as_ref();
+            report.live_incomplete = match is_live_incomplete(root, applied, &report.boot_id) {
+                Ok(is_incomplete) => is_incomplete,
+                Err(error) => return (with_state(report, state), Some(error)),
+            };
         }
         Err(error) => return (with_state(report, state), Some(error)),
     }
@@ -98,6 +105,19 @@ fn last_targets(
         }
         None => (machine.target, None),
     }
+}
+
+/// Whether the machine has files that came without a reboot, and not all of those of the target that was
+/// applied last.
+pub(crate) fn is_live_incomplete(
+    root: &HostRoot,
+    applied: Option<&NodeTarget>,
+    boot_id: &str,
+) -> Result<bool, Error> {
+    let has_all = |live: &LiveRecord| {
+        applied.is_some_and(|applied| live.has_all(applied.image.digest(), boot_id))
+    };
+    Ok(LiveRecord::of_booted(root)?.is_some_and(|live| !has_all(&live)))
 }
 
 fn with_state(report: NodeReport, state: MachineState) -> NodeReport {

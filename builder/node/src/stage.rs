@@ -194,7 +194,6 @@ async fn start(
 mod tests {
     use super::*;
     use crate::pull_access::PullAccess;
-    use crate::record_completion::record_if_complete;
     use mosb_plan::api::rollout::MachinePart;
 
     #[test]

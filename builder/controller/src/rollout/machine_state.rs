@@ -116,10 +116,16 @@ impl<'a> MachineState<'a> {
         self.report.as_ref()?.live()
     }
 
+    /// Whether the machine may have some files only of an image that it did not boot.
+    pub fn is_live_unknown(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| report.live_incomplete)
+            || self.has_unfinished_live_job()
+    }
+
     /// Whether the newest Job that changes files of the running machine has not ended well, so that
     /// the machine may have some of them, whatever the last report is. One that found that a reboot is
     /// needed changed nothing.
-    pub fn is_live_unknown(&self) -> bool {
+    pub fn has_unfinished_live_job(&self) -> bool {
         // Of two in one second, the one that failed came before.
         let order = |job: &&MachineJob| {
             (job.created.clone(), !matches!(job.phase, JobPhase::Failed { .. }))

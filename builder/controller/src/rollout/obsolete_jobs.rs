@@ -56,7 +56,7 @@ pub(super) fn is_obsolete(
                 cx.is_off() || !cx.target().zip(job.target.as_ref()).is_some_and(is_same);
             let has = job.target.as_ref().is_some_and(|target| state.has(target));
             // It may have left some of its files, which the next Job replaces.
-            let is_unfinished = !cx.is_off() && state.is_live_unknown();
+            let is_unfinished = !cx.is_off() && state.has_unfinished_live_job();
             !is_awaited && (is_older || !is_unfinished && (is_other || has))
         }
         NodeVerb::Apply => {

@@ -2,13 +2,13 @@
 //! images are pulled and whom the machine trusts ([`mosb_plan::plan::live`]).
 //!
 //! Input: the trees of the booted deployment and of the staged one, `/etc`, and what was written this
-//! way before. Output: the files, and a reload of what reads them. Invariants: if the images differ
-//! in anything else, nothing is written; what a person changed stays; a command that is killed
-//! anywhere is run again and ends the same.
+//! way before. Output: the files, and a reload of CRI-O if it has read one of them. Invariants: if the
+//! images differ in anything else, nothing is written; what a person changed stays; a command that is
+//! killed anywhere is run again and ends the same.
 //!
 //! ostree takes such a file for a change of the machine. The next image that is finalized is the one
-//! with the same file, or another one; in both cases the unit of [`adopt`](crate::adopt) leaves it out
-//! of what is carried over.
+//! with the same file, or another one; in both cases the unit of [`adopt`](crate::adopt) removes the
+//! file from the changes that the next image gets.
 //!
 //! | file | holds |
 //! | --- | --- |

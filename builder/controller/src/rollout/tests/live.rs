@@ -262,6 +262,41 @@ fn an_undo_of_files_that_came_half_brings_all_from_before() {
     assert_idle(&mut fleet);
 }
 
+/// Its Jobs are gone, and its report still has that it may have some files only.
+#[test]
+fn a_machine_with_some_of_the_files_gets_all_of_an_image() {
+    for (number, is_cut) in [(1, false), (1, true), (2, false), (2, true)] {
+        let mut fleet = live(2, "automatic");
+        fleet.node("w0").refuses_part = true;
+        fleet.settle();
+        assert_eq!((files(&fleet, 1), files(&fleet, 2)), (0, 1));
+        if is_cut {
+            fleet.node("w0").boot_again();
+            let version = fleet.next_version();
+            fleet.node("w0").machine.metadata.resource_version = Some(version);
+            fleet.settle();
+        }
+        fleet.annotate(labels::ROLLOUT, "none");
+        fleet.settle();
+        assert!(fleet.jobs.is_empty());
+        fleet.annotate(labels::ROLLOUT_BUILD, &pin(number).to_string());
+        let view = rollout_view(&fleet.snapshot("worker"));
+        let is_behind = view.behind.iter().any(|node| node.name == "w0");
+        assert!(is_behind, "{number} {is_cut}: {view:?}");
+        fleet.node("w0").refuses_part = false;
+        let request = match number {
+            1 => RolloutRequest::Undo(Some(pin(1).to_string().parse().unwrap())),
+            _ => RolloutRequest::Start,
+        };
+        let question = carry_out(&mut fleet, &request).question.unwrap();
+        assert!(question.contains("will get the files"), "{question}");
+        fleet.settle();
+        let found = (files(&fleet, number), running(&fleet, 1), fleet.reboots.len());
+        assert_eq!(found, (2, 2, 0), "{number} {is_cut}");
+        assert_idle(&mut fleet);
+    }
+}
+
 /// Its last report is older than what the Job did.
 #[test]
 fn a_target_that_changes_while_a_job_brings_files_waits_for_its_report() {

@@ -150,6 +150,7 @@ impl FakeNode {
             staged: self.staged.map(deployment),
             rollback: None,
             applied: self.applied.clone(),
+            live_incomplete: self.has_some_files(),
             attempted: self.record.as_ref().map(|(target, attempt, _)| AttemptedTarget {
                 target: target.clone(),
                 attempt: *attempt,
@@ -160,6 +161,11 @@ impl FakeNode {
             }),
             error: None,
         }
+    }
+
+    /// Whether `apply --no-reboot` was killed while it wrote.
+    fn has_some_files(&self) -> bool {
+        self.files == some_of_both()
     }
 
     /// The machine goes down in order.
@@ -197,6 +203,10 @@ impl FakeNode {
             self.machine.boot_id = self.boot_id();
         }
     }
+}
+
+fn some_of_both() -> Digest {
+    Digest::of(b"some of both")
 }
 
 pub type JobResult = Result<(), (i32, &'static str)>;
@@ -246,6 +256,7 @@ impl FakeNode {
         is_registry_down: bool,
     ) -> Option<JobResult> {
         if self.booted == target.image.digest() && self.arguments == self.wanted_arguments(target) {
+            self.files = self.booted;
             self.complete(target);
             // The record becomes that of what it runs.
             self.record = None;
@@ -273,8 +284,8 @@ impl FakeNode {
     pub fn apply_part(&mut self, target: &NodeTarget) -> JobResult {
         if self.refuses_part {
             // Some of the files are written.
-            if self.booted != target.image.digest() {
-                self.files = Digest::of(b"some of both");
+            if self.files != target.image.digest() {
+                self.files = some_of_both();
             }
             return Err((1, "no user core"));
         }

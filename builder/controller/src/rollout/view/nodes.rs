@@ -43,6 +43,7 @@ pub struct NodeView {
     pub(super) booted: Option<Digest>,
     pub(super) staged_digest: Option<Digest>,
     effective_image: Option<Digest>,
+    is_live_unknown: bool,
 }
 
 impl NodeView {
@@ -68,6 +69,7 @@ impl NodeView {
             booted: state.booted(),
             staged_digest: state.staged.as_ref().map(|target| target.image.digest()),
             effective_image: state.effective_image(),
+            is_live_unknown: state.is_live_unknown(),
         }
     }
 
@@ -88,7 +90,7 @@ impl NodeView {
     /// in such files, or runs the target and has others.
     pub(super) fn may_go_live(&self, target: &TargetView) -> bool {
         if self.runs(target) {
-            return self.live.is_some();
+            return self.live.is_some() || self.is_live_unknown;
         }
         self.booted.is_some_and(|booted| target.live_images.contains(&booted))
     }

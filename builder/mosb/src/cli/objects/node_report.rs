@@ -26,6 +26,9 @@ pub struct NodeReport {
     /// The last target that was applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied: Option<AppliedTarget>,
+    /// Whether it may have some files only of an image that it did not boot; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub live_incomplete: bool,
     /// The last target that the machine rebooted for and does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempted: Option<AttemptedTarget>,
@@ -110,6 +113,7 @@ impl From<&rollout::NodeReport> for NodeReport {
             staged: deployment(&report.staged),
             rollback: deployment(&report.rollback),
             applied: report.applied.as_ref().map(AppliedTarget::from),
+            live_incomplete: report.live_incomplete,
             attempted: report.attempted.as_ref().map(|last| AttemptedTarget {
                 target: AppliedTarget::from(&last.target),
                 attempt: last.attempt,

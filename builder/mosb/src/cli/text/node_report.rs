@@ -24,6 +24,7 @@ impl Object for NodeReport {
             ("staged", staged.as_deref()),
             ("rollback", rollback.as_deref()),
             ("applied", self.applied.as_ref().map(|target| &*target.image)),
+            ("live", self.live_incomplete.then_some("incomplete: some files of another image")),
             ("attempted", attempted.as_deref()),
         ]);
         page.into_text()

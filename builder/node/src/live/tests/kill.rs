@@ -2,6 +2,8 @@
 
 use super::machine::*;
 use crate::live::live_plan::{LivePlan, Step};
+use crate::report::is_live_incomplete;
+use mosb_plan::api::rollout::NodeTarget;
 
 /// Runs the first steps of a plan only, then what comes next, for each number of steps.
 fn killed_anywhere(
@@ -36,7 +38,12 @@ fn a_command_that_was_killed_anywhere_is_run_again() {
         "again",
         |_| (),
         |machine, done, _| {
+            let (a, b) = (reports_incomplete(machine, "a"), reports_incomplete(machine, "b"));
+            assert_eq!((a, b), (done > 0, done > 0), "killed after {done}");
             assert_eq!(machine.apply(LATER), Some(true), "killed after {done}");
+            // The target is recorded after its files.
+            let (a, b) = (reports_incomplete(machine, "a"), reports_incomplete(machine, "b"));
+            assert_eq!((a, b), (true, false), "killed after {done}");
             assert_eq!(machine.etc(), machine.image_etc("b"), "killed after {done}");
             assert!(machine.record().unwrap().has_all(digest("b"), LATER));
             assert_eq!(machine.apply(LATER), None);
@@ -50,8 +57,16 @@ fn a_command_that_was_killed_anywhere_is_run_again() {
             assert_eq!(restored, (done > 0).then_some(true), "killed after {done}");
             assert_eq!(machine.etc(), machine.image_etc("a"), "killed after {done}");
             assert_eq!(machine.record(), None);
+            assert!(!reports_incomplete(machine, "a"), "killed after {done}");
         },
     );
+}
+
+/// Whether a machine whose last target has this image reports that it has other files.
+fn reports_incomplete(machine: &Fixture, image: &str) -> bool {
+    let image = format!("reg.example/os@{}", digest(image));
+    let target: NodeTarget = serde_json::from_value(serde_json::json!({ "image": image })).unwrap();
+    is_live_incomplete(&machine.root, Some(&target), LATER).unwrap()
 }
 
 #[test]

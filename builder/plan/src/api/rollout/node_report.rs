@@ -33,6 +33,11 @@ pub struct NodeReport {
     /// machine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub applied: Option<NodeTarget>,
+    /// Whether the machine may have files, brought without a reboot, that are not those of `applied`: the
+    /// command that writes them was killed, or another deployment with such files was booted. Never set
+    /// in a report of an earlier mosb.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub live_incomplete: bool,
     /// The last attempt that the machine rebooted for, from its record; none if it runs the target
     /// of that attempt. A report of an earlier mosb has none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -129,18 +134,20 @@ impl NodeReport {
     }
 
     /// The target whose files the machine has while it runs another image: they came without a
-    /// reboot.
+    /// reboot. None if it may have only some of them.
     pub fn live(&self) -> Option<&NodeTarget> {
-        let booted = self.booted.as_ref()?.digest?;
+        let booted = self.booted.as_ref().filter(|_| !self.live_incomplete)?.digest?;
         let applied = self.applied.as_ref()?;
         (applied.live_from == Some(booted) && applied.image.digest() != booted).then_some(applied)
     }
 
     /// The digest of the image that the machine has: the one that it booted, or the one whose files it
-    /// has if its next boot boots that one. None if the next boot would take such files away again.
+    /// has if its next boot boots that one. None if the next boot would take such files away again, or
+    /// if it may have only some of them.
     pub fn effective_image(&self) -> Option<Digest> {
         let digest = |one: &Option<Deployment>| one.as_ref().and_then(|one| one.digest);
         match self.live() {
+            _ if self.live_incomplete => None,
             Some(live) => digest(&self.staged).filter(|staged| *staged == live.image.digest()),
             None => digest(&self.booted),
         }
@@ -199,6 +206,7 @@ mod tests {
             staged: deployment(),
             rollback: deployment(),
             applied: None,
+            live_incomplete: true,
             attempted: None,
             etc: Some(EtcReport {
                 hidden: PathList { count: 9, paths: vec!["\u{1}".repeat(5000)] },
@@ -251,6 +259,8 @@ mod tests {
                 assert_eq!(report.has(&target(name, "", "")), name == has, "{what}: {name}");
             }
             assert!(!report.has(&target(has, "", "keys")), "{what}");
+            let killed = NodeReport { live_incomplete: true, ..report };
+            assert_eq!((killed.effective_image(), killed.live()), (None, None), "{what}");
         }
         let report = NodeReport {
             booted: deployment("a"),
@@ -267,6 +277,7 @@ mod tests {
     fn a_later_field_is_ignored_and_a_missing_boot_is_an_error() {
         let report = NodeReport::parse(r#"{"bootID":"b0","tool":"bootc","later":1}"#).unwrap();
         assert_eq!((report.boot_id.as_str(), report.tool), ("b0", Some(NodeTool::Bootc)));
+        assert!(!report.live_incomplete && !report.to_json().contains("live"));
         assert_eq!(report.attempted, None, "as in a report of an earlier version");
         assert!(NodeReport::parse(r#"{"tool":"bootc"}"#).is_err());
     }

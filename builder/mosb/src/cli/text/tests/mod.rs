@@ -481,6 +481,7 @@ fn a_machine() {
             machine_part: None,
             live_from: None,
         }),
+        live_incomplete: false,
         attempted: None,
         etc: None,
         error: None,
@@ -492,6 +493,7 @@ fn a_machine() {
         staged: None,
         rollback: None,
         applied: None,
+        live_incomplete: true,
         attempted: Some(AttemptedTarget {
             target: AppliedTarget {
                 image: format!("{os}@{}", digest("staged")),
