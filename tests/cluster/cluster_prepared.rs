@@ -238,7 +238,7 @@ fn a_pool_that_installs_packages_runs_once_and_writes_often() {
     assert_eq!(label(&cluster, &third, "mosb.dev/prepared"), Some(again.clone()));
     cluster.assert_events(&[("MachineOSBuild", "PreparedBaseMissing")]);
 
-    // A CA is part of what is run.
+    // A CA is compiled into the trust store of the prepared base, so it makes another one.
     let directory = tempfile::tempdir().unwrap();
     let authority = Certificate::authority(directory.path(), "acme");
     let authority = fs::read_to_string(&authority.certificate).unwrap();
