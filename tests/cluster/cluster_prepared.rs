@@ -11,6 +11,14 @@ use mosb_tests::{Certificate, package_images, wait};
 
 const RECORD: &str = "configmap/mosb-prepared-bases";
 
+/// Instructions that find the packages and not the config, and others that find both.
+const BOTH: &str = "\
+FROM base
+RUN test ! -e /etc/story && cp /usr/lib/systemd/system/usbguard.service /usr/share/before
+FROM configs
+RUN test -e /usr/share/before && cp /etc/story /etc/copied && ostree container commit
+";
+
 /// The pool's rendered config number `n`: a package to install, and these files.
 fn render(cluster: &Cluster, pool: &str, n: u32, files: &[(&str, &str)]) {
     let registry = cluster.node.registry();
@@ -251,10 +259,16 @@ fn a_pool_that_installs_packages_runs_once_and_writes_often() {
     assert_eq!(label(&cluster, &fourth, "mosb.dev/prepared"), Some(with_authority.clone()));
     assert_eq!(cluster.file(&fourth, anchor.0), authority);
 
-    // Instructions that need the config are run on the same one.
-    cluster.opt_in(Some("FROM configs\nRUN cp /etc/story /etc/copied && test -s /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem && ostree container commit\n"));
+    // Of instructions before and after the config, the first ones are run in a pod of their own.
+    let before = recorded(&cluster);
+    cluster.opt_in(Some(BOTH));
     let (fifth, pods) = built(&cluster, seen, &pool, &fourth);
-    assert_last_part(&pods, &with_authority);
-    assert_eq!(label(&cluster, &fifth, "mosb.dev/prepared"), Some(with_authority));
+    let with_own = newly_recorded(&cluster, &before);
+    let (makes, runs): (Vec<Value>, Vec<Value>) =
+        pods.into_iter().partition(|pod| arguments(pod).contains(&"--prepare"));
+    assert_made(&makes);
+    assert_last_part(&runs, &with_own);
+    assert_eq!(label(&cluster, &fifth, "mosb.dev/prepared"), Some(with_own));
     assert_eq!(cluster.file(&fifth, "/etc/copied"), "three");
+    assert!(cluster.file(&fifth, "/usr/share/before").contains("[Service]"));
 }
