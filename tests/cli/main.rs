@@ -5,6 +5,7 @@
 mod bad_base;
 mod bad_config;
 mod bad_target;
+mod boot_images;
 mod cli_commands;
 mod cli_refusals;
 mod dependencies;

@@ -44,30 +44,31 @@ pub enum GoldenError {
     NoStream,
     #[error("{object} is not the JSON of a stream: {cause}; use the JSON as it is published")]
     #[diagnostic(code = "bad-stream")]
-    Json { object: &'static str, cause: String },
+    Json { object: String, cause: String },
     #[error("{object} has {bytes} bytes; at most {MAX_BYTES} fit into a ConfigMap")]
     #[diagnostic(code = "stream-too-large")]
-    TooLarge { object: &'static str, bytes: usize },
+    TooLarge { object: String, bytes: usize },
     #[error("{object} has no images of any architecture; use the JSON as it is published")]
     #[diagnostic(code = "empty-stream")]
-    Empty { object: &'static str },
+    Empty { object: String },
 }
 
-fn parse<T: serde::de::DeserializeOwned>(
-    object: &'static str,
-    text: &str,
-) -> Result<T, GoldenError> {
+fn parse<T: serde::de::DeserializeOwned>(object: &str, text: &str) -> Result<T, GoldenError> {
+    let object = || object.to_owned();
     if text.len() > MAX_BYTES {
-        return Err(GoldenError::TooLarge { object, bytes: text.len() });
+        return Err(GoldenError::TooLarge { object: object(), bytes: text.len() });
     }
     // A list would be read as the fields of a stream in order.
     if !text.trim_start().starts_with('{') {
-        return Err(GoldenError::Json { object, cause: "it is not a JSON object".to_owned() });
+        return Err(GoldenError::Json {
+            object: object(),
+            cause: "it is not a JSON object".to_owned(),
+        });
     }
     // Only the place and kind of the problem: the text may be long.
     serde_json::from_str(text).map_err(|error| {
         let cause = error.to_string().chars().take(200).collect();
-        GoldenError::Json { object, cause }
+        GoldenError::Json { object: object(), cause }
     })
 }
 
@@ -159,24 +160,25 @@ impl Golden {
 
 /// The golden ConfigMap for a cluster that has none, from a stream's JSON as Fedora CoreOS
 /// publishes it. The stream is written without blanks and with sorted keys, so that one stream
-/// always gives one text.
+/// always gives one text. `object` is where the text comes from, for errors. The release of the
+/// golden ConfigMap is `release_version`, else the newest release of the stream.
 ///
 /// # Errors
 /// The text is not a stream with images.
 pub fn golden_config_map(
+    object: &str,
     stream: &str,
     namespace: &str,
     release_version: Option<&Release>,
 ) -> Result<Value, GoldenError> {
-    let object = "the file";
     let typed: Stream = parse(object, stream)?;
     if typed.architectures.is_empty() {
-        return Err(GoldenError::Empty { object });
+        return Err(GoldenError::Empty { object: object.to_owned() });
     }
     let value: Map<String, Value> = parse(object, stream)?;
     let mut data = Map::new();
     data.insert(STREAM.to_owned(), json!(Value::Object(value).to_string()));
-    if let Some(version) = release_version {
+    if let Some(version) = release_version.cloned().or_else(|| newest_release(&typed)) {
         data.insert(RELEASE_VERSION.to_owned(), json!(version.as_str()));
     }
     Ok(json!({
@@ -185,6 +187,16 @@ pub fn golden_config_map(
         "metadata": {"name": CONFIG_MAP, "namespace": namespace},
         "data": data,
     }))
+}
+
+/// Of all artifacts; none if their releases can't be compared.
+fn newest_release(stream: &Stream) -> Option<Release> {
+    let artifacts = stream.architectures.values().flat_map(|images| images.artifacts.values());
+    let mut releases = artifacts.filter_map(|artifact| artifact.release.as_deref()?.parse().ok());
+    let first: Release = releases.next()?;
+    releases.try_fold(first, |newest, next| {
+        Some(if next.compare(&newest)?.is_gt() { next } else { newest })
+    })
 }
 
 #[cfg(test)]

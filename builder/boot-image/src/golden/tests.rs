@@ -118,8 +118,7 @@ fn amis_and_releases_of_all_streams() {
 
 #[test]
 fn a_config_map_from_a_published_stream() {
-    let version: Release = "42.20250609.3.0".parse().unwrap();
-    let made = golden_config_map(FEDORA, "mosb-system", Some(&version)).unwrap();
+    let made = golden_config_map("x", FEDORA, "mosb-system", None).unwrap();
     let pretty = serde_json::to_string_pretty(&made).unwrap() + "\n";
     expect_file!["../../../../testdata/boot-image/golden.json"].assert_eq(&pretty);
     let data: BTreeMap<String, String> = serde_json::from_value(made["data"].clone()).unwrap();
@@ -130,7 +129,7 @@ fn a_config_map_from_a_published_stream() {
     let stream: Value = serde_json::from_str(&data["stream"]).unwrap();
     assert_eq!(stream, serde_json::from_str::<Value>(FEDORA).unwrap());
     // Blanks and order of the file don't matter.
-    let again = golden_config_map(&stream.to_string(), "mosb-system", Some(&version)).unwrap();
+    let again = golden_config_map("x", &stream.to_string(), "mosb-system", None).unwrap();
     assert_eq!(again, made);
 }
 
@@ -143,6 +142,31 @@ fn files_that_are_no_stream() {
         ("metadata of releases", r#"{"releases": []}"#, "empty-stream"),
     ];
     for (what, text, want) in cases {
-        assert_eq!(golden_config_map(text, "x", None).unwrap_err().code(), want, "{what}");
+        let error = golden_config_map("file.json", text, "x", None).unwrap_err();
+        assert_eq!(error.code(), want, "{what}");
+        assert!(error.to_string().starts_with("file.json "), "{what}: {error}");
+    }
+}
+
+#[test]
+fn the_release_of_a_golden_config_map() {
+    let rhel: Release = "9.6.20260210-0".parse().unwrap();
+    let stream = |releases: [&str; 2]| {
+        let artifact = |release| json!({"artifacts": {"aws": {"release": release}}});
+        let [one, other] = releases.map(artifact);
+        json!({"architectures": {"x86_64": one, "aarch64": other}}).to_string()
+    };
+    let (old, new, testing) = ("41.20250105.3.0", "42.20250609.3.0", "42.20250609.2.0");
+    let cases = [
+        ("stated", stream([new, new]), Some(&rhel), Some("9.6.20260210-0")),
+        ("the stream's", stream([new, new]), None, Some(new)),
+        ("the newest", stream([old, new]), None, Some(new)),
+        ("the newest, the other way", stream([new, old]), None, Some(new)),
+        ("not comparable", stream([new, testing]), None, None),
+        ("not readable", stream(["x", "y"]), None, None),
+    ];
+    for (what, stream, version, want) in cases {
+        let made = golden_config_map("x", &stream, "mosb-system", version).unwrap();
+        assert_eq!(made["data"]["releaseVersion"].as_str(), want, "{what}");
     }
 }

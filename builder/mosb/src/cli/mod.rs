@@ -176,6 +176,10 @@ async fn carry_out(job: &Job, settings: &Settings, progress: &Progress) -> Resul
             commands::new_seed(typed, settings.format)?;
             Ok(0)
         }
+        Job::Golden(typed) => {
+            commands::golden(typed, settings.format)?;
+            Ok(0)
+        }
         Job::Diff(wanted) => {
             // Comparing two files needs no settings of registries.
             let context = wanted.needs_images().then(context).transpose()?;

@@ -4,6 +4,7 @@
     reason = "the comments of arguments are help texts, where brackets mean what may be left out"
 )]
 
+mod boot_images;
 mod bootstrap;
 #[cfg(feature = "cluster")]
 mod cluster;
@@ -26,6 +27,7 @@ mod serve_ignition;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use boot_images::{BootImages, Golden};
 pub use bootstrap::{Bootstrap, ClusterKind, Seed, SeedNew};
 #[cfg(feature = "cluster")]
 pub use cluster::{Cluster, Controller, Logs, Rebuild, Status, Wait};
@@ -283,6 +285,17 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: Rollout,
+    },
+    /// The images that new machines start from
+    ///
+    /// Example:
+    ///
+    ///   mosb boot-images golden --stream stable.json > golden.yaml
+    #[command(verbatim_doc_comment, arg_required_else_help = true)]
+    BootImages {
+        /// The command.
+        #[command(subcommand)]
+        command: BootImages,
     },
     /// Shows or empties the cache: base trees, buildah's storage
     ///

@@ -1,5 +1,6 @@
 //! The implementations of the commands: they call the other crates and return an object to print.
 
+mod boot_images;
 mod bootstrap;
 mod build;
 mod cache;
@@ -24,6 +25,7 @@ mod seed;
 #[cfg(feature = "cluster")]
 mod serve_ignition;
 
+pub use boot_images::golden;
 pub use bootstrap::bootstrap;
 pub use build::build;
 pub use cache::{list, prune};

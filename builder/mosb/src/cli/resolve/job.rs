@@ -15,7 +15,7 @@ use super::preflight::Preflight;
 use super::render::Render;
 #[cfg(feature = "cluster")]
 use crate::cli::args::ServeIgnition;
-use crate::cli::args::{Isolation, LayerChoice, SeedNew, StorageDriver};
+use crate::cli::args::{Golden, Isolation, LayerChoice, SeedNew, StorageDriver};
 use crate::cli::input::Input;
 use crate::cli::unread::Unread;
 use mosb_build::buildah::Volume;
@@ -34,6 +34,8 @@ pub enum Job {
     Render(Box<Render>),
     Bootstrap(Bootstrap),
     SeedNew(SeedNew),
+    /// `boot-images golden`.
+    Golden(Golden),
     Diff(Diff),
     Inspect(Source, Option<Platform>),
     Files(Source, Option<LayerChoice>, Option<Platform>),

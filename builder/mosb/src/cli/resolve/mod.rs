@@ -122,6 +122,7 @@ pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
         Command::Render(typed) => Job::Render(Box::new(render::render(typed, common.format)?)),
         Command::Bootstrap(typed) => Job::Bootstrap(bootstrap::bootstrap(typed)?),
         Command::Seed { command: args::Seed::New(typed) } => Job::SeedNew(typed),
+        Command::BootImages { command: args::BootImages::Golden(typed) } => Job::Golden(typed),
         Command::Diff(typed) => Job::Diff(diff(typed)?),
         Command::Inspect(inspect) => {
             Job::Inspect(source(&inspect.image)?, platform(inspect.platform)?)

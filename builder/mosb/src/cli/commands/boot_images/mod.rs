@@ -1,0 +1,5 @@
+//! `mosb boot-images`.
+
+mod golden;
+
+pub use golden::golden;
