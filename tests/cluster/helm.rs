@@ -68,9 +68,10 @@ fn the_chart_is_the_manifests() {
 }
 
 #[test]
-fn the_chart_with_a_roll_out_is_the_overlay() {
+fn the_chart_with_more_than_the_default_is_the_overlay() {
     for (folder, values) in [
         ("rollout", json!({"rollout": true})),
+        ("boot-images", json!({"bootImages": true})),
         ("rollout-hosted", json!({"rollout": true, "hostedControlPlane": true})),
     ] {
         let chart = rendered(&values);

@@ -3,6 +3,8 @@
 
 mod admission_policy;
 mod base_trees;
+mod boot_image_overlay;
+mod boot_image_policy;
 mod cluster_canary;
 mod cluster_control_plane;
 mod cluster_hostile;

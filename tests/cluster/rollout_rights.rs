@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use crate::deploy::rendered;
 use mosb_tests::{node, wait};
 
-const SOON: Duration = Duration::from_secs(60);
-const CONTROLLER: &str = "system:serviceaccount:mosb-system:mosb-controller";
+pub const SOON: Duration = Duration::from_secs(60);
+pub const CONTROLLER: &str = "system:serviceaccount:mosb-system:mosb-controller";
 /// An account of the same namespace without a binding.
-const OTHER: &str = "system:serviceaccount:mosb-system:default";
+pub const OTHER: &str = "system:serviceaccount:mosb-system:default";
 
 /// Whether the API server lets this account do it by a binding of its own: it is in no group.
-fn is_allowed(user: &str, what: &Value) -> bool {
+pub fn is_allowed(user: &str, what: &Value) -> bool {
     let mut spec = what.clone();
     spec["user"] = json!(user);
     let review = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
@@ -25,7 +25,7 @@ fn is_allowed(user: &str, what: &Value) -> bool {
     answer["status"]["allowed"] == true
 }
 
-fn resource(verb: &str, group: &str, resource: &str, namespace: &str, name: &str) -> Value {
+pub fn resource(verb: &str, group: &str, resource: &str, namespace: &str, name: &str) -> Value {
     json!({ "resourceAttributes": { "verb": verb, "group": group, "resource": resource,
         "namespace": namespace, "name": name } })
 }
