@@ -12,6 +12,7 @@
 mod action;
 mod active_reconciles;
 pub mod apply;
+pub mod boot_images;
 mod cached_plans;
 mod checked_inputs;
 pub mod cluster_cache;

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::Error;
 use super::active_reconciles::ActiveReconciles;
 use super::apply::Executor;
+use super::boot_images::BootImageReconciler;
 use super::cluster_cache::{ClusterCache, Tasks, Trigger};
 use super::cluster_facts::ClusterFacts;
 use super::config_reconciler::ConfigReconciler;
@@ -165,6 +166,11 @@ pub async fn run(
     if options.render {
         let renderer = Renderer::new(resolver.clone(), executor.clone());
         controllers.push(Driver::new(renderer, &cache, &active));
+    }
+    if options.boot_images {
+        let (resolver, executor) = (resolver.clone(), executor.clone());
+        let boot_images = BootImageReconciler::new(resolver, executor, Arc::clone(&metrics));
+        controllers.push(Driver::new(boot_images, &cache, &active));
     }
     if options.rollout {
         let rollout = RolloutReconciler::new(resolver, executor, own, Arc::clone(&metrics));

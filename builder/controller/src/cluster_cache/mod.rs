@@ -41,6 +41,7 @@ use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSet
 use projection::{component_index_keys, index_keys, node_job_index_keys, node_pod_index_keys};
 use settings::SettingsCache;
 
+pub(crate) use boot_images::MACHINE_API_NAMESPACE;
 pub use boot_images::{BootImageCache, BootImageKind, SeenObject, object_key};
 pub use machine::SeenMachine;
 pub use own_writes::{OWN_WRITE_TIMEOUT, OwnWrites};

@@ -2,6 +2,7 @@
 //! follow the observed state; counters and durations follow our own writes of an end, so that
 //! nothing is counted twice.
 
+mod boot_images;
 mod build_state;
 mod pool;
 mod pool_reasons;
@@ -22,6 +23,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use boot_images::BootImageMetrics;
 use pool_reasons::PoolReasons;
 use rollout::RolloutMetrics;
 
@@ -69,6 +71,7 @@ pub struct Metrics {
     leader: Gauge,
     rollout: RolloutMetrics,
     user_data: PoolReasons,
+    boot_images: BootImageMetrics,
 }
 
 impl Default for Metrics {
@@ -109,6 +112,7 @@ impl Default for Metrics {
             leader: Gauge::default(),
             rollout: RolloutMetrics::default(),
             user_data: PoolReasons::default(),
+            boot_images: BootImageMetrics::default(),
         };
         all.register();
         all
@@ -208,6 +212,7 @@ impl Metrics {
             self.user_data.family.clone(),
         );
         self.rollout.register(&mut registry);
+        self.boot_images.register(&mut registry);
         self.registry = Mutex::new(registry);
     }
 

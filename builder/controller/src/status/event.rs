@@ -119,6 +119,10 @@ pub enum EventReason {
     RolloutBlocked,
     /// What blocked the roll-out is over.
     RolloutUnblocked,
+    /// Boot images of machine sets can't be kept.
+    BootImageUpdateFailed,
+    /// They can be kept again.
+    BootImageUpdateRecovered,
     /// A deleted MachineOSConfig asked for the stock image, and its pool does not bring it to the
     /// machines.
     StockSkipped,
@@ -163,6 +167,8 @@ impl EventReason {
             Self::RolloutCompleted => "RolloutCompleted",
             Self::RolloutBlocked => "RolloutBlocked",
             Self::RolloutUnblocked => "RolloutUnblocked",
+            Self::BootImageUpdateFailed => "BootImageUpdateFailed",
+            Self::BootImageUpdateRecovered => "BootImageUpdateRecovered",
             Self::StockSkipped => "StockSkipped",
         }
     }
@@ -179,6 +185,7 @@ impl EventReason {
             | Self::NodeRetried
             | Self::NodeDegraded
             | Self::RolloutBlocked
+            | Self::BootImageUpdateFailed
             | Self::StockSkipped => EventKind::Warning,
             Self::BuildStarted
             | Self::BuildPreparing
@@ -204,7 +211,8 @@ impl EventReason {
             | Self::NodeUpdated
             | Self::RolloutStarted
             | Self::RolloutCompleted
-            | Self::RolloutUnblocked => EventKind::Normal,
+            | Self::RolloutUnblocked
+            | Self::BootImageUpdateRecovered => EventKind::Normal,
         }
     }
 }
@@ -277,6 +285,8 @@ mod tests {
             (RolloutCompleted, "RolloutCompleted", Normal),
             (RolloutBlocked, "RolloutBlocked", Warning),
             (RolloutUnblocked, "RolloutUnblocked", Normal),
+            (BootImageUpdateFailed, "BootImageUpdateFailed", Warning),
+            (BootImageUpdateRecovered, "BootImageUpdateRecovered", Normal),
             (StockSkipped, "StockSkipped", Warning),
         ] {
             let metadata = Metadata { name: "worker-b".to_owned(), ..Metadata::default() };

@@ -21,6 +21,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use crate::indexed_store::IndexedStore;
 
 pub use kind::BootImageKind;
+pub(crate) use kind::MACHINE_API_NAMESPACE;
 pub use object::{SeenObject, object_key};
 
 /// The stores of the kinds that boot images depend on, by [`object_key`].

@@ -1,0 +1,275 @@
+//! Sends the writes of boot images to the API server.
+
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, DynamicObject, Request};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::contains::contains;
+use super::write::{BootImageWrite, ObjectRef};
+use crate::FIELD_MANAGER;
+use crate::apply::{ApplyError, Executor};
+use crate::cluster_cache::BootImageKind;
+use crate::error::{self, Error};
+use crate::lookup::Problem;
+use mosb_types::ErrorClass;
+
+/// Media type of the operations.
+const JSON_PATCH: &str = "application/json-patch+json";
+/// What the API server answers to a JSON patch of which a test fails, or a path does not exist.
+const TEST_FAILED: &str = "the server rejected our request due to an error in our request";
+
+fn patch_params() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
+}
+
+fn post_params() -> PostParams {
+    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
+}
+
+fn api(client: &Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+    match namespace {
+        "" => Api::all_with(client.clone(), resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, resource),
+    }
+}
+
+fn api_of(client: &Client, target: &ObjectRef) -> Api<DynamicObject> {
+    api(client, &target.kind.resource(&target.version), &target.namespace)
+}
+
+/// Sends one write. Returns whether it gave an object that is watched another version.
+pub(super) async fn execute(
+    executor: &Executor,
+    write: &BootImageWrite,
+) -> Result<bool, ApplyError> {
+    if !executor.lease.is_held() {
+        return Err(executor.lease.lost().into());
+    }
+    tracing::info!("{write}");
+    let client = &executor.client;
+    match write {
+        BootImageWrite::CreateHistory { namespace, body, .. } => {
+            let resource = BootImageKind::BootImageHistory.resource("v1alpha1");
+            create(&api(client, &resource, namespace), body, write).await?;
+            Ok(false)
+        }
+        BootImageWrite::HistoryStatus { target, status } => {
+            patch_status(client, target, status, write).await
+        }
+        BootImageWrite::Stub(stub) => {
+            let api: Api<Secret> = Api::namespaced(client.clone(), stub.secret.namespace());
+            let object = &stub.object.expose().0;
+            let written = api.replace(stub.secret.name(), &post_params(), object).await;
+            written.map(|_| false).map_err(|error| failed(write.to_string(), "update", error))
+        }
+        BootImageWrite::CreateTemplate { kind, namespace, body, also, .. } => {
+            if let Some(also) = also {
+                create_other(client, namespace, also, write).await?;
+            }
+            let version = body["apiVersion"].as_str().and_then(|one| one.rsplit('/').next());
+            let resource = kind.resource(version.unwrap_or_default());
+            create(&api(client, &resource, namespace), body, write).await?;
+            Ok(false)
+        }
+        BootImageWrite::Patch { target, operations } => patch_set(client, target, operations).await,
+    }
+}
+
+/// Applies operations of RFC 6902 to the version that was seen. Returns whether that changed it.
+pub(super) async fn patch_set(
+    client: &Client,
+    target: &ObjectRef,
+    operations: &[Value],
+) -> Result<bool, ApplyError> {
+    // The API server compares it with the version that it has, and reports a conflict.
+    let version = json!({ "op": "replace", "path": "/metadata/resourceVersion",
+        "value": target.resource_version });
+    let all: Vec<Value> = [version].into_iter().chain(operations.iter().cloned()).collect();
+    let written = json_patch(client, target, &Value::Array(all)).await;
+    let written = written.map_err(|error| failed(target.to_string(), "patch", error))?;
+    Ok(is_new(&written, target))
+}
+
+async fn json_patch(
+    client: &Client,
+    target: &ObjectRef,
+    operations: &Value,
+) -> Result<DynamicObject, kube::Error> {
+    let request = Request::new(api_of(client, target).resource_url());
+    let request = request.patch(&target.name, &patch_params(), &Patch::Merge(operations));
+    let mut request = request.map_err(kube::Error::BuildRequest)?;
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON_PATCH));
+    client.request(request).await
+}
+
+/// Replaces fields of a status in the version that was seen.
+pub(super) async fn patch_status(
+    client: &Client,
+    target: &ObjectRef,
+    status: &Value,
+    what: &impl ToString,
+) -> Result<bool, ApplyError> {
+    let body =
+        json!({ "metadata": { "resourceVersion": target.resource_version }, "status": status });
+    let api = api_of(client, target);
+    let written = api.patch_status(&target.name, &patch_params(), &Patch::Merge(&body)).await;
+    let written = written.map_err(|error| failed(what.to_string(), "patch status", error))?;
+    Ok(is_new(&written, target))
+}
+
+/// Creates the object with the conditions of the cluster, without a status.
+pub(super) async fn create_status(executor: &Executor) -> Result<(), ApplyError> {
+    let resource = BootImageKind::BootImageStatus.resource("v1alpha1");
+    let body = json!({ "apiVersion": resource.api_version, "kind": resource.kind,
+        "metadata": { "name": super::STATUS_NAME }, "spec": {} });
+    create(&api(&executor.client, &resource, ""), &body, &"bootimagestatus cluster").await
+}
+
+fn is_new(written: &DynamicObject, target: &ObjectRef) -> bool {
+    written.metadata.resource_version.as_deref() != Some(&target.resource_version)
+}
+
+/// Creates an object, or finds one with the same spec.
+async fn create(
+    api: &Api<DynamicObject>,
+    body: &Value,
+    what: &impl ToString,
+) -> Result<(), ApplyError> {
+    let object: DynamicObject = serde_json::from_value(body.clone())
+        .map_err(|cause| internal(what, format!("it can't be sent: {cause}")))?;
+    match api.create(&post_params(), &object).await {
+        Ok(_) => Ok(()),
+        Err(error) if error::is_conflict(&error) => {
+            let name = object.metadata.name.as_deref().unwrap_or_default();
+            let there = api.get_opt(name).await;
+            let there = there.map_err(|error| failed(what.to_string(), "get", error))?;
+            let Some(there) = there.filter(|one| one.metadata.deletion_timestamp.is_none()) else {
+                return Err(ApplyError::Conflict(what.to_string()));
+            };
+            if contains(there.data.get("spec").unwrap_or(&Value::Null), &body["spec"]) {
+                return Ok(());
+            }
+            // The watch will show it, and another name is taken.
+            Err(ApplyError::Conflict(what.to_string()))
+        }
+        Err(error) => Err(failed(what.to_string(), "create", error)),
+    }
+}
+
+/// Creates an object of any kind, such as an `Image` of the OpenStack resource controller.
+async fn create_other(
+    client: &Client,
+    namespace: &str,
+    body: &Value,
+    what: &impl ToString,
+) -> Result<(), ApplyError> {
+    let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+    let resource = ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        plural: format!("{}s", kind.to_lowercase()),
+        api_version: api_version.clone(),
+        kind,
+    };
+    create(&api(client, &resource, namespace), body, what).await
+}
+
+fn internal(what: &impl ToString, message: String) -> ApplyError {
+    let message = format!("{}: {message}", what.to_string());
+    let reason = "boot-image-body".to_owned();
+    ApplyError::Problem(Problem { class: ErrorClass::Internal, reason, message })
+}
+
+/// A conflict, a missing object or a failed test mean that our view was outdated.
+fn failed(object: String, verb: &'static str, error: kube::Error) -> ApplyError {
+    match &error {
+        kube::Error::Api(status) if matches!(status.code, 404 | 409) => {
+            ApplyError::Conflict(object)
+        }
+        kube::Error::Api(status) if status.code == 422 && status.message.contains(TEST_FAILED) => {
+            ApplyError::Conflict(object)
+        }
+        _ => ApplyError::Api(Error::api(object, verb)(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use hyper::{Request, Response};
+    use kube::client::Body;
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+
+    /// A client whose API server gives this answer, and the requests that the server got.
+    fn client(code: u16, answer: Value) -> (Client, Arc<Mutex<Vec<Value>>>) {
+        let sent: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let requests = Arc::clone(&sent);
+        let server = service_fn(move |request: Request<Body>| {
+            let (sent, answer) = (Arc::clone(&sent), answer.clone());
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                sent.lock().unwrap().push(json!({
+                    "request": format!("{} {}", parts.method, parts.uri.path()),
+                    "type": parts.headers["content-type"].to_str().unwrap(),
+                    "body": serde_json::from_slice::<Value>(&body).unwrap_or_default(),
+                }));
+                let answer = Body::from(answer.to_string().into_bytes());
+                Ok::<_, BoxError>(Response::builder().status(code).body(answer)?)
+            }
+        });
+        (Client::new(server, "ns"), requests)
+    }
+
+    fn target() -> ObjectRef {
+        ObjectRef {
+            kind: BootImageKind::MachineApiMachineSet,
+            version: "v1beta1".to_owned(),
+            namespace: "machines".to_owned(),
+            name: "a".to_owned(),
+            uid: "u".to_owned(),
+            resource_version: "7".to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_set_is_patched_in_the_version_that_was_seen() {
+        let object = json!({ "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
+            "metadata": { "name": "a", "resourceVersion": "8" } });
+        let (client, sent) = client(200, object);
+        let test = json!({ "op": "test", "path": "/spec/x", "value": 1 });
+        assert!(patch_set(&client, &target(), std::slice::from_ref(&test)).await.unwrap());
+        let version = json!({ "op": "replace", "path": "/metadata/resourceVersion", "value": "7" });
+        let want = json!({
+            "request": "PATCH /apis/machine.openshift.io/v1beta1/namespaces/machines/machinesets/a",
+            "type": "application/json-patch+json",
+            "body": [version, test],
+        });
+        assert_eq!(*sent.lock().unwrap(), [want]);
+    }
+
+    #[tokio::test]
+    async fn a_changed_object_is_a_conflict_and_a_refusal_is_not() {
+        for (code, message, is_conflict) in [
+            (409, "the object has been modified", true),
+            (404, "not found", true),
+            (422, TEST_FAILED, true),
+            (422, "ValidatingAdmissionPolicy 'x' denied request", false),
+            (403, "cannot patch", false),
+        ] {
+            let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
+                "code": code, "reason": "x", "message": message });
+            let (client, _) = client(code, status);
+            let error = patch_set(&client, &target(), &[]).await.unwrap_err();
+            assert_eq!(error.class().is_none(), is_conflict, "{code} {message}: {error}");
+        }
+    }
+}

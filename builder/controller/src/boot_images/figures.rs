@@ -1,0 +1,79 @@
+//! The figures of a pass, for metrics and for the condition about old images. Pure.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::plan::BootImagePlan;
+use super::snapshot::{BootImageSnapshot, GoldenState};
+use mosb_boot_image::skew::{Limit, OPENSHIFT_OLDEST_RHEL, SetImage, skew};
+use mosb_boot_image::{BootImage, Release, release_of};
+use mosb_plan::api::boot_images::ManagedKind;
+
+/// What the metrics show.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct BootImageFigures {
+    /// Sets by kind and result.
+    pub sets: BTreeMap<(ManagedKind, &'static str), i64>,
+    /// Days between the oldest image in use, as far as its release is known, and the golden one.
+    pub days_behind: Option<i64>,
+    /// Old images; none without a limit.
+    pub skew: Option<SkewFigures>,
+}
+
+/// The images in use against the oldest that machines can start from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SkewFigures {
+    /// The limit, as messages have it.
+    pub limit: String,
+    /// Sets whose image is older.
+    pub too_old: Vec<String>,
+    /// Sets whose image has no release that is known.
+    pub unknown: usize,
+}
+
+pub(super) fn figures(
+    plan: &BootImagePlan,
+    snapshot: &BootImageSnapshot,
+    now: Timestamp,
+) -> BootImageFigures {
+    let mut figures = BootImageFigures::default();
+    for set in &plan.sets {
+        *figures.sets.entry((set.kind, set.outcome.result())).or_default() += 1;
+    }
+    let GoldenState::Found(golden) = &snapshot.golden else { return figures };
+    let known = golden.releases();
+    let images = plan.sets.iter().filter_map(|set| {
+        let image: BootImage = set.image.as_deref()?.parse().ok()?;
+        let release = release_of(&image, &known);
+        Some((&*set.set, image, release))
+    });
+    let images: Vec<(&str, BootImage, Option<Release>)> = images.collect();
+    let sets: Vec<SetImage<'_>> = images
+        .iter()
+        .map(|(set, image, release)| SetImage { set, image, release: release.as_ref() })
+        .collect();
+    let limit = limit(snapshot);
+    let found = skew(&sets, limit.as_ref().map(|(limit, _)| limit), now.as_second());
+    let newest = known.values().filter_map(|one| one.age_in_days(now.as_second())).min();
+    let behind = |(oldest, newest): (i64, i64)| (oldest - newest).max(0);
+    figures.days_behind = found.oldest.map(|one| one.age_in_days).zip(newest).map(behind);
+    figures.skew = limit.map(|(_, limit)| SkewFigures {
+        limit,
+        too_old: found.too_old.iter().map(|set| (*set).to_owned()).collect(),
+        unknown: found.unknown.len() + plan.sets.len() - images.len(),
+    });
+    figures
+}
+
+/// The limit of the settings; on OpenShift its own without one.
+fn limit(snapshot: &BootImageSnapshot) -> Option<(Limit, String)> {
+    let settings = snapshot.settings.as_ref().ok()?;
+    if let Some(text) = &settings.oldest {
+        let release: Release = text.parse().ok()?;
+        return Some((Limit::Release(release), text.clone()));
+    }
+    let (major, minor) = OPENSHIFT_OLDEST_RHEL;
+    let limit = (Limit::Rhel(major, minor), format!("RHEL {major}.{minor}"));
+    snapshot.is_openshift().then_some(limit)
+}

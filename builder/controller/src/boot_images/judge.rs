@@ -1,0 +1,107 @@
+//! The image of one set: what it has, and what it should have. Pure.
+
+use super::eligibility::{architecture, stream_label};
+use super::machine_set::{MachineSet, TemplateRef};
+use super::obstacle::{Failure, Obstacle};
+use super::proof::proof;
+use super::snapshot::BootImageSnapshot;
+use crate::cluster_cache::{BootImageKind, SeenObject, object_key};
+use mosb_boot_image::{
+    Architecture, Context, Golden, PlatformType, Stream, Verdict, cluster_api, machine_api,
+};
+use mosb_plan::api::cluster_settings::BootImageSettings;
+
+/// What is known of the image of a set.
+#[derive(Debug)]
+pub(super) struct Judgement<'s> {
+    pub verdict: Verdict,
+    pub stream: &'s Stream,
+    pub architecture: Architecture,
+    /// Of a set of Cluster API.
+    pub template: Option<(TemplateRef, &'s SeenObject)>,
+}
+
+impl Judgement<'_> {
+    /// The name of the template of a set of Cluster API.
+    pub fn template_name(&self) -> Option<&str> {
+        self.template.as_ref().map(|(reference, _)| &*reference.name)
+    }
+}
+
+pub(super) fn judge<'s>(
+    set: MachineSet<'_>,
+    snapshot: &'s BootImageSnapshot,
+    settings: &BootImageSettings,
+    golden: &'s Golden,
+) -> Result<Judgement<'s>, Obstacle> {
+    let stream = golden.stream(stream_label(set))?;
+    let architecture = architecture(set, snapshot, stream)?;
+    let proof = proof(set, snapshot, settings);
+    let context = Context {
+        stream,
+        architecture,
+        proof: &proof,
+        region: None,
+        cluster_spec: None,
+        by_release: &settings.images,
+    };
+    if set.is_machine_api() {
+        let verdict = machine_api(&platform(snapshot)?, set.provider_spec()?.1, &context)?;
+        return Ok(Judgement { verdict, stream, architecture, template: None });
+    }
+    let reference = set.template()?;
+    let key = object_key(&reference.namespace, &reference.name);
+    let template = snapshot.get(reference.kind, &key).ok_or_else(|| {
+        Failure::new(
+            "template-missing",
+            format!(
+                "{} {key} does not exist, or mosb may not read it; create it, or correct infrastructureRef",
+                reference.kind.as_str()
+            ),
+        )
+    })?;
+    if template.is_too_large {
+        return Err(Failure::new(
+            "template-too-large",
+            format!("{} {key} is larger than mosb reads", reference.kind.as_str()),
+        )
+        .into());
+    }
+    let infrastructure = infrastructure_cluster(set, snapshot);
+    let context = Context {
+        region: infrastructure.and_then(|cluster| cluster.spec["region"].as_str()),
+        cluster_spec: infrastructure.map(|cluster| &cluster.spec),
+        ..context
+    };
+    let verdict = cluster_api(reference.template, &template.spec, &context)?;
+    Ok(Judgement { verdict, stream, architecture, template: Some((reference, template)) })
+}
+
+/// The platform of OpenShift.
+pub(super) fn platform(snapshot: &BootImageSnapshot) -> Result<PlatformType, Failure> {
+    let infrastructure = snapshot.infrastructure.as_ref();
+    let platform = infrastructure.and_then(|one| one.status["platformStatus"]["type"].as_str());
+    let platform = platform.ok_or_else(|| {
+        Failure::new(
+            "no-platform",
+            "Infrastructure cluster has no status.platformStatus.type, so the platform is not known",
+        )
+    })?;
+    let Ok(platform) = platform.parse::<PlatformType>();
+    Ok(platform)
+}
+
+/// The provider's object of the Cluster that a set belongs to.
+fn infrastructure_cluster<'s>(
+    set: MachineSet<'_>,
+    snapshot: &'s BootImageSnapshot,
+) -> Option<&'s SeenObject> {
+    let cluster = snapshot.get(BootImageKind::Cluster, &set.cluster()?)?;
+    let reference = &cluster.spec["infrastructureRef"];
+    let kind = match reference["kind"].as_str()? {
+        "AWSCluster" => BootImageKind::AwsCluster,
+        "OpenStackCluster" => BootImageKind::OpenStackCluster,
+        _ => return None,
+    };
+    snapshot.get(kind, &object_key(&cluster.namespace, reference["name"].as_str()?))
+}

@@ -1,0 +1,178 @@
+//! The next write of one set, in this order: its record, the stub, the new template, the image, and
+//! the record of what was then seen. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::history;
+use super::judge::Judgement;
+use super::machine_set::{MachineSet, TEMPLATE_NAME};
+use super::obstacle::{Failure, Obstacle};
+use super::pin::{self, PIN};
+use super::snapshot::BootImageSnapshot;
+use super::stability::{cluster_api_wait, stream_wait};
+use super::stub::{Sharing, StubStep, stub_step};
+use super::template;
+use super::write::{BootImageWrite, ObjectRef};
+use crate::user_data::SecretRef;
+use mosb_boot_image::{Change, Golden, Skip, Verdict};
+use mosb_plan::api::cluster_settings::BootImageSettings;
+
+/// Annotation of a MachineDeployment: a new image may replace its machines.
+const ROLL: &str = "mosb.dev/boot-image-roll";
+
+/// What all sets of a decision share.
+#[derive(Debug)]
+pub(super) struct Limits {
+    /// Why no image is changed now.
+    pub cluster_wait: Option<String>,
+    /// The MachineDeployment of each Cluster whose machines are being replaced.
+    pub rolling: BTreeMap<String, String>,
+    pub sharing: Sharing,
+    /// Stubs that another set of this decision writes.
+    pub stubs_in_work: BTreeSet<SecretRef>,
+    /// Stubs to read.
+    pub lookups: BTreeSet<SecretRef>,
+}
+
+type Inputs<'s> = (&'s BootImageSnapshot, &'s BootImageSettings, &'s Golden);
+
+/// The next write of a set. None: it has its image and a record of it, or an earlier write or a
+/// lookup must be seen first.
+pub(super) fn next_write(
+    set: MachineSet<'_>,
+    judgement: &Judgement<'_>,
+    inputs: Inputs<'_>,
+    limits: &mut Limits,
+    now: Timestamp,
+) -> Result<Option<BootImageWrite>, Obstacle> {
+    let (snapshot, settings, golden) = inputs;
+    if snapshot.is_outdated(set.object) {
+        return Ok(None);
+    }
+    let pin = pin::read(set.object)?;
+    let value = set.object.annotation(PIN);
+    match history::next_write(set, judgement, value, (snapshot, golden), now) {
+        Ok(None) => {}
+        Ok(Some(write)) => return not_failed(set, snapshot, write).map(Some),
+        Err(history::Outdated) => return Ok(None),
+    }
+    let Verdict::Change(change) = &judgement.verdict else { return Ok(None) };
+    if let Some(pin) = pin
+        && let Some(until) = pin.holds(judgement)
+    {
+        return Err(Skip::Pinned { until }.into());
+    }
+    check_roll(set)?;
+    if history::is_contended(set, snapshot, &change.to) {
+        return Err(contended(set, change).into());
+    }
+    if let Some(wait) = &limits.cluster_wait {
+        return Err(Obstacle::Wait(wait.clone()));
+    }
+    let stream = (judgement.stream, judgement.architecture);
+    if let Some(wait) = stream_wait(snapshot, golden, stream.0, stream.1) {
+        return Err(Obstacle::Wait(wait));
+    }
+    if !set.is_machine_api() {
+        wait_for_cluster(set, snapshot, limits)?;
+    }
+    match stub_step(set, snapshot, settings, limits)? {
+        StubStep::Ready => {}
+        StubStep::LookUp(secrets) => {
+            limits.lookups.extend(secrets);
+            return Ok(None);
+        }
+        StubStep::InWork => return Ok(None),
+        StubStep::Write(write) => {
+            let secret = write.secret.clone();
+            let write = not_failed(set, snapshot, BootImageWrite::Stub(write))?;
+            limits.stubs_in_work.insert(secret);
+            return Ok(Some(write));
+        }
+    }
+    let write = change_image(set, judgement, change, snapshot)?;
+    let write = not_failed(set, snapshot, write)?;
+    if let BootImageWrite::Patch { .. } = &write
+        && set.is_deployment()
+        && !set.replaces_on_delete()
+        && let Some(cluster) = set.cluster()
+    {
+        limits.rolling.insert(cluster, set.object.name.clone());
+    }
+    Ok(Some(write))
+}
+
+/// The same write failed before, and nothing that it depends on has changed.
+fn not_failed(
+    set: MachineSet<'_>,
+    snapshot: &BootImageSnapshot,
+    write: BootImageWrite,
+) -> Result<BootImageWrite, Obstacle> {
+    match snapshot.failed_writes.get(&set.to_string()) {
+        Some(failed) if failed.fingerprint == write.fingerprint() => Err(if failed.is_forbidden {
+            Obstacle::NoRight(failed.message.clone())
+        } else {
+            Failure::new(&failed.code, failed.message.clone()).into()
+        }),
+        _ => Ok(write),
+    }
+}
+
+/// A new template replaces the machines of a MachineDeployment, so it needs its own yes.
+fn check_roll(set: MachineSet<'_>) -> Result<(), Obstacle> {
+    let may_roll = !set.is_deployment()
+        || set.replaces_on_delete()
+        || set.object.annotation(ROLL) == Some("true");
+    if may_roll { Ok(()) } else { Err(Skip::RollsMachines.into()) }
+}
+
+fn wait_for_cluster(
+    set: MachineSet<'_>,
+    snapshot: &BootImageSnapshot,
+    limits: &Limits,
+) -> Result<(), Obstacle> {
+    if let Some(wait) = cluster_api_wait(set, snapshot) {
+        return Err(Obstacle::Wait(wait));
+    }
+    let rolling = set.cluster().and_then(|cluster| limits.rolling.get(&cluster));
+    match rolling {
+        Some(deployment) => Err(Obstacle::Wait(format!(
+            "the machines of MachineDeployment {deployment} are being replaced"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn contended(set: MachineSet<'_>, change: &Change) -> Failure {
+    let field = match set.provider_spec() {
+        Ok((pointer, _)) if set.is_machine_api() => {
+            let path = change.edits.first().map(|edit| &*edit.path).unwrap_or_default();
+            format!("{pointer}{path}")
+        }
+        _ => TEMPLATE_NAME.to_owned(),
+    };
+    let field = field.trim_start_matches('/').replace('/', ".");
+    Failure::new(
+        "contended",
+        format!(
+            "another writer put its boot image back 3 times, so mosb stopped; let it ignore the field {field}, then run `mosb boot-images unpin {set}`"
+        ),
+    )
+}
+
+/// The write that brings the image: of a new template, or of the set.
+fn change_image(
+    set: MachineSet<'_>,
+    judgement: &Judgement<'_>,
+    change: &Change,
+    snapshot: &BootImageSnapshot,
+) -> Result<BootImageWrite, Obstacle> {
+    if let Some((reference, template)) = &judgement.template {
+        return template::next_write(set, (reference, template), change, snapshot);
+    }
+    let (pointer, _) = set.provider_spec()?;
+    let target = ObjectRef::of(set.object);
+    Ok(BootImageWrite::Patch { target, operations: change.json_patch(pointer) })
+}

@@ -1,0 +1,101 @@
+//! Takes the snapshot from the cache. Pure: it sends no requests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::STATUS_NAME;
+use super::snapshot::{BootImageSnapshot, FailedWrite, GoldenState};
+use crate::cluster_cache::{BootImageKind, ClusterCache, Trigger};
+use crate::cluster_names::BOOT_IMAGES;
+use crate::lookup::Problem;
+use crate::user_data::SecretRef;
+use mosb_boot_image::{Architecture, Golden};
+use mosb_plan::api::labels;
+
+/// The name of OpenShift's singletons, but ClusterVersion.
+const CLUSTER: &str = "cluster";
+const CLUSTER_VERSION: &str = "version";
+/// The pool whose machines machine sets make.
+const WORKER: &str = "worker";
+
+/// What earlier passes of this process remember.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Remembered {
+    /// The version that a write replaced, by UID.
+    pub replaced: BTreeMap<String, String>,
+    pub failed_writes: BTreeMap<String, FailedWrite>,
+}
+
+pub(super) fn observe(cache: &ClusterCache, remembered: &Remembered) -> BootImageSnapshot {
+    let stores = &cache.boot_images;
+    let objects: BTreeMap<_, BTreeMap<_, _>> = BootImageKind::ALL
+        .into_iter()
+        .map(|kind| {
+            let objects = stores.list(kind).into_iter();
+            (kind, objects.map(|object| (object.key(), object)).collect())
+        })
+        .collect();
+    let is_outdated = |uid: &String, version: &String| {
+        remembered.replaced.get(uid).is_some_and(|replaced| replaced == version)
+    };
+    let all = objects.values().flat_map(BTreeMap::values);
+    let outdated = all
+        .filter(|object| is_outdated(&object.uid, &object.resource_version))
+        .map(|object| object.uid.clone())
+        .collect();
+    BootImageSnapshot {
+        settings: match cache.settings() {
+            Ok((settings, _)) => Ok(settings.boot_images),
+            Err(error) => Err(Problem::from(error).message),
+        },
+        golden: golden(cache),
+        golden_name: format!("{}/{BOOT_IMAGES}", cache.operator_namespace),
+        own_architecture: own_architecture(),
+        other_controller: cache.other_renderer(),
+        machine_configuration: stores.get(BootImageKind::MachineConfiguration, CLUSTER),
+        cluster_version: stores.get(BootImageKind::ClusterVersion, CLUSTER_VERSION),
+        infrastructure: stores.get(BootImageKind::Infrastructure, CLUSTER),
+        status: stores.get(BootImageKind::BootImageStatus, STATUS_NAME),
+        worker_pool: cache.pools.get(WORKER),
+        user_data_secrets: user_data_secrets(cache),
+        outdated,
+        failed_writes: remembered.failed_writes.clone(),
+        stubs: BTreeMap::new(),
+        objects,
+    }
+}
+
+fn golden(cache: &ClusterCache) -> GoldenState {
+    let Some(map) = cache.boot_images.golden.get(BOOT_IMAGES) else { return GoldenState::Missing };
+    match Golden::parse(map.data.as_ref().unwrap_or(&BTreeMap::new())) {
+        Ok(golden) => GoldenState::Found(Box::new(golden)),
+        Err(error) => GoldenState::Unreadable(error.to_string()),
+    }
+}
+
+/// The architecture of the node that this process runs on.
+fn own_architecture() -> Option<Architecture> {
+    let names =
+        [("x86_64", "amd64"), ("aarch64", "arm64"), ("powerpc64", "ppc64le"), ("s390x", "s390x")];
+    let name = names.into_iter().find(|(rust, _)| *rust == std::env::consts::ARCH)?.1;
+    Architecture::from_kubernetes(name).ok()
+}
+
+/// The Secrets that MachineOSConfigs name for user data.
+fn user_data_secrets(cache: &ClusterCache) -> BTreeSet<SecretRef> {
+    let configs = cache.configs.list();
+    let named = configs.iter().filter_map(|config| config.metadata.annotation(labels::USER_DATA));
+    named.filter_map(|text| text.parse().ok()).collect()
+}
+
+/// Whether a change may affect boot images.
+pub(super) fn is_affected(trigger: &Trigger) -> bool {
+    match trigger {
+        Trigger::BootImages | Trigger::All | Trigger::Config(..) | Trigger::Pool(_) => true,
+        Trigger::ManagedObject(_)
+        | Trigger::MachineConfig(..)
+        | Trigger::Secret(_)
+        | Trigger::Machine(_)
+        | Trigger::NodeJob { .. }
+        | Trigger::Unrelated => false,
+    }
+}

@@ -1,0 +1,139 @@
+//! The result of a decision: the outcome of each set, and its next write.
+
+use super::judge::Judgement;
+use super::machine_set::MachineSet;
+use super::obstacle::{Failure, Obstacle};
+use super::write::BootImageWrite;
+use crate::user_data::SecretRef;
+use mosb_boot_image::Verdict;
+use mosb_plan::api::boot_images::ManagedKind;
+
+/// What happens to all machine sets that are selected.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct BootImagePlan {
+    /// Whether sets of any kind are selected.
+    pub is_on: bool,
+    /// Sorted by kind, namespace and name.
+    pub sets: Vec<SetPlan>,
+    /// Errors that are not of one set.
+    pub errors: Vec<Failure>,
+    /// Secrets with stubs that must be read before these sets can be decided.
+    pub lookups: Vec<SecretRef>,
+}
+
+/// What happens to one set.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SetPlan {
+    /// `namespace/kind.group/name`.
+    pub set: String,
+    pub name: String,
+    pub kind: ManagedKind,
+    pub outcome: Outcome,
+    /// The image that it has, if that is known.
+    pub image: Option<String>,
+    /// The image that it should have.
+    pub wanted: Option<String>,
+    /// The template of a set of Cluster API.
+    pub template: Option<String>,
+    pub write: Option<BootImageWrite>,
+}
+
+/// The state of a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It has the image.
+    Current,
+    /// It gets the image, in this pass or the next ones.
+    Updating,
+    /// It gets the image when this is over.
+    Waiting(String),
+    /// It keeps its image, on purpose.
+    Skipped {
+        code: String,
+        reason: String,
+        /// Whether its image may be old.
+        blocks_skew: bool,
+    },
+    Failed(Failure),
+}
+
+impl SetPlan {
+    pub(super) fn new(set: MachineSet<'_>) -> Self {
+        Self {
+            set: set.to_string(),
+            name: set.object.name.clone(),
+            kind: set.kind,
+            outcome: Outcome::Updating,
+            image: None,
+            wanted: None,
+            template: None,
+            write: None,
+        }
+    }
+
+    /// Adds what is known of its image.
+    pub(super) fn fill(&mut self, judgement: &Judgement<'_>) {
+        match &judgement.verdict {
+            Verdict::Current(image) => {
+                self.image = Some(image.to_string());
+                self.wanted = self.image.clone();
+            }
+            Verdict::Change(change) => {
+                self.image = Some(change.from.to_string());
+                self.wanted = Some(change.to.to_string());
+            }
+            Verdict::Skip(_) => {}
+        }
+        self.template = judgement.template_name().map(str::to_owned);
+    }
+}
+
+impl From<Obstacle> for Outcome {
+    fn from(obstacle: Obstacle) -> Self {
+        match obstacle {
+            Obstacle::Skip(skip) => Self::Skipped {
+                code: skip.code().to_owned(),
+                reason: skip.to_string(),
+                blocks_skew: skip.blocks_skew(),
+            },
+            Obstacle::NoRight(reason) => {
+                Self::Skipped { code: "no-right".to_owned(), reason, blocks_skew: true }
+            }
+            Obstacle::Wait(reason) => Self::Waiting(reason),
+            Obstacle::Fail(failure) => Self::Failed(failure),
+        }
+    }
+}
+
+impl Outcome {
+    /// One word for programs.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Current => "current",
+            Self::Updating => "updating",
+            Self::Waiting(_) => "waiting",
+            Self::Skipped { code, .. } => code,
+            Self::Failed(failure) => &failure.code,
+        }
+    }
+
+    /// `current`, `updating`, `waiting`, `skipped`, `failed`.
+    pub fn result(&self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Updating => "updating",
+            Self::Waiting(_) => "waiting",
+            Self::Skipped { .. } => "skipped",
+            Self::Failed(_) => "failed",
+        }
+    }
+
+    /// Why the set does not have its image; empty if it has it, or gets it.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Current | Self::Updating => "",
+            Self::Waiting(reason) | Self::Skipped { reason, .. } => reason,
+            Self::Failed(failure) => &failure.message,
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The controller of boot images. It has one key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::decide::decide;
+use super::execute::{create_status, execute, patch_status};
+use super::figures::{SkewFigures, figures};
+use super::lookups::{MAX_STUBS, look_up};
+use super::observe::{Remembered, is_affected, observe};
+use super::obstacle::Failure;
+use super::plan::{BootImagePlan, Outcome, SetPlan};
+use super::reason::BootImageReason;
+use super::report::{StatusTarget, conditions, target};
+use super::report_events::events;
+use super::snapshot::{BootImageSnapshot, FailedWrite};
+use super::worker_pool::worker_condition;
+use super::write::{BootImageWrite, ObjectRef};
+use crate::action::Action;
+use crate::apply::{ApplyError, Executor, ReconcilePass};
+use crate::cluster_cache::Trigger;
+use crate::decision::Decision;
+use crate::lookups::Resolver;
+use crate::metrics::Metrics;
+use crate::reconciler::{Debounce, NoDecision, Reconciler};
+use crate::user_data::SecretRef;
+use mosb_image::Digest;
+use mosb_types::ErrorClass;
+
+/// The only key.
+const KEY: &str = "cluster";
+/// The most writes of a pass; the next pass goes on.
+const MAX_WRITES: usize = 200;
+/// When a set is decided again without a change: no watch shows its stub.
+const RECHECK: Duration = Duration::from_secs(600);
+/// When a write that was refused is tried again.
+const REFUSED_RETRY: Duration = Duration::from_secs(300);
+/// When a write that failed otherwise is tried again.
+const FAILED_RETRY: Duration = Duration::from_secs(30);
+/// When a pass follows a write whose event may be late, or a conflict.
+const SOON: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct BootImageReconciler {
+    resolver: Resolver,
+    executor: Executor,
+    metrics: Arc<Metrics>,
+    memory: Mutex<Memory>,
+}
+
+/// What the next passes need of the writes of this process.
+#[derive(Debug, Default)]
+struct Memory {
+    replaced: BTreeMap<String, String>,
+    failed: BTreeMap<String, (FailedWrite, Instant)>,
+}
+
+/// How the writes of a pass ended.
+#[derive(Debug, Default)]
+struct Written {
+    /// Errors by set.
+    failed: BTreeMap<String, Outcome>,
+    /// When the next pass is due because of them.
+    requeue_after: Option<Duration>,
+}
+
+impl BootImageReconciler {
+    pub fn new(resolver: Resolver, executor: Executor, metrics: Arc<Metrics>) -> Self {
+        Self { resolver, executor, metrics, memory: Mutex::default() }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().expect("it is not poisoned: maps don't panic")
+    }
+
+    fn remembered(&self) -> Remembered {
+        let mut memory = self.memory();
+        memory.failed.retain(|_, (_, until)| *until > Instant::now());
+        let failed = memory.failed.iter().map(|(set, (write, _))| (set.clone(), write.clone()));
+        Remembered { replaced: memory.replaced.clone(), failed_writes: failed.collect() }
+    }
+
+    /// Sends the next write of each set. An error of one set does not stop the others.
+    async fn write_all(&self, plan: &BootImagePlan) -> Result<Written, ApplyError> {
+        let mut written = Written::default();
+        let writes = plan.sets.iter().filter_map(|set| Some((set, set.write.as_ref()?)));
+        for (count, (set, write)) in writes.enumerate() {
+            if count == MAX_WRITES {
+                written.soon(Duration::ZERO);
+                break;
+            }
+            match execute(&self.executor, write).await {
+                Ok(is_new) => {
+                    if is_new {
+                        self.record(write);
+                    }
+                    written.soon(SOON);
+                }
+                Err(error) if error.class().is_none() => {
+                    tracing::debug!("{error}");
+                    written.soon(SOON);
+                }
+                // The Lease is lost, or the API server is away: no other write is possible.
+                Err(error) if is_general(&error) => return Err(error),
+                Err(error) => {
+                    let outcome = self.record_failure(set, write, &error);
+                    written.soon(FAILED_RETRY);
+                    written.failed.insert(set.set.clone(), outcome);
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    /// Until the watch shows another version, nothing is decided from the replaced one.
+    fn record(&self, write: &BootImageWrite) {
+        if let BootImageWrite::Patch { target, .. } | BootImageWrite::HistoryStatus { target, .. } =
+            write
+        {
+            self.record_replaced(target);
+        }
+    }
+
+    fn record_replaced(&self, target: &ObjectRef) {
+        let (uid, version) = (target.uid.clone(), target.resource_version.clone());
+        self.memory().replaced.insert(uid, version);
+    }
+
+    fn record_failure(&self, set: &SetPlan, write: &BootImageWrite, error: &ApplyError) -> Outcome {
+        let is_forbidden = is_forbidden(error);
+        let is_permanent = is_forbidden || error.class() != Some(ErrorClass::Transient);
+        let retry = if is_permanent { REFUSED_RETRY } else { FAILED_RETRY };
+        let mut message = error.to_string();
+        if is_forbidden && matches!(write, BootImageWrite::Stub(_)) {
+            message += "; `mosb boot-images rbac` prints the Role that it needs";
+        }
+        tracing::warn!(reason = error.code(), "{}: {message}", set.set);
+        let failed = FailedWrite {
+            fingerprint: write.fingerprint(),
+            code: error.code().to_owned(),
+            message: message.clone(),
+            is_forbidden: is_forbidden && matches!(write, BootImageWrite::Stub(_)),
+        };
+        let is_skip = failed.is_forbidden;
+        self.memory().failed.insert(set.set.clone(), (failed, Instant::now() + retry));
+        if is_skip {
+            Outcome::Skipped { code: "no-right".to_owned(), reason: message, blocks_skew: true }
+        } else {
+            Outcome::Failed(Failure::new(error.code(), message))
+        }
+    }
+
+    /// Writes the conditions, if they changed.
+    async fn report(
+        &self,
+        plan: &BootImagePlan,
+        skew: Option<&SkewFigures>,
+        snapshot: &BootImageSnapshot,
+        pass: &mut ReconcilePass,
+    ) -> Result<(), ApplyError> {
+        let now = Timestamp::now();
+        match target(snapshot) {
+            StatusTarget::Create if conditions(plan, skew, &[], now).is_some() => {
+                create_status(&self.executor).await?;
+            }
+            StatusTarget::Create => {}
+            StatusTarget::Object(object, before) => {
+                if snapshot.outdated.contains(&object.uid) {
+                    return Ok(());
+                }
+                if let Some(list) = conditions(plan, skew, &before, now) {
+                    let fields = serde_json::json!({ "conditions": list });
+                    let client = &self.executor.client;
+                    if patch_status(client, &object, &fields, &object).await? {
+                        self.record_replaced(&object);
+                    }
+                    let edges = events(&object, &before, &list);
+                    let edges: Vec<Action> = edges.into_iter().map(Action::Event).collect();
+                    self.executor.apply_all(&edges, pass).await?;
+                }
+            }
+        }
+        let pool = worker_condition(plan, snapshot, now);
+        self.executor.apply_all(&pool.into_iter().collect::<Vec<_>>(), pass).await
+    }
+}
+
+impl Written {
+    fn soon(&mut self, after: Duration) {
+        self.requeue_after = Some(self.requeue_after.map_or(after, |before| before.min(after)));
+    }
+}
+
+fn is_forbidden(error: &ApplyError) -> bool {
+    matches!(error, ApplyError::Api(error) if error.status_code() == Some(403))
+}
+
+/// Whether an error is not of one object.
+fn is_general(error: &ApplyError) -> bool {
+    matches!(error, ApplyError::Api(error) if matches!(error.status_code(), None | Some(401)))
+}
+
+impl Reconciler for BootImageReconciler {
+    type Snapshot = BootImageSnapshot;
+    type Lookup = SecretRef;
+    type Reason = BootImageReason;
+
+    const KIND: &'static str = "bootimages";
+    const LOG_PREFIX: &'static str = "boot images of ";
+    const WORKERS: usize = 1;
+    /// A pass goes over all sets.
+    const DEBOUNCE: Option<Debounce> =
+        Some(Debounce { quiet: Duration::from_millis(300), most: Duration::from_secs(3) });
+
+    fn affected_keys(&self, trigger: &Trigger) -> BTreeSet<String> {
+        is_affected(trigger).then(|| KEY.to_owned()).into_iter().collect()
+    }
+
+    fn observe(&self, _key: &str) -> Option<BootImageSnapshot> {
+        let snapshot = observe(&self.resolver.cache, &self.remembered());
+        let outdated = &snapshot.outdated;
+        self.memory().replaced.retain(|uid, _| outdated.contains(uid));
+        Some(snapshot)
+    }
+
+    fn decide(
+        &self,
+        snapshot: &BootImageSnapshot,
+        now: Timestamp,
+    ) -> Decision<SecretRef, BootImageReason> {
+        let mut plan = decide(snapshot, now);
+        plan.lookups.truncate(MAX_STUBS.saturating_sub(snapshot.stubs.len()));
+        Decision {
+            requeue_after: plan.is_on.then_some(RECHECK),
+            lookups: plan.lookups.clone(),
+            ..Decision::unchanged(BootImageReason::of(&plan))
+        }
+    }
+
+    async fn look_up(
+        &self,
+        lookups: &[SecretRef],
+        snapshot: &mut BootImageSnapshot,
+        _pass: &mut ReconcilePass,
+    ) -> Result<(), NoDecision> {
+        look_up(&self.resolver, lookups, snapshot).await
+    }
+
+    async fn apply(
+        &self,
+        _actions: &[Action],
+        snapshot: &BootImageSnapshot,
+        pass: &mut ReconcilePass,
+    ) -> Result<(), ApplyError> {
+        // The writes of many sets don't end with the first error, unlike those of an action list.
+        let mut plan = decide(snapshot, Timestamp::now());
+        let written = self.write_all(&plan).await?;
+        pass.requeue_after = written.requeue_after;
+        if !plan.lookups.is_empty() {
+            pass.requeue_after = Some(SOON);
+        }
+        for set in &mut plan.sets {
+            if let Some(outcome) = written.failed.get(&set.set) {
+                set.outcome = outcome.clone();
+            }
+        }
+        let figures = figures(&plan, snapshot, Timestamp::now());
+        self.metrics.set_boot_images(&figures);
+        self.report(&plan, figures.skew.as_ref(), snapshot, pass).await
+    }
+
+    /// Each set has its own versions, so that one late event does not delay all.
+    fn seen_versions(_snapshot: &BootImageSnapshot) -> impl Iterator<Item = (&str, &str)> {
+        std::iter::empty()
+    }
+
+    /// A lookup is a short read, which no change ends.
+    fn inputs_digest(_snapshot: &BootImageSnapshot) -> Digest {
+        Digest::of(KEY.as_bytes())
+    }
+
+    fn log_transition(&self, _key: &str, reason: &BootImageReason) {
+        if reason.is_degraded {
+            tracing::warn!("boot images: {reason}");
+        } else {
+            tracing::info!("boot images: {reason}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! When images are changed: not during an upgrade, and not from images that are newer than what the
+//! cluster runs. Pure.
+
+use std::cmp::Ordering;
+
+use super::machine_set::MachineSet;
+use super::snapshot::BootImageSnapshot;
+use crate::cluster_cache::{BootImageKind, SeenObject};
+use mosb_boot_image::{Architecture, Golden, Release, Stream};
+
+/// Why no image of the cluster is changed now.
+pub(super) fn cluster_wait(snapshot: &BootImageSnapshot, golden: &Golden) -> Option<String> {
+    let version = snapshot.cluster_version.as_ref()?;
+    let last = &version.status["history"][0];
+    if last["state"] != "Completed" {
+        return Some(
+            "an upgrade is under way: the newest entry in status.history of ClusterVersion version is not Completed"
+                .to_owned(),
+        );
+    }
+    let running = last["version"].as_str().unwrap_or_default();
+    let stamp = golden.stamp().map(|stamp| &*stamp.release_image_version);
+    let Some(release) = stamp.or(golden.release_version()) else {
+        let name = &snapshot.golden_name;
+        return Some(format!(
+            "ConfigMap {name} has no releaseVersion, so it is not known whether the cluster runs its release"
+        ));
+    };
+    newer_than_cluster(&snapshot.golden_name, release, running)
+}
+
+/// Why images of this stream are not used now, on a cluster without ClusterVersion: there, the
+/// ConfigMap says what the cluster runs.
+pub(super) fn stream_wait(
+    snapshot: &BootImageSnapshot,
+    golden: &Golden,
+    stream: &Stream,
+    architecture: Architecture,
+) -> Option<String> {
+    if snapshot.is_openshift() {
+        return None;
+    }
+    let name = &snapshot.golden_name;
+    let Some(running) = golden.release_version() else {
+        return Some(format!(
+            "ConfigMap {name} has no releaseVersion; set it to the release of the OS that the cluster runs"
+        ));
+    };
+    let images = stream.images_of(architecture)?;
+    let releases = images.artifacts.values().filter_map(|artifact| artifact.release.as_deref());
+    let mut releases = releases.collect::<Vec<_>>();
+    releases.dedup();
+    releases.into_iter().find_map(|release| newer_than_cluster(name, release, running))
+}
+
+fn newer_than_cluster(golden: &str, release: &str, running: &str) -> Option<String> {
+    if release == running {
+        return None;
+    }
+    let parsed = (release.parse::<Release>(), running.parse::<Release>());
+    let order = match &parsed {
+        (Ok(release), Ok(running)) => release.compare(running),
+        _ => None,
+    };
+    match order {
+        Some(Ordering::Greater) => Some(format!(
+            "the images of ConfigMap {golden} are of {release}, and the cluster runs {running}"
+        )),
+        Some(_) => None,
+        None => Some(format!(
+            "the release {release} of ConfigMap {golden} can't be compared with {running}, which the cluster runs"
+        )),
+    }
+}
+
+/// Why the sets of this Cluster of Cluster API are not changed now.
+pub(super) fn cluster_api_wait(
+    set: MachineSet<'_>,
+    snapshot: &BootImageSnapshot,
+) -> Option<String> {
+    let key = set.cluster()?;
+    let Some(cluster) = snapshot.get(BootImageKind::Cluster, &key) else {
+        return Some(format!("Cluster {key} does not exist"));
+    };
+    match available(cluster) {
+        Some("True") => None,
+        Some(_) => Some(format!("Cluster {key} is not available")),
+        None => Some(format!("Cluster {key} does not report whether it is available")),
+    }
+}
+
+/// The status of condition `Available`; of `Ready`, where a Cluster has no other.
+fn available(cluster: &SeenObject) -> Option<&str> {
+    let newer = cluster.status["v1beta2"]["conditions"].as_array();
+    let mut newer = newer.into_iter().flatten().filter(|one| one["type"] == "Available");
+    let newer = newer.next().and_then(|one| one["status"].as_str());
+    cluster.condition("Available").or(newer).or_else(|| cluster.condition("Ready"))
+}

@@ -1,0 +1,216 @@
+//! Sets of OpenShift's machine API.
+
+use serde_json::{Value, json};
+
+use super::fake_cluster::FakeCluster;
+use crate::boot_images::plan::BootImagePlan;
+use crate::cluster_cache::BootImageKind::{
+    ClusterVersion, Infrastructure, MachineApiMachineSet as Sets, MachineConfiguration,
+};
+
+const OLD: &str = "projects/rhcos-cloud/global/images/rhcos-1";
+const NEW: &str = "projects/rhcos-cloud/global/images/rhcos-2";
+
+fn cluster() -> FakeCluster {
+    let mut cluster = FakeCluster::new(NEW);
+    cluster.golden["releaseVersion"] = json!("4.18.3");
+    let singleton = |name: &str, fields: Value| {
+        let mut object = json!({ "metadata": { "name": name } });
+        for (key, value) in fields.as_object().unwrap() {
+            object[key] = value.clone();
+        }
+        object
+    };
+    cluster.put(
+        ClusterVersion,
+        singleton(
+            "version",
+            json!({ "status": { "history": [
+        { "state": "Completed", "version": "4.18.3" }] } }),
+        ),
+    );
+    cluster.put(
+        Infrastructure,
+        singleton("cluster", json!({ "status": { "platformStatus": { "type": "GCP" } } })),
+    );
+    cluster
+}
+
+fn set(cluster: &mut FakeCluster, name: &str) {
+    let value = json!({ "userDataSecret": { "name": "worker-user-data" }, "unknown": { "a": [1] },
+        "disks": [{ "boot": true, "image": OLD, "sizeGb": 128 }, { "boot": false, "image": "data" }] });
+    cluster.put(Sets, json!({ "metadata": { "name": name },
+        "spec": { "replicas": 2, "template": { "spec": { "providerSpec": { "value": value } } } } }));
+}
+
+fn stub(cluster: &mut FakeCluster, version: &str) {
+    let list = if version.starts_with('2') { "append" } else { "merge" };
+    let source = json!([{ "source": "https://api-int.example:22623/config/worker" }]);
+    let config = json!({ "ignition": { "version": version, "config": { list: source } } });
+    let data = k8s_openapi::ByteString(config.to_string().into_bytes());
+    cluster.secrets.insert(
+        "machines/worker-user-data".to_owned(),
+        json!({
+        "metadata": { "name": "worker-user-data", "namespace": "machines", "resourceVersion": "1" },
+        "data": { "userData": data } }),
+    );
+}
+
+fn spec<'c>(cluster: &'c FakeCluster, name: &str) -> &'c Value {
+    let set = &cluster.objects[&(Sets, format!("machines/{name}"))];
+    &set["spec"]["template"]["spec"]["providerSpec"]["value"]
+}
+
+fn codes(plan: &BootImagePlan) -> Vec<&str> {
+    plan.sets.iter().map(|set| set.outcome.code()).collect()
+}
+
+#[test]
+fn the_image_of_the_boot_disk_changes_and_nothing_else() {
+    let mut cluster = cluster();
+    stub(&mut cluster, "3.2.0");
+    set(&mut cluster, "a");
+    let plan = cluster.settle();
+    assert_eq!(codes(&plan), ["current"]);
+    let mut want = spec(&cluster, "a").clone();
+    assert_eq!(want["disks"][0]["image"], NEW);
+    want["disks"][0]["image"] = json!(OLD);
+    let mut before = FakeCluster::new(NEW);
+    set(&mut before, "a");
+    assert_eq!(&want, spec(&before, "a"));
+    let record = cluster.record("a.machineset.machine.openshift.io");
+    assert_eq!(record, [(OLD.to_owned(), 0), (NEW.to_owned(), 1)]);
+}
+
+#[test]
+fn nothing_changes_during_an_upgrade_or_from_a_newer_release() {
+    for (what, history, want) in [
+        ("under way", json!([{ "state": "Partial", "version": "4.18.3" }]), "waiting"),
+        (
+            "older than the images",
+            json!([{ "state": "Completed", "version": "4.18.2" }]),
+            "waiting",
+        ),
+        ("without a history", json!([]), "waiting"),
+        (
+            "newer than the images",
+            json!([{ "state": "Completed", "version": "4.18.4" }]),
+            "current",
+        ),
+    ] {
+        let mut cluster = cluster();
+        stub(&mut cluster, "3.2.0");
+        set(&mut cluster, "a");
+        cluster.edit(ClusterVersion, "version", |one| one["status"]["history"] = history);
+        assert_eq!(codes(&cluster.settle()), [want], "{what}");
+    }
+}
+
+#[test]
+fn the_controller_of_openshift_keeps_the_kinds_that_it_has() {
+    for (runs, mode, want) in
+        [(true, "All", "other-controller"), (true, "None", "current"), (false, "All", "current")]
+    {
+        let mut cluster = cluster();
+        stub(&mut cluster, "3.2.0");
+        set(&mut cluster, "a");
+        cluster.other_controller =
+            runs.then(|| "Deployment mco/machine-config-controller".to_owned());
+        cluster.put(MachineConfiguration, json!({ "metadata": { "name": "cluster" },
+            "status": { "managedBootImagesStatus": { "machineManagers": [
+                { "resource": "machinesets", "apiGroup": "machine.openshift.io", "selection": { "mode": mode } }] } } }));
+        let plan = cluster.settle();
+        assert_eq!(codes(&plan), [want], "{runs} {mode}");
+        assert_eq!(cluster.writes.is_empty(), want == "other-controller", "{runs} {mode}");
+    }
+}
+
+#[test]
+fn sets_that_openshift_has_in_both_apis_change_where_they_are_decided() {
+    for (authority, want) in [
+        ("MachineAPI", "current"),
+        ("ClusterAPI", "other-authority"),
+        ("Migrating", "other-authority"),
+    ] {
+        let mut cluster = cluster();
+        stub(&mut cluster, "3.2.0");
+        set(&mut cluster, "a");
+        cluster.edit(Sets, "a", |one| one["status"] = json!({ "authoritativeAPI": authority }));
+        assert_eq!(codes(&cluster.settle()), [want], "{authority}");
+    }
+}
+
+/// A new image reads no stub of spec 2.
+#[test]
+fn the_stub_is_converted_before_the_image_changes() {
+    let mut cluster = cluster();
+    stub(&mut cluster, "2.2.0");
+    for name in ["a", "b"] {
+        set(&mut cluster, name);
+    }
+    let plan = cluster.settle_by(1);
+    assert_eq!(codes(&plan), ["current", "current"]);
+    let at = |part: &str| cluster.writes.iter().position(|write| write.contains(part));
+    let converted = at("secret machines/worker-user-data: converted from Ignition 2.2.0 to 3.0.0");
+    assert!(converted.is_some() && converted < at("boot image of"), "{:?}", cluster.writes);
+    let written = &cluster.secrets["machines/worker-user-data"];
+    let annotation = "machineconfiguration.openshift.io/stub-ignition-upgraded-to";
+    assert_eq!(written["metadata"]["annotations"][annotation], "3.0.0");
+}
+
+#[test]
+fn a_stub_that_a_set_with_an_old_image_shares_stays() {
+    let mut cluster = cluster();
+    stub(&mut cluster, "2.2.0");
+    for name in ["a", "b"] {
+        set(&mut cluster, name);
+    }
+    cluster.edit(Sets, "b", |one| {
+        one["metadata"]["ownerReferences"] =
+            json!([{ "apiVersion": "hive/v1", "kind": "MachinePool", "name": "p", "uid": "p" }]);
+    });
+    let plan = cluster.settle();
+    assert_eq!(codes(&plan), ["stub-shared", "owned"]);
+    assert_eq!(spec(&cluster, "a")["disks"][0]["image"], OLD);
+    assert!(!cluster.writes.iter().any(|write| write.contains("secret")));
+}
+
+#[test]
+fn stubs_that_cannot_be_read_or_converted_are_errors_without_their_content() {
+    for (what, secret, want) in [
+        ("none", None, "stub-missing"),
+        ("empty", Some(json!({})), "stub-empty"),
+        ("no JSON", Some(json!({ "userData": "aHVudGVyMg==" })), "stub-not-json"),
+        (
+            "spec 1",
+            Some(json!({ "userData": "eyJpZ25pdGlvbiI6eyJ2ZXJzaW9uIjoiMS4wIn19" })),
+            "stub-version",
+        ),
+    ] {
+        let mut cluster = cluster();
+        set(&mut cluster, "a");
+        if let Some(data) = secret {
+            cluster.secrets.insert("machines/worker-user-data".to_owned(), json!({
+                "metadata": { "name": "worker-user-data", "namespace": "machines" }, "data": data }));
+        }
+        let plan = cluster.settle();
+        assert_eq!(codes(&plan), [want], "{what}");
+        assert_eq!(spec(&cluster, "a")["disks"][0]["image"], OLD, "{what}");
+        assert!(!format!("{plan:?}").contains("hunter2"), "{what}");
+    }
+}
+
+#[test]
+fn one_broken_set_hides_no_other() {
+    let mut cluster = cluster();
+    stub(&mut cluster, "3.2.0");
+    for name in ["a", "b", "c", "d"] {
+        set(&mut cluster, name);
+    }
+    cluster.edit(Sets, "b", |one| one["spec"]["template"]["spec"]["providerSpec"] = json!({}));
+    cluster.edit(Sets, "c", |one| {
+        one["spec"]["template"]["spec"]["providerSpec"]["value"]["disks"] = json!([]);
+    });
+    let plan = cluster.settle();
+    assert_eq!(codes(&plan), ["current", "boot-image-field-missing", "no-boot-disk", "current"]);
+}

@@ -1,0 +1,202 @@
+//! What happens to the sets of Cluster API, and in which order.
+
+use super::fake_cluster::{ALL, FakeCluster, NEW, OLD};
+use crate::boot_images::plan::Outcome;
+use crate::cluster_cache::BootImageKind::{self, ClusterApiMachineSet, MachineDeployment};
+
+const ROLL: &str = "mosb.dev/boot-image-roll";
+
+fn code(cluster: &mut FakeCluster, name: &str) -> String {
+    let plan = cluster.decide();
+    let set = plan.sets.iter().find(|set| set.name == name).unwrap();
+    set.outcome.code().to_owned()
+}
+
+fn cluster(kind: BootImageKind, names: &[&str]) -> FakeCluster {
+    let mut cluster = FakeCluster::new(NEW);
+    for name in names {
+        cluster.set(kind, name, OLD);
+    }
+    cluster
+}
+
+#[test]
+fn the_record_the_template_the_switch_and_the_record() {
+    let mut cluster = cluster(ClusterApiMachineSet, &["a"]);
+    let plan = cluster.settle();
+    assert_eq!(plan.sets[0].outcome, Outcome::Current);
+    assert_eq!(cluster.image(ClusterApiMachineSet, "a"), NEW);
+    let template = cluster.writes[2].strip_prefix("creating GCPMachineTemplate machines/a-t-");
+    assert_eq!(template.map(str::len), Some(10), "{:?}", cluster.writes);
+    cluster.writes.remove(2);
+    let history = "bootimagehistory machines/a.machineset.cluster.x-k8s.io";
+    let status = format!("status of {history}");
+    let want = [
+        format!("creating {history}"),
+        status.clone(),
+        "boot image of MachineSet machines/a".to_owned(),
+        status,
+    ];
+    assert_eq!(cluster.writes, want);
+    let record = cluster.record("a.machineset.cluster.x-k8s.io");
+    assert_eq!(record, [(OLD.to_owned(), 0), (NEW.to_owned(), 1)]);
+    // Nothing is left to do.
+    cluster.writes.clear();
+    cluster.settle();
+    assert_eq!(cluster.writes, [""; 0]);
+}
+
+/// The controller ends after every single write.
+#[test]
+fn the_end_is_the_same_wherever_it_ends() {
+    let names = ["a", "b", "c"];
+    let mut whole = cluster(ClusterApiMachineSet, &names);
+    whole.settle();
+    let mut parts = cluster(ClusterApiMachineSet, &names);
+    parts.settle_by(1);
+    assert_eq!(parts.writes.len(), whole.writes.len());
+    for name in names {
+        assert_eq!(parts.image(ClusterApiMachineSet, name), NEW);
+        let history = format!("{name}.machineset.cluster.x-k8s.io");
+        assert_eq!(parts.record(&history), whole.record(&history));
+    }
+}
+
+#[test]
+fn a_write_that_is_refused_stops_its_set_only() {
+    let mut cluster = cluster(ClusterApiMachineSet, &["a", "b", "c"]);
+    cluster.refused.insert("b".to_owned());
+    let plan = cluster.settle();
+    let codes: Vec<&str> = plan.sets.iter().map(|set| set.outcome.code()).collect();
+    assert_eq!(codes, ["current", "api-forbidden", "current"]);
+    assert_eq!(cluster.image(ClusterApiMachineSet, "b"), OLD);
+    // The reason is over.
+    cluster.refused.clear();
+    cluster.failed_writes.clear();
+    cluster.settle();
+    assert_eq!(cluster.image(ClusterApiMachineSet, "b"), NEW);
+}
+
+#[test]
+fn a_template_that_sets_share_becomes_one_new_template() {
+    let mut cluster = cluster(ClusterApiMachineSet, &["a", "b"]);
+    cluster.edit(ClusterApiMachineSet, "b", |set| {
+        set["spec"]["template"]["spec"]["infrastructureRef"]["name"] = "a-t".into();
+    });
+    cluster.settle();
+    for name in ["a", "b"] {
+        assert_eq!(cluster.image(ClusterApiMachineSet, name), NEW);
+    }
+    let templates = cluster.objects.keys().filter(|(kind, _)| kind.is_template()).count();
+    assert_eq!(templates, 3, "the two old ones and one new one");
+}
+
+#[test]
+fn machine_deployments_roll_with_their_own_yes_and_one_at_a_time() {
+    let mut cluster = cluster(MachineDeployment, &["a", "b", "c", "d"]);
+    for name in ["a", "b"] {
+        cluster.annotate(MachineDeployment, name, ROLL, "true");
+    }
+    cluster.annotate(MachineDeployment, "c", ROLL, "yes");
+    cluster.edit(MachineDeployment, "d", |set| {
+        set["spec"]["rollout"]["strategy"]["type"] = "OnDelete".into();
+    });
+    let plan = cluster.settle();
+    let codes: Vec<&str> = plan.sets.iter().map(|set| set.outcome.code()).collect();
+    assert_eq!(codes, ["current", "waiting", "rolls-machines", "waiting"]);
+    assert_eq!(cluster.image(MachineDeployment, "b"), OLD, "a rolls");
+    cluster.finish_rollouts();
+    cluster.settle();
+    assert_eq!(cluster.image(MachineDeployment, "b"), NEW);
+    assert_eq!(cluster.image(MachineDeployment, "d"), OLD, "b rolls");
+    cluster.finish_rollouts();
+    cluster.settle();
+    assert_eq!(cluster.image(MachineDeployment, "c"), OLD);
+    assert_eq!(cluster.image(MachineDeployment, "d"), NEW);
+}
+
+#[test]
+fn the_first_deployment_waits_while_any_other_rolls() {
+    let mut cluster = cluster(MachineDeployment, &["a", "b"]);
+    cluster.annotate(MachineDeployment, "a", ROLL, "true");
+    // Somebody scales b, and it is not observed yet.
+    cluster.edit(MachineDeployment, "b", |set| set["metadata"]["generation"] = 2.into());
+    cluster.settle();
+    assert_eq!(code(&mut cluster, "a"), "waiting");
+    cluster.edit(MachineDeployment, "b", |set| set["status"]["observedGeneration"] = 2.into());
+    cluster.settle();
+    assert_eq!(cluster.image(MachineDeployment, "a"), NEW);
+}
+
+/// A tool that puts its own value back.
+#[test]
+fn after_three_reverts_another_writer_wins() {
+    let mut cluster = cluster(ClusterApiMachineSet, &["a"]);
+    for round in 1..=3 {
+        cluster.settle();
+        assert_eq!(cluster.image(ClusterApiMachineSet, "a"), NEW, "round {round}");
+        cluster.edit(ClusterApiMachineSet, "a", |set| {
+            set["spec"]["template"]["spec"]["infrastructureRef"]["name"] = "a-t".into();
+        });
+    }
+    let plan = cluster.settle();
+    assert_eq!(cluster.image(ClusterApiMachineSet, "a"), OLD);
+    let reason = plan.sets[0].outcome.reason();
+    assert_eq!(plan.sets[0].outcome.code(), "contended");
+    for part in ["3 times", "spec.template.spec.infrastructureRef.name"] {
+        assert!(reason.contains(part), "{reason}");
+    }
+    // Another release: it begins anew.
+    let newer = "projects/fedora-coreos-cloud/global/images/fcos-41-3";
+    cluster.publish(newer, "41.20250205.3.0");
+    cluster.settle();
+    assert_eq!(cluster.image(ClusterApiMachineSet, "a"), newer);
+}
+
+#[test]
+fn a_pin_holds_an_image_as_long_as_it_says() {
+    let pin = "mosb.dev/boot-image-pin";
+    for (what, value, want) in [
+        ("for ever", "always", "pinned"),
+        ("until something newer than what is published", "41.20250105.3.0", "pinned"),
+        ("until something newer than an earlier one", "41.20241205.3.0", "current"),
+        ("not comparable", "9.6.20260210-0", "pinned"),
+        ("not readable", "soon", "bad-pin"),
+    ] {
+        let mut cluster = cluster(ClusterApiMachineSet, &["a"]);
+        cluster.annotate(ClusterApiMachineSet, "a", pin, value);
+        cluster.settle();
+        assert_eq!(code(&mut cluster, "a"), want, "{what}");
+    }
+}
+
+#[test]
+fn without_a_selection_nothing_is_written() {
+    let mut cluster = cluster(ClusterApiMachineSet, &["a"]);
+    for settings in ["{}", "bootImages: {}", "bootImages: {machineManagers: []}"] {
+        cluster.settings = settings.to_owned();
+        let plan = cluster.settle();
+        assert!(!plan.is_on && plan.sets.is_empty() && cluster.writes.is_empty(), "{settings}");
+    }
+    // Opting out later leaves everything as it is.
+    cluster.settings = format!("{ALL}}}");
+    cluster.settle();
+    cluster.settings = "{}".to_owned();
+    cluster.publish(OLD, "41.20250105.3.0");
+    cluster.settle();
+    assert_eq!(cluster.image(ClusterApiMachineSet, "a"), NEW);
+}
+
+#[test]
+fn a_pass_over_many_sets_is_quick() {
+    let mut cluster = FakeCluster::new(NEW);
+    for n in 0..2000 {
+        cluster.set(ClusterApiMachineSet, &format!("s{n:04}"), NEW);
+    }
+    let snapshot = cluster.snapshot();
+    let began = std::time::Instant::now();
+    let plan = crate::boot_images::decide::decide(&snapshot, jiff::Timestamp::UNIX_EPOCH);
+    assert_eq!(plan.sets.len(), 2000);
+    let took = began.elapsed();
+    assert!(took < std::time::Duration::from_secs(5), "{took:?}");
+}

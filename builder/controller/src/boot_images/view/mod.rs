@@ -1,0 +1,200 @@
+//! `mosb boot-images`: what the commands show, and the changes that they make.
+
+mod find_set;
+mod rbac;
+mod request;
+
+use jiff::Timestamp;
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::decide::decide;
+use super::execute::{patch_set, patch_status};
+use super::history;
+use super::machine_set::{MachineSet, SET_KINDS};
+use super::observe::{Remembered, observe};
+use super::pin::PIN;
+use super::snapshot::BootImageSnapshot;
+use crate::apply::ApplyError;
+use crate::cluster_cache::ClusterCache;
+use crate::error::Error;
+use crate::namespaces::Namespaces;
+use find_set::find;
+use mosb_boot_image::{RestoreError, SetRefError};
+use mosb_types::{Diagnostic, ErrorClass};
+
+pub use request::BootImageRequest;
+#[cfg(test)]
+pub(super) use request::change;
+
+/// What is known of all selected sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootImagesView {
+    /// `namespace/name` of the ConfigMap with the images to follow.
+    pub golden: String,
+    /// Problems that are not of one set.
+    pub errors: Vec<String>,
+    pub sets: Vec<SetView>,
+}
+
+/// What is known of one set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetView {
+    /// `namespace/kind.group/name`.
+    pub set: String,
+    /// `current`, `updating`, `waiting`, `skipped`, `failed`.
+    pub result: &'static str,
+    /// One word for programs.
+    pub code: String,
+    /// Why it does not have its image; empty if it has it.
+    pub reason: String,
+    pub image: Option<String>,
+    /// The image that it should have.
+    pub wanted: Option<String>,
+    /// The value of its pin.
+    pub pin: Option<String>,
+}
+
+/// One image in the history of a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryView {
+    /// From 1, as `restore --to` takes it.
+    pub number: usize,
+    pub image: String,
+    /// Of a set of Cluster API.
+    pub template: Option<String>,
+    /// RFC 3339.
+    pub since: String,
+    pub count: u32,
+}
+
+/// Why a request is not possible.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum BootImageRequestError {
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Set(#[from] SetRefError),
+    #[error("{set}: {source}")]
+    #[diagnostic(transparent)]
+    NoEntry { set: String, source: RestoreError },
+    #[error("{set}: {cause}")]
+    #[diagnostic(code = "not-restorable", class = InvalidInput)]
+    NotRestorable { set: String, cause: String },
+    #[error("{object}: it was changed meanwhile; run the command again")]
+    #[diagnostic(code = "boot-image-changed", class = Transient)]
+    Changed { object: String },
+    #[error("{message}")]
+    #[diagnostic(code = "boot-image-refused", class = *class)]
+    Refused { message: String, class: ErrorClass },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Api(#[from] Error),
+}
+
+async fn read(client: &Client, namespaces: &Namespaces) -> Result<BootImageSnapshot, Error> {
+    let cache = ClusterCache::read_boot_images(client, namespaces).await?;
+    Ok(observe(&cache, &Remembered::default()))
+}
+
+/// All selected sets. Stubs are not read, so a set whose stub is broken counts as one that gets its
+/// image.
+///
+/// # Errors
+/// A kind can't be listed.
+pub async fn boot_images(
+    client: &Client,
+    namespaces: &Namespaces,
+) -> Result<BootImagesView, Error> {
+    let snapshot = read(client, namespaces).await?;
+    Ok(view(&snapshot, Timestamp::now()))
+}
+
+pub(super) fn view(snapshot: &BootImageSnapshot, now: Timestamp) -> BootImagesView {
+    let plan = decide(snapshot, now);
+    let sets = SET_KINDS.into_iter().flat_map(|kind| snapshot.list(kind));
+    let pins: std::collections::BTreeMap<String, String> = sets
+        .filter_map(MachineSet::new)
+        .filter_map(|set| Some((set.to_string(), set.object.annotation(PIN)?.to_owned())))
+        .collect();
+    let sets = plan.sets.iter().map(|set| SetView {
+        set: set.set.clone(),
+        result: set.outcome.result(),
+        code: set.outcome.code().to_owned(),
+        reason: set.outcome.reason().to_owned(),
+        image: set.image.clone(),
+        wanted: set.wanted.clone(),
+        pin: pins.get(&set.set).cloned(),
+    });
+    BootImagesView {
+        golden: snapshot.golden_name.clone(),
+        errors: plan.errors.iter().map(|one| one.message.clone()).collect(),
+        sets: sets.collect(),
+    }
+}
+
+/// The images that a set had, oldest first.
+///
+/// # Errors
+/// [`BootImageRequestError`].
+pub async fn boot_image_history(
+    client: &Client,
+    namespaces: &Namespaces,
+    set: &str,
+) -> Result<Vec<HistoryView>, BootImageRequestError> {
+    let snapshot = read(client, namespaces).await?;
+    let history = history::read(find(&snapshot, set)?, &snapshot);
+    let entries = history.details.into_iter().zip(1..).map(|(entry, number)| HistoryView {
+        number,
+        image: entry.boot_image_ref,
+        template: (!entry.template.is_empty()).then_some(entry.template),
+        since: entry.updated_time,
+        count: entry.count,
+    });
+    Ok(entries.collect())
+}
+
+/// Changes a set. Returns the image that it has then, if the request changes it.
+///
+/// # Errors
+/// [`BootImageRequestError`].
+pub async fn change_boot_image(
+    client: &Client,
+    namespaces: &Namespaces,
+    set: &str,
+    request: &BootImageRequest,
+) -> Result<Option<String>, BootImageRequestError> {
+    let snapshot = read(client, namespaces).await?;
+    let change = request::change(&snapshot, set, request)?;
+    if !change.operations.is_empty() {
+        patch_set(client, &change.set, &change.operations).await.map_err(refused)?;
+    }
+    if let Some((target, status)) = &change.record {
+        patch_status(client, target, status, target).await.map_err(refused)?;
+    }
+    Ok(change.image)
+}
+
+fn refused(error: ApplyError) -> BootImageRequestError {
+    match error {
+        ApplyError::Api(error) => error.into(),
+        ApplyError::Conflict(object) => BootImageRequestError::Changed { object },
+        ApplyError::Problem(problem) => {
+            BootImageRequestError::Refused { message: problem.message, class: problem.class }
+        }
+    }
+}
+
+/// The Roles and RoleBindings for the stubs in use, as one List.
+///
+/// # Errors
+/// A kind can't be listed.
+pub async fn boot_image_rbac(
+    client: &Client,
+    namespaces: &Namespaces,
+    account: &str,
+) -> Result<Value, Error> {
+    let snapshot = read(client, namespaces).await?;
+    let objects = rbac::objects(&snapshot, (&namespaces.own, account));
+    Ok(json!({ "apiVersion": "v1", "kind": "List", "items": objects }))
+}

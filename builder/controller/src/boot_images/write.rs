@@ -1,0 +1,116 @@
+//! The writes of boot images. Each names the version of the object that it was decided on.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::cluster_cache::{BootImageKind, SeenObject};
+use crate::user_data::SecretRef;
+use mosb_build::SecretObject;
+use mosb_registry::http::Secret;
+
+/// An object that exists, in the version that was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ObjectRef {
+    pub kind: BootImageKind,
+    /// The version of its group in which it was read.
+    pub version: String,
+    /// Empty for cluster-scoped kinds.
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+}
+
+/// One write. Applying it twice has the result of applying it once.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum BootImageWrite {
+    /// Create the record of a set, without a status.
+    CreateHistory { namespace: String, name: String, body: Value },
+    /// Replace fields of the status of a record.
+    HistoryStatus { target: ObjectRef, status: Value },
+    /// Replace a Secret with a stub, in the version that was read.
+    Stub(Box<StubWrite>),
+    /// Create a template, or find the same one.
+    CreateTemplate {
+        kind: BootImageKind,
+        namespace: String,
+        name: String,
+        body: Value,
+        /// An object that must exist before the template is used.
+        also: Option<Value>,
+    },
+    /// Change fields of a set, as JSON patch.
+    Patch { target: ObjectRef, operations: Vec<Value> },
+}
+
+/// The new content of a stub.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StubWrite {
+    pub secret: SecretRef,
+    /// What changes, for the log.
+    pub what: String,
+    pub object: Secret<SecretObject>,
+}
+
+impl ObjectRef {
+    pub fn of(object: &SeenObject) -> Self {
+        Self {
+            kind: object.kind,
+            version: object.version().to_owned(),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+            uid: object.uid.clone(),
+            resource_version: object.resource_version.clone(),
+        }
+    }
+}
+
+impl BootImageWrite {
+    /// What the write does, regardless of the version of the object: a write that was refused is
+    /// refused again as long as this is the same.
+    pub fn fingerprint(&self) -> String {
+        match self {
+            Self::CreateHistory { namespace, name, .. } => format!("record {namespace}/{name}"),
+            // The time in it is no difference.
+            Self::HistoryStatus { target, status } => {
+                format!("record {} {}", target.name, status["image"])
+            }
+            Self::Stub(write) => format!("stub {} {}", write.secret, write.what),
+            Self::CreateTemplate { namespace, name, .. } => format!("template {namespace}/{name}"),
+            Self::Patch { target, operations } => {
+                format!("patch {} {operations:?}", target.uid)
+            }
+        }
+    }
+}
+
+/// For the log.
+impl fmt::Display for BootImageWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CreateHistory { namespace, name, .. } => {
+                write!(f, "creating bootimagehistory {namespace}/{name}")
+            }
+            Self::HistoryStatus { target, .. } => {
+                write!(f, "status of bootimagehistory {}/{}", target.namespace, target.name)
+            }
+            Self::Stub(write) => write!(f, "secret {}: {}", write.secret, write.what),
+            Self::CreateTemplate { kind, namespace, name, .. } => {
+                write!(f, "creating {} {namespace}/{name}", kind.as_str())
+            }
+            Self::Patch { target, .. } => {
+                let ObjectRef { kind, namespace, name, .. } = target;
+                write!(f, "boot image of {} {namespace}/{name}", kind.as_str())
+            }
+        }
+    }
+}
+
+/// `MachineSet a/b`.
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = crate::cluster_cache::object_key(&self.namespace, &self.name);
+        write!(f, "{} {key}", self.kind.as_str())
+    }
+}

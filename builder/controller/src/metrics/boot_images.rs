@@ -1,0 +1,95 @@
+//! Metrics of boot images: gauges from the last pass. Labels are kinds and words of a fixed set.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::Metrics;
+use crate::boot_images::BootImageFigures;
+use mosb_plan::api::boot_images::ManagedKind;
+
+/// The results of a set.
+const RESULTS: [&str; 5] = ["current", "updating", "waiting", "skipped", "failed"];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindAndResult {
+    kind: String,
+    result: &'static str,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct BootImageMetrics {
+    sets: Family<KindAndResult, Gauge>,
+    days_behind: Gauge,
+    skewed: Gauge,
+}
+
+impl BootImageMetrics {
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "mosb_boot_image_sets",
+            "Machine sets whose boot image mosb keeps, by kind and result",
+            self.sets.clone(),
+        );
+        registry.register(
+            "mosb_boot_image_days_behind",
+            "Days between the oldest boot image in use whose release is known and that of the release",
+            self.days_behind.clone(),
+        );
+        registry.register(
+            "mosb_boot_image_skewed",
+            "Whether a boot image in use is older than the limit",
+            self.skewed.clone(),
+        );
+    }
+}
+
+impl Metrics {
+    /// Sets the figures of the last pass.
+    pub(crate) fn set_boot_images(&self, figures: &BootImageFigures) {
+        let all = &self.boot_images;
+        for kind in ManagedKind::ALL {
+            for result in RESULTS {
+                let count = figures.sets.get(&(kind, result)).copied();
+                let labels = KindAndResult { kind: kind.to_string(), result };
+                match count {
+                    Some(count) => {
+                        all.sets.get_or_create(&labels).set(count);
+                    }
+                    None => {
+                        all.sets.remove(&labels);
+                    }
+                }
+            }
+        }
+        all.days_behind.set(figures.days_behind.unwrap_or_default());
+        let skew = figures.skew.as_ref();
+        all.skewed.set(skew.is_some_and(|skew| !skew.too_old.is_empty()).into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot_images::SkewFigures;
+
+    #[test]
+    fn a_result_without_sets_has_no_series() {
+        let metrics = Metrics::default();
+        let kind = ManagedKind::MachineApiMachineSets;
+        let mut figures = BootImageFigures::default();
+        figures.sets.insert((kind, "failed"), 2);
+        figures.skew =
+            Some(SkewFigures { too_old: vec!["a".to_owned()], ..SkewFigures::default() });
+        metrics.set_boot_images(&figures);
+        let series =
+            "mosb_boot_image_sets{kind=\"machinesets.machine.openshift.io\",result=\"failed\"} 2";
+        let text = metrics.text();
+        assert!(text.contains(series) && text.contains("mosb_boot_image_skewed 1"), "{text}");
+        metrics.set_boot_images(&BootImageFigures::default());
+        let text = metrics.text();
+        assert!(!text.contains("mosb_boot_image_sets{"), "{text}");
+        assert!(text.contains("mosb_boot_image_skewed 0"), "{text}");
+    }
+}
