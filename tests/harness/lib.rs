@@ -59,7 +59,7 @@ pub use node::{Api, BUSYBOX_IMAGE, COUNTED, Event, Namespace, Node, RECORDED, co
 pub use one_node::{node, programs};
 pub use oracle::{Oracle, ignition_program};
 pub use proxy::{Fault, FaultProxy, Seen};
-pub use registry::{Access, Registry, Server, Transport};
+pub use registry::{Access, Registry, SavedRepository, Server, Transport};
 pub use rollout::{
     CORDONED_BY_ADMINISTRATOR, NewMachine, Observed, REBOOTED_BY_OTHERS, ROLLOUT_NAMESPACE, Reboot,
     RolloutCluster, RolloutHistory, RolloutObserver, RolloutPool, RolloutStory, SeenKind,

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::child::{Daemon, Finished, finish, lasting, limited};
+use super::child::{Daemon, Finished, finish, lasting, limited, run};
 use super::layout::Layout;
 use super::parts::{OLAREG, REGISTRY};
 use super::tls::Certificate;
@@ -64,6 +64,13 @@ pub struct Registry {
     daemon: Option<Daemon>,
     _tokens: Option<TokenServer>,
     directory: TempDir,
+}
+
+/// The tags, manifests and links to blobs that a repository had.
+#[derive(Debug)]
+pub struct SavedRepository {
+    repository: String,
+    copy: TempDir,
 }
 
 impl Registry {
@@ -135,9 +142,25 @@ impl Registry {
 
     /// Deletes a repository from the storage.
     pub fn forget(&self, repository: &str) {
+        fs::remove_dir_all(self.folder(repository)).unwrap();
+    }
+
+    /// Copies what the storage has of a repository, without the blobs.
+    pub fn save(&self, repository: &str) -> SavedRepository {
+        let copy = TempDir::new().unwrap();
+        copy_directory(&self.folder(repository), &copy.path().join("copy"));
+        SavedRepository { repository: repository.to_owned(), copy }
+    }
+
+    /// Sets a repository back to what it was, as if nothing had been pushed since.
+    pub fn restore(&self, saved: &SavedRepository) {
+        self.forget(&saved.repository);
+        copy_directory(&saved.copy.path().join("copy"), &self.folder(&saved.repository));
+    }
+
+    fn folder(&self, repository: &str) -> PathBuf {
         let repositories = "storage/docker/registry/v2/repositories";
-        let folder = self.directory.path().join(repositories).join(repository);
-        fs::remove_dir_all(folder).unwrap();
+        self.directory.path().join(repositories).join(repository)
     }
 
     /// The address as `127.0.0.1:port`.
@@ -256,6 +279,10 @@ impl Registry {
 }
 
 #[track_caller]
+fn copy_directory(from: &Path, to: &Path) {
+    run("cp", ["-a".as_ref(), from.as_os_str(), to.as_os_str()]);
+}
+
 fn serve(program: &Path, config: &Path) -> (Daemon, String) {
     let mut command = lasting(program);
     command.arg("serve").arg(config).env("OTEL_TRACES_EXPORTER", "none");

@@ -28,6 +28,7 @@ mod part_root;
 mod pod_faults;
 mod preflight;
 mod preflight_installation;
+mod prepared_faults;
 mod prepared_stages;
 mod registry_faults;
 mod registry_push;

@@ -14,13 +14,13 @@ use mosb_tests::{Fault, FaultProxy, Mosb, Registry, Seen, base_image, wait};
 const SOON: Duration = Duration::from_secs(120);
 const RUNS: &str = "FROM configs\nRUN echo one && cp /etc/mine /etc/copied\nRUN echo two\n";
 
-fn config(path: &str) -> String {
+pub fn config(path: &str) -> String {
     let file = json!({ "path": path, "contents": { "source": "data:,mine" } });
     with("storage", json!({ "files": [file] }))
 }
 
 /// An open registry with the Debian root as the base, and a proxy in front of it.
-fn debian() -> (Registry, FaultProxy) {
+pub fn debian() -> (Registry, FaultProxy) {
     let registry = Registry::plain();
     registry.push(&base_image(), "base", "acme/base:v1");
     let proxy = FaultProxy::start(registry.address());
@@ -28,7 +28,7 @@ fn debian() -> (Registry, FaultProxy) {
 }
 
 /// All tags with the digests of their images.
-fn tagged(registry: &Registry) -> Value {
+pub fn tagged(registry: &Registry) -> Value {
     let url = format!("http://{}/v2/acme/os/tags/list", registry.address());
     let found = Command::new("curl").args(["--silent", &url]).output();
     let list: Value = serde_json::from_slice(&found.unwrap().stdout).unwrap();
@@ -40,14 +40,14 @@ fn tagged(registry: &Registry) -> Value {
     json!(tags.iter().map(of).collect::<std::collections::BTreeMap<_, _>>())
 }
 
-fn kill(mut child: Child) {
+pub fn kill(mut child: Child) {
     // All other processes of the namespace end with its first one, as in a container.
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
 /// A user whose processes run in a namespace, as in a container.
-fn contained() -> Mosb {
+pub fn contained() -> Mosb {
     let words = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
     Mosb::new().within(words)
 }

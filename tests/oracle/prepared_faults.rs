@@ -1,0 +1,287 @@
+//! Faults of a pod that makes a prepared base and the image on it: killed at each step and at each
+//! write, and a fault at each request. Another run ends the same, and what is in service stays.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::job_pod::{Pod, ended, manifest};
+use crate::pod_faults::{config, contained, debian, kill, tagged};
+use mosb_tests::{Fault, FaultProxy, Mosb, Registry, SavedRepository, Seen, wait};
+
+const SOON: Duration = Duration::from_secs(120);
+/// Longer than a test.
+const FOREVER: Duration = Duration::from_secs(3600);
+const REPOSITORY: &str = "acme/os";
+const OWN: &str = "FROM base\nRUN echo own > /usr/share/own\n";
+/// Each run of it has another result, as that of a package manager may have.
+const ANOTHER_EACH_TIME: &str =
+    "FROM base\nRUN cat /proc/sys/kernel/random/uuid > /usr/share/own; echo ran\n";
+const PREPARE: [&str; 1] = ["--prepare"];
+
+/// A registry with a base and an image in service, behind a proxy.
+struct Site {
+    registry: Registry,
+    proxy: FaultProxy,
+    /// The tag of the build in service, and its manifest.
+    in_service: (String, Value),
+    saved: SavedRepository,
+}
+
+impl Site {
+    fn new() -> Self {
+        let (registry, proxy) = debian();
+        let former = Pod::new(&proxy.address(), &config("/etc/former"), None);
+        former.run(former.direct(&[])).ok();
+        let image = manifest(&registry, REPOSITORY, &former.build).unwrap();
+        let saved = registry.save(REPOSITORY);
+        Self { registry, proxy, in_service: (former.build, image), saved }
+    }
+
+    fn pod(&self, containerfile: &str) -> Pod {
+        let (address, config) = (self.proxy.address(), config("/etc/mine"));
+        Pod::with(contained(), &address, &config, Some(containerfile), &[])
+    }
+
+    /// The proxy holds the first request that fits, and all that follow it to the end of the test.
+    fn hold_from(&self, fits: impl Fn(&Seen) -> bool + Send + Sync + 'static) -> Arc<AtomicUsize> {
+        let held = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&held);
+        self.proxy.rule(move |seen| {
+            let holds = count.load(Ordering::SeqCst) > 0 || fits(seen);
+            holds.then(|| {
+                count.fetch_add(1, Ordering::SeqCst);
+                Fault::Delay(FOREVER)
+            })
+        });
+        held
+    }
+
+    /// Runs `image-push` until the proxy holds a request, and kills it there.
+    #[track_caller]
+    fn kill_push_at(&self, pod: &Pod, fits: impl Fn(&Seen) -> bool + Send + Sync + 'static) {
+        let held = self.hold_from(fits);
+        let mut child = pod.push(&PREPARE).spawn().unwrap();
+        wait("the request", SOON, || {
+            assert_eq!(child.try_wait().unwrap(), None, "it ended before");
+            (held.load(Ordering::SeqCst) > 0).then_some(())
+        });
+        kill(child);
+        self.proxy.rule(|_| None);
+        assert_eq!(pod.result("result"), None, "it had no time to say so");
+    }
+
+    /// What machines run is as it was, and whatever has a tag is whole.
+    #[track_caller]
+    fn assert_in_service(&self, what: &str) -> Value {
+        let now = tagged(&self.registry);
+        let (tag, image) = &self.in_service;
+        assert_eq!(&now[tag], image, "{what}: {tag}");
+        let mut blobs = BTreeSet::new();
+        for image in now.as_object().unwrap().values() {
+            let layers = image["layers"].as_array().unwrap().iter();
+            let all = layers.chain([&image["config"]]);
+            blobs.extend(all.map(|blob| blob["digest"].as_str().unwrap()));
+        }
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--fail", "--fail-early", "--head"]);
+        let host = self.registry.address();
+        curl.args(blobs.iter().map(|blob| format!("http://{host}/v2/{REPOSITORY}/blobs/{blob}")));
+        assert!(curl.output().unwrap().status.success(), "{what}: a blob of {now:#}");
+        now
+    }
+}
+
+/// What a pod reported, and all tags.
+#[derive(Debug, PartialEq, Eq)]
+struct Ended {
+    image: Value,
+    prepared: Value,
+    tags: Value,
+}
+
+impl Ended {
+    /// Runs `image-push` to its end.
+    #[track_caller]
+    fn of_push(site: &Site, pod: &Pod, what: &str) -> Self {
+        let finished = pod.run(pod.push(&PREPARE));
+        assert!(finished.status.success(), "{what}: {}", finished.stderr);
+        Self::of(site, pod, what)
+    }
+
+    /// Takes the result out of the volume.
+    #[track_caller]
+    fn of(site: &Site, pod: &Pod, what: &str) -> Self {
+        let result = pod.result("result").unwrap();
+        fs::remove_file(pod.volume("result").join("result.json")).unwrap();
+        let tags = site.assert_in_service(what);
+        let (image, prepared) = (result["digest"].clone(), result["prepared"]["image"].clone());
+        Self { image, prepared, tags }
+    }
+}
+
+fn is_write(seen: &Seen) -> bool {
+    ["POST", "PATCH", "PUT", "DELETE"].contains(&&*seen.head.method)
+}
+
+fn puts_manifest(seen: &Seen, tag_begins: &str) -> bool {
+    let path = seen.head.path();
+    let tag = path.rsplit_once("/manifests/").map(|(_, tag)| tag);
+    seen.head.method == "PUT" && tag.is_some_and(|tag| tag.starts_with(tag_begins))
+}
+
+/// Whether a prepared base has a tag, and an image of the pod's build.
+fn state(tags: &Value, build: &str) -> (bool, bool) {
+    let tags = tags.as_object().unwrap();
+    (tags.keys().any(|tag| tag.starts_with("prepared-")), tags.contains_key(build))
+}
+
+#[test]
+fn pushes_of_a_prepared_base_and_its_image_that_are_killed_or_disturbed_end_the_same() {
+    let site = Site::new();
+    let pod = site.pod(OWN);
+    ended(pod.containerfile(&PREPARE)).ok();
+    site.proxy.rule(|_| None);
+    let want = Ended::of_push(&site, &pod, "undisturbed");
+    let seen = site.proxy.seen();
+    let writes = seen.iter().filter(|seen| is_write(seen)).count();
+    println!("{writes} writes of {} requests", seen.len());
+    assert!(writes > 15 && seen.len() > 30, "{writes} of {} requests", seen.len());
+
+    // Killed at each write: what was written before it is there. Then a fault at each request.
+    let faults = [
+        Fault::CutBefore,
+        Fault::CutAnswer,
+        Fault::CutBody(10),
+        Fault::CutUpload(100),
+        Fault::status(500),
+        Fault::too_many(0),
+    ];
+    let mut states = BTreeSet::new();
+    for number in 1..=seen.len() {
+        site.registry.restore(&site.saved);
+        if number <= writes {
+            let count = AtomicUsize::new(0);
+            site.kill_push_at(&pod, move |seen| {
+                is_write(seen) && count.fetch_add(1, Ordering::SeqCst) + 1 == number
+            });
+            let what = format!("killed at write {number} of {writes}");
+            states.insert(state(&site.assert_in_service(&what), &pod.build));
+        }
+        let fault = &faults[number % faults.len()];
+        site.proxy.fail(number, fault.clone());
+        let what = format!("{fault:?} at request {number}");
+        assert_eq!(Ended::of_push(&site, &pod, &what), want, "{what}");
+    }
+    let between = [(false, false), (true, false), (true, true)];
+    assert_eq!(states, BTreeSet::from(between), "it was killed between the two pushes, too");
+
+    // The prepared base is deleted before the image is made on it: the next attempt makes it again.
+    site.registry.restore(&site.saved);
+    let path = format!("/manifests/{}", want.prepared.as_str().unwrap());
+    site.proxy.rule(move |seen| {
+        let reads = ["GET", "HEAD"].contains(&&*seen.head.method);
+        (reads && seen.head.path().ends_with(&path)).then(|| Fault::status(404))
+    });
+    assert!(!pod.run(pod.push(&PREPARE)).status.success());
+    let failed = pod.result("result").unwrap();
+    assert_eq!(
+        (&failed["class"], &failed["reason"]),
+        (&json!("retry"), &json!("prepared-missing")),
+        "{failed:#}"
+    );
+    site.proxy.rule(|_| None);
+    site.assert_in_service("deleted in between");
+    assert_eq!(Ended::of_push(&site, &pod, "afterwards"), want);
+}
+
+/// Ends `image-build` as soon as its log has this text.
+#[track_caller]
+fn kill_build_at(pod: &Pod, text: &str) {
+    use std::io::{BufRead as _, BufReader};
+    let mut child: Child = pod.containerfile(&PREPARE).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let found = lines.any(|line| line.unwrap().contains(text));
+    kill(child);
+    assert!(found, "{text}");
+    assert!(pod.result("failure").is_none(), "it had no time to say so");
+}
+
+#[test]
+fn a_pod_that_dies_before_its_result_is_made_again_and_leaves_nothing_in_service() {
+    let site = Site::new();
+    let mut left = BTreeSet::new();
+    let mut leave = |build: &str, what: &str| {
+        let tags = site.assert_in_service(what);
+        for (tag, image) in tags.as_object().unwrap() {
+            if tag == build || tag.starts_with("prepared-") {
+                left.insert(image.to_string());
+            }
+        }
+        state(&tags, build)
+    };
+
+    let dies = site.pod(ANOTHER_EACH_TIME);
+    kill_build_at(&dies, "STEP 2/");
+    assert_eq!(leave(&dies.build, "killed while it runs"), (false, false));
+    ended(dies.containerfile(&PREPARE)).ok();
+    assert_eq!(leave(&dies.build, "killed before the pushes"), (false, false));
+    site.kill_push_at(&dies, |seen| seen.head.path().contains("/blobs/uploads/"));
+    assert_eq!(leave(&dies.build, "killed in the first push"), (false, false));
+    // The next pod makes it anew.
+    let dies = site.pod(ANOTHER_EACH_TIME);
+    ended(dies.containerfile(&PREPARE)).ok();
+    let build = dies.build.clone();
+    site.kill_push_at(&dies, move |seen| {
+        puts_manifest(seen, &build) || puts_manifest(seen, "rendered-")
+    });
+    assert_eq!(leave(&dies.build, "killed between the pushes"), (true, false));
+    // The sidecar does not acknowledge: all is pushed, and nobody heard of it.
+    let dies = site.pod(ANOTHER_EACH_TIME);
+    ended(dies.containerfile(&PREPARE)).ok();
+    let mut child = dies.push(&PREPARE).spawn().unwrap();
+    wait("its result", SOON, || {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before");
+        dies.result("result")
+    });
+    kill(child);
+    assert_eq!(leave(&dies.build, "killed before it was heard"), (true, true));
+
+    let pod = site.pod(ANOTHER_EACH_TIME);
+    ended(pod.containerfile(&PREPARE)).ok();
+    let last = Ended::of_push(&site, &pod, "the last pod");
+    assert_eq!(left.len(), 3, "two prepared bases and an image, each of other content");
+    let at =
+        |digest: &Value| manifest(&site.registry, REPOSITORY, digest.as_str().unwrap()).unwrap();
+    let new = [at(&last.image), at(&last.prepared)].map(|image| image.to_string());
+    assert!(new.iter().all(|image| !left.contains(image)), "{new:?}");
+    assert_eq!(last.tags[&pod.build], at(&last.image), "the tag of the build");
+    // Whatever had the name of the build still has a tag.
+    let tags: BTreeSet<String> =
+        last.tags.as_object().unwrap().values().map(Value::to_string).collect();
+    println!("{:#?}", last.tags.as_object().unwrap().keys());
+    assert!(left.iter().all(|image| tags.contains(image)), "{left:#?} {tags:#?}");
+
+    // The next config is written on the one that was reported, whatever else there is.
+    let next = Pod::with(
+        Mosb::new(),
+        &site.proxy.address(),
+        &config("/etc/next"),
+        Some(ANOTHER_EACH_TIME),
+        &[],
+    );
+    let prepared =
+        format!("{}/{REPOSITORY}@{}", site.proxy.address(), last.prepared.as_str().unwrap());
+    let on = ["--prepared", &prepared];
+    next.run(next.direct(&on)).ok();
+    let result = next.result("result").unwrap();
+    let own = |image: &Value| image["layers"].as_array().unwrap().clone();
+    let (lower, upper) = (own(&at(&last.prepared)), own(&at(&result["digest"])));
+    assert_eq!(upper[..lower.len()], lower[..], "{result:#}");
+    assert_eq!(upper.len(), lower.len() + 1, "{result:#}");
+}
