@@ -220,6 +220,53 @@ fn a_rebuild_makes_it_anew_unless_only_the_config_is_built() {
 }
 
 #[test]
+fn another_thing_to_run_is_run_once_together_with_the_config_and_the_way_back_runs_nothing() {
+    type Change = fn(&mut FakeCluster);
+    let changes: [(&str, Change); 4] = [
+        ("the Containerfile", |fake| fake.containerfile("FROM base\nRUN false")),
+        ("the base, an extension or a CA of the config", |fake| fake.render(2)),
+        ("both", |fake| {
+            fake.render(2);
+            fake.containerfile("FROM base\nRUN false");
+        }),
+        ("the Containerfile, without a rebuild of what it is asked for", |fake| {
+            fake.annotate(labels::REBUILD, labels::REBUILD_CONFIG_ONLY);
+            fake.containerfile("FROM base\nRUN false");
+        }),
+    ];
+    let other = Digest::of(b"something else");
+    let push = "quay.io/acme/os".parse().unwrap();
+    let other_key = PreparedBaseKey::new(&push, None, &other);
+    for (what, change) in changes {
+        let mut fake = customised();
+        fake.build();
+        let first = recorded(&fake).image;
+        change(&mut fake);
+        fake.prepared = Some(other);
+        fake.build();
+        assert_eq!(fake.prepared_uses, [PreparedUse::Make, PreparedUse::Make], "{what}");
+        assert_eq!(fake.made.len(), 2, "{what}: one build for all that changed");
+        let second = fake.snapshot.cluster.prepared_bases.get(&other_key).expect(what).image;
+        assert_ne!(second, first, "{what}");
+        assert_eq!(recorded(&fake).image, first, "{what}");
+        assert_eq!(annotation(&fake, labels::PREPARED), Some(&*second.to_string()), "{what}");
+        is_idle(&mut fake);
+
+        fake.render(3);
+        fake.build();
+        assert_eq!(fake.prepared_uses[2..], [PreparedUse::On(second)], "{what}");
+
+        fake.render(4);
+        fake.containerfile("FROM base\nRUN true");
+        fake.prepared = Some(inputs());
+        fake.build();
+        assert_eq!(fake.prepared_uses[3..], [PreparedUse::On(first)], "{what}");
+        assert_eq!(fake.made[3].2, JobMethod::Direct, "{what}");
+        is_idle(&mut fake);
+    }
+}
+
+#[test]
 fn pools_share_one_only_with_the_same_repository_secret_and_inputs() {
     let mut first = customised();
     first.build();

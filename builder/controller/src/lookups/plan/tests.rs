@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cluster_cache::SeenNode;
+use mosb_image::Digest;
 use mosb_plan::api::rollout::MachinePart;
 use mosb_plan::api::{BuildOn, RenderedConfig};
-use mosb_plan::plan::BaseName;
+use mosb_plan::plan::{Base, BaseName};
 use mosb_types::ErrorClass;
 
 fn config(spec: Value) -> RenderedConfig {
@@ -148,4 +150,120 @@ fn plans_are_cached_if_the_policy_is_that_of_the_pools_machines() {
         };
         assert_eq!(cached.still_valid_for(&lookup, &cache), want, "{what}");
     }
+}
+
+/// A pool, and what is run for it.
+struct Customised {
+    pool: &'static str,
+    /// Whether each of its nodes is of the control plane.
+    nodes: Vec<bool>,
+    builder: ImageBuilderType,
+    spec: Value,
+    base: &'static str,
+    bundle: &'static str,
+    containerfile: &'static str,
+}
+
+fn file(path: &str, content: &str) -> Value {
+    json!({ "path": path, "contents": { "source": format!("data:,{content}") } })
+}
+
+impl Customised {
+    fn new() -> Self {
+        let anchor = file("/etc/pki/ca-trust/source/anchors/acme.crt", "a");
+        let files = json!([anchor, file("/etc/acme", "a")]);
+        Self {
+            pool: "worker",
+            nodes: vec![false],
+            builder: ImageBuilderType::Job,
+            spec: json!({ "extensions": ["usbguard"],
+                "config": { "ignition": { "version": "3.5.0" }, "storage": { "files": files } } }),
+            base: "a",
+            bundle: "a",
+            containerfile: "FROM base\nRUN a\n",
+        }
+    }
+
+    fn content_of(&mut self, file: usize) -> &mut Value {
+        &mut self.spec["config"]["storage"]["files"][file]["contents"]["source"]
+    }
+
+    /// The inputs of its prepared base, if it can have one.
+    fn prepared(&self) -> Option<Digest> {
+        let cache = ClusterCache::empty("mosb");
+        let object = json!({ "metadata": { "name": self.pool },
+            "spec": { "nodeSelector": { "matchLabels": { "pool": self.pool } } } });
+        let pool = serde_json::from_value(object).unwrap();
+        cache.pools.replace([(self.pool.to_owned(), pool)]);
+        let node = |(number, is_control_plane): (usize, &bool)| {
+            let role = "node-role.kubernetes.io/control-plane";
+            let roles = is_control_plane.then_some((role, ""));
+            let labels = [("pool", self.pool)].into_iter().chain(roles);
+            let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+            (number.to_string(), SeenNode { uid: String::new(), labels })
+        };
+        cache.nodes.replace(self.nodes.iter().enumerate().map(node));
+        let lookup = PlanLookup { pool: self.pool.parse().unwrap(), ..lookup() };
+        let nodes = builder_nodes(&lookup, &cache);
+        let prepared = prepared_base(self.builder.clone(), nodes, &self.draft());
+        prepared.map(|prepared| prepared.inputs.digest())
+    }
+
+    fn draft(&self) -> Draft {
+        let image = json!({ "os": "linux", "architecture": "amd64", "config": {},
+            "rootfs": { "type": "layers", "diff_ids": [Digest::of(b"layer")] } });
+        let manifest = json!({ "config": {}, "layers": [{}], "other": self.base });
+        let [manifest, image] = [manifest, image].map(|value| value.to_string());
+        let name = BaseName::from_os_image_url("quay.io/acme/os:v1").unwrap();
+        let base = Base::new(name, "x".to_owned(), None, manifest.as_bytes(), image.as_bytes());
+        let extensions: RepoRef = "quay.io/acme/extensions".parse().unwrap();
+        Draft::new(BuildRequest {
+            extensions_image: Some(extensions.pinned(Digest::of(b"extensions"))),
+            trust_bundle: Some(self.bundle.into()),
+            containerfile: Some(self.containerfile.to_owned()),
+            ..BuildRequest::new(config(self.spec.clone()), base.unwrap())
+        })
+        .unwrap()
+    }
+}
+
+#[test]
+fn pools_have_the_same_prepared_base_only_if_the_same_is_run_on_the_same_kind_of_nodes() {
+    type Change = fn(&mut Customised);
+    let same: [(&str, Change); 6] = [
+        ("another pool", |pool| pool.pool = "infra"),
+        ("another file", |pool| *pool.content_of(1) = json!("data:,b")),
+        ("kernel arguments", |pool| pool.spec["kernelArguments"] = json!(["quiet"])),
+        ("a comment", |pool| pool.containerfile = "# Why.\nFROM base\nRUN a\n"),
+        ("Pods", |pool| pool.builder = ImageBuilderType::CustomPod),
+        ("a control-plane node among others", |pool| pool.nodes = vec![true, false]),
+    ];
+    let others: [(&str, Change); 8] = [
+        ("its instructions", |pool| pool.containerfile = "FROM base\nRUN b\n"),
+        ("the base", |pool| pool.base = "b"),
+        ("an extension", |pool| pool.spec["extensions"] = json!(["usbguard", "ipsec"])),
+        ("no extension", |pool| pool.spec["extensions"] = json!([])),
+        ("a CA of the config", |pool| *pool.content_of(0) = json!("data:,b")),
+        ("a CA of the cluster", |pool| pool.bundle = "b"),
+        ("the pool of the control plane", |pool| pool.pool = "master"),
+        ("a pool of control-plane nodes", |pool| pool.nodes = vec![true, true]),
+    ];
+    let of = |change: Change| {
+        let mut pool = Customised::new();
+        change(&mut pool);
+        pool.prepared()
+    };
+    let inputs = Customised::new().prepared().expect("a prepared base");
+    for (what, change) in same {
+        assert_eq!(of(change), Some(inputs), "{what}");
+    }
+    let others = others.map(|(what, change)| (what, of(change).expect(what)));
+    for (at, (what, other)) in others.iter().enumerate() {
+        assert_ne!(*other, inputs, "{what}");
+        // Both are control-plane pools.
+        let is_shared = at == others.len() - 1;
+        let before = others[..at].iter().filter(|(_, before)| before == other).count();
+        assert_eq!(before, usize::from(is_shared), "{what}");
+    }
+    assert_eq!(of(|pool| pool.builder = ImageBuilderType::OpenShiftImage), None);
 }
