@@ -47,7 +47,8 @@ pub fn measure(fixture: &Fixture, base: &Base, rounds: usize, report: &mut Repor
     );
 }
 
-fn crane_and_zcat(fixture: &Fixture, base: &Base, parallel: usize) -> Duration {
+/// Reads the layers of an image with other programs.
+pub fn crane_and_zcat(fixture: &Fixture, base: &Base, parallel: usize) -> Duration {
     let repository = fixture.registry.repository(base.repository());
     let mut command = Command::new("sh");
     // The shell inserts only the digests, which are hexadecimal.

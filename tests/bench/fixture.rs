@@ -15,7 +15,8 @@ use tokio::runtime::Runtime;
 use crate::base::{self, Shape, TAG};
 use crate::build::{self, Image, Job};
 use crate::config;
-use mosb_tests::{Access, Registry, Server, Transport};
+use crate::debian_base;
+use mosb_tests::{Access, Layout, Registry, Server, Transport};
 
 pub struct Fixture {
     pub runtime: Runtime,
@@ -51,9 +52,17 @@ impl Fixture {
 
     /// Generates a base and pushes it to the registry.
     pub fn base(&self, shape: Shape) -> Base {
-        let layout = base::layout(&shape);
+        self.push(shape, &base::layout(&shape))
+    }
+
+    /// The same with a Debian on top, on which instructions can run.
+    pub fn debian_base(&self, name: &'static str, shape: Shape) -> Base {
+        self.push(Shape { name, ..shape }, &debian_base::layout(&shape))
+    }
+
+    fn push(&self, shape: Shape, layout: &Layout) -> Base {
         eprintln!("pushing base {}", shape.name);
-        self.registry.push(&layout, TAG, &format!("{}:{TAG}", shape.name));
+        self.registry.push(layout, TAG, &format!("{}:{TAG}", shape.name));
         let manifest = layout.json(&layout.digest(TAG));
         let layers = manifest["layers"].as_array().unwrap();
         Base {

@@ -1,8 +1,8 @@
 //! `make bench` measures durations as ratios and writes them to `docs/performance.md`.
 //!
 //! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image]
-//! [containerfile] [merging] [cluster] [pools] [machines]` runs only the named measurements, and
-//! `rehearse` uses a small base. Such a run writes no file. `base.rs` makes the bases, `race.rs`
+//! [containerfile] [prepared] [corpus] [merging] [cluster] [pools] [machines]` runs only the named
+//! measurements, and `rehearse` uses a small base. Such a run writes no file. `base.rs` makes the bases, `race.rs`
 //! measures, `report.rs` writes the file; the other modules contain one measurement each.
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on stops where it stands")]
 
@@ -13,6 +13,11 @@ use std::time::Duration;
 #[expect(dead_code, reason = "the tests use the rest of it")]
 mod test_cluster;
 
+#[path = "../oracle/fidelity/cases.rs"]
+mod fidelity_cases;
+#[path = "../oracle/fidelity/generated.rs"]
+mod fidelity_generated;
+
 mod bare;
 mod base;
 mod base_tree;
@@ -21,7 +26,9 @@ mod cluster;
 mod config;
 mod containerfile;
 mod content;
+mod corpus;
 mod counted;
+mod debian_base;
 mod elsewhere;
 mod fixture;
 mod image_push;
@@ -31,6 +38,7 @@ mod merging;
 mod one_config;
 mod peers;
 mod pools;
+mod prepared;
 mod race;
 mod report;
 
@@ -75,6 +83,19 @@ fn main() {
         // With vfs each layer of the big base would contain a copy of all layers below it.
         let base = fixture.base(base::REHEARSAL);
         containerfile::measure(&fixture, &base, if rehearse { 1 } else { 3 }, &mut report);
+    }
+    if wanted("prepared") {
+        let (name, shape, warm) = if rehearse {
+            ("rehearsal-debian", base::REHEARSAL, 1)
+        } else {
+            ("big-debian", base::BIG, 3)
+        };
+        let base = fixture.debian_base(name, shape);
+        let rounds = prepared::Rounds { quick: 15, warm, empty: 1, tree: 9 };
+        prepared::measure(&fixture, &base, rounds, &mut report);
+    }
+    if wanted("corpus") {
+        corpus::measure(&fixture, &mut report);
     }
     if wanted("merging") {
         merging::measure(&fixture, &mut report);
