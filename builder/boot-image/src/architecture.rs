@@ -62,7 +62,7 @@ impl Architecture {
         known.ok_or_else(|| ArchitectureError::Unknown(name.chars().take(64).collect()))
     }
 
-    /// From the value of the annotation [`LABELS_ANNOTATION`]: labels with commas between them.
+    /// From the value of the annotation `LABELS_ANNOTATION`: labels with commas between them.
     ///
     /// # Errors
     /// No label `kubernetes.io/arch`, or an unknown value of it.
