@@ -28,7 +28,7 @@ pub struct Golden {
     /// The namespace of mosb's controller, which reads the ConfigMap there only
     #[arg(long, value_name = "NAME", default_value = "mosb-system")]
     pub namespace: String,
-    /// The release that machines must run before their sets follow the stream [default: the stream's newest]
+    /// The OS release that the cluster runs; newer images of the stream wait [default: the stream's newest, so none waits]
     #[arg(long, value_name = "RELEASE")]
     pub release_version: Option<String>,
 }
