@@ -145,11 +145,15 @@ impl Site {
     fn classes(&self, spec: &Value) -> Option<(Class, Class)> {
         let before = match draft(spec)?.finish(&self.before).ok()?.method {
             Method::Direct => Class::Direct,
-            Method::Prepared(_) | Method::Containerfile(_) => Class::Containerfile,
+            Method::Prepared(_) | Method::LastPart(_) | Method::Containerfile(_) => {
+                Class::Containerfile
+            }
         };
         let now = match draft(spec)?.finish(&self.tree).ok()?.method {
             Method::Direct => Class::Direct,
-            Method::Prepared(_) | Method::Containerfile(_) => self.with_prepared_base(spec),
+            Method::Prepared(_) | Method::LastPart(_) | Method::Containerfile(_) => {
+                self.with_prepared_base(spec)
+            }
         };
         Some((before, now))
     }
@@ -169,7 +173,9 @@ impl Site {
         let image = prepared.check(image).unwrap();
         match draft.finish_on(image, &self.tree).map(|plan| plan.method) {
             Ok(Method::Prepared(_)) => Class::Prepared,
-            Ok(Method::Direct | Method::Containerfile(_)) | Err(_) => Class::Containerfile,
+            Ok(Method::Direct | Method::LastPart(_) | Method::Containerfile(_)) | Err(_) => {
+                Class::Containerfile
+            }
         }
     }
 }

@@ -205,7 +205,7 @@ impl Customised {
         cache.nodes.replace(self.nodes.iter().enumerate().map(node));
         let lookup = PlanLookup { pool: self.pool.parse().unwrap(), ..lookup() };
         let nodes = builder_nodes(&lookup, &cache);
-        let prepared = prepared_base(self.builder.clone(), nodes, &self.draft());
+        let prepared = prepared_base(self.builder, nodes, &self.draft());
         prepared.map(|prepared| prepared.inputs.digest())
     }
 
