@@ -23,8 +23,7 @@ fn install() {
     }
     wait("the kinds to be served", SOON, || {
         let kinds = ["bootimagehistories", "bootimagestatuses"];
-        let served = |kind: &&str| node().kubectl(&["get", kind]).status.success();
-        kinds.iter().all(|kind| served(&kind)).then_some(())
+        kinds.iter().all(|kind| node().kubectl(&["get", kind]).status.success()).then_some(())
     });
 }
 

@@ -85,7 +85,7 @@ fn policies_refuse_what_nothing_can_act_upon_and_never_an_opt_out() {
     }
     let empty = json!({ "mode": "Partial", "partial": { "machineResourceSelector": {} } });
     let off = json!({ "managedBootImages": { "machineManagers": [] } });
-    let cases: Vec<(Option<&str>, &str, &str, Value, Option<&str>)> = vec![
+    let cases = [
         (Some("AWS"), "all", "cluster", sets("All"), None),
         (Some("AWS"), "control plane", "cluster", control_plane("All"), None),
         (Some("AWS"), "an empty selector", "cluster", entry("machinesets", &empty), None),
