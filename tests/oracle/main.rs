@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 #![expect(clippy::type_complexity, reason = "a table of cases is a list of tuples")]
 
+mod boot_image_stub;
 mod build_faults;
 mod buildah_build;
 mod consumers;
