@@ -156,8 +156,8 @@ pub static PACKAGE_BASE: Part = Part {
 /// The base image of the lab's machines, and a disk with it; see `lab/base`.
 pub static LAB_BASE: Part = Part {
     name: "lab-base",
-    version: Version::Sources(&["harness/lab/base"]),
-    needs: &[&OSTREE_EXT_CLI],
+    version: Version::Sources(&["harness/lab/base", "harness/root.rs", lab::base::UPDATE_CA_TRUST]),
+    needs: &[&IGNITION, &OSTREE_EXT_CLI],
     make: Make::Function(lab::base::make),
 };
 

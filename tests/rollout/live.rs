@@ -1,22 +1,26 @@
-//! A machine gets registries, certificates and the pull secret of an image while it runs another one.
-//! The machine has the stand-in of bootc, and a stand-in of CRI-O that counts its reloads; ostree, its
-//! merge of `/etc` and reboots are real.
+//! A machine gets registries, certificates, a CA and the pull secret of an image while it runs another
+//! one. The machine has the stand-in of bootc, and a stand-in of CRI-O that counts its reloads; its base
+//! has a stand-in of update-ca-trust over the real p11-kit. ostree, its merge of `/etc` and reboots are
+//! real.
 
 use serde_json::{Value, json};
 
 use mosb_plan::api::rollout::NodeTarget;
-use mosb_tests::{Lab, Machine, MachineImage};
+use mosb_tests::{Certificate, Lab, Machine, MachineImage};
 
 use crate::node_story::{Ended, Story};
 use crate::test_lab::AUTH;
 
 const SECRET: &str = "/var/lib/kubelet/config.json";
 const CONTAINERS: &str = "/etc/containers";
+const ANCHOR: &str = "/etc/pki/ca-trust/source/anchors/lab.crt";
 /// What the configs have. The machine has a certificate of its own.
 const STATE: &str = "cd /etc/containers
     find registries.conf registries.d certs.d/reg:5000 -printf '%p %m ' \\
         \\( -type f -exec cat {} \\; -o -true \\) -printf '\\n' 2>/dev/null | sort
-    cat /var/lib/kubelet/config.json; echo; cat /etc/story 2>/dev/null || true";
+    cat /var/lib/kubelet/config.json; echo; cat /etc/story 2>/dev/null || true
+    cd /etc/pki/ca-trust; find source/anchors -type f -printf ' %p %m'
+    grep -c BEGIN.CERT extracted/pem/tls-ca-bundle.pem || true";
 
 /// Of a comment, as programs of the machine read what is in `/etc/containers`.
 fn comment(path: &str, word: &str) -> Value {
@@ -27,33 +31,38 @@ fn file(path: &str, mode: u32, content: &str) -> Value {
     json!({ "path": path, "mode": mode, "overwrite": true, "contents": { "source": format!("data:,{content}") } })
 }
 
-/// A config with these registries; `cert`: with a certificate, and without another file.
-fn config(word: &str, cert: bool, story: &str) -> Value {
+/// A config with these registries; `ca`: with a CA for the machine and for one registry, and without
+/// another file.
+fn config(word: &str, ca: Option<&str>, story: &str) -> Value {
     let mut files = vec![
         comment(&format!("{CONTAINERS}/registries.conf"), word),
         comment(&format!("{CONTAINERS}/registries.d/edited.yaml"), word),
         file(SECRET, 0o600, &format!("hush-{word}")),
         file("/etc/story", 0o644, story),
     ];
-    files.push(if cert {
-        file(&format!("{CONTAINERS}/certs.d/reg:5000/ca.crt"), 0o640, word)
-    } else {
-        comment(&format!("{CONTAINERS}/registries.d/gone.yaml"), word)
-    });
+    match ca {
+        Some(ca) => {
+            files.push(file(&format!("{CONTAINERS}/certs.d/reg:5000/ca.crt"), 0o640, word));
+            let ca: String = ca.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            files.push(file(ANCHOR, 0o644, &ca));
+        }
+        None => files.push(comment(&format!("{CONTAINERS}/registries.d/gone.yaml"), word)),
+    }
     json!({ "ignition": { "version": "3.4.0" }, "storage": { "files": files } })
 }
 
 /// What [`STATE`] shows of a machine with such a config; `edited` is what a person changed.
-fn state(word: &str, cert: bool, story: &str, edited: &str) -> String {
-    let certs = if cert {
+fn state(word: &str, ca: bool, story: &str, edited: &str) -> String {
+    let certs = if ca {
         format!("certs.d/reg:5000 755 \ncerts.d/reg:5000/ca.crt 640 {word}\n")
     } else {
         String::new()
     };
-    let gone = if cert { String::new() } else { format!("registries.d/gone.yaml 644 # {word}\n") };
+    let gone = if ca { String::new() } else { format!("registries.d/gone.yaml 644 # {word}\n") };
+    let anchors = if ca { " source/anchors/lab.crt 6441" } else { "0" };
     format!(
         "{certs}registries.conf 644 # {word}\nregistries.d 755 \n\
-         registries.d/edited.yaml 644 # {edited}\n{gone}hush-{word}\n{story}"
+         registries.d/edited.yaml 644 # {edited}\n{gone}hush-{word}\n{story}{anchors}\n"
     )
 }
 
@@ -88,7 +97,7 @@ fn reboot(machine: &Machine) {
 
 fn drift(machine: &Machine) -> String {
     // As ostree sees it: what differs from the image that is booted, beside the registry of the lab.
-    let line = "ostree admin config-diff 2>/dev/null | grep -e containers -e story \\
+    let line = "ostree admin config-diff 2>/dev/null | grep -e containers -e story -e pki \\
         | grep -v -e certs.d/198 -e 'certs.d$' | sort || true";
     machine.run(line).ok().text()
 }
@@ -98,9 +107,13 @@ fn files_of_an_image_come_without_a_reboot_and_stay_with_it() {
     let lab = Lab::start(1);
     let story = Story::new(&lab, "live", &[]);
     let machine = story.machine();
+    let directory = tempfile::tempdir().unwrap();
+    let ca = Certificate::authority(directory.path(), "lab").certificate;
+    let ca = std::fs::read_to_string(ca).unwrap();
     let build =
-        |word, cert, story| lab.build_from("lab/os", &config(word, cert, story), "every-config");
-    let (a, b, c) = (build("a", false, "one"), build("b", true, "one"), build("c", false, "two"));
+        |word, ca, story| lab.build_from("lab/os", &config(word, ca, story), "every-config");
+    let (a, b, c) =
+        (build("a", None, "one"), build("b", Some(&*ca), "one"), build("c", None, "two"));
     let has = |what: &str, want: &str| assert_eq!(machine.run(STATE).ok().text(), want, "{what}");
 
     stage(&story, "a", &target(&a, None));
@@ -152,7 +165,7 @@ fn files_of_an_image_come_without_a_reboot_and_stay_with_it() {
     has("b", &state("b", true, "one", "mine"));
     assert_eq!(drift(machine), "M    containers/registries.d/edited.yaml\n");
 
-    // Live once more, then a third image, which hides nothing of what is its own.
+    // Live once more, then a third image, whose own files are all in place.
     stage(&story, "live-a", &back);
     assert_eq!(apply(&story, "apply-a", &back).code, 0);
     has("a, live", &state("a", false, "one", "mine"));

@@ -45,6 +45,8 @@ impl Lab {
         let (base, output) = (base::image().reference(base::STOCK), mosb.home().join("image"));
         let target = format!("oci:{}", output.display());
         let build = ["build", "-", "--base", &base, "--output", &target, "--build-on", build_on];
+        // For what is run, such as the compilation of the trust store.
+        let build = [&build[..], &["--isolation", "chroot"]].concat();
         mosb.run_with(build, config.to_string().as_bytes()).ok();
         let layout = Layout::at(output);
         let digest = layout.digest(NAME);

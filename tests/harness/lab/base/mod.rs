@@ -1,16 +1,18 @@
 //! The base image of the lab's machines, and a machine's disk with it; this folder is part of their
 //! version.
 //!
-//! A Debian in ostree's shape, with systemd, ostree and what brings an image onto a machine. bootc
-//! and rpm-ostree with its daemon are stand-ins ([bootc](bootc), [rpm-ostree](rpm-ostree)) over the
-//! real importer and the real ostree. The kubelet, containerd and runc are not in it: a machine gets
-//! them from the harness.
+//! A Debian in ostree's shape, with systemd, ostree, what brings an image onto a machine, and Ignition
+//! and `ostree container commit` for builds with buildah. bootc and rpm-ostree with its daemon are
+//! stand-ins ([bootc](bootc), [rpm-ostree](rpm-ostree)) over the real importer and the real ostree, and
+//! update-ca-trust is one over the real p11-kit, that of the base with packages. The kubelet,
+//! containerd and runc are not in it: a machine gets them from the harness.
 
 use std::path::{Path, PathBuf};
 
 use crate::child::{finish, limited, run};
 use crate::layout::Layout;
 use crate::parts::{LAB_BASE, OSTREE_EXT_CLI, source};
+use crate::root::put_ignition;
 
 /// The image's tag in the layout.
 pub const STOCK: &str = "stock";
@@ -19,7 +21,7 @@ pub const REGISTRY: &str = "registry.invalid:5000";
 /// The repository of the base image, in each registry.
 pub const REPOSITORY: &str = "lab/stock";
 
-const PACKAGES: &str = "--include=usr-is-merged,systemd,systemd-sysv,dbus,jq,passwd,ostree,ostree-boot,skopeo,libseccomp2,iproute2,procps";
+const PACKAGES: &str = "--include=usr-is-merged,systemd,systemd-sysv,dbus,jq,passwd,ostree,ostree-boot,skopeo,libseccomp2,iproute2,procps,p11-kit,p11-kit-modules";
 const LEFT_OUT: [&str; 7] = [
     "/usr/share/doc/*",
     "/usr/share/man/*",
@@ -29,6 +31,8 @@ const LEFT_OUT: [&str; 7] = [
     "/usr/lib/*/gconv/*",
     "/usr/share/bash-completion/*",
 ];
+/// The stand-in of the program that compiles the trust store.
+pub const UPDATE_CA_TRUST: &str = "harness/package_base/update-ca-trust";
 const SHAPE: &str = include_str!("shape.sh");
 
 /// The base as an OCI layout with one image, tag [`STOCK`]; to be read only.
@@ -59,6 +63,7 @@ pub fn make(directory: &Path) {
     arguments.extend(LEFT_OUT.map(|path| format!("--dpkgopt=path-exclude={path}")));
     arguments.extend(["bookworm".to_owned(), root.to_str().unwrap().to_owned()]);
     run("mmdebstrap", arguments);
+    put_ignition(&root);
 
     let mut shell = limited("sh");
     shell
@@ -66,6 +71,7 @@ pub fn make(directory: &Path) {
         .arg(OSTREE_EXT_CLI.program())
         .arg(source("harness/lab/base"))
         .args([STOCK, &format!("{REGISTRY}/{REPOSITORY}")])
+        .arg(source(UPDATE_CA_TRUST))
         .current_dir(directory);
     finish(&mut shell, &[]).ok();
 }

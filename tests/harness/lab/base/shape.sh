@@ -1,8 +1,19 @@
 # Makes of `tree`, a Debian root, the OCI layout `image` and the disk `disk`.
-# $1: the importer; $2: the folder of the stand-ins; $3: the image's tag; $4: its repository.
+# $1: the importer; $2: the folder of the stand-ins; $3: the image's tag; $4: its repository;
+# $5: the stand-in of update-ca-trust.
 cd tree
+# As in Fedora: the trust store, compiled, and what it is compiled of.
+install "$5" usr/bin/update-ca-trust
+mkdir -p etc/pki/ca-trust/source/anchors usr/share/pki/ca-trust-source
+sed -i "s|^x-init-reserved:.*|x-init-reserved: paths='/etc/pki/ca-trust/source:/usr/share/pki/ca-trust-source'|" \
+    usr/share/p11-kit/modules/p11-kit-trust.module
+chroot . update-ca-trust
 rm -rf dev/* run/* tmp/* home root boot usr/lib/*/perl-base usr/bin/perl* etc/hostname etc/resolv.conf
 install -D "$1" usr/libexec/ostree-ext-cli
+# `ostree container commit`, as CoreOS has it.
+mkdir -p usr/libexec/libostree/ext
+printf '#!/bin/sh\nexec /usr/libexec/ostree-ext-cli "$@"\n' > usr/libexec/libostree/ext/ostree-container
+chmod 755 usr/libexec/libostree/ext/ostree-container
 install "$2/bootc" "$2/rpm-ostree" usr/bin
 install --mode=644 "$2/rpm-ostreed.service" usr/lib/systemd/system
 for library in $(ldd "$1" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | sort -u); do
