@@ -10,6 +10,7 @@
 #![expect(clippy::unwrap_used, reason = "a part that cannot go on stops the test")]
 
 mod api_proxy;
+pub mod boot_images;
 pub mod build_fixture;
 pub mod buildah_fixture;
 mod child;

@@ -18,6 +18,7 @@ pub(crate) mod control_plane;
 pub(crate) mod images;
 mod kubectl;
 mod namespace;
+mod overlay;
 pub(crate) mod place;
 mod programs;
 mod registry;

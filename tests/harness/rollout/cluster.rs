@@ -1,7 +1,7 @@
 //! A cluster with `deploy/rollout` and the controller, which runs beside it with the rights that the
 //! overlay gives, and an observer that watches from the beginning to the end.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +14,7 @@ use crate::child::{Daemon, Finished, finish, lasting, limited};
 use crate::node::{Api, Node};
 use crate::one_node::programs;
 use crate::root::base_image;
-use crate::{mosb_image, program, repository};
+use crate::{mosb_image, program};
 
 /// The namespace of Jobs on machines.
 pub const ROLLOUT_NAMESPACE: &str = "mosb-rollout";
@@ -54,14 +54,14 @@ impl RolloutCluster {
         registry.push(&base_image().reference("base"), "acme/base:v1");
         registry.push(&format!("oci-archive:{}", mosb_image().display()), "acme/mosb:dev");
         node.install_kinds();
-        install_overlay(&node);
+        node.install_overlay("rollout");
         apply_settings(&node, settings);
         let image = format!("acme/mosb@{}", digest(&node, "acme/mosb:dev"));
         let image = registry.repository(&image);
-        let direct = with_token(&node);
+        let direct = node.controller_kubeconfig();
         let proxy = has_proxy.then(|| ApiProxy::of(Api::start(&programs().kubectl(), &direct)));
         let kubeconfig = match &proxy {
-            Some(proxy) => write(&node, "rollout-proxy", &proxy.kubeconfig()),
+            Some(proxy) => node.write_kubeconfig("proxy", &proxy.kubeconfig()),
             None => direct,
         };
         Self {
@@ -169,18 +169,6 @@ impl RolloutCluster {
     }
 }
 
-/// Everything of the overlay but the controller, which runs beside the cluster with the same rights.
-fn install_overlay(node: &Node) {
-    let overlay = repository().join("deploy/rollout");
-    let text = node.kubectl(&["kustomize", overlay.to_str().unwrap()]).ok().text();
-    for object in text.split("\n---\n") {
-        let object: Value = serde_saphyr::from_str(object).unwrap();
-        if object["kind"] != "Deployment" {
-            node.apply(&object.to_string());
-        }
-    }
-}
-
 /// The settings and Secrets that an administrator creates.
 fn apply_settings(node: &Node, more: &Value) {
     let registry = node.registry();
@@ -200,23 +188,6 @@ fn apply_settings(node: &Node, more: &Value) {
         "metadata": { "name": "mosb-config", "namespace": NAMESPACE },
         "data": { "config.yaml": settings.to_string() } });
     node.apply(&map.to_string());
-}
-
-/// A kubeconfig with the token of the account that the overlay gives the rights.
-fn with_token(node: &Node) -> PathBuf {
-    let words = ["create", "token", "mosb-controller", "--namespace", NAMESPACE];
-    let token = node.kubectl(&words).ok().text();
-    let admin = std::fs::read_to_string(node.kubeconfig()).unwrap();
-    let mut config: Value = serde_json::from_str(&admin).unwrap();
-    config["users"][0]["user"] = json!({ "token": token.trim() });
-    write(node, "rollout-controller", &config)
-}
-
-fn write(node: &Node, name: &str, config: &Value) -> PathBuf {
-    let file: &Path = &node.kubeconfig();
-    let file = file.with_file_name(name);
-    std::fs::write(&file, config.to_string()).unwrap();
-    file
 }
 
 fn digest(node: &Node, image: &str) -> String {

@@ -17,6 +17,10 @@ pub enum BootImages {
     ///   mosb boot-images golden --stream stable.json | kubectl apply --server-side -f -
     #[command(verbatim_doc_comment)]
     Golden(Golden),
+    /// In a cluster.
+    #[cfg(feature = "cluster")]
+    #[command(flatten)]
+    InCluster(super::BootImagesInCluster),
 }
 
 /// `mosb boot-images golden`.

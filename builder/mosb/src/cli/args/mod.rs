@@ -5,6 +5,8 @@
 )]
 
 mod boot_images;
+#[cfg(feature = "cluster")]
+mod boot_images_in_cluster;
 mod bootstrap;
 #[cfg(feature = "cluster")]
 mod cluster;
@@ -28,6 +30,8 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use boot_images::{BootImages, Golden};
+#[cfg(feature = "cluster")]
+pub use boot_images_in_cluster::BootImagesInCluster;
 pub use bootstrap::{Bootstrap, ClusterKind, Seed, SeedNew};
 #[cfg(feature = "cluster")]
 pub use cluster::{Cluster, Controller, Logs, Rebuild, Status, Wait};
@@ -286,10 +290,14 @@ pub enum Command {
         #[command(subcommand)]
         command: Rollout,
     },
-    /// The images that new machines start from
+    /// Shows and changes the images that new machines start from
     ///
-    /// Example:
+    /// A controller with --boot-images keeps the machine sets that bootImages of ConfigMap mosb-config selects at what the
+    /// release says.
     ///
+    /// Examples:
+    ///
+    ///   mosb boot-images status
     ///   mosb boot-images golden --stream stable.json > golden.yaml
     #[command(verbatim_doc_comment, arg_required_else_help = true)]
     BootImages {

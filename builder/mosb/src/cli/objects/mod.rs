@@ -1,6 +1,7 @@
 //! The objects that `-o json` and `-o yaml` print. Scripts read them, so a field once printed keeps its name and meaning;
 //! `docs/schemas/` holds a JSON Schema of each.
 
+mod boot_images;
 mod bootstrap_result;
 mod build_result;
 mod cache;
@@ -30,6 +31,10 @@ use serde_json::{Value, json};
 
 use mosb_plan::api::ClusterSettings;
 
+pub use boot_images::{
+    BootImageHistory, BootImageList, BootImagePlan, BootImageRequest, BootImageRoles, BootImageSet,
+    RecordedBootImage,
+};
 pub use bootstrap_result::{BootstrapResult, SeededPool};
 pub use build_result::{BaseTreeUse, BuildResult, LayerInfo, PinnedBase, PreparedUse, TreeSource};
 pub use cache::{BuildahStore, CacheList, CachePrune, CachedTree, PrunedStore};
@@ -105,6 +110,11 @@ fn settings() -> (&'static str, Value) {
 /// The JSON Schemas of all objects, by kind.
 pub fn schemas() -> BTreeMap<&'static str, Value> {
     [
+        schema::<BootImageHistory>(),
+        schema::<BootImageList>(),
+        schema::<BootImagePlan>(),
+        schema::<BootImageRequest>(),
+        schema::<BootImageRoles>(),
         schema::<BootstrapResult>(),
         schema::<BuildResult>(),
         schema::<CacheList>(),

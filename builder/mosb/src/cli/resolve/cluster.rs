@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::boot_images::BootImagesJob;
 use crate::cli::Result;
 use crate::cli::args;
 use crate::cli::environment::Environment;
@@ -53,6 +54,8 @@ pub enum ClusterJob {
     Ignition(Ignition),
     /// `rollout start`, `pause`, `resume` and `undo`.
     Rollout(Rollout),
+    /// `boot-images`.
+    BootImages(BootImagesJob),
     /// `rollout status`; followed until this time is over.
     RolloutStatus {
         pool: String,
@@ -97,7 +100,7 @@ pub struct Controller {
     pub lookup_timeout: Duration,
 }
 
-fn of(what: ClusterJob, cluster: args::Cluster) -> InCluster {
+pub(super) fn of(what: ClusterJob, cluster: args::Cluster) -> InCluster {
     InCluster {
         what,
         kubeconfig: cluster.kubeconfig,

@@ -1,5 +1,7 @@
 //! Turns parsed arguments into a command and its settings, or into an error with the remedy.
 
+#[cfg(feature = "cluster")]
+mod boot_images;
 mod bootstrap;
 #[cfg(feature = "cluster")]
 mod cluster;
@@ -20,6 +22,8 @@ use super::error::Error;
 use super::input::Input;
 use super::unread::{ConfigFile, Unread};
 use crate::cli::Result;
+#[cfg(feature = "cluster")]
+pub use boot_images::BootImagesJob;
 pub use bootstrap::Bootstrap;
 #[cfg(feature = "cluster")]
 pub use cluster::{ClusterJob, Controller, Ignition, InCluster, Rollout};
@@ -152,6 +156,10 @@ pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
         Command::Ignition(typed) => Job::InCluster(Box::new(cluster::ignition(typed))),
         #[cfg(feature = "cluster")]
         Command::Rollout { command } => Job::InCluster(Box::new(cluster::rollout(command)?)),
+        #[cfg(feature = "cluster")]
+        Command::BootImages { command: args::BootImages::InCluster(command) } => {
+            Job::InCluster(Box::new(boot_images::boot_images(command)?))
+        }
         #[cfg(feature = "cluster")]
         Command::Job { command } => Job::InPod(Box::new(in_pod::in_pod(command)?)),
         #[cfg(feature = "cluster")]

@@ -1,6 +1,7 @@
 //! Text output: sections with a headline, aligned columns, sizes with units, and full digests where
 //! users copy them.
 
+mod boot_images;
 mod bootstrap_result;
 mod build_result;
 mod cache;

@@ -1,5 +1,6 @@
 //! The commands that use the API of a cluster.
 
+mod boot_images;
 mod confirm;
 mod control;
 mod ignition;
@@ -72,6 +73,9 @@ pub async fn in_cluster(
         }
         ClusterJob::Ignition(wanted) => {
             print(settings, &ignition::ignition(&client, &namespaces, wanted).await?)
+        }
+        ClusterJob::BootImages(job) => {
+            boot_images::boot_images(&client, &namespaces, job, settings).await
         }
         ClusterJob::Rollout(change) => {
             print(settings, &rollout::request(&client, &namespaces, change).await?)

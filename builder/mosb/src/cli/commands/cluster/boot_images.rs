@@ -1,0 +1,97 @@
+//! `mosb boot-images`, but for the command that needs no cluster.
+
+use kube::Client;
+
+use super::print;
+use crate::cli::objects::{
+    BootImageHistory, BootImageList, BootImagePlan, BootImageRequest, BootImageRoles, BootImageSet,
+    RecordedBootImage,
+};
+use crate::cli::resolve::{BootImagesJob, Settings};
+use crate::cli::{ExitCode, Result};
+use mosb_controller::Namespaces;
+use mosb_controller::boot_images::{
+    self, BootImageRequest as Request, BootImagesView, HistoryView, SetView,
+};
+
+/// The ServiceAccount of the controller, as `deploy/` names it.
+const ACCOUNT: &str = "mosb-controller";
+
+pub async fn status(client: &Client, namespaces: &Namespaces) -> Result<BootImageList> {
+    let BootImagesView { golden, errors, sets } =
+        boot_images::boot_images(client, namespaces).await?;
+    Ok(BootImageList { golden, errors, sets: sets.into_iter().map(set).collect() })
+}
+
+pub async fn plan(client: &Client, namespaces: &Namespaces) -> Result<BootImagePlan> {
+    let BootImageList { golden, errors, sets } = status(client, namespaces).await?;
+    let (changes, unchanged) = sets.into_iter().partition(|set| set.state == "updating");
+    Ok(BootImagePlan { golden, errors, changes, unchanged })
+}
+
+fn set(view: SetView) -> BootImageSet {
+    BootImageSet {
+        set: view.set,
+        image: view.image,
+        wanted: view.wanted,
+        state: view.result.to_owned(),
+        code: view.code,
+        reason: view.reason,
+        pin: view.pin,
+    }
+}
+
+pub async fn history(
+    client: &Client,
+    namespaces: &Namespaces,
+    set: &str,
+) -> Result<BootImageHistory> {
+    let images = boot_images::boot_image_history(client, namespaces, set).await?;
+    let image = |view: HistoryView| RecordedBootImage {
+        number: view.number,
+        image: view.image,
+        template: view.template,
+        since: view.since,
+        count: view.count,
+    };
+    Ok(BootImageHistory { set: set.to_owned(), images: images.into_iter().map(image).collect() })
+}
+
+pub async fn change(
+    client: &Client,
+    namespaces: &Namespaces,
+    set: &str,
+    request: &Request,
+) -> Result<BootImageRequest> {
+    let image = boot_images::change_boot_image(client, namespaces, set, request).await?;
+    let action = match request {
+        Request::Restore { .. } => "restore",
+        Request::Pin { .. } => "pin",
+        Request::Unpin => "unpin",
+    };
+    Ok(BootImageRequest { set: set.to_owned(), action: action.to_owned(), image })
+}
+
+pub async fn rbac(client: &Client, namespaces: &Namespaces) -> Result<BootImageRoles> {
+    let mut list = boot_images::boot_image_rbac(client, namespaces, ACCOUNT).await?;
+    let items = serde_json::from_value(list["items"].take());
+    Ok(BootImageRoles { items: items.expect("it is a list of objects") })
+}
+
+/// Runs a command and prints its result.
+pub async fn boot_images(
+    client: &Client,
+    namespaces: &Namespaces,
+    job: &BootImagesJob,
+    settings: &Settings,
+) -> Result<ExitCode> {
+    match job {
+        BootImagesJob::Status => print(settings, &status(client, namespaces).await?),
+        BootImagesJob::Plan => print(settings, &plan(client, namespaces).await?),
+        BootImagesJob::History(set) => print(settings, &history(client, namespaces, set).await?),
+        BootImagesJob::Change { set, request, yes: _ } => {
+            print(settings, &change(client, namespaces, set, request).await?)
+        }
+        BootImagesJob::Rbac => print(settings, &rbac(client, namespaces).await?),
+    }
+}

@@ -1,0 +1,53 @@
+//! The validated arguments of `boot-images`.
+
+use super::cluster::{ClusterJob, InCluster, of};
+use crate::cli::Result;
+use crate::cli::args::BootImagesInCluster;
+use crate::cli::error::Error;
+use mosb_boot_image::Release;
+use mosb_controller::boot_images::BootImageRequest;
+
+/// A command about boot images in a cluster.
+#[derive(Debug)]
+pub enum BootImagesJob {
+    Status,
+    Plan,
+    History(String),
+    Change { set: String, request: BootImageRequest, yes: bool },
+    Rbac,
+}
+
+pub fn boot_images(typed: BootImagesInCluster) -> Result<InCluster> {
+    let job = |what, cluster| Ok(of(ClusterJob::BootImages(what), cluster));
+    let change = |set, request, yes| BootImagesJob::Change { set, request, yes };
+    match typed {
+        BootImagesInCluster::Status(typed) => job(BootImagesJob::Status, typed.cluster),
+        BootImagesInCluster::Plan(typed) => job(BootImagesJob::Plan, typed.cluster),
+        BootImagesInCluster::History(typed) => {
+            job(BootImagesJob::History(typed.set), typed.cluster)
+        }
+        BootImagesInCluster::Restore(typed) => {
+            let request = BootImageRequest::Restore { to: typed.to, until: until(typed.until)? };
+            job(change(typed.set, request, typed.yes), typed.cluster)
+        }
+        BootImagesInCluster::Pin(typed) => {
+            let request = BootImageRequest::Pin { until: until(typed.until)? };
+            job(change(typed.set, request, true), typed.cluster)
+        }
+        BootImagesInCluster::Unpin(typed) => {
+            job(change(typed.set, BootImageRequest::Unpin, true), typed.cluster)
+        }
+        BootImagesInCluster::Rbac(typed) => job(BootImagesJob::Rbac, typed.cluster),
+    }
+}
+
+fn until(text: Option<String>) -> Result<Option<Release>, Error> {
+    let parse = |text: String| {
+        text.parse().map_err(|cause| {
+            Error::Usage(format!(
+                "--until {text:?}: {cause}; want a release such as 9.6.20260210-0"
+            ))
+        })
+    };
+    text.map(parse).transpose()
+}

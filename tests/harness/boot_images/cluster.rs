@@ -1,0 +1,236 @@
+//! An API server with the kinds of boot images and the controller, which runs beside it with the
+//! rights of `deploy/boot-images` and the Roles that `mosb boot-images rbac` prints.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::kinds::{ClusterApi, cluster_api, immutable_templates, openshift};
+use super::objects::{MACHINE_API_NAMESPACE, golden};
+use crate::api_proxy::{ApiFault, ApiProxy};
+use crate::child::{Daemon, Finished, finish, lasting, limited};
+use crate::image::MOSB_IMAGE;
+use crate::node::{Api, Node};
+use crate::one_node::programs;
+use crate::program;
+
+/// mosb's namespace, which has the golden ConfigMap on plain Kubernetes.
+pub const MOSB_NAMESPACE: &str = "mosb-system";
+/// The namespace of a Cluster API cluster.
+pub const TENANT: &str = "tenant";
+
+/// A controller that does nothing else has these kinds in time on a busy machine.
+const LIMIT: Duration = Duration::from_secs(120);
+/// The longest story with a kill after each write.
+const KILLS_LIMIT: Duration = Duration::from_secs(600);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A cluster of its own: the controller serves every machine set there is.
+#[derive(Debug)]
+pub struct BootImageCluster {
+    controller: Mutex<Option<Daemon>>,
+    proxy: ApiProxy,
+    kubeconfig: PathBuf,
+    pub api_version: ClusterApi,
+    pub node: Node,
+}
+
+impl BootImageCluster {
+    /// With these kinds, the golden images of a release, and no controller yet.
+    pub fn new(api_version: ClusterApi, has_openshift: bool, release: u32) -> Self {
+        let node = Node::control_plane(&programs()).unwrap();
+        node.install_kinds();
+        let mut kinds = cluster_api(api_version);
+        kinds.extend(immutable_templates());
+        kinds.extend(openshift().into_iter().filter(|_| has_openshift));
+        for kind in kinds {
+            node.apply(&kind.to_string());
+        }
+        node.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).ok();
+        node.install_overlay("boot-images");
+        node.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).ok();
+        for namespace in [MACHINE_API_NAMESPACE, TENANT] {
+            node.make_namespace(namespace);
+        }
+        let proxy = ApiProxy::of(Api::start(&programs().kubectl(), &node.controller_kubeconfig()));
+        let kubeconfig = node.write_kubeconfig("proxy", &proxy.kubeconfig());
+        let cluster = Self { controller: Mutex::default(), proxy, kubeconfig, api_version, node };
+        cluster.set_golden(&golden(release));
+        cluster
+    }
+
+    pub fn proxy(&self) -> &ApiProxy {
+        &self.proxy
+    }
+
+    /// The settings of the cluster.
+    pub fn settings(&self, boot_images: &Value) {
+        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mosb-config" },
+            "data": { "config.yaml": json!({ "bootImages": boot_images }).to_string() } });
+        self.apply(MOSB_NAMESPACE, &map);
+    }
+
+    pub fn set_golden(&self, map: &Value) {
+        self.apply(MOSB_NAMESPACE, map);
+    }
+
+    /// A Secret with the stub of new machines.
+    pub fn stub(&self, namespace: &str, name: &str, ignition: &Value) {
+        let bytes = STANDARD.encode(ignition.to_string());
+        let key = if namespace == MACHINE_API_NAMESPACE { "userData" } else { "value" };
+        let mut data = json!({ key: bytes });
+        if key == "value" {
+            data["format"] = json!(STANDARD.encode("ignition"));
+        }
+        let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name }, "data": data });
+        self.apply(namespace, &secret);
+    }
+
+    /// The stub that a Secret has.
+    #[track_caller]
+    pub fn stub_of(&self, namespace: &str, name: &str) -> Value {
+        let secret = self.get(namespace, &format!("secret/{name}"));
+        let key = if namespace == MACHINE_API_NAMESPACE { "userData" } else { "value" };
+        let bytes = STANDARD.decode(secret["data"][key].as_str().unwrap()).unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    #[track_caller]
+    pub fn apply(&self, namespace: &str, object: &Value) {
+        let mut object = object.clone();
+        object["metadata"]["namespace"] = json!(namespace);
+        self.node.apply(&object.to_string());
+    }
+
+    /// Applies an object with its status, as its own controller would write it.
+    #[track_caller]
+    pub fn apply_with_status(&self, namespace: Option<&str>, object: &Value) -> Value {
+        let mut object = object.clone();
+        if let Some(namespace) = namespace {
+            object["metadata"]["namespace"] = json!(namespace);
+        }
+        self.node.apply(&object.to_string());
+        let text = object.to_string();
+        let words = [
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--subresource=status",
+            "--filename=-",
+            "--output=json",
+        ];
+        let written = self.node.kubectl_with(&words, text.as_bytes()).ok().text();
+        serde_json::from_str(&written).unwrap()
+    }
+
+    /// An object, as `machineset.machine.openshift.io/a`.
+    #[track_caller]
+    pub fn get(&self, namespace: &str, what: &str) -> Value {
+        self.find(namespace, what).unwrap_or_else(|| panic!("{what}: there is none in {namespace}"))
+    }
+
+    #[track_caller]
+    pub fn find(&self, namespace: &str, what: &str) -> Option<Value> {
+        let words = ["get", what, "--namespace", namespace, "--output=json", "--ignore-not-found"];
+        let text = self.node.kubectl(&words).ok().text();
+        (!text.trim().is_empty()).then(|| serde_json::from_str(&text).unwrap())
+    }
+
+    #[track_caller]
+    pub fn patch(&self, namespace: &str, what: &str, change: &Value) {
+        let change = change.to_string();
+        self.node
+            .kubectl(&["patch", what, "--namespace", namespace, "--type=merge", "--patch", &change])
+            .ok();
+    }
+
+    /// Waits until this gives a value, while the controller runs.
+    #[track_caller]
+    pub fn wait<T>(&self, what: &str, found: impl Fn() -> Option<T>) -> T {
+        let end = Instant::now() + LIMIT;
+        loop {
+            if let Some(found) = found() {
+                return found;
+            }
+            assert!(Instant::now() < end, "waited in vain for {what}: {}", self.log());
+            sleep(4 * PAUSE);
+        }
+    }
+
+    pub fn start_controller(&self) {
+        let mut command = lasting(program());
+        command
+            .args(["controller", "--boot-images", "--verbose", "--builder-image", MOSB_IMAGE])
+            .args(["--listen", "127.0.0.1:0", "--namespace", MOSB_NAMESPACE, "--kubeconfig"])
+            .arg(&self.kubeconfig)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("POD_NAME", "first");
+        let listens = |line: &str| line.contains("listening on").then_some(());
+        let started = Daemon::start(command, listens).0;
+        *self.controller.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+    }
+
+    /// Kills the controller, without a word to it.
+    pub fn kill_controller(&self) {
+        drop(self.controller.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    pub fn log(&self) -> String {
+        let controller = self.controller.lock().unwrap_or_else(PoisonError::into_inner);
+        controller.as_ref().map(Daemon::log).unwrap_or_default()
+    }
+
+    /// `mosb`, as an administrator runs it.
+    pub fn mosb(&self, words: &[&str]) -> Finished {
+        finish(&mut self.mosb_command(words), &[])
+    }
+
+    fn mosb_command(&self, words: &[&str]) -> Command {
+        let mut command = limited(program());
+        command
+            .args(words)
+            .arg("--kubeconfig")
+            .arg(self.node.kubeconfig())
+            .args(["--namespace", MOSB_NAMESPACE])
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
+        command
+    }
+
+    /// Does something, and kills the controller after each write that follows until all is over;
+    /// then one runs that nobody kills. Returns the number of kills.
+    ///
+    /// Each process makes one write, which is not answered.
+    #[track_caller]
+    pub fn kill_after_each_write(&self, begin: impl FnOnce(), is_over: impl Fn() -> bool) -> usize {
+        const ALL: &str = "";
+        self.proxy.follow(ALL, &[]);
+        self.proxy.disturb(ALL, ApiFault::Die);
+        begin();
+        let mut kills = 0;
+        let end = Instant::now() + KILLS_LIMIT;
+        while !is_over() {
+            assert!(Instant::now() < end, "after {kills} kills: {:#?}", self.proxy.written(ALL));
+            if !self.proxy.is_hit(ALL) {
+                sleep(PAUSE);
+                continue;
+            }
+            kills += 1;
+            self.kill_controller();
+            self.proxy.disturb(ALL, ApiFault::Die);
+            self.proxy.open();
+            self.start_controller();
+        }
+        self.kill_controller();
+        self.proxy.forget_faults(ALL);
+        self.start_controller();
+        kills
+    }
+}

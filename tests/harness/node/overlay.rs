@@ -1,0 +1,44 @@
+//! What `deploy/` installs, for a controller that runs beside the cluster with the same rights.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::Node;
+use crate::repository;
+
+const NAMESPACE: &str = "mosb-system";
+
+impl Node {
+    /// Applies everything of an overlay but the Deployment of the controller.
+    #[track_caller]
+    pub fn install_overlay(&self, overlay: &str) {
+        let folder = repository().join("deploy").join(overlay);
+        let text = self.kubectl(&["kustomize", folder.to_str().unwrap()]).ok().text();
+        for object in text.split("\n---\n") {
+            let object: Value = serde_saphyr::from_str(object).unwrap();
+            if object["kind"] != "Deployment" {
+                self.apply(&object.to_string());
+            }
+        }
+    }
+
+    /// A kubeconfig with a token of the account of the controller.
+    #[track_caller]
+    pub fn controller_kubeconfig(&self) -> PathBuf {
+        let words = ["create", "token", "mosb-controller", "--namespace", NAMESPACE];
+        let token = self.kubectl(&words).ok().text();
+        let admin = fs::read_to_string(self.kubeconfig()).unwrap();
+        let mut config: Value = serde_json::from_str(&admin).unwrap();
+        config["users"][0]["user"] = json!({ "token": token.trim() });
+        self.write_kubeconfig("controller", &config)
+    }
+
+    /// Writes a kubeconfig beside that of the administrator.
+    pub fn write_kubeconfig(&self, name: &str, config: &Value) -> PathBuf {
+        let file = self.kubeconfig().with_file_name(name);
+        fs::write(&file, config.to_string()).unwrap();
+        file
+    }
+}
