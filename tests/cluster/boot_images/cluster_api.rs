@@ -2,7 +2,6 @@
 
 use mosb_tests::boot_images::{
     BootImageCluster, ClusterApi, TENANT, ami, aws_template, cluster, cluster_api_set, condition,
-    golden,
 };
 use serde_json::{Value, json};
 
@@ -140,7 +139,7 @@ fn one_deployment_of_a_cluster_rolls_at_a_time_and_none_while_the_cluster_change
     };
     let template = tenant.template_of("MachineDeployment", "a");
     tenant.set("MachineDeployment", "a", &template, |set| rolling(set, "True"));
-    cluster.set_golden(&golden(3));
+    cluster.set_release(3);
     cluster.wait("b to wait", || is_skipped(&cluster, &["b"]).then_some(()));
     tenant.set("MachineDeployment", "a", &template, |set| rolling(set, "False"));
     for name in ["a", "b"] {

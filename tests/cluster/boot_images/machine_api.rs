@@ -1,8 +1,6 @@
 //! Machine sets of OpenShift's Machine API.
 
-use mosb_tests::boot_images::{
-    BootImageCluster, MACHINE_API_NAMESPACE, ami, aws_machine_set, golden,
-};
+use mosb_tests::boot_images::{BootImageCluster, MACHINE_API_NAMESPACE, ami, aws_machine_set};
 use serde_json::{Value, json};
 
 use super::{all_machine_sets, count_of, details, image_of_aws, is_skipped, openshift, why_of};
@@ -60,7 +58,7 @@ fn sets_follow_the_release_and_an_administrators_images_stay() {
     assert!(why.contains("broken"), "{why}");
 
     // The next release.
-    cluster.set_golden(&golden(4));
+    cluster.set_release(4);
     for name in ["old", "older", "current"] {
         cluster.wait(name, || (image_of_aws(&cluster, name) == ami(4)).then_some(()));
     }
@@ -70,7 +68,7 @@ fn sets_follow_the_release_and_an_administrators_images_stay() {
 
     // Opting out leaves everything as it is.
     cluster.settings(&json!({}));
-    cluster.set_golden(&golden(5));
+    cluster.set_release(5);
     cluster.wait("nothing to be enrolled", || (count_of(&cluster) == 0).then_some(()));
     assert_eq!(image_of_aws(&cluster, "old"), ami(4));
     assert_eq!(details(&cluster, MACHINE_API_NAMESPACE, "old"), [ami(1), ami(3), ami(4)]);

@@ -6,18 +6,27 @@ mod machine_api;
 mod restore;
 mod stubs;
 
-use mosb_tests::boot_images::{BootImageCluster, ClusterApi, MACHINE_API_NAMESPACE};
+use mosb_tests::boot_images::{BootImageCluster, ClusterApi, MACHINE_API_NAMESPACE, TENANT};
 use serde_json::{Value, json};
 
-/// A cluster of OpenShift on AWS that runs this release.
+/// The Secret that the sets of the tests name.
+const STUB: &str = "worker-user-data";
+
+/// A cluster of OpenShift on AWS that runs this release, with a stub that every image reads.
 fn openshift(release: u32) -> BootImageCluster {
+    let cluster = openshift_without_stub(release);
+    cluster.readable_stub(MACHINE_API_NAMESPACE, STUB);
+    cluster
+}
+
+fn openshift_without_stub(release: u32) -> BootImageCluster {
     let cluster = BootImageCluster::new(ClusterApi::V1Beta2, true, release);
     let infrastructure = json!({ "apiVersion": "config.openshift.io/v1", "kind": "Infrastructure",
         "metadata": { "name": "cluster" }, "spec": {},
         "status": { "platformStatus": { "type": "AWS" }, "infrastructureName": "a" } });
     let version = json!({ "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
         "metadata": { "name": "version" }, "spec": {},
-        "status": { "history": [{ "state": "Completed", "version": "4.20.1" }], "desired": { "version": "4.20.1" } } });
+        "status": { "history": [{ "state": "Completed", "version": "4.20.9" }], "desired": { "version": "4.20.9" } } });
     let configuration = json!({ "apiVersion": "operator.openshift.io/v1", "kind": "MachineConfiguration",
         "metadata": { "name": "cluster" }, "spec": {} });
     for object in [infrastructure, version, configuration] {
@@ -26,9 +35,11 @@ fn openshift(release: u32) -> BootImageCluster {
     cluster
 }
 
-/// A cluster without OpenShift.
+/// A cluster without OpenShift, with a stub that every image reads.
 fn plain(version: ClusterApi, release: u32) -> BootImageCluster {
-    BootImageCluster::new(version, false, release)
+    let cluster = BootImageCluster::new(version, false, release);
+    cluster.readable_stub(TENANT, STUB);
+    cluster
 }
 
 /// Settings that enrol all machine sets of the Machine API; these images are known to be stock.

@@ -1,6 +1,6 @@
 //! An administrator goes back to an image that worked.
 
-use mosb_tests::boot_images::{MACHINE_API_NAMESPACE, ami, aws_machine_set, golden};
+use mosb_tests::boot_images::{MACHINE_API_NAMESPACE, ami, aws_machine_set};
 
 use super::{all_machine_sets, details, image_of_aws, openshift};
 
@@ -22,7 +22,7 @@ fn a_restored_set_stays_until_it_is_unpinned() {
     cluster.wait("its entry", || {
         (details(&cluster, MACHINE_API_NAMESPACE, "a").len() == 3).then_some(())
     });
-    cluster.set_golden(&golden(3));
+    cluster.set_release(3);
     let status = cluster.wait("the pin to be told", || {
         let status = cluster.mosb(&["boot-images", "status"]).ok().text();
         status.contains("pinned").then_some(status)

@@ -4,7 +4,7 @@
 use mosb_tests::boot_images::{MACHINE_API_NAMESPACE, ami, aws_machine_set};
 use serde_json::{Value, json};
 
-use super::{all_machine_sets, image_of_aws, is_skipped, openshift};
+use super::{all_machine_sets, image_of_aws, is_skipped, openshift_without_stub};
 
 const SECRET: &str = "worker-user-data";
 const CA: &str = "data:text/plain;charset=utf-8;base64,LS0tLS1CRUdJTg==";
@@ -19,7 +19,7 @@ fn of_spec_2() -> Value {
 
 #[test]
 fn a_shared_stub_is_converted_before_the_first_image_and_only_with_a_right_to_it() {
-    let cluster = openshift(2);
+    let cluster = openshift_without_stub(2);
     cluster.settings(&all_machine_sets(&[ami(1)]));
     cluster.stub(MACHINE_API_NAMESPACE, SECRET, &of_spec_2());
     for name in ["a", "b"] {
@@ -53,7 +53,7 @@ fn a_shared_stub_is_converted_before_the_first_image_and_only_with_a_right_to_it
 
 #[test]
 fn a_stub_that_no_image_reads_leaves_its_sets_alone() {
-    let cluster = openshift(2);
+    let cluster = openshift_without_stub(2);
     cluster.settings(&all_machine_sets(&[ami(1)]));
     cluster.stub(MACHINE_API_NAMESPACE, SECRET, &json!({ "ignitionVersion": 1 }));
     cluster.apply(MACHINE_API_NAMESPACE, &aws_machine_set("a", &ami(1)));

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::kinds::{ClusterApi, cluster_api, immutable_templates, openshift};
-use super::objects::{MACHINE_API_NAMESPACE, golden};
+use super::objects::{MACHINE_API_NAMESPACE, golden, release};
 use crate::api_proxy::{ApiFault, ApiProxy};
 use crate::child::{Daemon, Finished, finish, lasting, limited};
 use crate::image::MOSB_IMAGE;
@@ -38,12 +38,13 @@ pub struct BootImageCluster {
     proxy: ApiProxy,
     kubeconfig: PathBuf,
     pub api_version: ClusterApi,
+    has_openshift: bool,
     pub node: Node,
 }
 
 impl BootImageCluster {
     /// With these kinds, the golden images of a release, and no controller yet.
-    pub fn new(api_version: ClusterApi, has_openshift: bool, release: u32) -> Self {
+    pub fn new(api_version: ClusterApi, has_openshift: bool, number: u32) -> Self {
         let node = Node::control_plane(&programs()).unwrap();
         node.install_kinds();
         let mut kinds = cluster_api(api_version);
@@ -60,8 +61,9 @@ impl BootImageCluster {
         }
         let proxy = ApiProxy::of(Api::start(&programs().kubectl(), &node.controller_kubeconfig()));
         let kubeconfig = node.write_kubeconfig("proxy", &proxy.kubeconfig());
-        let cluster = Self { controller: Mutex::default(), proxy, kubeconfig, api_version, node };
-        cluster.set_golden(&golden(release));
+        let controller = Mutex::default();
+        let cluster = Self { controller, proxy, kubeconfig, api_version, has_openshift, node };
+        cluster.set_release(number);
         cluster
     }
 
@@ -76,8 +78,11 @@ impl BootImageCluster {
         self.apply(MOSB_NAMESPACE, &map);
     }
 
-    pub fn set_golden(&self, map: &Value) {
-        self.apply(MOSB_NAMESPACE, map);
+    /// The images of the release with this number are published, and the cluster runs it.
+    pub fn set_release(&self, number: u32) {
+        let of_openshift = format!("4.20.{number}");
+        let version = if self.has_openshift { of_openshift } else { release(number) };
+        self.apply(MOSB_NAMESPACE, &golden(number, &version));
     }
 
     /// A Secret with the stub of new machines.
@@ -90,6 +95,20 @@ impl BootImageCluster {
         }
         let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name }, "data": data });
         self.apply(namespace, &secret);
+    }
+
+    /// A stub that every image reads, with the right to it.
+    pub fn readable_stub(&self, namespace: &str, name: &str) {
+        let stub = json!({ "ignition": { "version": "3.1.0", "config": { "merge": [{
+            "source": "https://api-int.example.com:22623/config/worker" }] } } });
+        self.stub(namespace, name, &stub);
+        let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "stubs" },
+            "rules": [{ "apiGroups": [""], "resources": ["secrets"], "resourceNames": [name], "verbs": ["get", "update"] }] });
+        let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "stubs" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "stubs" },
+            "subjects": [{ "kind": "ServiceAccount", "namespace": MOSB_NAMESPACE, "name": "mosb-controller" }] });
+        self.apply(namespace, &role);
+        self.apply(namespace, &binding);
     }
 
     /// The stub that a Secret has.

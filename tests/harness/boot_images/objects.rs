@@ -42,10 +42,10 @@ pub fn stream(number: u32) -> Value {
                     "digest-ref": format!("quay.io/fedora/fedora-coreos-kubevirt@sha256:{number:064x}") } } } } })
 }
 
-/// The ConfigMap with the images of a release.
-pub fn golden(number: u32) -> Value {
+/// The ConfigMap with the images of a release; `version` is that of the whole release.
+pub fn golden(number: u32, version: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "coreos-bootimages" },
-        "data": { "stream": stream(number).to_string(), "releaseVersion": release(number) } })
+        "data": { "stream": stream(number).to_string(), "releaseVersion": version } })
 }
 
 /// A machine set of the Machine API on AWS.

@@ -62,8 +62,8 @@ pub(crate) use figures::BootImageFigures;
 pub(crate) use figures::SkewFigures;
 pub(crate) use reconciler::BootImageReconciler;
 pub use view::{
-    BootImageRequest, BootImageRequestError, BootImagesView, HistoryView, SetView,
-    boot_image_history, boot_image_rbac, boot_images, change_boot_image,
+    BootImageChange, BootImageRequest, BootImageRequestError, BootImagesView, HistoryView, SetView,
+    boot_image_change, boot_image_history, boot_image_rbac, boot_images, change_boot_image,
 };
 
 /// Name of the only BootImageStatus.

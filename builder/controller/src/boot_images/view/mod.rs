@@ -23,9 +23,9 @@ use find_set::find;
 use mosb_boot_image::{RestoreError, SetRefError};
 use mosb_types::{Diagnostic, ErrorClass};
 
-pub use request::BootImageRequest;
 #[cfg(test)]
 pub(super) use request::change;
+pub use request::{BootImageChange, BootImageRequest};
 
 /// What is known of all selected sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,25 +154,34 @@ pub async fn boot_image_history(
     Ok(entries.collect())
 }
 
-/// Changes a set. Returns the image that it has then, if the request changes it.
+/// What a request would write.
 ///
 /// # Errors
 /// [`BootImageRequestError`].
-pub async fn change_boot_image(
+pub async fn boot_image_change(
     client: &Client,
     namespaces: &Namespaces,
     set: &str,
     request: &BootImageRequest,
-) -> Result<Option<String>, BootImageRequestError> {
-    let snapshot = read(client, namespaces).await?;
-    let change = request::change(&snapshot, set, request)?;
+) -> Result<BootImageChange, BootImageRequestError> {
+    request::change(&read(client, namespaces).await?, set, request)
+}
+
+/// Writes it.
+///
+/// # Errors
+/// [`BootImageRequestError`]; also if an object was changed since it was decided.
+pub async fn change_boot_image(
+    client: &Client,
+    change: &BootImageChange,
+) -> Result<(), BootImageRequestError> {
     if !change.operations.is_empty() {
         patch_set(client, &change.set, &change.operations).await.map_err(refused)?;
     }
     if let Some((target, status)) = &change.record {
         patch_status(client, target, status, target).await.map_err(refused)?;
     }
-    Ok(change.image)
+    Ok(())
 }
 
 fn refused(error: ApplyError) -> BootImageRequestError {

@@ -11,7 +11,7 @@ use crate::boot_images::pin::{ALWAYS, PIN};
 use crate::boot_images::snapshot::BootImageSnapshot;
 use crate::boot_images::template;
 use crate::boot_images::write::ObjectRef;
-use crate::cluster_cache::{SeenObject, object_key};
+use crate::cluster_cache::{BootImageKind, SeenObject, object_key};
 use mosb_boot_image::{History, HistoryDetail, Release, Verdict, restore};
 
 /// What is asked for.
@@ -31,13 +31,15 @@ pub enum BootImageRequest {
 
 /// The writes of a request.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::boot_images) struct BootImageChange {
-    pub set: ObjectRef,
-    pub operations: Vec<Value>,
+pub struct BootImageChange {
+    pub(in crate::boot_images) set: ObjectRef,
+    pub(in crate::boot_images) operations: Vec<Value>,
     /// The record with counts that begin anew.
-    pub record: Option<(ObjectRef, Value)>,
+    pub(in crate::boot_images) record: Option<(ObjectRef, Value)>,
     /// What the set has then.
     pub image: Option<String>,
+    /// What to ask a person before, because machines are replaced.
+    pub question: Option<String>,
 }
 
 pub(in crate::boot_images) fn change(
@@ -47,8 +49,13 @@ pub(in crate::boot_images) fn change(
 ) -> Result<BootImageChange, BootImageRequestError> {
     let set = find(snapshot, set)?;
     let target = ObjectRef::of(set.object);
-    let unchanged =
-        |operations| BootImageChange { set: target.clone(), operations, record: None, image: None };
+    let unchanged = |operations| BootImageChange {
+        set: target.clone(),
+        operations,
+        record: None,
+        image: None,
+        question: None,
+    };
     match request {
         BootImageRequest::Pin { until } => Ok(unchanged(pin(set.object, until.as_ref()))),
         BootImageRequest::Unpin => {
@@ -63,11 +70,19 @@ pub(in crate::boot_images) fn change(
                 BootImageRequestError::NoEntry { set: set.to_string(), source }
             })?;
             let mut operations = restored(set, snapshot, entry)?;
+            let question = (!operations.is_empty() && replaces_machines(set)).then(|| {
+                format!("{set}: all of its machines are replaced by ones of {}", entry.template)
+            });
             operations.extend(pin(set.object, until.as_ref()));
             let image = Some(entry.boot_image_ref.clone());
-            Ok(BootImageChange { image, ..unchanged(operations) })
+            Ok(BootImageChange { image, question, ..unchanged(operations) })
         }
     }
+}
+
+/// Whether another template replaces the machines of the set, and not only those that come later.
+fn replaces_machines(set: MachineSet<'_>) -> bool {
+    set.object.kind == BootImageKind::MachineDeployment && !set.replaces_on_delete()
 }
 
 /// The record without the count of other writers, so that mosb tries again.

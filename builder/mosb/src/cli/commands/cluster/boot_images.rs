@@ -2,6 +2,7 @@
 
 use kube::Client;
 
+use super::confirm::Consent;
 use super::print;
 use crate::cli::objects::{
     BootImageHistory, BootImageList, BootImagePlan, BootImageRequest, BootImageRoles, BootImageSet,
@@ -17,13 +18,13 @@ use mosb_controller::boot_images::{
 /// The ServiceAccount of the controller, as `deploy/` names it.
 const ACCOUNT: &str = "mosb-controller";
 
-pub async fn status(client: &Client, namespaces: &Namespaces) -> Result<BootImageList> {
+async fn status(client: &Client, namespaces: &Namespaces) -> Result<BootImageList> {
     let BootImagesView { golden, errors, sets } =
         boot_images::boot_images(client, namespaces).await?;
     Ok(BootImageList { golden, errors, sets: sets.into_iter().map(set).collect() })
 }
 
-pub async fn plan(client: &Client, namespaces: &Namespaces) -> Result<BootImagePlan> {
+async fn plan(client: &Client, namespaces: &Namespaces) -> Result<BootImagePlan> {
     let BootImageList { golden, errors, sets } = status(client, namespaces).await?;
     let (changes, unchanged) = sets.into_iter().partition(|set| set.state == "updating");
     Ok(BootImagePlan { golden, errors, changes, unchanged })
@@ -41,11 +42,7 @@ fn set(view: SetView) -> BootImageSet {
     }
 }
 
-pub async fn history(
-    client: &Client,
-    namespaces: &Namespaces,
-    set: &str,
-) -> Result<BootImageHistory> {
+async fn history(client: &Client, namespaces: &Namespaces, set: &str) -> Result<BootImageHistory> {
     let images = boot_images::boot_image_history(client, namespaces, set).await?;
     let image = |view: HistoryView| RecordedBootImage {
         number: view.number,
@@ -57,22 +54,27 @@ pub async fn history(
     Ok(BootImageHistory { set: set.to_owned(), images: images.into_iter().map(image).collect() })
 }
 
-pub async fn change(
+/// Carries out a request: reads, decides, asks and writes.
+async fn change(
     client: &Client,
     namespaces: &Namespaces,
-    set: &str,
-    request: &Request,
+    (set, request): (&str, &Request),
+    yes: bool,
 ) -> Result<BootImageRequest> {
-    let image = boot_images::change_boot_image(client, namespaces, set, request).await?;
+    let change = boot_images::boot_image_change(client, namespaces, set, request).await?;
+    if let Some(question) = &change.question {
+        Consent::new(yes).obtain(question).await?;
+    }
+    boot_images::change_boot_image(client, &change).await?;
     let action = match request {
         Request::Restore { .. } => "restore",
         Request::Pin { .. } => "pin",
         Request::Unpin => "unpin",
     };
-    Ok(BootImageRequest { set: set.to_owned(), action: action.to_owned(), image })
+    Ok(BootImageRequest { set: set.to_owned(), action: action.to_owned(), image: change.image })
 }
 
-pub async fn rbac(client: &Client, namespaces: &Namespaces) -> Result<BootImageRoles> {
+async fn rbac(client: &Client, namespaces: &Namespaces) -> Result<BootImageRoles> {
     let mut list = boot_images::boot_image_rbac(client, namespaces, ACCOUNT).await?;
     let items = serde_json::from_value(list["items"].take());
     Ok(BootImageRoles { items: items.expect("it is a list of objects") })
@@ -89,8 +91,8 @@ pub async fn boot_images(
         BootImagesJob::Status => print(settings, &status(client, namespaces).await?),
         BootImagesJob::Plan => print(settings, &plan(client, namespaces).await?),
         BootImagesJob::History(set) => print(settings, &history(client, namespaces, set).await?),
-        BootImagesJob::Change { set, request, yes: _ } => {
-            print(settings, &change(client, namespaces, set, request).await?)
+        BootImagesJob::Change { set, request, yes } => {
+            print(settings, &change(client, namespaces, (set, request), *yes).await?)
         }
         BootImagesJob::Rbac => print(settings, &rbac(client, namespaces).await?),
     }
