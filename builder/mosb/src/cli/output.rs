@@ -2,6 +2,8 @@
 
 use std::io::{self, Write as _};
 
+use serde_json::Value;
+
 use super::args::Format;
 use super::error::Error;
 use super::objects::{Object, Typed};
@@ -13,6 +15,21 @@ use mosb_plan::api::yaml;
 /// Stdout can't be written. A closed pipe is not an error.
 pub fn print<T: Object>(format: Format, object: &T) -> Result<(), Error> {
     print_text(&shown(format, object))
+}
+
+/// Prints an object of a cluster, for `kubectl apply`: as JSON if that is selected, else as YAML.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_cluster_object(format: Format, object: &Value) -> Result<(), Error> {
+    print_text(&match format {
+        Format::Json => {
+            serde_json::to_string_pretty(object).expect("a JSON value has text keys only") + "\n"
+        }
+        Format::Text | Format::Yaml | Format::Name | Format::Containerfile | Format::Configmap => {
+            yaml::to_text(object)
+        }
+    })
 }
 
 /// Prints a text as it is.

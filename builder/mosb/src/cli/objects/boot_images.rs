@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 /// The selected machine sets and their boot images.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -91,12 +90,4 @@ pub struct BootImageRequest {
     /// The image that was put back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-}
-
-/// Roles and RoleBindings.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct BootImageRoles {
-    /// A Role and a RoleBinding for each namespace.
-    pub items: Vec<Value>,
 }

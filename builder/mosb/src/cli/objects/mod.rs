@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 use mosb_plan::api::ClusterSettings;
 
 pub use boot_images::{
-    BootImageHistory, BootImageList, BootImagePlan, BootImageRequest, BootImageRoles, BootImageSet,
+    BootImageHistory, BootImageList, BootImagePlan, BootImageRequest, BootImageSet,
     RecordedBootImage,
 };
 pub use bootstrap_result::{BootstrapResult, SeededPool};
@@ -114,7 +114,6 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<BootImageList>(),
         schema::<BootImagePlan>(),
         schema::<BootImageRequest>(),
-        schema::<BootImageRoles>(),
         schema::<BootstrapResult>(),
         schema::<BuildResult>(),
         schema::<CacheList>(),

@@ -3,8 +3,7 @@
 use super::page::Page;
 use super::rollout::table;
 use crate::cli::objects::{
-    BootImageHistory, BootImageList, BootImagePlan, BootImageRequest, BootImageRoles, BootImageSet,
-    Object,
+    BootImageHistory, BootImageList, BootImagePlan, BootImageRequest, BootImageSet, Object,
 };
 
 fn or_none(text: Option<&str>) -> String {
@@ -103,15 +102,5 @@ impl Object for BootImageRequest {
             _ => format!("{set}: follows the release"),
         });
         page.into_text()
-    }
-}
-
-impl Object for BootImageRoles {
-    const KIND: &'static str = "BootImageRoles";
-
-    /// For `kubectl apply`.
-    fn text(&self) -> String {
-        let list = serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": self.items });
-        serde_json::to_string_pretty(&list).expect("a JSON value is JSON") + "\n"
     }
 }

@@ -5,7 +5,7 @@ use crate::cli::error::Error;
 use crate::cli::input::{FILE_LIMIT, Input};
 use crate::cli::{Result, output};
 use mosb_boot_image::{Release, golden_config_map};
-use mosb_plan::api::{is_object_name, yaml};
+use mosb_plan::api::is_object_name;
 
 /// Prints the golden ConfigMap to apply.
 ///
@@ -23,15 +23,6 @@ pub fn golden(typed: &Golden, format: Format) -> Result<()> {
     let text = String::from_utf8(bytes)
         .map_err(|_| Error::NotText { file: file.clone(), what: "stream" })?;
     let object = golden_config_map(&file, &text, namespace, version.as_ref())?;
-    let text = match format {
-        Format::Json => {
-            let json = serde_json::to_string_pretty(&object);
-            json.expect("an object of JSON") + "\n"
-        }
-        Format::Text | Format::Yaml | Format::Name | Format::Containerfile | Format::Configmap => {
-            yaml::to_text(&object)
-        }
-    };
-    output::print_text(&text)?;
+    output::print_cluster_object(format, &object)?;
     Ok(())
 }

@@ -4,12 +4,13 @@ use kube::Client;
 
 use super::confirm::Consent;
 use super::print;
+use crate::cli::args::Format;
 use crate::cli::objects::{
-    BootImageHistory, BootImageList, BootImagePlan, BootImageRequest, BootImageRoles, BootImageSet,
+    BootImageHistory, BootImageList, BootImagePlan, BootImageRequest, BootImageSet,
     RecordedBootImage,
 };
 use crate::cli::resolve::{BootImagesJob, Settings};
-use crate::cli::{ExitCode, Result};
+use crate::cli::{ExitCode, Result, output};
 use mosb_controller::Namespaces;
 use mosb_controller::boot_images::{
     self, BootImageRequest as Request, BootImagesView, HistoryView, SetView,
@@ -74,10 +75,11 @@ async fn change(
     Ok(BootImageRequest { set: set.to_owned(), action: action.to_owned(), image: change.image })
 }
 
-async fn rbac(client: &Client, namespaces: &Namespaces) -> Result<BootImageRoles> {
-    let mut list = boot_images::boot_image_rbac(client, namespaces, ACCOUNT).await?;
-    let items = serde_json::from_value(list["items"].take());
-    Ok(BootImageRoles { items: items.expect("it is a list of objects") })
+/// Prints the Roles as `kubectl apply` takes them.
+async fn rbac(client: &Client, namespaces: &Namespaces, format: Format) -> Result<ExitCode> {
+    let list = boot_images::boot_image_rbac(client, namespaces, ACCOUNT).await?;
+    output::print_cluster_object(format, &list)?;
+    Ok(0)
 }
 
 /// Runs a command and prints its result.
@@ -94,6 +96,6 @@ pub async fn boot_images(
         BootImagesJob::Change { set, request, yes } => {
             print(settings, &change(client, namespaces, (set, request), *yes).await?)
         }
-        BootImagesJob::Rbac => print(settings, &rbac(client, namespaces).await?),
+        BootImagesJob::Rbac => rbac(client, namespaces, settings.format).await,
     }
 }
