@@ -34,8 +34,10 @@ use mosb_types::ErrorClass;
 const KEY: &str = "cluster";
 /// The most writes of a pass; the next pass goes on.
 const MAX_WRITES: usize = 200;
-/// When a set is decided again without a change: no watch shows its stub.
+/// When the sets are decided again without a change.
 const RECHECK: Duration = Duration::from_secs(600);
+/// The same while a set needs its stub: no watch shows a stub, or the right to it.
+const STUB_RECHECK: Duration = Duration::from_secs(60);
 /// When a write that was refused is tried again.
 const REFUSED_RETRY: Duration = Duration::from_secs(300);
 /// When a write that failed otherwise is tried again.
@@ -233,8 +235,9 @@ impl Reconciler for BootImageReconciler {
     ) -> Decision<SecretRef, BootImageReason> {
         let mut plan = decide(snapshot, now);
         plan.lookups.truncate(MAX_STUBS.saturating_sub(snapshot.stubs.len()));
+        let recheck = if snapshot.stubs.is_empty() { RECHECK } else { STUB_RECHECK };
         Decision {
-            requeue_after: plan.is_on.then_some(RECHECK),
+            requeue_after: plan.is_on.then_some(recheck),
             lookups: plan.lookups.clone(),
             ..Decision::unchanged(BootImageReason::of(&plan))
         }
