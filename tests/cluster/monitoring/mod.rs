@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mosb_build::JobMethod;
+use mosb_controller::boot_images::BootImageFigures;
 use mosb_controller::kinds::Kind;
 use mosb_controller::metrics::Metrics;
 use mosb_controller::rollout::{
@@ -14,6 +15,7 @@ use mosb_controller::rollout::{
 };
 use mosb_controller::{Action, Attempt, NewObject, NewStatus, PreparedUse, Snapshot, Target};
 use mosb_plan::api::MachineOsBuild;
+use mosb_plan::api::boot_images::ManagedKind;
 use serde_json::{Value, json};
 
 use crate::test_cluster::{Cluster, SOON};
@@ -101,6 +103,8 @@ fn everything() -> Metrics {
     };
     metrics.set_rollout("worker", &figures);
     metrics.set_user_data("worker", "worker", Some("NoSecret"));
+    let sets = [((ManagedKind::MachineApiMachineSets, "current"), 1)].into();
+    metrics.set_boot_images(&BootImageFigures { sets, ..BootImageFigures::default() });
     for phase in MachinePhase::ALL {
         metrics.record_phase("worker", &EndedPhase { phase, took: Duration::from_secs(1) });
     }

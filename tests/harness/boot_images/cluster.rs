@@ -177,7 +177,12 @@ impl BootImageCluster {
             if let Some(found) = found() {
                 return found;
             }
-            assert!(Instant::now() < end, "waited in vain for {what}: {}", self.log());
+            assert!(
+                Instant::now() < end,
+                "waited in vain for {what}: {}\n{}",
+                self.log(),
+                self.mosb(&["boot-images", "status"]).text()
+            );
             sleep(4 * PAUSE);
         }
     }

@@ -9,6 +9,6 @@ mod objects;
 pub use cluster::{BootImageCluster, MOSB_NAMESPACE, TENANT};
 pub use kinds::ClusterApi;
 pub use objects::{
-    MACHINE_API_NAMESPACE, ami, aws_machine_set, aws_template, cluster, cluster_api_set, condition,
-    gcp_image, gcp_machine_set, gcp_template, golden, release, stream,
+    MACHINE_API_NAMESPACE, ami, aws_machine_set, cluster, cluster_api_set, condition, gcp_image,
+    gcp_template, golden, release, stream,
 };

@@ -58,15 +58,6 @@ pub fn aws_machine_set(name: &str, ami: &str) -> Value {
     )
 }
 
-/// A machine set of the Machine API on GCP.
-pub fn gcp_machine_set(name: &str, image: &str) -> Value {
-    machine_set(
-        name,
-        &json!({ "disks": [{ "boot": true, "image": image, "sizeGb": 128 }, { "boot": false, "image": "data" }],
-        "userDataSecret": { "name": "worker-user-data" } }),
-    )
-}
-
 fn machine_set(name: &str, provider_spec: &Value) -> Value {
     let labels = json!({ "machine.openshift.io/cluster-api-machineset": name });
     json!({ "apiVersion": format!("{MACHINE_API}/v1beta1"), "kind": "MachineSet",
@@ -86,11 +77,6 @@ pub fn cluster(api: ClusterApi, name: &str) -> Value {
 pub fn condition(kind: &str, status: &str) -> Value {
     json!({ "type": kind, "status": status, "reason": "Because", "message": "",
         "lastTransitionTime": "2026-01-02T03:04:05Z" })
-}
-
-/// A template of AWS machines.
-pub fn aws_template(name: &str, ami: &str) -> Value {
-    template("AWS", "v1beta2", name, &json!({ "ami": { "id": ami }, "instanceType": "m6i.large" }))
 }
 
 /// A template of GCP machines.

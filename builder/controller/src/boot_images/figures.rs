@@ -12,7 +12,7 @@ use mosb_plan::api::boot_images::ManagedKind;
 
 /// What the metrics show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct BootImageFigures {
+pub struct BootImageFigures {
     /// Sets by kind and result.
     pub sets: BTreeMap<(ManagedKind, &'static str), i64>,
     /// Days between the oldest image in use, as far as its release is known, and the golden one.
@@ -23,7 +23,7 @@ pub(crate) struct BootImageFigures {
 
 /// The images in use against the oldest that machines can start from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct SkewFigures {
+pub struct SkewFigures {
     /// The limit, as messages have it.
     pub limit: String,
     /// Sets whose image is older.

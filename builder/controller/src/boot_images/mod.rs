@@ -57,9 +57,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use figures::BootImageFigures;
-#[cfg(test)]
-pub(crate) use figures::SkewFigures;
+pub use figures::{BootImageFigures, SkewFigures};
 pub(crate) use reconciler::BootImageReconciler;
 pub use view::{
     BootImageChange, BootImageRequest, BootImageRequestError, BootImagesView, HistoryView, SetView,

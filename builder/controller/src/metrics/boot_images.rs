@@ -47,7 +47,7 @@ impl BootImageMetrics {
 
 impl Metrics {
     /// Sets the figures of the last pass.
-    pub(crate) fn set_boot_images(&self, figures: &BootImageFigures) {
+    pub fn set_boot_images(&self, figures: &BootImageFigures) {
         let all = &self.boot_images;
         for kind in ManagedKind::ALL {
             for result in RESULTS {
