@@ -28,6 +28,7 @@ mod node;
 mod one_node;
 mod oracle;
 mod ostree;
+mod overlay;
 mod package_base;
 pub mod parts;
 mod program;

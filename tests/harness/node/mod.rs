@@ -18,7 +18,6 @@ pub(crate) mod control_plane;
 pub(crate) mod images;
 mod kubectl;
 mod namespace;
-mod overlay;
 pub(crate) mod place;
 mod programs;
 mod registry;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::Node;
-use crate::repository;
+use crate::node::Node;
+use crate::repository::repository;
 
 const NAMESPACE: &str = "mosb-system";
 
