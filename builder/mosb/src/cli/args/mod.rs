@@ -1,7 +1,8 @@
 //! What was typed. What it means is decided in [`resolve`](super::resolve).
 #![allow(
+    rustdoc::bare_urls,
     rustdoc::broken_intra_doc_links,
-    reason = "the comments of arguments are help texts, where brackets mean what may be left out"
+    reason = "the comments of arguments are help texts, where brackets mean what may be left out and an address is plain text"
 )]
 
 mod boot_images;
