@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use serde_json::{Value, json};
 
 use mosb_tests::buildah_fixture::NAME;
-use mosb_tests::{Kind, Layout, Mosb, Snapshot, base_image, run};
+use mosb_tests::{Finished, Kind, Layout, Mosb, Snapshot, base_image, run};
 
 const OWN: &str = "\
 # The version.
@@ -46,10 +46,19 @@ impl Folder {
     }
 
     fn run(&self, command: &str, output: &str, more: &[&str]) -> Value {
+        self.run_as("json", command, output, more).json()
+    }
+
+    fn run_as(&self, format: &str, command: &str, output: &str, more: &[&str]) -> Finished {
         let line = format!(
-            "{command} worker.yaml --base oci:base:base --output oci:{output} --containerfile Containerfile -o json"
+            "{command} worker.yaml --base oci:base:base --output oci:{output} --containerfile Containerfile -o {format}"
         );
-        self.mosb.run(line.split(' ').chain(more.iter().copied())).ok().json()
+        self.mosb.run(line.split(' ').chain(more.iter().copied())).ok()
+    }
+
+    /// What runs everything at once on another machine.
+    fn printed(&self) -> [String; 2] {
+        ["containerfile", "configmap"].map(|format| self.run_as(format, "plan", "out", &[]).text())
     }
 
     fn tree(&self, output: &str) -> Snapshot {
@@ -135,7 +144,10 @@ fn only_the_last_part_is_run_for_another_config() {
     assert_eq!(again(&plan), [0, 1], "{plan:#}");
     let at_once = folder.run("build", "once", &["--method", "containerfile"]);
     assert_eq!(at_once["method"], "containerfile");
+    let printed = folder.printed();
     let first = folder.run("build", "out", &[]);
+    assert_eq!(folder.printed(), printed, "the prepared base is there");
+    assert!(!printed[0].contains("\"mosb.dev/prepared\""), "{}", printed[0]);
     let use_of = |result: &Value| (result["method"].clone(), result["prepared"]["reused"].clone());
     assert_eq!(use_of(&first), (json!("last-part"), json!(false)), "{first:#}");
     for field in ["inputs", "tags"] {

@@ -31,7 +31,13 @@ pub async fn plan(
     let planning = planning(context, &on_step);
     let drafted = draft(planning, &planned.request).await?;
     let (given, mut warnings) = (planned.prepared.as_ref(), Vec::new());
-    let on = prepared_base::find(context, planning, &drafted, given, target, &mut warnings).await?;
+    // Containerfile and ConfigMaps run everything at once, on another machine.
+    let elsewhere = matches!(settings.format, Format::Containerfile | Format::Configmap);
+    let on = if elsewhere {
+        On::Base
+    } else {
+        prepared_base::find(context, planning, &drafted, given, target, &mut warnings).await?
+    };
     let to_make = match &on {
         On::ToMake(prepared) => Some(prepared.clone()),
         On::Base | On::Prepared(_) | On::Made(_) => None,
@@ -41,9 +47,8 @@ pub async fn plan(
         complete(planning, drafted, on, &planned.request, &planned.buildah, target).await?;
     let PlannedBuild { mut plan, tree, base, buildah, prepared: lower } = completing;
     plan.warnings.extend(warnings);
-    // Containerfile and ConfigMaps are for another machine, whose space is unknown.
-    let here = !matches!(settings.format, Format::Containerfile | Format::Configmap);
-    if here && buildah.is_some() {
+    // The space of another machine is unknown.
+    if !elsewhere && buildah.is_some() {
         check_space(&plan, &planned.buildah, settings)?;
     }
     let commands = match &plan.method {
@@ -89,8 +94,8 @@ pub async fn plan(
 /// The payload as YAML documents, for `kubectl apply --server-side -f -`.
 fn config_maps(plan: &BuildPlan) -> Result<String> {
     let text = match plan.method {
-        Method::LastPart(_) | Method::Containerfile(_) => Some(containerfile::render(plan)?),
-        Method::Prepared(_) | Method::Direct => None,
+        Method::Containerfile(_) => Some(containerfile::render(plan)?),
+        Method::LastPart(_) | Method::Prepared(_) | Method::Direct => None,
     };
     let maps = payload::config_maps(plan, text.as_deref(), None)?;
     let documents: Vec<String> =

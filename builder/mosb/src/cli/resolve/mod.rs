@@ -78,15 +78,23 @@ pub struct Settings {
 pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
     let Cli { common, command } = cli;
     let plan_only = matches!(common.format, Format::Containerfile | Format::Configmap);
-    let plans = match &command {
-        Command::Plan(_) => true,
-        Command::Build(build) => build.dry_run,
-        _ => false,
+    let planned = match &command {
+        Command::Plan(plan) => Some(&plan.inputs),
+        Command::Build(build) if build.dry_run => Some(&build.inputs),
+        _ => None,
     };
-    if plan_only && !plans {
-        return usage(
-            "-o containerfile and -o configmap belong to `mosb plan`; want -o text, json or yaml here",
-        );
+    match planned {
+        None if plan_only => {
+            return usage(
+                "-o containerfile and -o configmap belong to `mosb plan`; want -o text, json or yaml here",
+            );
+        }
+        Some(inputs) if plan_only && inputs.prepared.is_some() => {
+            return usage(
+                "-o containerfile and -o configmap print what runs everything at once, on no prepared base; leave out --prepared",
+            );
+        }
+        _ => {}
     }
     if common.format == Format::Name && !matches!(command, Command::Render(_)) {
         return usage("-o name belongs to `mosb render`; want -o text, json or yaml here");

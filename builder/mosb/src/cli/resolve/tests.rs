@@ -78,6 +78,8 @@ fn wrong_use_is_refused_with_what_would_be_right() {
         ("build a --output oci:o --volume /a:b", "absolute"),
         ("build a --output oci:o --volume /a:/b/../c", "absolute"),
         ("build a --output oci:o -o containerfile", "mosb plan"),
+        ("plan a --prepared x -o containerfile", "leave out --prepared"),
+        ("build a --output oci:o --dry-run --prepared x -o configmap", "leave out --prepared"),
         ("diff - -", "stdin can be read once"),
         ("render a", "required"),
         ("render --pool p", "required"),
