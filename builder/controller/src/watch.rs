@@ -74,6 +74,24 @@ impl WatchEntry {
         let has_recovered = last.elapsed() > RECOVERED_AFTER;
         (!has_recovered && last - first >= STALE_AFTER).then(|| first.elapsed())
     }
+
+    /// Why the store can't be trusted; none if it can.
+    fn not_synced(&self) -> Option<String> {
+        match &self.state {
+            WatchState::Current => None,
+            WatchState::Broken { listed: true, why } => {
+                let stale = self.stale()?.as_secs();
+                Some(format!("nothing new for {stale} s: {why}"))
+            }
+            WatchState::NotServed if self.optional => None,
+            WatchState::Listing => Some("not listed yet".to_owned()),
+            WatchState::NotServed => Some(
+                "the API server does not serve this kind; install the CRDs (deploy/crds)"
+                    .to_owned(),
+            ),
+            WatchState::Broken { why, .. } => Some(why.clone()),
+        }
+    }
 }
 
 impl Default for WatchHealth {
@@ -108,20 +126,20 @@ impl WatchHealth {
     /// The watches that are not synced, one line each; nothing may be decided while there is one.
     pub fn not_synced(&self) -> Vec<String> {
         let watches = self.lock();
-        let not_synced = |(what, entry): (&String, &WatchEntry)| match &entry.state {
-            WatchState::Current => None,
-            WatchState::Broken { listed: true, why } => {
-                let stale = entry.stale()?.as_secs();
-                Some(format!("{what}: nothing new for {stale} s: {why}"))
-            }
-            WatchState::NotServed if entry.optional => None,
-            WatchState::Listing => Some(format!("{what}: not listed yet")),
-            WatchState::NotServed => Some(format!(
-                "{what}: the API server does not serve this kind; install the CRDs (deploy/crds)"
-            )),
-            WatchState::Broken { why, .. } => Some(format!("{what}: {why}")),
+        let not_synced = |(what, entry): (&String, &WatchEntry)| {
+            entry.not_synced().map(|why| format!("{what}: {why}"))
         };
         watches.iter().filter_map(not_synced).collect()
+    }
+
+    /// Why the store of this watch is not synced; none if it is.
+    pub fn why_not_synced(&self, what: &str) -> Option<String> {
+        self.lock().get(what).and_then(WatchEntry::not_synced)
+    }
+
+    /// Whether a watch has neither listed its objects nor failed.
+    pub fn is_listing(&self) -> bool {
+        self.lock().values().any(|entry| entry.state == WatchState::Listing)
     }
 
     /// The first of these watches that failed and may not have recovered, and why: changes may be

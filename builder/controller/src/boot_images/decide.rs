@@ -16,6 +16,7 @@ use super::plan::{BootImagePlan, Outcome, SetPlan};
 use super::snapshot::{BootImageSnapshot, GoldenState};
 use super::stability::cluster_wait;
 use super::stub::Sharing;
+use super::unread::Unread;
 use crate::cluster_cache::BootImageKind;
 use mosb_boot_image::{Golden, Skip, Verdict};
 use mosb_plan::api::boot_images::{
@@ -33,9 +34,16 @@ pub(crate) fn decide(snapshot: &BootImageSnapshot, now: Timestamp) -> BootImageP
             return plan;
         }
     };
-    let selections = selections(snapshot, settings, &mut plan.errors);
+    let unread = Unread::new(snapshot);
+    let object = unread.machine_configuration.as_ref();
+    let selections = selections(snapshot, settings, object, &mut plan.errors);
     let selected = selected_sets(snapshot, &selections);
     plan.is_on = selections.values().any(|selection| *selection != Selection::None);
+    if plan.is_on {
+        plan.errors.extend(unread.failures().cloned());
+    } else if !settings.are_off() {
+        plan.errors.extend(unread.choice().cloned());
+    }
     if selected.is_empty() {
         return plan;
     }
@@ -46,14 +54,14 @@ pub(crate) fn decide(snapshot: &BootImageSnapshot, now: Timestamp) -> BootImageP
             None
         }
     };
-    let theirs = kinds_of_other_controller(snapshot);
+    let theirs = kinds_of_other_controller(snapshot, object);
     let judged: Vec<_> = selected
         .iter()
         .map(|set| {
             let evaluated = if theirs.contains(&set.kind) {
                 Err(Skip::OtherController.into())
             } else {
-                evaluate(*set, snapshot, settings, golden)
+                unread.check(*set).and_then(|()| evaluate(*set, snapshot, settings, golden))
             };
             (*set, evaluated)
         })
@@ -94,13 +102,13 @@ pub(crate) fn decide(snapshot: &BootImageSnapshot, now: Timestamp) -> BootImageP
 fn selections(
     snapshot: &BootImageSnapshot,
     settings: &BootImageSettings,
+    object: Option<&MachineConfiguration>,
     errors: &mut Vec<Failure>,
 ) -> BTreeMap<ManagedKind, Selection> {
-    let object = machine_configuration(snapshot);
     let infrastructure = snapshot.infrastructure.as_ref();
     let is_default = infrastructure
         .is_some_and(|one| is_default_platform(&serde_json::json!({ "status": one.status })));
-    let choose_one = |kind| match choose(kind, settings, object.as_ref(), is_default) {
+    let choose_one = |kind| match choose(kind, settings, object, is_default) {
         Ok(choice) => (kind, choice.selection),
         Err(error) => {
             errors.push(Failure::new("bad-selection", error.to_string()));
@@ -110,27 +118,14 @@ fn selections(
     ManagedKind::ALL.into_iter().map(choose_one).collect()
 }
 
-fn machine_configuration(snapshot: &BootImageSnapshot) -> Option<MachineConfiguration> {
-    let object = snapshot.machine_configuration.as_ref()?;
-    let value = serde_json::json!({
-        "metadata": { "name": object.name }, "spec": object.spec, "status": object.status,
-    });
-    match serde_json::from_value(value) {
-        Ok(read) => Some(read),
-        Err(error) => {
-            tracing::warn!("machineconfiguration {}: not readable: {error}", object.name);
-            None
-        }
-    }
-}
-
 /// The kinds that a machine-config-controller that runs manages.
-fn kinds_of_other_controller(snapshot: &BootImageSnapshot) -> BTreeSet<ManagedKind> {
-    let object = snapshot.other_controller.as_ref().and_then(|_| machine_configuration(snapshot));
+fn kinds_of_other_controller(
+    snapshot: &BootImageSnapshot,
+    object: Option<&MachineConfiguration>,
+) -> BTreeSet<ManagedKind> {
+    let object = object.filter(|_| snapshot.other_controller.is_some());
     let kinds = ManagedKind::ALL.into_iter();
-    kinds
-        .filter(|kind| object.as_ref().is_some_and(|one| one.is_enrolled_in_status(*kind)))
-        .collect()
+    kinds.filter(|kind| object.is_some_and(|one| one.is_enrolled_in_status(*kind))).collect()
 }
 
 /// The sets that the selections match, by kind, namespace and name.

@@ -1,9 +1,11 @@
 //! Which sets are left alone whatever their image is. Pure.
 
+use super::history;
 use super::machine_set::MachineSet;
-use super::obstacle::{Failure, Obstacle};
+use super::obstacle::Obstacle;
 use super::snapshot::BootImageSnapshot;
-use crate::cluster_cache::{BootImageKind, MACHINE_API_NAMESPACE, object_key};
+use super::unread::too_large;
+use crate::cluster_cache::{BootImageKind, MACHINE_API_NAMESPACE, SeenObject, object_key};
 use mosb_boot_image::{Architecture, Skip, Stream};
 use mosb_plan::api::boot_images::ManagedKind;
 
@@ -27,8 +29,10 @@ pub(super) fn check(set: MachineSet<'_>, snapshot: &BootImageSnapshot) -> Result
     if object.is_being_deleted {
         return Err(Skip::Deleting.into());
     }
-    if object.is_too_large {
-        return Err(Failure::new("set-too-large", "it is larger than mosb reads").into());
+    let read =
+        [Some(object), history::find(set, snapshot), cluster(set, snapshot), twin(set, snapshot)];
+    if let Some(object) = read.into_iter().flatten().find(|object| object.is_too_large) {
+        return Err(too_large(object).into());
     }
     if let Some(deployment) = set.deployment() {
         return Err(Skip::PartOfDeployment { deployment: deployment.to_owned() }.into());
@@ -59,13 +63,23 @@ fn other_authority(set: MachineSet<'_>, snapshot: &BootImageSnapshot) -> Option<
         let is_other = matches!(authority, "ClusterAPI" | "Migrating");
         return is_other.then(|| format!("MachineSet of Cluster API ({authority})"));
     }
-    if object.namespace != CLUSTER_API_NAMESPACE {
-        return None;
-    }
-    let twin = object_key(MACHINE_API_NAMESPACE, &object.name);
-    let twin = snapshot.get(BootImageKind::MachineApiMachineSet, &twin)?;
+    let twin = twin(set, snapshot)?;
     let authority = twin.status["authoritativeAPI"].as_str();
     (authority == Some("MachineAPI")).then(|| format!("MachineSet {}", twin.key()))
+}
+
+/// The set of the machine API that OpenShift has a copy of.
+fn twin<'s>(set: MachineSet<'_>, snapshot: &'s BootImageSnapshot) -> Option<&'s SeenObject> {
+    if set.is_machine_api() || set.object.namespace != CLUSTER_API_NAMESPACE {
+        return None;
+    }
+    let key = object_key(MACHINE_API_NAMESPACE, &set.object.name);
+    snapshot.get(BootImageKind::MachineApiMachineSet, &key)
+}
+
+/// The Cluster that a set of Cluster API belongs to.
+fn cluster<'s>(set: MachineSet<'_>, snapshot: &'s BootImageSnapshot) -> Option<&'s SeenObject> {
+    snapshot.get(BootImageKind::Cluster, &set.cluster()?)
 }
 
 /// What is paused: the set or its Cluster.
@@ -77,10 +91,9 @@ fn paused(set: MachineSet<'_>, snapshot: &BootImageSnapshot) -> Option<String> {
     if object.annotations.contains_key(PAUSED) || object.spec["paused"] == true {
         return Some("it".to_owned());
     }
-    let key = set.cluster()?;
-    let cluster = snapshot.get(BootImageKind::Cluster, &key)?;
+    let cluster = cluster(set, snapshot)?;
     let is_paused = cluster.spec["paused"] == true || cluster.annotations.contains_key(PAUSED);
-    is_paused.then(|| format!("Cluster {key}"))
+    is_paused.then(|| format!("Cluster {}", cluster.key()))
 }
 
 /// The OS stream that the set asks for.

@@ -5,6 +5,7 @@ use super::machine_set::{MachineSet, TemplateRef};
 use super::obstacle::{Failure, Obstacle};
 use super::proof::proof;
 use super::snapshot::BootImageSnapshot;
+use super::unread::too_large;
 use crate::cluster_cache::{BootImageKind, SeenObject, object_key};
 use mosb_boot_image::{
     Architecture, Context, Golden, PlatformType, Stream, Verdict, cluster_api, machine_api,
@@ -61,11 +62,7 @@ pub(super) fn judge<'s>(
         )
     })?;
     if template.is_too_large {
-        return Err(Failure::new(
-            "template-too-large",
-            format!("{} {key} is larger than mosb reads", reference.kind.as_str()),
-        )
-        .into());
+        return Err(too_large(template).into());
     }
     let infrastructure = infrastructure_cluster(set, snapshot);
     let context = Context {

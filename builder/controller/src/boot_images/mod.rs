@@ -15,11 +15,12 @@
 //! | --- | --- |
 //! | `snapshot`, `observe` | the input of a decision; cache → snapshot |
 //! | `machine_set` | reads a machine set |
+//! | `unread` | what is not known, and which sets wait for it |
 //! | `eligibility`, `stability` | which sets are left alone; when nothing is changed |
 //! | `judge`, `proof` | the image of a set, and the one that it should have |
 //! | `decide`, `plan`, `obstacle` | snapshot → what happens to each set |
 //! | `next_write`, `write` | the next write of a set, in order |
-//! | `history`, `pin` | the record of a set; a restored image stays |
+//! | `history`, `record`, `pin` | the record of a set and its next write; a restored image stays |
 //! | `template` | the new template of a set of Cluster API |
 //! | `stub` | the Ignition config that new machines begin with |
 //! | `execute`, `contains`, `lookups` | sends writes; reads Secrets |
@@ -44,12 +45,14 @@ mod plan;
 mod proof;
 mod reason;
 mod reconciler;
+mod record;
 mod report;
 mod report_events;
 mod snapshot;
 mod stability;
 mod stub;
 mod template;
+mod unread;
 mod view;
 mod worker_pool;
 mod write;

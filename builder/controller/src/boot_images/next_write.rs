@@ -10,6 +10,7 @@ use super::judge::Judgement;
 use super::machine_set::{MachineSet, TEMPLATE_NAME};
 use super::obstacle::{Failure, Obstacle};
 use super::pin::{self, PIN};
+use super::record;
 use super::snapshot::BootImageSnapshot;
 use super::stability::{cluster_api_wait, stream_wait};
 use super::stub::{Sharing, StubStep, stub_step};
@@ -53,10 +54,10 @@ pub(super) fn next_write(
     }
     let pin = pin::read(set.object)?;
     let value = set.object.annotation(PIN);
-    match history::next_write(set, judgement, value, (snapshot, golden), now) {
+    match record::next_write(set, judgement, value, (snapshot, golden), now) {
         Ok(None) => {}
         Ok(Some(write)) => return not_failed(set, snapshot, write).map(Some),
-        Err(history::Outdated) => return Ok(None),
+        Err(record::Outdated) => return Ok(None),
     }
     let Verdict::Change(change) = &judgement.verdict else { return Ok(None) };
     if let Some(pin) = pin

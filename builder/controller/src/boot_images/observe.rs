@@ -51,6 +51,7 @@ pub(super) fn observe(cache: &ClusterCache, remembered: &Remembered) -> BootImag
         golden_name: format!("{}/{BOOT_IMAGES}", cache.operator_namespace),
         own_architecture: own_architecture(),
         other_controller: cache.other_renderer(),
+        unread: stores.unread(),
         machine_configuration: stores.get(BootImageKind::MachineConfiguration, CLUSTER),
         cluster_version: stores.get(BootImageKind::ClusterVersion, CLUSTER_VERSION),
         infrastructure: stores.get(BootImageKind::Infrastructure, CLUSTER),
@@ -65,6 +66,11 @@ pub(super) fn observe(cache: &ClusterCache, remembered: &Remembered) -> BootImag
 }
 
 fn golden(cache: &ClusterCache) -> GoldenState {
+    if let Some(why) = cache.boot_images.golden_unread() {
+        return GoldenState::Unreadable(format!(
+            "it can't be listed: {why}; apply deploy/boot-images (on OpenShift deploy/boot-images-openshift), which has the right"
+        ));
+    }
     let Some(map) = cache.boot_images.golden.get(BOOT_IMAGES) else { return GoldenState::Missing };
     match Golden::parse(map.data.as_ref().unwrap_or(&BTreeMap::new())) {
         Ok(golden) => GoldenState::Found(Box::new(golden)),

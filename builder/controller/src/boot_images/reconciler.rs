@@ -36,8 +36,8 @@ const KEY: &str = "cluster";
 const MAX_WRITES: usize = 200;
 /// When the sets are decided again without a change.
 const RECHECK: Duration = Duration::from_secs(600);
-/// The same while a set needs its stub: no watch shows a stub, or the right to it.
-const STUB_RECHECK: Duration = Duration::from_secs(60);
+/// The same while a set needs its stub, or a kind can't be listed: no watch shows a stub, or a right.
+const RIGHTS_RECHECK: Duration = Duration::from_secs(60);
 /// When a write that was refused is tried again.
 const REFUSED_RETRY: Duration = Duration::from_secs(300);
 /// When a write that failed otherwise is tried again.
@@ -221,6 +221,11 @@ impl Reconciler for BootImageReconciler {
         is_affected(trigger).then(|| KEY.to_owned()).into_iter().collect()
     }
 
+    /// Until every watch has listed its objects, or failed to.
+    async fn prepare(&self, _key: &str) -> Option<Duration> {
+        self.resolver.cache.boot_images.watch_health.is_listing().then_some(SOON)
+    }
+
     fn observe(&self, _key: &str) -> Option<BootImageSnapshot> {
         let snapshot = observe(&self.resolver.cache, &self.remembered());
         let outdated = &snapshot.outdated;
@@ -235,9 +240,10 @@ impl Reconciler for BootImageReconciler {
     ) -> Decision<SecretRef, BootImageReason> {
         let mut plan = decide(snapshot, now);
         plan.lookups.truncate(MAX_STUBS.saturating_sub(snapshot.stubs.len()));
-        let recheck = if snapshot.stubs.is_empty() { RECHECK } else { STUB_RECHECK };
+        let needs_rights = !snapshot.stubs.is_empty() || !snapshot.unread.is_empty();
+        let recheck = if needs_rights { RIGHTS_RECHECK } else { RECHECK };
         Decision {
-            requeue_after: plan.is_on.then_some(recheck),
+            requeue_after: (plan.is_on || needs_rights).then_some(recheck),
             lookups: plan.lookups.clone(),
             ..Decision::unchanged(BootImageReason::of(&plan))
         }

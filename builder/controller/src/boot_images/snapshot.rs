@@ -24,6 +24,8 @@ pub(crate) struct BootImageSnapshot {
     pub other_controller: Option<String>,
     /// The objects of each kind, by namespace and name.
     pub objects: BTreeMap<BootImageKind, BTreeMap<String, Arc<SeenObject>>>,
+    /// Kinds that the API server serves and that can't be listed, and why.
+    pub unread: BTreeMap<BootImageKind, String>,
     pub machine_configuration: Option<Arc<SeenObject>>,
     pub cluster_version: Option<Arc<SeenObject>>,
     pub infrastructure: Option<Arc<SeenObject>>,

@@ -8,6 +8,7 @@ use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::core::{DynamicObject, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt as _};
 
+use super::boot_images::GOLDEN;
 use super::machine::{SeenMachine, machine};
 use super::projection::{
     ManagedObject, deployment, existence, job, managed_object, meta, node, node_secret,
@@ -38,9 +39,6 @@ impl ClusterCache {
         }
         if self.rolling_out {
             self.rollout_resources(client, visitor);
-        }
-        if self.keeping_boot_images {
-            self.golden_resource(client, visitor);
         }
     }
 
@@ -166,7 +164,7 @@ impl ClusterCache {
     /// The images of the release: in the operator's namespace, which is mosb's own without that
     /// operator. The other kinds of boot images are those of `boot_images`.
     pub(super) fn golden_resource(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
-        let mut watched = self.operators::<ConfigMap>(client, &format!("configmap {BOOT_IMAGES}"));
+        let mut watched = self.operators::<ConfigMap>(client, GOLDEN);
         watched.config = watched.config.fields(&format!("metadata.name={BOOT_IMAGES}"));
         visitor.visit(watched, &self.boot_images.golden, typed, |_| Trigger::BootImages);
     }

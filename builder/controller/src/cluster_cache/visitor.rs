@@ -96,7 +96,7 @@ impl ClusterCache {
         cache.for_each_setting(client, &mut lister);
         cache.golden_resource(client, &mut lister);
         try_join_all(lister.lists).await?;
-        cache.boot_images.read(client, &cache.watch_health).await?;
+        cache.boot_images.read(client).await?;
         Ok(cache)
     }
 
@@ -133,8 +133,9 @@ impl ClusterCache {
         };
         cache.for_each_resource(client, &mut watcher);
         if keeping_boot_images {
-            let Watcher { watch_health, triggers, tasks } = &mut watcher;
-            cache.boot_images.watch(client, watch_health, triggers, tasks);
+            watcher.watch_health = Arc::clone(&cache.boot_images.watch_health);
+            cache.golden_resource(client, &mut watcher);
+            cache.boot_images.watch(client, &watcher.triggers, &mut watcher.tasks);
         }
         (cache, watcher.tasks)
     }
@@ -220,6 +221,7 @@ mod tests {
     use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;
+    use crate::cluster_cache::BootImageKind;
 
     #[tokio::test]
     async fn nothing_is_complete_before_the_first_watch_had_its_turn() {
@@ -233,6 +235,11 @@ mod tests {
             unbounded_channel().0,
         );
         // One task discovers versions and watches nothing.
-        assert_eq!(cache.watch_health.not_synced().len(), watches.len() - 1);
+        let builds = cache.watch_health.not_synced();
+        let boot_images = cache.boot_images.watch_health.not_synced();
+        assert_eq!(builds.len() + boot_images.len(), watches.len() - 1);
+        // A kind of boot images that can't be read keeps no image from being built.
+        assert!(boot_images.len() > BootImageKind::ALL.len(), "{boot_images:?}");
+        assert!(!builds.iter().any(|one| boot_images.contains(one)), "{builds:?}");
     }
 }

@@ -35,6 +35,8 @@ pub struct FakeCluster {
     pub golden: Value,
     pub secrets: BTreeMap<String, Value>,
     pub other_controller: Option<String>,
+    /// Kinds that can't be listed.
+    pub unread: BTreeMap<BootImageKind, String>,
     pub failed_writes: BTreeMap<String, FailedWrite>,
     /// Sets of which every write is refused.
     pub refused: BTreeSet<String>,
@@ -52,6 +54,7 @@ impl FakeCluster {
             golden: Value::Null,
             secrets: BTreeMap::new(),
             other_controller: None,
+            unread: BTreeMap::new(),
             failed_writes: BTreeMap::new(),
             refused: BTreeSet::new(),
             writes: Vec::new(),
@@ -189,6 +192,7 @@ impl FakeCluster {
             golden_name: "mosb/coreos-bootimages".to_owned(),
             own_architecture: Some(Architecture::X86_64),
             other_controller: self.other_controller.clone(),
+            unread: self.unread.clone(),
             machine_configuration: single(BootImageKind::MachineConfiguration),
             cluster_version: single(BootImageKind::ClusterVersion),
             infrastructure: single(BootImageKind::Infrastructure),

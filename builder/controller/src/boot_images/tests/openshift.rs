@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::fake_cluster::FakeCluster;
 use crate::boot_images::plan::BootImagePlan;
 use crate::cluster_cache::BootImageKind::{
-    ClusterVersion, Infrastructure, MachineApiMachineSet as Sets, MachineConfiguration,
+    BootImageHistory, ClusterVersion, Infrastructure, MachineApiMachineSet as Sets,
+    MachineConfiguration,
 };
 
 const OLD: &str = "projects/rhcos-cloud/global/images/rhcos-1";
@@ -122,6 +123,128 @@ fn the_controller_of_openshift_keeps_the_kinds_that_it_has() {
         let plan = cluster.settle();
         assert_eq!(codes(&plan), [want], "{runs} {mode}");
         assert_eq!(cluster.writes.is_empty(), want == "other-controller", "{runs} {mode}");
+    }
+}
+
+/// The controller runs and manages the kind: what says so must not count as missing.
+#[test]
+fn nothing_is_written_while_what_decides_it_is_not_known() {
+    let enrolled = || {
+        json!({ "machineManagers": [
+            { "resource": "machinesets", "apiGroup": "machine.openshift.io", "selection": { "mode": "All" } }] })
+    };
+    let whole = || {
+        json!({ "metadata": { "name": "cluster", "generation": 2 },
+            "status": { "managedBootImagesStatus": enrolled(), "observedGeneration": 2 } })
+    };
+    let mut unreadable = whole();
+    unreadable["spec"] = json!({ "managedBootImages": { "machineManagers": "all" } });
+    let mut large = whole();
+    large["spec"] = json!({ "text": "x".repeat(300_000) });
+    for (what, object, unread, part) in [
+        (
+            "no right",
+            json!(null),
+            Some(MachineConfiguration),
+            "machineconfigurations.operator.openshift.io: ",
+        ),
+        (
+            "no right to ClusterVersion",
+            whole(),
+            Some(ClusterVersion),
+            "clusterversions.config.openshift.io: ",
+        ),
+        (
+            "no right to Infrastructure",
+            whole(),
+            Some(Infrastructure),
+            "no boot image of the machine API",
+        ),
+        ("no right to records", whole(), Some(BootImageHistory), "bootimagehistories"),
+        ("unreadable", unreadable, None, "MachineConfiguration cluster: it can't be read"),
+        ("too large", large, None, "cluster is larger than mosb reads"),
+    ] {
+        for settings in [None, Some("bootImages: {}")] {
+            let mut cluster = cluster();
+            stub(&mut cluster, "3.2.0");
+            set(&mut cluster, "a");
+            let runs = unread.is_none_or(|kind| kind == MachineConfiguration);
+            cluster.other_controller = runs.then(|| "Deployment mco/x".to_owned());
+            if !object.is_null() {
+                cluster.put(MachineConfiguration, object.clone());
+            }
+            if let Some(settings) = settings {
+                cluster.settings = settings.to_owned();
+            }
+            if let Some(kind) = unread {
+                cluster.objects.retain(|(one, _), _| *one != kind);
+                cluster.unread.insert(kind, "forbidden: cannot list".to_owned());
+            }
+            let plan = cluster.settle();
+            assert_eq!(cluster.writes, [""; 0], "{what}");
+            assert!(plan.sets.iter().all(|set| set.outcome.code() == "waiting"), "{what} {plan:?}");
+            let errors: Vec<&str> = plan.errors.iter().map(|one| &*one.message).collect();
+            // Without a choice in the settings, only the object of the cluster can be missed.
+            if settings.is_none() || runs {
+                assert!(errors.concat().contains(part), "{what}: {errors:?}");
+                assert_eq!(errors.len(), 1, "{what}: {errors:?}");
+            }
+            if unread.is_some() && settings.is_none() {
+                assert!(errors[0].contains("cannot list; apply deploy/boot-images"), "{errors:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_turned_off_misses_nothing() {
+    let mut cluster = cluster();
+    set(&mut cluster, "a");
+    cluster.settings = "bootImages: {machineManagers: []}".to_owned();
+    cluster.unread.insert(MachineConfiguration, "forbidden".to_owned());
+    assert_eq!(cluster.settle().errors, []);
+}
+
+/// The administrator has just enrolled the kind, and the Machine Config Operator has yet to take it.
+#[test]
+fn a_choice_that_the_operator_has_not_seen_is_waited_for() {
+    for (observed, runs, want) in
+        [(1, true, "waiting"), (2, true, "current"), (1, false, "current")]
+    {
+        let mut cluster = cluster();
+        stub(&mut cluster, "3.2.0");
+        set(&mut cluster, "a");
+        cluster.other_controller = runs.then(|| "Deployment mco/x".to_owned());
+        cluster.put(
+            MachineConfiguration,
+            json!({ "metadata": { "name": "cluster", "generation": 2 },
+            "status": { "observedGeneration": observed } }),
+        );
+        assert_eq!(codes(&cluster.settle()), [want], "{observed} {runs}");
+    }
+}
+
+#[test]
+fn an_object_that_is_not_cached_whole_says_so() {
+    for (kind, name, part) in [
+        (Sets, "a", "MachineSet machines/a is larger"),
+        (
+            BootImageHistory,
+            "a.machineset.machine.openshift.io",
+            "BootImageHistory machines/a.machineset",
+        ),
+    ] {
+        let mut cluster = cluster();
+        stub(&mut cluster, "3.2.0");
+        set(&mut cluster, "a");
+        cluster.settle_by(1);
+        let writes = cluster.writes.len();
+        cluster.publish("projects/rhcos-cloud/global/images/rhcos-3", "4.18.3");
+        cluster.edit(kind, name, |one| one["spec"]["text"] = json!("x".repeat(300_000)));
+        let plan = cluster.settle();
+        assert_eq!(codes(&plan), ["object-too-large"], "{name}");
+        assert!(plan.sets[0].outcome.reason().contains(part), "{:?}", plan.sets[0].outcome);
+        assert_eq!(cluster.writes.len(), writes, "{name}");
     }
 }
 

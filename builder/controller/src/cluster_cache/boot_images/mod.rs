@@ -19,10 +19,14 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use crate::indexed_store::IndexedStore;
+use crate::watch::WatchHealth;
 
 pub use kind::BootImageKind;
 pub(crate) use kind::MACHINE_API_NAMESPACE;
 pub use object::{SeenObject, object_key};
+
+/// Name of the watch of the ConfigMap with the images of the release.
+pub(super) const GOLDEN: &str = "configmap coreos-bootimages";
 
 /// The stores of the kinds that boot images depend on, by [`object_key`].
 #[derive(Debug)]
@@ -30,12 +34,14 @@ pub struct BootImageCache {
     stores: BTreeMap<BootImageKind, Arc<IndexedStore<SeenObject>>>,
     /// The ConfigMap with the images of the release.
     pub golden: Arc<IndexedStore<ConfigMap>>,
+    /// The watches of these stores. Apart from the others, because images are built whatever they do.
+    pub watch_health: Arc<WatchHealth>,
 }
 
 impl Default for BootImageCache {
     fn default() -> Self {
         let stores = BootImageKind::ALL.map(|kind| (kind, Arc::default()));
-        Self { stores: stores.into(), golden: Arc::default() }
+        Self { stores: stores.into(), golden: Arc::default(), watch_health: Arc::default() }
     }
 }
 
@@ -47,6 +53,17 @@ impl BootImageCache {
     /// All objects of a kind, sorted by namespace and name.
     pub fn list(&self, kind: BootImageKind) -> Vec<Arc<SeenObject>> {
         self.store(kind).list()
+    }
+
+    /// The kinds that the API server serves and whose objects are not known, and why.
+    pub fn unread(&self) -> BTreeMap<BootImageKind, String> {
+        let why = |kind: BootImageKind| self.watch_health.why_not_synced(&kind.to_string());
+        BootImageKind::ALL.into_iter().filter_map(|kind| Some((kind, why(kind)?))).collect()
+    }
+
+    /// Why the ConfigMap with the images of the release is not known.
+    pub fn golden_unread(&self) -> Option<String> {
+        self.watch_health.why_not_synced(GOLDEN)
     }
 
     /// The cluster-scoped object of this name.

@@ -25,24 +25,23 @@ const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
 const DISCOVERY_RETRY: Duration = Duration::from_secs(2);
 
 impl BootImageCache {
-    /// Starts to watch every kind. A kind that is not served, or that the controller may not list,
-    /// has no objects.
+    /// Starts to watch every kind. A kind that is not served has no objects; one that is served
+    /// and can't be listed is [`unread`](Self::unread).
     pub(in crate::cluster_cache) fn watch(
         &self,
         client: &Client,
-        watch_health: &Arc<WatchHealth>,
         triggers: &UnboundedSender<Trigger>,
         tasks: &mut JoinSet<()>,
     ) {
         let (versions, served) = watch::channel(None);
         tasks.spawn(run_discovery(client.clone(), versions));
         for kind in BootImageKind::ALL {
-            watch_health.register(&kind.to_string(), true);
+            self.watch_health.register(&kind.to_string(), true);
             let watching = KindWatch {
                 client: client.clone(),
                 kind,
                 store: Arc::clone(self.store(kind)),
-                watch_health: Arc::clone(watch_health),
+                watch_health: Arc::clone(&self.watch_health),
                 triggers: triggers.clone(),
             };
             tasks.spawn(watching.run(served.clone()));
@@ -53,11 +52,8 @@ impl BootImageCache {
     ///
     /// # Errors
     /// A kind can't be listed.
-    pub(in crate::cluster_cache) async fn read(
-        &self,
-        client: &Client,
-        watch_health: &WatchHealth,
-    ) -> Result<(), Error> {
+    pub(in crate::cluster_cache) async fn read(&self, client: &Client) -> Result<(), Error> {
+        let watch_health = &self.watch_health;
         let served = discover(client).await?;
         let lists = BootImageKind::ALL.into_iter().map(async |kind| {
             let what = kind.to_string();
@@ -165,11 +161,10 @@ impl KindWatch {
 
     async fn watch(&self, api: Api<DynamicObject>) {
         let kind = self.kind;
-        let watched = WatchedResource {
-            optional: true,
-            granted_apart: true,
-            ..WatchedResource::new(kind.to_string(), api)
-        };
+        let what = kind.to_string();
+        // It may have counted as not served, and what it has is not known yet.
+        self.watch_health.register(&what, true);
+        let watched = WatchedResource { optional: true, ..WatchedResource::new(what, api) };
         let (health, store) = (Arc::clone(&self.watch_health), Arc::clone(&self.store));
         let read = move |object| seen(kind, object);
         run_watch(watched, health, store, read, |_| self.trigger()).await;
@@ -193,5 +188,64 @@ async fn until_version_changes(
     if versions.wait_for(is_other).await.is_err() {
         // No discovery runs any more: the program ends.
         std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use hyper::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::sync::mpsc::unbounded_channel;
+    use tower::service_fn;
+
+    use super::*;
+
+    /// An API server with Clusters and MachineConfigurations, which lists no MachineConfigurations.
+    fn client() -> Client {
+        let group = |name: &str, version: &str, plural: &str| {
+            json!({ "metadata": { "name": name }, "versions": [
+                { "version": version, "resources": [{ "resource": plural }] }] })
+        };
+        let discovery = json!({ "items": [
+            group("cluster.x-k8s.io", "v1beta2", "clusters"),
+            group("operator.openshift.io", "v1", "machineconfigurations") ] });
+        let answer = move |request: Request<Body>| {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let (code, body) = match request.uri().path() {
+                "/apis" => (200, discovery.clone()),
+                path if path.contains("operator.openshift.io") => (
+                    403,
+                    json!({ "kind": "Status", "status": "Failure", "code": 403,
+                        "reason": "Forbidden", "message": "mosb cannot list machineconfigurations" }),
+                ),
+                _ => (200, json!({ "metadata": { "resourceVersion": "1" }, "items": [] })),
+            };
+            async move {
+                if is_watch {
+                    std::future::pending::<()>().await;
+                }
+                let body = Body::from(body.to_string().into_bytes());
+                Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+            }
+        };
+        Client::new(service_fn(answer), "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_may_not_be_listed_is_not_taken_for_one_that_is_missing() {
+        let (cache, mut tasks) = (BootImageCache::default(), JoinSet::new());
+        cache.watch(&client(), &unbounded_channel().0, &mut tasks);
+        while cache.watch_health.is_listing() {
+            sleep(Duration::from_millis(10)).await;
+        }
+        let unread = cache.unread();
+        let kinds: Vec<_> = unread.keys().copied().collect();
+        assert_eq!(kinds, [BootImageKind::MachineConfiguration]);
+        let why = &unread[&BootImageKind::MachineConfiguration];
+        assert!(why.contains("mosb cannot list machineconfigurations"), "{why}");
+        assert!(cache.read(&client()).await.is_err());
     }
 }

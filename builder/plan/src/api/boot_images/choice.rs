@@ -51,13 +51,12 @@ pub fn choose(
     is_default: bool,
 ) -> Result<Choice, ChoiceError> {
     let chosen = |selection, source| Ok(Choice { selection, source });
-    if let Some(managers) = &settings.machine_managers {
-        if managers.is_empty() {
-            return chosen(Selection::None, ChoiceSource::SettingsEmpty);
-        }
-        if let Some(manager) = managers.iter().find(|one| one.kind == kind) {
-            return chosen(manager.selection.clone(), ChoiceSource::Settings);
-        }
+    if settings.are_off() {
+        return chosen(Selection::None, ChoiceSource::SettingsEmpty);
+    }
+    let mut managers = settings.machine_managers.iter().flatten();
+    if let Some(manager) = managers.find(|one| one.kind == kind) {
+        return chosen(manager.selection.clone(), ChoiceSource::Settings);
     }
     let Some(object) = machine_configuration else {
         return chosen(Selection::None, ChoiceSource::Nobody);

@@ -25,6 +25,13 @@ pub struct BootImageSettings {
     pub oldest: Option<String>,
 }
 
+impl BootImageSettings {
+    /// Whether nothing is managed, whatever the cluster's own objects have.
+    pub fn are_off(&self) -> bool {
+        self.machine_managers.as_ref().is_some_and(Vec::is_empty)
+    }
+}
+
 /// Which Secret with user data machine sets refer to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

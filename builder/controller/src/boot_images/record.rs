@@ -1,0 +1,93 @@
+//! The write that records what is seen of a set. Pure.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::history::find;
+use super::judge::Judgement;
+use super::machine_set::MachineSet;
+use super::snapshot::BootImageSnapshot;
+use super::write::{BootImageWrite, ObjectRef};
+use crate::cluster_cache::BootImageKind;
+use mosb_boot_image::{BootImage, Golden, History, HistoryDetail, SetReference, Verdict};
+
+/// The record that is seen is older than our last write.
+#[derive(Debug)]
+pub(super) struct Outdated;
+
+/// The write that records what is seen of a set; none if it is recorded. The pin is that of its
+/// annotation.
+pub(super) fn next_write(
+    set: MachineSet<'_>,
+    judgement: &Judgement<'_>,
+    pin: Option<&str>,
+    (snapshot, golden): (&BootImageSnapshot, &Golden),
+    now: Timestamp,
+) -> Result<Option<BootImageWrite>, Outdated> {
+    let Some(object) = find(set, snapshot) else {
+        return Ok(Some(create(set)));
+    };
+    if snapshot.is_outdated(object) {
+        return Err(Outdated);
+    }
+    let before = History::read(&object.status);
+    let mut history = before.clone();
+    history.machine_resource_reference = SetReference::of(&set.reference());
+    history.pinned = pin.map(str::to_owned);
+    let detail = |image: &BootImage| HistoryDetail {
+        template: judgement.template_name().unwrap_or_default().to_owned(),
+        ..HistoryDetail::new(image, &whole(now).to_string())
+    };
+    let recorded = match &judgement.verdict {
+        // It is the image of the stream, whoever set it.
+        Verdict::Current(image) => history.with_written(detail(image)),
+        // Restored: the first image was found, and later ones are those that mosb wrote.
+        Verdict::Change(change) if pin.is_some() && !history.details.is_empty() => {
+            history.with_written(detail(&change.from))
+        }
+        Verdict::Change(change) => history
+            .with_replaced(&change.to, set.object.generation)
+            .or_else(|| history.with_found(detail(&change.from))),
+        Verdict::Skip(_) => None,
+    };
+    if let Some(recorded) = recorded {
+        history = with_release(recorded, golden);
+    }
+    if history == before {
+        return Ok(None);
+    }
+    let mut status = json!(history);
+    // A merge patch removes what is null.
+    if history.pinned.is_none() {
+        status["pinned"] = Value::Null;
+    }
+    Ok(Some(BootImageWrite::HistoryStatus { target: ObjectRef::of(object), status }))
+}
+
+/// The history whose newest entry has the release of its image, if the golden ConfigMap names it.
+fn with_release(mut history: History, golden: &Golden) -> History {
+    if let Some(newest) = history.details.last_mut()
+        && newest.release.is_empty()
+        && let Some(release) = golden.releases().get(&newest.boot_image_ref)
+    {
+        newest.release = release.to_string();
+    }
+    history
+}
+
+fn create(set: MachineSet<'_>) -> BootImageWrite {
+    let (namespace, name) = (set.object.namespace.clone(), set.reference().history_name());
+    let resource = BootImageKind::BootImageHistory.resource("v1alpha1");
+    let body = json!({
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": { "namespace": namespace, "name": name },
+        "spec": {},
+    });
+    BootImageWrite::CreateHistory { namespace, name, body }
+}
+
+/// To whole seconds, as other API clients do.
+fn whole(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).expect("earlier than a good time")
+}
