@@ -365,10 +365,11 @@ fn a_real_prometheus_reads_a_real_controller() {
         assert!(labels.keys().eq(known.keys()), "{metric}: {labels:?}");
     }
     let missing: Vec<_> = all.keys().filter(|name| !real.contains_key(*name)).collect();
-    // Nothing went wrong, and this controller rolls out nothing.
+    // Nothing went wrong, and this controller neither rolls out nor keeps boot images.
     let may_lack = |name: &str| {
         ["ocl_build_retries_total", "mosb_errors_total", "mosb_user_data_refused"].contains(&name)
             || name.starts_with("mosb_rollout_")
+            || name.starts_with("mosb_boot_image_")
     };
     assert!(missing.iter().all(|name| may_lack(name)), "{missing:?}");
 
@@ -378,7 +379,8 @@ fn a_real_prometheus_reads_a_real_controller() {
     });
     for (title, expression, _) in panels() {
         let found = prometheus.query(&expression);
-        // Nothing went wrong, a Job that succeeded is gone, and machines are not counted.
+        // Nothing went wrong, a Job that succeeded is gone, and neither machines nor their sets are
+        // counted.
         let quiet = [
             "retries",
             "errors",
@@ -386,6 +388,7 @@ fn a_real_prometheus_reads_a_real_controller() {
             "push_state",
             "total_nodes{pool=~\".*\"}) > 0",
             "mosb_rollout_",
+            "mosb_boot_image_",
         ];
         let quiet = quiet.iter().any(|part| expression.contains(part));
         assert!(!found.is_empty() || quiet, "{title}: {expression}");
