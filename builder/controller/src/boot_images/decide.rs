@@ -9,13 +9,14 @@ use jiff::Timestamp;
 
 use super::eligibility;
 use super::judge::{Judgement, judge};
+use super::limits::Limits;
 use super::machine_set::{MachineSet, SET_KINDS, managed_kind};
-use super::next_write::{Limits, next_write};
+use super::next_write::next_write;
 use super::obstacle::{Failure, Obstacle};
 use super::plan::{BootImagePlan, Outcome, SetPlan};
+use super::sharing::Sharing;
 use super::snapshot::{BootImageSnapshot, GoldenState};
 use super::stability::cluster_wait;
-use super::stub::Sharing;
 use super::unread::Unread;
 use crate::cluster_cache::BootImageKind;
 use mosb_boot_image::{Golden, Skip, Verdict};

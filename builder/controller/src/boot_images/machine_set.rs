@@ -15,6 +15,10 @@ const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
 const PROVIDER_SPEC: &str = "/spec/template/spec/providerSpec/value";
 const CONTROL_PLANE_PROVIDER_SPEC: &str =
     "/spec/template/machines_v1beta1_machine_openshift_io/spec/providerSpec/value";
+/// Where the name of the Secret with user data is in that value.
+const USER_DATA: &str = "/userDataSecret/name";
+/// The same in a set of Cluster API.
+const DATA_SECRET: &str = "/spec/template/spec/bootstrap/dataSecretName";
 /// Where the name of the template is in a set of Cluster API.
 pub(super) const TEMPLATE_NAME: &str = "/spec/template/spec/infrastructureRef/name";
 
@@ -141,17 +145,27 @@ impl<'a> MachineSet<'a> {
         Some(object_key(&self.object.namespace, name))
     }
 
+    /// Where the name of the Secret of [`stub`](Self::stub) is, as a JSON pointer.
+    pub fn stub_pointer(self) -> String {
+        match self.kind {
+            ManagedKind::MachineApiMachineSets => format!("{PROVIDER_SPEC}{USER_DATA}"),
+            ManagedKind::ControlPlaneMachineSets => {
+                format!("{CONTROL_PLANE_PROVIDER_SPEC}{USER_DATA}")
+            }
+            ManagedKind::ClusterApiMachineSets | ManagedKind::MachineDeployments => {
+                DATA_SECRET.to_owned()
+            }
+        }
+    }
+
     /// The Secret with the Ignition config of its machines: its namespace and name. None if a
     /// bootstrap provider makes one for each machine.
     pub fn stub(self) -> Result<Option<(&'a str, &'a str)>, Failure> {
-        let name = if self.is_machine_api() {
-            let (pointer, value) = self.provider_spec()?;
-            let name = value.pointer("/userDataSecret/name").and_then(Value::as_str);
-            let field = || format!("{pointer}/userDataSecret/name");
-            Some(name.filter(|name| !name.is_empty()).ok_or_else(|| Failure::missing(&field()))?)
-        } else {
-            self.text("/spec/template/spec/bootstrap/dataSecretName")
-        };
+        let pointer = self.stub_pointer();
+        let name = self.text(&pointer);
+        if name.is_none() && self.is_machine_api() {
+            return Err(Failure::missing(&pointer));
+        }
         Ok(name.map(|name| (&*self.object.namespace, name)))
     }
 

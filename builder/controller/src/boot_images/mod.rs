@@ -19,10 +19,10 @@
 //! | `eligibility`, `stability` | which sets are left alone; when nothing is changed |
 //! | `judge`, `proof` | the image of a set, and the one that it should have |
 //! | `decide`, `plan`, `obstacle` | snapshot → what happens to each set |
-//! | `next_write`, `write` | the next write of a set, in order |
+//! | `next_write`, `write`, `limits` | the next write of a set, in order; what all sets share |
 //! | `history`, `record`, `pin` | the record of a set and its next write; a restored image stays |
 //! | `template` | the new template of a set of Cluster API |
-//! | `stub` | the Ignition config that new machines begin with |
+//! | `stub`, `sharing` | the Ignition config that new machines begin with, and who else uses it |
 //! | `execute`, `contains`, `lookups` | sends writes; reads Secrets |
 //! | `report`, `report_events`, `worker_pool`, `figures`, `reason` | what is reported |
 //! | `reconciler` | gives these functions to the driver |
@@ -35,6 +35,7 @@ mod execute;
 mod figures;
 mod history;
 mod judge;
+mod limits;
 mod lookups;
 mod machine_set;
 mod next_write;
@@ -48,6 +49,7 @@ mod reconciler;
 mod record;
 mod report;
 mod report_events;
+mod sharing;
 mod snapshot;
 mod stability;
 mod stub;

@@ -1,41 +1,25 @@
 //! The next write of one set, in this order: its record, the stub, the new template, the image, and
 //! the record of what was then seen. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use jiff::Timestamp;
 
 use super::history;
 use super::judge::Judgement;
+use super::limits::Limits;
 use super::machine_set::{MachineSet, TEMPLATE_NAME};
 use super::obstacle::{Failure, Obstacle};
 use super::pin::{self, PIN};
 use super::record;
 use super::snapshot::BootImageSnapshot;
 use super::stability::{cluster_api_wait, stream_wait};
-use super::stub::{Sharing, StubStep, stub_step};
+use super::stub::{StubStep, StubSwitch, stub_step};
 use super::template;
 use super::write::{BootImageWrite, ObjectRef};
-use crate::user_data::SecretRef;
 use mosb_boot_image::{Change, Golden, Skip, Verdict};
 use mosb_plan::api::cluster_settings::BootImageSettings;
 
 /// Annotation of a MachineDeployment: a new image may replace its machines.
 const ROLL: &str = "mosb.dev/boot-image-roll";
-
-/// What all sets of a decision share.
-#[derive(Debug)]
-pub(super) struct Limits {
-    /// Why no image is changed now.
-    pub cluster_wait: Option<String>,
-    /// The MachineDeployment of each Cluster whose machines are being replaced.
-    pub rolling: BTreeMap<String, String>,
-    pub sharing: Sharing,
-    /// Stubs that another set of this decision writes.
-    pub stubs_in_work: BTreeSet<SecretRef>,
-    /// Stubs to read.
-    pub lookups: BTreeSet<SecretRef>,
-}
 
 type Inputs<'s> = (&'s BootImageSnapshot, &'s BootImageSettings, &'s Golden);
 
@@ -79,8 +63,8 @@ pub(super) fn next_write(
     if !set.is_machine_api() {
         wait_for_cluster(set, snapshot, limits)?;
     }
-    match stub_step(set, snapshot, settings, limits)? {
-        StubStep::Ready => {}
+    let switch = match stub_step(set, snapshot, settings, limits)? {
+        StubStep::Ready(switch) => switch,
         StubStep::LookUp(secrets) => {
             limits.lookups.extend(secrets);
             return Ok(None);
@@ -92,8 +76,8 @@ pub(super) fn next_write(
             limits.stubs_in_work.insert(secret);
             return Ok(Some(write));
         }
-    }
-    let write = change_image(set, judgement, change, snapshot)?;
+    };
+    let write = change_image(set, judgement, change, (snapshot, switch))?;
     let write = not_failed(set, snapshot, write)?;
     if let BootImageWrite::Patch { .. } = &write
         && set.is_deployment()
@@ -168,12 +152,18 @@ fn change_image(
     set: MachineSet<'_>,
     judgement: &Judgement<'_>,
     change: &Change,
-    snapshot: &BootImageSnapshot,
+    (snapshot, switch): (&BootImageSnapshot, Option<StubSwitch>),
 ) -> Result<BootImageWrite, Obstacle> {
-    if let Some((reference, template)) = &judgement.template {
-        return template::next_write(set, (reference, template), change, snapshot);
+    let mut write = if let Some((reference, template)) = &judgement.template {
+        template::next_write(set, (reference, template), change, snapshot)?
+    } else {
+        let (pointer, _) = set.provider_spec()?;
+        let target = ObjectRef::of(set.object);
+        BootImageWrite::Patch { target, operations: change.json_patch(pointer) }
+    };
+    // In one patch with the image: the machines of a MachineDeployment are replaced once.
+    if let (BootImageWrite::Patch { operations, .. }, Some(switch)) = (&mut write, switch) {
+        operations.extend(switch.operations(&set.stub_pointer()));
     }
-    let (pointer, _) = set.provider_spec()?;
-    let target = ObjectRef::of(set.object);
-    Ok(BootImageWrite::Patch { target, operations: change.json_patch(pointer) })
+    Ok(write)
 }

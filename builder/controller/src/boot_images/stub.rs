@@ -1,18 +1,17 @@
 //! What must happen to the stub of a set before its image changes: images since OpenShift 4.6 take
 //! no Ignition config of spec 2. Pure.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::ByteString;
+use serde_json::{Value, json};
 
+use super::limits::Limits;
 use super::machine_set::MachineSet;
-use super::next_write::Limits;
 use super::obstacle::{Failure, Obstacle};
 use super::snapshot::BootImageSnapshot;
 use super::write::StubWrite;
 use crate::user_data::{FoundSecret, SecretRef, UserDataSecret};
 use mosb_boot_image::Stub;
-use mosb_plan::api::cluster_settings::BootImageSettings;
+use mosb_plan::api::cluster_settings::{BootImageSettings, StubReference};
 use mosb_registry::http::Secret;
 use mosb_types::Diagnostic as _;
 
@@ -20,54 +19,122 @@ use mosb_types::Diagnostic as _;
 const CONFIG_KEYS: [&str; 2] = ["userData", "value"];
 /// Annotation of a stub that was converted: the new spec version.
 const UPGRADED_TO: &str = "machineconfiguration.openshift.io/stub-ignition-upgraded-to";
+/// End of the names of the Secrets that an installer makes, after that of a pool.
+const INSTALLED: &str = "-user-data";
 
 /// What comes next for a stub.
 #[derive(Debug)]
 pub(super) enum StubStep {
-    /// New images can read it, or no stub belongs to the set.
-    Ready,
+    /// New images can read it, or no stub belongs to the set; and the Secret that the set refers to
+    /// from now on, if it is another one.
+    Ready(Option<StubSwitch>),
     LookUp(Vec<SecretRef>),
     Write(Box<StubWrite>),
     /// Another set of this decision writes it.
     InWork,
 }
 
-/// The sets that use each stub and keep an image that may need the old spec.
-#[derive(Debug, Default)]
-pub(super) struct Sharing(BTreeMap<(String, String), String>);
+/// Another Secret with the stub of a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct StubSwitch {
+    from: String,
+    to: String,
+}
 
-impl Sharing {
-    pub fn new<'s>(sets: impl Iterator<Item = MachineSet<'s>>) -> Self {
-        let uses = sets.filter_map(|set| {
-            let (namespace, name) = set.stub().ok().flatten()?;
-            Some(((namespace.to_owned(), name.to_owned()), set.to_string()))
-        });
-        Self(uses.collect())
+impl StubSwitch {
+    /// The change of the reference, with a test of the old one.
+    pub fn operations(&self, pointer: &str) -> [Value; 2] {
+        [
+            json!({ "op": "test", "path": pointer, "value": self.from }),
+            json!({ "op": "replace", "path": pointer, "value": self.to }),
+        ]
     }
+}
 
-    fn keeper(&self, namespace: &str, name: &str) -> Option<&str> {
-        self.0.get(&(namespace.to_owned(), name.to_owned())).map(String::as_str)
-    }
+/// A Secret with a stub.
+struct FoundStub<'s> {
+    object: &'s UserDataSecret,
+    /// The key that has it.
+    key: &'static str,
+    stub: Stub,
+}
+
+/// The stub of a set: its Secret.
+pub(super) fn stub_secret(set: MachineSet<'_>) -> Result<Option<SecretRef>, Failure> {
+    let Some((namespace, name)) = set.stub()? else { return Ok(None) };
+    let secret = format!("{namespace}/{name}").parse().map_err(|_| {
+        Failure::new("stub-name", format!("{name:?} is no name of a Secret; correct the reference"))
+    })?;
+    Ok(Some(secret))
+}
+
+/// The Secret that an operator keeps current, for one that an installer made; none if the settings
+/// do not ask for it, or if the Secret has another name.
+pub(super) fn managed_secret(
+    settings: &BootImageSettings,
+    secret: &SecretRef,
+) -> Option<SecretRef> {
+    let pool = secret.name().strip_suffix(INSTALLED).filter(|pool| !pool.is_empty());
+    pool.filter(|_| settings.stub == StubReference::Managed)?;
+    format!("{secret}-managed").parse().ok()
 }
 
 pub(super) fn stub_step(
     set: MachineSet<'_>,
     snapshot: &BootImageSnapshot,
-    _settings: &BootImageSettings,
+    settings: &BootImageSettings,
     limits: &Limits,
 ) -> Result<StubStep, Obstacle> {
-    let Some((namespace, name)) = set.stub()? else { return Ok(StubStep::Ready) };
-    let secret: SecretRef = format!("{namespace}/{name}").parse().map_err(|_| {
-        Failure::new("stub-name", format!("{name:?} is no name of a Secret; correct the reference"))
-    })?;
+    let Some(secret) = stub_secret(set)? else { return Ok(StubStep::Ready(None)) };
     if snapshot.user_data_secrets.contains(&secret) {
-        return Ok(StubStep::Ready);
+        return Ok(StubStep::Ready(None));
     }
-    let found = match snapshot.stubs.get(&secret) {
-        None => return Ok(StubStep::LookUp(vec![secret])),
-        Some(FoundSecret::Missing) => {
-            return Err(Failure::new("stub-missing", format!("Secret {secret} with its user data does not exist; create it, or correct the reference")).into());
-        }
+    let managed = managed_secret(settings, &secret);
+    let needed = [Some(&secret), managed.as_ref()].into_iter().flatten();
+    let unread: Vec<SecretRef> =
+        needed.filter(|one| !snapshot.stubs.contains_key(one)).cloned().collect();
+    if !unread.is_empty() {
+        return Ok(StubStep::LookUp(unread));
+    }
+    let found = find(&secret, snapshot)?.ok_or_else(|| {
+        Failure::new("stub-missing", format!("Secret {secret} with its user data does not exist; create it, or correct the reference"))
+    })?;
+    if let Some(managed) = managed
+        && let Some(theirs) = find(&managed, snapshot)?
+        && !theirs.stub.is_spec2()
+        && theirs.stub.pool().is_some()
+        && theirs.stub.pool() == found.stub.pool()
+    {
+        let (from, to) = (secret.name().to_owned(), managed.name().to_owned());
+        return Ok(StubStep::Ready(Some(StubSwitch { from, to })));
+    }
+    let failed = |code: &str, cause: &str| failure(&secret, code, cause);
+    let upgraded = found.stub.upgrade_to_oldest();
+    let upgraded = upgraded.map_err(|error| failed(error.code(), &error.to_string()))?;
+    let Some(upgraded) = upgraded else { return Ok(StubStep::Ready(None)) };
+    if let Some(keeper) = limits.sharing.keeper(secret.namespace(), secret.name()) {
+        return Err(failed("stub-shared", &format!("it has Ignition spec 2 and must be converted, but {keeper} keeps an image that may not read the new spec; give one of them its own Secret, or have both managed")).into());
+    }
+    if limits.stubs_in_work.contains(&secret) {
+        return Ok(StubStep::InWork);
+    }
+    let what =
+        format!("converted from Ignition {} to {}", found.stub.version(), upgraded.version());
+    let object = with_config(found.object, found.key, upgraded.to_bytes(), upgraded.version());
+    Ok(StubStep::Write(Box::new(StubWrite { secret, what, object })))
+}
+
+fn failure(secret: &SecretRef, code: &str, cause: &str) -> Failure {
+    Failure::new(code, format!("Secret {secret} with its user data: {cause}"))
+}
+
+/// A Secret that was read; none if it does not exist.
+fn find<'s>(
+    secret: &SecretRef,
+    snapshot: &'s BootImageSnapshot,
+) -> Result<Option<FoundStub<'s>>, Obstacle> {
+    let object = match snapshot.stubs.get(secret) {
+        None | Some(FoundSecret::Missing) => return Ok(None),
         Some(FoundSecret::Forbidden(cause)) => {
             return Err(Obstacle::NoRight(format!(
                 "Secret {secret} with its user data can't be read: {cause}; `mosb boot-images rbac` prints the Role that it needs"
@@ -75,27 +142,14 @@ pub(super) fn stub_step(
         }
         Some(FoundSecret::Found(found)) => found.expose(),
     };
-    let failed = |code: &str, cause: &str| {
-        Failure::new(code, format!("Secret {secret} with its user data: {cause}"))
-    };
-    let key = CONFIG_KEYS.into_iter().find(|key| found.value(key).is_some());
-    let Some((key, bytes)) = key.and_then(|key| Some((key, found.value(key)?))) else {
+    let key = CONFIG_KEYS.into_iter().find(|key| object.value(key).is_some());
+    let Some((key, bytes)) = key.and_then(|key| Some((key, object.value(key)?))) else {
         let cause = "it has neither key userData nor key value; put the Ignition config there";
-        return Err(failed("stub-empty", cause).into());
+        return Err(failure(secret, "stub-empty", cause).into());
     };
-    let stub = Stub::parse(bytes).map_err(|error| failed(error.code(), &error.to_string()))?;
-    let upgraded = stub.upgrade_to_oldest();
-    let upgraded = upgraded.map_err(|error| failed(error.code(), &error.to_string()))?;
-    let Some(upgraded) = upgraded else { return Ok(StubStep::Ready) };
-    if let Some(keeper) = limits.sharing.keeper(namespace, name) {
-        return Err(failed("stub-shared", &format!("it has Ignition spec 2 and must be converted, but {keeper} keeps an image that may not read the new spec; give one of them its own Secret, or have both managed")).into());
-    }
-    if limits.stubs_in_work.contains(&secret) {
-        return Ok(StubStep::InWork);
-    }
-    let what = format!("converted from Ignition {} to {}", stub.version(), upgraded.version());
-    let object = with_config(found, key, upgraded.to_bytes(), upgraded.version());
-    Ok(StubStep::Write(Box::new(StubWrite { secret, what, object })))
+    let stub = Stub::parse(bytes);
+    let stub = stub.map_err(|error| failure(secret, error.code(), &error.to_string()))?;
+    Ok(Some(FoundStub { object, key, stub }))
 }
 
 /// The same Secret with another config.

@@ -33,6 +33,7 @@ pub struct FakeCluster {
     pub settings: String,
     pub objects: BTreeMap<(BootImageKind, String), Value>,
     pub golden: Value,
+    /// By namespace and name; `null` for one that may not be read.
     pub secrets: BTreeMap<String, Value>,
     pub other_controller: Option<String>,
     /// Kinds that can't be listed.
@@ -226,6 +227,9 @@ impl FakeCluster {
 
     fn secret(&self, name: &SecretRef) -> FoundSecret {
         let Some(object) = self.secrets.get(&name.to_string()) else { return FoundSecret::Missing };
+        if object.is_null() {
+            return FoundSecret::Forbidden("cannot get".to_owned());
+        }
         let secret: k8s_openapi::api::core::v1::Secret =
             serde_json::from_value(object.clone()).unwrap();
         FoundSecret::Found(Box::new(Secret::new(secret.into())))

@@ -1,6 +1,7 @@
 mod api_server;
 mod fake_cluster;
 mod gates;
+mod managed_stub;
 mod openshift;
 mod orders;
 mod requests;

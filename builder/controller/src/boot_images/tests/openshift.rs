@@ -10,9 +10,9 @@ use crate::cluster_cache::BootImageKind::{
 };
 
 const OLD: &str = "projects/rhcos-cloud/global/images/rhcos-1";
-const NEW: &str = "projects/rhcos-cloud/global/images/rhcos-2";
+pub const NEW: &str = "projects/rhcos-cloud/global/images/rhcos-2";
 
-fn cluster() -> FakeCluster {
+pub fn cluster() -> FakeCluster {
     let mut cluster = FakeCluster::new(NEW);
     cluster.golden["releaseVersion"] = json!("4.18.3");
     let singleton = |name: &str, fields: Value| {
@@ -37,7 +37,7 @@ fn cluster() -> FakeCluster {
     cluster
 }
 
-fn set(cluster: &mut FakeCluster, name: &str) {
+pub fn set(cluster: &mut FakeCluster, name: &str) {
     let value = json!({ "userDataSecret": { "name": "worker-user-data" }, "unknown": { "a": [1] },
         "disks": [{ "boot": true, "image": OLD, "sizeGb": 128 }, { "boot": false, "image": "data" }] });
     cluster.put(Sets, json!({ "metadata": { "name": name },
@@ -45,24 +45,26 @@ fn set(cluster: &mut FakeCluster, name: &str) {
 }
 
 fn stub(cluster: &mut FakeCluster, version: &str) {
-    let list = if version.starts_with('2') { "append" } else { "merge" };
-    let source = json!([{ "source": "https://api-int.example:22623/config/worker" }]);
-    let config = json!({ "ignition": { "version": version, "config": { list: source } } });
-    let data = k8s_openapi::ByteString(config.to_string().into_bytes());
-    cluster.secrets.insert(
-        "machines/worker-user-data".to_owned(),
-        json!({
-        "metadata": { "name": "worker-user-data", "namespace": "machines", "resourceVersion": "1" },
-        "data": { "userData": data } }),
-    );
+    stub_secret(cluster, "worker-user-data", version, "worker");
 }
 
-fn spec<'c>(cluster: &'c FakeCluster, name: &str) -> &'c Value {
+pub fn stub_secret(cluster: &mut FakeCluster, name: &str, version: &str, pool: &str) {
+    let list = if version.starts_with('2') { "append" } else { "merge" };
+    let source = json!([{ "source": format!("https://api-int.example:22623/config/{pool}") }]);
+    let config = json!({ "ignition": { "version": version, "config": { list: source } } });
+    let data = k8s_openapi::ByteString(config.to_string().into_bytes());
+    let object = json!({
+        "metadata": { "name": name, "namespace": "machines", "resourceVersion": "1" },
+        "data": { "userData": data } });
+    cluster.secrets.insert(format!("machines/{name}"), object);
+}
+
+pub fn spec<'c>(cluster: &'c FakeCluster, name: &str) -> &'c Value {
     let set = &cluster.objects[&(Sets, format!("machines/{name}"))];
     &set["spec"]["template"]["spec"]["providerSpec"]["value"]
 }
 
-fn codes(plan: &BootImagePlan) -> Vec<&str> {
+pub fn codes(plan: &BootImagePlan) -> Vec<&str> {
     plan.sets.iter().map(|set| set.outcome.code()).collect()
 }
 

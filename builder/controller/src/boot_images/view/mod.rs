@@ -1,7 +1,7 @@
 //! `mosb boot-images`: what the commands show, and the changes that they make.
 
 mod find_set;
-mod rbac;
+pub(super) mod rbac;
 mod request;
 
 use jiff::Timestamp;

@@ -39,7 +39,8 @@ pub enum StubReference {
     /// The one that they have.
     #[default]
     Keep,
-    /// `<pool>-user-data-managed` for those that have `<pool>-user-data`, if it exists and is for the same pool.
+    /// `<pool>-user-data-managed` with their next image for those that have `<pool>-user-data`, if it exists, has
+    /// Ignition spec 3 and is for the same pool.
     Managed,
 }
 
