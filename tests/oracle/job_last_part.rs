@@ -14,6 +14,7 @@ const TEXT: &str = "\
 FROM base
 RUN test ! -e /etc/mine && cp /proc/sys/kernel/random/uuid /usr/share/uuid
 FROM configs
+COPY --from=base /etc/debian_version /etc/version
 RUN cp /etc/mine /etc/copied
 ";
 
@@ -56,7 +57,7 @@ fn the_last_part_runs_on_what_another_pod_made() {
     for layer in layout.layers("image") {
         tree = tree.with_layer(layer).unwrap();
     }
-    for path in ["etc/mine", "etc/copied", "usr/share/uuid"] {
+    for path in ["etc/mine", "etc/copied", "etc/version", "usr/share/uuid"] {
         assert!(tree.0.contains_key(path), "{path}");
     }
 

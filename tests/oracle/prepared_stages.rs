@@ -120,6 +120,40 @@ fn stages_without_the_config_are_run_once_and_give_what_running_all_at_once_give
     assert_eq!(changed["prepared"]["reused"], false, "{changed:#}");
 }
 
+/// Its last part copies from the base, and from a stage that both parts reach.
+const BESIDE: &str = "\
+FROM base AS tools
+RUN test ! -e /etc/a && echo tools > /tools
+FROM base AS os
+COPY --from=tools /tools /usr/share/tools
+RUN cp /proc/sys/kernel/random/uuid /usr/share/uuid
+FROM configs AS final
+COPY --from=base /etc/debian_version /version
+RUN --mount=type=bind,from=tools,target=/t cp /t/tools /copied && test -e /etc/a
+";
+
+#[test]
+fn a_last_part_gets_the_base_beside_the_image_that_it_starts_from() {
+    let folder = Folder::new();
+    folder.write("1", BESIDE);
+    let first = folder.run("build", "out", &[]);
+    folder.write("22", BESIDE);
+    let second = folder.run("build", "out", &[]);
+    for (result, reused) in [(&first, false), (&second, true)] {
+        assert_eq!(result["method"], "last-part", "{result:#}");
+        assert_eq!(result["prepared"]["reused"], reused, "{result:#}");
+    }
+    let at_once = folder.run("build", "once", &["--method", "containerfile"]);
+    assert_eq!(at_once["tags"], second["tags"]);
+    let [at_once, beside] = ["once", "out"].map(|output| {
+        let mut tree = folder.tree(output);
+        assert!(tree.0.remove("usr/share/uuid").is_some());
+        tree
+    });
+    at_once.assert_same(&beside, "the tree");
+    assert!(beside.0.contains_key("version") && beside.0.contains_key("copied"));
+}
+
 /// Its first part has another content each time that it runs, and its last part reads the config.
 const BOTH: &str = "\
 FROM base AS os
@@ -179,12 +213,14 @@ fn only_the_last_part_is_run_for_another_config() {
     let image = layout.json(manifest["config"]["digest"].as_str().unwrap());
     assert_eq!(image["config"]["Labels"]["mosb.dev/prepared"], prepared(&first), "{image:#}");
 
-    // Another last part runs on the same prepared base, and one that needs the base runs with all.
+    // Another last part runs on the same prepared base.
     let more = format!("{BOTH}RUN true\n");
     folder.write("22", &more);
     let plan = folder.run("plan", "out", &[]);
     assert_eq!((use_of(&plan), again(&plan)), ((json!("last-part"), json!(true)), vec![0, 2]));
-    folder.write("22", &format!("{BOTH}COPY --from=base /etc/debian_version /version\n"));
+
+    // One that needs the stage that the config is written on runs with all.
+    folder.write("22", &format!("{BOTH}COPY --from=os /etc/debian_version /version\n"));
     let plan = folder.run("plan", "out", &[]);
     assert_eq!((&plan["method"], &plan["prepared"]), (&json!("containerfile"), &Value::Null));
     assert_eq!(again(&plan), [1, 2], "{plan:#}");

@@ -155,15 +155,19 @@ pub fn render_prepared(prepared: &Prepared) -> Result<String, Error> {
 
 /// The Containerfile of the last part of a plan, to be built with the files of
 /// [`payload::context`](crate::payload::context) on an image of the store, the prepared base with the
-/// config.
+/// config. Nothing is installed where it refers to the stage `base`, which is then the base itself.
 ///
 /// # Errors
 /// As [`render`].
 pub fn render_last(plan: &BuildPlan, configs: &Digest) -> Result<String, Error> {
     let mut text = EXTRACT.fill(&[])?;
     text += &extensions_stage(&plan.request)?;
+    let last = split(&plan.request)?.last;
+    if last.as_ref().is_some_and(|last| last.needs_base.is_some()) {
+        text += &BASE.fill(&[("base", &safe("the base", from(&plan.request.base))?)])?;
+    }
     text += &CONFIGS.fill(&[("base", &configs.hex())])?;
-    if let Some(last) = &split(&plan.request)?.last {
+    if let Some(last) = &last {
         text.push('\n');
         text += &last.text;
         if !last.text.ends_with('\n') {

@@ -70,6 +70,8 @@ pub struct LastStages {
     pub(super) rest: String,
     /// The first line that needs mosb's stage `base`.
     pub needs_base: Option<usize>,
+    /// The first line that needs the last stage of the prepared part.
+    pub needs_prepared: Option<usize>,
 }
 
 /// A stage, and when it runs.
@@ -146,16 +148,24 @@ fn split_stages(
         let stages = stages.iter().enumerate().filter(|(at, _)| is_in(*at));
         stages.map(|(_, stage)| joined(&lines, &stage.lines)).collect()
     };
-    let mut of_last = selected(&stages, &in_last).flat_map(Stage::references);
-    let needs_base = of_last.find(|one| one.to == Origin::Base).map(|one| one.line);
+    let line_of = |origin: Origin| {
+        let mut of_last = selected(&stages, &in_last).flat_map(Stage::references);
+        of_last.find(|one| one.to == origin).map(|one| one.line)
+    };
+    let needs_base = line_of(Origin::Base);
+    let needs_prepared = ends.prepared.and_then(|end| line_of(Origin::Stage(end)));
     let last = ends.last.map(|_| match prepared {
         Some(_) => LastStages {
             text: texts(&|at| in_last[at]),
             rest: texts(&|at| in_last[at] && !in_prepared[at]),
             needs_base,
+            needs_prepared,
         },
         // Nothing is left out, so that the build stays what it was.
-        None => LastStages { text: text.to_owned(), rest: text.to_owned(), needs_base },
+        None => {
+            let text = || text.to_owned();
+            LastStages { text: text(), rest: text(), needs_base, needs_prepared }
+        }
     });
     let part = |at: usize| match (in_prepared[at], in_last[at]) {
         (true, true) => Part::Both,
@@ -268,10 +278,13 @@ impl Split {
             let PreparedStages { text, canonical, name, build_args } = prepared;
             OwnInstructions { text, canonical, name, build_args }
         });
-        let last = match self.last.as_ref().map(|last| last.needs_base) {
+        let last = match &self.last {
             None => OwnLast::Nothing,
-            Some(None) => OwnLast::OnConfigs,
-            Some(Some(line)) => OwnLast::NeedsBase { line },
+            Some(LastStages { needs_prepared: Some(line), .. }) => {
+                OwnLast::NeedsPrepared { line: *line }
+            }
+            Some(LastStages { needs_base: Some(line), .. }) => OwnLast::NeedsBase { line: *line },
+            Some(_) => OwnLast::OnConfigs,
         };
         OwnParts { prepared, last }
     }

@@ -213,6 +213,11 @@ fn the_last_part_may_need_the_base_without_the_config() {
         (
             "by a stage of both",
             "FROM base AS os\nFROM configs\nCOPY --from=os a b",
+            OwnLast::NeedsPrepared { line: 3 },
+        ),
+        (
+            "by a stage of both that is not the prepared part's last one",
+            "FROM base AS t\nFROM base\nCOPY --from=t a b\nFROM configs\nCOPY --from=t a b",
             OwnLast::NeedsBase { line: 1 },
         ),
     ] {

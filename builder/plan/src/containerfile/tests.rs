@@ -169,6 +169,10 @@ fn the_last_part_is_run_on_an_image_that_has_all_the_rest() {
             "both-parts",
             "FROM quay.io/acme/tools:1 AS tools\nFROM quay.io/acme/no AS unused\nFROM base AS os\nCOPY --from=tools /bin/a /usr/bin/a\nFROM configs AS final\nRUN --mount=type=bind,from=tools,target=/t /t/bin/b && ostree container commit",
         ),
+        (
+            "base",
+            "FROM base AS tools\nRUN make\nFROM base AS os\nCOPY --from=tools /a /a\nFROM configs\nCOPY --from=tools /b /b",
+        ),
     ] {
         request.containerfile = Some(own.to_owned());
         let request = BuildRequest { method: MethodChoice::Auto, ..request.clone() };

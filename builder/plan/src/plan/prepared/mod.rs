@@ -62,6 +62,8 @@ pub enum OwnLast {
     OnConfigs,
     /// It also needs the base without the config, by this line.
     NeedsBase { line: usize },
+    /// It also needs all that runs before the config is written, by this line.
+    NeedsPrepared { line: usize },
 }
 
 /// A prepared base before it is made.

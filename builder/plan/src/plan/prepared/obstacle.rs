@@ -44,8 +44,8 @@ pub enum Obstacle {
     NothingRuns,
     /// Something else must be run, after the config or by request.
     Reason(Reason),
-    /// What runs after the config needs the base without it.
-    LastNeedsBase { line: usize },
+    /// What runs after the config needs something without it that must be run for that, too.
+    LastNeeds { line: usize, what: &'static str },
     /// A program that is run reads this file of the config.
     Read { path: String, by: &'static str },
     /// It is above the files that the trust store is compiled from, and no directory that stays.
@@ -64,7 +64,7 @@ impl Obstacle {
         match self {
             Self::NothingRuns => "prepared-nothing-runs",
             Self::Reason(_) => "prepared-other-reason",
-            Self::LastNeedsBase { .. } => "prepared-last-needs-base",
+            Self::LastNeeds { .. } => "prepared-last-needs-base",
             Self::Read { .. } => "prepared-reads-config",
             Self::Above { .. } | Self::Link { .. } | Self::Owner { .. } | Self::Content { .. } => {
                 "prepared-trust-file"
@@ -76,7 +76,7 @@ impl Obstacle {
     pub fn finding(&self) -> Finding {
         let finding = Finding::new(self.code(), self.to_string());
         match self {
-            Self::NothingRuns | Self::Reason(_) | Self::LastNeedsBase { .. } => finding,
+            Self::NothingRuns | Self::Reason(_) | Self::LastNeeds { .. } => finding,
             Self::Read { path, .. }
             | Self::Above { path }
             | Self::Link { path }
@@ -91,9 +91,9 @@ impl fmt::Display for Obstacle {
         match self {
             Self::NothingRuns => write!(f, "nothing has to be run before the config is written"),
             Self::Reason(reason) => reason.fmt(f),
-            Self::LastNeedsBase { line } => write!(
+            Self::LastNeeds { line, what } => write!(
                 f,
-                "Containerfile, line {line}: what runs after the config is written needs the base without it"
+                "Containerfile, line {line}: what runs after the config is written also needs {what}"
             ),
             Self::Read { path, by } => write!(f, "{path} of the config is read by {by}"),
             Self::Above { path } => {
@@ -138,14 +138,22 @@ pub(super) fn check(
     if !reasons.iter().any(is_run_before) {
         return Err(Obstacle::NothingRuns);
     }
-    if let OwnLast::NeedsBase { line } = own.last {
-        return Err(Obstacle::LastNeedsBase { line });
+    let installs =
+        !request.config.extensions.is_empty() || request.config.kernel_type != KernelType::Default;
+    match own.last {
+        OwnLast::NeedsPrepared { line } => {
+            let what = "the stage on which it is written; configs has the files of that stage, too";
+            return Err(Obstacle::LastNeeds { line, what });
+        }
+        OwnLast::NeedsBase { line } if installs => {
+            let what = "the base with its packages, which would be installed again for it";
+            return Err(Obstacle::LastNeeds { line, what });
+        }
+        OwnLast::NeedsBase { .. } | OwnLast::OnConfigs | OwnLast::Nothing => {}
     }
     let Some(Config { storage, .. }) = ignition else {
         return Ok(());
     };
-    let installs =
-        !request.config.extensions.is_empty() || request.config.kernel_type != KernelType::Default;
     let mut paths: Vec<&str> = paths(storage).collect();
     paths.sort_unstable();
     for path in paths.into_iter().filter(|path| !(compiles_trust && is_trust_file(path))) {

@@ -259,8 +259,24 @@ fn what_needs_the_rest_of_the_config_is_no_prepared_base() {
             None,
         ),
         (
-            "they need the base",
+            "they need the base with its packages",
             changed(&|given: &mut Given| given.last = OwnLast::NeedsBase { line: 3 }),
+            Some("prepared-last-needs-base"),
+        ),
+        (
+            "they need the base, and nothing is installed",
+            changed(&|given: &mut Given| {
+                no_packages(given);
+                given.last = OwnLast::NeedsBase { line: 3 };
+            }),
+            None,
+        ),
+        (
+            "they need what runs before the config",
+            changed(&|given: &mut Given| {
+                no_packages(given);
+                given.last = OwnLast::NeedsPrepared { line: 3 };
+            }),
             Some("prepared-last-needs-base"),
         ),
         ("a repository", file_at("/etc/yum.repos.d/acme.repo"), Some("prepared-reads-config")),
