@@ -219,9 +219,12 @@ fn only_the_last_part_is_run_for_another_config() {
     let plan = folder.run("plan", "out", &[]);
     assert_eq!((use_of(&plan), again(&plan)), ((json!("last-part"), json!(true)), vec![0, 2]));
 
-    // One that needs the stage that the config is written on runs with all.
+    // One that needs the stage that the config is written on runs with all, and the plan says why.
     folder.write("22", &format!("{BOTH}COPY --from=os /etc/debian_version /version\n"));
     let plan = folder.run("plan", "out", &[]);
     assert_eq!((&plan["method"], &plan["prepared"]), (&json!("containerfile"), &Value::Null));
     assert_eq!(again(&plan), [1, 2], "{plan:#}");
+    let warnings = plan["warnings"].as_array().unwrap();
+    let why = warnings.iter().find(|one| one["code"] == "prepared-not-used").unwrap();
+    assert!(why["message"].as_str().unwrap().contains("line 5"), "{why:#}");
 }

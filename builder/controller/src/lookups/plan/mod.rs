@@ -34,7 +34,7 @@ use mosb_plan::plan::Format;
 use mosb_plan::plan::MethodChoice;
 use mosb_plan::plan::Reason;
 use mosb_plan::plan::machine_part;
-use mosb_plan::plan::{BuilderNodes, Prepared};
+use mosb_plan::plan::{BuilderNodes, Obstacle, Prepared};
 use mosb_registry::Source;
 
 pub use workload_request::WorkloadParams;
@@ -178,10 +178,15 @@ fn planned(
         (None, false) => JobMethod::Containerfile,
     };
     let wrong = pulled(draft.request()).err();
-    let prepared = prepared_base(lookup.builder, nodes, draft);
+    let (prepared, obstacle) = match prepared_base(lookup.builder, nodes, draft) {
+        Some(Ok(prepared)) => (Some(prepared), None),
+        Some(Err(obstacle)) => (None, Some(obstacle)),
+        None => (None, None),
+    };
     let split = containerfile::split(draft.request());
     let mut warnings = draft.warnings();
     warnings.extend(split.iter().flat_map(containerfile::Split::warnings));
+    warnings.extend(obstacle.and_then(|obstacle| obstacle.warning()));
     warnings.extend(resolved_draft.warnings.iter().cloned());
     Planned {
         inputs: inputs.hex(),
@@ -208,17 +213,18 @@ fn planned(
     }
 }
 
-/// The prepared base that a build can be made on. An OpenShift Build runs one Containerfile only.
+/// The prepared base that a build can be made on, or why there is none. An OpenShift Build runs one
+/// Containerfile only.
 fn prepared_base(
     builder: ImageBuilderType,
     nodes: BuilderNodes,
     draft: &Draft,
-) -> Option<Prepared> {
+) -> Option<Result<Prepared, Obstacle>> {
     match builder {
         ImageBuilderType::Job | ImageBuilderType::CustomPod => {
             // A Containerfile that can't be read is reported as such.
             let own = containerfile::split(draft.request()).ok()?.own_parts();
-            draft.prepared(own, nodes).ok()
+            Some(draft.prepared(own, nodes))
         }
         ImageBuilderType::OpenShiftImage => None,
     }

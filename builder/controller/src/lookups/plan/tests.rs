@@ -206,7 +206,7 @@ impl Customised {
         let lookup = PlanLookup { pool: self.pool.parse().unwrap(), ..lookup() };
         let nodes = builder_nodes(&lookup, &cache);
         let prepared = prepared_base(self.builder, nodes, &self.draft());
-        prepared.map(|prepared| prepared.inputs.digest())
+        Some(prepared?.ok()?.inputs.digest())
     }
 
     fn draft(&self) -> Draft {

@@ -90,8 +90,12 @@ pub async fn find(
         let found = resolve::prepared_base(planning, client, &prepared, source).await?;
         return Ok(On::Prepared(found));
     }
-    let Ok(prepared) = drafted.draft.prepared(own(drafted)?, BuilderNodes::Any) else {
-        return Ok(On::Base);
+    let prepared = match drafted.draft.prepared(own(drafted)?, BuilderNodes::Any) {
+        Ok(prepared) => prepared,
+        Err(obstacle) => {
+            warnings.extend(obstacle.warning());
+            return Ok(On::Base);
+        }
     };
     let (Some(target), Some(records)) = (target, &context.prepared) else {
         return Ok(On::ToMake(prepared));

@@ -72,6 +72,21 @@ impl Obstacle {
         }
     }
 
+    /// What the administrator should know of a build for which a prepared base was not ruled out by
+    /// request.
+    pub fn warning(&self) -> Option<Finding> {
+        let message = format!("everything is run at once at each change of the config: {self}");
+        match self {
+            Self::NothingRuns | Self::Reason(_) => None,
+            Self::LastNeeds { .. }
+            | Self::Read { .. }
+            | Self::Above { .. }
+            | Self::Link { .. }
+            | Self::Owner { .. }
+            | Self::Content { .. } => Some(Finding::new("prepared-not-used", message)),
+        }
+    }
+
     /// With code and path apart.
     pub fn finding(&self) -> Finding {
         let finding = Finding::new(self.code(), self.to_string());
