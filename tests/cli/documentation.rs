@@ -228,13 +228,19 @@ fn every_headline_of_the_troubleshooting_is_a_text_of_the_program() {
     assert!(strange.is_empty(), "{strange:?}");
 }
 
+/// The lines of a document outside of code blocks, with their numbers.
+fn text_lines(document: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    (1..).zip(document.lines()).filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
 /// The anchors of a document's headlines.
 fn anchors(document: &str) -> BTreeSet<String> {
-    let mut is_code = false;
-    let headlines = document.lines().filter(|line| {
-        is_code ^= line.starts_with("```");
-        !is_code && line.starts_with('#')
-    });
+    let headlines = text_lines(document).map(|(_, line)| line).filter(|line| line.starts_with('#'));
     let anchor = |line: &str| {
         let line = line.trim_start_matches('#').trim().to_lowercase();
         let slug = line.chars().filter(|c| c.is_alphanumeric() || "_- ".contains(*c));
@@ -286,4 +292,26 @@ fn no_link_is_dead() {
         }
     }
     assert!(files > 80 && headlines > 20, "{files} {headlines}");
+}
+
+/// Tables, headlines and the addresses of links can't be wrapped.
+#[test]
+fn lines_of_prose_have_at_most_120_columns() {
+    let is_prose = |line: &str| {
+        let line = line.trim_start();
+        let is_link = line.starts_with('[') && line.contains("]: http");
+        !(is_link || line.starts_with('|') || line.starts_with('#'))
+    };
+    let (mut prose, mut long) = (0, Vec::new());
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        for (number, line) in text_lines(&text).filter(|(_, line)| is_prose(line)) {
+            prose += 1;
+            if line.chars().count() > 120 {
+                long.push(format!("{}:{number}", document.display()));
+            }
+        }
+    }
+    assert!(prose > 3000, "{prose}");
+    assert!(long.is_empty(), "longer than 120 columns: {long:#?}");
 }

@@ -107,7 +107,7 @@ pub enum Command {
     /// Merges the MachineConfigs of a pool into one rendered MachineConfig, named by its content
     ///
     /// MachineConfigs of role worker are merged first, then the pool's own, each by name; the later one wins. Ignition specs
-    /// 2.0 to 3.5 are read, and remote contents are fetched and embedded. Printed as YAML, as JSON, or (-o name) as its name.
+    /// 2.0 to 3.6 are read, and remote contents are fetched and embedded. Printed as YAML, as JSON, or (-o name) as its name.
     ///
     /// Exit codes: 0 done; 1 done, and --previous found a change that nodes can't apply; 2 invalid input; 3 unreachable.
     ///
