@@ -60,6 +60,7 @@ mod target;
 pub mod user_data;
 mod view;
 pub mod watch;
+mod watch_health;
 pub mod workload;
 
 pub use action::{Action, Attempt, NewObject, NewStatus, Patch, PoolStatusUpdate};

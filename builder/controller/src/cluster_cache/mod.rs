@@ -34,7 +34,7 @@ use super::cluster_names::{
 };
 use super::indexed_store::{IndexKey, IndexedStore};
 use super::namespaces::Namespaces;
-use super::watch::WatchHealth;
+use super::watch_health::WatchHealth;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings};

@@ -16,7 +16,8 @@ use crate::Error;
 use crate::error::{is_forbidden, is_not_found};
 use crate::indexed_store::{Change, IndexedStore};
 use crate::namespaces::Namespaces;
-use crate::watch::{WatchHealth, WatchState, WatchedResource, run_watch};
+use crate::watch::{WatchedResource, run_watch};
+use crate::watch_health::{WatchHealth, WatchState};
 
 /// What a controller does beside building images.
 #[derive(Debug, Clone, Copy, Default)]

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use crate::indexed_store::IndexedStore;
-use crate::watch::WatchHealth;
+use crate::watch_health::WatchHealth;
 
 pub use kind::BootImageKind;
 pub(crate) use kind::MACHINE_API_NAMESPACE;

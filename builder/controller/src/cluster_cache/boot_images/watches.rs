@@ -17,7 +17,8 @@ use super::{BootImageCache, BootImageKind, SeenObject};
 use crate::cluster_cache::trigger::Trigger;
 use crate::error::{Error, is_not_found};
 use crate::indexed_store::IndexedStore;
-use crate::watch::{WatchHealth, WatchState, WatchedResource, run_watch};
+use crate::watch::{WatchedResource, run_watch};
+use crate::watch_health::{WatchHealth, WatchState};
 
 /// How often the API server is asked for its versions. Kinds come and go with operators.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
