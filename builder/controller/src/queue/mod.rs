@@ -11,51 +11,25 @@
 //! mosb's own write, the worker returns [`Requeue::Paused`]. Before that the key waits a little,
 //! longer after each failure.
 
+mod backoff;
+mod state;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use backoff::{conflict_backoff, error_backoff, with_jitter};
 use mosb_types::ErrorClass;
+use state::State;
 
 #[derive(Debug)]
 pub struct Queue<K> {
     state: Mutex<State<K>>,
     changed: Notify,
-}
-
-#[derive(Debug)]
-struct State<K> {
-    /// By time, one set for each [`Priority`]; each key is in one of them at most.
-    due: [BTreeSet<(Instant, K)>; 3],
-    entries: BTreeMap<K, Entry>,
-    prioritized: BTreeSet<K>,
-}
-
-#[derive(Debug, Default)]
-struct Entry {
-    due: Option<(Instant, Priority)>,
-    running: bool,
-    /// Enqueued while it ran.
-    again: bool,
-    failures: u32,
-    /// Whether the last reconcile failed.
-    is_failed: bool,
-    /// It does not run before, even if it is enqueued.
-    not_before: Option<Instant>,
-    /// The pause after a failure; only a change of the failure's inputs ends it early.
-    paused_until: Option<Instant>,
-}
-
-/// The order of keys that are due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Priority {
-    High,
-    Normal,
-    Failed,
 }
 
 /// The result of a reconcile: when the key runs again.
@@ -211,76 +185,11 @@ impl<K: Ord + Clone + Hash> Queue<K> {
     }
 }
 
-impl<K: Ord + Clone> State<K> {
-    /// The next key that is due; without one, the time at which the next one will be.
-    fn take_due(&mut self, now: Instant) -> Result<K, Option<Instant>> {
-        let is_due =
-            |due: &&mut BTreeSet<(Instant, K)>| due.first().is_some_and(|(at, _)| *at <= now);
-        if let Some((_, key)) = self.due.iter_mut().find(is_due).and_then(BTreeSet::pop_first) {
-            return Ok(key);
-        }
-        let first = self.due.iter().filter_map(BTreeSet::first);
-        Err(first.map(|(at, _)| *at).min())
-    }
-
-    /// If the key is scheduled already, the earlier time counts.
-    fn schedule(&mut self, key: &K, at: Instant) {
-        let is_prioritized = self.prioritized.contains(key);
-        let entry = self.entries.entry(key.clone()).or_default();
-        let priority = match (entry.is_failed, is_prioritized) {
-            (true, _) => Priority::Failed,
-            (false, true) => Priority::High,
-            (false, false) => Priority::Normal,
-        };
-        if let Some((before, priority)) = entry.due {
-            if before <= at {
-                return;
-            }
-            self.due[priority as usize].remove(&(before, key.clone()));
-        }
-        entry.due = Some((at, priority));
-        self.due[priority as usize].insert((at, key.clone()));
-    }
-}
-
-/// The wait after a conflict. The next watch event updates the cache and enqueues the key anyway;
-/// the wait only bounds the load if that event never comes.
-fn conflict_backoff(failures: u32) -> Duration {
-    exponential(Duration::from_millis(20), failures, Duration::from_secs(10))
-}
-
-/// The longest pause after this many failures in a row.
-fn error_backoff(class: ErrorClass, failures: u32) -> Duration {
-    let (first, most) = match class {
-        ErrorClass::Transient => (Duration::from_millis(500), Duration::from_secs(60)),
-        // A permission that is granted later sends no event.
-        ErrorClass::Rejected => (Duration::from_secs(5), Duration::from_secs(120)),
-        // Neither goes away by itself, but the cache may be stale.
-        ErrorClass::InvalidInput | ErrorClass::Internal => {
-            (Duration::from_secs(5), Duration::from_secs(300))
-        }
-    };
-    exponential(first, failures, most)
-}
-
-/// Shortens a pause by up to a quarter, differently for each key and each time, so that keys that
-/// failed together, for example because a registry was down, are not retried together.
-fn with_jitter(pause: Duration, of: &impl Hash) -> Duration {
-    let mut hasher = DefaultHasher::new();
-    of.hash(&mut hasher);
-    let parts = u32::try_from(hasher.finish() % 256).expect("less than 256");
-    pause - pause * parts / 1024
-}
-
-fn exponential(first: Duration, failures: u32, most: Duration) -> Duration {
-    let doublings = failures.saturating_sub(1).min(16);
-    first.saturating_mul(1 << doublings).min(most)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use tokio::time::timeout;
+
+    use super::*;
 
     const SOON: Duration = Duration::from_millis(1);
 
@@ -452,18 +361,5 @@ mod tests {
         let ((a, b, c), ()) =
             timeout(SOON, async { tokio::join!(workers, enqueuing) }).await.unwrap();
         assert_eq!(BTreeSet::from([a, b, c]), BTreeSet::from(["a", "b", "c"]));
-    }
-
-    #[test]
-    fn the_waits_have_an_end() {
-        for (class, most) in [
-            (ErrorClass::Transient, 60),
-            (ErrorClass::Rejected, 120),
-            (ErrorClass::InvalidInput, 300),
-            (ErrorClass::Internal, 300),
-        ] {
-            assert_eq!(error_backoff(class, u32::MAX), Duration::from_secs(most));
-        }
-        assert_eq!(conflict_backoff(u32::MAX), Duration::from_secs(10));
     }
 }
