@@ -11,13 +11,16 @@
 //! | `builds` | the images of a pool, and where they run |
 //! | `pool` | how far the roll-out of a pool is |
 //! | `request` | start, pause, resume, undo → the change |
+//! | `question` | how many machines a change reaches, and what is asked before |
 //! | `retry` | which machines try again |
 //! | `write` | reads what a request needs, and writes the change |
 
 mod builds;
 mod nodes;
 mod pool;
+mod question;
 mod request;
+mod request_error;
 mod retry;
 mod target;
 mod write;
@@ -25,7 +28,8 @@ mod write;
 pub use builds::{BuildView, build_views};
 pub use nodes::{NodeView, node_views};
 pub use pool::{MachineCounts, RolloutView, rollout_view};
-pub use request::{RolloutChange, RolloutRequest, RolloutRequestError, UndoTo};
+pub use request::{RolloutChange, RolloutRequest, UndoTo};
+pub use request_error::RolloutRequestError;
 pub use retry::Retry;
 pub use target::TargetView;
 pub use write::{decide_request, write_request};

@@ -6,19 +6,16 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::builds::{BuildView, build_views};
-use super::nodes::NodeView;
 use super::pool::rollout_view;
+use super::question::{Missing, missing, question};
+use super::request_error::RolloutRequestError;
 use super::retry::{Retry, retries};
 use super::target::TargetView;
 use crate::rollout::desired_target::{rival_names, served};
 use crate::rollout::job_request::adopts;
-use crate::rollout::slots::max_unavailable;
 use crate::rollout::snapshot::RolloutSnapshot;
-use crate::rollout::target_source::{Pin, by_pin, live_images};
 use mosb_image::{Digest, ImageRef};
-use mosb_plan::api::rollout::{
-    AnnotationError, History, HistoryEntry, PinnedBuild, RolloutMode, STOCK,
-};
+use mosb_plan::api::rollout::{History, HistoryEntry, PinnedBuild, RolloutMode, STOCK};
 use mosb_plan::api::{MachineOsConfig, labels};
 
 /// What a person asks for.
@@ -57,48 +54,6 @@ pub struct RolloutChange {
     pub notes: Vec<String>,
     /// Machines may reboot. None if this is harmless.
     pub question: Option<String>,
-}
-
-/// Why a request is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, mosb_types::Diagnostic)]
-#[non_exhaustive]
-pub enum RolloutRequestError {
-    #[error(
-        "{pool}: {who} brings images to the machines, so mosb does not; use its own ways, such as oc"
-    )]
-    #[diagnostic(code = "other-rollout", class = InvalidInput)]
-    OtherController { pool: String, who: String },
-    #[error(
-        "{pool}: the controller rolls nothing out; apply the overlay deploy/rollout, which adds --rollout and its rights"
-    )]
-    #[diagnostic(code = "rollout-not-enabled", class = InvalidInput)]
-    NotEnabled { pool: String },
-    #[error("{pool}: it has no MachineOSConfig; create one to have images built")]
-    #[diagnostic(code = "not-opted-in", class = InvalidInput)]
-    NotOptedIn { pool: String },
-    #[error("{pool}: more than one MachineOSConfig: {names}; delete all but one")]
-    #[diagnostic(code = "rivals", class = InvalidInput)]
-    Rivals { pool: String, names: String },
-    #[error("{pool}: no image of its own builds is in service; mosb status {pool} shows why")]
-    #[diagnostic(code = "nothing-in-service", class = InvalidInput)]
-    NothingInService { pool: String },
-    #[error(
-        "{pool}: no other image of its builds was rolled out before; choose one of mosb builds {pool} with --to"
-    )]
-    #[diagnostic(code = "no-earlier-build", class = InvalidInput)]
-    NothingEarlier { pool: String },
-    #[error("{pool}: no image of a build {build}; mosb builds {pool} lists them")]
-    #[diagnostic(code = "no-such-build", class = InvalidInput)]
-    NoSuchBuild { pool: String, build: String },
-    #[error("{pool}: build {build} has several images; choose one with --to: {choices}")]
-    #[diagnostic(code = "several-images", class = InvalidInput)]
-    SeveralImages { pool: String, build: String, choices: String },
-    #[error("{pool}: the stock image is not known: {cause}; {remedy}")]
-    #[diagnostic(code = "no-stock-digest", class = InvalidInput)]
-    NoStockDigest { pool: String, cause: String, remedy: String },
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    Annotation(#[from] AnnotationError),
 }
 
 type Checked<T> = Result<T, RolloutRequestError>;
@@ -281,78 +236,6 @@ fn to_build(change: &mut RolloutChange, snapshot: &RolloutSnapshot, build: &Pinn
     } else {
         change.question = question(snapshot, build);
     }
-}
-
-/// None if no machine changes.
-fn question(snapshot: &RolloutSnapshot, build: &PinnedBuild) -> Option<String> {
-    let machines = snapshot.machines.len();
-    let Missing { image, live, part } = missing(snapshot, build);
-    let at_once = max_unavailable(snapshot.pool.spec.max_unavailable.as_ref(), machines);
-    // A wrong value is in the pool's conditions, and no machine gets a slot.
-    let at_once = at_once.unwrap_or(1).min(image.max(live).max(part));
-    let pool = &snapshot.pool.metadata.name;
-    let plural = |count| if count == 1 { "machine" } else { "machines" };
-    if image > 0 {
-        let plural = plural(image);
-        return Some(format!(
-            "{image} {plural} of pool {pool} will be drained and rebooted into {build}, at most {at_once} at once"
-        ));
-    }
-    if live > 0 {
-        let plural = plural(live);
-        return Some(format!(
-            "{live} {plural} of pool {pool} will get the files of {build} while they run; those that need a reboot for them will be drained and rebooted, at most {at_once} at once"
-        ));
-    }
-    (part > 0).then(|| {
-        let plural = plural(part);
-        format!(
-            "{part} {plural} of pool {pool} will get keys and password of {build}; those whose kernel arguments change will be drained and rebooted, at most {at_once} at once"
-        )
-    })
-}
-
-/// How many machines don't have a build.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Missing {
-    /// They run another image, or are on their way.
-    image: usize,
-    /// They may get its files without a reboot.
-    live: usize,
-    /// They run its image, and have another machine part.
-    part: usize,
-}
-
-fn missing(snapshot: &RolloutSnapshot, build: &PinnedBuild) -> Missing {
-    let annotation = labels::ROLLOUT_BUILD;
-    let found = snapshot.config.as_ref().filter(|_| !build.is_stock()).and_then(|config| {
-        // What is not found is reported by the controller.
-        let found = by_pin(config, &snapshot.builds, Pin { build, annotation }).ok();
-        found.map(|(_, target)| (live_images(config, &snapshot.builds, &target), target))
-    });
-    let (live_images, target) = found.unzip();
-    let target = TargetView {
-        build: build.clone(),
-        newer: None,
-        is_pinned: false,
-        is_once: false,
-        target,
-        live_images: live_images.unwrap_or_default(),
-    };
-    let nodes = snapshot.machines.iter().map(|machine| NodeView::of(machine, None));
-    let mut missing = Missing::default();
-    for node in nodes.filter(|node| !node.is_updated(&target)) {
-        if node.has_slot {
-            missing.image += 1;
-        } else if node.may_go_live(&target) {
-            missing.live += 1;
-        } else if node.runs(&target) {
-            missing.part += 1;
-        } else {
-            missing.image += 1;
-        }
-    }
-    missing
 }
 
 /// The last image that the machines ran, other than the one that they should run. In a pool that is

@@ -8,7 +8,8 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::request::{RolloutChange, RolloutRequest, RolloutRequestError};
+use super::request::{RolloutChange, RolloutRequest};
+use super::request_error::RolloutRequestError;
 use super::retry::Retry;
 use crate::Error;
 use crate::cluster_names::ROLLOUT_NAMESPACE;

@@ -1,23 +1,21 @@
 //! The API server of the fake cluster: assigns UIDs, rejects what the real one rejects and what
 //! mosb must never do, and collects garbage.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+mod workloads;
 
-use k8s_openapi::api::batch::v1::{Job, JobSpec};
-use k8s_openapi::api::core::v1::{Container, Pod, PodSchedulingGate, PodSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::fake_cluster::FakeCluster;
 use crate::kinds::Kind;
 use crate::status::{IMAGE_BUILD_DEGRADED, ROLLOUT_DEGRADED};
-use crate::workload::InputKind;
-use crate::workload::Workload;
 use crate::*;
 use mosb_image::PinnedRef;
-use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::*;
+use workloads::let_go;
+pub use workloads::{metadata_of, owner_of};
 
 /// resourceVersions after the writes of one decision, by UID.
 pub type Versions = BTreeMap<String, String>;
@@ -244,82 +242,6 @@ impl FakeCluster {
         Some(())
     }
 
-    fn create_workload(&mut self, attempt: &Attempt) -> Option<()> {
-        let Attempt { build, build_uid, number, builder, method, prepared } = attempt;
-        let name = format!("build-{build}");
-        let is_there = |seen: &SeenWorkload| seen.workload.name() == name;
-        if self.snapshot.workloads.iter().any(is_there) {
-            return None;
-        }
-        let owner = &self.snapshot.builds[self.build_at(build_uid)?];
-        if self.is_of_the_config(&owner.metadata) {
-            assert!(!self.is_waiting_for_its_seed(), "before it is seeded");
-        }
-        let uid = format!("uid-{}", self.id());
-        self.made.push((build_uid.clone(), uid.clone(), *method));
-        self.prepared_uses.push(*prepared);
-        let needs = needs(build).map(|(kind, name)| format!("{}/{name}", kind.as_str()));
-        let metadata = ObjectMeta {
-            name: Some(name),
-            uid: Some(uid),
-            resource_version: Some("1".to_owned()),
-            creation_timestamp: Some(Time(self.now)),
-            annotations: Some(
-                [
-                    (labels::ATTEMPT.to_owned(), number.to_string()),
-                    (labels::NEEDS.to_owned(), needs.join(" ")),
-                ]
-                .into(),
-            ),
-            owner_references: Some(vec![OwnerReference {
-                kind: "MachineOSBuild".to_owned(),
-                name: build.clone(),
-                uid: build_uid.clone(),
-                controller: Some(true),
-                ..OwnerReference::default()
-            }]),
-            ..ObjectMeta::default()
-        };
-        if *builder == ImageBuilderType::CustomPod {
-            self.create_input(build, (InputKind::ServiceAccount, format!("build-{build}")), "");
-        }
-        self.snapshot.workloads.push(SeenWorkload {
-            workload: suspended(*builder, metadata),
-            pods: Vec::new(),
-            quiet: Duration::MAX,
-        });
-        assert!(
-            self.snapshot.workloads.len() <= self.snapshot.builds.len(),
-            "two workloads for one build"
-        );
-        Some(())
-    }
-
-    fn create_inputs(&mut self, build: &str, workload: &Target) -> Option<()> {
-        self.workload_at(&workload.uid)?;
-        for need in needs(build) {
-            self.create_input(build, need, &workload.uid);
-        }
-        Some(())
-    }
-
-    /// Creates an input unless it exists. The ServiceAccount of a Pod is owned by its build.
-    fn create_input(&mut self, build: &str, (kind, name): (InputKind, String), workload_uid: &str) {
-        let is_it = |one: &SeenInput| one.kind == kind && one.name == name;
-        if self.snapshot.inputs.iter().any(is_it) {
-            return;
-        }
-        let uid = format!("uid-{}", self.id());
-        self.snapshot.inputs.push(SeenInput {
-            kind,
-            name,
-            uid,
-            workload_uid: workload_uid.to_owned(),
-            build: build.to_owned(),
-            deleting: false,
-        });
-    }
-
     /// Gives the object a new version, if it has the one that the write expects.
     fn write(&mut self, target: &Target, versions: &mut Versions) -> Option<&mut Metadata> {
         let new = self.id();
@@ -338,94 +260,10 @@ impl FakeCluster {
         builds.position(|b| b.metadata.uid() == uid)
     }
 
-    /// Whether any workload may start.
-    pub fn has_begun(&self) -> bool {
-        let mut workloads = self.snapshot.workloads.iter().map(|seen| &seen.workload);
-        let Some(workload) = workloads.find(|workload| !workload.is_being_deleted()) else {
-            return false;
-        };
-        match workload {
-            Workload::Job(job) => job.spec.as_ref().unwrap().suspend == Some(false),
-            Workload::Pod(pod) => pod.spec.as_ref().unwrap().scheduling_gates.is_none(),
-            Workload::Build(_) => self.has_all_inputs(workload),
-        }
-    }
-
-    fn has_all_inputs(&self, workload: &Workload) -> bool {
-        needs(&owner_of(workload).name).into_iter().all(|need| {
-            let is_it = |one: &SeenInput| {
-                (one.kind, &*one.name, &*one.workload_uid) == (need.0, &*need.1, workload.uid())
-                    && !one.deleting
-            };
-            self.snapshot.inputs.iter().any(is_it)
-        })
-    }
-
     fn workload_at(&self, uid: &str) -> Option<usize> {
         let mut workloads = self.snapshot.workloads.iter();
         workloads.position(|seen| seen.workload.uid() == uid)
     }
-}
-
-fn suspended(builder: ImageBuilderType, metadata: ObjectMeta) -> Workload {
-    match builder {
-        ImageBuilderType::Job => Job {
-            metadata,
-            spec: Some(JobSpec { suspend: Some(true), ..JobSpec::default() }),
-            status: None,
-        }
-        .into(),
-        ImageBuilderType::CustomPod => Pod {
-            metadata,
-            spec: Some(PodSpec {
-                init_containers: Some(vec![Container {
-                    name: "image-build".to_owned(),
-                    ..Container::default()
-                }]),
-                containers: vec![Container {
-                    name: "image-push".to_owned(),
-                    ..Container::default()
-                }],
-                scheduling_gates: Some(vec![PodSchedulingGate {
-                    name: "mosb.dev/inputs".to_owned(),
-                }]),
-                ..PodSpec::default()
-            }),
-            status: None,
-        }
-        .into(),
-        ImageBuilderType::OpenShiftImage => {
-            OpenShiftBuild { metadata, ..OpenShiftBuild::default() }.into()
-        }
-    }
-}
-
-fn let_go(workload: &mut Workload) {
-    match workload {
-        Workload::Job(job) => job.spec.as_mut().unwrap().suspend = Some(false),
-        Workload::Pod(pod) => pod.spec.as_mut().unwrap().scheduling_gates = None,
-        Workload::Build(_) => panic!("a Build begins by itself"),
-    }
-}
-
-pub fn metadata_of(workload: &mut Workload) -> &mut ObjectMeta {
-    match workload {
-        Workload::Job(job) => &mut job.metadata,
-        Workload::Pod(pod) => &mut pod.metadata,
-        Workload::Build(build) => &mut build.metadata,
-    }
-}
-
-pub fn owner_of(workload: &Workload) -> &OwnerReference {
-    &workload.metadata().owner_references.as_ref().unwrap()[0]
-}
-
-fn needs(build: &str) -> [(InputKind, String); 3] {
-    [
-        (InputKind::ConfigMap, format!("mc-{build}")),
-        (InputKind::ConfigMap, format!("digest-{build}")),
-        (InputKind::Secret, format!("final-{build}")),
-    ]
 }
 
 /// The new version, if the object has the one that the write expects.
