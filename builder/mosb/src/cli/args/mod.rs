@@ -9,6 +9,7 @@ mod boot_images;
 #[cfg(feature = "cluster")]
 mod boot_images_in_cluster;
 mod bootstrap;
+mod cache;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod common;
@@ -34,6 +35,7 @@ pub use boot_images::{BootImages, Golden};
 #[cfg(feature = "cluster")]
 pub use boot_images_in_cluster::BootImagesInCluster;
 pub use bootstrap::{Bootstrap, ClusterKind, Seed, SeedNew};
+pub use cache::Cache;
 #[cfg(feature = "cluster")]
 pub use cluster::{Cluster, Controller, Logs, Rebuild, Status, Wait};
 pub use common::{Common, Format, LogFormat};
@@ -359,25 +361,6 @@ pub enum Command {
         /// The shell
         shell: Shell,
     },
-}
-
-/// One of the commands on the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
-pub enum Cache {
-    /// Lists the cached base trees, and buildah's storage
-    ///
-    /// Example:
-    ///
-    ///   mosb cache list -o json
-    #[command(verbatim_doc_comment)]
-    List,
-    /// Removes all base trees, and buildah's storage unless a build uses it; the next build reads its base again
-    ///
-    /// Example:
-    ///
-    ///   mosb cache prune
-    #[command(verbatim_doc_comment)]
-    Prune,
 }
 
 #[cfg(test)]
