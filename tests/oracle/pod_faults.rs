@@ -3,6 +3,8 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -12,6 +14,8 @@ use mosb_tests::build_fixture::{names, with};
 use mosb_tests::{Fault, FaultProxy, Mosb, Registry, Seen, base_image, wait};
 
 const SOON: Duration = Duration::from_secs(120);
+/// Longer than a test.
+const FOREVER: Duration = Duration::from_secs(3600);
 const RUNS: &str = "FROM configs\nRUN echo one && cp /etc/mine /etc/copied\nRUN echo two\n";
 
 pub fn config(path: &str) -> String {
@@ -44,6 +48,31 @@ pub fn kill(mut child: Child) {
     // All other processes of the namespace end with its first one, as in a container.
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// Runs a command until the proxy holds a request, and kills it there. The proxy also holds all that
+/// follow it.
+#[track_caller]
+pub fn kill_at(
+    proxy: &FaultProxy,
+    mut command: Command,
+    fits: impl Fn(&Seen) -> bool + Send + Sync + 'static,
+) {
+    let held = Arc::new(AtomicBool::new(false));
+    let holds = Arc::clone(&held);
+    proxy.rule(move |seen| {
+        if fits(seen) {
+            holds.store(true, Ordering::SeqCst);
+        }
+        holds.load(Ordering::SeqCst).then_some(Fault::Delay(FOREVER))
+    });
+    let mut child = command.spawn().unwrap();
+    wait("the request", SOON, || {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before");
+        held.load(Ordering::SeqCst).then_some(())
+    });
+    kill(child);
+    proxy.rule(|_| None);
 }
 
 /// A user whose processes run in a namespace, as in a container.

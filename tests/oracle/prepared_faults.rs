@@ -4,19 +4,16 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Child, Command};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::job_pod::{Pod, ended, manifest};
-use crate::pod_faults::{config, contained, debian, kill, tagged};
+use crate::pod_faults::{config, contained, debian, kill, kill_at, tagged};
 use mosb_tests::{Fault, FaultProxy, Mosb, Registry, SavedRepository, Seen, wait};
 
 const SOON: Duration = Duration::from_secs(120);
-/// Longer than a test.
-const FOREVER: Duration = Duration::from_secs(3600);
 const REPOSITORY: &str = "acme/os";
 const OWN: &str = "FROM base\nRUN echo own > /usr/share/own\n";
 /// Each run of it has another result, as that of a package manager may have.
@@ -48,31 +45,10 @@ impl Site {
         Pod::with(contained(), &address, &config, Some(containerfile), &[])
     }
 
-    /// The proxy holds the first request that fits, and all that follow it to the end of the test.
-    fn hold_from(&self, fits: impl Fn(&Seen) -> bool + Send + Sync + 'static) -> Arc<AtomicUsize> {
-        let held = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&held);
-        self.proxy.rule(move |seen| {
-            let holds = count.load(Ordering::SeqCst) > 0 || fits(seen);
-            holds.then(|| {
-                count.fetch_add(1, Ordering::SeqCst);
-                Fault::Delay(FOREVER)
-            })
-        });
-        held
-    }
-
     /// Runs `image-push` until the proxy holds a request, and kills it there.
     #[track_caller]
     fn kill_push_at(&self, pod: &Pod, fits: impl Fn(&Seen) -> bool + Send + Sync + 'static) {
-        let held = self.hold_from(fits);
-        let mut child = pod.push(&PREPARE).spawn().unwrap();
-        wait("the request", SOON, || {
-            assert_eq!(child.try_wait().unwrap(), None, "it ended before");
-            (held.load(Ordering::SeqCst) > 0).then_some(())
-        });
-        kill(child);
-        self.proxy.rule(|_| None);
+        kill_at(&self.proxy, pod.push(&PREPARE), fits);
         assert_eq!(pod.result("result"), None, "it had no time to say so");
     }
 
