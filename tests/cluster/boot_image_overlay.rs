@@ -136,6 +136,7 @@ fn a_history_and_a_status_are_accepted_and_shown() {
     let status = json!({
         "machineResourceReference": reference, "details": [entry("ami-1", 0), entry("ami-2", 3)],
         "pinned": "always",
+        "attempt": { "bootImageRef": "ami-2", "count": 3, "generation": 7, "uid": "u" },
     });
     let history = "bootimagehistory/a.machineset";
     assert_eq!(patch_status(history, namespace, &status), Ok(()));
@@ -146,8 +147,9 @@ fn a_history_and_a_status_are_accepted_and_shown() {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(!shown.contains("ami-1"), "{shown}");
-    // What the controller sends for a set that is no longer pinned.
-    assert_eq!(patch_status(history, namespace, &json!({ "pinned": null })), Ok(()));
+    // What is sent for a set that is no longer pinned.
+    let unpinned = json!({ "pinned": null, "attempt": null });
+    assert_eq!(patch_status(history, namespace, &unpinned), Ok(()));
     let many: Vec<Value> = (0..65).map(|_| entry("a", 1)).collect();
     for (what, status, part) in [
         (

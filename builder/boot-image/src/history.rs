@@ -10,12 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::attempt::WriteAttempt;
 use crate::{BootImage, SetKind, SetRef};
 
 /// The most entries: an object of the API, of which a cluster may have thousands, stays small.
 const MAX_DETAILS: usize = 20;
-/// How often one image is written before another writer of the set is left alone.
-const MAX_COUNT: u32 = 3;
 const MAX_NAME_LEN: usize = 253;
 
 /// The images of a set, the oldest first. The first entry is the image that mosb found.
@@ -27,6 +26,9 @@ pub struct History {
     /// The pin of the set, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pinned: Option<String>,
+    /// The last write of an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<WriteAttempt>,
 }
 
 /// The set that a history is about.
@@ -54,12 +56,8 @@ pub struct HistoryDetail {
     /// The release of the image, if it is known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub release: String,
-    /// How often mosb wrote the image: more than once if another writer puts its own back. 0 is an
-    /// image that was found.
+    /// How often mosb wrote the image. 0 is an image that was found.
     pub count: u32,
-    /// `metadata.generation` of the set when another writer was last found to have replaced it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replaced_in_generation: Option<i64>,
 }
 
 /// Why an entry can't be restored.
@@ -100,33 +98,17 @@ impl History {
     /// newest already.
     #[must_use]
     pub fn with_written(&self, detail: HistoryDetail) -> Option<Self> {
-        if self.newest().is_some_and(|newest| newest.is_same(&detail) && newest.count > 0) {
-            return None;
-        }
-        Some(self.with(HistoryDetail { count: 1, ..detail }))
-    }
-
-    /// The history when the set, in this generation, has another image than the newest one, which is
-    /// to be written again: recorded before that, so that a restart forgets nothing. `None` if it is
-    /// recorded for this generation, or if the newest image is not `image`.
-    #[must_use]
-    pub fn with_replaced(&self, image: &BootImage, generation: i64) -> Option<Self> {
-        let newest = self.newest()?;
-        let is_known = newest.replaced_in_generation == Some(generation);
-        if newest.boot_image_ref != image.as_str() || newest.count == 0 || is_known {
-            return None;
+        let attempt = self.attempt.as_ref();
+        let attempt = attempt.filter(|one| one.boot_image_ref == detail.boot_image_ref);
+        let count = attempt.map_or(1, |one| one.count.max(1));
+        if self.newest().is_none_or(|newest| !newest.is_same(&detail) || newest.count == 0) {
+            return Some(self.with(HistoryDetail { count, ..detail }));
         }
         let mut history = self.clone();
         let newest = history.details.last_mut()?;
-        newest.count = newest.count.saturating_add(1);
-        newest.replaced_in_generation = Some(generation);
-        Some(history)
-    }
-
-    /// Whether another writer replaced this image so often that mosb stops writing it.
-    pub fn is_contended(&self, image: &BootImage) -> bool {
-        let is_it = |newest: &HistoryDetail| newest.boot_image_ref == image.as_str();
-        self.newest().is_some_and(|newest| is_it(newest) && newest.count > MAX_COUNT)
+        let is_more = count > newest.count;
+        newest.count = count;
+        is_more.then_some(history)
     }
 
     /// What is in the set now, as far as mosb has seen.
@@ -257,25 +239,25 @@ mod tests {
     }
 
     #[test]
-    fn another_writer_is_counted_once_a_generation_and_left_alone_after_three_writes() {
+    fn what_is_seen_has_the_count_of_the_writes() {
         let mut history = History::new(&set("a")).with_found(detail("old")).unwrap();
-        assert_eq!(
-            history.with_replaced(&image("old"), 1),
-            None,
-            "nobody replaced what mosb found"
-        );
+        let attempt = |count| WriteAttempt {
+            boot_image_ref: "new".to_owned(),
+            count,
+            target: crate::SetGeneration::default(),
+        };
+        history.attempt = Some(attempt(2));
         history = history.with_written(detail("new")).unwrap();
-        for (generation, contended) in [(3, false), (5, false), (7, true)] {
-            assert!(!history.is_contended(&image("new")), "{generation}");
-            history = history.with_replaced(&image("new"), generation).unwrap();
-            assert_eq!(history.with_replaced(&image("new"), generation), None, "after a restart");
-            assert_eq!(history.is_contended(&image("new")), contended, "{generation}");
-        }
-        assert_eq!(images(&history), ["old 0", "new 4"]);
-        assert_eq!(history.with_replaced(&image("newer"), 9), None);
-        assert!(!history.is_contended(&image("newer")), "the next release is tried");
-        let read = History::read(&serde_json::to_value(&history).unwrap());
-        assert!(read.is_contended(&image("new")), "after a restart");
+        assert_eq!(images(&history), ["old 0", "new 2"]);
+        assert_eq!(history.with_written(detail("new")), None);
+        history.attempt = Some(attempt(3));
+        history = history.with_written(detail("new")).unwrap();
+        assert_eq!(images(&history), ["old 0", "new 3"]);
+        // Restored: nobody but the administrator wrote it.
+        assert_eq!(
+            images(&history.with_written(detail("old")).unwrap()),
+            ["old 0", "new 3", "old 1"]
+        );
     }
 
     #[test]

@@ -13,9 +13,11 @@
 //! - [`BootImage`], [`Change`], [`Skip`], [`ImageError`]: its results
 //! - [`Stub`]: the user data that the new image must be able to read
 //! - [`TemplateClone`]: the template of Cluster API that has another image
-//! - [`History`]: the images that a set had; [`SetRef`]: how a set is named
+//! - [`History`]: the images that a set had; [`WriteAttempt`]: how often one is written; [`SetRef`]: how
+//!   a set is named
 
 mod architecture;
+mod attempt;
 mod boot_image;
 mod change;
 mod clone;
@@ -34,6 +36,7 @@ pub mod stream;
 mod stub;
 
 pub use architecture::{Architecture, ArchitectureError};
+pub use attempt::{MAX_COUNT, NextWrite, SetGeneration, WriteAttempt};
 pub use boot_image::{BootImage, BootImageError};
 pub use change::{Change, Edit, EditError};
 pub use clone::{CLONE_LABEL, CloneError, TemplateClone};

@@ -4,6 +4,7 @@
 mod cluster_api;
 mod machine_api;
 mod restore;
+mod rival;
 mod stubs;
 
 use mosb_tests::boot_images::{BootImageCluster, ClusterApi, MACHINE_API_NAMESPACE, TENANT};

@@ -90,7 +90,29 @@ pub(super) async fn patch_set(
     let all: Vec<Value> = [version].into_iter().chain(operations.iter().cloned()).collect();
     let written = json_patch(client, target, &Value::Array(all)).await;
     let written = written.map_err(|error| failed(target.to_string(), "patch", error))?;
+    let object = serde_json::to_value(&written).unwrap_or_default();
+    if let Some(path) = operations.iter().find_map(|one| without_effect(&object, one)) {
+        return Err(ApplyError::Problem(Problem {
+            class: ErrorClass::Rejected,
+            reason: "boot-image-not-kept".to_owned(),
+            message: format!(
+                "{target}: the API server accepted the change of {path} and has another value; see which webhook changes this field, and exclude it there"
+            ),
+        }));
+    }
     Ok(is_new(&written, target))
+}
+
+/// The path of an operation that the written object does not show.
+fn without_effect<'o>(object: &Value, operation: &'o Value) -> Option<&'o str> {
+    let path = operation["path"].as_str()?;
+    let there = object.pointer(path);
+    let has = match operation["op"].as_str()? {
+        "add" | "replace" => there.is_some_and(|there| contains(there, &operation["value"])),
+        "remove" => there.is_none(),
+        _ => true,
+    };
+    (!has).then_some(path)
 }
 
 async fn json_patch(
@@ -254,6 +276,24 @@ mod tests {
             "body": [version, test],
         });
         assert_eq!(*sent.lock().unwrap(), [want]);
+    }
+
+    /// A webhook puts the old value back. Without an error, it would be written for ever.
+    #[tokio::test]
+    async fn a_write_whose_value_is_not_kept_is_an_error() {
+        for (value, want) in [("new", None), ("old", Some("boot-image-not-kept"))] {
+            let object = json!({ "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
+                "metadata": { "name": "a", "resourceVersion": "8" },
+                "spec": { "image": { "id": value, "default": true } } });
+            let (client, _) = client(200, object);
+            let operations = [
+                json!({ "op": "test", "path": "/spec/image", "value": { "id": "old" } }),
+                json!({ "op": "add", "path": "/spec/image", "value": { "id": "new" } }),
+                json!({ "op": "remove", "path": "/spec/family" }),
+            ];
+            let written = patch_set(&client, &target(), &operations).await;
+            assert_eq!(written.err().as_ref().map(ApplyError::code), want, "{value}");
+        }
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 use super::machine_set::MachineSet;
 use super::snapshot::BootImageSnapshot;
 use crate::cluster_cache::{BootImageKind, SeenObject, object_key};
-use mosb_boot_image::{BootImage, History};
+use mosb_boot_image::{BootImage, History, NextWrite, SetGeneration, WriteAttempt};
 
 /// The object with the record of a set.
 pub(super) fn find<'s>(
@@ -20,11 +20,13 @@ pub(super) fn read(set: MachineSet<'_>, snapshot: &BootImageSnapshot) -> History
     object.map(|object| History::read(&object.status)).unwrap_or_default()
 }
 
-/// Whether another writer replaced this image so often that mosb stops writing it.
-pub(super) fn is_contended(
+/// Whether this image may be written to the set.
+pub(super) fn next_write(
     set: MachineSet<'_>,
     snapshot: &BootImageSnapshot,
     image: &BootImage,
-) -> bool {
-    read(set, snapshot).is_contended(image)
+) -> NextWrite {
+    let SeenObject { uid, generation, .. } = set.object;
+    let target = SetGeneration { uid: uid.clone(), generation: *generation };
+    WriteAttempt::next(read(set, snapshot).attempt.as_ref(), image, target)
 }

@@ -1,5 +1,5 @@
-//! The next write of one set, in this order: its record, the stub, the new template, the image, and
-//! the record of what was then seen. Pure.
+//! The next write of one set, in this order: its record, the stub, the new template, the record of
+//! the attempt, the image, and the record of what was then seen. Pure.
 
 use jiff::Timestamp;
 
@@ -15,7 +15,7 @@ use super::stability::{cluster_api_wait, stream_wait};
 use super::stub::{StubStep, StubSwitch, stub_step};
 use super::template;
 use super::write::{BootImageWrite, ObjectRef};
-use mosb_boot_image::{Change, Golden, Skip, Verdict};
+use mosb_boot_image::{Change, Golden, MAX_COUNT, NextWrite, Skip, Verdict};
 use mosb_plan::api::cluster_settings::BootImageSettings;
 
 /// Annotation of a MachineDeployment: a new image may replace its machines.
@@ -50,9 +50,11 @@ pub(super) fn next_write(
         return Err(Skip::Pinned { until }.into());
     }
     check_roll(set)?;
-    if history::is_contended(set, snapshot, &change.to) {
-        return Err(contended(set, change).into());
-    }
+    let attempt = match history::next_write(set, snapshot, &change.to) {
+        NextWrite::Allowed => None,
+        NextWrite::Record(attempt) => Some(attempt),
+        NextWrite::Contended => return Err(contended(set, change).into()),
+    };
     if let Some(wait) = &limits.cluster_wait {
         return Err(Obstacle::Wait(wait.clone()));
     }
@@ -79,14 +81,19 @@ pub(super) fn next_write(
     };
     let write = change_image(set, judgement, change, (snapshot, switch))?;
     let write = not_failed(set, snapshot, write)?;
-    if let BootImageWrite::Patch { .. } = &write
-        && set.is_deployment()
+    if !matches!(write, BootImageWrite::Patch { .. }) {
+        return Ok(Some(write));
+    }
+    if set.is_deployment()
         && !set.replaces_on_delete()
         && let Some(cluster) = set.cluster()
     {
         limits.rolling.insert(cluster, set.object.name.clone());
     }
-    Ok(Some(write))
+    let Some(attempt) = attempt else { return Ok(Some(write)) };
+    // Before the write: whatever ends the program, or replaces the image at once, it has counted.
+    let record = record::attempt(set, snapshot, &attempt);
+    record.map(|record| not_failed(set, snapshot, record)).transpose()
 }
 
 /// The same write failed before, and nothing that it depends on has changed.
@@ -142,7 +149,7 @@ fn contended(set: MachineSet<'_>, change: &Change) -> Failure {
     Failure::new(
         "contended",
         format!(
-            "another writer put its boot image back 3 times, so mosb stopped; let it ignore the field {field}, then run `mosb boot-images unpin {set}`"
+            "another writer put its boot image back {MAX_COUNT} times, so mosb stopped; let it ignore the field {field}, then run `mosb boot-images unpin {set}`"
         ),
     )
 }

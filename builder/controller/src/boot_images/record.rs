@@ -9,7 +9,9 @@ use super::machine_set::MachineSet;
 use super::snapshot::BootImageSnapshot;
 use super::write::{BootImageWrite, ObjectRef};
 use crate::cluster_cache::BootImageKind;
-use mosb_boot_image::{BootImage, Golden, History, HistoryDetail, SetReference, Verdict};
+use mosb_boot_image::{
+    BootImage, Golden, History, HistoryDetail, SetReference, Verdict, WriteAttempt,
+};
 
 /// The record that is seen is older than our last write.
 #[derive(Debug)]
@@ -45,9 +47,7 @@ pub(super) fn next_write(
         Verdict::Change(change) if pin.is_some() && !history.details.is_empty() => {
             history.with_written(detail(&change.from))
         }
-        Verdict::Change(change) => history
-            .with_replaced(&change.to, set.object.generation)
-            .or_else(|| history.with_found(detail(&change.from))),
+        Verdict::Change(change) => history.with_found(detail(&change.from)),
         Verdict::Skip(_) => None,
     };
     if let Some(recorded) = recorded {
@@ -62,6 +62,16 @@ pub(super) fn next_write(
         status["pinned"] = Value::Null;
     }
     Ok(Some(BootImageWrite::HistoryStatus { target: ObjectRef::of(object), status }))
+}
+
+/// The write that records an attempt before it is made; none without a record.
+pub(super) fn attempt(
+    set: MachineSet<'_>,
+    snapshot: &BootImageSnapshot,
+    attempt: &WriteAttempt,
+) -> Option<BootImageWrite> {
+    let target = ObjectRef::of(find(set, snapshot)?);
+    Some(BootImageWrite::HistoryStatus { target, status: json!({ "attempt": attempt }) })
 }
 
 /// The history whose newest entry has the release of its image, if the golden ConfigMap names it.

@@ -73,9 +73,7 @@ impl BootImageWrite {
         match self {
             Self::CreateHistory { namespace, name, .. } => format!("record {namespace}/{name}"),
             // The time in it is no difference.
-            Self::HistoryStatus { target, status } => {
-                format!("record {} {}", target.name, status["image"])
-            }
+            Self::HistoryStatus { target, .. } => format!("record {target}"),
             Self::Stub(write) => format!("stub {} {}", write.secret, write.what),
             Self::CreateTemplate { namespace, name, .. } => format!("template {namespace}/{name}"),
             Self::Patch { target, operations } => {

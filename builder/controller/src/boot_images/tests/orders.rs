@@ -2,7 +2,9 @@
 
 use super::fake_cluster::{ALL, FakeCluster, NEW, OLD};
 use crate::boot_images::plan::Outcome;
-use crate::cluster_cache::BootImageKind::{self, ClusterApiMachineSet, MachineDeployment};
+use crate::cluster_cache::BootImageKind::{
+    self, BootImageHistory, ClusterApiMachineSet, MachineDeployment,
+};
 
 const ROLL: &str = "mosb.dev/boot-image-roll";
 
@@ -33,6 +35,7 @@ fn the_record_the_template_the_switch_and_the_record() {
     let status = format!("status of {history}");
     let want = [
         format!("creating {history}"),
+        status.clone(),
         status.clone(),
         "boot image of MachineSet machines/a".to_owned(),
         status,
@@ -135,9 +138,7 @@ fn after_three_reverts_another_writer_wins() {
     for round in 1..=3 {
         cluster.settle();
         assert_eq!(cluster.image(ClusterApiMachineSet, "a"), NEW, "round {round}");
-        cluster.edit(ClusterApiMachineSet, "a", |set| {
-            set["spec"]["template"]["spec"]["infrastructureRef"]["name"] = "a-t".into();
-        });
+        revert(&mut cluster, "a");
     }
     let plan = cluster.settle();
     assert_eq!(cluster.image(ClusterApiMachineSet, "a"), OLD);
@@ -151,6 +152,68 @@ fn after_three_reverts_another_writer_wins() {
     cluster.publish(newer, "41.20250205.3.0");
     cluster.settle();
     assert_eq!(cluster.image(ClusterApiMachineSet, "a"), newer);
+}
+
+/// A tool that puts its own value back before mosb sees that it was replaced.
+#[test]
+fn a_writer_that_reverts_at_once_wins_after_three_writes() {
+    let mut cluster = cluster(ClusterApiMachineSet, &["a"]);
+    let mut reverts = 0;
+    for _ in 0..50 {
+        cluster.pass(usize::MAX);
+        if cluster.image(ClusterApiMachineSet, "a") == NEW {
+            reverts += 1;
+            revert(&mut cluster, "a");
+        }
+    }
+    assert_eq!(reverts, 3);
+    assert_eq!(code(&mut cluster, "a"), "contended");
+}
+
+/// Other clients change other fields; each pass may end after any write.
+#[test]
+fn changes_of_other_fields_are_no_reverts() {
+    let mut cluster = cluster(ClusterApiMachineSet, &["a"]);
+    for replicas in 1..20 {
+        cluster.pass(1);
+        cluster.edit(ClusterApiMachineSet, "a", |set| set["spec"]["replicas"] = replicas.into());
+        // The record of the attempt is of an earlier generation, so it is made again.
+        cluster.pass(1);
+    }
+    cluster.settle();
+    assert_eq!(cluster.image(ClusterApiMachineSet, "a"), NEW);
+    let history = "machines/a.machineset.cluster.x-k8s.io".to_owned();
+    let record = &cluster.objects[&(BootImageHistory, history)];
+    assert_eq!(record["status"]["attempt"]["count"], 1);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(16))]
+    /// Whatever happens between two writes.
+    #[test]
+    fn no_more_than_three_writes_against_another_writer(
+        steps in proptest::collection::vec((0..3usize, proptest::bool::ANY, proptest::bool::ANY), 60)
+    ) {
+        let mut cluster = cluster(ClusterApiMachineSet, &["a"]);
+        let mut reverts = 0;
+        for (at, (most, is_scaled, is_quick)) in steps.into_iter().enumerate() {
+            cluster.pass(most);
+            if is_scaled {
+                cluster.edit(ClusterApiMachineSet, "a", |set| set["spec"]["replicas"] = at.into());
+            }
+            if is_quick && cluster.image(ClusterApiMachineSet, "a") == NEW {
+                reverts += 1;
+                revert(&mut cluster, "a");
+            }
+        }
+        proptest::prop_assert!(reverts <= 3, "{}", reverts);
+    }
+}
+
+fn revert(cluster: &mut FakeCluster, name: &str) {
+    cluster.edit(ClusterApiMachineSet, name, |set| {
+        set["spec"]["template"]["spec"]["infrastructureRef"]["name"] = format!("{name}-t").into();
+    });
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::boot_images::snapshot::BootImageSnapshot;
 use crate::boot_images::template;
 use crate::boot_images::write::ObjectRef;
 use crate::cluster_cache::{BootImageKind, SeenObject, object_key};
-use mosb_boot_image::{History, HistoryDetail, Release, Verdict, restore};
+use mosb_boot_image::{HistoryDetail, Release, Verdict, restore};
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,9 +59,10 @@ pub(in crate::boot_images) fn change(
     match request {
         BootImageRequest::Pin { until } => Ok(unchanged(pin(set.object, until.as_ref()))),
         BootImageRequest::Unpin => {
+            // mosb tries again.
+            let anew = json!({ "attempt": null, "pinned": null });
             let history = history::find(set, snapshot);
-            let record =
-                history.map(|history| (ObjectRef::of(history), uncontended(&history.status)));
+            let record = history.map(|history| (ObjectRef::of(history), anew));
             Ok(BootImageChange { record, ..unchanged(unpin(set.object)) })
         }
         BootImageRequest::Restore { to, until } => {
@@ -83,15 +84,6 @@ pub(in crate::boot_images) fn change(
 /// Whether another template replaces the machines of the set, and not only those that come later.
 fn replaces_machines(set: MachineSet<'_>) -> bool {
     set.object.kind == BootImageKind::MachineDeployment && !set.replaces_on_delete()
-}
-
-/// The record without the count of other writers, so that mosb tries again.
-fn uncontended(status: &Value) -> Value {
-    let mut history = History::read(status);
-    if let Some(newest) = history.details.last_mut() {
-        newest.count = newest.count.min(1);
-    }
-    json!({ "details": history.details, "pinned": null })
 }
 
 /// The operations that bring an earlier image.
