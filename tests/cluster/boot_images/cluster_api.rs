@@ -1,5 +1,5 @@
 //! Standalone MachineSets of Cluster API, in both versions of its contract. No controller of Cluster
-//! API runs, so a MachineDeployment that may roll is tested on the fake cluster of the controller.
+//! API runs here; the program `cluster_api` tests MachineDeployments that roll.
 
 use mosb_tests::boot_images::{
     BootImageCluster, ClusterApi, TENANT, cluster, cluster_api_set, gcp_image, gcp_template,
@@ -36,8 +36,8 @@ impl<'c> Tenant<'c> {
         let mut set =
             cluster_api_set(self.cluster.api_version, kind, name, &self.object, &template);
         edit(&mut set);
-        // Its own controller has seen it.
-        set["status"]["observedGeneration"] = json!(1);
+        // Its own controller has seen it and made its machine.
+        set["status"] = json!({ "observedGeneration": 1, "replicas": 1, "upToDateReplicas": 1 });
         self.cluster.apply_with_status(Some(TENANT), &set);
     }
 

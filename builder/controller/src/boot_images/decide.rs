@@ -14,11 +14,11 @@ use super::machine_set::{MachineSet, SET_KINDS, managed_kind};
 use super::next_write::next_write;
 use super::obstacle::{Failure, Obstacle};
 use super::plan::{BootImagePlan, Outcome, SetPlan};
+use super::rolling::rolling_clusters;
 use super::sharing::Sharing;
 use super::snapshot::{BootImageSnapshot, GoldenState};
 use super::stability::cluster_wait;
 use super::unread::Unread;
-use crate::cluster_cache::BootImageKind;
 use mosb_boot_image::{Golden, Skip, Verdict};
 use mosb_plan::api::boot_images::{
     MachineConfiguration, ManagedKind, Selection, choose, is_default_platform,
@@ -175,16 +175,6 @@ fn evaluate<'s>(
         return Err(skip.into());
     }
     Ok(judgement)
-}
-
-/// The Clusters with a MachineDeployment whose machines are being replaced, and which.
-fn rolling_clusters(snapshot: &BootImageSnapshot) -> BTreeMap<String, String> {
-    let deployments = snapshot.list(BootImageKind::MachineDeployment).into_iter();
-    let sets = deployments.filter_map(MachineSet::new);
-    let rolling = sets.filter(|set| {
-        set.is_rolling_out() || snapshot.is_outdated(set.object) && !set.replaces_on_delete()
-    });
-    rolling.filter_map(|set| Some((set.cluster()?, set.object.name.clone()))).collect()
 }
 
 /// The sets that use each stub and keep an image that mosb does not replace.

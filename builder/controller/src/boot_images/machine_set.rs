@@ -106,11 +106,16 @@ impl<'a> MachineSet<'a> {
         Ok((pointer, value))
     }
 
+    /// The name of the template of a set of Cluster API.
+    pub fn template_name(self) -> Option<&'a str> {
+        self.text(TEMPLATE_NAME)
+    }
+
     /// The template of a set of Cluster API.
     pub fn template(self) -> Result<TemplateRef, Obstacle> {
         let field =
             |name: &str| self.text(&format!("/spec/template/spec/infrastructureRef/{name}"));
-        let name = field("name").ok_or_else(|| Failure::missing(TEMPLATE_NAME))?;
+        let name = self.template_name().ok_or_else(|| Failure::missing(TEMPLATE_NAME))?;
         // `apiGroup` since v1beta2, `apiVersion` before.
         let group = field("apiGroup").or_else(|| Some(field("apiVersion")?.split_once('/')?.0));
         let kind = field("kind").unwrap_or_default();
@@ -174,28 +179,6 @@ impl<'a> MachineSet<'a> {
         let strategy =
             self.text("/spec/rollout/strategy/type").or_else(|| self.text("/spec/strategy/type"));
         strategy == Some("OnDelete")
-    }
-
-    /// Whether the machines of a MachineDeployment are being replaced.
-    pub fn is_rolling_out(self) -> bool {
-        if !self.is_deployment() {
-            return false;
-        }
-        let status = &self.object.status;
-        let observed = status["observedGeneration"].as_i64().unwrap_or_default();
-        if observed < self.object.generation {
-            return true;
-        }
-        if self.replaces_on_delete() {
-            return false;
-        }
-        if self.object.condition("RollingOut") == Some("True") {
-            return true;
-        }
-        let replicas = status["replicas"].as_i64().unwrap_or_default();
-        let updated = &status["upToDateReplicas"];
-        let updated = updated.as_i64().or_else(|| status["updatedReplicas"].as_i64());
-        updated.unwrap_or_default() < replicas
     }
 
     /// The MachineDeployment that made a MachineSet.

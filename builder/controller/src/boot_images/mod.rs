@@ -49,6 +49,7 @@ mod reconciler;
 mod record;
 mod report;
 mod report_events;
+mod rolling;
 mod sharing;
 mod snapshot;
 mod stability;

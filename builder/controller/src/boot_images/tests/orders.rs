@@ -131,6 +131,65 @@ fn the_first_deployment_waits_while_any_other_rolls() {
     assert_eq!(cluster.image(MachineDeployment, "a"), NEW);
 }
 
+/// What Cluster API reports of a MachineDeployment follows its MachineSets, and is old while they
+/// have not caught up.
+#[test]
+fn the_machine_sets_of_a_deployment_say_whether_it_rolls() {
+    type Edit = fn(&mut FakeCluster);
+    let cases: [(&str, &str, Edit); 5] = [
+        ("its machines have its template", "current", |cluster| {
+            machine_set_of_b(cluster, "b-t", 3, 3);
+            machine_set_of_b(cluster, "older", 0, 0);
+        }),
+        ("machines have another template", "waiting", |cluster| {
+            machine_set_of_b(cluster, "b-t", 0, 0);
+            machine_set_of_b(cluster, "older", 3, 3);
+        }),
+        ("the last machine with another template", "waiting", |cluster| {
+            machine_set_of_b(cluster, "b-t", 3, 3);
+            machine_set_of_b(cluster, "older", 0, 1);
+        }),
+        ("a machine is missing", "waiting", |cluster| {
+            cluster.edit(MachineDeployment, "b", |set| set["spec"]["replicas"] = 4.into());
+            cluster.edit(MachineDeployment, "b", |set| {
+                set["status"]["observedGeneration"] = set["metadata"]["generation"].clone();
+            });
+        }),
+        ("they wait for somebody to delete them", "current", |cluster| {
+            machine_set_of_b(cluster, "older", 3, 3);
+            cluster.edit(MachineDeployment, "b", |set| {
+                set["spec"]["rollout"]["strategy"]["type"] = "OnDelete".into();
+            });
+            cluster.edit(MachineDeployment, "b", |set| {
+                set["status"]["observedGeneration"] = set["metadata"]["generation"].clone();
+            });
+        }),
+    ];
+    for (what, want, edit) in cases {
+        let mut cluster = cluster(MachineDeployment, &["a"]);
+        cluster.set(MachineDeployment, "b", NEW);
+        edit(&mut cluster);
+        cluster.annotate(MachineDeployment, "a", ROLL, "true");
+        cluster.settle();
+        cluster.finish_rollouts();
+        cluster.settle();
+        assert_eq!(code(&mut cluster, "a"), want, "{what}");
+    }
+}
+
+/// A MachineSet of MachineDeployment `b`: its template, and the machines that it should and does
+/// have.
+fn machine_set_of_b(cluster: &mut FakeCluster, template: &str, wanted: u32, replicas: u32) {
+    let name = format!("b-{template}");
+    cluster.set(ClusterApiMachineSet, &name, OLD);
+    cluster.edit(ClusterApiMachineSet, &name, |set| {
+        set["metadata"]["labels"]["cluster.x-k8s.io/deployment-name"] = "b".into();
+        set["spec"]["replicas"] = wanted.into();
+        set["spec"]["template"]["spec"]["infrastructureRef"]["name"] = template.into();
+        set["status"]["replicas"] = replicas.into();
+    });
+}
+
 /// A tool that puts its own value back.
 #[test]
 fn after_three_reverts_another_writer_wins() {
