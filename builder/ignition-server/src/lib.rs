@@ -14,6 +14,7 @@
 //! | --- | --- |
 //! | `token` | a pool's tokens, made of a key and a period; their hashes |
 //! | `authority`, `certificate` | the CA, and the certificates that it issues |
+//! | `certified_key` | a certificate and its key, as the TLS library takes them |
 //! | `stub` | the small config that fetches the other one |
 //! | `secret_keys` | the names of a Secret's keys |
 //! | `served` | who gets which config |
@@ -25,6 +26,7 @@
 
 mod authority;
 mod certificate;
+mod certified_key;
 mod directory;
 mod peer_limits;
 mod respond;

@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use rustls::sign::CertifiedKey;
 
 use super::certificate::CertificateInfo;
+use super::certified_key::certified_key;
 use super::secret_keys::{
     CERTIFICATE, CERTIFICATE_INFO, PRIVATE_KEY, config_key, pool_of, tokens_key,
 };
-use super::tls::certified_key;
 use super::token::{AcceptedTokens, TokenMatch};
 
 /// The files of the directory, by name.

@@ -2,7 +2,10 @@
 
 use super::context::Context;
 use super::desired_target::Desired;
-use super::snapshot::RolloutSnapshot;
+use super::snapshot::{RefusedWrites, RolloutSnapshot};
+
+/// How many machines a message names.
+const NAMED: usize = 3;
 
 /// Why nothing new is begun: reason and message of the condition `RolloutDegraded`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +28,21 @@ impl Blocked {
             Desired::Nothing | Desired::LookUp(_) | Desired::Target(_) => None,
         };
         by_target.or_else(|| shared_nodes(cx.snapshot)).or_else(|| unpinned_controller(cx))
+    }
+
+    /// Writes that the API server refused in the last pass.
+    pub fn by_refused(refused: &RefusedWrites) -> Option<Self> {
+        let reason = "WriteRefused";
+        if let Some(text) = &refused.pool {
+            return Some(Self { reason, message: text.clone() });
+        }
+        let texts = refused.machines.iter().map(|(machine, text)| format!("{machine}: {text}"));
+        let texts: Vec<String> = texts.collect();
+        let more = texts.len().saturating_sub(NAMED);
+        let named = texts.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+        let more = if more > 0 { format!("; and {more} more machines") } else { String::new() };
+        let message = format!("the other machines go on; {named}{more}");
+        (!texts.is_empty()).then_some(Self { reason, message })
     }
 }
 

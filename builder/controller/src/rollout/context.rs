@@ -9,7 +9,6 @@ use super::desired_target::{Desired, DesiredTarget};
 use super::lookup::TargetImage;
 use super::machine_state::MachineState;
 use super::snapshot::RolloutSnapshot;
-use super::staging::{self, Trouble};
 use super::target_source::target_of;
 use mosb_image::{Digest, ImageRef, PinnedRef};
 use mosb_plan::api::rollout::{History, HistoryEntry, NodeTarget, RolloutMode, Slot};
@@ -219,33 +218,6 @@ impl<'a> Context<'a> {
             return true;
         };
         platforms.iter().any(|one| platform.accepts(one))
-    }
-
-    /// Why a machine without a slot can't follow the pool.
-    pub fn trouble(&self, state: &MachineState<'_>) -> Option<Trouble> {
-        let target = self.stages();
-        let known = staging::trouble(state, target);
-        let is_behind =
-            target.is_some_and(|target| !state.runs(target.image.digest()) && !state.has(target));
-        known.or_else(|| {
-            let is_wrong = is_behind && !self.is_for(state);
-            is_wrong.then(|| {
-                Trouble::Failing(format!(
-                    "{} has no image for the platform {}; build one, or take the machine out of the pool",
-                    target.map(|target| target.image.to_string()).unwrap_or_default(),
-                    state.platform().map(|platform| platform.to_string()).unwrap_or_default()
-                ))
-            })
-        })
-    }
-
-    /// Whether all is known that may be in the way of this machine. What the registry reports about
-    /// the platforms is known only in passes that look it up.
-    pub fn knows_trouble(&self, state: &MachineState<'_>) -> bool {
-        let wants = |target: &NodeTarget| {
-            !state.runs(target.image.digest()) && staging::wants_stage(self, state, None, target)
-        };
-        self.target_image().is_some() || !self.stages().is_some_and(wants)
     }
 }
 

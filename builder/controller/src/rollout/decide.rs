@@ -155,7 +155,9 @@ impl<'a> Pass<'a> {
         if self.cx.may_begin() {
             self.explain_waits(&given);
         }
-        if let Some(Blocked { reason, message }) = self.cx.snapshot.refused_writes.blocked() {
+        if let Some(Blocked { reason, message }) =
+            Blocked::by_refused(&self.cx.snapshot.refused_writes)
+        {
             self.block(reason, message, Some(PROBLEM_REQUEUE));
         }
         let reports =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::job_state::elapsed;
+use super::elapsed::elapsed;
 use super::lookup::SeenPod;
 use super::machine_state::MachineState;
 use super::snapshot::ClusterMachines;

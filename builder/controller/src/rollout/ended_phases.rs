@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::elapsed::elapsed;
 use super::job_request::NodeVerb;
-use super::job_state::elapsed;
 use super::machine_state::MachineState;
 use super::snapshot::RolloutSnapshot;
 use crate::action::Action;

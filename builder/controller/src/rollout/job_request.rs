@@ -1,12 +1,6 @@
 //! What a Job on a machine is created for: everything that its template does not contain.
 
-use super::snapshot::{Machine, RolloutSnapshot};
-use mosb_image::Digest;
-use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
-
-/// Hex digits of a node's UID in the name of a Job.
-const NODE: usize = 8;
 
 /// What a Job does on a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,37 +52,6 @@ pub struct NodeJobRequest {
     pub adopts: bool,
     /// The image of the controller, by digest.
     pub image: String,
-}
-
-impl NodeJobRequest {
-    pub(super) fn new(
-        snapshot: &RolloutSnapshot,
-        machine: &Machine,
-        verb: NodeVerb,
-        target: Option<&NodeTarget>,
-        number: u32,
-    ) -> Self {
-        let node_uid = machine.metadata.uid();
-        let node = &Digest::of(node_uid.as_bytes()).hex()[..NODE];
-        let what = target.map_or_else(|| "boot".to_owned(), NodeTarget::id);
-        Self {
-            name: format!("mosb-{}-{node}-{what}-{number}", verb.as_str()),
-            verb,
-            pool: snapshot.pool.metadata.name.clone(),
-            node: machine.metadata.name.clone(),
-            node_uid: node_uid.to_owned(),
-            target: target.cloned(),
-            number,
-            adopts: verb == NodeVerb::Apply && adopts(snapshot),
-            image: snapshot.cluster.own_image.clone(),
-        }
-    }
-}
-
-/// Whether machines of the pool adopt what their first config wrote.
-pub fn adopts(snapshot: &RolloutSnapshot) -> bool {
-    let config = snapshot.config.as_ref();
-    config.is_some_and(|config| config.metadata.annotation(labels::ADOPT) == Some("true"))
 }
 
 /// The Secret of a Job to create, with the login of its machine and the machine part of its target:

@@ -2,29 +2,13 @@
 //! Jobs of one pass, and part of no decision.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::job_request::NodeLogin;
+use super::node_job::JobSecretContent;
 use crate::lookup::Problem;
 use crate::lookups::{MachineAccess, Resolver};
 use mosb_image::Digest;
 use mosb_registry::Secret;
-
-/// What the Secret of a Job has.
-pub(crate) struct JobSecretContent {
-    /// The login.
-    pub auth: Secret<Vec<u8>>,
-    /// Mirrors, CAs and proxy for the pull.
-    pub pull_settings: Secret<Vec<u8>>,
-    /// The machine part of the target, if it has one.
-    pub machine_part: Option<Secret<Vec<u8>>>,
-}
-
-impl fmt::Debug for JobSecretContent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JobSecretContent").finish_non_exhaustive()
-    }
-}
 
 /// What the Secrets of one pass are made of, once they have been read: all machines of a pool have
 /// the same pull secrets and settings, and mostly one target.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::elapsed::elapsed;
 use super::job_request::NodeVerb;
 use super::machine_state::MachineState;
 use super::snapshot::{JobPhase, MachineJob};
@@ -48,11 +49,6 @@ impl JobFailure {
         let since = elapsed(self.at?, now);
         pause.checked_sub(since).filter(|left| !left.is_zero())
     }
-}
-
-/// The time between two moments; zero if the second one is earlier.
-pub(super) fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }
 
 impl<'a> MachineState<'a> {
@@ -131,6 +127,13 @@ impl<'a> MachineState<'a> {
                 }
             }
         }
+    }
+
+    /// Whether it reported in this boot that it can't take on the machine part or the files of this
+    /// target without a reboot.
+    pub fn needs_reboot(&self, target: &NodeTarget) -> bool {
+        let job = self.job_state(self.job(NodeVerb::Part, Some(target)));
+        matches!(job, JobState::Failed(failure) if failure.exit == Some(ExitCode::NeedsReboot))
     }
 
     /// Why the pod of a running Job does not start.

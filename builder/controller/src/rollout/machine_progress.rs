@@ -9,7 +9,7 @@ use super::job_state::JobState;
 use super::machine_plan::MachinePlan;
 use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
-use super::staging::Trouble;
+use super::trouble::Trouble;
 
 /// How far a machine is on its way to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

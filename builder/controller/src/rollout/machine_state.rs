@@ -4,7 +4,6 @@
 //! a report or mark of an earlier boot counts for nothing.
 
 use super::job_request::NodeVerb;
-use super::job_state::JobState;
 use super::snapshot::{JobPhase, Machine, MachineJob};
 use crate::workload::has_control_plane_label;
 use mosb_image::{Digest, Platform};
@@ -184,13 +183,6 @@ impl<'a> MachineState<'a> {
         self.runs(target.image.digest())
             && self.report.as_ref().is_some_and(NodeReport::has_other_staged)
             || self.has(target) && is_other()
-    }
-
-    /// Whether it reported in this boot that it can't take on the machine part or the files of this
-    /// target without a reboot.
-    pub fn needs_reboot(&self, target: &NodeTarget) -> bool {
-        let job = self.job_state(self.job(NodeVerb::Part, Some(target)));
-        matches!(job, JobState::Failed(failure) if failure.exit == Some(ExitCode::NeedsReboot))
     }
 
     /// The number of the next attempt to boot this target.

@@ -18,6 +18,7 @@
 //! | `slots`, `give_slots`, `control_plane` | which machines may become unavailable |
 //! | `slot_waits` | why other machines may not |
 //! | `staging` | which machines report, and which ones stage the target |
+//! | `trouble` | why a machine without a slot can't follow the pool |
 //! | `part_jobs` | which machines get keys and password without a reboot |
 //! | `drain` | which pods are evicted |
 //! | `context` | what a pass knows about the pool as a whole |
@@ -31,10 +32,10 @@
 //! | `leaving_configs` | MachineOSConfigs that are being deleted and no longer decide about a pool |
 //! | `pool_status`, `pool_events` | counts and conditions of the pool, and its events |
 //! | `decide`, `reason` | snapshot → lookups or actions, and why |
-//! | `job_request` | the Jobs on machines that a decision creates |
+//! | `job_request`, `new_job` | the Jobs on machines that a decision creates |
 //! | `lookups` | asks registries and the API |
 //! | `reconciler` | gives these functions to the driver |
-//! | `drain_records` | how drains went in earlier passes, and when their pods are listed again |
+//! | `drain_record`, `drain_records` | how drains went in earlier passes, and when their pods are listed again |
 //! | `refused_writes` | writes that were refused, and what becomes of their pass |
 //! | `node_job`, `job_secret` | these Jobs and their Secrets as objects, from `job-templates/`, and what the Secrets have |
 //! | `view` | what commands show, and what they ask for |
@@ -47,7 +48,9 @@ mod control_plane;
 mod decide;
 mod desired_target;
 mod drain;
+mod drain_record;
 mod drain_records;
+mod elapsed;
 mod ended_phases;
 mod figures;
 mod give_slots;
@@ -64,6 +67,7 @@ mod machine_plan;
 mod machine_progress;
 mod machine_state;
 mod marks;
+mod new_job;
 mod node_job;
 mod observe;
 mod obsolete_jobs;
@@ -82,28 +86,28 @@ mod slots;
 mod snapshot;
 mod staging;
 mod target_source;
+mod trouble;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
 pub use decide::{RolloutDecision, decide};
-pub use drain_records::{DrainRecord, DrainRecords, NodeEvictions};
+pub use drain_record::{DrainRecord, DrainRecords, NodeEvictions, Refusal};
 pub use ended_phases::{EndedPhase, MachinePhase};
 pub use figures::RolloutFigures;
-pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb, adopts};
-pub(crate) use job_secret::JobSecretContent;
+pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb};
 pub use lookup::{ControlPlaneHealth, RolloutLookup, RolloutLookupResults, SeenPod, TargetImage};
 pub use machine_progress::MachineProgress;
-pub(crate) use node_job::{OwnerJob, node_job, node_secret};
+pub use new_job::adopts;
+pub(crate) use node_job::{JobSecretContent, OwnerJob, node_job, node_secret};
 pub use observe::{OwnPlace, observe};
 pub use reason::RolloutReason;
 pub(crate) use reconciler::RolloutReconciler;
-pub use refused_writes::RefusedWrites;
 pub use rollout_phase::RolloutPhase;
 pub use snapshot::{
-    ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, Refusal, RolloutSettings,
-    RolloutSnapshot,
+    ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, RefusedWrites,
+    RolloutSettings, RolloutSnapshot,
 };
 pub(crate) use target_source::{Found, Pin, TargetError, by_pin, in_service, target_of};
 pub use view::{

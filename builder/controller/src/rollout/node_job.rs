@@ -1,6 +1,7 @@
 //! The Jobs on machines, from `job-templates/`, and the Secret with the login of each. Pure.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::batch::v1::Job;
@@ -11,10 +12,10 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::job_request::{NodeJobRequest, NodeVerb};
-use super::job_secret::JobSecretContent;
 use crate::cluster_names::ROLLOUT_NAMESPACE;
 use crate::workload::node_job_template;
 use mosb_plan::api::labels;
+use mosb_registry::Secret as SecretBytes;
 
 /// Key of the Secret, and the name of its file.
 const AUTH_KEY: &str = "auth.json";
@@ -35,6 +36,22 @@ const PART_SECONDS: i64 = 300;
 const AUTH_VOLUME: &str = "auth";
 /// Type of the Secret: only the controller may create one with it.
 const SECRET_TYPE: &str = "mosb.dev/node-login";
+
+/// What the Secret of a Job has.
+pub(crate) struct JobSecretContent {
+    /// The login.
+    pub auth: SecretBytes<Vec<u8>>,
+    /// Mirrors, CAs and proxy for the pull.
+    pub pull_settings: SecretBytes<Vec<u8>>,
+    /// The machine part of the target, if it has one.
+    pub machine_part: Option<SecretBytes<Vec<u8>>>,
+}
+
+impl fmt::Debug for JobSecretContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobSecretContent").finish_non_exhaustive()
+    }
+}
 
 /// A Job on a machine, owned by its Node.
 pub(crate) fn node_job(request: &NodeJobRequest) -> Job {

@@ -7,16 +7,15 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
 
-use super::drain_records::{DrainRecord, DrainRecords};
+use super::drain_record::{DrainRecord, DrainRecords};
 use super::job_phase::{job_phase, pod_wait};
 use super::job_request::NodeVerb;
 use super::leaving_configs::PoolConfigs;
 use super::lookup::RolloutLookupResults;
 use super::pod_waiting::pod_waiting;
-use super::refused_writes::RefusedWrites;
 use super::snapshot::{
-    ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, RolloutSettings,
-    RolloutSnapshot,
+    ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, RefusedWrites,
+    RolloutSettings, RolloutSnapshot,
 };
 use crate::cluster_cache::{
     ClusterCache, MACHINES, NODE_JOBS, SeenMachine, Trigger, non_empty_annotation, owning_node,

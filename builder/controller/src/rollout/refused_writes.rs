@@ -2,11 +2,9 @@
 //! machines don't wait for the one whose write was refused, and the pool's status is always
 //! written. Pure.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::blocked::Blocked;
-use super::snapshot::RolloutSnapshot;
+use super::snapshot::{RefusedWrites, RolloutSnapshot};
 use crate::Error;
 use crate::action::{Action, NewObject};
 use crate::apply::ApplyError;
@@ -16,37 +14,6 @@ use crate::kinds::Kind;
 const EVICTIONS: Duration = Duration::from_secs(60);
 /// How long after its begin a pass writes nothing more but the status, well before its deadline.
 const WRITES: Duration = Duration::from_secs(180);
-/// How many machines a message names.
-const NAMED: usize = 3;
-
-/// Why writes of a pass were refused: object, cause and remedy.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RefusedWrites {
-    /// Of a write that is not for one machine: then no machine gets anything.
-    pub pool: Option<String>,
-    /// By machine.
-    pub machines: BTreeMap<String, String>,
-}
-
-impl RefusedWrites {
-    pub fn is_empty(&self) -> bool {
-        self.pool.is_none() && self.machines.is_empty()
-    }
-
-    pub(super) fn blocked(&self) -> Option<Blocked> {
-        let reason = "WriteRefused";
-        if let Some(text) = &self.pool {
-            return Some(Blocked { reason, message: text.clone() });
-        }
-        let texts = self.machines.iter().map(|(machine, text)| format!("{machine}: {text}"));
-        let texts: Vec<String> = texts.collect();
-        let more = texts.len().saturating_sub(NAMED);
-        let named = texts.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
-        let more = if more > 0 { format!("; and {more} more machines") } else { String::new() };
-        let message = format!("the other machines go on; {named}{more}");
-        (!texts.is_empty()).then_some(Blocked { reason, message })
-    }
-}
 
 /// What an action is for.
 enum Subject<'a> {
@@ -162,6 +129,7 @@ mod tests {
 
     use super::*;
     use crate::action::{NewStatus, Patch};
+    use crate::rollout::blocked::Blocked;
     use crate::rollout::snapshot::Machine;
     use crate::target::Target;
 
@@ -227,7 +195,7 @@ mod tests {
             assert_eq!(writes.admits(&patch("b"), Duration::ZERO), others, "{what}");
             assert!(writes.admits(&status(), Duration::ZERO), "{what}");
             let (refused, is_cut) = writes.finish();
-            let message = refused.blocked().unwrap().message;
+            let message = Blocked::by_refused(&refused).unwrap().message;
             assert!(message.contains("object x") && !is_cut, "{what}: {message}");
             assert_eq!(message.contains("a: "), others, "{what}: {message}");
         }

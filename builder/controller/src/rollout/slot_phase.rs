@@ -5,8 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::elapsed::elapsed;
 use super::job_request::NodeVerb;
-use super::job_state::{JobState, elapsed};
+use super::job_state::JobState;
 use super::machine_state::MachineState;
 use super::snapshot::{JobPhase, MachineJob};
 use mosb_plan::api::rollout::{ExitCode, Slot, SlotFailure};

@@ -10,13 +10,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::begin_apply::may_have_job;
 use super::context::Context;
 use super::drain::Drain;
-use super::drain_records::DrainRecord;
+use super::drain_record::DrainRecord;
 use super::lookup::RolloutLookup;
 use super::machine_plan::MachinePlan;
 use super::machine_state::MachineState;
 use super::marks::NodeState;
 use super::slot_phase::{MAX_TRIES, SlotPhase};
-use super::staging::{self, Trouble};
+use super::trouble::{Trouble, trouble};
 use crate::action::Action;
 use crate::status::EventReason;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
@@ -266,7 +266,7 @@ impl MachinePlan {
 
 /// Why a machine did not report what it booted, if that is known.
 fn no_report(state: &MachineState<'_>) -> Option<String> {
-    match staging::trouble(state, None).filter(|_| state.report.is_none())? {
+    match trouble(state, None).filter(|_| state.report.is_none())? {
         Trouble::Unreconcilable(text) | Trouble::Failing(text) => Some(text),
     }
 }

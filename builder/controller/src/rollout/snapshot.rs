@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::drain_records::DrainRecord;
+use super::drain_record::DrainRecord;
 use super::job_request::NodeVerb;
 use super::lookup::RolloutLookupResults;
-use super::refused_writes::RefusedWrites;
 use mosb_plan::api::rollout::{NodeReport, NodeTarget};
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata};
 
@@ -118,13 +117,19 @@ pub enum JobPhase {
     },
 }
 
-/// An eviction that the API server refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    pub namespace: String,
-    pub pod: String,
-    /// The API server's message, which names the PodDisruptionBudget.
-    pub message: String,
+/// Why writes of a pass were refused: object, cause and remedy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RefusedWrites {
+    /// Of a write that is not for one machine: then no machine gets anything.
+    pub pool: Option<String>,
+    /// By machine.
+    pub machines: BTreeMap<String, String>,
+}
+
+impl RefusedWrites {
+    pub fn is_empty(&self) -> bool {
+        self.pool.is_none() && self.machines.is_empty()
+    }
 }
 
 /// What the machines of all pools decide together.

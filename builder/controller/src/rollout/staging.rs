@@ -18,8 +18,6 @@ use mosb_plan::api::rollout::{ExitCode, NodeTarget};
 
 /// The most machines of a cluster that report at once.
 const MAX_REPORTING: usize = 10;
-/// A machine whose Job failed as often is degraded.
-const MAX_FAILED_TRIES: u32 = 3;
 
 /// How a Job without a slot is going.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,46 +48,6 @@ pub(super) fn tries(
             (_, None) => Tries::Due(failure.number.saturating_add(1)),
         },
     }
-}
-
-/// Why a machine that has no slot can't follow the pool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// Nothing changes its image.
-    Unreconcilable(String),
-    Failing(String),
-}
-
-/// Why a machine that has no slot can't follow the pool; none if it can, or may yet.
-pub(super) fn trouble(state: &MachineState<'_>, target: Option<&NodeTarget>) -> Option<Trouble> {
-    if target.is_some_and(|target| state.has(target) && !state.is_to_unstage(target)) {
-        return None;
-    }
-    let verbs = [(NodeVerb::Report, None), (NodeVerb::Stage, target), (NodeVerb::Part, target)];
-    for (verb, target) in verbs {
-        if verb != NodeVerb::Report && target.is_none() {
-            continue;
-        }
-        let JobState::Failed(failure) = state.job_state(state.job(verb, target)) else {
-            continue;
-        };
-        if failure.exit == Some(ExitCode::Unreconcilable) {
-            return Some(Trouble::Unreconcilable(failure.message));
-        }
-        // Then it is staged, and the machine reboots.
-        if failure.exit == Some(ExitCode::NeedsReboot) {
-            continue;
-        }
-        if failure.number >= MAX_FAILED_TRIES {
-            let (verb, number) = (verb.as_str(), failure.number);
-            return Some(Trouble::Failing(format!(
-                "{verb} failed {number} times: {}",
-                failure.message
-            )));
-        }
-    }
-    let text = "the machine has neither bootc nor rpm-ostree; install a machine from an image, or take it out of the pool";
-    (target.is_some() && state.has_no_tool()).then(|| Trouble::Unreconcilable(text.to_owned()))
 }
 
 /// The Jobs that report what a machine runs, as many as the limit of the cluster allows.

@@ -2,7 +2,7 @@
 
 use super::fleet::*;
 use super::stories::{rolling, running, status};
-use crate::rollout::refused_writes::RefusedWrites;
+use crate::rollout::RefusedWrites;
 use crate::rollout::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;

@@ -1,8 +1,7 @@
 //! The validated arguments of `boot-images`.
 
-use super::cluster::{ClusterJob, InCluster, of};
 use crate::cli::Result;
-use crate::cli::args::BootImagesInCluster;
+use crate::cli::args::{BootImagesInCluster, Cluster};
 use crate::cli::error::Error;
 use mosb_boot_image::Release;
 use mosb_controller::boot_images::BootImageRequest;
@@ -17,28 +16,25 @@ pub enum BootImagesJob {
     Rbac,
 }
 
-pub fn boot_images(typed: BootImagesInCluster) -> Result<InCluster> {
-    let job = |what, cluster| Ok(of(ClusterJob::BootImages(what), cluster));
+pub fn boot_images(typed: BootImagesInCluster) -> Result<(BootImagesJob, Cluster)> {
     let change = |set, request, yes| BootImagesJob::Change { set, request, yes };
-    match typed {
-        BootImagesInCluster::Status(typed) => job(BootImagesJob::Status, typed.cluster),
-        BootImagesInCluster::Plan(typed) => job(BootImagesJob::Plan, typed.cluster),
-        BootImagesInCluster::History(typed) => {
-            job(BootImagesJob::History(typed.set), typed.cluster)
-        }
+    Ok(match typed {
+        BootImagesInCluster::Status(typed) => (BootImagesJob::Status, typed.cluster),
+        BootImagesInCluster::Plan(typed) => (BootImagesJob::Plan, typed.cluster),
+        BootImagesInCluster::History(typed) => (BootImagesJob::History(typed.set), typed.cluster),
         BootImagesInCluster::Restore(typed) => {
             let request = BootImageRequest::Restore { to: typed.to, until: until(typed.until)? };
-            job(change(typed.set, request, typed.yes), typed.cluster)
+            (change(typed.set, request, typed.yes), typed.cluster)
         }
         BootImagesInCluster::Pin(typed) => {
             let request = BootImageRequest::Pin { until: until(typed.until)? };
-            job(change(typed.set, request, true), typed.cluster)
+            (change(typed.set, request, true), typed.cluster)
         }
         BootImagesInCluster::Unpin(typed) => {
-            job(change(typed.set, BootImageRequest::Unpin, true), typed.cluster)
+            (change(typed.set, BootImageRequest::Unpin, true), typed.cluster)
         }
-        BootImagesInCluster::Rbac(typed) => job(BootImagesJob::Rbac, typed.cluster),
-    }
+        BootImagesInCluster::Rbac(typed) => (BootImagesJob::Rbac, typed.cluster),
+    })
 }
 
 fn until(text: Option<String>) -> Result<Option<Release>, Error> {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::boot_images::BootImagesJob;
+use super::boot_images::{self, BootImagesJob};
 use crate::cli::Result;
 use crate::cli::args;
 use crate::cli::environment::Environment;
@@ -100,13 +100,18 @@ pub struct Controller {
     pub lookup_timeout: Duration,
 }
 
-pub(super) fn of(what: ClusterJob, cluster: args::Cluster) -> InCluster {
+fn of(what: ClusterJob, cluster: args::Cluster) -> InCluster {
     InCluster {
         what,
         kubeconfig: cluster.kubeconfig,
         context: cluster.context,
         namespace: cluster.namespace,
     }
+}
+
+pub fn boot_images(typed: args::BootImagesInCluster) -> Result<InCluster> {
+    let (what, cluster) = boot_images::boot_images(typed)?;
+    Ok(of(ClusterJob::BootImages(what), cluster))
 }
 
 pub fn controller(typed: args::Controller, environment: &Environment) -> Result<InCluster> {

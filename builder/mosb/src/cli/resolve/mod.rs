@@ -166,7 +166,7 @@ pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
         Command::Rollout { command } => Job::InCluster(Box::new(cluster::rollout(command)?)),
         #[cfg(feature = "cluster")]
         Command::BootImages { command: args::BootImages::InCluster(command) } => {
-            Job::InCluster(Box::new(boot_images::boot_images(command)?))
+            Job::InCluster(Box::new(cluster::boot_images(command)?))
         }
         #[cfg(feature = "cluster")]
         Command::Job { command } => Job::InPod(Box::new(in_pod::in_pod(command)?)),

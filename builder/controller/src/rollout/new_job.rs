@@ -1,0 +1,41 @@
+//! The Job that a decision creates on a machine.
+
+use super::job_request::{NodeJobRequest, NodeVerb};
+use super::snapshot::{Machine, RolloutSnapshot};
+use mosb_image::Digest;
+use mosb_plan::api::labels;
+use mosb_plan::api::rollout::NodeTarget;
+
+/// Hex digits of a node's UID in the name of a Job.
+const NODE: usize = 8;
+
+impl NodeJobRequest {
+    pub(super) fn new(
+        snapshot: &RolloutSnapshot,
+        machine: &Machine,
+        verb: NodeVerb,
+        target: Option<&NodeTarget>,
+        number: u32,
+    ) -> Self {
+        let node_uid = machine.metadata.uid();
+        let node = &Digest::of(node_uid.as_bytes()).hex()[..NODE];
+        let what = target.map_or_else(|| "boot".to_owned(), NodeTarget::id);
+        Self {
+            name: format!("mosb-{}-{node}-{what}-{number}", verb.as_str()),
+            verb,
+            pool: snapshot.pool.metadata.name.clone(),
+            node: machine.metadata.name.clone(),
+            node_uid: node_uid.to_owned(),
+            target: target.cloned(),
+            number,
+            adopts: verb == NodeVerb::Apply && adopts(snapshot),
+            image: snapshot.cluster.own_image.clone(),
+        }
+    }
+}
+
+/// Whether machines of the pool adopt what their first config wrote.
+pub fn adopts(snapshot: &RolloutSnapshot) -> bool {
+    let config = snapshot.config.as_ref();
+    config.is_some_and(|config| config.metadata.annotation(labels::ADOPT) == Some("true"))
+}
