@@ -1,8 +1,6 @@
-//! What is remembered of the drain of each machine from one pass to the next, and when its pods are
-//! listed again. Pure.
+//! What is remembered of all drains after a pass. Pure.
 //!
-//! Invariant: a drain that nothing holds goes on at once, and one that is held lists pods less and
-//! less often, at least once a minute. A new process begins anew.
+//! A new process begins anew.
 
 use std::collections::BTreeMap;
 
