@@ -2,6 +2,7 @@
 //! `deploy/boot-images`. See [`mosb_tests::boot_images`] for what stands in for a cloud's kinds.
 
 mod cluster_api;
+mod expiring;
 mod machine_api;
 mod restore;
 mod rival;

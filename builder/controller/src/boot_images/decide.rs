@@ -18,6 +18,7 @@ use super::rolling::rolling_clusters;
 use super::sharing::Sharing;
 use super::snapshot::{BootImageSnapshot, GoldenState};
 use super::stability::cluster_wait;
+use super::stub_expiry::expiries;
 use super::unread::Unread;
 use mosb_boot_image::{Golden, Skip, Verdict};
 use mosb_plan::api::boot_images::{
@@ -95,6 +96,8 @@ pub(crate) fn decide(snapshot: &BootImageSnapshot, now: Timestamp) -> BootImageP
         }
         plan.sets.push(one);
     }
+    let ours = selected.into_iter().filter(|set| !theirs.contains(&set.kind));
+    plan.stub_expiries = expiries(ours, snapshot, &mut limits.lookups);
     plan.lookups = limits.lookups.into_iter().collect();
     plan
 }

@@ -56,7 +56,7 @@ pub(super) async fn execute(
             create(&api(client, &resource, namespace), body, write).await?;
             Ok(false)
         }
-        BootImageWrite::HistoryStatus { target, status } => {
+        BootImageWrite::HistoryStatus { target, status, .. } => {
             patch_status(client, target, status, write).await
         }
         BootImageWrite::Stub(stub) => {

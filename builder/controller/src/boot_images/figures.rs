@@ -6,9 +6,13 @@ use jiff::Timestamp;
 
 use super::plan::BootImagePlan;
 use super::snapshot::{BootImageSnapshot, GoldenState};
+use crate::user_data::SecretRef;
 use mosb_boot_image::skew::{Limit, OPENSHIFT_OLDEST_RHEL, SetImage, skew};
 use mosb_boot_image::{BootImage, Release, release_of};
 use mosb_plan::api::boot_images::ManagedKind;
+
+/// Seconds before its end at which a CA is reported: 90 days.
+const EXPIRES_SOON: i64 = 90 * 24 * 60 * 60;
 
 /// What the metrics show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,6 +23,17 @@ pub struct BootImageFigures {
     pub days_behind: Option<i64>,
     /// Old images; none without a limit.
     pub skew: Option<SkewFigures>,
+    /// Secrets with user data whose CA expires soon; none if the CA of no Secret is known.
+    pub expiring: Option<Vec<ExpiringStub>>,
+}
+
+/// A Secret with user data whose CA expires soon, or expired.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpiringStub {
+    /// `namespace/name`.
+    pub secret: String,
+    /// The date.
+    pub on: String,
 }
 
 /// The images in use against the oldest that machines can start from.
@@ -41,6 +56,7 @@ pub(super) fn figures(
     for set in &plan.sets {
         *figures.sets.entry((set.kind, set.outcome.result())).or_default() += 1;
     }
+    figures.expiring = expiring(plan, now);
     let GoldenState::Found(golden) = &snapshot.golden else { return figures };
     let known = golden.releases();
     let images = plan.sets.iter().filter_map(|set| {
@@ -64,6 +80,21 @@ pub(super) fn figures(
         unknown: found.unknown.len() + plan.sets.len() - images.len(),
     });
     figures
+}
+
+fn expiring(plan: &BootImagePlan, now: Timestamp) -> Option<Vec<ExpiringStub>> {
+    if plan.stub_expiries.is_empty() {
+        return None;
+    }
+    let limit = now.as_second().saturating_add(EXPIRES_SOON);
+    let soon = plan.stub_expiries.iter().filter(|(_, time)| **time < limit);
+    let stub = |(secret, time): (&SecretRef, &i64)| ExpiringStub {
+        secret: secret.to_string(),
+        on: Timestamp::from_second(*time)
+            .map(|time| time.strftime("%Y-%m-%d").to_string())
+            .unwrap_or_default(),
+    };
+    Some(soon.map(stub).collect())
 }
 
 /// The limit of the settings; on OpenShift its own without one.

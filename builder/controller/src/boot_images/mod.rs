@@ -23,6 +23,7 @@
 //! | `history`, `record`, `pin` | the record of a set and its next write; a restored image stays |
 //! | `template` | the new template of a set of Cluster API |
 //! | `stub`, `sharing` | the Ignition config that new machines begin with, and who else uses it |
+//! | `stub_expiry` | when its CA expires |
 //! | `execute`, `contains`, `lookups` | sends writes; reads Secrets |
 //! | `report`, `report_events`, `worker_pool`, `figures`, `reason` | what is reported |
 //! | `reconciler` | gives these functions to the driver |
@@ -54,6 +55,7 @@ mod sharing;
 mod snapshot;
 mod stability;
 mod stub;
+mod stub_expiry;
 mod template;
 mod unread;
 mod view;
@@ -63,7 +65,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use figures::{BootImageFigures, SkewFigures};
+pub use figures::{BootImageFigures, ExpiringStub, SkewFigures};
 pub(crate) use reconciler::BootImageReconciler;
 pub use view::{
     BootImageChange, BootImageRequest, BootImageRequestError, BootImagesView, HistoryView, SetView,

@@ -1,5 +1,7 @@
 //! The result of a decision: the outcome of each set, and its next write.
 
+use std::collections::BTreeMap;
+
 use super::judge::Judgement;
 use super::machine_set::MachineSet;
 use super::obstacle::{Failure, Obstacle};
@@ -17,8 +19,10 @@ pub(crate) struct BootImagePlan {
     pub sets: Vec<SetPlan>,
     /// Errors that are not of one set.
     pub errors: Vec<Failure>,
-    /// Secrets with stubs that must be read before these sets can be decided.
+    /// Secrets with stubs to read.
     pub lookups: Vec<SecretRef>,
+    /// When the CAs of the stubs in use expire, as far as they are known: Unix times.
+    pub stub_expiries: BTreeMap<SecretRef, i64>,
 }
 
 /// What happens to one set.

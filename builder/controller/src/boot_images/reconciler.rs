@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::decide::decide;
 use super::execute::{create_status, execute, patch_status};
-use super::figures::{SkewFigures, figures};
+use super::figures::{BootImageFigures, figures};
 use super::lookups::{MAX_STUBS, look_up};
 use super::observe::{Remembered, is_affected, observe};
 use super::obstacle::Failure;
@@ -17,6 +17,7 @@ use super::reason::BootImageReason;
 use super::report::{StatusTarget, conditions, target};
 use super::report_events::events;
 use super::snapshot::{BootImageSnapshot, FailedWrite};
+use super::stub_expiry::expiry;
 use super::worker_pool::worker_condition;
 use super::write::{BootImageWrite, ObjectRef};
 use crate::action::Action;
@@ -38,6 +39,8 @@ const MAX_WRITES: usize = 200;
 const RECHECK: Duration = Duration::from_secs(600);
 /// The same while a set needs its stub, or a kind can't be listed: no watch shows a stub, or a right.
 const RIGHTS_RECHECK: Duration = Duration::from_secs(60);
+/// When a stub is read again to see when its CA expires.
+const STUB_RECHECK: Duration = Duration::from_secs(3600);
 /// When a write that was refused is tried again.
 const REFUSED_RETRY: Duration = Duration::from_secs(300);
 /// When a write that failed otherwise is tried again.
@@ -58,6 +61,8 @@ pub(crate) struct BootImageReconciler {
 struct Memory {
     replaced: BTreeMap<String, String>,
     failed: BTreeMap<String, (FailedWrite, Instant)>,
+    /// When the CAs of stubs expire, and when each is read again.
+    stub_expiries: BTreeMap<SecretRef, (Option<i64>, Instant)>,
 }
 
 /// How the writes of a pass ended.
@@ -82,7 +87,11 @@ impl BootImageReconciler {
         let mut memory = self.memory();
         memory.failed.retain(|_, (_, until)| *until > Instant::now());
         let failed = memory.failed.iter().map(|(set, (write, _))| (set.clone(), write.clone()));
-        Remembered { replaced: memory.replaced.clone(), failed_writes: failed.collect() }
+        let failed_writes = failed.collect();
+        memory.stub_expiries.retain(|_, (_, until)| *until > Instant::now());
+        let expiries = memory.stub_expiries.iter();
+        let stub_expiries = expiries.map(|(secret, (time, _))| (secret.clone(), *time)).collect();
+        Remembered { replaced: memory.replaced.clone(), failed_writes, stub_expiries }
     }
 
     /// Sends the next write of each set. An error of one set does not stop the others.
@@ -98,6 +107,9 @@ impl BootImageReconciler {
                 Ok(is_new) => {
                     if is_new {
                         self.record(write);
+                    }
+                    if let BootImageWrite::HistoryStatus { is_restore: true, .. } = write {
+                        self.metrics.count_boot_image_restore();
                     }
                     written.soon(SOON);
                 }
@@ -159,13 +171,13 @@ impl BootImageReconciler {
     async fn report(
         &self,
         plan: &BootImagePlan,
-        skew: Option<&SkewFigures>,
+        figures: &BootImageFigures,
         snapshot: &BootImageSnapshot,
         pass: &mut ReconcilePass,
     ) -> Result<(), ApplyError> {
         let now = Timestamp::now();
         match target(snapshot) {
-            StatusTarget::Create if conditions(plan, skew, &[], now).is_some() => {
+            StatusTarget::Create if conditions(plan, figures, &[], now).is_some() => {
                 create_status(&self.executor).await?;
             }
             StatusTarget::Create => {}
@@ -173,7 +185,7 @@ impl BootImageReconciler {
                 if snapshot.outdated.contains(&object.uid) {
                     return Ok(());
                 }
-                if let Some(list) = conditions(plan, skew, &before, now) {
+                if let Some(list) = conditions(plan, figures, &before, now) {
                     let fields = serde_json::json!({ "conditions": list });
                     let client = &self.executor.client;
                     if patch_status(client, &object, &fields, &object).await? {
@@ -255,7 +267,12 @@ impl Reconciler for BootImageReconciler {
         snapshot: &mut BootImageSnapshot,
         _pass: &mut ReconcilePass,
     ) -> Result<(), NoDecision> {
-        look_up(&self.resolver, lookups, snapshot).await
+        look_up(&self.resolver, lookups, snapshot).await?;
+        let until = Instant::now() + STUB_RECHECK;
+        let read = snapshot.stubs.iter();
+        let read = read.map(|(secret, found)| (secret.clone(), (expiry(found), until)));
+        self.memory().stub_expiries.extend(read);
+        Ok(())
     }
 
     async fn apply(
@@ -278,7 +295,7 @@ impl Reconciler for BootImageReconciler {
         }
         let figures = figures(&plan, snapshot, Timestamp::now());
         self.metrics.set_boot_images(&figures);
-        self.report(&plan, figures.skew.as_ref(), snapshot, pass).await
+        self.report(&plan, &figures, snapshot, pass).await
     }
 
     /// Each set has its own versions, so that one late event does not delay all.

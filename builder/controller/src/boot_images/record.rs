@@ -40,13 +40,15 @@ pub(super) fn next_write(
         template: judgement.template_name().unwrap_or_default().to_owned(),
         ..HistoryDetail::new(image, &whole(now).to_string())
     };
+    let is_newest = |image: &BootImage| {
+        history.newest().is_none_or(|newest| newest.boot_image_ref == image.as_str())
+    };
+    let is_restore = matches!(&judgement.verdict, Verdict::Change(change)
+        if pin.is_some() && !is_newest(&change.from));
     let recorded = match &judgement.verdict {
         // It is the image of the stream, whoever set it.
         Verdict::Current(image) => history.with_written(detail(image)),
-        // Restored: the first image was found, and later ones are those that mosb wrote.
-        Verdict::Change(change) if pin.is_some() && !history.details.is_empty() => {
-            history.with_written(detail(&change.from))
-        }
+        Verdict::Change(change) if is_restore => history.with_written(detail(&change.from)),
         Verdict::Change(change) => history.with_found(detail(&change.from)),
         Verdict::Skip(_) => None,
     };
@@ -61,7 +63,7 @@ pub(super) fn next_write(
     if history.pinned.is_none() {
         status["pinned"] = Value::Null;
     }
-    Ok(Some(BootImageWrite::HistoryStatus { target: ObjectRef::of(object), status }))
+    Ok(Some(BootImageWrite::HistoryStatus { target: ObjectRef::of(object), status, is_restore }))
 }
 
 /// The write that records an attempt before it is made; none without a record.
@@ -71,7 +73,8 @@ pub(super) fn attempt(
     attempt: &WriteAttempt,
 ) -> Option<BootImageWrite> {
     let target = ObjectRef::of(find(set, snapshot)?);
-    Some(BootImageWrite::HistoryStatus { target, status: json!({ "attempt": attempt }) })
+    let status = json!({ "attempt": attempt });
+    Some(BootImageWrite::HistoryStatus { target, status, is_restore: false })
 }
 
 /// The history whose newest entry has the release of its image, if the golden ConfigMap names it.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::figures::SkewFigures;
+use super::figures::{BootImageFigures, ExpiringStub, SkewFigures};
 use super::plan::{BootImagePlan, Outcome, SetPlan};
 use super::snapshot::BootImageSnapshot;
 use super::write::ObjectRef;
@@ -16,6 +16,8 @@ pub(super) const PROGRESSING: &str = "BootImageUpdateProgressing";
 pub(super) const DEGRADED: &str = "BootImageUpdateDegraded";
 /// Condition: whether images in use are older than the limit. Only where there is a limit.
 pub(super) const SKEWED: &str = "BootImageSkewed";
+/// Condition: whether the CA of a stub in use expires soon. Only where one is known.
+pub(super) const EXPIRING: &str = "BootImageUserDataExpiring";
 /// The most characters of a message (metav1.Condition).
 const MAX_MESSAGE: usize = 32_768;
 /// Reason before anything happened.
@@ -43,7 +45,7 @@ pub(super) fn target(snapshot: &BootImageSnapshot) -> StatusTarget {
 /// The conditions after this pass; none if they are unchanged.
 pub(super) fn conditions(
     plan: &BootImagePlan,
-    skew: Option<&SkewFigures>,
+    figures: &BootImageFigures,
     before: &[Condition],
     now: Timestamp,
 ) -> Option<Vec<Condition>> {
@@ -58,20 +60,37 @@ pub(super) fn conditions(
     set_condition(&mut conditions, PROGRESSING, progressing, now);
     let degraded = (is(is_degraded(plan)), reason, &*error_message(plan));
     set_condition(&mut conditions, DEGRADED, degraded, now);
-    let skew = skew.filter(|_| plan.is_on);
-    match skew {
-        Some(skew) => {
-            let message = skew_message(skew);
-            let is_skewed = !skew.too_old.is_empty();
-            let reason = if is_skewed { "BootImagesTooOld" } else { "AsExpected" };
-            set_condition(&mut conditions, SKEWED, (is(is_skewed), reason, &message), now);
+    let skew = figures.skew.as_ref().map(|skew| (!skew.too_old.is_empty(), skew_message(skew)));
+    let expiring = figures.expiring.as_ref();
+    let expiring = expiring.map(|stubs| (!stubs.is_empty(), expiry_message(stubs)));
+    for (kind, found, reason) in
+        [(SKEWED, skew, "BootImagesTooOld"), (EXPIRING, expiring, "AuthorityExpires")]
+    {
+        match found.filter(|_| plan.is_on) {
+            Some((is_true, message)) => {
+                let reason = if is_true { reason } else { "AsExpected" };
+                set_condition(&mut conditions, kind, (is(is_true), reason, &message), now);
+            }
+            None => conditions.retain(|one| one.kind != kind),
         }
-        None => conditions.retain(|one| one.kind != SKEWED),
     }
     (conditions != before).then_some(conditions)
 }
 
-fn skew_message(skew: &SkewFigures) -> String {
+/// What to do about CAs that expire soon; empty without one.
+pub(super) fn expiry_message(stubs: &[ExpiringStub]) -> String {
+    if stubs.is_empty() {
+        return String::new();
+    }
+    let of = |stub: &ExpiringStub| format!("{} ({})", stub.secret, stub.on);
+    let list: Vec<String> = stubs.iter().map(of).collect();
+    format!(
+        "new machines can't fetch their config when the CA in their user data has expired; put the current CA into these Secrets: {}",
+        bounded(&list, MAX_MESSAGE - 256)
+    )
+}
+
+pub(super) fn skew_message(skew: &SkewFigures) -> String {
     let SkewFigures { limit, too_old, unknown } = skew;
     let mut parts = Vec::new();
     if !too_old.is_empty() {
@@ -143,7 +162,7 @@ fn progress_message(plan: &BootImagePlan) -> String {
     };
     let waiting = listed(|outcome| matches!(outcome, Outcome::Waiting(_)));
     let skipped = listed(|outcome| matches!(outcome, Outcome::Skipped { .. }));
-    // Each list may fill half of what is left.
+    // Both lists fit, whatever the length of the other one.
     let left = MAX_MESSAGE.saturating_sub(message.chars().count() + 64) / 2;
     for (title, list) in [("Waiting", waiting), ("Skipped", skipped)] {
         if !list.is_empty() {
@@ -201,6 +220,8 @@ fn bounded(entries: &[String], most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::boot_images::obstacle::Failure;
 
@@ -225,6 +246,9 @@ mod tests {
         Outcome::Failed(Failure::new("x", message))
     }
 
+    const NOTHING_KNOWN: BootImageFigures =
+        BootImageFigures { sets: BTreeMap::new(), days_behind: None, skew: None, expiring: None };
+
     fn now(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
@@ -240,7 +264,7 @@ mod tests {
             set(Deployments, "d", Outcome::Waiting("an upgrade".to_owned())),
         ];
         let plan = BootImagePlan { is_on: true, sets, ..BootImagePlan::default() };
-        let list = conditions(&plan, None, &[], now(1)).unwrap();
+        let list = conditions(&plan, &NOTHING_KNOWN, &[], now(1)).unwrap();
         assert_eq!(
             list[0].message,
             "Reconciled 1 of 3 MAPI MachineSets (1 skipped) | Reconciled 0 of 0 ControlPlaneMachineSets | \
@@ -259,13 +283,13 @@ mod tests {
         assert_eq!(states, [(PROGRESSING, "True", reason), (DEGRADED, "True", reason)]);
 
         // Unchanged: no write. Another message: the transition time stays.
-        assert_eq!(conditions(&plan, None, &list, now(2)), None);
+        assert_eq!(conditions(&plan, &NOTHING_KNOWN, &list, now(2)), None);
         let mut other = plan.clone();
         other.sets[1].outcome = failed("no right");
-        let later = conditions(&other, None, &list, now(3)).unwrap();
+        let later = conditions(&other, &NOTHING_KNOWN, &list, now(3)).unwrap();
         assert_eq!(later[1].last_transition_time, list[1].last_transition_time);
         other.sets[1].outcome = Outcome::Current;
-        let later = conditions(&other, None, &list, now(4)).unwrap();
+        let later = conditions(&other, &NOTHING_KNOWN, &list, now(4)).unwrap();
         assert_ne!(later[1].last_transition_time, list[1].last_transition_time);
     }
 
@@ -276,7 +300,7 @@ mod tests {
         let skips = (0..5000).map(|n| set(Deployments, &format!("d-{n:04}"), skipped("paused")));
         let sets = sets.chain(skips).collect();
         let plan = BootImagePlan { is_on: true, sets, ..BootImagePlan::default() };
-        for condition in conditions(&plan, None, &[], now(1)).unwrap() {
+        for condition in conditions(&plan, &NOTHING_KNOWN, &[], now(1)).unwrap() {
             let length = condition.message.chars().count();
             assert!(length <= MAX_MESSAGE, "{length}");
             assert!(condition.message.contains(" more"), "{}", condition.kind);
@@ -305,19 +329,41 @@ mod tests {
                 )),
             ),
         ] {
-            let list = conditions(&plan, skew.as_ref(), &[], now(1)).unwrap();
+            let figures = BootImageFigures { skew, ..NOTHING_KNOWN };
+            let list = conditions(&plan, &figures, &[], now(1)).unwrap();
             let found = condition(&list, SKEWED).map(|one| (&*one.status, &*one.message));
             assert_eq!(found, want, "{what}");
         }
     }
 
     #[test]
+    fn secrets_whose_ca_expires_are_named_where_one_is_known() {
+        let plan = BootImagePlan { is_on: true, ..BootImagePlan::default() };
+        let stub = ExpiringStub { secret: "a/b".to_owned(), on: "2027-01-01".to_owned() };
+        for (what, expiring, want) in [
+            ("none is known", None, None),
+            ("all are good", Some(vec![]), Some(("False", "AsExpected", false))),
+            ("one expires", Some(vec![stub]), Some(("True", "AuthorityExpires", true))),
+        ] {
+            let figures = BootImageFigures { expiring, ..NOTHING_KNOWN };
+            let list = conditions(&plan, &figures, &[], now(1)).unwrap();
+            let found = condition(&list, EXPIRING);
+            let named = |one: &Condition| one.message.ends_with("these Secrets: a/b (2027-01-01)");
+            let found = found.map(|one| (&*one.status, &*one.reason, named(one)));
+            assert_eq!(found, want, "{what}");
+            // Opting out removes it.
+            let off = conditions(&BootImagePlan::default(), &figures, &list, now(2)).unwrap();
+            assert_eq!(condition(&off, EXPIRING), None, "{what}");
+        }
+    }
+
+    #[test]
     fn nothing_is_reported_where_nothing_was_ever_selected() {
         let off = BootImagePlan::default();
-        assert_eq!(conditions(&off, None, &[], now(1)), None);
+        assert_eq!(conditions(&off, &NOTHING_KNOWN, &[], now(1)), None);
         let on = BootImagePlan { is_on: true, ..BootImagePlan::default() };
-        let before = conditions(&on, None, &[], now(1)).unwrap();
-        let after = conditions(&off, None, &before, now(2)).unwrap();
+        let before = conditions(&on, &NOTHING_KNOWN, &[], now(1)).unwrap();
+        let after = conditions(&off, &NOTHING_KNOWN, &before, now(2)).unwrap();
         assert_eq!((&*after[0].reason, &*after[0].status), (NOTHING, "False"));
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct BootImageSnapshot {
     pub outdated: BTreeSet<String>,
     /// Writes that failed, by set, as long as they should not be tried again.
     pub failed_writes: BTreeMap<String, FailedWrite>,
+    /// When the CAs of stubs that were read lately expire; none of one without a CA that is known.
+    pub stub_expiries: BTreeMap<SecretRef, Option<i64>>,
     /// Results of lookups: the Secrets with stubs.
     pub stubs: BTreeMap<SecretRef, FoundSecret>,
 }

@@ -10,7 +10,7 @@ use super::obstacle::{Failure, Obstacle};
 use super::snapshot::BootImageSnapshot;
 use super::write::StubWrite;
 use crate::user_data::{FoundSecret, SecretRef, UserDataSecret};
-use mosb_boot_image::Stub;
+use mosb_boot_image::{Stub, StubError};
 use mosb_plan::api::cluster_settings::{BootImageSettings, StubReference};
 use mosb_registry::http::Secret;
 use mosb_types::Diagnostic as _;
@@ -142,14 +142,18 @@ fn find<'s>(
         }
         Some(FoundSecret::Found(found)) => found.expose(),
     };
-    let key = CONFIG_KEYS.into_iter().find(|key| object.value(key).is_some());
-    let Some((key, bytes)) = key.and_then(|key| Some((key, object.value(key)?))) else {
+    let Some((key, stub)) = stub_of(object) else {
         let cause = "it has neither key userData nor key value; put the Ignition config there";
         return Err(failure(secret, "stub-empty", cause).into());
     };
-    let stub = Stub::parse(bytes);
     let stub = stub.map_err(|error| failure(secret, error.code(), &error.to_string()))?;
     Ok(Some(FoundStub { object, key, stub }))
+}
+
+/// The key of a Secret that has a config, and the config; none without one.
+pub(super) fn stub_of(secret: &UserDataSecret) -> Option<(&'static str, Result<Stub, StubError>)> {
+    let mut keys = CONFIG_KEYS.into_iter();
+    keys.find_map(|key| Some((key, Stub::parse(secret.value(key)?))))
 }
 
 /// The same Secret with another config.

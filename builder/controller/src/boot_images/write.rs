@@ -28,7 +28,12 @@ pub(crate) enum BootImageWrite {
     /// Create the record of a set, without a status.
     CreateHistory { namespace: String, name: String, body: Value },
     /// Replace fields of the status of a record.
-    HistoryStatus { target: ObjectRef, status: Value },
+    HistoryStatus {
+        target: ObjectRef,
+        status: Value,
+        /// Whether it records an earlier image that was put back.
+        is_restore: bool,
+    },
     /// Replace a Secret with a stub, in the version that was read.
     Stub(Box<StubWrite>),
     /// Create a template, or find the same one.

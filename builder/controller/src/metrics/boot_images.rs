@@ -1,6 +1,7 @@
 //! Metrics of boot images: gauges from the last pass. Labels are kinds and words of a fixed set.
 
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -23,6 +24,8 @@ pub(super) struct BootImageMetrics {
     sets: Family<KindAndResult, Gauge>,
     days_behind: Gauge,
     skewed: Gauge,
+    expiring: Gauge,
+    restores: Counter,
 }
 
 impl BootImageMetrics {
@@ -42,10 +45,25 @@ impl BootImageMetrics {
             "Whether a boot image in use is older than the limit",
             self.skewed.clone(),
         );
+        registry.register(
+            "mosb_boot_image_user_data_expiring",
+            "Secrets with user data whose CA expires within 90 days",
+            self.expiring.clone(),
+        );
+        registry.register(
+            "mosb_boot_image_restores",
+            "Earlier boot images that were put back and pinned, as the histories recorded them",
+            self.restores.clone(),
+        );
     }
 }
 
 impl Metrics {
+    /// Counts a restored image.
+    pub fn count_boot_image_restore(&self) {
+        self.boot_images.restores.inc();
+    }
+
     /// Sets the figures of the last pass.
     pub fn set_boot_images(&self, figures: &BootImageFigures) {
         let all = &self.boot_images;
@@ -64,6 +82,8 @@ impl Metrics {
             }
         }
         all.days_behind.set(figures.days_behind.unwrap_or_default());
+        let expiring = figures.expiring.as_ref().map_or(0, Vec::len);
+        all.expiring.set(i64::try_from(expiring).unwrap_or(i64::MAX));
         let skew = figures.skew.as_ref();
         all.skewed.set(skew.is_some_and(|skew| !skew.too_old.is_empty()).into());
     }
@@ -72,7 +92,7 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boot_images::SkewFigures;
+    use crate::boot_images::{ExpiringStub, SkewFigures};
 
     #[test]
     fn a_result_without_sets_has_no_series() {
@@ -82,11 +102,14 @@ mod tests {
         figures.sets.insert((kind, "failed"), 2);
         figures.skew =
             Some(SkewFigures { too_old: vec!["a".to_owned()], ..SkewFigures::default() });
+        let stub = ExpiringStub { secret: "a/b".to_owned(), on: "2027-01-01".to_owned() };
+        figures.expiring = Some(vec![stub]);
         metrics.set_boot_images(&figures);
         let series =
             "mosb_boot_image_sets{kind=\"machinesets.machine.openshift.io\",result=\"failed\"} 2";
         let text = metrics.text();
         assert!(text.contains(series) && text.contains("mosb_boot_image_skewed 1"), "{text}");
+        assert!(text.contains("mosb_boot_image_user_data_expiring 1"), "{text}");
         metrics.set_boot_images(&BootImageFigures::default());
         let text = metrics.text();
         assert!(!text.contains("mosb_boot_image_sets{"), "{text}");

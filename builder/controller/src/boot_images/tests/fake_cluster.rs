@@ -42,6 +42,8 @@ pub struct FakeCluster {
     /// Sets of which every write is refused.
     pub refused: BTreeSet<String>,
     pub writes: Vec<String>,
+    /// How many images were recorded as restored.
+    pub restores: usize,
     clock: i64,
     version: i64,
 }
@@ -59,6 +61,7 @@ impl FakeCluster {
             failed_writes: BTreeMap::new(),
             refused: BTreeSet::new(),
             writes: Vec::new(),
+            restores: 0,
             clock: 1_700_000_000,
             version: 0,
         };
@@ -202,6 +205,7 @@ impl FakeCluster {
             user_data_secrets: BTreeSet::new(),
             outdated: BTreeSet::new(),
             failed_writes: self.failed_writes.clone(),
+            stub_expiries: BTreeMap::new(),
             stubs: BTreeMap::new(),
             objects,
         }
@@ -225,7 +229,7 @@ impl FakeCluster {
         panic!("lookups don't end");
     }
 
-    fn secret(&self, name: &SecretRef) -> FoundSecret {
+    pub fn secret(&self, name: &SecretRef) -> FoundSecret {
         let Some(object) = self.secrets.get(&name.to_string()) else { return FoundSecret::Missing };
         if object.is_null() {
             return FoundSecret::Forbidden("cannot get".to_owned());
@@ -327,7 +331,10 @@ impl FakeCluster {
             BootImageWrite::CreateHistory { body, .. } => {
                 self.put(BootImageKind::BootImageHistory, body.clone());
             }
-            BootImageWrite::HistoryStatus { target, status } => self.merge_status(target, status),
+            BootImageWrite::HistoryStatus { target, status, is_restore } => {
+                self.restores += usize::from(*is_restore);
+                self.merge_status(target, status);
+            }
             BootImageWrite::Stub(write) => {
                 let object = serde_json::to_value(&write.object.expose().0).unwrap();
                 self.secrets.insert(write.secret.to_string(), object);

@@ -5,3 +5,4 @@ mod managed_stub;
 mod openshift;
 mod orders;
 mod requests;
+mod stub_expiry;

@@ -9,7 +9,7 @@ use crate::cluster_cache::BootImageKind::{
     MachineConfiguration,
 };
 
-const OLD: &str = "projects/rhcos-cloud/global/images/rhcos-1";
+pub const OLD: &str = "projects/rhcos-cloud/global/images/rhcos-1";
 pub const NEW: &str = "projects/rhcos-cloud/global/images/rhcos-2";
 
 pub fn cluster() -> FakeCluster {

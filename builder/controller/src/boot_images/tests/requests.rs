@@ -35,9 +35,21 @@ fn restore_pins() {
     let history = "a.machineset.cluster.x-k8s.io";
     let images: Vec<String> = cluster.record(history).into_iter().map(|(image, _)| image).collect();
     assert_eq!(images, [OLD, NEW, OLD]);
+    assert_eq!(cluster.restores, 1);
     request(&mut cluster, "a", &BootImageRequest::Unpin);
     cluster.settle();
     assert_eq!(cluster.image(Sets, "a"), NEW);
+    assert_eq!(cluster.restores, 1);
+}
+
+/// A pin of the image that was found puts nothing back.
+#[test]
+fn a_pin_is_no_restore() {
+    let mut cluster = FakeCluster::new(NEW);
+    cluster.set(Sets, "a", OLD);
+    request(&mut cluster, "a", &BootImageRequest::Pin { until: None });
+    cluster.settle();
+    assert_eq!((cluster.image(Sets, "a"), cluster.restores), (OLD.to_owned(), 0));
 }
 
 #[test]

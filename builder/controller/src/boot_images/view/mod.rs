@@ -10,10 +10,12 @@ use serde_json::{Value, json};
 
 use super::decide::decide;
 use super::execute::{patch_set, patch_status};
+use super::figures::{BootImageFigures, figures};
 use super::history;
 use super::machine_set::{MachineSet, SET_KINDS};
 use super::observe::{Remembered, observe};
 use super::pin::PIN;
+use super::report::{EXPIRING, StatusTarget, skew_message, target};
 use super::snapshot::BootImageSnapshot;
 use crate::apply::ApplyError;
 use crate::cluster_cache::ClusterCache;
@@ -21,6 +23,7 @@ use crate::error::Error;
 use crate::namespaces::Namespaces;
 use find_set::find;
 use mosb_boot_image::{RestoreError, SetRefError};
+use mosb_plan::api::condition;
 use mosb_types::{Diagnostic, ErrorClass};
 
 #[cfg(test)]
@@ -34,6 +37,10 @@ pub struct BootImagesView {
     pub golden: String,
     /// Problems that are not of one set.
     pub errors: Vec<String>,
+    /// Old images, and CAs in user data that expire soon, as the controller last saw them.
+    pub warnings: Vec<String>,
+    /// Days between the oldest image in use whose release is known and the one to follow.
+    pub days_behind: Option<i64>,
     pub sets: Vec<SetView>,
 }
 
@@ -126,8 +133,21 @@ pub(super) fn view(snapshot: &BootImageSnapshot, now: Timestamp) -> BootImagesVi
         wanted: set.wanted.clone(),
         pin: pins.get(&set.set).cloned(),
     });
+    let BootImageFigures { skew, days_behind, .. } = figures(&plan, snapshot, now);
+    let skewed = skew.filter(|skew| !skew.too_old.is_empty());
+    let skewed = skewed.map(|skew| skew_message(&skew));
+    let expiring = match target(snapshot) {
+        // Stubs are not read here.
+        StatusTarget::Object(_, conditions) if plan.is_on => condition(&conditions, EXPIRING)
+            .filter(|one| one.is_true())
+            .map(|one| &one.message)
+            .cloned(),
+        _ => None,
+    };
     BootImagesView {
         golden: snapshot.golden_name.clone(),
+        warnings: skewed.into_iter().chain(expiring).collect(),
+        days_behind,
         errors: plan.errors.iter().map(|one| one.message.clone()).collect(),
         sets: sets.collect(),
     }

@@ -11,6 +11,11 @@ pub struct BootImageList {
     pub golden: String,
     /// Problems that are not of one set.
     pub errors: Vec<String>,
+    /// Images that are too old, and CAs in user data that expire soon.
+    pub warnings: Vec<String>,
+    /// Days between the oldest image in use whose release is known and the one to follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub days_behind: Option<i64>,
     /// Each selected set, by name.
     pub sets: Vec<BootImageSet>,
 }

@@ -16,6 +16,12 @@ fn problems(page: &mut Page, errors: &[String]) {
     }
 }
 
+fn warnings(page: &mut Page, warnings: &[String]) {
+    for warning in warnings {
+        page.line(&format!("warning: {warning}"));
+    }
+}
+
 fn reasons(page: &mut Page, sets: &[BootImageSet]) {
     let rows = sets.iter().map(|set| {
         vec![
@@ -35,6 +41,12 @@ impl Object for BootImageList {
     fn text(&self) -> String {
         let mut page = Page::default();
         problems(&mut page, &self.errors);
+        warnings(&mut page, &self.warnings);
+        if let Some(days @ 1..) = self.days_behind {
+            page.line(&format!(
+                "the oldest image in use is {days} days older than that of the release"
+            ));
+        }
         if self.sets.is_empty() {
             page.line("no machine set is selected; bootImages.machineManagers of ConfigMap mosb-config selects them");
         } else {

@@ -20,13 +20,14 @@ use mosb_controller::boot_images::{
 const ACCOUNT: &str = "mosb-controller";
 
 async fn status(client: &Client, namespaces: &Namespaces) -> Result<BootImageList> {
-    let BootImagesView { golden, errors, sets } =
+    let BootImagesView { golden, errors, warnings, days_behind, sets } =
         boot_images::boot_images(client, namespaces).await?;
-    Ok(BootImageList { golden, errors, sets: sets.into_iter().map(set).collect() })
+    let sets = sets.into_iter().map(set).collect();
+    Ok(BootImageList { golden, errors, warnings, days_behind, sets })
 }
 
 async fn plan(client: &Client, namespaces: &Namespaces) -> Result<BootImagePlan> {
-    let BootImageList { golden, errors, sets } = status(client, namespaces).await?;
+    let BootImageList { golden, errors, sets, .. } = status(client, namespaces).await?;
     let (changes, unchanged) = sets.into_iter().partition(|set| set.state == "updating");
     Ok(BootImagePlan { golden, errors, changes, unchanged })
 }
