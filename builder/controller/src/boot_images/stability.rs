@@ -84,15 +84,32 @@ pub(super) fn cluster_api_wait(
     };
     match available(cluster) {
         Some("True") => None,
+        Some("Unknown") if has_unknown_control_plane(cluster) => {
+            let mut parts = PARTS.into_iter();
+            let part = parts.find(|part| condition(cluster, part) != Some("True"))?;
+            Some(format!("Cluster {key} has not the condition {part}"))
+        }
         Some(_) => Some(format!("Cluster {key} is not available")),
         None => Some(format!("Cluster {key} does not report whether it is available")),
     }
 }
 
+/// What `Available` is made of, but for the control plane.
+const PARTS: [&str; 3] = ["InfrastructureReady", "RemoteConnectionProbe", "WorkersAvailable"];
+
+/// Whether the Cluster names no control plane. Cluster API never calls such a one available.
+fn has_unknown_control_plane(cluster: &SeenObject) -> bool {
+    cluster.spec["controlPlaneRef"].is_null() && cluster.spec["topology"].is_null()
+}
+
 /// The status of condition `Available`; of `Ready`, where a Cluster has no other.
 fn available(cluster: &SeenObject) -> Option<&str> {
+    condition(cluster, "Available").or_else(|| cluster.condition("Ready"))
+}
+
+/// The status of a condition, wherever the version of the Cluster has it.
+fn condition<'a>(cluster: &'a SeenObject, kind: &str) -> Option<&'a str> {
     let newer = cluster.status["v1beta2"]["conditions"].as_array();
-    let mut newer = newer.into_iter().flatten().filter(|one| one["type"] == "Available");
-    let newer = newer.next().and_then(|one| one["status"].as_str());
-    cluster.condition("Available").or(newer).or_else(|| cluster.condition("Ready"))
+    let newer = newer.into_iter().flatten().find(|one| one["type"] == kind);
+    cluster.condition(kind).or_else(|| newer.and_then(|one| one["status"].as_str()))
 }

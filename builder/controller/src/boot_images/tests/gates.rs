@@ -201,6 +201,48 @@ fn images_wait_for_the_cluster() {
     }
 }
 
+/// Cluster API does not know whether the control plane of a Cluster is available that names none.
+#[test]
+fn a_cluster_without_a_control_plane_object_is_available_by_its_other_parts() {
+    let conditions = |workers: &str| {
+        let parts = [
+            ("Available", "Unknown"),
+            ("ControlPlaneAvailable", "Unknown"),
+            ("InfrastructureReady", "True"),
+            ("RemoteConnectionProbe", "True"),
+            ("WorkersAvailable", workers),
+        ];
+        json!(parts.map(|(kind, status)| json!({ "type": kind, "status": status })))
+    };
+    let cases = [
+        ("all parts", json!({}), json!({ "conditions": conditions("True") }), ""),
+        ("v1beta1", json!({}), json!({ "v1beta2": { "conditions": conditions("True") } }), ""),
+        (
+            "no workers",
+            json!({}),
+            json!({ "conditions": conditions("False") }),
+            "has not the condition WorkersAvailable",
+        ),
+        (
+            "a control plane that is not known",
+            json!({ "controlPlaneRef": { "kind": "KubeadmControlPlane", "name": "c" } }),
+            json!({ "conditions": conditions("True") }),
+            "Cluster machines/c is not available",
+        ),
+    ];
+    for (what, spec, status, want) in cases {
+        let (code, reason, _) = outcome(|cluster| {
+            cluster.edit(Cluster, "c", |one| {
+                one["spec"] = spec.clone();
+                one["status"] = status.clone();
+            });
+        });
+        let want_code = if want.is_empty() { "current" } else { "waiting" };
+        assert_eq!(code, want_code, "{what}: {reason}");
+        assert!(reason.contains(want), "{what}: {reason}");
+    }
+}
+
 #[test]
 fn without_images_to_follow_it_is_an_error() {
     for (golden, part) in [
