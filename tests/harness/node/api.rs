@@ -194,11 +194,13 @@ impl Api {
             let (_, groups) = request_for(&self.address, root, DISCOVERY).ok()?;
             for group in groups["items"].as_array()? {
                 let name = group["metadata"]["name"].as_str().unwrap_or_default();
-                let version = &group["versions"][0];
-                let at = [root, name, version["version"].as_str()?];
-                let at: Vec<_> = at.into_iter().filter(|part| !part.is_empty()).collect();
-                let resources = version["resources"].as_array()?.iter();
-                kinds.extend(resources.filter_map(|one| Kind::read(one, name, &at.join("/"))));
+                // The newest version that has a kind comes first.
+                for version in group["versions"].as_array()? {
+                    let at = [root, name, version["version"].as_str()?];
+                    let at: Vec<_> = at.into_iter().filter(|part| !part.is_empty()).collect();
+                    let resources = version["resources"].as_array()?.iter();
+                    kinds.extend(resources.filter_map(|one| Kind::read(one, name, &at.join("/"))));
+                }
             }
         }
         Some(kinds)
