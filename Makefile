@@ -65,6 +65,12 @@ test-rollout: packages parts ## machines that take images and reboot into them (
 	cargo build --quiet --bin mosb
 	tests/more-inotify tests/in-memory cargo test --no-fail-fast --test rollout -- --test-threads=1
 
+.PHONY: test-cluster-api
+test-cluster-api: packages parts ## boot images with Cluster API's own controllers, which roll machines (needs root, Go 1.21 or newer)
+	cargo run --quiet --package mosb-tests --bin parts -- --cluster-api
+	cargo build --quiet --bin mosb
+	tests/more-inotify tests/in-memory cargo test --no-fail-fast --test cluster_api -- --test-threads=2
+
 .PHONY: test-vm
 test-vm: PACKAGES += tests/harness/debian-packages-vm
 test-vm: packages ## a virtual machine boots images of ours and goes back (QEMU, x86-64, root)

@@ -14,6 +14,7 @@ pub mod boot_images;
 pub mod build_fixture;
 pub mod buildah_fixture;
 mod child;
+mod cluster_api;
 mod first_boot_files;
 mod fixture_pool;
 mod fuzz;

@@ -74,15 +74,7 @@ pub fn make(how: &Make, name: &str, version: &str, directory: &Path, count: &str
             );
         }
         Make::GoTools { module, tags, variable } => {
-            let linker = variable.map_or(String::new(), |variable| format!(" -X {variable}"));
-            build(
-                go(["build", "-trimpath", "-tags", tags])
-                    .arg(format!("-ldflags=-s -w{linker}"))
-                    .arg("-o")
-                    .arg(fresh.path())
-                    .arg("tool")
-                    .current_dir(source(module)),
-            );
+            go_tools(module, tags, *variable, fresh.path());
         }
         Make::Cargo(package) => {
             let target = fresh.path().join("target");
@@ -131,8 +123,22 @@ fn add(sum: &mut Sha256, path: &Path) {
     }
 }
 
+/// Builds the programs that a module below `tests/` lists as tools.
+#[track_caller]
+pub fn go_tools(module: &str, tags: &str, variable: Option<&str>, directory: &Path) {
+    let linker = variable.map_or(String::new(), |variable| format!(" -X {variable}"));
+    build(
+        go(["build", "-trimpath", "-tags", tags])
+            .arg(format!("-ldflags=-s -w{linker}"))
+            .arg("-o")
+            .arg(directory)
+            .arg("tool")
+            .current_dir(source(module)),
+    );
+}
+
 /// A Go command. If a module needs a newer Go than the installed one, Go downloads it.
-fn go<const N: usize>(arguments: [&str; N]) -> Command {
+pub fn go<const N: usize>(arguments: [&str; N]) -> Command {
     let mut go = Command::new("go");
     go.args(arguments)
         .env("GOTOOLCHAIN", "auto")

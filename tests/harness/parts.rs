@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::make::{self, Make};
-use super::{image, lab, ostree, package_base, root, vm_base};
+use super::{cluster_api, image, lab, ostree, package_base, root, vm_base};
 
 /// A part: a directory of files with a name and a version.
 #[derive(Debug)]
@@ -128,6 +128,15 @@ pub static RUNC: Part = Part {
     make: Make::GoTools { module: "parts/runc", tags: "seccomp", variable: None },
 };
 
+/// The core controllers of Cluster API, and the manifests of their kinds and webhooks; see
+/// `cluster_api`.
+pub static CLUSTER_API: Part = Part {
+    name: "cluster-api",
+    version: Version::Sources(&["parts/cluster-api", "harness/cluster_api/part.rs"]),
+    needs: &[],
+    make: Make::Function(cluster_api::make),
+};
+
 /// A small Debian with systemd, Ignition and jq at the paths of CoreOS; see `root.rs`.
 pub static DEBIAN_ROOT: Part = Part {
     name: "debian-root",
@@ -182,7 +191,8 @@ pub static VM_BASE: Part = Part {
     make: Make::Function(vm_base::make),
 };
 
-/// All parts except [`VM_BASE`]. Each part follows those that it needs, and long builds come first.
+/// All parts except [`VM_BASE`] and [`CLUSTER_API`]. Each part follows those that it needs, and long
+/// builds come first.
 static ALL: [&Part; 15] = [
     &KUBERNETES,
     &IGNITION,
@@ -203,6 +213,9 @@ static ALL: [&Part; 15] = [
 
 /// The base of the test program `vm`, after the parts that it needs.
 static VM: [&Part; 3] = [&IGNITION, &OSTREE_EXT_CLI, &VM_BASE];
+
+/// The part that only the test program `cluster_api` needs.
+static CLUSTER_API_ONLY: [&Part; 1] = [&CLUSTER_API];
 
 /// The number of parallel builds, so that one compiles while another downloads or links.
 const AT_ONCE: usize = 2;
@@ -263,7 +276,7 @@ pub fn cache() -> PathBuf {
     base.join("mosb/parts")
 }
 
-/// Builds every missing part except the base of virtual machines, and prints the directory of each.
+/// Builds every missing part that `make test` needs, and prints the directory of each.
 pub fn make_all() {
     make_missing(&ALL);
 }
@@ -271,6 +284,11 @@ pub fn make_all() {
 /// Builds the missing parts for the test program `vm`, and prints the directory of each.
 pub fn make_for_vm() {
     make_missing(&VM);
+}
+
+/// Builds the part for the test program `cluster_api` if it is missing, and prints its directory.
+pub fn make_for_cluster_api() {
+    make_missing(&CLUSTER_API_ONLY);
 }
 
 fn make_missing(parts: &[&Part]) {

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::kinds::{ClusterApi, cluster_api, immutable_templates, openshift};
+use super::kinds::{ClusterApi, cluster_api, immutable_templates, openshift, providers, templates};
 use super::objects::{MACHINE_API_NAMESPACE, golden, release};
 use crate::api_proxy::{ApiFault, ApiProxy};
 use crate::child::{Daemon, Finished, finish, lasting, limited};
@@ -46,10 +46,29 @@ impl BootImageCluster {
     /// With these kinds, the golden images of a release, and no controller yet.
     pub fn new(api_version: ClusterApi, has_openshift: bool, number: u32) -> Self {
         let node = Node::control_plane(&programs()).unwrap();
-        node.install_kinds();
         let mut kinds = cluster_api(api_version);
-        kinds.extend(immutable_templates());
         kinds.extend(openshift().into_iter().filter(|_| has_openshift));
+        Self::install(node, kinds, api_version, has_openshift, number)
+    }
+
+    /// The same without OpenShift, with Cluster API's own kinds and core controllers. Nothing
+    /// answers for a provider.
+    pub fn with_core_controllers(number: u32) -> Self {
+        let node = Node::control_plane(&programs()).unwrap();
+        node.run_cluster_api();
+        Self::install(node, providers(), ClusterApi::V1Beta2, false, number)
+    }
+
+    fn install(
+        node: Node,
+        mut kinds: Vec<Value>,
+        api_version: ClusterApi,
+        has_openshift: bool,
+        number: u32,
+    ) -> Self {
+        node.install_kinds();
+        kinds.extend(templates(api_version));
+        kinds.extend(immutable_templates());
         for kind in kinds {
             node.apply(&kind.to_string());
         }

@@ -1,11 +1,12 @@
 //! CRDs of the kinds that boot images are in: as small as the tests need, and as strict as the real
-//! ones where that matters. Nothing of a cloud, of OpenShift or of Cluster API runs here.
+//! ones where that matters. Nothing of a cloud or of OpenShift runs here.
 
 use serde_json::{Value, json};
 
 pub const MACHINE_API: &str = "machine.openshift.io";
 pub const CLUSTER_API: &str = "cluster.x-k8s.io";
 pub const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
+pub const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
 
 /// The version of Cluster API's contract that a cluster has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +91,7 @@ pub fn openshift() -> Vec<Value> {
     ]
 }
 
-/// The kinds of Cluster API, and the templates of providers.
+/// The kinds of Cluster API that machine sets need, where its own are not installed.
 pub fn cluster_api(version: ClusterApi) -> Vec<Value> {
     let machine = |reference: Value| {
         object(&json!({ "metadata": open(), "spec": object(&json!({
@@ -119,7 +120,7 @@ pub fn cluster_api(version: ClusterApi) -> Vec<Value> {
         let form = |name| (name, if name == "v1beta1" { old_form } else { new_form });
         versions("v1beta1", "v1beta2").into_iter().map(form).collect()
     };
-    let mut kinds = vec![
+    vec![
         crd(CLUSTER_API, ("Cluster", "clusters"), true, &both(&cluster, &cluster), &json!({})),
         crd(CLUSTER_API, ("MachineSet", "machinesets"), true, &both(&old, &new), &json!({})),
         crd(
@@ -129,7 +130,12 @@ pub fn cluster_api(version: ClusterApi) -> Vec<Value> {
             &both(&old, &new),
             &json!({}),
         ),
-    ];
+    ]
+}
+
+/// The templates of providers.
+pub fn templates(version: ClusterApi) -> Vec<Value> {
+    let mut kinds = Vec::new();
     for (provider, template_version) in [
         ("AWS", "v1beta2"),
         ("GCP", "v1beta1"),
@@ -141,21 +147,32 @@ pub fn cluster_api(version: ClusterApi) -> Vec<Value> {
     ] {
         let kind = format!("{provider}MachineTemplate");
         let plural = format!("{}s", kind.to_lowercase());
-        let labels = match version {
-            ClusterApi::V1Beta1 => json!({ "cluster.x-k8s.io/v1beta1": template_version }),
-            ClusterApi::V1Beta2 => json!({ "cluster.x-k8s.io/v1beta1": template_version,
-                "cluster.x-k8s.io/v1beta2": template_version }),
-        };
-        let form = json!({ "spec": open(), "status": open() });
-        kinds.push(crd(
-            INFRASTRUCTURE,
-            (&kind, &plural),
-            true,
-            &[(template_version, &form)],
-            &labels,
-        ));
+        kinds.push(of_provider(INFRASTRUCTURE, (&kind, &plural), template_version, version));
     }
     kinds
+}
+
+/// What the core controllers expect of a provider beside its templates: Clusters and machines on
+/// GCP, and control planes that run elsewhere.
+pub fn providers() -> Vec<Value> {
+    [
+        (INFRASTRUCTURE, ("GCPCluster", "gcpclusters")),
+        (INFRASTRUCTURE, ("GCPMachine", "gcpmachines")),
+        (CONTROL_PLANE, ("HostedControlPlane", "hostedcontrolplanes")),
+    ]
+    .map(|(group, names)| of_provider(group, names, "v1beta1", ClusterApi::V1Beta2))
+    .into()
+}
+
+/// A kind of a provider, whose labels say which of its versions keeps which version of the contract.
+fn of_provider(group: &str, names: (&str, &str), version: &str, contract: ClusterApi) -> Value {
+    let labels = match contract {
+        ClusterApi::V1Beta1 => json!({ "cluster.x-k8s.io/v1beta1": version }),
+        ClusterApi::V1Beta2 => json!({ "cluster.x-k8s.io/v1beta1": version,
+            "cluster.x-k8s.io/v1beta2": version }),
+    };
+    let form = json!({ "spec": open(), "status": open() });
+    crd(group, names, true, &[(version, &form)], &labels)
 }
 
 /// A policy in place of the providers' webhooks, which keep a template's spec as it was made.
@@ -165,6 +182,7 @@ pub fn immutable_templates() -> Vec<Value> {
         "spec": { "failurePolicy": "Fail",
             "matchConstraints": { "resourceRules": [{ "apiGroups": [INFRASTRUCTURE], "apiVersions": ["*"],
                 "operations": ["UPDATE"], "resources": ["*"] }] },
+            "matchConditions": [{ "name": "templates", "expression": "request.resource.resource.endsWith('templates')" }],
             "validations": [{ "expression": "object.spec == oldObject.spec", "message": "a template's spec is immutable" }] } });
     let binding = json!({ "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicyBinding", "metadata": { "name": "immutable-templates" },

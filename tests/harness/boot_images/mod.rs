@@ -1,6 +1,6 @@
-//! Boot images of machine sets on a real API server, with CRDs of the tests: no cloud, no OpenShift
-//! and no controller of Cluster API runs. Rights, versions, status subresources and the refusal of
-//! changes to templates are the API server's own.
+//! Boot images of machine sets on a real API server, with CRDs of the tests: no cloud and no
+//! OpenShift runs, and no controller of Cluster API but in a cluster that was asked for it. Rights,
+//! versions, status subresources and the refusal of changes to templates are the API server's own.
 
 mod cluster;
 mod kinds;

@@ -1,0 +1,48 @@
+//! An administrator takes a MachineDeployment back to the image before. Its Cluster names no control
+//! plane, so Cluster API never calls it available.
+
+use mosb_tests::boot_images::TENANT;
+use mosb_tests::condition;
+use serde_json::json;
+
+use super::tenant::{Kind, ROLL, TEMPLATE, Tenant, have};
+
+#[test]
+fn a_restored_deployment_rolls_back_and_stays() {
+    const SET: &str = "machinedeployment.cluster.x-k8s.io/rolls";
+    let tenant = Tenant::without_control_plane();
+    tenant.set(Kind::Deployment, "rolls", 2, |set| {
+        set["metadata"]["annotations"] = json!({ ROLL: "true" });
+    });
+    tenant.start_controller();
+    let has = |release: u32| {
+        tenant.wait_for(Kind::Deployment, "rolls", &format!("image {release}"), |machines| {
+            machines.len() == 2 && have(machines, release)
+        });
+    };
+    has(2);
+    let object = tenant.cluster.get(TENANT, "cluster.cluster.x-k8s.io/prod");
+    assert!(!condition(&object, "Available"), "{object:#}");
+    tenant.wait("the record", || {
+        let history = tenant.cluster.mosb(&["boot-images", "history", SET]).ok().text();
+        history.contains("fedora-coreos-2-").then_some(())
+    });
+    // The core controllers may write its status meanwhile: exit code 3, try again.
+    let done = |action: &str| {
+        tenant.wait(action, || {
+            let finished = tenant.cluster.mosb(&["boot-images", action, SET]);
+            if finished.code() == Some(3) { None } else { Some(finished.ok()) }
+        });
+    };
+    done("restore");
+    has(1);
+    assert_eq!(tenant.template_of(Kind::Deployment, "rolls"), TEMPLATE);
+    tenant.wait("the pin", || {
+        let status = tenant.cluster.mosb(&["boot-images", "status"]).ok().text();
+        status.contains("pinned").then_some(())
+    });
+    assert_eq!(tenant.template_of(Kind::Deployment, "rolls"), TEMPLATE);
+
+    done("unpin");
+    has(2);
+}
