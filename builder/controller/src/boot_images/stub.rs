@@ -112,8 +112,9 @@ pub(super) fn stub_step(
     let upgraded = found.stub.upgrade_to_oldest();
     let upgraded = upgraded.map_err(|error| failed(error.code(), &error.to_string()))?;
     let Some(upgraded) = upgraded else { return Ok(StubStep::Ready(None)) };
-    if let Some(keeper) = limits.sharing.keeper(secret.namespace(), secret.name()) {
-        return Err(failed("stub-shared", &format!("it has Ignition spec 2 and must be converted, but {keeper} keeps an image that may not read the new spec; give one of them its own Secret, or have both managed")).into());
+    if let Some(reason) = limits.sharing.reason(secret.namespace(), secret.name()) {
+        let cause = format!("it has Ignition spec 2 and must be converted, but {reason}");
+        return Err(failed("stub-shared", &cause).into());
     }
     if limits.stubs_in_work.contains(&secret) {
         return Ok(StubStep::InWork);

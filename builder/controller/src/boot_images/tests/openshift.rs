@@ -339,3 +339,22 @@ fn one_broken_set_hides_no_other() {
     let plan = cluster.settle();
     assert_eq!(codes(&plan), ["current", "boot-image-field-missing", "no-boot-disk", "current"]);
 }
+
+/// It is not known whether it uses the stub.
+#[test]
+fn a_stub_is_not_converted_beside_a_set_that_is_too_large_to_be_read() {
+    let mut cluster = cluster();
+    stub(&mut cluster, "2.2.0");
+    set(&mut cluster, "a");
+    set(&mut cluster, "large");
+    cluster.edit(Sets, "large", |one| one["spec"]["text"] = "x".repeat(300 << 10).into());
+    let before = cluster.secrets.clone();
+    let plan = cluster.settle();
+    assert_eq!(codes(&plan), ["stub-shared", "object-too-large"]);
+    let reason = plan.sets[0].outcome.reason();
+    assert!(reason.contains("machineset.machine.openshift.io/large"), "{reason}");
+    assert_eq!(cluster.secrets, before);
+    // Smaller, it follows as well.
+    cluster.edit(Sets, "large", |one| one["spec"]["text"] = "x".into());
+    assert_eq!(codes(&cluster.settle()), ["current", "current"]);
+}
