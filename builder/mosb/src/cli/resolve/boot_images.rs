@@ -38,12 +38,7 @@ pub fn boot_images(typed: BootImagesInCluster) -> Result<(BootImagesJob, Cluster
 }
 
 fn until(text: Option<String>) -> Result<Option<Release>, Error> {
-    let parse = |text: String| {
-        text.parse().map_err(|cause| {
-            Error::Usage(format!(
-                "--until {text:?}: {cause}; want a release such as 9.6.20260210-0"
-            ))
-        })
-    };
+    let parse =
+        |text: String| text.parse().map_err(|cause| Error::Usage(format!("--until: {cause}")));
     text.map(parse).transpose()
 }
