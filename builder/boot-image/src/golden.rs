@@ -1,6 +1,6 @@
 //! The golden ConfigMap `coreos-bootimages`: the streams that boot images should follow.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use mosb_types::Diagnostic;
 use serde_json::{Map, Value, json};
@@ -127,14 +127,6 @@ impl Golden {
 
     fn all(&self) -> impl Iterator<Item = &Stream> {
         std::iter::once(&self.default).chain(self.streams.values())
-    }
-
-    /// The AMIs of all regions and architectures. Their names don't say that they are of a stream,
-    /// so a later pass proves it by this list.
-    pub fn amis(&self) -> BTreeSet<&str> {
-        let images = self.all().flat_map(|stream| stream.architectures.values());
-        let aws = images.filter_map(|images| images.images.aws.as_ref());
-        aws.flat_map(|aws| aws.regions.values()).filter_map(|one| one.image.as_deref()).collect()
     }
 
     /// The release of each image that exists in a cloud, by the image's text.

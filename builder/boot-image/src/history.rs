@@ -11,7 +11,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::attempt::WriteAttempt;
-use crate::{BootImage, SetKind, SetRef};
+use crate::{BootImage, SetRef};
 
 /// The most entries: an object of the API, of which a cluster may have thousands, stays small.
 const MAX_DETAILS: usize = 20;
@@ -169,12 +169,6 @@ impl SetReference {
             api_group: set.kind.group().to_owned(),
         }
     }
-
-    /// The kind of the set. A version in the group is ignored.
-    pub fn set_kind(&self) -> Option<SetKind> {
-        let group = self.api_group.split('/').next().unwrap_or_default();
-        SetKind::ALL.into_iter().find(|kind| (kind.kind(), kind.group()) == (&*self.kind, group))
-    }
 }
 
 impl SetRef {
@@ -197,6 +191,7 @@ impl SetRef {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SetKind;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -296,8 +291,6 @@ mod tests {
         });
         let read = History::read(&theirs);
         assert_eq!(read.details[0].updated_time, "t");
-        let kind = read.machine_resource_reference.set_kind();
-        assert_eq!(kind, Some(SetKind::MachineApiMachineSet));
         for odd in [json!(null), json!({ "details": 1 }), json!([])] {
             assert_eq!(History::read(&odd), History::default(), "{odd}");
         }
