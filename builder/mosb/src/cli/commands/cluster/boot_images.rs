@@ -3,7 +3,7 @@
 use kube::Client;
 
 use super::confirm::Consent;
-use super::print;
+use super::{CONFLICT_TRIES, print};
 use crate::cli::args::Format;
 use crate::cli::objects::{
     BootImageHistory, BootImageList, BootImagePlan, BootImageRequest, BootImageSet,
@@ -13,7 +13,7 @@ use crate::cli::resolve::{BootImagesJob, Settings};
 use crate::cli::{ExitCode, Result, output};
 use mosb_controller::Namespaces;
 use mosb_controller::boot_images::{
-    self, BootImageRequest as Request, BootImagesView, HistoryView, SetView,
+    self, BootImageRequest as Request, BootImageRequestError, BootImagesView, HistoryView, SetView,
 };
 
 /// The ServiceAccount of the controller, as `deploy/` names it.
@@ -56,24 +56,42 @@ async fn history(client: &Client, namespaces: &Namespaces, set: &str) -> Result<
     Ok(BootImageHistory { set: set.to_owned(), images: images.into_iter().map(image).collect() })
 }
 
-/// Carries out a request: reads, decides, asks and writes.
+/// Carries out a request: reads, decides, asks and writes, again if the set was changed meanwhile
+/// and the decision is still for the same image.
 async fn change(
     client: &Client,
     namespaces: &Namespaces,
     (set, request): (&str, &Request),
     yes: bool,
 ) -> Result<BootImageRequest> {
-    let change = boot_images::boot_image_change(client, namespaces, set, request).await?;
-    if let Some(question) = &change.question {
-        Consent::new(yes).obtain(question).await?;
+    let mut consent = Consent::new(yes);
+    let mut conflict: Option<(Option<String>, BootImageRequestError)> = None;
+    for left in (0..CONFLICT_TRIES).rev() {
+        let change = boot_images::boot_image_change(client, namespaces, set, request).await?;
+        if let Some((_, error)) = conflict.take_if(|(image, _)| *image != change.image) {
+            return Err(error.into());
+        }
+        if let Some(question) = &change.question {
+            consent.obtain(question).await?;
+        }
+        match boot_images::change_boot_image(client, &change).await {
+            Err(error @ BootImageRequestError::Changed { .. }) if left > 0 => {
+                tracing::debug!("{error}; deciding again");
+                conflict = Some((change.image, error));
+            }
+            Err(error) => return Err(error.into()),
+            Ok(()) => {
+                let action = match request {
+                    Request::Restore { .. } => "restore",
+                    Request::Pin { .. } => "pin",
+                    Request::Unpin => "unpin",
+                };
+                let (set, action) = (set.to_owned(), action.to_owned());
+                return Ok(BootImageRequest { set, action, image: change.image });
+            }
+        }
     }
-    boot_images::change_boot_image(client, &change).await?;
-    let action = match request {
-        Request::Restore { .. } => "restore",
-        Request::Pin { .. } => "pin",
-        Request::Unpin => "unpin",
-    };
-    Ok(BootImageRequest { set: set.to_owned(), action: action.to_owned(), image: change.image })
+    unreachable!("the last try returns")
 }
 
 /// Prints the Roles as `kubectl apply` takes them.

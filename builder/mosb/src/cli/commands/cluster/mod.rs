@@ -21,6 +21,9 @@ use mosb_controller::{self as controller, Namespaces};
 
 pub use control::control;
 
+/// How often a request is decided because somebody else changed the object.
+const CONFLICT_TRIES: usize = 5;
+
 /// Runs a command.
 ///
 /// # Errors

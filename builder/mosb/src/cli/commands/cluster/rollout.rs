@@ -7,6 +7,7 @@ use kube::Client;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
+use super::CONFLICT_TRIES;
 use super::confirm::Consent;
 use super::look::no_pool;
 use crate::cli::error::Error;
@@ -24,8 +25,6 @@ use mosb_controller::{ClusterCache, Namespaces};
 
 /// How long a stop must last that the pool's conditions show: they may be of the decision before.
 const STOP_CONFIRMED: Duration = Duration::from_secs(15);
-/// How often a request is decided again because somebody else changed the object.
-const CONFLICT_TRIES: usize = 5;
 
 /// The pool, its image and its machines.
 fn snapshot(cache: &ClusterCache, pool: &str) -> Result<RolloutSnapshot, Error> {
