@@ -1,5 +1,5 @@
 //! A watch that runs for ever: it keeps an [`IndexedStore`] up to date and reports its state to
-//! [`WatchHealth`].
+//! `WatchHealth`.
 
 use std::fmt::Debug;
 use std::pin::pin;
