@@ -46,6 +46,7 @@ mod pin;
 mod plan;
 mod proof;
 mod reason;
+mod recheck;
 mod reconciler;
 mod record;
 mod report;

@@ -14,6 +14,7 @@ use super::observe::{Remembered, is_affected, observe};
 use super::obstacle::Failure;
 use super::plan::{BootImagePlan, Outcome, SetPlan};
 use super::reason::BootImageReason;
+use super::recheck::{FAILED_RETRY, REFUSED_RETRY, next_retry, recheck};
 use super::report::{StatusTarget, conditions, target};
 use super::report_events::events;
 use super::snapshot::{BootImageSnapshot, FailedWrite};
@@ -35,16 +36,8 @@ use mosb_types::ErrorClass;
 const KEY: &str = "cluster";
 /// The most writes of a pass; the next pass goes on.
 const MAX_WRITES: usize = 200;
-/// When the sets are decided again without a change.
-const RECHECK: Duration = Duration::from_secs(600);
-/// The same while a set needs its stub, or a kind can't be listed: no watch shows a stub, or a right.
-const RIGHTS_RECHECK: Duration = Duration::from_secs(60);
 /// When a stub is read again to see when its CA expires.
 const STUB_RECHECK: Duration = Duration::from_secs(3600);
-/// When a write that was refused is tried again.
-const REFUSED_RETRY: Duration = Duration::from_secs(300);
-/// When a write that failed otherwise is tried again.
-const FAILED_RETRY: Duration = Duration::from_secs(30);
 /// When a pass follows a write whose event may be late, or a conflict.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -121,7 +114,6 @@ impl BootImageReconciler {
                 Err(error) if is_general(&error) => return Err(error),
                 Err(error) => {
                     let outcome = self.record_failure(set, write, &error);
-                    written.soon(FAILED_RETRY);
                     written.failed.insert(set.set.clone(), outcome);
                 }
             }
@@ -252,10 +244,8 @@ impl Reconciler for BootImageReconciler {
     ) -> Decision<SecretRef, BootImageReason> {
         let mut plan = decide(snapshot, now);
         plan.lookups.truncate(MAX_STUBS.saturating_sub(snapshot.stubs.len()));
-        let needs_rights = !snapshot.stubs.is_empty() || !snapshot.unread.is_empty();
-        let recheck = if needs_rights { RIGHTS_RECHECK } else { RECHECK };
         Decision {
-            requeue_after: (plan.is_on || needs_rights).then_some(recheck),
+            requeue_after: recheck(&plan, snapshot),
             lookups: plan.lookups.clone(),
             ..Decision::unchanged(BootImageReason::of(&plan))
         }
@@ -284,7 +274,9 @@ impl Reconciler for BootImageReconciler {
         // The writes of many sets don't end with the first error, unlike those of an action list.
         let mut plan = decide(snapshot, Timestamp::now());
         let written = self.write_all(&plan).await?;
-        pass.requeue_after = written.requeue_after;
+        // Also if this pass was not about them.
+        let retry = next_retry(self.memory().failed.values().map(|(_, at)| *at), Instant::now());
+        pass.requeue_after = written.requeue_after.into_iter().chain(retry).min();
         if !plan.lookups.is_empty() {
             pass.requeue_after = Some(SOON);
         }

@@ -1,5 +1,5 @@
 mod api_server;
-mod fake_cluster;
+pub(super) mod fake_cluster;
 mod gates;
 mod managed_stub;
 mod openshift;
