@@ -86,7 +86,7 @@ pub(super) fn cluster_api_wait(
         Some("True") => None,
         Some("Unknown") if has_unknown_control_plane(cluster) => {
             let mut parts = PARTS.into_iter();
-            let part = parts.find(|part| condition(cluster, part) != Some("True"))?;
+            let part = parts.find(|part| cluster.condition(part) != Some("True"))?;
             Some(format!("Cluster {key} has not the condition {part}"))
         }
         Some(_) => Some(format!("Cluster {key} is not available")),
@@ -104,12 +104,5 @@ fn has_unknown_control_plane(cluster: &SeenObject) -> bool {
 
 /// The status of condition `Available`; of `Ready`, where a Cluster has no other.
 fn available(cluster: &SeenObject) -> Option<&str> {
-    condition(cluster, "Available").or_else(|| cluster.condition("Ready"))
-}
-
-/// The status of a condition, wherever the version of the Cluster has it.
-fn condition<'a>(cluster: &'a SeenObject, kind: &str) -> Option<&'a str> {
-    let newer = cluster.status["v1beta2"]["conditions"].as_array();
-    let newer = newer.into_iter().flatten().find(|one| one["type"] == kind);
-    cluster.condition(kind).or_else(|| newer.and_then(|one| one["status"].as_str()))
+    cluster.condition("Available").or_else(|| cluster.condition("Ready"))
 }

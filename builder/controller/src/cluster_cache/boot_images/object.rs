@@ -79,11 +79,11 @@ impl SeenObject {
         self.api_version.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The status of a condition.
+    /// The status of a condition. In `v1beta1`, Cluster API keeps the conditions of `v1beta2` apart.
     pub fn condition(&self, kind: &str) -> Option<&str> {
-        let conditions = self.status.get("conditions")?.as_array()?;
-        let mut found = conditions.iter().filter(|one| one["type"] == kind);
-        found.next()?.get("status")?.as_str()
+        let lists = [&self.status["conditions"], &self.status["v1beta2"]["conditions"]];
+        let mut all = lists.into_iter().filter_map(Value::as_array).flatten();
+        all.find(|one| one["type"] == kind)?.get("status")?.as_str()
     }
 }
 
@@ -110,12 +110,16 @@ mod tests {
                 "metadata": { "namespace": "a", "name": "b",
                     "annotations": { LAST_APPLIED: "{}", "mine": "1" } },
                 "spec": { "text": text },
-                "status": { "conditions": [{ "type": "Available", "status": "True" }] } }))
+                "status": { "conditions": [{ "type": "Available", "status": "True" }],
+                    "v1beta2": { "conditions": [
+                        { "type": "Available", "status": "False" },
+                        { "type": "RollingOut", "status": "True" }] } } }))
         };
         let small = object("x");
         assert_eq!((&*small.key(), small.version()), ("a/b", "v1beta2"));
         assert_eq!(small.spec["text"], "x");
-        assert_eq!(small.condition("Available"), Some("True"));
+        let found = ["Available", "RollingOut", "Ready"].map(|kind| small.condition(kind));
+        assert_eq!(found, [Some("True"), Some("True"), None]);
         assert_eq!(small.annotations.keys().collect::<Vec<_>>(), ["mine"]);
         let large = object(&"x".repeat(MAX_BODY));
         assert!(large.is_too_large && large.spec.is_null() && large.status.is_null());
