@@ -16,12 +16,10 @@ impl Node {
     pub fn install_overlay(&self, overlay: &str) {
         let folder = repository().join("deploy").join(overlay);
         let text = self.kubectl(&["kustomize", folder.to_str().unwrap()]).ok().text();
-        for object in text.split("\n---\n") {
-            let object: Value = serde_saphyr::from_str(object).unwrap();
-            if object["kind"] != "Deployment" {
-                self.apply(&object.to_string());
-            }
-        }
+        let objects = text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap());
+        let objects: Vec<Value> = objects.collect();
+        let others = objects.into_iter().filter(|object| object["kind"] != "Deployment");
+        self.apply_all(&others.collect::<Vec<_>>());
     }
 
     /// A kubeconfig with a token of the account of the controller.

@@ -328,7 +328,9 @@ fn entry_of(state: &State, target: &str, body: &str) -> Option<(String, Arc<Mute
 /// The path after the API version, without the namespace.
 fn resource(head: &Head) -> &str {
     let path = head.path();
-    let (_, what) = path.rsplit_once("/v1/").unwrap_or(("", path));
+    // `/api/v1/…` and `/apis/<group>/<version>/…`.
+    let before = if path.starts_with("/api/") { 3 } else { 4 };
+    let what = path.splitn(before + 1, '/').nth(before).unwrap_or(path);
     let in_namespace = what.strip_prefix("namespaces/").and_then(|rest| rest.split_once('/'));
     in_namespace.map_or(what, |(_, what)| what)
 }

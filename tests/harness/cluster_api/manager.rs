@@ -38,7 +38,7 @@ impl Node {
         for kind in &mut kinds {
             point_to_manager(&mut kind["spec"]["conversion"]["webhook"], &authority);
         }
-        self.apply_all(kinds);
+        self.apply_all(&kinds);
         self.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).ok();
 
         let line = [
@@ -58,13 +58,7 @@ impl Node {
                 point_to_manager(webhook, &authority);
             }
         }
-        self.apply_all(configurations);
-    }
-
-    #[track_caller]
-    fn apply_all(&self, objects: Vec<Value>) {
-        let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-        self.apply(&list.to_string());
+        self.apply_all(&configurations);
     }
 }
 

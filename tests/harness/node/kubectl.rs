@@ -69,6 +69,13 @@ impl Node {
         self.apply(&namespace.to_string());
     }
 
+    /// Creates or changes these objects, in this order and by one program.
+    #[track_caller]
+    pub fn apply_all(&self, objects: &[Value]) {
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+        self.apply(&list.to_string());
+    }
+
     #[track_caller]
     pub(super) fn apply_in(&self, namespace: Option<&str>, text: &str) {
         let mut arguments = vec!["apply", "--server-side", "--force-conflicts", "--filename=-"];
