@@ -36,6 +36,7 @@ mod part_node_end;
 mod plugin;
 mod pod_faults_node;
 mod rbac;
+mod rbac_use;
 mod rollout_commands;
 mod rollout_kills;
 mod rollout_observer;

@@ -12,11 +12,12 @@ use serde_json::{Value, json};
 
 use mosb_tests::{Node, base_image, mosb_image, programs, wait};
 
+use crate::rbac_use::assert_all_used;
+
 #[path = "../demo/cluster/objects.rs"]
 pub mod objects;
 use objects::{IMAGE, NAMESPACE, change, objects, os_config};
 
-const ACCOUNT: &str = "system:serviceaccount:mosb-system:mosb-controller";
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// What is granted and not used in this story, and why it must be granted.
@@ -54,71 +55,6 @@ const EXCUSED: &[(&str, &str)] = &[
 
 fn deploy(folder: &str) -> PathBuf {
     mosb_tests::repository().join("deploy").join(folder)
-}
-
-/// One right or one use of it: `resource[/subresource] verb`.
-fn right(group: &str, resource: &str, verb: &str) -> String {
-    match group {
-        "" => format!("{resource} {verb}"),
-        "machineconfiguration.openshift.io" => format!("{resource} {verb}"),
-        "batch" | "rbac.authorization.k8s.io" | "apps" | "coordination.k8s.io" => {
-            format!("{resource} {verb}")
-        }
-        group => format!("{resource}.{group} {verb}"),
-    }
-}
-
-/// All rights that the overlay gives.
-fn granted(node: &Node) -> BTreeSet<String> {
-    let path = deploy("kubernetes");
-    let text = node.kubectl(&["kustomize", path.to_str().unwrap()]).ok().text();
-    let mut all = BTreeSet::new();
-    for object in text.split("\n---\n") {
-        let object: Value = serde_saphyr::from_str(object).unwrap();
-        let list =
-            |value: &Value| -> Vec<String> { serde_json::from_value(value.clone()).unwrap() };
-        for rule in object["rules"].as_array().into_iter().flatten() {
-            for group in list(&rule["apiGroups"]) {
-                for resource in list(&rule["resources"]) {
-                    all.extend(
-                        list(&rule["verbs"]).iter().map(|verb| right(&group, &resource, verb)),
-                    );
-                }
-            }
-        }
-    }
-    all
-}
-
-/// What the controller asked the API server, and whether that was allowed.
-fn requests(node: &Node) -> (BTreeSet<String>, Vec<Value>) {
-    let mut used = BTreeSet::new();
-    let mut refused = Vec::new();
-    for event in node.audit() {
-        let object = &event["objectRef"];
-        let Some(resource) =
-            object["resource"].as_str().filter(|_| event["user"]["username"] == ACCOUNT)
-        else {
-            continue;
-        };
-        if event["annotations"]["authorization.k8s.io/decision"] != "allow"
-            || event["responseStatus"]["code"] == 403
-        {
-            // Whether it may see Builds of OpenShift it finds out by asking: that right is in an
-            // overlay of its own.
-            if object["apiGroup"] != "build.openshift.io" || event["verb"] != "list" {
-                refused.push(event);
-            }
-            continue;
-        }
-        let resource = match object["subresource"].as_str() {
-            Some(sub) => format!("{resource}/{sub}"),
-            None => resource.to_owned(),
-        };
-        let group = object["apiGroup"].as_str().unwrap_or_default();
-        used.insert(right(group, &resource, event["verb"].as_str().unwrap()));
-    }
-    (used, refused)
 }
 
 /// Waits until it says something about the pool's image, and returns that.
@@ -245,16 +181,5 @@ fn the_installed_controller_uses_its_rights_and_needs_no_more() {
         node.api().list(Some(NAMESPACE), kinds, "").is_empty().then_some(())
     });
 
-    let (used, refused) = requests(&node);
-    assert!(refused.is_empty(), "refused: {refused:#?}");
-    let granted = granted(&node);
-    let more: Vec<_> = used.difference(&granted).collect();
-    // Whoever is logged in may ask for the API's own discovery and reviews.
-    assert!(more.is_empty(), "used, but by no right of ours: {more:?}");
-    let excused: BTreeSet<String> = EXCUSED.iter().map(|(right, _)| (*right).to_owned()).collect();
-    let idle: Vec<_> =
-        granted.difference(&used).filter(|right| !excused.contains(*right)).collect();
-    assert!(idle.is_empty(), "granted, but never used: {idle:#?}");
-    let strange: Vec<_> = excused.difference(&granted).collect();
-    assert!(strange.is_empty(), "excused, but not granted: {strange:?}");
+    assert_all_used(&node, "kubernetes", &BTreeSet::new(), EXCUSED);
 }
