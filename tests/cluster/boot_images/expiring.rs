@@ -9,7 +9,7 @@ use mosb_tests::boot_images::{MACHINE_API_NAMESPACE, ami, aws_machine_set};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::{STUB, all_machine_sets, openshift, why_of};
+use super::{STUB, all_machine_sets, message_of, openshift};
 
 #[test]
 fn a_ca_that_expires_soon_is_reported_where_the_secret_may_be_read() {
@@ -27,7 +27,7 @@ fn a_ca_that_expires_soon_is_reported_where_the_secret_may_be_read() {
     cluster.settings(&all_machine_sets(&[]));
     cluster.start_controller();
     let message =
-        cluster.wait("the condition", || why_of(&cluster, "BootImageUserDataExpiring", "True"));
+        cluster.wait("the condition", || message_of(&cluster, "BootImageUserDataExpiring", "True"));
     assert!(message.contains(&format!("{MACHINE_API_NAMESPACE}/{STUB} (20")), "{message}");
     assert_eq!(cluster.stub_of(MACHINE_API_NAMESPACE, STUB), stub, "it is not written");
     let shown = cluster.mosb(&["boot-images", "status"]).ok().text();
@@ -35,6 +35,6 @@ fn a_ca_that_expires_soon_is_reported_where_the_secret_may_be_read() {
     // Opted out: nothing is reported.
     cluster.settings(&json!({}));
     cluster.wait("no condition", || {
-        why_of(&cluster, "BootImageUserDataExpiring", "True").is_none().then_some(())
+        message_of(&cluster, "BootImageUserDataExpiring", "True").is_none().then_some(())
     });
 }

@@ -1,15 +1,18 @@
 //! Machine sets of OpenShift's Machine API.
 
 use mosb_tests::boot_images::{BootImageCluster, MACHINE_API_NAMESPACE, ami, aws_machine_set};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{all_machine_sets, count_of, details, image_of_aws, is_skipped, openshift, why_of};
+use super::{
+    all_machine_sets, count_of, details, image_of_aws, message_of, openshift, reason_of, version,
+    wait_for_ami,
+};
 
 /// An AMI that no stream has.
 const CUSTOM: &str = "ami-00000000000000bad";
 
 #[test]
-fn sets_follow_the_release_and_an_administrators_images_stay() {
+fn sets_follow_the_release_and_images_of_an_administrator_stay() {
     let cluster = openshift(3);
     cluster.settings(&all_machine_sets(&[ami(1), ami(2)]));
     let set = |name: &str, image: &str| aws_machine_set(name, image);
@@ -37,11 +40,8 @@ fn sets_follow_the_release_and_an_administrators_images_stay() {
     cluster.start_controller();
 
     for name in ["old", "older"] {
-        cluster.wait(name, || (image_of_aws(&cluster, name) == ami(3)).then_some(()));
+        wait_for_ami(&cluster, name, &ami(3));
     }
-    cluster.wait("the history of old", || {
-        (details(&cluster, MACHINE_API_NAMESPACE, "old").len() == 2).then_some(())
-    });
     assert_eq!(details(&cluster, MACHINE_API_NAMESPACE, "old"), [ami(1), ami(3)]);
     let mut want = old["spec"].clone();
     want["template"]["spec"]["providerSpec"]["value"]["ami"] = json!({ "id": ami(3) });
@@ -50,28 +50,53 @@ fn sets_follow_the_release_and_an_administrators_images_stay() {
     for (name, before) in &untouched {
         assert_eq!(version(&cluster, name), *before, "{name} is not written");
     }
-    cluster.wait("skipped sets", || {
-        is_skipped(&cluster, &["custom", "owned", "windows"]).then_some(())
-    });
-    let why =
-        cluster.wait("the broken set", || why_of(&cluster, "BootImageUpdateDegraded", "True"));
-    assert!(why.contains("broken"), "{why}");
+    for (name, part) in [
+        ("custom", "nothing proves that"),
+        ("owned", "MachinePool a owns it"),
+        ("windows", "its machines run Windows"),
+        ("broken", "providerSpec"),
+    ] {
+        let reason = cluster.wait(name, || reason_of(&cluster, name));
+        assert!(reason.contains(part), "{name}: {reason}");
+    }
+    // Only the broken one is an error.
+    let why = message_of(&cluster, "BootImageUpdateDegraded", "True").unwrap();
+    assert!(why.contains("1 Degraded MAPI MachineSets"), "{why}");
 
     // The next release.
     cluster.set_release(4);
     for name in ["old", "older", "current"] {
-        cluster.wait(name, || (image_of_aws(&cluster, name) == ami(4)).then_some(()));
+        wait_for_ami(&cluster, name, &ami(4));
     }
-    cluster.wait("the history of old", || {
-        (details(&cluster, MACHINE_API_NAMESPACE, "old").len() == 3).then_some(())
-    });
+    a_restored_set_stays_until_it_is_unpinned(&cluster);
 
     // Opting out leaves everything as it is.
     cluster.settings(&json!({}));
-    cluster.set_release(5);
+    cluster.set_release(6);
     cluster.wait("nothing to be enrolled", || (count_of(&cluster) == 0).then_some(()));
-    assert_eq!(image_of_aws(&cluster, "old"), ami(4));
-    assert_eq!(details(&cluster, MACHINE_API_NAMESPACE, "old"), [ami(1), ami(3), ami(4)]);
+    assert_eq!(image_of_aws(&cluster, "old"), ami(5));
+    let want = [1, 3, 4, 3, 5].map(ami);
+    assert_eq!(details(&cluster, MACHINE_API_NAMESPACE, "old"), want);
+}
+
+/// Of the set `old`, after releases 1, 3 and 4.
+fn a_restored_set_stays_until_it_is_unpinned(cluster: &BootImageCluster) {
+    let set = "machineset.machine.openshift.io/old";
+    let history = cluster.mosb(&["boot-images", "history", set]).ok().text();
+    assert!([1, 3, 4].iter().all(|release| history.contains(&ami(*release))), "{history}");
+    cluster.mosb(&["boot-images", "restore", set]).ok();
+    wait_for_ami(cluster, "old", &ami(3));
+    cluster.set_release(5);
+    for name in ["older", "current"] {
+        wait_for_ami(cluster, name, &ami(5));
+    }
+    let reason = cluster.wait("old to be pinned", || reason_of(cluster, "old"));
+    assert!(reason.contains("pinned"), "{reason}");
+    let status = cluster.mosb(&["boot-images", "status"]).ok().text();
+    assert!(status.contains("pinned") && status.contains(&ami(3)), "{status}");
+    assert_eq!(image_of_aws(cluster, "old"), ami(3), "a newer golden does not end this pin");
+    cluster.mosb(&["boot-images", "unpin", set]).ok();
+    wait_for_ami(cluster, "old", &ami(5));
 }
 
 #[test]
@@ -88,7 +113,7 @@ fn a_rival_that_puts_its_image_back_ends_the_attempts() {
             let back = json!({ "spec": { "template": { "spec": { "providerSpec": { "value": { "ami": { "id": ami(1) } } } } } } });
             cluster.patch(MACHINE_API_NAMESPACE, "machineset.machine.openshift.io/fought", &back);
         }
-        why_of(&cluster, "BootImageUpdateDegraded", "True")
+        message_of(&cluster, "BootImageUpdateDegraded", "True")
     });
     assert_eq!(reverts.get(), 3, "{message}");
     assert!(message.contains("providerSpec.value.ami"), "{message}");
@@ -96,37 +121,9 @@ fn a_rival_that_puts_its_image_back_ends_the_attempts() {
     // A restart does not forget it.
     cluster.kill_controller();
     cluster.start_controller();
-    let same = cluster
-        .wait("the same after a restart", || why_of(&cluster, "BootImageUpdateDegraded", "True"));
+    let same = cluster.wait("the same after a restart", || {
+        message_of(&cluster, "BootImageUpdateDegraded", "True")
+    });
     assert_eq!(same, message);
     assert_eq!(image_of_aws(&cluster, "fought"), ami(1));
-}
-
-#[test]
-fn a_kill_after_each_write_ends_the_same() {
-    let cluster = openshift(2);
-    let sets = ["a", "b", "c"];
-    for name in sets {
-        cluster.apply(MACHINE_API_NAMESPACE, &aws_machine_set(name, &ami(1)));
-    }
-    cluster.start_controller();
-    let is_over = || {
-        sets.iter().all(|name| {
-            image_of_aws(&cluster, name) == ami(2)
-                && details(&cluster, MACHINE_API_NAMESPACE, name).len() == 2
-        }) && why_of(&cluster, "BootImageUpdateProgressing", "False").is_some()
-    };
-    let kills =
-        cluster.kill_after_each_write(|| cluster.settings(&all_machine_sets(&[ami(1)])), is_over);
-    // For each set a history, its first entry, the image, and its second entry.
-    assert!(kills >= 4 * sets.len(), "{kills}");
-    for name in sets {
-        assert_eq!(details(&cluster, MACHINE_API_NAMESPACE, name), [ami(1), ami(2)]);
-    }
-}
-
-fn version(cluster: &BootImageCluster, name: &str) -> Value {
-    let set =
-        cluster.get(MACHINE_API_NAMESPACE, &format!("machineset.machine.openshift.io/{name}"));
-    set["metadata"]["resourceVersion"].clone()
 }

@@ -1,10 +1,14 @@
 //! Boot images of machine sets on a real API server: the controller with the rights of
-//! `deploy/boot-images`. See [`mosb_tests::boot_images`] for what stands in for a cloud's kinds.
+//! `deploy/boot-images`. See [`mosb_tests::boot_images`] for the kinds of clouds, of OpenShift and of
+//! Cluster API, and for what does not run.
 
 mod cluster_api;
 mod expiring;
+mod faults;
 mod machine_api;
-mod restore;
+mod machine_configuration;
+mod many_sets;
+mod rights;
 mod rival;
 mod stubs;
 
@@ -50,6 +54,31 @@ fn all_machine_sets(stock: &[String]) -> Value {
         "selection": { "mode": "All" } }], "stockImages": stock })
 }
 
+/// Settings that enrol all machine sets, of OpenShift's kinds and of Cluster API.
+fn all_of_both(stock: &[String]) -> Value {
+    let all = |resource: &str, group: &str| json!({ "resource": resource, "apiGroup": group, "selection": { "mode": "All" } });
+    let managers = [
+        all("machinesets", "machine.openshift.io"),
+        all("controlplanemachinesets", "machine.openshift.io"),
+        all("machinesets", "cluster.x-k8s.io"),
+        all("machinedeployments", "cluster.x-k8s.io"),
+    ];
+    json!({ "machineManagers": managers, "stockImages": stock })
+}
+
+/// A machine-config-controller that runs if it has replicas: only the number is read.
+fn set_renderer(cluster: &BootImageCluster, replicas: u32) {
+    const NAMESPACE: &str = "openshift-machine-config-operator";
+    cluster.node.make_namespace(NAMESPACE);
+    let labels = json!({ "app": "a" });
+    let template = json!({ "metadata": { "labels": labels },
+        "spec": { "containers": [{ "name": "a", "image": "a" }] } });
+    let deployment = json!({ "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": "machine-config-controller" },
+        "spec": { "replicas": replicas, "selector": { "matchLabels": labels }, "template": template } });
+    cluster.apply(NAMESPACE, &deployment);
+}
+
 fn image_of_aws(cluster: &BootImageCluster, name: &str) -> String {
     let set =
         cluster.get(MACHINE_API_NAMESPACE, &format!("machineset.machine.openshift.io/{name}"));
@@ -59,48 +88,68 @@ fn image_of_aws(cluster: &BootImageCluster, name: &str) -> String {
 
 /// The images that a set's history names, the oldest first.
 fn details(cluster: &BootImageCluster, namespace: &str, name: &str) -> Vec<String> {
-    let words = ["get", "bootimagehistories", "--namespace", namespace, "--output=json"];
-    let list: Value = serde_json::from_str(&cluster.node.kubectl(&words).ok().text()).unwrap();
-    let of_set = |history: &&Value| history["status"]["machineResourceReference"]["name"] == name;
-    let history = list["items"].as_array().unwrap().iter().find(of_set);
-    let details = history.and_then(|history| history["status"]["details"].as_array());
-    let image = |detail: &Value| detail["bootImageRef"].as_str().unwrap().to_owned();
-    details.into_iter().flatten().map(image).collect()
+    entries(cluster, namespace, name).into_iter().map(|(image, _)| image).collect()
 }
 
-/// The object with the conditions of this cluster.
-fn status(cluster: &BootImageCluster) -> Option<Value> {
-    let of_openshift = cluster.node.kubectl(&[
-        "get",
-        "machineconfiguration.operator.openshift.io/cluster",
-        "--output=json",
-    ]);
-    let text = if of_openshift.code() == Some(0) {
-        of_openshift.text()
-    } else {
-        cluster.node.kubectl(&["get", "bootimagestatus/cluster", "--output=json"]).text()
+/// The same, with how often each was written.
+fn entries(cluster: &BootImageCluster, namespace: &str, name: &str) -> Vec<(String, i64)> {
+    let histories = cluster.node.api().list(Some(namespace), "bootimagehistories", "");
+    let of_set = |history: &&Value| history["status"]["machineResourceReference"]["name"] == name;
+    let history = histories.iter().find(of_set);
+    let details = history.and_then(|history| history["status"]["details"].as_array());
+    let entry = |detail: &Value| {
+        let image = detail["bootImageRef"].as_str().unwrap();
+        (image.to_owned(), detail["count"].as_i64().unwrap_or_default())
     };
-    serde_json::from_str(&text).ok()
+    details.into_iter().flatten().map(entry).collect()
+}
+
+/// Waits until a set of the Machine API has this image and a record of it.
+#[track_caller]
+fn wait_for_ami(cluster: &BootImageCluster, name: &str, image: &str) {
+    cluster.wait(&format!("{name}: {image}"), || {
+        let recorded = details(cluster, MACHINE_API_NAMESPACE, name);
+        let is_so = image_of_aws(cluster, name) == image
+            && recorded.last().is_some_and(|last| last == image);
+        is_so.then_some(())
+    });
 }
 
 /// The message of a condition that has this status.
-fn why_of(cluster: &BootImageCluster, kind: &str, value: &str) -> Option<String> {
-    let object = status(cluster)?;
+fn message_of(cluster: &BootImageCluster, kind: &str, value: &str) -> Option<String> {
+    condition_of(&cluster.status()?, kind, value)
+}
+
+fn condition_of(object: &Value, kind: &str, value: &str) -> Option<String> {
     let conditions = object["status"]["conditions"].as_array()?;
     let one = conditions.iter().find(|one| one["type"] == kind && one["status"] == value)?;
     Some(one["message"].as_str().unwrap().to_owned())
 }
 
-/// Whether the status names all these sets, with why they are left alone.
-fn is_skipped(cluster: &BootImageCluster, names: &[&str]) -> bool {
-    let of = |value| why_of(cluster, "BootImageUpdateProgressing", value);
-    let message = of("True").or_else(|| of("False")).unwrap_or_default();
-    names.iter().all(|name| message.contains(&format!(" {name}: ")))
+/// Why a set does not have its image, as the conditions say it.
+fn reason_of(cluster: &BootImageCluster, name: &str) -> Option<String> {
+    reason_in(&cluster.status()?, name)
+}
+
+fn reason_in(object: &Value, name: &str) -> Option<String> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    let mut messages = conditions.iter().filter_map(|one| one["message"].as_str());
+    let (_, rest) = messages.find_map(|text| text.split_once(&format!(" {name}: ")))?;
+    let ends = [" | ", ", CAPI ", ", MAPI ", ", error syncing "];
+    let end = ends.iter().filter_map(|end| rest.find(end)).min();
+    Some(rest[..end.unwrap_or(rest.len())].to_owned())
 }
 
 /// How many sets of the Machine API the status counts.
 fn count_of(cluster: &BootImageCluster) -> usize {
-    let message = why_of(cluster, "BootImageUpdateProgressing", "False").unwrap_or_default();
+    let message = message_of(cluster, "BootImageUpdateProgressing", "False").unwrap_or_default();
     let all = message.split(" MAPI MachineSets").next().and_then(|text| text.rsplit(' ').next());
     all.and_then(|all| all.parse().ok()).unwrap_or(usize::MAX)
+}
+
+/// The version of a set of the Machine API, which every write changes.
+fn version(cluster: &BootImageCluster, name: &str) -> Value {
+    let set =
+        cluster.get(MACHINE_API_NAMESPACE, &format!("machineset.machine.openshift.io/{name}"));
+    set["metadata"]["resourceVersion"].clone()
 }

@@ -13,7 +13,7 @@ use mosb_tests::boot_images::{BootImageCluster, MACHINE_API_NAMESPACE, ami, aws_
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use super::{all_machine_sets, image_of_aws, openshift, why_of};
+use super::{all_machine_sets, image_of_aws, message_of, openshift};
 
 const SETS: usize = 8;
 
@@ -63,7 +63,7 @@ fn a_rival_that_reacts_at_once_is_left_alone_after_three_writes() {
     cluster.settings(&all_machine_sets(&[ami(1)]));
     cluster.start_controller();
     let is_over = || {
-        let message = why_of(&cluster, "BootImageUpdateDegraded", "True")?;
+        let message = message_of(&cluster, "BootImageUpdateDegraded", "True")?;
         names
             .iter()
             .all(|name| {

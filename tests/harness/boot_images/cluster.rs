@@ -61,23 +61,22 @@ impl BootImageCluster {
 
     fn install(
         node: Node,
-        mut kinds: Vec<Value>,
+        mut objects: Vec<Value>,
         api_version: ClusterApi,
         has_openshift: bool,
         number: u32,
     ) -> Self {
-        node.install_kinds();
-        kinds.extend(templates(api_version));
-        kinds.extend(immutable_templates());
-        for kind in kinds {
-            node.apply(&kind.to_string());
-        }
-        node.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).ok();
+        objects.extend(templates(api_version));
+        objects.extend(immutable_templates());
+        objects.extend([MACHINE_API_NAMESPACE, TENANT].map(namespace));
+        node.apply_all(&objects);
         node.install_overlay("boot-images");
-        node.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).ok();
-        for namespace in [MACHINE_API_NAMESPACE, TENANT] {
-            node.make_namespace(namespace);
-        }
+        // No controller manager makes it, and the controller asks whether it may create pods.
+        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": { "name": "default", "namespace": MOSB_NAMESPACE } });
+        node.apply(&account.to_string());
+        // Last: it waits for all kinds.
+        node.install_kinds();
         let proxy = ApiProxy::of(Api::start(&programs().kubectl(), &node.controller_kubeconfig()));
         let kubeconfig = node.write_kubeconfig("proxy", &proxy.kubeconfig());
         let controller = Mutex::default();
@@ -121,13 +120,18 @@ impl BootImageCluster {
         let stub = json!({ "ignition": { "version": "3.1.0", "config": { "merge": [{
             "source": "https://api-int.example.com:22623/config/worker" }] } } });
         self.stub(namespace, name, &stub);
-        let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "stubs" },
-            "rules": [{ "apiGroups": [""], "resources": ["secrets"], "resourceNames": [name], "verbs": ["get", "update"] }] });
-        let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "stubs" },
+        self.right_to_stubs(namespace, &[name]);
+    }
+
+    /// The right to these stubs, as `mosb boot-images rbac` prints it.
+    pub fn right_to_stubs(&self, namespace: &str, names: &[&str]) {
+        let metadata = json!({ "namespace": namespace, "name": "stubs" });
+        let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata,
+            "rules": [{ "apiGroups": [""], "resources": ["secrets"], "resourceNames": names, "verbs": ["get", "update"] }] });
+        let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "stubs" },
             "subjects": [{ "kind": "ServiceAccount", "namespace": MOSB_NAMESPACE, "name": "mosb-controller" }] });
-        self.apply(namespace, &role);
-        self.apply(namespace, &binding);
+        self.node.apply_all(&[role, binding]);
     }
 
     /// The stub that a Secret has.
@@ -175,9 +179,18 @@ impl BootImageCluster {
 
     #[track_caller]
     pub fn find(&self, namespace: &str, what: &str) -> Option<Value> {
-        let words = ["get", what, "--namespace", namespace, "--output=json", "--ignore-not-found"];
-        let text = self.node.kubectl(&words).ok().text();
-        (!text.trim().is_empty()).then(|| serde_json::from_str(&text).unwrap())
+        let (kind, name) = what.split_once('/').unwrap();
+        self.node.api().find(Some(namespace), kind, name)
+    }
+
+    /// The object with the conditions of the cluster.
+    pub fn status(&self) -> Option<Value> {
+        let kind = if self.has_openshift {
+            "machineconfiguration.operator.openshift.io"
+        } else {
+            "bootimagestatus"
+        };
+        self.node.api().find(None, kind, "cluster")
     }
 
     #[track_caller]
@@ -276,4 +289,8 @@ impl BootImageCluster {
         self.start_controller();
         kills
     }
+}
+
+fn namespace(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })
 }

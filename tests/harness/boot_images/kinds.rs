@@ -8,6 +8,22 @@ pub const CLUSTER_API: &str = "cluster.x-k8s.io";
 pub const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
 pub const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
 
+/// Providers of machine templates, and the version in which they serve them.
+const PROVIDERS: [(&str, &str); 7] = [
+    ("AWS", "v1beta2"),
+    ("GCP", "v1beta1"),
+    ("Azure", "v1beta1"),
+    ("VSphere", "v1beta1"),
+    ("OpenStack", "v1beta1"),
+    ("Metal3", "v1beta1"),
+    ("Kubevirt", "v1alpha1"),
+];
+
+/// The version in which a provider serves its machine templates.
+pub fn template_version(provider: &str) -> &'static str {
+    PROVIDERS.iter().find(|(name, _)| *name == provider).unwrap().1
+}
+
 /// The version of Cluster API's contract that a cluster has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterApi {
@@ -133,22 +149,22 @@ pub fn cluster_api(version: ClusterApi) -> Vec<Value> {
     ]
 }
 
-/// The templates of providers.
+/// The kinds of providers: templates, and what has a region or an image that these name.
 pub fn templates(version: ClusterApi) -> Vec<Value> {
     let mut kinds = Vec::new();
-    for (provider, template_version) in [
-        ("AWS", "v1beta2"),
-        ("GCP", "v1beta1"),
-        ("Azure", "v1beta1"),
-        ("VSphere", "v1beta1"),
-        ("OpenStack", "v1beta1"),
-        ("Metal3", "v1beta1"),
-        ("Kubevirt", "v1alpha1"),
-    ] {
+    for (provider, template_version) in PROVIDERS {
         let kind = format!("{provider}MachineTemplate");
         let plural = format!("{}s", kind.to_lowercase());
         kinds.push(of_provider(INFRASTRUCTURE, (&kind, &plural), template_version, version));
     }
+    let any = json!({ "spec": open(), "status": open() });
+    for (provider, version) in [("AWS", "v1beta2"), ("OpenStack", "v1beta1")] {
+        let kind = format!("{provider}Cluster");
+        let plural = format!("{}s", kind.to_lowercase());
+        kinds.push(crd(INFRASTRUCTURE, (&kind, &plural), true, &[(version, &any)], &json!({})));
+    }
+    let orc = "openstack.k-orc.cloud";
+    kinds.push(crd(orc, ("Image", "images"), true, &[("v1alpha1", &any)], &json!({})));
     kinds
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::kinds::{CLUSTER_API, ClusterApi, INFRASTRUCTURE, MACHINE_API};
+use super::kinds::{CLUSTER_API, ClusterApi, INFRASTRUCTURE, MACHINE_API, template_version};
 
 /// Where machine sets of OpenShift's Machine API are.
 pub const MACHINE_API_NAMESPACE: &str = "openshift-machine-api";
@@ -28,18 +28,38 @@ pub fn release(number: u32) -> String {
     format!("42.2026{:02}01.3.0", number)
 }
 
+/// The release of the image for vSphere, which is uploaded under a name: an older one.
+pub fn vmware_release(number: u32) -> String {
+    format!("42.2025{number:02}01.3.0")
+}
+
+/// Where a release's disk for bare metal is.
+pub fn metal_disk(number: u32) -> String {
+    format!("https://builds.example.com/{}.raw.xz", release(number))
+}
+
+/// The image of a release for KubeVirt.
+pub fn kubevirt_image(number: u32) -> String {
+    format!("quay.io/fedora/fedora-coreos-kubevirt@sha256:{number:064x}")
+}
+
 /// A stream as Fedora CoreOS publishes it, at this release.
 pub fn stream(number: u32) -> Value {
     let release = release(number);
     json!({ "stream": "stable", "metadata": { "last-modified": "2026-01-01T00:00:00Z" },
         "architectures": { "x86_64": {
-            "artifacts": { "metal": { "release": release, "formats": { "raw.xz": { "disk": {
-                "location": format!("https://builds.example.com/{release}.raw.xz"), "sha256": "a".repeat(64) } } } } },
+            "artifacts": {
+                "azure": { "release": release },
+                "metal": { "release": release, "formats": { "raw.xz": { "disk": {
+                    "location": metal_disk(number), "sha256": "a".repeat(64) } } } },
+                "openstack": { "release": release, "formats": { "qcow2.gz": { "disk": {
+                    "location": format!("https://builds.example.com/{release}.qcow2.gz"), "sha256": "b".repeat(64) } } } },
+                "vmware": { "release": vmware_release(number) } },
             "images": {
                 "aws": { "regions": { REGION: { "release": release, "image": ami(number) } } },
                 "gcp": { "release": release, "project": "fedora-coreos-cloud", "name": gcp_name(number) },
                 "kubevirt": { "release": release, "image": "quay.io/fedora/fedora-coreos-kubevirt:stable",
-                    "digest-ref": format!("quay.io/fedora/fedora-coreos-kubevirt@sha256:{number:064x}") } } } } })
+                    "digest-ref": kubevirt_image(number) } } } } })
 }
 
 /// The ConfigMap with the images of a release; `version` is that of the whole release.
@@ -56,6 +76,15 @@ pub fn aws_machine_set(name: &str, ami: &str) -> Value {
         "ami": { "id": ami }, "instanceType": "m6i.xlarge", "placement": { "region": REGION },
         "userDataSecret": { "name": "worker-user-data" }, "unknownToMosb": { "keep": [1, { "a": null }] } }),
     )
+}
+
+/// The set of control-plane machines of a cluster on AWS.
+pub fn aws_control_plane(ami: &str) -> Value {
+    let of_workers = aws_machine_set("cluster", ami);
+    let template = json!({ "machineType": "machines_v1beta1_machine_openshift_io",
+        "machines_v1beta1_machine_openshift_io": of_workers["spec"]["template"] });
+    json!({ "apiVersion": format!("{MACHINE_API}/v1"), "kind": "ControlPlaneMachineSet",
+        "metadata": { "name": "cluster" }, "spec": { "replicas": 3, "state": "Active", "template": template } })
 }
 
 fn machine_set(name: &str, provider_spec: &Value) -> Value {
@@ -81,10 +110,12 @@ pub fn condition(kind: &str, status: &str) -> Value {
 
 /// A template of GCP machines.
 pub fn gcp_template(name: &str, image: &str) -> Value {
-    template("GCP", "v1beta1", name, &json!({ "image": image, "instanceType": "n2-standard-4" }))
+    machine_template("GCP", name, &json!({ "image": image, "instanceType": "n2-standard-4" }))
 }
 
-fn template(provider: &str, version: &str, name: &str, spec: &Value) -> Value {
+/// A template of machines of this provider.
+pub fn machine_template(provider: &str, name: &str, spec: &Value) -> Value {
+    let version = template_version(provider);
     json!({ "apiVersion": format!("{INFRASTRUCTURE}/{version}"), "kind": format!("{provider}MachineTemplate"),
         "metadata": { "name": name }, "spec": { "template": { "spec": spec } } })
 }
