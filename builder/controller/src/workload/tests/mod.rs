@@ -8,7 +8,7 @@ use std::path::Path;
 
 use expect_test::expect_file;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{Container, PodSpec, Secret};
+use k8s_openapi::api::core::v1::{Container, PodSpec, Secret, VolumeMount};
 use serde_json::{Value, json};
 
 use requests::*;
@@ -52,6 +52,31 @@ fn value(input: &Input) -> Value {
         Input::RoleBinding(object) => serde_json::to_value(object),
     };
     value.unwrap()
+}
+
+#[test]
+fn each_container_mounts_the_files_that_its_arguments_name() {
+    for (case, request) in cases() {
+        let pod = match Workload::new(&request) {
+            Workload::Job(job) => job.spec.unwrap().template.spec.unwrap(),
+            Workload::Pod(pod) => pod.spec.unwrap(),
+            Workload::Build(_) => continue,
+        };
+        let volumes: Vec<_> =
+            pod.volumes.iter().flatten().map(|volume| volume.name.clone()).collect();
+        for container in pod.init_containers.iter().flatten().chain(&pod.containers) {
+            let mounts: Vec<_> = container.volume_mounts.iter().flatten().collect();
+            assert!(mounts.iter().all(|mount| volumes.contains(&mount.name)), "{case}");
+            let words = container.args.iter().flatten();
+            for word in words.filter(|word| word.starts_with("/run/mosb/")) {
+                // `--volume` has a source and a target.
+                let path = word.split(':').next().unwrap();
+                let is_below =
+                    |mount: &&VolumeMount| Path::new(path).starts_with(&mount.mount_path);
+                assert!(mounts.iter().any(is_below), "{case}, {}: {path}", container.name);
+            }
+        }
+    }
 }
 
 /// A workload waits for exactly the inputs that are created.

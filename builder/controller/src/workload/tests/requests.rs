@@ -98,13 +98,13 @@ pub(super) fn direct() -> JobRequest {
     }
 }
 
-/// A direct build on a prepared base, for machines of the control plane.
+/// A direct build on a prepared base that has run instructions, for machines of the control plane.
 pub(super) fn on_prepared_base() -> JobRequest {
     let image = |hex: &str| {
         let text = format!("registry.example:5000/os/images@sha256:{}", hex.repeat(64));
         text.parse().unwrap()
     };
-    let mut request = direct();
+    let mut request = with_containerfile(direct(), "FROM base\nRUN true\n");
     request.arguments.nodes = BuilderNodes::ControlPlane;
     request.prepared = PreparedImageUse::On { image: image("c"), tree: Some(image("d")) };
     request
@@ -126,10 +126,13 @@ pub(super) fn last_part() -> JobRequest {
 }
 
 pub(super) fn containerfile() -> JobRequest {
-    let mut request = direct_of("worker");
+    let mut request = with_containerfile(direct_of("worker"), "FROM configs\nRUN true\n");
     request.method = JobMethod::Containerfile;
+    request
+}
+
+fn with_containerfile(mut request: JobRequest, text: &str) -> JobRequest {
     let name = mosb_plan::api::object_name("containerfile", &request.build);
-    let text = "FROM configs\nRUN true\n";
     request.payload.push(carried(name, &[(CONTAINERFILE_KEY, text)], &[]));
     request
 }
