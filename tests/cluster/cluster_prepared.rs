@@ -19,8 +19,20 @@ FROM configs
 RUN test -e /usr/share/before && cp /etc/story /etc/copied && ostree container commit
 ";
 
-/// The pool's rendered config number `n`: a package to install, and these files.
-fn render(cluster: &Cluster, pool: &str, n: u32, files: &[(&str, &str)]) {
+/// Instructions that need no config. Their result differs each time.
+const OWN: &str = "FROM base\nRUN cp /proc/sys/kernel/random/uuid /usr/share/uuid\n";
+
+/// What a pool's machines have before the files of its config.
+struct Os {
+    base: &'static str,
+    extensions: &'static [&'static str],
+}
+
+const WITH_PACKAGES: Os = Os { base: "package-base:1", extensions: &["usbguard"] };
+const PLAIN: Os = Os { base: "story-base:12", extensions: &[] };
+
+/// The pool's rendered config number `n`, with these files.
+fn render(cluster: &Cluster, pool: &str, os: &Os, n: u32, files: &[(&str, &str)]) {
     let registry = cluster.node.registry();
     let files: Vec<Value> = files
         .iter()
@@ -34,10 +46,10 @@ fn render(cluster: &Cluster, pool: &str, n: u32, files: &[(&str, &str)]) {
         "metadata": { "name": name, "annotations": {
             "machineconfiguration.openshift.io/generated-by-controller-version": "test",
             "machineconfiguration.openshift.io/release-image-version": "4.20.0" } },
-        "spec": { "osImageURL": registry.repository("package-base:1"),
+        "spec": { "osImageURL": registry.repository(os.base),
             "baseOSExtensionsContainerImage": registry.repository("package-extensions:1"),
             "config": { "ignition": { "version": "3.5.0" }, "storage": { "files": files } },
-            "kernelArguments": [], "extensions": ["usbguard"], "fips": false, "kernelType": "default" } });
+            "kernelArguments": [], "extensions": os.extensions, "fips": false, "kernelType": "default" } });
     cluster.node.apply(&config.to_string());
     let change = json!({ "spec": { "configuration": { "name": name } } });
     cluster.patch(&format!("machineconfigpool/{pool}"), &change);
@@ -57,21 +69,38 @@ fn built(
     pool: &str,
     before: &str,
 ) -> (String, Vec<Value>) {
-    let label = format!("machineconfiguration.openshift.io/target-machine-config-pool={pool}");
-    let mut pods = BTreeMap::new();
-    let image = wait(&format!("another image of {pool}"), BUILD, || {
-        for pod in cluster.namespace.list_labelled("pods", &label) {
-            let uid = pod["metadata"]["uid"].to_string();
-            if !seen.contains(&uid) {
-                pods.insert(uid, pod);
+    let [built] = all_built(cluster, seen, [(pool, before)]);
+    built
+}
+
+/// The same of several pools.
+#[track_caller]
+fn all_built<const N: usize>(
+    cluster: &Cluster,
+    seen: &mut BTreeSet<String>,
+    pools: [(&str, &str); N],
+) -> [(String, Vec<Value>); N] {
+    let mut pods = [(); N].map(|()| BTreeMap::new());
+    let images = wait(&format!("other images of {pools:?}"), BUILD, || {
+        let images = std::array::from_fn(|at| {
+            let (pool, before) = pools[at];
+            let label =
+                format!("machineconfiguration.openshift.io/target-machine-config-pool={pool}");
+            for pod in cluster.namespace.list_labelled("pods", &label) {
+                let uid = pod["metadata"]["uid"].to_string();
+                if !seen.contains(&uid) {
+                    pods[at].insert(uid, pod);
+                }
             }
-        }
-        let config = cluster.namespace.get(&format!("machineosconfig/{pool}"));
-        let image = config["status"]["currentImagePullSpec"].as_str().unwrap_or_default();
-        (!image.is_empty() && image != before).then(|| image.to_owned())
+            let config = cluster.namespace.get(&format!("machineosconfig/{pool}"));
+            let image = config["status"]["currentImagePullSpec"].as_str().unwrap_or_default();
+            if image == before { String::new() } else { image.to_owned() }
+        });
+        (!images.iter().any(String::is_empty)).then_some(images)
     });
-    seen.extend(pods.keys().cloned());
-    (image, pods.into_values().collect())
+    seen.extend(pods.iter().flat_map(BTreeMap::keys).cloned());
+    let mut pods = pods.into_iter();
+    images.map(|image| (image, pods.next().unwrap_or_default().into_values().collect()))
 }
 
 fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
@@ -161,19 +190,20 @@ fn label(cluster: &Cluster, image: &str, key: &str) -> Option<String> {
     config["config"]["Labels"][key].as_str().map(str::to_owned)
 }
 
-/// Another pool that pushes to the same repository.
+/// Another pool with the instructions [`OWN`] that pushes to the same repository.
 fn another_pool(cluster: &Cluster, name: &str, pull_secret: Option<&str>) -> String {
     let pool = format!("{}-{name}", cluster.pool);
     let object = json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
         "kind": "MachineConfigPool", "metadata": { "name": pool },
         "spec": { "nodeSelector": { "matchLabels": { "pool": name } } } });
     cluster.node.apply(&object.to_string());
-    render(cluster, &pool, 1, &[("/etc/story", name)]);
+    render(cluster, &pool, &PLAIN, 1, &[("/etc/story", name)]);
     let mut config = json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
         "kind": "MachineOSConfig", "metadata": { "name": pool },
         "spec": { "machineConfigPool": { "name": pool }, "imageBuilder": { "imageBuilderType": "Job" },
             "renderedImagePushSecret": { "name": "push" },
-            "renderedImagePushSpec": format!("{}:latest", cluster.push) } });
+            "renderedImagePushSpec": format!("{}:latest", cluster.push),
+            "containerFile": [{ "containerfileArch": "NoArch", "content": OWN }] } });
     if let Some(name) = pull_secret {
         config["spec"]["baseImagePullSecret"] = json!({ "name": name });
     }
@@ -187,11 +217,14 @@ fn a_pool_that_installs_packages_runs_once_and_writes_often() {
     let pool = cluster.pool.clone();
     let seen = &mut BTreeSet::new();
     let registry = cluster.node.registry();
-    registry.push(&package_images().reference("base"), "package-base:1");
+    registry.push(&package_images().reference("base"), WITH_PACKAGES.base);
     registry.push(&package_images().reference("extensions"), "package-extensions:1");
+    let render = |cluster: &Cluster, n, files: &[_]| {
+        render(cluster, &pool, &WITH_PACKAGES, n, files);
+    };
 
     // The first build: one pod, two images.
-    render(&cluster, &pool, 1, &[("/etc/story", "one")]);
+    render(&cluster, 1, &[("/etc/story", "one")]);
     cluster.opt_in(None);
     cluster.start();
     let (first, pods) = built(&cluster, seen, &pool, "");
@@ -206,7 +239,7 @@ fn a_pool_that_installs_packages_runs_once_and_writes_often() {
     assert!(cluster.file(&first, path).contains("[Service]"));
 
     // Another config: no buildah, no privileges.
-    render(&cluster, &pool, 2, &[("/etc/story", "two")]);
+    render(&cluster, 2, &[("/etc/story", "two")]);
     let (second, pods) = built(&cluster, seen, &pool, &first);
     assert_direct(&pods, &prepared);
     assert_eq!(cluster.file(&second, "/etc/story"), "two");
@@ -215,20 +248,56 @@ fn a_pool_that_installs_packages_runs_once_and_writes_often() {
     let status = cluster.mosb(&["status", &pool]).ok().text();
     assert!(status.contains("on the prepared base of 20"), "{status}");
 
-    // A pool with the same repository, Secret and inputs shares it.
-    let same = another_pool(&cluster, "same", None);
-    let (_, pods) = built(&cluster, seen, &same, "");
-    assert_direct(&pods, &prepared);
+    // Another config, a CA and instructions at once. The CA is compiled into the trust store of the
+    // prepared base, and the instructions before the config are run in it, in a pod of their own.
+    cluster.stop();
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Certificate::authority(directory.path(), "acme");
+    let authority = fs::read_to_string(&authority.certificate).unwrap();
+    let anchor = "/etc/pki/ca-trust/source/anchors/acme.crt";
+    render(&cluster, 3, &[("/etc/story", "three"), (anchor, &authority)]);
+    cluster.opt_in(Some(BOTH));
+    let before = recorded(&cluster);
+    cluster.start();
+    let (third, pods) = built(&cluster, seen, &pool, &second);
+    let with_own = newly_recorded(&cluster, &before);
+    let (makes, runs): (Vec<Value>, Vec<Value>) =
+        pods.into_iter().partition(|pod| arguments(pod).contains(&"--prepare"));
+    assert_made(&makes);
+    assert_last_part(&runs, &with_own);
+    assert_eq!(label(&cluster, &third, "mosb.dev/prepared"), Some(with_own.clone()));
+    assert_eq!(cluster.file(&third, "/etc/copied"), "three");
+    let prepared = format!("x@{with_own}");
+    assert!(cluster.file(&prepared, "/usr/share/before").contains("[Service]"));
+    for image in [&prepared, &third] {
+        assert_eq!(cluster.file(image, anchor), authority);
+    }
+}
 
-    // With another Secret it makes its own.
+#[test]
+fn pools_with_one_secret_share_a_prepared_base_and_a_lost_one_is_made_again() {
+    let mut cluster = Cluster::new("prepared-shared");
+    let pool = cluster.pool.clone();
+    let seen = &mut BTreeSet::new();
+    let registry = cluster.node.registry();
+    render(&cluster, &pool, &PLAIN, 1, &[("/etc/story", "one")]);
+    cluster.opt_in(Some(OWN));
+    cluster.start();
+    let (first, pods) = built(&cluster, seen, &pool, "");
+    assert_made(&pods);
+    let prepared = newly_recorded(&cluster, &[]);
+
+    // A pool with the same repository, Secret and inputs shares it; with another Secret it makes its own.
     let pull = registry.pull_config().to_string();
     let secret = json!({ "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
         "metadata": { "name": "own-pull", "labels": { "mosb.dev/pull-secret": "true" } },
         "stringData": { ".dockerconfigjson": pull } });
     cluster.namespace.apply(&secret.to_string());
+    let same = another_pool(&cluster, "same", None);
     let other = another_pool(&cluster, "other", Some("own-pull"));
-    let (_, pods) = built(&cluster, seen, &other, "");
-    assert_made(&pods);
+    let [(_, of_same), (_, of_other)] = all_built(&cluster, seen, [(&same, ""), (&other, "")]);
+    assert_direct(&of_same, &prepared);
+    assert_made(&of_other);
     wait("its record", BUILD, || (recorded(&cluster).len() == 2).then_some(()));
     for pool in [&same, &other] {
         for kind in ["machineosconfig", "machineconfigpool"] {
@@ -240,35 +309,9 @@ fn a_pool_that_installs_packages_runs_once_and_writes_often() {
     let before = recorded(&cluster);
     registry.delete(&format!("{pool}@{prepared}"));
     cluster.mosb(&["rebuild", &pool, "--config-only"]).ok();
-    let (third, pods) = built(&cluster, seen, &pool, &second);
+    let (second, pods) = built(&cluster, seen, &pool, &first);
     assert_made(&pods);
     let again = newly_recorded(&cluster, &before);
-    assert_eq!(label(&cluster, &third, "mosb.dev/prepared"), Some(again.clone()));
+    assert_eq!(label(&cluster, &second, "mosb.dev/prepared"), Some(again));
     cluster.assert_events(&[("MachineOSBuild", "PreparedBaseMissing")]);
-
-    // A CA is compiled into the trust store of the prepared base, so it makes another one.
-    let directory = tempfile::tempdir().unwrap();
-    let authority = Certificate::authority(directory.path(), "acme");
-    let authority = fs::read_to_string(&authority.certificate).unwrap();
-    let before = recorded(&cluster);
-    let anchor = ("/etc/pki/ca-trust/source/anchors/acme.crt", &*authority);
-    render(&cluster, &pool, 3, &[("/etc/story", "three"), anchor]);
-    let (fourth, pods) = built(&cluster, seen, &pool, &third);
-    assert_made(&pods);
-    let with_authority = newly_recorded(&cluster, &before);
-    assert_eq!(label(&cluster, &fourth, "mosb.dev/prepared"), Some(with_authority.clone()));
-    assert_eq!(cluster.file(&fourth, anchor.0), authority);
-
-    // Of instructions before and after the config, the first ones are run in a pod of their own.
-    let before = recorded(&cluster);
-    cluster.opt_in(Some(BOTH));
-    let (fifth, pods) = built(&cluster, seen, &pool, &fourth);
-    let with_own = newly_recorded(&cluster, &before);
-    let (makes, runs): (Vec<Value>, Vec<Value>) =
-        pods.into_iter().partition(|pod| arguments(pod).contains(&"--prepare"));
-    assert_made(&makes);
-    assert_last_part(&runs, &with_own);
-    assert_eq!(label(&cluster, &fifth, "mosb.dev/prepared"), Some(with_own));
-    assert_eq!(cluster.file(&fifth, "/etc/copied"), "three");
-    assert!(cluster.file(&fifth, "/usr/share/before").contains("[Service]"));
 }
