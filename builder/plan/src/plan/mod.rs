@@ -10,8 +10,10 @@ mod base;
 mod build_plan;
 mod build_request;
 pub mod diff;
+mod draft;
 mod explain;
 mod format;
+mod image_labels;
 mod inputs;
 mod kernel_arguments;
 pub mod live;
@@ -28,8 +30,9 @@ pub use apply::{
     ApplyError, CURRENT_CONFIG, WrittenEntry, WrittenEtc, instance_of, written_to_etc,
 };
 pub use base::{Base, BaseConfig, BaseError, BaseName};
-pub use build_plan::{BuildPlan, Draft};
+pub use build_plan::BuildPlan;
 pub use build_request::{BuildRequest, Pinned, Stage};
+pub use draft::Draft;
 pub use explain::secret_files;
 pub use format::Format;
 pub use inputs::Inputs;

@@ -1,0 +1,351 @@
+//! The plan, made in two steps: first without the base's tree, then with it.
+
+use super::apply::{Additions, apply, preset_units};
+use super::build_plan::BuildPlan;
+use super::build_request::BuildRequest;
+use super::explain;
+use super::format::Format;
+use super::image_labels::{annotations, extensions_name, image_labels};
+use super::inputs::{Inputs, Parts};
+use super::kernel_arguments;
+use super::machine_part::machine_part;
+use super::method::{Method, MethodChoice, Reason};
+use super::packages;
+use super::prepared::{
+    BuilderNodes, Obstacle, OwnParts, Prepared, PreparedBase, is_trust_file, without_trust_files,
+};
+use super::var_files::{self, VarPaths};
+use super::{BaseError, Error};
+use crate::api::{BuildName, BuildOn, KernelType, labels};
+use mosb_ignition as ignition;
+use mosb_image::Digest;
+use mosb_image::overlay::LayerEntry;
+use mosb_image::tree::BaseTree;
+use mosb_types::Finding;
+
+/// The part of a plan that does not need the base's tree.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    request: BuildRequest,
+    ignition: Option<ignition::Config>,
+    reasons: Vec<Reason>,
+    warnings: Vec<Finding>,
+    format: Format,
+    /// The paths that the image may have to bring to machines; nothing if it never does.
+    var_paths: Vec<String>,
+    /// The same for kernel arguments.
+    kernel_arguments: Vec<String>,
+}
+
+impl Draft {
+    /// Reads the config and checks the request against it and the base.
+    ///
+    /// # Errors
+    /// An invalid Ignition config, a base that is itself a build, settings that can't be built,
+    /// `--method direct` although a program must run.
+    pub fn new(request: BuildRequest) -> Result<Self, Error> {
+        let name = request.config.name();
+        if let Some(config) = request.base.config.labels.get(labels::IMAGE_MACHINE_CONFIG)
+            && !request.on_top
+        {
+            let image = request.base.image.clone();
+            return Err(BaseError::AlreadyBuilt { image, config: config.clone() }.into());
+        }
+        let (ignition, mut warnings) = match request.config.ignition() {
+            Some(config) => {
+                let parsed = ignition::parse(config)
+                    .map_err(|source| Error::Ignition { config: name.to_string(), source })?;
+                (Some(parsed.config), parsed.warnings)
+            }
+            None => (None, Vec::new()),
+        };
+        let reasons = reasons(&request, ignition.as_ref());
+        packages::check(&request)?;
+        let var_paths = match (&ignition, request.build_on) {
+            (Some(config), BuildOn::EveryConfig) => VarPaths::of(config),
+            (None, _) | (_, BuildOn::OsChange) => VarPaths::default(),
+        };
+        warnings.extend(var_paths.refused);
+        let var_paths = var_paths.paths;
+        let kernel_arguments = match request.build_on {
+            BuildOn::EveryConfig => machine_part(&request.config).kernel_arguments,
+            BuildOn::OsChange => Vec::new(),
+        };
+        let format = Format::CURRENT;
+        let draft =
+            Self { request, ignition, reasons, warnings, format, var_paths, kernel_arguments };
+        draft.allow_reasons()?;
+        Ok(draft)
+    }
+
+    /// Whether the base's tree can affect the plan. It can't if a program must run anyway.
+    pub fn needs_tree(&self) -> bool {
+        self.reasons.is_empty()
+    }
+
+    /// The inputs of the image and the name of its build. They do not depend on the base's tree, so
+    /// they are those of the complete plan.
+    pub fn names(&self) -> (Inputs, BuildName) {
+        self.names_in(self.format)
+    }
+
+    /// As [`Self::names`], for another image format.
+    pub fn names_in(&self, format: Format) -> (Inputs, BuildName) {
+        let format = self.written_format(format);
+        let inputs = self.inputs(format);
+        let build = inputs.build_name(self.request.config.pool(), self.request.push.as_ref());
+        (inputs, build)
+    }
+
+    /// The format of an image that is written in this one: without anything to bring to machines,
+    /// the formats 2 and 3 are the same bytes.
+    fn written_format(&self, format: Format) -> Format {
+        let brings_nothing = self.var_paths.is_empty() && self.kernel_arguments.is_empty();
+        if brings_nothing { format.min(Format::V2) } else { format }
+    }
+
+    /// The inputs of an image that is [written](Self::written_format) in this format.
+    fn inputs(&self, format: Format) -> Inputs {
+        let request = &self.request;
+        let brings = |what: &[String]| format >= Format::V3 && !what.is_empty();
+        Inputs::new(&Parts {
+            format: format.number(),
+            config: request.config.as_value(),
+            pool: request.config.pool(),
+            base_name: request.base.name.as_str(),
+            base: request.base.manifest_digest,
+            extensions: request.extensions_image.as_ref().map(|image| image.digest()),
+            extensions_name: extensions_name(request, format),
+            containerfile: request.containerfile.as_deref(),
+            build_args: &request.build_args,
+            platform: &request.base.config.platform,
+            trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
+            var_files: brings(&self.var_paths),
+            kernel_arguments: brings(&self.kernel_arguments),
+        })
+    }
+
+    /// The same draft for another image format.
+    pub fn in_format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// The request that is planned.
+    pub fn request(&self) -> &BuildRequest {
+        &self.request
+    }
+
+    /// Why the build can't be direct, as far as known without the base's tree.
+    pub fn reasons(&self) -> &[Reason] {
+        &self.reasons
+    }
+
+    /// The prepared base that this build can be made on. `own` has the parts of its Containerfile.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn prepared(&self, own: OwnParts, nodes: BuilderNodes) -> Result<Prepared, Obstacle> {
+        Prepared::new(&self.request, self.ignition.as_ref(), &self.reasons, own, nodes)
+    }
+
+    /// Warnings about the image, as far as known without the base's tree.
+    pub fn warnings(&self) -> Vec<Finding> {
+        let mut warnings = self.warnings.clone();
+        warnings.extend(explain::warnings(&self.request, self.ignition.as_ref()));
+        warnings
+    }
+
+    fn allow_reasons(&self) -> Result<(), Error> {
+        if self.request.method == MethodChoice::Direct && !self.reasons.is_empty() {
+            let config = self.request.config.name().to_string();
+            return Err(Error::NotDirect { config, reasons: self.reasons.clone() });
+        }
+        Ok(())
+    }
+
+    /// Completes the plan. `tree` is used only if [it is needed](Self::needs_tree).
+    ///
+    /// # Errors
+    /// Failures that the real Ignition has too; `--method direct` although a program must run.
+    pub fn finish(mut self, tree: &BaseTree) -> Result<BuildPlan, Error> {
+        self.write_in_its_format();
+        if !self.needs_tree() {
+            return Ok(self.complete(None, None));
+        }
+        let written = self.write(tree, self.ignition.as_ref())?;
+        self.reasons.clone_from(&written.reasons);
+        self.allow_reasons()?;
+        Ok(self.complete(Some(written), None))
+    }
+
+    /// Completes the plan on a prepared base, with its tree.
+    ///
+    /// If a program would have to run after the config, or the config and what the prepared base has
+    /// don't go together, it is the plan without the prepared base. A warning says why.
+    ///
+    /// # Errors
+    /// An invalid config.
+    pub fn finish_on(
+        mut self,
+        prepared: PreparedBase,
+        tree: &BaseTree,
+    ) -> Result<BuildPlan, Error> {
+        self.write_in_its_format();
+        let without = match &self.ignition {
+            Some(config) if prepared.has_trust_files => Some(without_trust_files(config)),
+            Some(_) | None => None,
+        };
+        let why_not = match self.write(tree, without.as_ref().or(self.ignition.as_ref())) {
+            Ok(written) if written.reasons.is_empty() => {
+                return Ok(self.complete(Some(written), Some(prepared)));
+            }
+            Ok(written) => {
+                let why = written.reasons.iter().map(Reason::to_string).collect::<Vec<_>>();
+                self.reasons.extend(written.reasons);
+                why.join("; ")
+            }
+            // Without the packages' files it may go together.
+            Err(Error::Apply { source, .. }) => source.to_string(),
+            Err(error) => return Err(error),
+        };
+        let message = format!("everything is run at once, because on the prepared base {why_not}");
+        self.warnings
+            .push(Finding::new("prepared-not-used", message).object(&prepared.image.image));
+        Ok(self.complete(None, None))
+    }
+
+    /// Without additions that the format of the image doesn't have.
+    fn write_in_its_format(&mut self) {
+        if self.written_format(self.format) < Format::V3 {
+            self.var_paths.clear();
+            self.kernel_arguments.clear();
+        }
+    }
+
+    /// The layer of a config on an image.
+    fn write(
+        &self,
+        tree: &BaseTree,
+        ignition: Option<&ignition::Config>,
+    ) -> Result<Written, Error> {
+        let request = &self.request;
+        let additions =
+            Additions { var_paths: &self.var_paths, kernel_arguments: &self.kernel_arguments };
+        let current = request.config.current_config();
+        let applied = apply(tree, ignition, current, additions, request.base.is_ostree())
+            .map_err(|source| Error::Apply { config: request.config.name().to_string(), source })?;
+        let layer =
+            if applied.reasons.is_empty() { applied.tree.layer() } else { Default::default() };
+        Ok(Written {
+            notes: explain::directories_that_stay(request, tree, &layer),
+            layer,
+            reasons: applied.reasons,
+            left_out: applied.left_out,
+            var_files: applied.var_files,
+            has_kernel_arguments: applied.has_kernel_arguments,
+            warnings: applied.warnings,
+        })
+    }
+
+    /// The plan, with the layer that was written unless something must be run for it.
+    fn complete(mut self, written: Option<Written>, prepared: Option<PreparedBase>) -> BuildPlan {
+        let (inputs, build_name) = self.names();
+        let format = self.written_format(self.format);
+        let written = written.filter(|written| written.reasons.is_empty());
+        let is_certain = written.is_some();
+        let mut notes = Vec::new();
+        let mut layer = Vec::new();
+        let mut emptied = Vec::new();
+        let mut brought = self.var_paths.clone();
+        if let Some(written) = written {
+            (notes, layer, emptied) = (written.notes, written.layer, written.left_out);
+            brought = written.var_files;
+            if !written.has_kernel_arguments {
+                self.kernel_arguments.clear();
+            }
+            self.warnings.extend(written.warnings);
+        }
+        let warnings = self.warnings();
+        let Self { request, ignition, reasons, var_paths, kernel_arguments, .. } = self;
+        let mut added = var_files::findings(&brought, is_certain);
+        added.extend(kernel_arguments::findings(&kernel_arguments, is_certain));
+        notes.extend(explain::notes(&request, ignition.as_ref(), &layer, &brought));
+        let in_image = if is_certain { &*kernel_arguments } else { &[] };
+        let mut left_out = explain::left_to_machine(&request, ignition.as_ref(), in_image);
+        left_out.extend(emptied);
+        let method = match (is_certain, &prepared) {
+            (true, Some(prepared)) if prepared.has_last => Method::LastPart(reasons),
+            (true, Some(_)) => Method::Prepared(reasons),
+            (true, None) => Method::Direct,
+            (false, _) => Method::Containerfile(reasons),
+        };
+        let mut labels = image_labels(&request, format, &inputs);
+        labels.extend(prepared.as_ref().map(PreparedBase::label));
+        let lower = prepared.as_ref().map_or(&request.base, |prepared| &prepared.image);
+        BuildPlan {
+            tags: [request.config.name().tag(), build_name.tag()],
+            labels,
+            annotations: annotations(&request.base, lower, format, &method),
+            method,
+            prepared,
+            preset_units: ignition
+                .as_ref()
+                .map(|config| preset_units(&config.systemd))
+                .unwrap_or_default(),
+            notes,
+            var_paths,
+            kernel_arguments,
+            added,
+            inputs,
+            build_name,
+            layer,
+            left_out,
+            warnings,
+            ignition,
+            request,
+        }
+    }
+}
+
+/// A config on an image.
+struct Written {
+    layer: Vec<LayerEntry>,
+    /// Why something must be run for it; then the layer is empty.
+    reasons: Vec<Reason>,
+    left_out: Vec<Finding>,
+    var_files: Vec<String>,
+    has_kernel_arguments: bool,
+    notes: Vec<Finding>,
+    warnings: Vec<Finding>,
+}
+
+fn reasons(request: &BuildRequest, ignition: Option<&ignition::Config>) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if request.method == MethodChoice::Containerfile {
+        reasons.push(Reason::Requested);
+    }
+    if request.containerfile.is_some() {
+        reasons.push(Reason::CustomContainerfile);
+    }
+    if !request.config.extensions.is_empty() {
+        reasons.push(Reason::Extensions(request.config.extensions.clone()));
+    }
+    if request.config.kernel_type != KernelType::Default {
+        reasons.push(Reason::KernelType(request.config.kernel_type.as_str()));
+    }
+    if request.trust_bundle.is_some() {
+        reasons.push(Reason::CaTrust(None));
+    }
+    let files = ignition.into_iter().flat_map(|config| &config.storage.files);
+    let links = ignition.into_iter().flat_map(|config| &config.storage.links);
+    let paths = files.map(|file| &file.path).chain(links.map(|link| &link.path));
+    if let Some(path) = paths.filter(|path| is_trust_file(path)).min() {
+        reasons.push(Reason::CaTrust(Some(path.clone())));
+    }
+    reasons
+}
+
+#[cfg(test)]
+#[path = "draft_tests.rs"]
+mod tests;
