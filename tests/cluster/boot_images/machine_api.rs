@@ -98,32 +98,3 @@ fn a_restored_set_stays_until_it_is_unpinned(cluster: &BootImageCluster) {
     cluster.mosb(&["boot-images", "unpin", set]).ok();
     wait_for_ami(cluster, "old", &ami(5));
 }
-
-#[test]
-fn a_rival_that_puts_its_image_back_ends_the_attempts() {
-    let cluster = openshift(2);
-    cluster.settings(&all_machine_sets(&[ami(1)]));
-    cluster.apply(MACHINE_API_NAMESPACE, &aws_machine_set("fought", &ami(1)));
-    cluster.start_controller();
-    // A GitOps tool: whenever the image is another one, its own is put back.
-    let reverts = std::cell::Cell::new(0);
-    let message = cluster.wait("the end of the attempts", || {
-        if image_of_aws(&cluster, "fought") == ami(2) && reverts.get() < 10 {
-            reverts.set(reverts.get() + 1);
-            let back = json!({ "spec": { "template": { "spec": { "providerSpec": { "value": { "ami": { "id": ami(1) } } } } } } });
-            cluster.patch(MACHINE_API_NAMESPACE, "machineset.machine.openshift.io/fought", &back);
-        }
-        message_of(&cluster, "BootImageUpdateDegraded", "True")
-    });
-    assert_eq!(reverts.get(), 3, "{message}");
-    assert!(message.contains("providerSpec.value.ami"), "{message}");
-    assert_eq!(image_of_aws(&cluster, "fought"), ami(1));
-    // A restart does not forget it.
-    cluster.kill_controller();
-    cluster.start_controller();
-    let same = cluster.wait("the same after a restart", || {
-        message_of(&cluster, "BootImageUpdateDegraded", "True")
-    });
-    assert_eq!(same, message);
-    assert_eq!(image_of_aws(&cluster, "fought"), ami(1));
-}

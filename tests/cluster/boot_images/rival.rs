@@ -64,16 +64,12 @@ fn a_rival_that_reacts_at_once_is_left_alone_after_three_writes() {
     cluster.start_controller();
     let is_over = || {
         let message = message_of(&cluster, "BootImageUpdateDegraded", "True")?;
-        names
-            .iter()
-            .all(|name| {
-                message.contains(&format!(
-                    "unpin {MACHINE_API_NAMESPACE}/machineset.machine.openshift.io/{name}`"
-                ))
-            })
-            .then_some(())
+        let remedy =
+            |name| format!("unpin {MACHINE_API_NAMESPACE}/machineset.machine.openshift.io/{name}`");
+        names.iter().all(|name| message.contains(&remedy(name))).then_some(message)
     };
-    cluster.wait("the end of all attempts", is_over);
+    let message = cluster.wait("the end of all attempts", is_over);
+    assert!(message.contains("providerSpec.value.ami"), "{message}");
     let want: BTreeMap<String, usize> = names.iter().map(|name| (name.clone(), 3)).collect();
     assert_eq!(*seen.lock().unwrap(), want);
     // Neither a restart nor a change of another field begins anew.
