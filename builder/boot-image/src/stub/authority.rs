@@ -56,7 +56,7 @@ impl Authority {
     }
 
     /// Whether `bundle` has one of these certificates.
-    pub fn is_in(&self, bundle: &Self) -> bool {
+    pub(super) fn is_in(&self, bundle: &Self) -> bool {
         !self.fingerprints.is_disjoint(&bundle.fingerprints)
     }
 }

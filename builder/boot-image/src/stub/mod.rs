@@ -157,8 +157,8 @@ impl Stub {
         Ok(Some(Authority::parse(&pem)?))
     }
 
-    /// The stub with this CA (PEM) in the place of its own; `None` if it has it already, or names
-    /// none. All else stays as it is, unknown fields too.
+    /// The stub with these CAs (PEM) in the place of its own; `None` if it trusts one of them
+    /// already, or names none. All else stays as it is, unknown fields too.
     ///
     /// # Errors
     /// More than one entry, or one whose contents are not in the stub; `pem` has no certificate.
@@ -166,7 +166,7 @@ impl Stub {
         let new = Authority::parse(pem)?;
         match self.authority() {
             Ok(None) => return Ok(None),
-            Ok(Some(own)) if own == new => return Ok(None),
+            Ok(Some(own)) if own.is_in(&new) => return Ok(None),
             // An unreadable certificate is replaced all the same.
             Ok(Some(_)) | Err(StubError::Authority(_)) => {}
             Err(error) => return Err(error),

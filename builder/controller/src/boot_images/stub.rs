@@ -1,5 +1,5 @@
 //! What must happen to the stub of a set before its image changes: images since OpenShift 4.6 take
-//! no Ignition config of spec 2. Pure.
+//! no Ignition config of spec 2, and new machines trust only the CA in it. Pure.
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
@@ -19,6 +19,8 @@ use mosb_types::Diagnostic as _;
 const CONFIG_KEYS: [&str; 2] = ["userData", "value"];
 /// Annotation of a stub that was converted: the new spec version.
 const UPGRADED_TO: &str = "machineconfiguration.openshift.io/stub-ignition-upgraded-to";
+/// Annotation of a Secret whose CA may be replaced: `true`.
+const REPLACE_CA: &str = "mosb.dev/user-data-ca";
 /// End of the names of the Secrets that an installer makes, after that of a pool.
 const INSTALLED: &str = "-user-data";
 
@@ -57,6 +59,14 @@ struct FoundStub<'s> {
     /// The key that has it.
     key: &'static str,
     stub: Stub,
+}
+
+impl FoundStub<'_> {
+    /// Whether its owner lets mosb replace its CA.
+    fn may_replace_ca(&self) -> bool {
+        let annotations = self.object.0.0.metadata.annotations.as_ref();
+        annotations.and_then(|all| all.get(REPLACE_CA)).is_some_and(|value| value == "true")
+    }
 }
 
 /// The stub of a set: its Secret.
@@ -111,18 +121,41 @@ pub(super) fn stub_step(
     let failed = |code: &str, cause: &str| failure(&secret, code, cause);
     let upgraded = found.stub.upgrade_to_oldest();
     let upgraded = upgraded.map_err(|error| failed(error.code(), &error.to_string()))?;
-    let Some(upgraded) = upgraded else { return Ok(StubStep::Ready(None)) };
-    if let Some(reason) = limits.sharing.reason(secret.namespace(), secret.name()) {
+    if upgraded.is_some()
+        && let Some(reason) = limits.sharing.reason(secret.namespace(), secret.name())
+    {
         let cause = format!("it has Ignition spec 2 and must be converted, but {reason}");
         return Err(failed("stub-shared", &cause).into());
     }
+    let with_ca = match settings.user_data_trust_bundle.as_deref() {
+        Some(bundle) if found.may_replace_ca() => {
+            with_current_ca(upgraded.as_ref().unwrap_or(&found.stub), bundle, &secret)?
+        }
+        _ => None,
+    };
+    let converted = upgraded.as_ref().map(|new| {
+        format!("converted from Ignition {} to {}", found.stub.version(), new.version())
+    });
+    let replaced = with_ca.as_ref().map(|_| "the CA replaced".to_owned());
+    let what: Vec<String> = [converted, replaced].into_iter().flatten().collect();
+    let version = upgraded.as_ref().map(|new| new.version().to_owned());
+    let Some(new) = with_ca.or(upgraded) else { return Ok(StubStep::Ready(None)) };
     if limits.stubs_in_work.contains(&secret) {
         return Ok(StubStep::InWork);
     }
-    let what =
-        format!("converted from Ignition {} to {}", found.stub.version(), upgraded.version());
-    let object = with_config(found.object, found.key, upgraded.to_bytes(), upgraded.version());
-    Ok(StubStep::Write(Box::new(StubWrite { secret, what, object })))
+    let object = with_config(found.object, found.key, new.to_bytes(), version);
+    Ok(StubStep::Write(Box::new(StubWrite { secret, what: what.join(", "), object })))
+}
+
+/// The stub with the CAs of the settings; none if it trusts one of them, or names none.
+fn with_current_ca(stub: &Stub, bundle: &str, secret: &SecretRef) -> Result<Option<Stub>, Failure> {
+    stub.with_authority(bundle.as_bytes()).map_err(|error| match &error {
+        // That of the stub is replaced, whatever it is.
+        StubError::Authority(cause) => {
+            Failure::new(error.code(), format!("bootImages.userDataTrustBundle: {cause}"))
+        }
+        _ => failure(secret, error.code(), &error.to_string()),
+    })
 }
 
 fn failure(secret: &SecretRef, code: &str, cause: &str) -> Failure {
@@ -157,17 +190,19 @@ pub(super) fn stub_of(secret: &UserDataSecret) -> Option<(&'static str, Result<S
     keys.find_map(|key| Some((key, Stub::parse(secret.value(key)?))))
 }
 
-/// The same Secret with another config.
+/// The same Secret with another config, and the version that it was converted to.
 fn with_config(
     secret: &UserDataSecret,
     key: &str,
     config: Vec<u8>,
-    version: &str,
+    version: Option<String>,
 ) -> Secret<mosb_build::SecretObject> {
     let mut object = secret.0.clone();
     let data = object.0.data.get_or_insert_default();
     data.insert(key.to_owned(), ByteString(config));
-    let annotations = object.0.metadata.annotations.get_or_insert_default();
-    annotations.insert(UPGRADED_TO.to_owned(), version.to_owned());
+    if let Some(version) = version {
+        let annotations = object.0.metadata.annotations.get_or_insert_default();
+        annotations.insert(UPGRADED_TO.to_owned(), version);
+    }
     Secret::new(object)
 }

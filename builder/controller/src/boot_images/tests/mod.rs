@@ -5,4 +5,5 @@ mod managed_stub;
 mod openshift;
 mod orders;
 mod requests;
+mod stub_ca;
 mod stub_expiry;

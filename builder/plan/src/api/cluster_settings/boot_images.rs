@@ -17,6 +17,9 @@ pub struct BootImageSettings {
     pub machine_managers: Option<Vec<MachineManager>>,
     /// Whether machine sets keep the Secret with their user data, or get the one that an operator keeps current.
     pub stub: StubReference,
+    /// CAs (PEM) that new machines trust for their config. A Secret with user data that has the annotation
+    /// `mosb.dev/user-data-ca: "true"` and none of these CAs gets them before the next image of its machine set.
+    pub user_data_trust_bundle: Option<String>,
     /// Images, as machine sets name them, that were installed as stock and may be replaced.
     pub stock_images: Vec<String>,
     /// Names of images that you uploaded, by release: of vSphere's templates and Azure's own images.

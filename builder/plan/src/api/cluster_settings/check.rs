@@ -18,6 +18,7 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
     for (field, text) in [
         ("additionalTrustBundle", settings.additional_trust_bundle.as_deref()),
         ("registryTrustBundle", settings.registry_trust_bundle.as_deref()),
+        ("bootImages.userDataTrustBundle", settings.boot_images.user_data_trust_bundle.as_deref()),
     ] {
         certificates(field, text.unwrap_or(CERTIFICATE))?;
     }
