@@ -74,7 +74,7 @@ fn a_ca_that_is_not_current_is_replaced_before_the_image_where_the_secret_says_s
         // One write of the Secret, and it comes before the image.
         let at = |start: &str| cluster.writes.iter().position(|write| write.starts_with(start));
         let writes = cluster.writes.iter().filter(|write| write.starts_with("secret"));
-        let is_written = version == "2.2.0" || want == &&new;
+        let is_written = version == "2.2.0" || want == &new;
         assert_eq!(writes.count(), usize::from(is_written), "{what}: {:?}", cluster.writes);
         assert!(at("secret") < at("boot image of"), "{what}: {:?}", cluster.writes);
         let annotations = &cluster.secrets[SECRET]["metadata"]["annotations"];
