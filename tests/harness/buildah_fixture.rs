@@ -69,24 +69,7 @@ impl BuildahFixture {
 
     /// The IDs of the containers in buildah's store.
     pub fn containers(&self) -> String {
-        let place = |kind| {
-            let driver = self.options.storage_driver.as_deref();
-            let name = format!("buildah/{kind}-{}", driver.unwrap_or("default"));
-            self.cache().join(name)
-        };
-        let output = Command::new("buildah")
-            .arg("--root")
-            .arg(place("store"))
-            .arg("--runroot")
-            .arg(place("run"))
-            .args(
-                self.options.storage_driver.iter().flat_map(|driver| ["--storage-driver", driver]),
-            )
-            .args(["containers", "--quiet", "--all"])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        containers(self.cache(), self.options.storage_driver.as_deref())
     }
 
     /// The image of the Debian root.
@@ -190,4 +173,20 @@ pub async fn resolved_draft(
         ..BuildRequest::new(RenderedConfig::from_value(config).unwrap(), base)
     };
     resolve::draft(context, request).await.unwrap()
+}
+
+/// The IDs of the containers in buildah's store below a cache directory.
+pub fn containers(cache: &Path, driver: Option<&str>) -> String {
+    let place = |kind| cache.join(format!("buildah/{kind}-{}", driver.unwrap_or("default")));
+    let output = Command::new("buildah")
+        .arg("--root")
+        .arg(place("store"))
+        .arg("--runroot")
+        .arg(place("run"))
+        .args(driver.iter().flat_map(|driver| ["--storage-driver", driver]))
+        .args(["containers", "--quiet", "--all"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
-use mosb_tests::buildah_fixture::NAME;
+use mosb_tests::buildah_fixture::{NAME, containers};
 use mosb_tests::{Finished, Kind, Layout, Mosb, Snapshot, base_image, run};
 
 const OWN: &str = "\
@@ -98,6 +98,8 @@ fn stages_without_the_config_are_run_once_and_give_what_running_all_at_once_give
     assert_eq!(first["prepared"]["reused"], false, "{first:#}");
     assert!(first["warnings"].to_string().contains("prepared-missing"), "{first:#}");
     assert!(layout.blob_path(&digest(&first)).exists());
+    let cache = folder.mosb.home().join("cache/mosb");
+    assert_eq!(containers(&cache, None), "", "the stage without instructions leaves none");
 
     // Another config and another comment: no program is found but that of the harness.
     let programs = folder.mosb.home().join("programs");

@@ -178,6 +178,8 @@ pub(super) fn bud(
         // instruction.
         .option("--layers", "false")
         .option("--format", "oci")
+        // A stage without instructions would leave its working container (buildah 1.28).
+        .arg("--force-rm")
         .option("--identity-label", "false")
         .option("--timestamp", "0")
         .option("--isolation", options.isolation.as_deref().unwrap_or("chroot"))
