@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use mosb_build::JobMethod;
@@ -19,10 +18,13 @@ use mosb_plan::api::boot_images::ManagedKind;
 use serde_json::{Value, json};
 
 use crate::test_cluster::{Cluster, SOON};
-use mosb_tests::{Daemon, ask, lasting, run, wait};
+use mosb_tests::{ask, run, wait};
 
 mod expression;
+mod prometheus;
+
 use expression::selectors;
+use prometheus::Prometheus;
 
 const ALERTS: &str = include_str!("../../../deploy/monitoring/alerts.yaml");
 const DASHBOARD: &str = include_str!("../../../deploy/monitoring/dashboard.json");
@@ -294,50 +296,6 @@ fn waiting_machines_are_shown_only_where_they_are_counted() {
     run("promtool", ["test", "rules", &path.display().to_string()]);
 }
 
-/// A Prometheus that scrapes this address each second.
-struct Prometheus {
-    address: String,
-    _daemon: Daemon,
-}
-
-impl Prometheus {
-    fn start(folder: &Path, scraped: &str) -> Self {
-        let config = json!({
-            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-            "rule_files": [folder.join("rules.yaml")],
-            "scrape_configs": [{"job_name": "mosb", "static_configs": [{"targets": [scraped]}]}],
-        });
-        fs::write(folder.join("rules.yaml"), rules().to_string()).unwrap();
-        fs::write(folder.join("config.yaml"), config.to_string()).unwrap();
-        // It does not tell which port it was given for 0.
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap().to_string();
-        drop(free);
-        let mut command = lasting("prometheus");
-        command
-            .arg(format!("--config.file={}", folder.join("config.yaml").display()))
-            .arg(format!("--storage.tsdb.path={}", folder.join("data").display()))
-            .arg(format!("--web.listen-address={address}"));
-        let ready = |line: &str| line.contains("Server is ready").then_some(());
-        let (daemon, ()) = Daemon::start(command, ready);
-        Self { address, _daemon: daemon }
-    }
-
-    fn ask(&self, path: &str) -> Value {
-        let answer = ask(&self.address, &format!("GET /api/v1/{path} HTTP/1.0")).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        assert!(head.contains(" 200 "), "{path}: {answer}");
-        serde_json::from_str::<Value>(body).unwrap()["data"].clone()
-    }
-
-    /// What an expression is now.
-    fn query(&self, expression: &str) -> Vec<Value> {
-        let escaped: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
-        let answer = self.ask(&format!("query?query={escaped}"));
-        answer["result"].as_array().unwrap().clone()
-    }
-}
-
 #[test]
 fn a_real_prometheus_reads_a_real_controller() {
     let mut cluster = Cluster::new("monitoring");
@@ -348,7 +306,7 @@ fn a_real_prometheus_reads_a_real_controller() {
     let end = listening.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':').unwrap();
     let address = listening[..end].to_owned();
     let folder = tempfile::tempdir().unwrap();
-    let prometheus = Prometheus::start(folder.path(), &address);
+    let prometheus = Prometheus::start(folder.path(), &rules(), &address);
     wait("a leader", SOON, || (!prometheus.query("mosb_leader == 1").is_empty()).then_some(()));
     cluster.opt_in(None);
     let first = cluster.image_after("");
