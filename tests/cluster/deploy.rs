@@ -12,9 +12,7 @@ pub const NAMESPACE: &str = "mosb-system";
 
 /// A folder of `deploy/` as objects; the CRDs are one.
 pub fn rendered(folder: &str) -> Vec<Value> {
-    let path = mosb_tests::repository().join("deploy").join(folder);
-    let text = node().kubectl(&["kustomize", path.to_str().unwrap()]).ok().text();
-    text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap()).collect()
+    node().overlay(folder)
 }
 
 fn renders(container: &Value) -> bool {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use mosb_tests::{Node, repository};
+use mosb_tests::Node;
 
 /// The account of the controller.
 const ACCOUNT: &str = "system:serviceaccount:mosb-system:mosb-controller";
@@ -13,22 +13,20 @@ const ACCOUNT: &str = "system:serviceaccount:mosb-system:mosb-controller";
 /// One right or one use of it: `resource[/subresource] verb`.
 fn right(group: &str, resource: &str, verb: &str) -> String {
     match group {
-        "" => format!("{resource} {verb}"),
-        "machineconfiguration.openshift.io" => format!("{resource} {verb}"),
-        "batch" | "rbac.authorization.k8s.io" | "apps" | "coordination.k8s.io" => {
-            format!("{resource} {verb}")
-        }
+        ""
+        | "machineconfiguration.openshift.io"
+        | "batch"
+        | "rbac.authorization.k8s.io"
+        | "apps"
+        | "coordination.k8s.io" => format!("{resource} {verb}"),
         group => format!("{resource}.{group} {verb}"),
     }
 }
 
 /// All rights that a folder of `deploy/` gives.
 pub fn granted(node: &Node, folder: &str) -> BTreeSet<String> {
-    let path = repository().join("deploy").join(folder);
-    let text = node.kubectl(&["kustomize", path.to_str().unwrap()]).ok().text();
     let mut all = BTreeSet::new();
-    for object in text.split("\n---\n") {
-        let object: Value = serde_saphyr::from_str(object).unwrap();
+    for object in node.overlay(folder) {
         let list =
             |value: &Value| -> Vec<String> { serde_json::from_value(value.clone()).unwrap() };
         for rule in object["rules"].as_array().into_iter().flatten() {
@@ -71,8 +69,8 @@ fn used(node: &Node) -> (BTreeSet<String>, Vec<Value>) {
         if event["annotations"]["authorization.k8s.io/decision"] != "allow"
             || event["responseStatus"]["code"] == 403
         {
-            // Whether it may see Builds of OpenShift it finds out by asking: that right is in an
-            // overlay of its own.
+            // The right to list Builds of OpenShift is in an overlay of its own, and the controller
+            // sends a request to see whether it has it.
             if group != "build.openshift.io" || event["verb"] != "list" {
                 refused.push(event);
             }
@@ -83,8 +81,8 @@ fn used(node: &Node) -> (BTreeSet<String>, Vec<Value>) {
     (used, refused)
 }
 
-/// Whether each of these rights was used, but for those that have an excuse, and no request was
-/// refused or needed another right.
+/// Asserts that the controller used each right of a folder of `deploy/`, but for the rights in
+/// `without` and the excused ones, and that no request was refused or needed another right.
 #[track_caller]
 pub fn assert_all_used(
     node: &Node,
@@ -96,7 +94,7 @@ pub fn assert_all_used(
     assert!(refused.is_empty(), "refused: {refused:#?}");
     let granted = granted(node, folder);
     let more: Vec<_> = used.difference(&granted).collect();
-    // Whoever is logged in may ask for the API's own discovery and reviews.
+    // The API server gives every account the rights to discovery and to reviews of its own access.
     assert!(more.is_empty(), "used, but by no right of ours: {more:?}");
     let granted: BTreeSet<String> = granted.difference(without).cloned().collect();
     let excused: BTreeSet<String> = excused.iter().map(|(right, _)| (*right).to_owned()).collect();

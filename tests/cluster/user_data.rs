@@ -53,10 +53,7 @@ impl Site {
 
     /// The rights in a folder of `deploy/`, for this controller.
     pub fn grant(&self, folder: &str) {
-        let path = mosb_tests::repository().join("deploy").join(folder);
-        let text = self.cluster.node.kubectl(&["kustomize", path.to_str().unwrap()]).ok().text();
-        for object in text.split("\n---\n") {
-            let mut object: Value = serde_saphyr::from_str(object).unwrap();
+        for mut object in self.cluster.node.overlay(folder) {
             let kind = object["kind"].as_str().unwrap().to_owned();
             if !kind.contains("Role") {
                 continue;

@@ -1,7 +1,7 @@
 //! What `deploy/` installs, for a controller that runs beside the cluster with the same rights.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -14,12 +14,22 @@ impl Node {
     /// Applies everything of an overlay but the Deployment of the controller.
     #[track_caller]
     pub fn install_overlay(&self, overlay: &str) {
-        let folder = repository().join("deploy").join(overlay);
+        let mut objects = self.overlay(overlay);
+        objects.retain(|object| object["kind"] != "Deployment");
+        self.apply_all(&objects);
+    }
+
+    /// The objects of a folder of `deploy/`.
+    #[track_caller]
+    pub fn overlay(&self, folder: &str) -> Vec<Value> {
+        self.kustomize(&repository().join("deploy").join(folder))
+    }
+
+    /// The objects that `kubectl kustomize` makes of a folder.
+    #[track_caller]
+    pub fn kustomize(&self, folder: &Path) -> Vec<Value> {
         let text = self.kubectl(&["kustomize", folder.to_str().unwrap()]).ok().text();
-        let objects = text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap());
-        let objects: Vec<Value> = objects.collect();
-        let others = objects.into_iter().filter(|object| object["kind"] != "Deployment");
-        self.apply_all(&others.collect::<Vec<_>>());
+        text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap()).collect()
     }
 
     /// A kubeconfig with a token of the account of the controller.

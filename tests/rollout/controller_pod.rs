@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use mosb_tests::{Node, finish, limited, mosb_image, repository, wait};
+use mosb_tests::{Node, finish, limited, mosb_image, wait};
 
 use crate::rollout_cluster::{NODE_JOBS, objects::NAMESPACE};
 
@@ -32,10 +32,7 @@ pub fn install(node: &Node) {
 
 /// The Deployments of a folder of `deploy`, and its other objects.
 pub fn rendered(node: &Node, folder: &str) -> (Vec<Value>, Vec<Value>) {
-    let folder = repository().join("deploy").join(folder);
-    let text = node.kubectl(&["kustomize", folder.to_str().unwrap()]).ok().text();
-    let objects = text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap());
-    objects.partition(|object: &Value| object["kind"] == "Deployment")
+    node.overlay(folder).into_iter().partition(|object| object["kind"] == "Deployment")
 }
 
 /// Waits until it answers its probe; its pod.

@@ -26,10 +26,7 @@ impl Node {
         Certificate::server(&files, "tls", &authority);
         let authority = STANDARD.encode(fs::read(&authority.certificate).unwrap());
 
-        let manifests = part.join("config/default");
-        let text = self.kubectl(&["kustomize", manifests.to_str().unwrap()]).ok().text();
-        let objects = text.split("\n---\n").map(|text| serde_saphyr::from_str(text).unwrap());
-        let objects: Vec<Value> = objects.collect();
+        let objects = self.kustomize(&part.join("config/default"));
         let of_kind = |suffix: &str| {
             let kind = |object: &&Value| object["kind"].as_str().unwrap().ends_with(suffix);
             objects.iter().filter(kind).cloned().collect::<Vec<_>>()
