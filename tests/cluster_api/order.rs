@@ -1,10 +1,10 @@
 //! MachineDeployments of one Cluster: one rolls after the other, and one that replaces machines when
 //! somebody deletes them waits for that.
 
-use mosb_tests::boot_images::{TENANT, gcp_image};
+use mosb_tests::boot_images::{ROLL, TENANT, gcp_image};
 use serde_json::json;
 
-use super::tenant::{Kind, ROLL, TEMPLATE, Tenant, have};
+use super::tenant::{Kind, TEMPLATE, Tenant, have};
 
 #[test]
 fn deployments_of_a_cluster_roll_one_after_the_other() {
@@ -29,10 +29,9 @@ fn deployments_of_a_cluster_roll_one_after_the_other() {
 #[test]
 fn a_deployment_with_on_delete_changes_the_machine_that_somebody_deletes() {
     let tenant = Tenant::new();
-    tenant.set(Kind::Deployment, "by-hand", 2, |set| {
+    let old = tenant.set(Kind::Deployment, "by-hand", 2, |set| {
         set["spec"]["rollout"] = json!({ "strategy": { "type": "OnDelete" } });
     });
-    let old = tenant.machines(Kind::Deployment, "by-hand");
     tenant.start_controller();
     tenant.wait("the template of by-hand", || {
         (tenant.template_of(Kind::Deployment, "by-hand") != TEMPLATE).then_some(())

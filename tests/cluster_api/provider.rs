@@ -1,4 +1,5 @@
-//! Stands in for providers: makes what the contract of Cluster API asks of them, and nothing runs.
+//! A stand-in for the providers of infrastructure and of control planes: it writes what the contract
+//! of Cluster API asks of them, and runs nothing.
 
 use mosb_tests::Node;
 use mosb_tests::boot_images::{TENANT, condition};
@@ -32,8 +33,7 @@ pub fn control_plane_machine(cluster: &str, stub: &str) -> [Value; 2] {
     ]
 }
 
-/// Makes an instance of each machine that the core controllers have asked for, which joins the
-/// workload cluster and is ready.
+/// Reports each new infrastructure machine as provisioned, and adds a Node for it that is ready.
 pub fn provision(node: &Node) {
     for machine in node.list("gcpmachines") {
         let has_owner = machine["metadata"]["ownerReferences"].is_array();

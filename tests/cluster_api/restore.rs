@@ -1,11 +1,11 @@
 //! An administrator takes a MachineDeployment back to the image before. Its Cluster names no control
 //! plane, so Cluster API never calls it available.
 
-use mosb_tests::boot_images::TENANT;
+use mosb_tests::boot_images::{ROLL, TENANT};
 use mosb_tests::condition;
 use serde_json::json;
 
-use super::tenant::{Kind, ROLL, TEMPLATE, Tenant, have};
+use super::tenant::{Kind, TEMPLATE, Tenant, have};
 
 #[test]
 fn a_restored_deployment_rolls_back_and_stays() {
@@ -27,7 +27,7 @@ fn a_restored_deployment_rolls_back_and_stays() {
         let history = tenant.cluster.mosb(&["boot-images", "history", SET]).ok().text();
         history.contains("fedora-coreos-2-").then_some(())
     });
-    // Also while the core controllers write its status.
+    // It succeeds also while the core controllers write the status of the deployment.
     let done = |action: &str| drop(tenant.cluster.mosb(&["boot-images", action, SET]).ok());
     done("restore");
     has(1);

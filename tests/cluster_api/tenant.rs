@@ -6,7 +6,8 @@ use std::fs;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mosb_tests::boot_images::{
-    BootImageCluster, ClusterApi, TENANT, cluster_api_set, gcp_image, gcp_template,
+    BootImageCluster, CLUSTER_API_SETS, ClusterApi, TENANT, cluster_api_set, gcp_image,
+    gcp_template, select_all,
 };
 use serde_json::{Value, json};
 
@@ -18,8 +19,6 @@ const CLUSTER: &str = "prod";
 pub const TEMPLATE: &str = "workers";
 /// The Secret with the Ignition config of new machines.
 const STUB: &str = "worker-user-data";
-/// Annotation of a MachineDeployment: a new image may replace its machines.
-pub const ROLL: &str = "mosb.dev/boot-image-roll";
 
 /// The kind of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +27,16 @@ pub enum Kind {
     Set,
 }
 
-/// A machine that nobody deletes.
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Deployment => "MachineDeployment",
+            Self::Set => "MachineSet",
+        }
+    }
+}
+
+/// A machine that is not being deleted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Machine {
     pub name: String,
@@ -56,7 +64,7 @@ impl Tenant {
         tenant
     }
 
-    /// With these of the parts in its spec.
+    /// A Cluster whose spec has these references to its infrastructure and control plane.
     fn with(references: &[&str]) -> Self {
         let cluster = BootImageCluster::with_core_controllers(2);
         cluster.readable_stub(TENANT, STUB);
@@ -74,28 +82,30 @@ impl Tenant {
         Self { cluster }
     }
 
-    /// A set with machines of the template, which has them when this returns.
-    pub fn set(&self, kind: Kind, name: &str, replicas: usize, edit: impl FnOnce(&mut Value)) {
+    /// Makes a set with machines of the template, and returns them when all are available.
+    pub fn set(
+        &self,
+        kind: Kind,
+        name: &str,
+        replicas: usize,
+        edit: impl FnOnce(&mut Value),
+    ) -> Vec<Machine> {
         let owner = json!({ "metadata": { "name": CLUSTER } });
         let template = gcp_template(TEMPLATE, "");
-        let word = match kind {
-            Kind::Deployment => "MachineDeployment",
-            Kind::Set => "MachineSet",
-        };
-        let mut set = cluster_api_set(ClusterApi::V1Beta2, word, name, &owner, &template);
-        // The core controllers say who owns it.
+        let mut set = cluster_api_set(ClusterApi::V1Beta2, kind.word(), name, &owner, &template);
+        // The core controllers write its owner.
         set["metadata"].as_object_mut().unwrap().remove("ownerReferences");
         set["spec"]["replicas"] = json!(replicas);
         edit(&mut set);
         self.cluster.apply(TENANT, &set);
-        self.wait_for(kind, name, "the first machines", |machines| machines.len() == replicas);
+        self.wait_for(kind, name, "the first machines", |machines| {
+            machines.len() == replicas && have(machines, 1)
+        })
     }
 
     /// The controller of mosb, for all sets of Cluster API.
     pub fn start_controller(&self) {
-        let all = |resource: &str| json!({ "resource": resource, "apiGroup": "cluster.x-k8s.io", "selection": { "mode": "All" } });
-        let managers = [all("machinesets"), all("machinedeployments")];
-        self.cluster.settings(&json!({ "machineManagers": managers }));
+        self.cluster.settings(&select_all(&CLUSTER_API_SETS, &[]));
         self.cluster.start_controller();
     }
 
@@ -124,7 +134,7 @@ impl Tenant {
         })
     }
 
-    /// The machines of a set, by name.
+    /// The machines of a set that have their infrastructure machine, by name.
     pub fn machines(&self, kind: Kind, name: &str) -> Vec<Machine> {
         let label = match kind {
             Kind::Deployment => "cluster.x-k8s.io/deployment-name",
@@ -149,19 +159,14 @@ impl Tenant {
 
     /// The template that a set refers to.
     pub fn template_of(&self, kind: Kind, name: &str) -> String {
-        let kind = match kind {
-            Kind::Deployment => "machinedeployments.cluster.x-k8s.io",
-            Kind::Set => "machinesets.cluster.x-k8s.io",
-        };
-        let set = self.cluster.node.api().find(Some(TENANT), kind, name).unwrap();
-        let reference = &set["spec"]["template"]["spec"]["infrastructureRef"];
-        reference["name"].as_str().unwrap().to_owned()
+        let kind = kind.word().to_lowercase();
+        self.cluster.template_of(&format!("{kind}.cluster.x-k8s.io/{name}"))
     }
 }
 
-/// Whether all machines have the image of a release.
+/// Whether there are machines, and all have the image of a release.
 pub fn have(machines: &[Machine], release: u32) -> bool {
-    machines.iter().all(|machine| machine.image == gcp_image(release))
+    !machines.is_empty() && machines.iter().all(|machine| machine.image == gcp_image(release))
 }
 
 /// The names that two states of a set have in common.

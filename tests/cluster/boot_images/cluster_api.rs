@@ -1,22 +1,15 @@
 //! Machine sets of Cluster API, in both versions of its contract.
 
 use mosb_tests::boot_images::{
-    BootImageCluster, ClusterApi, ClusterApiControllers, TENANT, cluster, cluster_api_set,
-    condition, gcp_image, gcp_template,
+    BootImageCluster, CLUSTER_API_SETS, ClusterApi, ClusterApiControllers, ROLL, TENANT, cluster,
+    cluster_api_set, condition, gcp_image, gcp_template, select_all,
 };
 use serde_json::{Value, json};
 
 use super::{details, plain, reason_of};
 
-const ROLL: &str = "mosb.dev/boot-image-roll";
 const DEPLOYMENT: &str = "MachineDeployment";
 const SET: &str = "MachineSet";
-
-/// Settings that enrol all sets of Cluster API.
-fn all_sets() -> Value {
-    let all = |resource: &str| json!({ "resource": resource, "apiGroup": "cluster.x-k8s.io", "selection": { "mode": "All" } });
-    json!({ "machineManagers": [all("machinesets"), all("machinedeployments")] })
-}
 
 /// A Cluster whose sets have templates with the first image.
 struct Tenant<'c> {
@@ -44,7 +37,8 @@ impl<'c> Tenant<'c> {
         self.cluster.apply(TENANT, &set);
     }
 
-    fn is_available(&self, status: &str) {
+    /// Writes the condition `Available` of the Cluster.
+    fn set_available(&self, status: &str) {
         let mut object = self.object.clone();
         let metadata = object["metadata"].as_object_mut().unwrap();
         metadata.retain(|field, _| field == "name");
@@ -53,13 +47,11 @@ impl<'c> Tenant<'c> {
     }
 
     fn get(&self, kind: &str, name: &str) -> Value {
-        self.cluster.get(TENANT, &format!("{}.cluster.x-k8s.io/{name}", kind.to_lowercase()))
+        self.cluster.get(TENANT, &path(kind, name))
     }
 
     fn template_of(&self, kind: &str, name: &str) -> String {
-        let set = self.get(kind, name);
-        let reference = &set["spec"]["template"]["spec"]["infrastructureRef"];
-        reference["name"].as_str().unwrap().to_owned()
+        self.cluster.template_of(&path(kind, name))
     }
 
     fn image(&self, kind: &str, name: &str) -> String {
@@ -135,17 +127,17 @@ fn clones_and_roll_outs(version: ClusterApi) {
         set["metadata"]["annotations"] = annotation("cluster.x-k8s.io/paused", "");
     });
     let untouched = [
-        (DEPLOYMENT, "stays", "mosb.dev/boot-image-roll"),
+        (DEPLOYMENT, "stays", ROLL),
         (SET, "of-stays", "MachineDeployment stays"),
         (DEPLOYMENT, "class", "ClusterClass"),
         (DEPLOYMENT, "paused", "paused"),
     ];
 
     // None while the Cluster is not available.
-    tenant.is_available("False");
+    tenant.set_available("False");
     tenant.controllers.observe();
     let generations = untouched.map(|(kind, name, _)| generation(&tenant.get(kind, name)));
-    cluster.settings(&all_sets());
+    cluster.settings(&select_all(&CLUSTER_API_SETS, &[]));
     cluster.start_controller();
     for name in ["alone", "second", "first", "next", "on-delete"] {
         tenant.wait_for_reason(name, "Cluster tenant/prod is not available");
@@ -153,7 +145,7 @@ fn clones_and_roll_outs(version: ClusterApi) {
     let templates = cluster.node.api().list(Some(TENANT), "gcpmachinetemplates", "");
     assert_eq!(templates.len(), 2, "{templates:#?}");
 
-    tenant.is_available("True");
+    tenant.set_available("True");
     tenant.wait_for_image(DEPLOYMENT, "first");
     tenant.wait_for_reason("next", "the machines of MachineDeployment first are being replaced");
     assert_eq!(tenant.template_of(DEPLOYMENT, "next"), "prod-others");
@@ -180,6 +172,11 @@ fn clones_and_roll_outs(version: ClusterApi) {
         tenant.wait_for_reason(name, part);
         assert_eq!(generation(&tenant.get(kind, name)), before, "{name} is not written");
     }
+}
+
+/// As `machineset.cluster.x-k8s.io/a`.
+fn path(kind: &str, name: &str) -> String {
+    format!("{}.cluster.x-k8s.io/{name}", kind.to_lowercase())
 }
 
 fn generation(object: &Value) -> i64 {

@@ -12,7 +12,9 @@ mod rights;
 mod rival;
 mod stubs;
 
-use mosb_tests::boot_images::{BootImageCluster, ClusterApi, MACHINE_API_NAMESPACE, TENANT};
+use mosb_tests::boot_images::{
+    BootImageCluster, CLUSTER_API_SETS, ClusterApi, MACHINE_API_NAMESPACE, TENANT, select_all,
+};
 use serde_json::{Value, json};
 
 /// The Secret that the sets of the tests name.
@@ -48,22 +50,17 @@ fn plain(version: ClusterApi, release: u32) -> BootImageCluster {
     cluster
 }
 
-/// Settings that enrol all machine sets of the Machine API; these images are known to be stock.
+const MACHINE_SETS: &str = "machinesets.machine.openshift.io";
+const CONTROL_PLANE: &str = "controlplanemachinesets.machine.openshift.io";
+
+/// Settings that select all machine sets of the Machine API; these images are known to be stock.
 fn all_machine_sets(stock: &[String]) -> Value {
-    json!({ "machineManagers": [{ "resource": "machinesets", "apiGroup": "machine.openshift.io",
-        "selection": { "mode": "All" } }], "stockImages": stock })
+    select_all(&[MACHINE_SETS], stock)
 }
 
-/// Settings that enrol all machine sets, of OpenShift's kinds and of Cluster API.
+/// Settings that select all sets, of the Machine API and of Cluster API.
 fn all_of_both(stock: &[String]) -> Value {
-    let all = |resource: &str, group: &str| json!({ "resource": resource, "apiGroup": group, "selection": { "mode": "All" } });
-    let managers = [
-        all("machinesets", "machine.openshift.io"),
-        all("controlplanemachinesets", "machine.openshift.io"),
-        all("machinesets", "cluster.x-k8s.io"),
-        all("machinedeployments", "cluster.x-k8s.io"),
-    ];
-    json!({ "machineManagers": managers, "stockImages": stock })
+    select_all(&[&[MACHINE_SETS, CONTROL_PLANE], &CLUSTER_API_SETS[..]].concat(), stock)
 }
 
 /// A machine-config-controller that runs if it has replicas: only the number is read.

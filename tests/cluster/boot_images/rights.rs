@@ -115,9 +115,7 @@ fn sets_of_every_platform_follow_and_every_right_is_used() {
             controllers.observe();
             (details(&cluster, TENANT, &set).len() == 2).then_some(())
         });
-        let object = cluster.get(TENANT, &format!("machineset.cluster.x-k8s.io/{set}"));
-        let template = &object["spec"]["template"]["spec"]["infrastructureRef"]["name"];
-        let template = template.as_str().unwrap();
+        let template = cluster.template_of(&format!("machineset.cluster.x-k8s.io/{set}"));
         assert!(template.starts_with(&format!("{set}-")), "{template}");
         let kind = format!("{set}machinetemplate");
         let template = cluster.get(TENANT, &format!("{kind}/{template}"));

@@ -183,6 +183,14 @@ impl BootImageCluster {
         self.node.api().find(Some(namespace), kind, name)
     }
 
+    /// The name of the template of a set of Cluster API, as `machineset.cluster.x-k8s.io/a`.
+    #[track_caller]
+    pub fn template_of(&self, what: &str) -> String {
+        let set = self.get(TENANT, what);
+        let reference = &set["spec"]["template"]["spec"]["infrastructureRef"];
+        reference["name"].as_str().unwrap().to_owned()
+    }
+
     /// The object with the conditions of the cluster.
     pub fn status(&self) -> Option<Value> {
         let kind = if self.has_openshift {
@@ -233,7 +241,7 @@ impl BootImageCluster {
         *self.controller.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
     }
 
-    /// Kills the controller, without a word to it.
+    /// Kills the controller with SIGKILL.
     pub fn kill_controller(&self) {
         drop(self.controller.lock().unwrap_or_else(PoisonError::into_inner).take());
     }

@@ -12,7 +12,7 @@ pub use cluster::{BootImageCluster, MOSB_NAMESPACE, TENANT};
 pub use cluster_api_controllers::ClusterApiControllers;
 pub use kinds::ClusterApi;
 pub use objects::{
-    MACHINE_API_NAMESPACE, REGION, ami, aws_control_plane, aws_machine_set, cluster,
-    cluster_api_set, condition, gcp_image, gcp_template, golden, kubevirt_image, machine_template,
-    metal_disk, release, stream, vmware_release,
+    CLUSTER_API_SETS, MACHINE_API_NAMESPACE, REGION, ROLL, ami, aws_control_plane, aws_machine_set,
+    cluster, cluster_api_set, condition, gcp_image, gcp_template, golden, kubevirt_image,
+    machine_template, metal_disk, release, select_all, stream, vmware_release,
 };

@@ -9,6 +9,23 @@ pub const MACHINE_API_NAMESPACE: &str = "openshift-machine-api";
 /// The region of the machine sets on AWS.
 pub const REGION: &str = "eu-west-1";
 
+/// The resources of the sets of Cluster API.
+pub const CLUSTER_API_SETS: [&str; 2] =
+    ["machinesets.cluster.x-k8s.io", "machinedeployments.cluster.x-k8s.io"];
+/// Annotation of a MachineDeployment: a new image may replace its machines.
+pub const ROLL: &str = "mosb.dev/boot-image-roll";
+
+/// Settings that select all sets of these resources, as `machinesets.machine.openshift.io`; these
+/// images are known to be stock.
+pub fn select_all(resources: &[&str], stock: &[String]) -> Value {
+    let manager = |resource: &&str| {
+        let (resource, group) = resource.split_once('.').unwrap();
+        json!({ "resource": resource, "apiGroup": group, "selection": { "mode": "All" } })
+    };
+    let managers: Vec<_> = resources.iter().map(manager).collect();
+    json!({ "machineManagers": managers, "stockImages": stock })
+}
+
 /// The AMI of a release of the tests.
 pub fn ami(release: u32) -> String {
     format!("ami-{release:017x}")
