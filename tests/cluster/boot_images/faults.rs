@@ -1,5 +1,5 @@
-//! The controller is killed, and the API server does not do what it is asked: the end is the same,
-//! and no record has an entry twice.
+//! The controller is killed, and its writes fail: the end is the same, and no record has an entry
+//! twice.
 
 use mosb_tests::boot_images::{
     BootImageCluster, MACHINE_API_NAMESPACE, TENANT, ami, aws_machine_set, cluster,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::stubs::{machine_set, of_spec_2};
 use super::{all_of_both, entries, message_of, openshift, reason_of};
 
-/// A standalone MachineSet of Cluster API with a template of its own, of a Cluster that is there.
+/// A standalone MachineSet of Cluster API with a template of its own, of an existing Cluster.
 fn standalone(cluster: &BootImageCluster, owner: &Value, name: &str) {
     let template = gcp_template(name, &gcp_image(1));
     cluster.apply(TENANT, &template);
@@ -53,6 +53,7 @@ fn a_kill_after_each_write_ends_the_same() {
     let kills =
         cluster.kill_after_each_write(|| cluster.settings(&all_of_both(&[ami(1)])), are_done);
     assert!(kills >= WITH_STUB.len() + WITH_TEMPLATE.len(), "{kills}");
+    cluster.wait_for_log("machine sets: 2 current, 0 updating");
     assert!(are_done(), "{:?}", sets.map(|(namespace, name)| entries(&cluster, namespace, name)));
     let templates = cluster.node.api().list(Some(TENANT), "gcpmachinetemplates", "");
     assert_eq!(templates.len(), 2, "{templates:#?}");

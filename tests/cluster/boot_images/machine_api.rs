@@ -4,8 +4,8 @@ use mosb_tests::boot_images::{BootImageCluster, MACHINE_API_NAMESPACE, ami, aws_
 use serde_json::json;
 
 use super::{
-    all_machine_sets, count_of, details, image_of_aws, message_of, openshift, reason_of, version,
-    wait_for_ami,
+    NONE_SELECTED, all_machine_sets, count_of, details, image_of_aws, message_of, openshift,
+    reason_of, version, wait_for_ami,
 };
 
 /// An AMI that no stream has.
@@ -72,8 +72,11 @@ fn sets_follow_the_release_and_images_of_an_administrator_stay() {
 
     // Opting out leaves everything as it is.
     cluster.settings(&json!({}));
+    cluster.wait("nothing to be selected", || (count_of(&cluster) == 0).then_some(()));
+    cluster.kill_controller();
     cluster.set_release(6);
-    cluster.wait("nothing to be enrolled", || (count_of(&cluster) == 0).then_some(()));
+    cluster.start_controller();
+    cluster.wait_for_log(NONE_SELECTED);
     assert_eq!(image_of_aws(&cluster, "old"), ami(5));
     let want = [1, 3, 4, 3, 5].map(ami);
     assert_eq!(details(&cluster, MACHINE_API_NAMESPACE, "old"), want);
@@ -86,10 +89,16 @@ fn a_restored_set_stays_until_it_is_unpinned(cluster: &BootImageCluster) {
     assert!([1, 3, 4].iter().all(|release| history.contains(&ami(*release))), "{history}");
     cluster.mosb(&["boot-images", "restore", set]).ok();
     wait_for_ami(cluster, "old", &ami(3));
+    // A pin keeps the image that a set has.
+    let pinned = "machineset.machine.openshift.io/current";
+    cluster.mosb(&["boot-images", "pin", pinned]).ok();
     cluster.set_release(5);
-    for name in ["older", "current"] {
-        wait_for_ami(cluster, name, &ami(5));
-    }
+    wait_for_ami(cluster, "older", &ami(5));
+    let reason = cluster.wait("current to be pinned", || reason_of(cluster, "current"));
+    assert!(reason.contains("pinned"), "{reason}");
+    assert_eq!(image_of_aws(cluster, "current"), ami(4));
+    cluster.mosb(&["boot-images", "unpin", pinned]).ok();
+    wait_for_ami(cluster, "current", &ami(5));
     let reason = cluster.wait("old to be pinned", || reason_of(cluster, "old"));
     assert!(reason.contains("pinned"), "{reason}");
     let status = cluster.mosb(&["boot-images", "status"]).ok().text();

@@ -7,7 +7,8 @@ use mosb_tests::boot_images::{
 use serde_json::{Value, json};
 
 use super::{
-    condition_of, details, message_of, openshift, reason_in, reason_of, set_renderer, version,
+    NONE_SELECTED, condition_of, details, message_of, openshift, reason_in, reason_of,
+    set_renderer, version,
 };
 
 const CONFIGURATION: &str = "machineconfiguration.operator.openshift.io/cluster";
@@ -58,10 +59,12 @@ fn a_machine_configuration_chooses_and_its_own_operator_comes_first() {
     }
     let versions = || ["a", "b"].map(|name| version(&cluster, name));
     let before = versions();
-    cluster.start_controller();
-    // Absent, and empty: nobody asked for mosb.
+    // Absent, and empty: nothing is selected.
     for managed in [Value::Null, json!({ "machineManagers": [] })] {
         choose(&cluster, &managed);
+        cluster.kill_controller();
+        cluster.start_controller();
+        cluster.wait_for_log(NONE_SELECTED);
         let plan = cluster.mosb(&["boot-images", "plan", "-o", "json"]).ok().text();
         assert!(!plan.contains(&ami(2)), "{managed}: {plan}");
     }
@@ -78,24 +81,25 @@ fn a_machine_configuration_chooses_and_its_own_operator_comes_first() {
     choose_workers(&cluster, partial(json!({})));
     wait_for(&cluster, "b", 3);
 
-    // What the CRD accepts and nobody can follow: an error, and no set is changed.
+    // An invalid selector that the CRD accepts: an error, and no set is changed.
     let before = versions();
     choose_workers(
         &cluster,
         partial(json!({ "matchExpressions": [{ "key": "a", "operator": "Foo" }] })),
     );
-    cluster.set_release(4);
-    wait_for_control_plane(&cluster, 4);
     let error =
         cluster.wait("the selector", || message_of(&cluster, "BootImageUpdateDegraded", "True"));
     assert!(error.contains("MachineConfiguration cluster") && error.contains("Foo"), "{error}");
+    cluster.set_release(4);
+    wait_for_control_plane(&cluster, 4);
     assert_eq!(versions(), before);
     choose_workers(&cluster, json!({ "mode": "None" }));
+    cluster.wait("no error", || message_of(&cluster, "BootImageUpdateDegraded", "False"));
     cluster.set_release(5);
     wait_for_control_plane(&cluster, 5);
     assert_eq!(versions(), before);
 
-    // What it refuses.
+    // What the CRD rejects.
     let selection = partial(json!({}));
     let managers = json!([manager("controlplanemachinesets", selection)]);
     let spec = json!({ "spec": { "managedBootImages": { "machineManagers": managers } } });

@@ -50,6 +50,9 @@ fn plain(version: ClusterApi, release: u32) -> BootImageCluster {
     cluster
 }
 
+/// What the controller logs if it has no set to keep current.
+const NONE_SELECTED: &str = "no machine sets are selected";
+
 const MACHINE_SETS: &str = "machinesets.machine.openshift.io";
 const CONTROL_PLANE: &str = "controlplanemachinesets.machine.openshift.io";
 
@@ -63,7 +66,8 @@ fn all_of_both(stock: &[String]) -> Value {
     select_all(&[&[MACHINE_SETS, CONTROL_PLANE], &CLUSTER_API_SETS[..]].concat(), stock)
 }
 
-/// A machine-config-controller that runs if it has replicas: only the number is read.
+/// A stand-in for the machine-config-controller: a Deployment without a pod. mosb reads only the
+/// number of its replicas.
 fn set_renderer(cluster: &BootImageCluster, replicas: u32) {
     const NAMESPACE: &str = "openshift-machine-config-operator";
     cluster.node.make_namespace(NAMESPACE);
@@ -123,7 +127,7 @@ fn condition_of(object: &Value, kind: &str, value: &str) -> Option<String> {
     Some(one["message"].as_str().unwrap().to_owned())
 }
 
-/// Why a set does not have its image, as the conditions say it.
+/// Why a set does not have its image, as the conditions report it.
 fn reason_of(cluster: &BootImageCluster, name: &str) -> Option<String> {
     reason_in(&cluster.status()?, name)
 }

@@ -9,6 +9,7 @@ use super::{
 };
 
 const SECRET: &str = "worker-user-data";
+const MANAGED: &str = "worker-user-data-managed";
 const CA: &str = "data:text/plain;charset=utf-8;base64,LS0tLS1CRUdJTg==";
 
 /// As installers of OpenShift 4.1 to 4.5 wrote it.
@@ -73,4 +74,38 @@ fn a_shared_stub_is_converted_before_the_first_image_and_only_with_a_right_to_it
     assert_eq!(image_of_aws(&cluster, "bad"), ami(1));
     assert_eq!(details(&cluster, MACHINE_API_NAMESPACE, "bad"), [ami(1)]);
     assert!(!cluster.log().contains("22623"), "a stub is in the log");
+}
+
+#[test]
+fn a_set_gets_the_managed_secret_with_its_image_and_only_with_a_right_to_it() {
+    let cluster = openshift_without_stub(2);
+    let mut settings = all_machine_sets(&[ami(1)]);
+    settings["stub"] = json!("managed");
+    cluster.settings(&settings);
+    let newer = json!({ "ignition": { "version": "3.2.0", "config": { "merge": [{
+        "source": "https://api-int.example.com:22623/config/worker" }] } } });
+    let stubs = [(SECRET, of_spec_2()), (MANAGED, newer)];
+    for (name, stub) in &stubs {
+        cluster.stub(MACHINE_API_NAMESPACE, name, stub);
+    }
+    cluster.apply(MACHINE_API_NAMESPACE, &machine_set("a", SECRET));
+    cluster.start_controller();
+    let reason = cluster.wait("a", || reason_of(&cluster, "a"));
+    assert!(reason.contains("mosb boot-images rbac"), "{reason}");
+
+    let rights = cluster.mosb(&["boot-images", "rbac"]).ok().text();
+    cluster.node.apply(&rights);
+    // A pass, for which the controller would otherwise wait up to a minute.
+    cluster.apply(MACHINE_API_NAMESPACE, &machine_set("b", SECRET));
+    for name in ["a", "b"] {
+        wait_for_ami(&cluster, name, &ami(2));
+        let set =
+            cluster.get(MACHINE_API_NAMESPACE, &format!("machineset.machine.openshift.io/{name}"));
+        let value = &set["spec"]["template"]["spec"]["providerSpec"]["value"];
+        assert_eq!(value["userDataSecret"]["name"], MANAGED);
+        assert_eq!(set["metadata"]["generation"], 2, "one write has both");
+    }
+    for (name, stub) in &stubs {
+        assert_eq!(cluster.stub_of(MACHINE_API_NAMESPACE, name), *stub, "{name} is not written");
+    }
 }

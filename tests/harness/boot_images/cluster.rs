@@ -251,6 +251,13 @@ impl BootImageCluster {
         controller.as_ref().map(Daemon::log).unwrap_or_default()
     }
 
+    /// Waits until the log of the process that runs now has this text. It logs the state of all
+    /// sets after its first pass, and when the state changes.
+    #[track_caller]
+    pub fn wait_for_log(&self, text: &str) {
+        self.wait(&format!("{text:?} in the log"), || self.log().contains(text).then_some(()));
+    }
+
     /// `mosb`, as an administrator runs it.
     pub fn mosb(&self, words: &[&str]) -> Finished {
         finish(&mut self.mosb_command(words), &[])
