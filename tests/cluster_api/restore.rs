@@ -1,5 +1,5 @@
 //! An administrator takes a MachineDeployment back to the image before. Its Cluster names no control
-//! plane, so Cluster API never calls it available.
+//! plane, so Cluster API never reports it as available.
 
 use mosb_tests::boot_images::{ROLL, TENANT};
 use mosb_tests::condition;
@@ -28,8 +28,8 @@ fn a_restored_deployment_rolls_back_and_stays() {
         history.contains("fedora-coreos-2-").then_some(())
     });
     // It succeeds also while the core controllers write the status of the deployment.
-    let done = |action: &str| drop(tenant.cluster.mosb(&["boot-images", action, SET]).ok());
-    done("restore");
+    let run = |action: &str| drop(tenant.cluster.mosb(&["boot-images", action, SET]).ok());
+    run("restore");
     has(1);
     assert_eq!(tenant.template_of(Kind::Deployment, "rolls"), TEMPLATE);
     tenant.wait("the pin", || {
@@ -38,6 +38,6 @@ fn a_restored_deployment_rolls_back_and_stays() {
     });
     assert_eq!(tenant.template_of(Kind::Deployment, "rolls"), TEMPLATE);
 
-    done("unpin");
+    run("unpin");
     has(2);
 }

@@ -40,7 +40,7 @@ fn create_all(cluster: &BootImageCluster) {
 
 /// The controller's requests so far, such as `list machinesets`, but for those that are no part of a
 /// pass: of its Lease, its watches, and the lists with which it looks for kinds that this cluster
-/// has not got.
+/// does not have.
 fn requests(cluster: &BootImageCluster) -> BTreeMap<String, usize> {
     let mut requests = BTreeMap::new();
     for event in requests_of_controller(&cluster.node) {

@@ -12,7 +12,7 @@ use crate::rbac_use::{assert_all_used, granted};
 
 /// What is granted and not used here, and why it must be granted.
 const EXCUSED: &[(&str, &str)] = &[
-    ("bootimagehistories get", "of one that was there when it was to be made"),
+    ("bootimagehistories get", "reads an object that exists already when it is created"),
     ("bootimagestatuses.mosb.dev get", "the same"),
     ("images.openstack.k-orc.cloud get", "the same"),
     ("awsmachinetemplates.infrastructure.cluster.x-k8s.io get", "the same"),

@@ -191,7 +191,7 @@ fn of_provider(group: &str, names: (&str, &str), version: &str, contract: Cluste
     crd(group, names, true, &[(version, &form)], &labels)
 }
 
-/// A policy in place of the providers' webhooks, which keep a template's spec as it was made.
+/// A policy that is a stand-in for the providers' webhooks: it rejects changes of a template's spec.
 pub fn immutable_templates() -> Vec<Value> {
     let policy = json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
         "metadata": { "name": "immutable-templates" },

@@ -1,7 +1,8 @@
 //! Boot images of machine sets on a real API server, with CRDs of the tests: no cloud and no
-//! OpenShift runs, and no controller of Cluster API but in a cluster that was asked for it. Elsewhere
-//! [`ClusterApiControllers`] writes the status of MachineDeployments. Rights, versions, status
-//! subresources and the refusal of changes to templates are the API server's own.
+//! OpenShift runs. Cluster API's own controllers run in a cluster that is made
+//! [with them](BootImageCluster::with_core_controllers); elsewhere [`ClusterApiControllers`] is a
+//! stand-in that writes the status of MachineDeployments. The API server itself checks rights,
+//! versions and status subresources, and rejects changes of templates.
 
 mod cluster;
 mod cluster_api_controllers;

@@ -112,7 +112,7 @@ fn machine_set(name: &str, provider_spec: &Value) -> Value {
             "spec": { "providerSpec": { "value": provider_spec } } } } })
 }
 
-/// A Cluster of Cluster API that is settled.
+/// A Cluster of Cluster API that is available.
 pub fn cluster(api: ClusterApi, name: &str) -> Value {
     json!({ "apiVersion": format!("{CLUSTER_API}/{}", api.version()), "kind": "Cluster",
         "metadata": { "name": name }, "spec": {},
