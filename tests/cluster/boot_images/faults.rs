@@ -146,6 +146,7 @@ fn faults_at_each_write_end_the_same() {
     }
     sets.with_template("error-b", &[TEMPLATE], error);
     sets.with_stub("lost-a", &[RECORD, STUB, IMAGE], lost);
+    sets.with_template("ended", &[RECORD, TEMPLATE, IMAGE, ENTRY], ApiFault::EndWatch);
     cluster.apply(MACHINE_API_NAMESPACE, &aws_machine_set(DENIED, &ami(1)));
     forbid(&cluster, DENIED);
     cluster.settings(&all_of_both(&[ami(1)]));
