@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use super::configs_image::ConfigsImage;
 use super::error::Error;
-use mosb_plan::api::KernelType;
 use mosb_plan::payload::context::{self, File};
-use mosb_plan::plan::{Base, BuildPlan, BuildRequest, Prepared};
+use mosb_plan::plan::{Base, BuildPlan, Prepared};
 
 /// A Containerfile with what it is built from, and the names of the image.
 #[derive(Debug, Clone)]
@@ -45,7 +44,8 @@ impl ContainerBuild {
             labels: plan.labels.clone(),
             annotations: plan.annotations.clone(),
             build_args: plan.request.build_args.clone(),
-            uses_network: plan.request.containerfile.is_some() || installs(&plan.request),
+            uses_network: plan.request.containerfile.is_some()
+                || plan.request.config.installs_packages(),
             preset_units: plan.preset_units.clone(),
             tags: plan.tags.to_vec(),
             protected_tag: plan.build_name.tag(),
@@ -84,14 +84,10 @@ impl ContainerBuild {
             labels: prepared.labels(),
             annotations: prepared.annotations(),
             build_args: prepared.own.as_ref().map(|own| own.build_args.clone()).unwrap_or_default(),
-            uses_network: prepared.own.is_some() || installs(&prepared.request),
+            uses_network: prepared.own.is_some() || prepared.request.config.installs_packages(),
             preset_units: Vec::new(),
             tags: vec![tag.clone()],
             protected_tag: tag,
         }
     }
-}
-
-fn installs(request: &BuildRequest) -> bool {
-    !request.config.extensions.is_empty() || request.config.kernel_type != KernelType::Default
 }

@@ -146,6 +146,11 @@ impl RenderedConfig {
         Ok(rendered)
     }
 
+    /// Whether packages or another kernel are installed.
+    pub fn installs_packages(&self) -> bool {
+        !self.extensions.is_empty() || self.kernel_type != KernelType::Default
+    }
+
     /// `rendered-<pool>-<32 hex digits>`.
     pub fn name(&self) -> &RenderedName {
         &self.name

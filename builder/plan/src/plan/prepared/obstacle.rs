@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::trust_path::{CA_TRUST_SOURCE, is_trust_file};
 use super::{OwnLast, OwnParts};
-use crate::api::KernelType;
 use crate::plan::build_request::BuildRequest;
 use crate::plan::method::Reason;
 use mosb_ignition::{Config, Storage};
@@ -153,8 +152,7 @@ pub(super) fn check(
     if !reasons.iter().any(is_run_before) {
         return Err(Obstacle::NothingRuns);
     }
-    let installs =
-        !request.config.extensions.is_empty() || request.config.kernel_type != KernelType::Default;
+    let installs = request.config.installs_packages();
     match own.last {
         OwnLast::NeedsPrepared { line } => {
             let what = "the stage on which it is written; configs has the files of that stage, too";
