@@ -13,7 +13,7 @@ use std::time::Duration;
 #[expect(dead_code, reason = "the tests use the rest of it")]
 mod test_cluster;
 
-#[path = "../oracle/fidelity/cases.rs"]
+#[path = "../oracle/fidelity/cases/mod.rs"]
 mod fidelity_cases;
 #[path = "../oracle/fidelity/generated.rs"]
 mod fidelity_generated;
