@@ -108,8 +108,12 @@ fn what_needs_the_rest_of_the_config_is_no_prepared_base() {
             Some("prepared-trust-file"),
         ),
     ] {
-        let code = given.prepared().err().map(|obstacle| obstacle.code());
-        assert_eq!(code, want, "{what}");
+        let obstacle = given.prepared().err();
+        assert_eq!(obstacle.as_ref().map(Obstacle::code), want, "{what}");
+        let warning = obstacle.and_then(|obstacle| obstacle.warning());
+        // Where nothing could be run before, nothing is lost.
+        let warns = want.is_some_and(|code| code != "prepared-nothing-runs");
+        assert_eq!(warning.is_some(), warns, "{what}");
     }
     let mut given = changed(&no_packages);
     storage(&mut given, "files").push(file("/etc/yum.repos.d/acme.repo", "x"));
@@ -122,4 +126,5 @@ fn what_needs_the_rest_of_the_config_is_no_prepared_base() {
     let draft = Draft::new(request).unwrap();
     let obstacle = draft.prepared(given.parts(), BuilderNodes::Any).unwrap_err();
     assert_eq!(obstacle.code(), "prepared-other-reason");
+    assert_eq!(obstacle.warning(), None, "it was asked for");
 }
