@@ -5,9 +5,8 @@
 //! base. That one it loads before, from a layout without the layers of the base, which it pulled.
 //! Nothing is pushed for it. The prepared base stays in buildah's store for the next config.
 //!
-//! buildah keeps a container of a stage without instructions, so the image is removed by force. Its
-//! config has an entry of its own in each build, so that no other build uses it: an entry that buildah
-//! doesn't know, and drops.
+//! After the build, the image is removed from the store. Its config has an entry of its own in each
+//! build, so that no other build uses it: an entry that buildah doesn't know, and drops.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -87,10 +87,10 @@ impl<R: Reconciler> Driver<R> {
     async fn work(self: Arc<Self>, mut stopped: watch::Receiver<bool>) {
         loop {
             let key = tokio::select! {
-            // No new key after the stop.
-            biased;
-            _ = stopped.wait_for(|stopped| *stopped) => return,
-            key = self.queue.next() => key,
+                // No new key after the stop.
+                biased;
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+                key = self.queue.next() => key,
             };
             let reconcile = self.reconcile(&key, self.queue.is_paused(&key));
             let requeue = self.active.run(&format!("{} {key}", R::KIND), reconcile).await;

@@ -38,6 +38,7 @@
 //! | `drain_record`, `drain_records` | how drains went in earlier passes, and when their pods are listed again |
 //! | `refused_writes` | writes that were refused, and what becomes of their pass |
 //! | `node_job`, `job_secret` | these Jobs and their Secrets as objects, from `job-templates/`, and what the Secrets have |
+//! | `elapsed` | the time between two moments |
 //! | `view` | what commands show, and what they ask for |
 
 mod begin_apply;

@@ -40,7 +40,8 @@ pub(super) fn image_labels(
     .collect()
 }
 
-/// What names the base in the image's manifest. `lower` is the image that the layer of a direct build is put on.
+/// What names the base in the image's manifest. `lower` is the image that the layer of a direct build
+/// is put on.
 pub(super) fn annotations(
     base: &Base,
     lower: &Base,

@@ -11,6 +11,7 @@
 //! | `builds` | the images of a pool, and where they run |
 //! | `pool` | how far the roll-out of a pool is |
 //! | `request` | start, pause, resume, undo → the change |
+//! | `request_error` | why a request is refused |
 //! | `question` | how many machines a change reaches, and what is asked before |
 //! | `retry` | which machines try again |
 //! | `write` | reads what a request needs, and writes the change |

@@ -32,8 +32,8 @@ pub async fn plan(
     let drafted = draft(planning, &planned.request).await?;
     let (given, mut warnings) = (planned.prepared.as_ref(), Vec::new());
     // Containerfile and ConfigMaps run everything at once, on another machine.
-    let elsewhere = matches!(settings.format, Format::Containerfile | Format::Configmap);
-    let on = if elsewhere {
+    let runs_elsewhere = matches!(settings.format, Format::Containerfile | Format::Configmap);
+    let on = if runs_elsewhere {
         On::Base
     } else {
         prepared_base::find(context, planning, &drafted, given, target, &mut warnings).await?
@@ -48,7 +48,7 @@ pub async fn plan(
     let PlannedBuild { mut plan, tree, base, buildah, prepared: lower } = completing;
     plan.warnings.extend(warnings);
     // The space of another machine is unknown.
-    if !elsewhere && buildah.is_some() {
+    if !runs_elsewhere && buildah.is_some() {
         check_space(&plan, &planned.buildah, settings)?;
     }
     let commands = match &plan.method {

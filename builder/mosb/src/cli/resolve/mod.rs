@@ -91,7 +91,7 @@ pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
         }
         Some(inputs) if plan_only && inputs.prepared.is_some() => {
             return usage(
-                "-o containerfile and -o configmap print what runs everything at once, on no prepared base; leave out --prepared",
+                "-o containerfile and -o configmap print a build without a prepared base; leave out --prepared",
             );
         }
         _ => {}

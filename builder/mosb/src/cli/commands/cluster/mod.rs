@@ -21,7 +21,7 @@ use mosb_controller::{self as controller, Namespaces};
 
 pub use control::control;
 
-/// How often a request is decided because somebody else changed the object.
+/// How often a request is decided at most, if others change the object meanwhile.
 const CONFLICT_TRIES: usize = 5;
 
 /// Runs a command.
