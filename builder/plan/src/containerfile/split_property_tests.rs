@@ -193,6 +193,31 @@ proptest! {
         prop_assert_eq!(after, prepared);
     }
 
+    /// buildah takes a name that no stage before has for an image of a registry.
+    #[test]
+    fn each_part_has_all_stages_that_it_refers_to(
+        stages in generated_with(|parts| has_prepared(parts) && has_last(parts)),
+    ) {
+        let split = of(&simple_text(&stages)).unwrap();
+        let (prepared, last) = (split.prepared.unwrap(), split.last.unwrap());
+        for (text, has_base, has_config) in
+            [(&prepared.text, true, false), (&last.text, last.needs_base.is_some(), true)]
+        {
+            let platform = "linux/amd64".parse().unwrap();
+            let alone = read(text, &BTreeMap::new(), &platform, false).unwrap();
+            for one in alone.stages.iter().flat_map(Stage::references) {
+                let is_there = match &one.to {
+                    Origin::Base => has_base,
+                    Origin::Configs | Origin::Extract => has_config,
+                    Origin::Image(name) => name == "q.io/x",
+                    Origin::Stage(_) => true,
+                    Origin::Extensions => false,
+                };
+                prop_assert!(is_there, "{} in:\n{}", one, text);
+            }
+        }
+    }
+
     #[test]
     fn comments_leave_the_canonical_text_and_each_instruction_changes_it(
         stages in generated_with(has_prepared),
