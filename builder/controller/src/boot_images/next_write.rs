@@ -40,7 +40,7 @@ pub(super) fn next_write(
     let value = set.object.annotation(PIN);
     match record::next_write(set, judgement, value, (snapshot, golden), now) {
         Ok(None) => {}
-        Ok(Some(write)) => return not_failed(set, snapshot, write).map(Some),
+        Ok(Some(write)) => return not_failed(snapshot, write).map(Some),
         Err(record::Outdated) => return Ok(None),
     }
     let Verdict::Change(change) = &judgement.verdict else { return Ok(None) };
@@ -74,13 +74,13 @@ pub(super) fn next_write(
         StubStep::InWork => return Ok(None),
         StubStep::Write(write) => {
             let secret = write.secret.clone();
-            let write = not_failed(set, snapshot, BootImageWrite::Stub(write))?;
+            let write = not_failed(snapshot, BootImageWrite::Stub(write))?;
             limits.stubs_in_work.insert(secret);
             return Ok(Some(write));
         }
     };
     let write = change_image(set, judgement, change, (snapshot, switch))?;
-    let write = not_failed(set, snapshot, write)?;
+    let write = not_failed(snapshot, write)?;
     if !matches!(write, BootImageWrite::Patch { .. }) {
         return Ok(Some(write));
     }
@@ -93,22 +93,18 @@ pub(super) fn next_write(
     let Some(attempt) = attempt else { return Ok(Some(write)) };
     // Before the write: whatever ends the program, or replaces the image at once, it has counted.
     let record = record::attempt(set, snapshot, &attempt);
-    record.map(|record| not_failed(set, snapshot, record)).transpose()
+    record.map(|record| not_failed(snapshot, record)).transpose()
 }
 
-/// The same write failed before, and nothing that it depends on has changed.
+/// The write, unless the same one failed before.
 fn not_failed(
-    set: MachineSet<'_>,
     snapshot: &BootImageSnapshot,
     write: BootImageWrite,
 ) -> Result<BootImageWrite, Obstacle> {
-    match snapshot.failed_writes.get(&set.to_string()) {
-        Some(failed) if failed.fingerprint == write.fingerprint() => Err(if failed.is_forbidden {
-            Obstacle::NoRight(failed.message.clone())
-        } else {
-            Failure::new(&failed.code, failed.message.clone()).into()
-        }),
-        _ => Ok(write),
+    match snapshot.failed_writes.get(&write.fingerprint()) {
+        None => Ok(write),
+        Some(failed) if failed.is_forbidden => Err(Obstacle::NoRight(failed.message.clone())),
+        Some(failed) => Err(Failure::new(&failed.code, failed.message.clone()).into()),
     }
 }
 

@@ -12,6 +12,8 @@ const RIGHTS_RECHECK: Duration = Duration::from_secs(60);
 pub(super) const REFUSED_RETRY: Duration = Duration::from_secs(300);
 /// When a write that failed otherwise is tried again.
 pub(super) const FAILED_RETRY: Duration = Duration::from_secs(30);
+/// When a write that another writer undid is made again.
+pub(super) const UNDONE_RETRY: Duration = Duration::from_secs(3600);
 
 pub(super) fn recheck(plan: &BootImagePlan, snapshot: &BootImageSnapshot) -> Option<Duration> {
     let needs_rights = !snapshot.stubs.is_empty() || !snapshot.unread.is_empty();

@@ -14,7 +14,7 @@ use super::observe::{Remembered, is_affected, observe};
 use super::obstacle::Failure;
 use super::plan::{BootImagePlan, Outcome, SetPlan};
 use super::reason::BootImageReason;
-use super::recheck::{FAILED_RETRY, REFUSED_RETRY, next_retry, recheck};
+use super::recheck::{FAILED_RETRY, REFUSED_RETRY, UNDONE_RETRY, next_retry, recheck};
 use super::report::{StatusTarget, conditions, target};
 use super::report_events::events;
 use super::snapshot::{BootImageSnapshot, FailedWrite};
@@ -53,6 +53,7 @@ pub(crate) struct BootImageReconciler {
 #[derive(Debug, Default)]
 struct Memory {
     replaced: BTreeMap<String, String>,
+    /// By what they do, and until when they are not tried.
     failed: BTreeMap<String, (FailedWrite, Instant)>,
     /// When the CAs of stubs expire, and when each is read again.
     stub_expiries: BTreeMap<SecretRef, (Option<i64>, Instant)>,
@@ -79,7 +80,7 @@ impl BootImageReconciler {
     fn remembered(&self) -> Remembered {
         let mut memory = self.memory();
         memory.failed.retain(|_, (_, until)| *until > Instant::now());
-        let failed = memory.failed.iter().map(|(set, (write, _))| (set.clone(), write.clone()));
+        let failed = memory.failed.iter().map(|(what, (write, _))| (what.clone(), write.clone()));
         let failed_writes = failed.collect();
         memory.stub_expiries.retain(|_, (_, until)| *until > Instant::now());
         let expiries = memory.stub_expiries.iter();
@@ -100,6 +101,9 @@ impl BootImageReconciler {
                 Ok(is_new) => {
                     if is_new {
                         self.record(write);
+                    }
+                    if let Some(undone) = write.if_undone() {
+                        self.not_before(write, undone, UNDONE_RETRY);
                     }
                     if let BootImageWrite::HistoryStatus { is_restore: true, .. } = write {
                         self.metrics.count_boot_image_restore();
@@ -145,18 +149,21 @@ impl BootImageReconciler {
         }
         tracing::warn!(reason = error.code(), "{}: {message}", set.set);
         let failed = FailedWrite {
-            fingerprint: write.fingerprint(),
             code: error.code().to_owned(),
             message: message.clone(),
             is_forbidden: is_forbidden && matches!(write, BootImageWrite::Stub(_)),
         };
         let is_skip = failed.is_forbidden;
-        self.memory().failed.insert(set.set.clone(), (failed, Instant::now() + retry));
+        self.not_before(write, failed, retry);
         if is_skip {
             Outcome::Skipped { code: "no-right".to_owned(), reason: message, blocks_skew: true }
         } else {
             Outcome::Failed(Failure::new(error.code(), message))
         }
+    }
+
+    fn not_before(&self, write: &BootImageWrite, why: FailedWrite, after: Duration) {
+        self.memory().failed.insert(write.fingerprint(), (why, Instant::now() + after));
     }
 
     /// Writes the conditions, if they changed.

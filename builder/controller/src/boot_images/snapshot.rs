@@ -35,7 +35,7 @@ pub(crate) struct BootImageSnapshot {
     pub user_data_secrets: BTreeSet<SecretRef>,
     /// UIDs of objects that our writes replaced in the version that is seen here.
     pub outdated: BTreeSet<String>,
-    /// Writes that failed, by set, as long as they should not be tried again.
+    /// Writes that are not tried now, by what they do: sets may share one.
     pub failed_writes: BTreeMap<String, FailedWrite>,
     /// When the CAs of stubs that were read lately expire; none of one without a CA that is known.
     pub stub_expiries: BTreeMap<SecretRef, Option<i64>>,
@@ -52,11 +52,9 @@ pub(crate) enum GoldenState {
     Found(Box<Golden>),
 }
 
-/// A write that the API server refused.
+/// Why a write is not tried now: the API server refused it, or another writer undid it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FailedWrite {
-    /// What it would have done.
-    pub fingerprint: String,
     pub code: String,
     pub message: String,
     /// Whether a right is missing, which is no error of the set.

@@ -11,6 +11,7 @@ use super::snapshot::BootImageSnapshot;
 use super::write::StubWrite;
 use crate::user_data::{FoundSecret, SecretRef, UserDataSecret};
 use mosb_boot_image::{Stub, StubError};
+use mosb_image::Digest;
 use mosb_plan::api::cluster_settings::{BootImageSettings, StubReference};
 use mosb_registry::http::Secret;
 use mosb_types::Diagnostic as _;
@@ -143,8 +144,10 @@ pub(super) fn stub_step(
     if limits.stubs_in_work.contains(&secret) {
         return Ok(StubStep::InWork);
     }
-    let object = with_config(found.object, found.key, new.to_bytes(), version);
-    Ok(StubStep::Write(Box::new(StubWrite { secret, what: what.join(", "), object })))
+    let config = new.to_bytes();
+    let (what, digest) = (what.join(", "), Digest::of(&config));
+    let object = with_config(found.object, found.key, config, version);
+    Ok(StubStep::Write(Box::new(StubWrite { secret, what, digest, object })))
 }
 
 /// The stub with the CAs of the settings; none if it trusts one of them, or names none.

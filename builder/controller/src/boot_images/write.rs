@@ -4,9 +4,11 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::snapshot::FailedWrite;
 use crate::cluster_cache::{BootImageKind, SeenObject};
 use crate::user_data::SecretRef;
 use mosb_build::SecretObject;
+use mosb_image::Digest;
 use mosb_registry::http::Secret;
 
 /// An object that exists, in the version that was seen.
@@ -55,6 +57,8 @@ pub(crate) struct StubWrite {
     pub secret: SecretRef,
     /// What changes, for the log.
     pub what: String,
+    /// Of the new config.
+    pub digest: Digest,
     pub object: Secret<SecretObject>,
 }
 
@@ -72,6 +76,20 @@ impl ObjectRef {
 }
 
 impl BootImageWrite {
+    /// Why the same write is not made again soon after it succeeded: another writer undid it. The
+    /// history of a set bounds what is written to the set itself.
+    pub fn if_undone(&self) -> Option<FailedWrite> {
+        let Self::Stub(write) = self else { return None };
+        let StubWrite { secret, what, .. } = &**write;
+        Some(FailedWrite {
+            code: "stub-not-kept".to_owned(),
+            message: format!(
+                "Secret {secret} with its user data: mosb changed it ({what}), and another writer or a webhook put its content back; change it there, or let that leave this Secret alone; mosb tries again within an hour"
+            ),
+            is_forbidden: false,
+        })
+    }
+
     /// What the write does, regardless of the version of the object: a write that was refused is
     /// refused again as long as this is the same.
     pub fn fingerprint(&self) -> String {
@@ -79,7 +97,7 @@ impl BootImageWrite {
             Self::CreateHistory { namespace, name, .. } => format!("record {namespace}/{name}"),
             // The time in it is no difference.
             Self::HistoryStatus { target, .. } => format!("record {target}"),
-            Self::Stub(write) => format!("stub {} {}", write.secret, write.what),
+            Self::Stub(write) => format!("stub {} {}", write.secret, write.digest),
             Self::CreateTemplate { namespace, name, .. } => format!("template {namespace}/{name}"),
             Self::Patch { target, operations } => {
                 format!("patch {} {operations:?}", target.uid)

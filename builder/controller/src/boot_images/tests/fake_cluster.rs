@@ -247,12 +247,11 @@ impl FakeCluster {
         for (set, write) in writes.take(most) {
             if self.refused.contains(&set.name) {
                 let failed = FailedWrite {
-                    fingerprint: write.fingerprint(),
                     code: "api-forbidden".to_owned(),
                     message: "a policy says no".to_owned(),
                     is_forbidden: false,
                 };
-                self.failed_writes.insert(set.set.clone(), failed);
+                self.failed_writes.insert(write.fingerprint(), failed);
             } else {
                 self.apply(write);
             }
@@ -327,6 +326,9 @@ impl FakeCluster {
 
     fn apply(&mut self, write: &BootImageWrite) {
         self.writes.push(write.to_string());
+        if let Some(undone) = write.if_undone() {
+            self.failed_writes.insert(write.fingerprint(), undone);
+        }
         match write {
             BootImageWrite::CreateHistory { body, .. } => {
                 self.put(BootImageKind::BootImageHistory, body.clone());

@@ -94,3 +94,48 @@ fn settings_without_a_certificate_change_nothing() {
     assert!(reason.contains("bootImages.userDataTrustBundle"), "{reason}");
     assert_eq!((ca_of(&cluster), &spec(&cluster, "a")["disks"][0]["image"]), (old, &json!(OLD)));
 }
+
+/// A tool or a webhook keeps the Secret as it was.
+#[test]
+fn a_secret_that_another_writer_puts_back_is_written_once() {
+    let (old, new) = (authority(), authority());
+    for (version, bundle) in [("3.2.0", Some(&new)), ("2.2.0", None)] {
+        let mut cluster = with_stub(version, &old, Some("true"));
+        set(&mut cluster, "b");
+        if let Some(bundle) = bundle {
+            trust(&mut cluster, bundle);
+        }
+        let before = cluster.secrets.clone();
+        let mut plan = cluster.pass(usize::MAX);
+        for _ in 0..20 {
+            plan = cluster.pass(usize::MAX);
+            cluster.secrets.clone_from(&before);
+        }
+        let writes = cluster.writes.iter().filter(|write| write.starts_with("secret"));
+        assert_eq!(writes.count(), 1, "{version}");
+        assert_eq!(codes(&plan), ["stub-not-kept"; 2], "{version}");
+        let reason = plan.sets[1].outcome.reason();
+        assert!(reason.contains(SECRET) && reason.contains("another writer"), "{reason}");
+        assert_eq!(spec(&cluster, "a")["disks"][0]["image"], OLD, "{version}");
+        // Another CA is another write.
+        if bundle.is_some() {
+            trust(&mut cluster, &authority());
+            let plan = cluster.settle();
+            assert_eq!(codes(&plan), ["current"; 2]);
+        }
+    }
+}
+
+#[test]
+fn a_secret_that_sets_share_is_refused_once_for_all_of_them() {
+    let mut cluster = with_stub("2.2.0", &authority(), None);
+    set(&mut cluster, "b");
+    // The records.
+    for _ in 0..2 {
+        cluster.pass(usize::MAX);
+    }
+    cluster.refused.insert("a".to_owned());
+    cluster.pass(usize::MAX);
+    assert_eq!(codes(&cluster.pass(usize::MAX)), ["api-forbidden"; 2]);
+    assert!(!cluster.writes.iter().any(|write| write.starts_with("secret")));
+}
