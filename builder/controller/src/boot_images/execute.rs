@@ -11,7 +11,7 @@ use super::contains::contains;
 use super::write::{BootImageWrite, ObjectRef};
 use crate::FIELD_MANAGER;
 use crate::apply::{ApplyError, Executor};
-use crate::cluster_cache::BootImageKind;
+use crate::cluster_cache::{BootImageKind, object_key};
 use crate::error::{self, Error};
 use crate::lookup::Problem;
 use mosb_types::ErrorClass;
@@ -53,7 +53,7 @@ pub(super) async fn execute(
     match write {
         BootImageWrite::CreateHistory { namespace, body, .. } => {
             let resource = BootImageKind::BootImageHistory.resource("v1alpha1");
-            create(&api(client, &resource, namespace), body, write).await?;
+            create_watched(&api(client, &resource, namespace), body, write).await?;
             Ok(false)
         }
         BootImageWrite::HistoryStatus { target, status, .. } => {
@@ -71,7 +71,7 @@ pub(super) async fn execute(
             }
             let version = body["apiVersion"].as_str().and_then(|one| one.rsplit('/').next());
             let resource = kind.resource(version.unwrap_or_default());
-            create(&api(client, &resource, namespace), body, write).await?;
+            create_watched(&api(client, &resource, namespace), body, write).await?;
             Ok(false)
         }
         BootImageWrite::Patch { target, operations } => patch_set(client, target, operations).await,
@@ -92,13 +92,13 @@ pub(super) async fn patch_set(
     let written = written.map_err(|error| failed(target.to_string(), "patch", error))?;
     let object = serde_json::to_value(&written).unwrap_or_default();
     if let Some(path) = operations.iter().find_map(|one| without_effect(&object, one)) {
-        return Err(ApplyError::Problem(Problem {
-            class: ErrorClass::Rejected,
-            reason: "boot-image-not-kept".to_owned(),
-            message: format!(
+        return Err(problem(
+            ErrorClass::Rejected,
+            "boot-image-not-kept",
+            format!(
                 "{target}: the API server accepted the change of {path} and has another value; see which webhook changes this field, and exclude it there"
             ),
-        }));
+        ));
     }
     Ok(is_new(&written, target))
 }
@@ -147,11 +147,32 @@ pub(super) async fn create_status(executor: &Executor) -> Result<(), ApplyError>
     let resource = BootImageKind::BootImageStatus.resource("v1alpha1");
     let body = json!({ "apiVersion": resource.api_version, "kind": resource.kind,
         "metadata": { "name": super::STATUS_NAME }, "spec": {} });
-    create(&api(&executor.client, &resource, ""), &body, &"bootimagestatus cluster").await
+    create_watched(&api(&executor.client, &resource, ""), &body, &"bootimagestatus cluster").await
 }
 
 fn is_new(written: &DynamicObject, target: &ObjectRef) -> bool {
     written.metadata.resource_version.as_deref() != Some(&target.resource_version)
+}
+
+/// Whether there is an object as it should be.
+#[derive(Debug, PartialEq)]
+enum Creation {
+    There,
+    /// One of this name has another spec.
+    Differs,
+}
+
+/// Creates an object of a kind that is watched.
+async fn create_watched(
+    api: &Api<DynamicObject>,
+    body: &Value,
+    what: &impl ToString,
+) -> Result<(), ApplyError> {
+    match create(api, body, what).await? {
+        Creation::There => Ok(()),
+        // The watch will show it, and another name is taken.
+        Creation::Differs => Err(ApplyError::Conflict(what.to_string())),
+    }
 }
 
 /// Creates an object, or finds one with the same spec.
@@ -159,11 +180,11 @@ async fn create(
     api: &Api<DynamicObject>,
     body: &Value,
     what: &impl ToString,
-) -> Result<(), ApplyError> {
+) -> Result<Creation, ApplyError> {
     let object: DynamicObject = serde_json::from_value(body.clone())
         .map_err(|cause| internal(what, format!("it can't be sent: {cause}")))?;
     match api.create(&post_params(), &object).await {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(Creation::There),
         Err(error) if error::is_conflict(&error) => {
             let name = object.metadata.name.as_deref().unwrap_or_default();
             let there = api.get_opt(name).await;
@@ -171,12 +192,21 @@ async fn create(
             let Some(there) = there.filter(|one| one.metadata.deletion_timestamp.is_none()) else {
                 return Err(ApplyError::Conflict(what.to_string()));
             };
-            if contains(there.data.get("spec").unwrap_or(&Value::Null), &body["spec"]) {
-                return Ok(());
-            }
-            // The watch will show it, and another name is taken.
-            Err(ApplyError::Conflict(what.to_string()))
+            let spec = there.data.get("spec").unwrap_or(&Value::Null);
+            let is_same = contains(spec, &body["spec"]);
+            Ok(if is_same { Creation::There } else { Creation::Differs })
         }
+        // Not a view that is outdated: the next try has the same answer.
+        Err(error) if error::is_not_found(&error) => Err(problem(
+            ErrorClass::Transient,
+            "api-not-found",
+            format!(
+                "{}: the API server does not have the kind {} of {}, or not the namespace; install what has the kind (those of mosb are in deploy/boot-images)",
+                what.to_string(),
+                body["kind"].as_str().unwrap_or_default(),
+                body["apiVersion"].as_str().unwrap_or_default(),
+            ),
+        )),
         Err(error) => Err(failed(what.to_string(), "create", error)),
     }
 }
@@ -198,13 +228,27 @@ async fn create_other(
         api_version: api_version.clone(),
         kind,
     };
-    create(&api(client, &resource, namespace), body, what).await
+    match create(&api(client, &resource, namespace), body, what).await? {
+        Creation::There => Ok(()),
+        // No watch shows it.
+        Creation::Differs => Err(problem(
+            ErrorClass::InvalidInput,
+            "not-ours",
+            format!(
+                "{} {}: exists with another spec than the machine sets need; delete it or rename it",
+                resource.kind,
+                object_key(namespace, body["metadata"]["name"].as_str().unwrap_or_default()),
+            ),
+        )),
+    }
 }
 
 fn internal(what: &impl ToString, message: String) -> ApplyError {
-    let message = format!("{}: {message}", what.to_string());
-    let reason = "boot-image-body".to_owned();
-    ApplyError::Problem(Problem { class: ErrorClass::Internal, reason, message })
+    problem(ErrorClass::Internal, "boot-image-body", format!("{}: {message}", what.to_string()))
+}
+
+fn problem(class: ErrorClass, reason: &str, message: String) -> ApplyError {
+    ApplyError::Problem(Problem { class, reason: reason.to_owned(), message })
 }
 
 /// A conflict, a missing object or a failed test mean that our view was outdated.
@@ -232,16 +276,23 @@ mod tests {
 
     /// A client whose API server gives this answer, and the requests that the server got.
     fn client(code: u16, answer: Value) -> (Client, Arc<Mutex<Vec<Value>>>) {
+        client_of(move |_| (code, answer.clone()))
+    }
+
+    /// The same with an answer for each method.
+    fn client_of(
+        answer: impl Fn(&str) -> (u16, Value) + Send + 'static,
+    ) -> (Client, Arc<Mutex<Vec<Value>>>) {
         let sent: Arc<Mutex<Vec<Value>>> = Arc::default();
         let requests = Arc::clone(&sent);
         let server = service_fn(move |request: Request<Body>| {
-            let (sent, answer) = (Arc::clone(&sent), answer.clone());
+            let (sent, (code, answer)) = (Arc::clone(&sent), answer(request.method().as_str()));
             async move {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await?;
                 sent.lock().unwrap().push(json!({
                     "request": format!("{} {}", parts.method, parts.uri.path()),
-                    "type": parts.headers["content-type"].to_str().unwrap(),
+                    "type": parts.headers.get("content-type").map(|kind| kind.to_str().unwrap()),
                     "body": serde_json::from_slice::<Value>(&body).unwrap_or_default(),
                 }));
                 let answer = Body::from(answer.to_string().into_bytes());
@@ -293,6 +344,36 @@ mod tests {
             ];
             let written = patch_set(&client, &target(), &operations).await;
             assert_eq!(written.err().as_ref().map(ApplyError::code), want, "{value}");
+        }
+    }
+
+    /// Nothing that mosb watches ends these, so a conflict would be retried each second for ever.
+    #[tokio::test]
+    async fn what_can_not_be_created_is_an_error() {
+        let status = |code: u16| {
+            json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+                "reason": "x", "message": "x" })
+        };
+        let image = |url: &str| {
+            json!({ "apiVersion": "openstack.k-orc.cloud/v1alpha1", "kind": "Image",
+                "metadata": { "name": "i" }, "spec": { "url": url } })
+        };
+        for (what, code, there, want) in [
+            ("created", 201, image("new"), None),
+            ("the same one is there", 409, image("new"), None),
+            ("another one is there", 409, image("other"), Some(("not-ours", "Image machines/i"))),
+            ("no such kind", 404, status(404), Some(("api-not-found", "openstack.k-orc.cloud"))),
+        ] {
+            let (client, _) = client_of(move |method| match (method, code) {
+                ("POST", 404 | 409) => (code, status(code)),
+                _ => (200, there.clone()),
+            });
+            let created = create_other(&client, "machines", &image("new"), &"x").await;
+            let error = created.err().map(|error| (error.code().to_owned(), error.to_string()));
+            assert_eq!(error.as_ref().map(|one| &*one.0), want.map(|one| one.0), "{what}");
+            if let (Some((_, message)), Some((_, part))) = (error, want) {
+                assert!(message.contains(part), "{what}: {message}");
+            }
         }
     }
 
