@@ -45,8 +45,14 @@ impl WriteAttempt {
     /// Whether mosb may write this image to the set, after `last`.
     ///
     /// A write gives the set the next generation, and a revert the one after. So the last write was
-    /// not made if the set, without the image, is at most one generation further.
-    pub fn next(last: Option<&Self>, image: &BootImage, target: SetGeneration) -> NextWrite {
+    /// not made if the set, without the image, is at most one generation further, or if the caller
+    /// knows it (`is_unmade`).
+    pub fn next(
+        last: Option<&Self>,
+        image: &BootImage,
+        target: SetGeneration,
+        is_unmade: bool,
+    ) -> NextWrite {
         let record = |count, target| {
             let boot_image_ref = image.as_str().to_owned();
             NextWrite::Record(Self { boot_image_ref, count, target })
@@ -58,10 +64,11 @@ impl WriteAttempt {
         if *before == target {
             return NextWrite::Allowed;
         }
-        let is_unwritten =
-            before.uid == target.uid && before.generation.checked_add(1) == Some(target.generation);
+        let is_unmade = is_unmade
+            || before.uid == target.uid
+                && before.generation.checked_add(1) == Some(target.generation);
         match last.count {
-            count if is_unwritten => record(count, target),
+            count if is_unmade => record(count, target),
             count if count < MAX_COUNT => record(count + 1, target),
             _ => NextWrite::Contended,
         }
@@ -117,11 +124,23 @@ mod tests {
             // After a restart.
             let read = serde_json::from_value(serde_json::to_value(&last).unwrap()).unwrap();
             assert_eq!(last, read);
-            assert_eq!(WriteAttempt::next(last.as_ref(), &new, target), want, "{what}");
+            assert_eq!(
+                WriteAttempt::next(last.as_ref(), &new, target.clone(), false),
+                want,
+                "{what}"
+            );
+            // Known not to be made: the count stays, whatever else changed.
+            let next = WriteAttempt::next(last.as_ref(), &new, target, true);
+            match (last, next) {
+                (Some(last), NextWrite::Record(next)) => {
+                    assert_eq!(next.count, last.count, "{what}")
+                }
+                (last, next) => assert!(last.is_none() || next == NextWrite::Allowed, "{what}"),
+            }
         }
         // The next release begins anew.
         let last = attempt(3, at(7));
-        let next = WriteAttempt::next(Some(&last), &"newer".parse().unwrap(), at(9));
+        let next = WriteAttempt::next(Some(&last), &"newer".parse().unwrap(), at(9), true);
         assert!(matches!(next, NextWrite::Record(WriteAttempt { count: 1, .. })));
     }
 }

@@ -28,5 +28,6 @@ pub(super) fn next_write(
 ) -> NextWrite {
     let SeenObject { uid, generation, .. } = set.object;
     let target = SetGeneration { uid: uid.clone(), generation: *generation };
-    WriteAttempt::next(read(set, snapshot).attempt.as_ref(), image, target)
+    let is_unmade = snapshot.unmade_attempts.contains(&set.to_string());
+    WriteAttempt::next(read(set, snapshot).attempt.as_ref(), image, target, is_unmade)
 }

@@ -21,6 +21,7 @@
 //! | `decide`, `plan`, `obstacle` | snapshot → what happens to each set |
 //! | `next_write`, `write`, `limits` | the next write of a set, in order; what all sets share |
 //! | `history`, `record`, `pin` | the record of a set and its next write; a restored image stays |
+//! | `unmade` | recorded attempts that were not made |
 //! | `template` | the new template of a set of Cluster API |
 //! | `stub`, `sharing` | the Ignition config that new machines begin with, and who else uses it |
 //! | `stub_expiry` | when its CA expires |
@@ -58,6 +59,7 @@ mod stability;
 mod stub;
 mod stub_expiry;
 mod template;
+mod unmade;
 mod unread;
 mod view;
 mod worker_pool;

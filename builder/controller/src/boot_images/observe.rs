@@ -23,6 +23,7 @@ pub(super) struct Remembered {
     /// The version that a write replaced, by UID.
     pub replaced: BTreeMap<String, String>,
     pub failed_writes: BTreeMap<String, FailedWrite>,
+    pub unmade_attempts: BTreeSet<String>,
     pub stub_expiries: BTreeMap<SecretRef, Option<i64>>,
 }
 
@@ -61,6 +62,7 @@ pub(super) fn observe(cache: &ClusterCache, remembered: &Remembered) -> BootImag
         user_data_secrets: user_data_secrets(cache),
         outdated,
         failed_writes: remembered.failed_writes.clone(),
+        unmade_attempts: remembered.unmade_attempts.clone(),
         stub_expiries: remembered.stub_expiries.clone(),
         stubs: BTreeMap::new(),
         objects,

@@ -19,8 +19,9 @@ use super::report::{StatusTarget, conditions, target};
 use super::report_events::events;
 use super::snapshot::{BootImageSnapshot, FailedWrite};
 use super::stub_expiry::expiry;
+use super::unmade::{UnmadeAttempts, WriteEnd};
 use super::worker_pool::worker_condition;
-use super::write::{BootImageWrite, ObjectRef};
+use super::write::{BootImageWrite, ObjectRef, Recorded};
 use crate::action::Action;
 use crate::apply::{ApplyError, Executor, ReconcilePass};
 use crate::cluster_cache::Trigger;
@@ -55,6 +56,7 @@ struct Memory {
     replaced: BTreeMap<String, String>,
     /// By what they do, and until when they are not tried.
     failed: BTreeMap<String, (FailedWrite, Instant)>,
+    unmade: UnmadeAttempts,
     /// When the CAs of stubs expire, and when each is read again.
     stub_expiries: BTreeMap<SecretRef, (Option<i64>, Instant)>,
 }
@@ -85,7 +87,12 @@ impl BootImageReconciler {
         memory.stub_expiries.retain(|_, (_, until)| *until > Instant::now());
         let expiries = memory.stub_expiries.iter();
         let stub_expiries = expiries.map(|(secret, (time, _))| (secret.clone(), *time)).collect();
-        Remembered { replaced: memory.replaced.clone(), failed_writes, stub_expiries }
+        Remembered {
+            replaced: memory.replaced.clone(),
+            failed_writes,
+            unmade_attempts: memory.unmade.sets(),
+            stub_expiries,
+        }
     }
 
     /// Sends the next write of each set. An error of one set does not stop the others.
@@ -97,7 +104,9 @@ impl BootImageReconciler {
                 written.soon(Duration::ZERO);
                 break;
             }
-            match execute(&self.executor, write).await {
+            let result = execute(&self.executor, write).await;
+            self.memory().unmade.note(&set.set, write, WriteEnd::of(&result));
+            match result {
                 Ok(is_new) => {
                     if is_new {
                         self.record(write);
@@ -105,7 +114,9 @@ impl BootImageReconciler {
                     if let Some(undone) = write.if_undone() {
                         self.not_before(write, undone, UNDONE_RETRY);
                     }
-                    if let BootImageWrite::HistoryStatus { is_restore: true, .. } = write {
+                    if let BootImageWrite::HistoryStatus { recorded: Recorded::Restored, .. } =
+                        write
+                    {
                         self.metrics.count_boot_image_restore();
                     }
                     written.soon(SOON);
@@ -281,6 +292,7 @@ impl Reconciler for BootImageReconciler {
         // The writes of many sets don't end with the first error, unlike those of an action list.
         let mut plan = decide(snapshot, Timestamp::now());
         let written = self.write_all(&plan).await?;
+        self.memory().unmade.retain(&plan.sets);
         // Also if this pass was not about them.
         let retry = next_retry(self.memory().failed.values().map(|(_, at)| *at), Instant::now());
         pass.requeue_after = written.requeue_after.into_iter().chain(retry).min();

@@ -7,7 +7,7 @@ use super::history::find;
 use super::judge::Judgement;
 use super::machine_set::MachineSet;
 use super::snapshot::BootImageSnapshot;
-use super::write::{BootImageWrite, ObjectRef};
+use super::write::{BootImageWrite, ObjectRef, Recorded};
 use crate::cluster_cache::BootImageKind;
 use mosb_boot_image::{
     BootImage, Golden, History, HistoryDetail, SetReference, Verdict, WriteAttempt,
@@ -55,15 +55,22 @@ pub(super) fn next_write(
     if let Some(recorded) = recorded {
         history = with_release(recorded, golden);
     }
+    if is_restore {
+        // What an administrator put back is no write of mosb that somebody replaced.
+        history.attempt = None;
+    }
     if history == before {
         return Ok(None);
     }
     let mut status = json!(history);
     // A merge patch removes what is null.
-    if history.pinned.is_none() {
-        status["pinned"] = Value::Null;
+    for field in ["attempt", "pinned"] {
+        if status.get(field).is_none() {
+            status[field] = Value::Null;
+        }
     }
-    Ok(Some(BootImageWrite::HistoryStatus { target: ObjectRef::of(object), status, is_restore }))
+    let recorded = if is_restore { Recorded::Restored } else { Recorded::Seen };
+    Ok(Some(BootImageWrite::HistoryStatus { target: ObjectRef::of(object), status, recorded }))
 }
 
 /// The write that records an attempt before it is made; none without a record.
@@ -74,7 +81,7 @@ pub(super) fn attempt(
 ) -> Option<BootImageWrite> {
     let target = ObjectRef::of(find(set, snapshot)?);
     let status = json!({ "attempt": attempt });
-    Some(BootImageWrite::HistoryStatus { target, status, is_restore: false })
+    Some(BootImageWrite::HistoryStatus { target, status, recorded: Recorded::Attempt })
 }
 
 /// The history whose newest entry has the release of its image, if the golden ConfigMap names it.

@@ -37,6 +37,8 @@ pub(crate) struct BootImageSnapshot {
     pub outdated: BTreeSet<String>,
     /// Writes that are not tried now, by what they do: sets may share one.
     pub failed_writes: BTreeMap<String, FailedWrite>,
+    /// Sets whose recorded attempt was not made.
+    pub unmade_attempts: BTreeSet<String>,
     /// When the CAs of stubs that were read lately expire; none of one without a CA that is known.
     pub stub_expiries: BTreeMap<SecretRef, Option<i64>>,
     /// Results of lookups: the Secrets with stubs.

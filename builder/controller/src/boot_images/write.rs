@@ -30,12 +30,7 @@ pub(crate) enum BootImageWrite {
     /// Create the record of a set, without a status.
     CreateHistory { namespace: String, name: String, body: Value },
     /// Replace fields of the status of a record.
-    HistoryStatus {
-        target: ObjectRef,
-        status: Value,
-        /// Whether it records an earlier image that was put back.
-        is_restore: bool,
-    },
+    HistoryStatus { target: ObjectRef, status: Value, recorded: Recorded },
     /// Replace a Secret with a stub, in the version that was read.
     Stub(Box<StubWrite>),
     /// Create a template, or find the same one.
@@ -49,6 +44,17 @@ pub(crate) enum BootImageWrite {
     },
     /// Change fields of a set, as JSON patch.
     Patch { target: ObjectRef, operations: Vec<Value> },
+}
+
+/// What the status of a record gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    /// What is seen of the set.
+    Seen,
+    /// An earlier image that was put back.
+    Restored,
+    /// The attempt to write an image, which follows.
+    Attempt,
 }
 
 /// The new content of a stub.

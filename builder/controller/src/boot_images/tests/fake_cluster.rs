@@ -11,7 +11,8 @@ use super::api_server::{json_patch, merge};
 use crate::boot_images::decide::decide;
 use crate::boot_images::plan::{BootImagePlan, Outcome};
 use crate::boot_images::snapshot::{BootImageSnapshot, FailedWrite, GoldenState};
-use crate::boot_images::write::{BootImageWrite, ObjectRef};
+use crate::boot_images::unmade::{UnmadeAttempts, WriteEnd};
+use crate::boot_images::write::{BootImageWrite, ObjectRef, Recorded};
 use crate::cluster_cache::{BootImageKind, SeenObject};
 use crate::user_data::{FoundSecret, SecretRef};
 use mosb_boot_image::{Architecture, Golden};
@@ -41,6 +42,9 @@ pub struct FakeCluster {
     pub failed_writes: BTreeMap<String, FailedWrite>,
     /// Sets of which every write is refused.
     pub refused: BTreeSet<String>,
+    /// Whether every write of an image is refused.
+    pub refuses_images: bool,
+    pub unmade: UnmadeAttempts,
     pub writes: Vec<String>,
     /// How many images were recorded as restored.
     pub restores: usize,
@@ -60,6 +64,8 @@ impl FakeCluster {
             unread: BTreeMap::new(),
             failed_writes: BTreeMap::new(),
             refused: BTreeSet::new(),
+            refuses_images: false,
+            unmade: UnmadeAttempts::default(),
             writes: Vec::new(),
             restores: 0,
             clock: 1_700_000_000,
@@ -205,6 +211,7 @@ impl FakeCluster {
             user_data_secrets: BTreeSet::new(),
             outdated: BTreeSet::new(),
             failed_writes: self.failed_writes.clone(),
+            unmade_attempts: self.unmade.sets(),
             stub_expiries: BTreeMap::new(),
             stubs: BTreeMap::new(),
             objects,
@@ -245,7 +252,11 @@ impl FakeCluster {
         self.check(&plan);
         let writes = plan.sets.iter().filter_map(|set| Some((set, set.write.as_ref()?)));
         for (set, write) in writes.take(most) {
-            if self.refused.contains(&set.name) {
+            let is_image = matches!(write, BootImageWrite::Patch { .. });
+            let is_refused = self.refused.contains(&set.name) || self.refuses_images && is_image;
+            let end = if is_refused { WriteEnd::Refused } else { WriteEnd::Made };
+            self.unmade.note(&set.set, write, end);
+            if is_refused {
                 let failed = FailedWrite {
                     code: "api-forbidden".to_owned(),
                     message: "a policy says no".to_owned(),
@@ -333,8 +344,8 @@ impl FakeCluster {
             BootImageWrite::CreateHistory { body, .. } => {
                 self.put(BootImageKind::BootImageHistory, body.clone());
             }
-            BootImageWrite::HistoryStatus { target, status, is_restore } => {
-                self.restores += usize::from(*is_restore);
+            BootImageWrite::HistoryStatus { target, status, recorded } => {
+                self.restores += usize::from(*recorded == Recorded::Restored);
                 self.merge_status(target, status);
             }
             BootImageWrite::Stub(write) => {

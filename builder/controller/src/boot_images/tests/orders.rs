@@ -2,6 +2,7 @@
 
 use super::fake_cluster::{ALL, FakeCluster, NEW, OLD};
 use crate::boot_images::plan::Outcome;
+use crate::boot_images::unmade::UnmadeAttempts;
 use crate::cluster_cache::BootImageKind::{
     self, BootImageHistory, ClusterApiMachineSet, MachineDeployment,
 };
@@ -246,6 +247,44 @@ fn changes_of_other_fields_are_no_reverts() {
     assert_eq!(record["status"]["attempt"]["count"], 1);
 }
 
+/// A policy refuses the image while an autoscaler changes the set.
+#[test]
+fn a_refused_write_does_not_count() {
+    let mut cluster = cluster(ClusterApiMachineSet, &["a"]);
+    cluster.refuses_images = true;
+    for round in 0..20 {
+        cluster.pass(usize::MAX);
+        for half in 0..2 {
+            cluster.edit(ClusterApiMachineSet, "a", |set| {
+                set["spec"]["replicas"] = (2 * round + half).into();
+            });
+        }
+        // It is tried again.
+        cluster.failed_writes.clear();
+    }
+    cluster.refuses_images = false;
+    cluster.settle();
+    assert_eq!(code(&mut cluster, "a"), "current");
+    assert_eq!(cluster.record("a.machineset.cluster.x-k8s.io")[1], (NEW.to_owned(), 1));
+}
+
+/// An administrator goes back, pins, and unpins without `mosb`, as often as wanted.
+#[test]
+fn what_an_administrator_puts_back_is_no_revert() {
+    let mut cluster = cluster(ClusterApiMachineSet, &["a"]);
+    for round in 0..6 {
+        cluster.settle();
+        assert_eq!(cluster.image(ClusterApiMachineSet, "a"), NEW, "round {round}");
+        cluster.annotate(ClusterApiMachineSet, "a", "mosb.dev/boot-image-pin", "always");
+        revert(&mut cluster, "a");
+        cluster.settle();
+        assert_eq!(code(&mut cluster, "a"), "pinned", "round {round}");
+        cluster.edit(ClusterApiMachineSet, "a", |set| {
+            set["metadata"]["annotations"] = serde_json::json!({});
+        });
+    }
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config::with_cases(16))]
     /// Whatever happens between two writes.
@@ -256,6 +295,10 @@ proptest::proptest! {
         let mut cluster = cluster(ClusterApiMachineSet, &["a"]);
         let mut reverts = 0;
         for (at, (most, is_scaled, is_quick)) in steps.into_iter().enumerate() {
+            if most == 0 {
+                // The program starts again.
+                cluster.unmade = UnmadeAttempts::default();
+            }
             cluster.pass(most);
             if is_scaled {
                 cluster.edit(ClusterApiMachineSet, "a", |set| set["spec"]["replicas"] = at.into());
