@@ -26,7 +26,7 @@ use mosb_image::tree::BaseTree;
 use mosb_image::{ImageRef, PinnedRef, RepoRef};
 use mosb_plan::api::cluster_settings::Proxy;
 use mosb_plan::api::{BuildName, ClusterSettings, ImageBuilderType};
-use mosb_plan::containerfile;
+use mosb_plan::containerfile::{self, Split};
 use mosb_plan::payload;
 use mosb_plan::plan::BuildRequest;
 use mosb_plan::plan::Draft;
@@ -36,6 +36,7 @@ use mosb_plan::plan::Reason;
 use mosb_plan::plan::machine_part;
 use mosb_plan::plan::{BuilderNodes, Obstacle, Prepared};
 use mosb_registry::Source;
+use mosb_types::Finding;
 
 pub use workload_request::WorkloadParams;
 
@@ -184,9 +185,7 @@ fn planned(
         None => (None, None),
     };
     let split = containerfile::split(draft.request());
-    let mut warnings = draft.warnings();
-    warnings.extend(split.iter().flat_map(containerfile::Split::warnings));
-    warnings.extend(obstacle.and_then(|obstacle| obstacle.warning()));
+    let mut warnings = warnings(draft, split.as_ref().ok(), obstacle.as_ref());
     warnings.extend(resolved_draft.warnings.iter().cloned());
     Planned {
         inputs: inputs.hex(),
@@ -211,6 +210,14 @@ fn planned(
             .collect(),
         build,
     }
+}
+
+/// Warnings about the config and its Containerfile.
+fn warnings(draft: &Draft, split: Option<&Split>, obstacle: Option<&Obstacle>) -> Vec<Finding> {
+    let mut warnings = draft.warnings();
+    warnings.extend(split.into_iter().flat_map(Split::warnings));
+    warnings.extend(obstacle.and_then(Obstacle::warning));
+    warnings
 }
 
 /// The prepared base that a build can be made on, or why there is none. An OpenShift Build runs one

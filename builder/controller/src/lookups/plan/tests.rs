@@ -190,6 +190,10 @@ impl Customised {
 
     /// The inputs of its prepared base, if it can have one.
     fn prepared(&self) -> Option<Digest> {
+        Some(self.prepared_base()?.ok()?.inputs.digest())
+    }
+
+    fn prepared_base(&self) -> Option<Result<Prepared, Obstacle>> {
         let cache = ClusterCache::empty("mosb");
         let object = json!({ "metadata": { "name": self.pool },
             "spec": { "nodeSelector": { "matchLabels": { "pool": self.pool } } } });
@@ -205,8 +209,15 @@ impl Customised {
         cache.nodes.replace(self.nodes.iter().enumerate().map(node));
         let lookup = PlanLookup { pool: self.pool.parse().unwrap(), ..lookup() };
         let nodes = builder_nodes(&lookup, &cache);
-        let prepared = prepared_base(self.builder, nodes, &self.draft());
-        Some(prepared?.ok()?.inputs.digest())
+        prepared_base(self.builder, nodes, &self.draft())
+    }
+
+    /// The codes of the warnings about its config and Containerfile.
+    fn warnings(&self) -> Vec<String> {
+        let (draft, obstacle) = (self.draft(), self.prepared_base().and_then(Result::err));
+        let split = containerfile::split(draft.request()).unwrap();
+        let found = warnings(&draft, Some(&split), obstacle.as_ref());
+        found.into_iter().map(|warning| warning.code.to_string()).collect()
     }
 
     fn draft(&self) -> Draft {
@@ -266,4 +277,22 @@ fn pools_have_the_same_prepared_base_only_if_the_same_is_run_on_the_same_kind_of
         assert_eq!(before, usize::from(is_shared), "{what}");
     }
     assert_eq!(of(|pool| pool.builder = ImageBuilderType::OpenShiftImage), None);
+}
+
+#[test]
+fn a_pool_that_runs_everything_at_each_change_has_a_warning() {
+    const BOTH: &str = "FROM base AS os\nRUN a\nFROM configs\nRUN b\n";
+    const FROM_PREPARED: &str = "FROM base AS os\nRUN a\nFROM configs\nCOPY --from=os a b\n";
+    let (job, openshift) = (ImageBuilderType::Job, ImageBuilderType::OpenShiftImage);
+    for (what, builder, containerfile, want) in [
+        ("both parts", job, BOTH, false),
+        ("a copy from what is run before", job, FROM_PREPARED, true),
+        // An OpenShift Build never has a prepared base.
+        ("an OpenShift Build", openshift, FROM_PREPARED, false),
+    ] {
+        let pool = Customised { builder, containerfile, ..Customised::new() };
+        let warnings = pool.warnings();
+        let found = warnings.iter().any(|code| code == "prepared-not-used");
+        assert_eq!(found, want, "{what}: {warnings:?}");
+    }
 }
