@@ -9,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::decide::decide;
 use super::execute::{create_status, execute, patch_status};
 use super::figures::{BootImageFigures, figures};
-use super::lookups::{MAX_STUBS, look_up};
+use super::lookups::{self, look_up};
 use super::observe::{Remembered, is_affected, observe};
 use super::obstacle::Failure;
 use super::plan::{BootImagePlan, Outcome, SetPlan};
@@ -261,7 +261,10 @@ impl Reconciler for BootImageReconciler {
         now: Timestamp,
     ) -> Decision<SecretRef, BootImageReason> {
         let mut plan = decide(snapshot, now);
-        plan.lookups.truncate(MAX_STUBS.saturating_sub(snapshot.stubs.len()));
+        let memory = self.memory();
+        let last_read = |secret: &SecretRef| Some(memory.stub_expiries.get(secret)?.1);
+        plan.lookups = lookups::next(plan.lookups, last_read, snapshot.stubs.len());
+        drop(memory);
         Decision {
             requeue_after: recheck(&plan, snapshot),
             lookups: plan.lookups.clone(),
