@@ -73,10 +73,10 @@ test-cluster-api: packages parts ## boot images with Cluster API's own controlle
 
 .PHONY: test-vm
 test-vm: PACKAGES += tests/harness/debian-packages-vm
-test-vm: packages ## a virtual machine boots images of ours and goes back (QEMU, x86-64, root)
+test-vm: packages ## a virtual machine boots images and kernel arguments of ours, and goes back (QEMU, x86-64, root)
 	cargo run --quiet --package mosb-tests --bin parts -- --vm
 	cargo build --quiet --bin mosb
-	tests/in-memory cargo test --test vm -- --include-ignored --nocapture
+	tests/in-memory cargo test --test vm -- --include-ignored --nocapture --test-threads=1
 
 .PHONY: quick
 quick: ## what needs neither root nor Go, in minutes: unit tests, the command line, a registry (Debian's docker-registry)

@@ -3,7 +3,8 @@
 //!
 //! A Debian in ostree's shape, as in `ostree.rs`, with Ignition, whose kernel is Debian's.
 //! `tests/parts/vm-base` has the rest of the recipe: an initramfs, a unit that runs the script of a
-//! test, the units that a machine in a test has no use for, which are masked.
+//! test, the units that a machine in a test has no use for, which are masked. bootc and rpm-ostree are
+//! the stand-ins of the lab's machines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,9 +17,12 @@ use super::root::{make_debian, put_ignition};
 
 /// Below `tests/`.
 pub const RECIPE: &str = "parts/vm-base";
+pub const BOOTC: &str = "harness/lab/base/bootc";
+pub const RPM_OSTREE: &str = "harness/lab/base/rpm-ostree";
+pub const RPM_OSTREE_UNIT: &str = "harness/lab/base/rpm-ostreed.service";
 
 const PACKAGES: &str = "usr-is-merged,systemd,systemd-sysv,udev,kmod,mount,passwd,\
-    ostree,ostree-boot,skopeo,busybox-static";
+    ostree,ostree-boot,skopeo,busybox-static,dbus,jq";
 
 /// Downloads the kernel from where mmdebstrap has the packages from.
 const KERNEL: &str = r#"--customize-hook=
@@ -46,6 +50,7 @@ pub fn make(directory: &Path) {
     finish(&mut shape, &[]).ok();
     fs::write(directory.join("functions"), MADE).unwrap();
     let mut make = limited(source(RECIPE).join("make"));
-    make.arg(source(RECIPE)).arg(importer).current_dir(directory);
+    make.arg(source(RECIPE)).arg(importer);
+    make.args([BOOTC, RPM_OSTREE, RPM_OSTREE_UNIT].map(source)).current_dir(directory);
     finish(&mut make, &[]).ok();
 }

@@ -2,7 +2,7 @@
 //!
 //! The base has a unit that runs the script that QEMU hands in (`opt/vm-test`) and writes to the
 //! second serial port. The machine reaches the port of one registry, as [`REGISTRY`], and nothing
-//! else.
+//! else. It may have a second disk, with the tested program.
 
 use std::fs;
 use std::path::Path;
@@ -15,12 +15,16 @@ use tempfile::TempDir;
 use mosb_tests::{Registry, finish, lasting, vm_base};
 
 use super::disk::{BootEntry, Disk};
+use super::program_disk::ProgramDisk;
 
 /// Where the machine reaches the test's registry; the base has it in registries.conf.
 pub const REGISTRY: &str = "10.0.2.100:5000";
+/// Connects it to the network that QEMU provides.
+pub const CONNECT: &str = "modprobe virtio_net && udevadm settle && \
+    busybox ip addr add 10.0.2.15/24 dev eth0 && busybox ip link set eth0 up";
 /// How long a boot may take, in seconds, until the machine is off again. An emulated processor
-/// takes 30 s, several times that on a busy host.
-const BOOT_LIMIT: &str = "420";
+/// takes 30 s, and 80 s where `mosb node` works in it; several times that on a busy host.
+const BOOT_LIMIT: &str = "900";
 /// So much of the console is printed after a failure.
 const CONSOLE_LINES: usize = 60;
 
@@ -42,12 +46,27 @@ action() {
         exit 1
     fi
 }
+reboot_by() {
+    echo begun
+    output=$(eval "$1" 2>&1)
+    printf 'failed %s\n' "$(base64 -w0 <<<"$output")"
+    exit 1
+}
 "#;
 
 #[derive(Debug)]
 pub struct Machine<'a> {
     disk: Disk,
+    programs: Option<ProgramDisk>,
     registry: &'a Registry,
+}
+
+/// How the machine goes off.
+#[derive(Debug, Clone, Copy)]
+pub enum End<'a> {
+    PowerOff,
+    /// By a command that reboots it.
+    Reboot(&'a str),
 }
 
 /// Which deployment boots.
@@ -64,13 +83,25 @@ impl<'a> Machine<'a> {
     #[track_caller]
     pub fn new(registry: &'a Registry) -> Self {
         assert_eq!(std::env::consts::ARCH, "x86_64", "the base of virtual machines is for x86-64");
-        Self { disk: Disk::copy(&vm_base().1), registry }
+        Self { disk: Disk::copy(&vm_base().1), programs: None, registry }
+    }
+
+    /// With a second disk.
+    pub fn with(self, programs: ProgramDisk) -> Self {
+        Self { programs: Some(programs), ..self }
     }
 
     /// Boots, compares the output of each check, takes the actions, and shuts down. All units must
     /// be started, without a failure.
     #[track_caller]
-    pub fn boot(&self, what: &str, deployment: Deployment, checks: &[Check], actions: &[&str]) {
+    pub fn boot(
+        &self,
+        what: &str,
+        deployment: Deployment,
+        checks: &[Check],
+        actions: &[&str],
+        end: End,
+    ) {
         let begun = Instant::now();
         let entries = self.disk.boot_entries();
         let index = match deployment {
@@ -80,11 +111,17 @@ impl<'a> Machine<'a> {
         let entry = entries.get(index).unwrap_or_else(|| panic!("{what}: no such deployment"));
         let checks: Vec<Check> = [RUNNING].iter().chain(checks).copied().collect();
         let mut script = FUNCTIONS.to_owned();
+        if self.programs.is_some() {
+            script += ProgramDisk::MOUNT;
+        }
         for (command, _) in &checks {
             script += &format!("check {}\n", quoted(command));
         }
         for command in actions {
             script += &format!("action {}\n", quoted(command));
+        }
+        if let End::Reboot(command) = end {
+            script += &format!("reboot_by {}\n", quoted(command));
         }
         let output = self.run(what, entry, &script);
 
@@ -103,6 +140,11 @@ impl<'a> Machine<'a> {
             let failure = decoded(result, "failed ");
             assert_eq!(result, "done", "{what}: {command}: {}", failure.unwrap_or_default());
         }
+        if let End::Reboot(command) = end {
+            assert_eq!(lines.next(), Some("begun"), "{what}: {command}");
+        }
+        let failure = lines.next().and_then(|line| decoded(line, "failed "));
+        assert_eq!(failure, None, "{what}: {end:?} did not end the machine");
         println!("{what}: {} s", begun.elapsed().as_secs());
     }
 
@@ -127,6 +169,13 @@ impl<'a> Machine<'a> {
         let drive =
             format!("file={},if=none,id=disk,format=raw,cache=unsafe", self.disk.path().display());
         command.args(["-drive", &drive, "-device", "virtio-blk-pci,drive=disk"]);
+        if let Some(programs) = &self.programs {
+            let drive = format!(
+                "file={},if=none,id=programs,format=raw,readonly=on",
+                programs.path().display()
+            );
+            command.args(["-drive", &drive, "-device", "virtio-blk-pci,drive=programs"]);
+        }
         let forward = format!("guestfwd=tcp:{REGISTRY}-cmd:busybox nc 127.0.0.1 {port}");
         command.args(["-netdev", &format!("user,id=net,restrict=on,{forward}")]);
         command.args(["-device", "virtio-net-pci,netdev=net,romfile="]);

@@ -5,16 +5,14 @@
 //! Real: the kernel, systemd, `mosb build`, buildah, the registry, and the importer (ostree-ext)
 //! that rpm-ostree and bootc are built on. Stand-ins: Debian for CoreOS; the test for the boot
 //! loader, of whose entries it takes the default or the next, as after a rollback; the command line
-//! of ostree-ext for rpm-ostree and bootc.
+//! of ostree-ext for rpm-ostree and bootc. What `mosb node` brings beside an image, by the lab's
+//! stand-ins for `bootc` and `rpm-ostree kargs`, is in [machine_part](super::machine_part).
 
-use mosb_tests::{Mosb, Registry, vm_base};
+use mosb_tests::{Mosb, Registry};
 
 use super::config::{Config, ON_THE_BASE};
-use super::machine::{Check, Deployment, Machine, REGISTRY};
-
-/// The network that QEMU provides.
-const CONNECT: &str = "modprobe virtio_net && udevadm settle && \
-    busybox ip addr add 10.0.2.15/24 dev eth0 && busybox ip link set eth0 up";
+use super::image;
+use super::machine::{CONNECT, Check, Deployment, End, Machine};
 
 /// The image that the running deployment was made from.
 const ORIGIN: &str = "deployment=$(readlink -f \"$(sed 's/.*ostree=//; s/ .*//' /proc/cmdline)\"); \
@@ -30,17 +28,10 @@ struct Image {
 
 impl Image {
     fn build(mosb: &Mosb, registry: &Registry, config: Config) -> Self {
-        let rendered = config.rendered().to_string();
-        let base = registry.repository("base:1");
-        let target = registry.repository("os");
-        let method = config.method();
-        let line = ["build", "-", "--base", &base, "--output", &target, "--method", method];
-        let line = [&line[..], &["--isolation", "chroot", "-o", "json"]].concat();
-        let built = mosb.run_with(line, rendered.as_bytes()).ok();
-        let image = built.json()["image"].as_str().unwrap().to_owned();
-        let name = image.replace(registry.address(), REGISTRY);
+        let rendered = config.rendered();
+        let name = image::build(mosb, registry, &rendered, config.method());
         let reference = format!("ostree-unverified-registry:{name}");
-        Self { config, reference, current_config: rendered }
+        Self { config, reference, current_config: rendered.to_string() }
     }
 
     /// What a machine that runs this image has, and these.
@@ -64,14 +55,19 @@ impl Image {
 #[test]
 #[ignore = "boots a machine four times: make test-vm"]
 fn a_machine_takes_two_images_from_a_registry_and_goes_back() {
-    let registry = Registry::plain();
-    registry.push(&vm_base().0, "base", "base:1");
+    let registry = image::registry();
     let mosb = Mosb::new();
     let first = Image::build(&mosb, &registry, Config::First);
     let second = Image::build(&mosb, &registry, Config::Second);
     let machine = Machine::new(&registry);
 
-    machine.boot("the base", Deployment::Default, &ON_THE_BASE, &[CONNECT, &first.deploy()]);
+    machine.boot(
+        "the base",
+        Deployment::Default,
+        &ON_THE_BASE,
+        &[CONNECT, &first.deploy()],
+        End::PowerOff,
+    );
     machine.boot(
         "the first image",
         Deployment::Default,
@@ -82,6 +78,7 @@ fn a_machine_takes_two_images_from_a_registry_and_goes_back() {
             CONNECT,
             &second.deploy(),
         ],
+        End::PowerOff,
     );
     // What the machine changed stays, in the deployments that were made of this one's `/etc`.
     let of_machine = [("cat /etc/vm/on-machine", "machine"), ("cat /etc/vm/of-machine", "machine")];
@@ -90,8 +87,10 @@ fn a_machine_takes_two_images_from_a_registry_and_goes_back() {
         Deployment::Default,
         &second.checks(&of_machine),
         &["echo second >/etc/vm/of-machine", "echo second >/etc/vm/of-second"],
+        End::PowerOff,
     );
     let of_first =
         [of_machine[0], of_machine[1], ("test -e /etc/vm/of-second || echo missing", "missing")];
-    machine.boot("the first image again", Deployment::Previous, &first.checks(&of_first), &[]);
+    let checks = first.checks(&of_first);
+    machine.boot("the first image again", Deployment::Previous, &checks, &[], End::PowerOff);
 }
