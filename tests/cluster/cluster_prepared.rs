@@ -6,10 +6,9 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use crate::test_cluster::build_pod::{arguments, assert_direct, containers, recorded};
 use crate::test_cluster::{BUILD, Cluster};
 use mosb_tests::{Certificate, package_images, wait};
-
-const RECORD: &str = "configmap/mosb-prepared-bases";
 
 /// Instructions that find the packages and not the config, and others that find both.
 const BOTH: &str = "\
@@ -103,48 +102,23 @@ fn all_built<const N: usize>(
     images.map(|image| (image, pods.next().unwrap_or_default().into_values().collect()))
 }
 
-fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
-    let lists = ["initContainers", "containers"].map(|list| &pod["spec"][list]);
-    lists.into_iter().flat_map(|list| list.as_array().into_iter().flatten())
-}
-
-fn arguments(pod: &Value) -> Vec<&str> {
-    let words = containers(pod).flat_map(|one| {
-        let lists = [&one["command"], &one["args"]];
-        lists.into_iter().flat_map(|list| list.as_array().into_iter().flatten())
-    });
-    words.filter_map(Value::as_str).collect()
+#[track_caller]
+fn only(pods: &[Value]) -> &Value {
+    let [pod] = pods else { panic!("{} pods: {pods:#?}", pods.len()) };
+    pod
 }
 
 /// One pod made a prepared base with buildah.
 #[track_caller]
 fn assert_made(pods: &[Value]) {
-    let [pod] = pods else { panic!("{} pods: {pods:#?}", pods.len()) };
-    let words = arguments(pod);
+    let words = arguments(only(pods));
     assert!(words.contains(&"--prepare") && words.contains(&"--image"), "{words:?}");
-}
-
-/// One pod built directly, with this prepared base, no capability, and nothing of buildah.
-#[track_caller]
-fn assert_direct(pods: &[Value], prepared: &str) {
-    let [pod] = pods else { panic!("{} pods: {pods:#?}", pods.len()) };
-    let words = arguments(pod);
-    let at = words.iter().position(|word| *word == "--prepared");
-    let at = at.unwrap_or_else(|| panic!("{words:?}"));
-    assert!(words[at + 1].ends_with(&format!("@{prepared}")), "{words:?}");
-    assert!(!words.contains(&"--image") && !words.contains(&"--storage-driver"), "{words:?}");
-    for container in containers(pod) {
-        let context = &container["securityContext"];
-        assert_eq!(context["allowPrivilegeEscalation"], false, "{container:#}");
-        assert_eq!(context["capabilities"], json!({ "drop": ["ALL"] }), "{container:#}");
-        assert_ne!(context["privileged"], true, "{container:#}");
-    }
 }
 
 /// One pod fetched this prepared base, and ran buildah without the push credentials.
 #[track_caller]
 fn assert_last_part(pods: &[Value], prepared: &str) {
-    let [pod] = pods else { panic!("{} pods: {pods:#?}", pods.len()) };
+    let pod = only(pods);
     let words = arguments(pod);
     assert!(words.iter().any(|word| word.ends_with(&format!("@{prepared}"))), "{words:?}");
     assert!(!words.contains(&"--prepare"), "{words:?}");
@@ -154,17 +128,6 @@ fn assert_last_part(pods: &[Value], prepared: &str) {
     });
     let names: Vec<&Value> = has_push_credentials.map(|container| &container["name"]).collect();
     assert_eq!(names, ["image-fetch", "image-push"]);
-}
-
-/// The images in the record.
-fn recorded(cluster: &Cluster) -> Vec<String> {
-    let map = cluster.namespace.find(RECORD).unwrap_or_default();
-    let entries = map["data"].as_object().cloned().unwrap_or_default();
-    let image = |entry: &Value| -> String {
-        let entry: Value = serde_json::from_str(entry.as_str().unwrap()).unwrap();
-        entry["image"].as_str().unwrap().to_owned()
-    };
-    entries.values().map(image).collect()
 }
 
 /// The only image that was recorded since.
@@ -241,7 +204,7 @@ fn a_pool_that_installs_packages_runs_once_and_writes_often() {
     // Another config: no buildah, no privileges.
     render(&cluster, 2, &[("/etc/story", "two")]);
     let (second, pods) = built(&cluster, seen, &pool, &first);
-    assert_direct(&pods, &prepared);
+    assert_direct(only(&pods), Some(&prepared));
     assert_eq!(cluster.file(&second, "/etc/story"), "two");
     assert!(cluster.file(&second, path).contains("[Service]"));
     assert_eq!(label(&cluster, &second, "mosb.dev/prepared"), Some(prepared.clone()));
@@ -296,7 +259,7 @@ fn pools_with_one_secret_share_a_prepared_base_and_a_lost_one_is_made_again() {
     let same = another_pool(&cluster, "same", None);
     let other = another_pool(&cluster, "other", Some("own-pull"));
     let [(_, of_same), (_, of_other)] = all_built(&cluster, seen, [(&same, ""), (&other, "")]);
-    assert_direct(&of_same, &prepared);
+    assert_direct(only(&of_same), Some(&prepared));
     assert_made(&of_other);
     wait("its record", BUILD, || (recorded(&cluster).len() == 2).then_some(()));
     for pool in [&same, &other] {

@@ -1,6 +1,7 @@
 //! What the tests of the controller share: a pool, its configs, what mosb needs beside them, and
 //! the program itself, which runs outside of the cluster with a kubeconfig.
 
+pub mod build_pod;
 mod waits;
 
 use std::collections::BTreeSet;
@@ -60,10 +61,15 @@ impl Cluster {
         cluster.secret("push", &node.registry().docker_config());
         cluster.secret("global-pull-secret-copy", &node.registry().pull_config());
         cluster.settings(&json!({}));
-        let pool = json!({ "apiVersion": API, "kind": "MachineConfigPool", "metadata": { "name": cluster.pool },
-            "spec": { "nodeSelector": { "matchLabels": { "kubernetes.io/os": "linux" } } } });
-        node.apply(&pool.to_string());
+        cluster.create_pool(&cluster.pool);
         cluster
+    }
+
+    /// Creates a pool of all nodes.
+    pub fn create_pool(&self, name: &str) {
+        let pool = json!({ "apiVersion": API, "kind": "MachineConfigPool", "metadata": { "name": name },
+            "spec": { "nodeSelector": { "matchLabels": { "kubernetes.io/os": "linux" } } } });
+        self.node.apply(&pool.to_string());
     }
 
     pub fn secret(&self, name: &str, docker_config: &Value) {
@@ -117,8 +123,13 @@ impl Cluster {
 
     /// Gives the pool a rendered config that there is.
     pub fn wants(&self, rendered: &str) {
+        self.pool_wants(&self.pool, rendered);
+    }
+
+    /// The same, for another pool.
+    pub fn pool_wants(&self, pool: &str, rendered: &str) {
         let change = json!({ "spec": { "configuration": { "name": rendered } } });
-        self.patch(&format!("machineconfigpool/{}", self.pool), &change);
+        self.patch(&format!("machineconfigpool/{pool}"), &change);
     }
 
     pub fn patch(&self, what: &str, change: &Value) {
@@ -128,10 +139,15 @@ impl Cluster {
 
     /// Asks for images with a MachineOSConfig, and these instructions.
     pub fn opt_in(&self, containerfile: Option<&str>) {
+        self.opt_in_pool(&self.pool, containerfile);
+    }
+
+    /// The same, for another pool.
+    pub fn opt_in_pool(&self, pool: &str, containerfile: Option<&str>) {
         let files =
             containerfile.map(|text| json!([{ "containerfileArch": "NoArch", "content": text }]));
-        let config = json!({ "apiVersion": API, "kind": "MachineOSConfig", "metadata": { "name": self.pool },
-            "spec": { "machineConfigPool": { "name": self.pool }, "imageBuilder": { "imageBuilderType": "Job" },
+        let config = json!({ "apiVersion": API, "kind": "MachineOSConfig", "metadata": { "name": pool },
+            "spec": { "machineConfigPool": { "name": pool }, "imageBuilder": { "imageBuilderType": "Job" },
                 "renderedImagePushSecret": { "name": "push" },
                 "renderedImagePushSpec": format!("{}:latest", self.push),
                 "containerFile": files.unwrap_or(json!([])) } });
