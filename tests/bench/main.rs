@@ -2,8 +2,9 @@
 //!
 //! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image]
 //! [containerfile] [prepared] [corpus] [merging] [cluster] [pools] [machines]` runs only the named
-//! measurements, and `rehearse` uses a small base. Such a run writes no file. `base.rs` makes the bases, `race.rs`
-//! measures, `report.rs` writes the file; the other modules contain one measurement each.
+//! measurements, and `rehearse` uses a small base. Such a run writes no file: its stdout is the
+//! Markdown of the measured sections, to be pasted into the page. `base.rs` makes the bases,
+//! `race.rs` measures, `report.rs` writes the page; the other modules contain one measurement each.
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on stops where it stands")]
 
 use std::cell::LazyCell;
@@ -123,5 +124,7 @@ fn main() {
     if !rehearse && chosen.is_empty() {
         let path = mosb_tests::repository().join("docs/performance.md");
         report.write(&path);
+    } else {
+        report.print();
     }
 }

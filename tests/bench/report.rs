@@ -1,5 +1,5 @@
-//! Writes `docs/performance.md` from the template `performance.md` beside this file and the
-//! measured tables.
+//! Fills the template `performance.md` beside this file with the measured tables: all of it into
+//! `docs/performance.md`, or only the measured sections on stdout. Progress is on stderr.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -57,20 +57,16 @@ impl Table {
     }
 
     fn markdown(&self) -> String {
-        let mut text = String::new();
-        for (at, row) in self.rows.iter().enumerate() {
-            text += &format!("| {} |\n", row.join(" | "));
-            if at == 0 {
-                text += &format!("| --- {}|\n", "| ---: ".repeat(row.len() - 1));
-            }
-        }
-        text
+        let mut lines: Vec<_> =
+            self.rows.iter().map(|row| format!("| {} |", row.join(" | "))).collect();
+        lines.insert(1, format!("| --- {}|", "| ---: ".repeat(self.rows[0].len() - 1)));
+        lines.join("\n")
     }
 }
 
 impl Report {
     pub fn table(&mut self, name: &'static str, table: Table) {
-        println!("\n{name}\n\n{}", table.markdown());
+        eprintln!("\n{name}\n\n{}\n", table.markdown());
         self.tables.push((name, table));
     }
 
@@ -85,12 +81,39 @@ impl Report {
     }
 
     fn goal(&mut self, what: String, wanted: String, found: String, reached: bool) {
-        println!("{what}: {found} (goal {wanted}): {}", yes(reached));
+        eprintln!("{what}: {found} (goal {wanted}): {}", yes(reached));
         self.goals.push(Goal { what, wanted, found, reached });
     }
 
-    /// Fills the template. It fails if a table of the template was not measured.
+    /// Writes the page. It fails if a table of the template was not measured.
     pub fn write(&self, path: &Path) {
+        let mut text = template().replace("{machine}", &machine());
+        for (placeholder, table) in self.placeholders() {
+            text = text.replace(&placeholder, &table);
+        }
+        assert!(!text.contains('{'), "a table of the template was not measured:\n{text}");
+        fs::create_dir_all(path.parent().expect("a directory")).unwrap();
+        fs::write(path, text).unwrap();
+        eprintln!("\nwritten: {}", path.display());
+    }
+
+    /// Prints the sections with a measured table, as they are in the page. The section of the goals
+    /// has only those that were measured; a table that was not measured stays a placeholder.
+    pub fn print(&self) {
+        let template = template();
+        let placeholders = self.placeholders();
+        let measured = template.split("\n## ").skip(1).filter_map(|section| {
+            let found: Vec<_> =
+                placeholders.iter().filter(|(name, _)| section.contains(name)).collect();
+            let fill = |text: String, (name, table): &&(String, String)| text.replace(name, table);
+            let text = found.iter().fold(section.trim_end().to_owned(), fill);
+            (!found.is_empty()).then(|| format!("## {text}\n"))
+        });
+        print!("{}", measured.collect::<Vec<_>>().join("\n"));
+    }
+
+    /// The placeholders of what was measured, and the tables that replace them.
+    fn placeholders(&self) -> Vec<(String, String)> {
         let mut goals = Table::new(["goal", "limit", "measured", "reached"]);
         for goal in &self.goals {
             goals.row([
@@ -100,18 +123,15 @@ impl Report {
                 yes(goal.reached).to_owned(),
             ]);
         }
-        let template = mosb_tests::repository().join(TEMPLATE);
-        let template = fs::read_to_string(template).unwrap();
-        let mut text = template.replace("{goals}", &goals.markdown());
-        text = text.replace("{machine}", &machine());
-        for (name, table) in &self.tables {
-            text = text.replace(&format!("{{{name}}}"), &table.markdown());
-        }
-        assert!(!text.contains('{'), "a table of the template was not measured:\n{text}");
-        fs::create_dir_all(path.parent().expect("a directory")).unwrap();
-        fs::write(path, text).unwrap();
-        println!("\nwritten: {}", path.display());
+        let goals = (!self.goals.is_empty()).then_some(("goals", &goals));
+        let tables = self.tables.iter().map(|(name, table)| (*name, table));
+        let all = goals.into_iter().chain(tables);
+        all.map(|(name, table)| (format!("{{{name}}}"), table.markdown())).collect()
     }
+}
+
+fn template() -> String {
+    fs::read_to_string(mosb_tests::repository().join(TEMPLATE)).unwrap()
 }
 
 fn yes(reached: bool) -> &'static str {

@@ -246,7 +246,7 @@ fn report_stages(stages: &[Stage], raw: f64, report: &mut Report) {
         ]);
     }
     report.table("pools", table);
-    println!("raw: {raw:.0} writes a second");
+    eprintln!("raw: {raw:.0} writes a second");
     let [few, some, many] = stages else { unreachable!("one for each count") };
     let what = format!("writes a second vs. a bare client, {} pools at once", many.pools);
     report.at_least(what, many.rate() / raw * 100.0, 80.0, "%");
