@@ -16,7 +16,7 @@ use crate::report::{Report, Table, megabytes};
 use mosb_tests::run as run_to_end;
 
 /// What is run: 20 MB in 500 files, as a package or two.
-const CONTAINERFILE: &str = "FROM base
+pub const CONTAINERFILE: &str = "FROM base
 RUN mkdir /usr/lib/own && cd /usr/lib/own && \
     head --bytes=20000000 /dev/urandom | split --bytes=40000 --suffix-length=4
 ";

@@ -1,6 +1,7 @@
 //! The time from a pool's change to the image in its status, on a real node. The controller runs
 //! outside the cluster.
 
+mod customised;
 mod journal;
 mod phases;
 
@@ -16,6 +17,8 @@ use crate::fixture::Fixture;
 use crate::race::{Contender, Times, race, run};
 use crate::report::{Report, Table, seconds};
 use crate::test_cluster::Cluster;
+use crate::test_cluster::build_pod::assert_direct;
+use customised::Customised;
 use journal::Journal;
 pub use journal::client;
 use mosb_tests::{BUSYBOX_IMAGE, condition};
@@ -33,21 +36,27 @@ pub fn measure(fixture: &Fixture, rounds: usize, slow: usize, report: &mut Repor
         base: node.registry().repository("story-base:12"),
         fixture,
     };
-    site.render(&cluster);
+    cluster.wants(&site.config(&cluster, &cluster.pool));
     cluster.start();
     cluster.opt_in(None);
     // This build reads the tree of the base and records it.
     cluster.image_after("");
     cluster.wait_for_pool_condition("BuildSuccess");
+    let customised = Customised::create(&site, &cluster);
 
     let cache = fixture.shared("cluster-trees");
     let built = RefCell::new(Vec::new());
     let started = RefCell::new(Vec::new());
     let times = race(vec![
         Contender::new("in the cluster, from the pool's change to its status", rounds, || {
-            let phases = site.round(&cluster);
-            built.borrow_mut().push(phases.clone());
-            phases.total()
+            let phases = site.round(&cluster, &cluster.pool);
+            assert_direct(&phases.pod, None);
+            let total = phases.total();
+            built.borrow_mut().push(phases);
+            total
+        }),
+        Contender::new("the same on a customised pool, on its prepared base", rounds, || {
+            customised.round(&site).total()
         }),
         Contender::new("`mosb build` by hand, total", rounds, || site.by_hand(&cluster, &cache)),
         Contender::new("a plain Job of `true`, from creation to end", rounds, || {
@@ -56,6 +65,8 @@ pub fn measure(fixture: &Fixture, rounds: usize, slow: usize, report: &mut Repor
             took
         }),
     ]);
+    // The rest is measured without it.
+    drop(customised);
     // This removes the warm-up round of the race.
     let warm = |len: usize| len - times[0].rounds.len();
     let built = built.into_inner();
@@ -67,12 +78,21 @@ pub fn measure(fixture: &Fixture, rounds: usize, slow: usize, report: &mut Repor
     let mut table = Table::of_race(&times, "in the cluster");
     table.row(against(&times[0], "of the plain Job: until its process runs", started, rounds));
     report.table("cluster", table);
-    goals(built, &times, report);
+    let [direct, on_prepared, by_hand, _] = &times[..] else { unreachable!("four contenders") };
+    goals(built, report);
+    report.at_most(
+        "config of a customised pool vs. that of one that runs nothing, in a cluster",
+        on_prepared.to(direct),
+        1.2,
+        "×",
+    );
+    eprintln!("cluster against by hand: {:.1}", direct.to(by_hand));
 
     cluster.opt_in(Some(CONTAINERFILE));
     let before = cluster.config()["status"]["currentImagePullSpec"].clone();
     cluster.image_after(before.as_str().unwrap());
-    let with_buildah: Vec<Phases> = (0..slow).map(|_| site.round(&cluster)).collect();
+    let with_buildah: Vec<Phases> =
+        (0..slow).map(|_| site.round(&cluster, &cluster.pool)).collect();
     let mut table = Table::new(["", "median", "× in the cluster", "rounds"]);
     let all = median(with_buildah.iter().map(Phases::total));
     table.row(against(&times[0], "the same config by the Containerfile method", all, slow));
@@ -86,7 +106,7 @@ fn against(first: &Times, what: &str, took: Duration, rounds: usize) -> [String;
     [what.to_owned(), seconds(took), ratio, rounds.to_string()]
 }
 
-fn goals(built: &[Phases], times: &[Times], report: &mut Report) {
+fn goals(built: &[Phases], report: &mut Report) {
     let ours = median(built.iter().map(Phases::ours));
     report.at_most(
         "pool change to status, without pod start and registry",
@@ -96,7 +116,6 @@ fn goals(built: &[Phases], times: &[Times], report: &mut Report) {
     );
     let most = built.iter().map(Phases::ours).max().expect("it was built");
     report.at_most("the same, in the slowest round", most.as_secs_f64(), 1.0, "s");
-    eprintln!("cluster against by hand: {:.1}", times[0].to(&times[1]));
 }
 
 /// The median and the maximum duration of each step.
@@ -137,10 +156,10 @@ struct Site<'w> {
 
 impl Site<'_> {
     /// Creates the next rendered config without assigning it to the pool.
-    fn config(&self, cluster: &Cluster) -> String {
+    fn config(&self, cluster: &Cluster, pool: &str) -> String {
         let number = self.fixture.number();
         let mut object = config::object(number);
-        let name = format!("rendered-{}-{number:032x}", cluster.pool);
+        let name = format!("rendered-{pool}-{number:032x}");
         object["metadata"]["name"] = json!(name);
         object["metadata"]["annotations"] = json!({
             "machineconfiguration.openshift.io/generated-by-controller-version": "bench",
@@ -150,16 +169,12 @@ impl Site<'_> {
         name
     }
 
-    fn render(&self, cluster: &Cluster) {
-        cluster.wants(&self.config(cluster));
-    }
-
     /// Gives the pool another config and measures the phases of its build.
-    fn round(&self, cluster: &Cluster) -> Phases {
-        let rendered = self.config(cluster);
+    fn round(&self, cluster: &Cluster, pool: &str) -> Phases {
+        let rendered = self.config(cluster, pool);
         let before = Timestamp::now();
-        cluster.wants(&rendered);
-        let phases = Phases::read(&self.journal, before, &cluster.pool, &rendered);
+        cluster.pool_wants(pool, &rendered);
+        let phases = Phases::read(&self.journal, before, pool, &rendered);
         let steps = (1..POINTS.len()).map(|point| phases.step(point).as_millis());
         eprintln!("  steps {:?}, {:?}", steps.collect::<Vec<_>>(), phases.build);
         phases

@@ -15,6 +15,7 @@ pub struct Phases {
     points: [Timestamp; POINTS.len()],
     /// The durations that the pod reported.
     pub build: mosb_build::result::Phases,
+    pub pod: Value,
     /// From the image in the status to the end of the Job.
     pub cleared: Duration,
 }
@@ -105,7 +106,7 @@ impl Phases {
         ];
         let end =
             at("the Job's end", &|seen| seen.kind == "Job" && of_build(seen) && seen.is_deleted);
-        Self { points, build: phases, cleared: between(status.at, end.at) }
+        Self { points, build: phases, pod: pod.object, cleared: between(status.at, end.at) }
     }
 
     /// From the change to the image in the status.
