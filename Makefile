@@ -50,15 +50,7 @@ test: FUZZ = --fuzz
 test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer); where CI is set it names only what failed
 	cargo build --quiet --bin mosb
 	cargo test $(if $(CI),--quiet) --no-run
-	@failed=; times=; run() { \
-		begun=$$(date +%s); \
-		tests/more-inotify tests/in-memory cargo test --no-fail-fast $(if $(CI),--quiet) "$$@" || failed=1; \
-		times="$$times$$(($$(date +%s) - begun)) s: $$1 $$2\n"; \
-	}; \
-	run --lib --bins; run --doc; run --test cli; run --test registry; run --test oracle; \
-	run --test rollout -- --test-threads=1 $(LAB_STORIES); \
-	run --test cluster -- --test-threads=$(CLUSTER_TESTS); \
-	printf "$$times"; test -z "$$failed"
+	@CLUSTER_TESTS=$(CLUSTER_TESTS) LAB_STORIES='$(LAB_STORIES)' tests/more-inotify tests/all-programs
 
 .PHONY: test-rollout
 test-rollout: packages parts ## machines that take images and reboot into them (needs root, Go 1.21 or newer)

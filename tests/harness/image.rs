@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::child::run;
-use super::make::hash;
+use super::make::{hash, lock};
 use super::parts::{MOSB_ROOT, source};
 
 /// The image's name in containerd after `ctr images import`.
@@ -23,11 +23,14 @@ pub fn mosb_image() -> PathBuf {
     MADE.get_or_init(|| {
         let program = Path::new(crate::program());
         let version = hash([program.to_owned()], [MOSB_ROOT.version()]);
-        let folder = crate::program::shared_directory().join("mosb-image");
+        let shared = crate::program::shared_directory();
+        let folder = shared.join("mosb-image");
         let archive = folder.join(format!("{version}.tar"));
+        fs::create_dir_all(&shared).unwrap();
+        // Test programs that run at the same time make one image.
+        let _lock = lock(&shared.join(".mosb-image.lock"));
         if !archive.exists() {
-            // This removes images with earlier programs. Another run may do the same at the same
-            // time.
+            // This removes images with earlier programs.
             fs::remove_dir_all(&folder).ok();
             fs::create_dir_all(&folder).unwrap();
             mosb_image_of(program, &archive);

@@ -160,7 +160,8 @@ fn build(command: &mut Command) {
     );
 }
 
-fn lock(path: &Path) -> File {
+/// Waits until no other process has the lock of this file. The lock ends with the result.
+pub fn lock(path: &Path) -> File {
     let file = File::create(path).unwrap();
     file.lock().unwrap();
     file
