@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{FaultCluster, M, in_namespace, text};
+use super::{FaultCluster, M, in_namespace, ours, text};
 use mosb_tests::base_image;
 
 /// The result of a runner.
@@ -20,7 +20,12 @@ pub enum End {
     Made(usize),
     /// It pushed the image with this index, and the tree of the base.
     MadeWithTree(usize),
+    /// It pushed the image with this index on a prepared base that it made.
+    MadeWithPrepared(usize),
 }
+
+/// The index of the image that is a prepared base.
+pub const PREPARED: usize = 2;
 
 /// A runner whose pod could be running.
 pub struct StartedRunner<'a> {
@@ -106,12 +111,19 @@ impl StartedRunner<'_> {
                     "reason": "bad-config", "message": "a test wants it to fail" });
                 ("Failed", Some(failed))
             }
-            End::Made(image) | End::MadeWithTree(image) => {
+            End::Made(image) | End::MadeWithTree(image) | End::MadeWithPrepared(image) => {
                 let method = &self.runner["metadata"]["annotations"]["mosb.dev/method"];
                 let mut made = json!({ "outcome": "Succeeded", "digest": cluster.images[image], "method": method });
-                if matches!(end, End::MadeWithTree(_)) {
-                    made["baseTree"] =
-                        json!({ "base": base_image().digest("base"), "image": cluster.images[1] });
+                match end {
+                    End::MadeWithTree(_) => {
+                        let base = base_image().digest("base");
+                        made["baseTree"] = json!({ "base": base, "image": cluster.images[1] });
+                    }
+                    End::MadeWithPrepared(_) => {
+                        made["prepared"] = json!({ "inputs": self.prepared_inputs(cluster),
+                            "image": cluster.images[PREPARED], "madeAt": "2026-01-01T00:00:00Z" });
+                    }
+                    _ => {}
                 }
                 ("Succeeded", Some(made))
             }
@@ -147,6 +159,15 @@ impl StartedRunner<'_> {
         let map = self.needs("digest-").unwrap();
         let change = json!({ "data": data });
         cluster.proxy.ask("PATCH", &map, Some(&change)).0 == 200
+    }
+
+    /// The digest of what its build runs.
+    fn prepared_inputs(&self, cluster: &FaultCluster) -> String {
+        let build = text(&self.runner["metadata"]["annotations"][format!("{M}/machine-os-build")]);
+        let (code, build) = cluster.proxy.ask("GET", &ours("machineosbuilds", build), None);
+        assert_eq!(code, 200, "{build:#}");
+        let inputs = text(&build["metadata"]["annotations"]["mosb.dev/prepared-inputs"]);
+        format!("sha256:{inputs}")
     }
 
     /// The path of a ConfigMap that its pod uses, by the prefix of the name.

@@ -40,6 +40,8 @@ pub mod ends {
     pub const NEVER: u32 = 0xee;
     /// Pushes the first image, and a base tree to record.
     pub const TREE: u32 = 0xa7;
+    /// Pushes the first image, on a prepared base to record.
+    pub const PREPARED: u32 = 0xa8;
     /// The first pod is evicted; the second one pushes the first image.
     pub const LOST: u32 = 0xe1;
 }
@@ -55,7 +57,7 @@ pub struct FaultCluster {
     pub push: String,
     base: String,
     /// Digests of the images that builds can push.
-    pub images: [String; 2],
+    pub images: [String; 3],
 }
 
 /// Returns a cluster for one test alone, because a controller reconciles all pools. Pools of
@@ -78,7 +80,7 @@ impl FaultCluster {
         registry.push(&base_image().reference("base"), "faults/base:12");
         let folder = tempfile::tempdir().unwrap();
         let layout = Layout::create(&folder.path().join("images"));
-        let images = ["one", "two"].map(|name| {
+        let images = ["one", "two", "prepared"].map(|name| {
             let digest = layout.put(name, &Image::new().label("image", name));
             registry.push(&layout.reference(name), &format!("faults/os:{name}"));
             digest
@@ -266,6 +268,7 @@ impl FaultCluster {
                 ends::FAILS => Some(End::Failed),
                 ends::TWO => Some(End::Made(1)),
                 ends::TREE => Some(End::MadeWithTree(0)),
+                ends::PREPARED => Some(End::MadeWithPrepared(0)),
                 _ => Some(End::Made(0)),
             };
             if end.is_none_or(|end| started.ends(self, end)) {

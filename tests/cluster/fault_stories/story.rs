@@ -17,6 +17,8 @@ pub struct Story {
     pub builds: usize,
     /// The number of Jobs, or of Pods without a Job.
     pub runners: usize,
+    /// Whether it is also played with Pods without Jobs.
+    pub alone: bool,
 }
 
 /// A change by a user, and a check that the controller has reacted.
@@ -44,6 +46,7 @@ pub const STORIES: &[Story] = &[
         own: 0,
         builds: 1,
         runners: 1,
+        alone: true,
     },
     Story {
         name: "superseding",
@@ -60,6 +63,7 @@ pub const STORIES: &[Story] = &[
         own: 1,
         builds: 2,
         runners: 2,
+        alone: true,
     },
     Story {
         name: "failure and fix",
@@ -76,6 +80,7 @@ pub const STORIES: &[Story] = &[
         own: 0,
         builds: 2,
         runners: 2,
+        alone: true,
     },
     Story {
         name: "rebuild",
@@ -97,6 +102,7 @@ pub const STORIES: &[Story] = &[
         own: 1,
         builds: 2,
         runners: 2,
+        alone: true,
     },
     Story {
         name: "opting out while building",
@@ -119,6 +125,7 @@ pub const STORIES: &[Story] = &[
         own: 2,
         builds: 2,
         runners: 2,
+        alone: true,
     },
     Story {
         name: "adoption",
@@ -138,6 +145,7 @@ pub const STORIES: &[Story] = &[
         own: 1,
         builds: 2,
         runners: 1,
+        alone: true,
     },
     Story {
         name: "a lost pod",
@@ -148,6 +156,32 @@ pub const STORIES: &[Story] = &[
         own: 0,
         builds: 1,
         runners: 2,
+        alone: true,
+    },
+    Story {
+        name: "a prepared base",
+        stages: &[
+            Stage {
+                act: |cluster, pool| {
+                    cluster.pool(pool, ends::PREPARED);
+                    // Pools with the same instructions share a prepared base.
+                    let instructions = format!("FROM base\nRUN echo {pool}\n");
+                    let mut config = cluster.config(pool);
+                    config["spec"]["containerFile"] =
+                        json!([{ "containerfileArch": "NoArch", "content": instructions }]);
+                    cluster.make(&ours("machineosconfigs", ""), &config);
+                },
+                done: |pool| pool.serves(ends::PREPARED),
+            },
+            Stage {
+                act: |cluster, pool| cluster.renders(pool, ends::TWO),
+                done: |pool| pool.serves(ends::TWO) && pool.is_built("direct"),
+            },
+        ],
+        own: 0,
+        builds: 2,
+        runners: 2,
+        alone: false,
     },
 ];
 
@@ -177,6 +211,12 @@ impl Pool {
                     == *image
         };
         build.is_some_and(fits) && self.runners.is_empty() && self.has_reason("BuildSuccess")
+    }
+
+    /// Whether a build was made by this method.
+    fn is_built(&self, method: &str) -> bool {
+        let mut builds = self.builds.iter();
+        builds.any(|build| build["metadata"]["annotations"]["mosb.dev/method"] == method)
     }
 
     /// Whether a runner has started and the pool reports it.

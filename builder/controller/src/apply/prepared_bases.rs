@@ -13,8 +13,8 @@ use crate::cluster_names::PREPARED_BASES;
 use crate::error;
 use crate::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedBases};
 
-/// Pools that end at once write one after the other.
-const TRIES: u32 = 5;
+/// Another pool may create or delete it at the same time.
+const TRIES: u32 = 3;
 
 impl Executor {
     pub(super) async fn record_prepared_base(&self, key: &PreparedBaseKey, base: PreparedBase) {
@@ -27,8 +27,9 @@ impl Executor {
         }
     }
 
-    /// Reads what is there, and writes it back with the entry, in the version that was read: entries
-    /// of other pools stay, and the number of all is limited.
+    /// Reads what is there, and changes only this entry and those beyond the limit. It is no conflict
+    /// if another pool's entry was written meanwhile: many pools may end at once. The next write
+    /// removes what such writes add beyond the limit.
     async fn write_prepared_base(
         &self,
         key: &PreparedBaseKey,
@@ -45,14 +46,11 @@ impl Executor {
             let change = bases.patch_of(&data);
             let (written, verb) = match &there {
                 Some(_) if change.is_empty() => return Ok(()),
-                Some(map) => {
-                    let version = &map.metadata.resource_version;
-                    let change =
-                        json!({ "metadata": { "resourceVersion": version }, "data": change });
-                    (
-                        api.patch(PREPARED_BASES, &patch_params(), &Patch::Merge(&change)).await,
-                        "patch",
-                    )
+                Some(_) => {
+                    let change = json!({ "data": change });
+                    let written =
+                        api.patch(PREPARED_BASES, &patch_params(), &Patch::Merge(&change)).await;
+                    (written, "patch")
                 }
                 None => {
                     let name = Some(PREPARED_BASES.to_owned());
@@ -68,7 +66,12 @@ impl Executor {
                 }
             };
             match written {
-                Err(error) if error::is_conflict(&error) && tries < TRIES => tries += 1,
+                Err(error)
+                    if tries < TRIES
+                        && (error::is_conflict(&error) || error::is_not_found(&error)) =>
+                {
+                    tries += 1;
+                }
                 written => return written.map(drop).map_err(Error::api(object(), verb)),
             }
         }
