@@ -12,6 +12,9 @@ MINIMUM_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 # What `make packages` installs: lists, one name a line.
 PACKAGES = tests/harness/debian-packages
 
+# Half of the time they wait for a pod, a time limit or a back-off. The harness has as many nodes of each kind.
+CLUSTER_TESTS ?= 3
+
 # What `make test` runs of `rollout`: at least five stories of machines, in two tests of some minutes.
 LAB_STORIES = rollout_story:: single_node_story::
 
@@ -47,7 +50,7 @@ test: FUZZ = --fuzz
 test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer); where CI is set it names only what failed
 	cargo build --quiet --bin mosb
 	cargo test $(if $(CI),--quiet) --no-run
-	@LAB_STORIES='$(LAB_STORIES)' tests/more-inotify tests/all-programs
+	@CLUSTER_TESTS=$(CLUSTER_TESTS) LAB_STORIES='$(LAB_STORIES)' tests/more-inotify tests/all-programs
 
 .PHONY: test-rollout
 test-rollout: packages parts ## machines that take images and reboot into them (needs root, Go 1.21 or newer)

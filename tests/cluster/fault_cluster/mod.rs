@@ -61,8 +61,7 @@ pub struct FaultCluster {
 }
 
 /// Returns a cluster for one test alone, because a controller reconciles all pools. Pools of
-/// earlier tests have no effect. There are at most three: each keeps a processor busy, and a test
-/// must not hold a write for longer than the controller waits.
+/// earlier tests have no effect.
 #[track_caller]
 pub fn cluster() -> FixtureGuard<FaultCluster> {
     static CLUSTERS: FixturePool<FaultCluster> = FixturePool::new(3, FaultCluster::new);
