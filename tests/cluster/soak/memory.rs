@@ -20,16 +20,22 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn sample(&mut self, process: u32) {
+    /// Whether the process still runs.
+    pub fn sample(&mut self, process: u32) -> bool {
         let now = Instant::now();
         self.started.get_or_insert(now);
         if self.resident.last().is_some_and(|(at, _)| now - *at < BETWEEN) {
-            return;
+            return true;
         }
-        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        // A process that ended has no memory, or no such file any more.
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
         let mut lines = status.lines().filter_map(|line| line.strip_prefix("VmRSS:"));
-        let kibibytes = lines.next().unwrap().trim().trim_end_matches(" kB");
+        let Some(resident) = lines.next() else {
+            return false;
+        };
+        let kibibytes = resident.trim().trim_end_matches(" kB");
         self.resident.push((now, kibibytes.parse::<f64>().unwrap() / 1024.0));
+        true
     }
 
     /// The median of each quarter of the run.

@@ -34,6 +34,9 @@ const PAUSE: Duration = Duration::from_millis(150);
 /// For this long nothing may change after the pools have reached their desired state.
 const STILL: Duration = Duration::from_secs(3);
 
+/// The last words of a controller that lost its Lease.
+const LOST_LEASE: &str = "mosb stops writing, exits and is restarted";
+
 struct Soak<'w> {
     cluster: &'w FaultCluster,
     /// `None` only while one controller is replaced by the next.
@@ -88,8 +91,14 @@ impl Soak<'_> {
     fn turn(&mut self) -> Seen {
         let seen = Seen::of(self.cluster);
         self.kubelet.turn(self.cluster, &seen.runners);
-        if let Some(controller) = &self.controller {
-            self.memory.sample(controller.pid);
+        if let Some(controller) = &self.controller
+            && !self.memory.sample(controller.pid)
+        {
+            // As a kubelet does. On a busy machine its Lease may expire before it is renewed.
+            let log = self.log();
+            assert!(log.contains(LOST_LEASE), "the controller ended: {log}");
+            println!("the controller lost its Lease");
+            self.kill();
         }
         seen
     }
