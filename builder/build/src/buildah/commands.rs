@@ -178,8 +178,9 @@ pub(super) fn bud(
         // instruction.
         .option("--layers", "false")
         .option("--format", "oci")
-        // A stage without instructions would leave its working container (buildah 1.28).
-        .arg("--force-rm")
+        // Without `--force-rm`: a stage without instructions leaves its working container, which keeps
+        // the base in the store when the built image is removed. Otherwise each build would pull the
+        // base again (buildah 1.28).
         .option("--identity-label", "false")
         .option("--timestamp", "0")
         .option("--isolation", options.isolation.as_deref().unwrap_or("chroot"))
