@@ -32,6 +32,8 @@ const WORK: Duration = Duration::from_millis(200);
 struct Machine {
     booted: String,
     staged: Option<String>,
+    /// The target that was completed here, from the machine's record.
+    applied: Option<Value>,
     /// From 1.
     boots: u32,
 }
@@ -59,7 +61,7 @@ impl<'s> Fleet<'s> {
     /// one that a drain evicts.
     pub fn start(site: &'s Site, count: usize, digest: &str) -> Self {
         let names: Vec<String> = (0..count).map(|number| format!("machine-{number:04}")).collect();
-        let machine = Machine { booted: digest.to_owned(), staged: None, boots: 1 };
+        let machine = Machine { booted: digest.to_owned(), staged: None, applied: None, boots: 1 };
         let state = State {
             machines: names.iter().map(|name| (name.clone(), machine.clone())).collect(),
             ..State::default()
@@ -260,7 +262,7 @@ async fn run_job(client: Client, state: Arc<Mutex<State>>, job: Job) {
         .iter()
         .position(|word| word == "--target")
         .map(|at| serde_json::from_str(&command[at + 1]).unwrap());
-    let wanted = target.map(|target| {
+    let wanted = target.as_ref().map(|target| {
         let image = target["image"].as_str().unwrap();
         image.rsplit_once('@').unwrap().1.to_owned()
     });
@@ -275,6 +277,7 @@ async fn run_job(client: Client, state: Arc<Mutex<State>>, job: Job) {
             ("apply", Some(wanted)) if machine.booted != wanted => {
                 assert_eq!(machine.staged.take().as_ref(), Some(&wanted), "{node} has staged it");
                 machine.booted = wanted;
+                machine.applied = target;
                 machine.boots += 1;
                 is_reboot = true;
             }
@@ -297,6 +300,9 @@ async fn run_job(client: Client, state: Arc<Mutex<State>>, job: Job) {
         "booted": deployment(&machine.booted) });
     if let Some(staged) = &machine.staged {
         report["staged"] = deployment(staged);
+    }
+    if let Some(applied) = &machine.applied {
+        report["applied"] = applied.clone();
     }
     end_pod(&client, &last, verb(&job), 0, &report.to_string()).await;
     let at = seconds();
