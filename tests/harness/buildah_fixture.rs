@@ -69,7 +69,7 @@ impl BuildahFixture {
 
     /// The IDs of the containers in buildah's store.
     pub fn containers(&self) -> String {
-        containers(self.cache(), self.options.storage_driver.as_deref())
+        listed("containers", self.cache(), self.options.storage_driver.as_deref())
     }
 
     /// The image of the Debian root.
@@ -175,8 +175,8 @@ pub async fn resolved_draft(
     resolve::draft(context, request).await.unwrap()
 }
 
-/// The IDs of the containers in buildah's store below a cache directory.
-pub fn containers(cache: &Path, driver: Option<&str>) -> String {
+/// The IDs of the `containers` or `images` in buildah's store below a cache directory.
+pub fn listed(what: &str, cache: &Path, driver: Option<&str>) -> String {
     let place = |kind| cache.join(format!("buildah/{kind}-{}", driver.unwrap_or("default")));
     let output = Command::new("buildah")
         .arg("--root")
@@ -184,7 +184,7 @@ pub fn containers(cache: &Path, driver: Option<&str>) -> String {
         .arg("--runroot")
         .arg(place("run"))
         .args(driver.iter().flat_map(|driver| ["--storage-driver", driver]))
-        .args(["containers", "--quiet", "--all"])
+        .args([what, "--quiet", "--all"])
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");

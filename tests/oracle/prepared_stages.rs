@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
-use mosb_tests::buildah_fixture::{NAME, containers};
+use mosb_tests::buildah_fixture::{NAME, listed};
 use mosb_tests::{Finished, Kind, Layout, Mosb, Snapshot, base_image, run};
 
 const OWN: &str = "\
@@ -87,6 +87,10 @@ fn stages_without_the_config_are_run_once_and_give_what_running_all_at_once_give
         assert!(matches!(kind, Kind::File { size, .. } if *size == want), "{path}: {kind:?}");
     }
 
+    let cache = folder.mosb.home().join("cache/mosb");
+    let containers = || listed("containers", &cache, None).lines().count();
+    let left = containers();
+
     // Deleted from the target, it is made again, with a warning.
     let layout = Layout::at(folder.mosb.home().join("work/out"));
     let digest = |result: &Value| {
@@ -98,8 +102,8 @@ fn stages_without_the_config_are_run_once_and_give_what_running_all_at_once_give
     assert_eq!(first["prepared"]["reused"], false, "{first:#}");
     assert!(first["warnings"].to_string().contains("prepared-missing"), "{first:#}");
     assert!(layout.blob_path(&digest(&first)).exists());
-    let cache = folder.mosb.home().join("cache/mosb");
-    assert_ne!(containers(&cache, None), "", "one keeps the base in the store");
+    assert_ne!(listed("images", &cache, None), "", "the base stays in the store");
+    assert_eq!(containers(), left, "those of earlier builds are gone");
 
     // Another config and another comment: no program is found but that of the harness.
     let programs = folder.mosb.home().join("programs");

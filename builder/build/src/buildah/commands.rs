@@ -178,9 +178,9 @@ pub(super) fn bud(
         // instruction.
         .option("--layers", "false")
         .option("--format", "oci")
-        // Without `--force-rm`: a stage without instructions leaves its working container, which keeps
-        // the base in the store when the built image is removed. Otherwise each build would pull the
-        // base again (buildah 1.28).
+        // Without `--force-rm`, which removes the base of a stage without instructions from the store
+        // (buildah 1.28): each build would pull it again. The container of that stage stays until the
+        // next build.
         .option("--identity-label", "false")
         .option("--timestamp", "0")
         .option("--isolation", options.isolation.as_deref().unwrap_or("chroot"))
@@ -261,7 +261,7 @@ pub(super) fn remove_files(paths: &[PathBuf], at: &Path) -> Command {
         .user_words(words.into_iter().chain(paths.iter().cloned()))
 }
 
-/// Removes processes and mounts of interrupted builds.
+/// Removes the containers of earlier builds, with the processes and mounts of interrupted ones.
 pub(super) fn remove_containers(store: &Store) -> Command {
     buildah(store, &store.folder).arg("rm").arg("--all")
 }

@@ -34,7 +34,7 @@ pub(super) fn places(cache_dir: &Path, driver: Option<&str>) -> Store {
 }
 
 impl Store {
-    /// Creates the store, and removes what killed builds left if no other build runs.
+    /// Creates the store, and removes what earlier builds left if no other build runs.
     pub(super) async fn open(cache_dir: &Path, driver: Option<&str>) -> Result<Self, Error> {
         let cache_dir = std::path::absolute(cache_dir).map_err(io(cache_dir))?;
         let mut store = places(&cache_dir, driver);
@@ -70,6 +70,11 @@ impl Store {
     }
 
     async fn clean(&self) -> Result<(), Error> {
+        if self.root().exists()
+            && let Err(error) = commands::remove_containers(self).run(|_, _| ()).await
+        {
+            tracing::warn!(%error, "containers of earlier builds stay in buildah's store");
+        }
         let work = self.folder.join("work");
         make_dir(&work)?;
         let left = fs::read_dir(&work)
@@ -81,9 +86,6 @@ impl Store {
             return Ok(());
         }
         tracing::info!("clearing away what an interrupted build left");
-        if let Err(error) = commands::remove_containers(self).run(|_, _| ()).await {
-            tracing::warn!(%error, "containers of an interrupted build stay in buildah's store");
-        }
         for path in &left {
             // Each build has a folder, and beside it a file with its image as soon as there is one.
             if path.is_dir() {
