@@ -34,7 +34,7 @@ pub(super) fn plain() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
-            "gzip with the hash of what is inside",
+            "gzip with the hash of the uncompressed content",
             files(json!([{ "path": "/etc/x", "contents": {
                 "source": GZIP, "compression": "gzip",
                 "verification": { "hash": "sha256-5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03" },

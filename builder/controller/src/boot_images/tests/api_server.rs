@@ -1,6 +1,6 @@
-//! How the API server applies patches.
+//! How the API server applies patches, and what it counts.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Operations of RFC 6902; a test that fails is a defect of the decision.
 pub fn json_patch(object: &mut Value, operations: &[Value]) {
@@ -36,5 +36,14 @@ pub fn merge(object: &mut Value, fields: &Value) {
         } else {
             object[field] = value.clone();
         }
+    }
+}
+
+/// A change of the spec is counted, and the set's controller has seen it.
+pub fn changed(object: &mut Value) {
+    let generation = object["metadata"]["generation"].as_i64().unwrap() + 1;
+    object["metadata"]["generation"] = json!(generation);
+    if !object["status"]["observedGeneration"].is_null() {
+        object["status"]["observedGeneration"] = json!(generation);
     }
 }

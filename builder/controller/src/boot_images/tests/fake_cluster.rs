@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::api_server::{json_patch, merge};
+use super::api_server::{changed, json_patch, merge};
 use crate::boot_images::decide::decide;
 use crate::boot_images::plan::{BootImagePlan, Outcome};
 use crate::boot_images::snapshot::{BootImageSnapshot, FailedWrite, GoldenState};
@@ -390,14 +390,5 @@ impl FakeCluster {
         let object = self.objects.remove(&key).unwrap();
         assert_eq!(object["metadata"]["resourceVersion"], *target.resource_version);
         object
-    }
-}
-
-/// The API server counts changes of a spec, and the set's controller has seen it.
-fn changed(object: &mut Value) {
-    let generation = object["metadata"]["generation"].as_i64().unwrap() + 1;
-    object["metadata"]["generation"] = json!(generation);
-    if !object["status"]["observedGeneration"].is_null() {
-        object["status"]["observedGeneration"] = json!(generation);
     }
 }
