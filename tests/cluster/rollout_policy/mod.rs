@@ -209,13 +209,17 @@ fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
 fn a_running_pod_on_a_machine_gets_no_other_image_no_more_containers_and_no_command() {
     install();
     let mut job = job("report");
+    // Another test asks, at the same time, whether the Job of the golden file may be created.
+    let name = "mosb-report-01234567-0123456789ab-3";
+    job["metadata"]["name"] = json!(name);
     // A Job whose owner does not exist would be deleted. No node has the name that it needs, so its
     // pod is never started.
     job["metadata"].as_object_mut().unwrap().remove("ownerReferences");
     let user = format!("--as={CONTROLLER}");
     node().kubectl_with(&["create", "--filename=-", &user], job.to_string().as_bytes()).ok();
     let pod = wait("the pod that the Job controller makes", SOON, || {
-        let pods = node().api().list(Some(NAMESPACE), "pods", "mosb.dev/node-job=report");
+        let of_job = format!("batch.kubernetes.io/job-name={name}");
+        let pods = node().api().list(Some(NAMESPACE), "pods", &of_job);
         Some(format!("pod/{}", pods.first()?["metadata"]["name"].as_str()?))
     });
     let patch = |more: &[&str], change: Value| {
@@ -248,7 +252,6 @@ fn a_running_pod_on_a_machine_gets_no_other_image_no_more_containers_and_no_comm
     let (status, answer) = node().api().ask("POST", &target, None);
     let message = answer["message"].as_str().unwrap_or_default();
     assert!(status == 422 && message.contains("nobody may exec into"), "{status} {answer}");
-    let name = job["metadata"]["name"].as_str().unwrap();
     node().kubectl(&["delete", "job", name, "--namespace", NAMESPACE, "--wait=false"]).ok();
 }
 
