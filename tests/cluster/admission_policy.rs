@@ -271,8 +271,16 @@ fn a_running_pod_gets_no_more_by_an_ephemeral_container() {
         assert!(!answer.status.success() && answer.stderr.contains(part), "{answer:?}");
     }
     // It is checked what the policy's expressions can fail on, as far as types tell.
-    let policy = node().get("validatingadmissionpolicy/mosb-pods");
+    let policy = type_checked("mosb-pods");
     assert_eq!(policy["status"]["typeChecking"], json!({}), "{policy:#}");
+}
+
+/// A policy, once the controller manager has checked the types of its expressions.
+#[track_caller]
+pub fn type_checked(policy: &str) -> Value {
+    node().wait(&format!("validatingadmissionpolicy/{policy}"), SOON, |policy| {
+        policy["status"]["observedGeneration"] == policy["metadata"]["generation"]
+    })
 }
 
 /// Whoever has rights to pods in a namespace.

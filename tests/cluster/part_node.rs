@@ -231,6 +231,10 @@ fn admission_guards_owners_and_pods_and_the_audit_log_records_it() {
     let user = format!("system:serviceaccount:{}:maker", namespace.name);
     let subject = format!("--serviceaccount={}:maker", namespace.name);
     namespace.kubectl(&["create", "rolebinding", "maker", "--role=maker", &subject]).ok();
+    wait("the right to be in force", POD, || {
+        let asks = ["auth", "can-i", "create", "configmaps", &place, &format!("--as={user}")];
+        node.kubectl(&asks).status.success().then_some(())
+    });
     let owner = namespace.get("configmap/owner");
     let owned = |blocks: bool| {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "ownerReferences": [{

@@ -148,7 +148,11 @@ fn check_events(cluster: &RolloutCluster, pool: &RolloutPool) {
     let steps = ["NodeRebooting", "NodeSlotGiven", "NodeStaged", "NodeUpdated"];
     for name in &pool.machines {
         let once = steps.map(|step| (step.to_owned(), 1)).into();
-        assert_eq!(signals::events(&cluster.node, name), once, "one event a step");
+        let events = wait("the machine's events", LIMIT, || {
+            let events = signals::events(&cluster.node, name);
+            steps.iter().all(|step| events.contains_key(*step)).then_some(events)
+        });
+        assert_eq!(events, once, "one event a step");
         assert!(signals::is_described(&cluster.node, name, "NodeUpdated"));
     }
     // They follow the status that they are about.

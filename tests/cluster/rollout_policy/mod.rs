@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::admission_policy::with;
+use crate::admission_policy::{type_checked, with};
 use crate::deploy::rendered;
 use mosb_tests::{Finished, node, wait};
 use pod_changes::{EARLIER_COMMAND, STAGE_COMMANDS, changes};
@@ -200,7 +200,7 @@ fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
         "mosb-rollout-images",
         "mosb-nodes",
     ] {
-        let policy = node().get(&format!("validatingadmissionpolicy/{name}"));
+        let policy = type_checked(name);
         assert_eq!(policy["status"]["typeChecking"], json!({}), "{policy:#}");
     }
 }
@@ -239,10 +239,14 @@ fn a_running_pod_on_a_machine_gets_no_other_image_no_more_containers_and_no_comm
         assert!(!answer.status.success() && answer.stderr.contains(part), "{answer:?}");
     }
     // By an administrator of the cluster.
-    for words in [["exec", &pod, "--", "true"].as_slice(), &["attach", &pod]] {
-        let answer = node().kubectl(&[&["--namespace", NAMESPACE], words].concat());
-        let is_refused = answer.stderr.contains("nobody may exec into");
-        assert!(!answer.status.success() && is_refused, "{answer:?}");
+    let connect = |words: &[&str]| node().kubectl(&[&["--namespace", NAMESPACE], words].concat());
+    let is_refused = |answer: &Finished| answer.stderr.contains("nobody may exec into");
+    let exec = ["exec", &pod, "--", "true"];
+    // Each policy comes into force by itself.
+    wait("that policy to be in force", SOON, || is_refused(&connect(&exec)).then_some(()));
+    for words in [exec.as_slice(), &["attach", &pod]] {
+        let answer = connect(words);
+        assert!(!answer.status.success() && is_refused(&answer), "{answer:?}");
     }
     // kubectl itself refuses to forward ports of a pod that does not run yet.
     let target = format!(
