@@ -10,7 +10,8 @@ use crate::fault_cluster::{FaultCluster, cluster, condition, ends, in_namespace,
 use crate::fault_stories::story::{Pool, Seen};
 use mosb_tests::{base_image, wait};
 
-const SOON: Duration = Duration::from_secs(60);
+/// A controller's start and its lookups, on a busy machine.
+const SOON: Duration = Duration::from_secs(180);
 const NAME: &str = "mosb-base-trees";
 
 fn map() -> String {

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::fault_cluster::{API, FaultCluster, cluster, condition, ends, ours, text};
 use mosb_tests::{ServerAction, Web, ask, reply, wait};
 
-const SOON: Duration = Duration::from_secs(60);
+/// A controller's start and its lookups, on a busy machine.
+const SOON: Duration = Duration::from_secs(180);
 
 /// A registry that rejects every request with a different message, like registries that add a
 /// correlation id. It also alternates between two status codes, because an answer to HEAD has no
@@ -134,7 +135,7 @@ fn looked_up(registry: &Web) -> Vec<String> {
 fn pools_on_a_registry_that_drips_are_blocked_and_hold_up_no_others() {
     // There are more pools than workers. All other pools must finish within the limit.
     const HANGING: usize = 20;
-    const LIMIT: Duration = Duration::from_secs(8);
+    const LIMIT: Duration = Duration::from_secs(30);
     let cluster = &*cluster();
     let registry = dripping();
     for number in 0..HANGING {
@@ -187,7 +188,7 @@ fn pools_on_a_registry_that_drips_are_blocked_and_hold_up_no_others() {
         })
     });
     assert!(message.contains(&registry.address()), "{message}");
-    assert!(message.contains("not answered within 8 s"), "{message}");
+    assert!(message.contains("not answered within 30 s"), "{message}");
     let health = get("/healthz");
     assert!(health.contains(" 200 "), "{health}");
 }

@@ -15,7 +15,8 @@ use crate::fault_objects::Hostile;
 use crate::fault_stories::story::Pool;
 use mosb_tests::wait;
 
-const SOON: Duration = Duration::from_secs(60);
+/// A controller's start and its lookups, on a busy machine.
+const SOON: Duration = Duration::from_secs(180);
 const TEAMS: &str = "another-teams-push";
 
 /// A Secret with which the registry can be reached, and two others.

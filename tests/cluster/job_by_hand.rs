@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use mosb_tests::{Layout, MOSB_IMAGE, Namespace, base_image, condition, mosb_image, node};
 
 /// A pod on a busy machine, with buildah in it.
-const POD: Duration = Duration::from_secs(300);
+const POD: Duration = Duration::from_secs(600);
 const HEX: &str = "0123456789abcdef0123456789abcdef";
 
 /// A namespace with all that the Job names, and the image that it builds.

@@ -13,7 +13,7 @@ use mosb_tests::{
 };
 
 /// A pod on a busy machine.
-const POD: Duration = Duration::from_secs(180);
+const POD: Duration = Duration::from_secs(600);
 /// The golden files of Jobs.
 const JOBS: [&str; 7] = [
     "direct",

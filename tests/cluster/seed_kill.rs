@@ -29,10 +29,7 @@ pub struct SeedCluster {
 impl SeedCluster {
     pub fn new() -> Self {
         let node = Node::start(&programs()).unwrap();
-        let crds = mosb_tests::repository().join("deploy/crds");
-        node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
-        let established = ["wait", "--for=condition=Established", "crd", "--all"];
-        node.kubectl(&established).ok();
+        node.install_kinds();
         let proxy = ApiProxy::start(&node);
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = proxy.kubeconfig().to_string();

@@ -117,7 +117,7 @@ fn record_tree(node: &Node) {
 
 /// Takes the pool's configs away, with all its builds.
 fn forget(cluster: &SeedCluster) {
-    let delete = ["delete", "--wait=true", "--timeout=30s"];
+    let delete = ["delete", "--wait=true", "--timeout=120s"];
     for object in ["machineosconfig/known", "machineconfig/50-known"] {
         cluster.node.kubectl(&[&delete[..], &[object]].concat()).ok();
     }

@@ -21,7 +21,7 @@ const CURRENT: &str = "machineconfiguration.openshift.io/current-machine-os-buil
 const NEWEST: &str = "machineconfiguration.openshift.io/newestImageEquivalentConfig";
 const NAMESPACE: &str = "mosb-system";
 /// A build on a busy machine.
-const BUILD: Duration = Duration::from_secs(240);
+const BUILD: Duration = Duration::from_secs(600);
 
 struct SeedStoryCluster {
     node: Node,

@@ -194,8 +194,9 @@ fn a_stub_fetches_the_config_that_the_controller_gave_to_the_server() {
     });
     let older = std::mem::replace(&mut stub, Site::value(&site.secret(), "value"));
     mount(&renewed, mounted.path());
-    wait("a fetch with the other stub", SOON, || ignition_fetch(&limited(&stub)).ok().map(drop));
-    let log = ignition_fetch(&limited(&older)).unwrap_err();
+    let fetch = |stub: &[u8]| ignition_fetch(&limited(stub, ONE_TRY));
+    wait("a fetch with the other stub", SOON, || fetch(&stub).ok().map(drop));
+    let log = fetch(&older).unwrap_err();
     assert!(log.contains("certificate signed by unknown authority"), "{log}");
 
     // Without the annotation, the last pool is no longer served.
@@ -207,7 +208,7 @@ fn a_stub_fetches_the_config_that_the_controller_gave_to_the_server() {
     assert_eq!(keys(&left), ["tls.crt", "tls.json", "tls.key"]);
     mount(&left, mounted.path());
     wait("a refused fetch", SOON, || {
-        ignition_fetch(&limited(&stub)).err().filter(|log| log.contains("resource not found"))
+        fetch(&stub).err().filter(|log| log.contains("resource not found"))
     });
 }
 
@@ -241,7 +242,7 @@ fn tokens_are_checked(site: &Site, server: &IgnitionServer, stub: &[u8]) {
         ("none", None, Some("it has no token")),
     ] {
         let before = server.log().len();
-        let fetched = ignition_fetch(&limited(&with(header.as_deref())));
+        let fetched = ignition_fetch(&limited(&with(header.as_deref()), BUSY));
         match (fetched, refused) {
             (Ok(_), None) => {}
             (Err(log), Some(cause)) => {
@@ -269,15 +270,20 @@ fn tokens_are_checked(site: &Site, server: &IgnitionServer, stub: &[u8]) {
         config.to_string().into_bytes()
     };
     let expired = bearer(pool, Period::at(then));
-    let log = ignition_fetch(&limited(&port(&with(Some(&expired))))).unwrap_err();
+    let log = ignition_fetch(&limited(&port(&with(Some(&expired))), BUSY)).unwrap_err();
     assert!(log.contains("resource not found"), "{log}");
     assert!(server.log().contains("its token expired"), "{}", server.log());
 }
 
-/// The same stub, with which Ignition does not try for ever.
-fn limited(stub: &[u8]) -> Vec<u8> {
+/// For so many seconds Ignition tries if it is called again, or if no answer would satisfy it.
+const ONE_TRY: u32 = 2;
+/// An answer on a busy machine.
+const BUSY: u32 = 20;
+
+/// The same stub, with which Ignition tries for so many seconds only.
+fn limited(stub: &[u8], seconds: u32) -> Vec<u8> {
     let mut config: Value = serde_json::from_slice(stub).unwrap();
-    config["ignition"]["timeouts"] = json!({ "httpTotal": 2 });
+    config["ignition"]["timeouts"] = json!({ "httpTotal": seconds });
     config.to_string().into_bytes()
 }
 

@@ -268,7 +268,9 @@ fn the_secret_of_new_machines_follows_the_image_in_service() {
     wait("the other config that joins machines", SOON, has_both);
     site.reason("Current");
     let reads = site.reads() - before;
-    assert!(reads <= 2, "{reads} reads for one input");
+    // Each event would cost one. After its own write, or a request that failed on a busy machine, a
+    // pass may read again.
+    assert!(reads < 5, "{reads} reads for one input");
     join(&join_config(bootstrap).to_string());
     let has_first = || file(&site.with_image(&second).1, bootstrap);
     wait("the config that joined machines before", SOON, has_first);

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 /// The time limit of a program that runs to its end, in seconds. It is enough to build a part on a
 /// busy machine.
 const LIMIT: &str = "1800";
-/// The time limit for a server to become ready.
-const READY: Duration = Duration::from_secs(60);
+/// The time limit for a server to become ready, on a busy machine.
+const READY: Duration = Duration::from_secs(180);
 
 /// The output and the exit status of a program.
 #[derive(Debug)]

@@ -26,9 +26,9 @@ pub const MOSB_NAMESPACE: &str = "mosb-system";
 pub const TENANT: &str = "tenant";
 
 /// A controller that does nothing else has these kinds in time on a busy machine.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 /// The longest story with a kill after each write.
-const KILLS_LIMIT: Duration = Duration::from_secs(600);
+const KILLS_LIMIT: Duration = Duration::from_secs(1200);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A cluster of its own: the controller serves every machine set there is.

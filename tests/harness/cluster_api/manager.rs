@@ -36,7 +36,7 @@ impl Node {
             point_to_manager(&mut kind["spec"]["conversion"]["webhook"], &authority);
         }
         self.apply_all(&kinds);
-        self.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).ok();
+        self.established();
 
         let line = [
             part.join(COMPONENT).display().to_string(),

@@ -57,8 +57,14 @@ impl Node {
     pub fn install_kinds(&self) {
         let crds = crate::repository().join("deploy/crds");
         self.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
-        let established = ["wait", "--for=condition=Established", "crd", "--all"];
-        self.kubectl(&established).ok();
+        self.established();
+    }
+
+    /// Waits until the API server serves all kinds that were created.
+    #[track_caller]
+    pub(crate) fn established(&self) {
+        let wait = ["wait", "--for=condition=Established", "--timeout=300s", "crd", "--all"];
+        self.kubectl(&wait).ok();
     }
 
     /// A namespace with this very name.

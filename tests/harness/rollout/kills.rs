@@ -8,7 +8,7 @@ use crate::api_proxy::ApiFault;
 
 /// All writes.
 const ALL: &str = "";
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_secs(1200);
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl RolloutCluster {
