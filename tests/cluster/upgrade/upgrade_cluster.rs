@@ -2,6 +2,7 @@
 //! is known by depends on it.
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -28,6 +29,10 @@ pub const POOLS: [(&str, &str); 5] = [
 
 /// On loopback, where nothing else is, and where plain HTTP is spoken.
 const REGISTRY: &str = "127.83.12.7:5000";
+/// Who listens here may use that address: another run on this machine waits.
+const LOCK: &str = "127.83.12.7:5001";
+/// How long another run may need the address.
+const OTHER_RUN: Duration = Duration::from_secs(1200);
 /// Of what lies in its layout, what is pushed where.
 const IMAGES: [(&str, &str); 2] = [("base", "upgrade/base:1"), ("image", "upgrade/os:image")];
 /// Objects of a namespace that a test makes itself, or that Kubernetes does.
@@ -39,11 +44,13 @@ pub struct UpgradeCluster {
     /// The digest of the image that all builds end with.
     pub image: String,
     _registry: Registry,
+    _lock: TcpListener,
     controller: Option<Daemon>,
 }
 
 impl UpgradeCluster {
     pub fn new(images: &Layout) -> Self {
+        let lock = wait(LOCK, OTHER_RUN, || TcpListener::bind(LOCK).ok());
         let registry = Registry::at(REGISTRY);
         for (tag, name) in IMAGES {
             registry.push(images, tag, name);
@@ -62,7 +69,13 @@ impl UpgradeCluster {
             secret["stringData"] = json!({ ".dockerconfigjson": "{\"auths\":{}}" });
             node.apply(&secret.to_string());
         }
-        Self { node, image: images.digest("image"), _registry: registry, controller: None }
+        Self {
+            node,
+            image: images.digest("image"),
+            _registry: registry,
+            _lock: lock,
+            controller: None,
+        }
     }
 
     pub fn push(&self) -> String {
