@@ -1,6 +1,11 @@
 //! Where the images of control-plane machines are built, on a real API server and scheduler: a
 //! second node that is only an object.
 
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::test_cluster::{Cluster, SOON};
@@ -8,13 +13,20 @@ use mosb_tests::Node;
 
 const ROLE: &str = "node-role.kubernetes.io/control-plane";
 const NAME: &str = "control-plane-0";
+/// Far less than the time after which a node that reports nothing is unreachable.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A control-plane node that no kubelet serves: what is bound to it stays as the scheduler left it.
-struct ControlPlaneNode(&'static Node);
+/// A thread reports that it is Ready.
+struct ControlPlaneNode {
+    node: &'static Node,
+    stop: Option<Sender<()>>,
+    reports: Option<JoinHandle<()>>,
+}
 
 impl ControlPlaneNode {
     fn cordoned(node: &'static Node) -> Self {
-        let guard = Self(node);
+        let mut guard = Self { node, stop: None, reports: None };
         let labels =
             json!({ ROLE: "", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64" });
         let taints = json!([{ "key": ROLE, "effect": "NoSchedule" }]);
@@ -23,28 +35,39 @@ impl ControlPlaneNode {
         node.apply(&object.to_string());
         let capacity =
             json!({ "cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "100" });
-        let status = json!({ "status": { "allocatable": capacity, "capacity": capacity,
-            "conditions": [{ "type": "Ready", "status": "True", "reason": "Test", "message": "" }] } });
-        node.kubectl(&[
-            "patch",
-            "node",
-            NAME,
-            "--subresource=status",
-            "--patch",
-            &status.to_string(),
-        ])
-        .ok();
+        let api = node.another_api();
+        let report = move || {
+            let ready = json!({ "type": "Ready", "status": "True", "reason": "Test", "message": "",
+                "lastHeartbeatTime": Timestamp::now().strftime("%FT%TZ").to_string() });
+            let status = json!({ "status": { "allocatable": capacity, "capacity": capacity,
+                "conditions": [ready] } });
+            api.ask("PATCH", &format!("/api/v1/nodes/{NAME}/status"), Some(&status))
+        };
+        let (code, answer) = report();
+        assert_eq!(code, 200, "{answer:#}");
+        let (stop, stopped) = channel();
+        guard.stop = Some(stop);
+        guard.reports = Some(thread::spawn(move || {
+            while stopped.recv_timeout(REPORT_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                report();
+            }
+        }));
         guard
     }
 }
 
 impl Drop for ControlPlaneNode {
     fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(reports) = self.reports.take() {
+            // Its panic is printed already.
+            reports.join().ok();
+        }
         // Nobody but the API server knows its pods.
         let on_it = format!("--field-selector=spec.nodeName={NAME}");
         let pods = ["delete", "pods", "--all-namespaces", &on_it, "--force"];
-        self.0.kubectl(&pods);
-        self.0.kubectl(&["delete", "node", NAME]);
+        self.node.kubectl(&pods);
+        self.node.kubectl(&["delete", "node", NAME]);
     }
 }
 
