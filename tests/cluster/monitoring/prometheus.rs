@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use mosb_tests::{Daemon, ask, lasting};
 
-/// A Prometheus that scrapes one address each second.
+/// A Prometheus that scrapes one address every few seconds.
 pub struct Prometheus {
     address: String,
     _daemon: Daemon,
@@ -17,7 +17,8 @@ impl Prometheus {
     /// With these rules; its files are in the folder.
     pub fn start(folder: &Path, rules: &Value, scraped: &str) -> Self {
         let config = json!({
-            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            // A scrape may take as long as the interval.
+            "global": {"scrape_interval": "5s", "evaluation_interval": "1s"},
             "rule_files": [folder.join("rules.yaml")],
             "scrape_configs": [{"job_name": "mosb", "static_configs": [{"targets": [scraped]}]}],
         });
