@@ -86,6 +86,11 @@ pub fn object<'a>(value: &'a Value, path: &str) -> Result<Option<&'a Value>, Ima
     }
 }
 
+/// The boot image at a path; absent is none.
+pub fn image_at(value: &Value, path: &str) -> Result<Option<BootImage>, ImageError> {
+    text(value, path)?.map(|text| image(path, text)).transpose()
+}
+
 /// The boot image that a field names.
 pub fn image(path: &str, text: &str) -> Result<BootImage, ImageError> {
     text.parse().map_err(|source| ImageError::Image { path: path.to_owned(), source })

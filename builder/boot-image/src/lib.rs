@@ -45,7 +45,10 @@ pub use error::ImageError;
 pub use golden::{Golden, GoldenError, golden_config_map};
 pub use history::{History, HistoryDetail, RestoreError, SetReference};
 pub use image_release::release_of;
-pub use platform::{PlatformType, TemplateKind, Verdict, cluster_api, machine_api, restore};
+pub use platform::{
+    PlatformType, TemplateKind, Verdict, cluster_api, cluster_api_image, machine_api,
+    machine_api_image, restore,
+};
 pub use release::{Release, ReleaseError};
 pub use set_ref::{SetKind, SetQuery, SetRef, SetRefError};
 pub use skew::{Limit, SetImage, Skew, skew};

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{Verdict, change, not_in_stream, skip};
-use crate::field::{image, list, object, required_text, text};
-use crate::{Context, ImageError, Skip};
+use crate::field::{image, image_at, list, object, required_text, text};
+use crate::{BootImage, Context, ImageError, Skip};
+
+const AMI_OF_TEMPLATE: &str = "/template/spec/ami/id";
 
 pub fn machine_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, ImageError> {
     let region = required_text(spec, "/placement/region")?;
@@ -22,8 +24,20 @@ pub fn machine_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, Image
     judge(spec, current, "/ami", |ami| json!({"id": ami}), region, context)
 }
 
+/// None if it is looked up when a machine is made.
+pub fn machine_api_image(spec: &Value) -> Result<Option<BootImage>, ImageError> {
+    if text(spec, "/ami/arn")?.is_some() || !list(spec, "/ami/filters")?.is_empty() {
+        return Ok(None);
+    }
+    image_at(spec, "/ami/id")
+}
+
+pub fn cluster_api_image(spec: &Value) -> Result<Option<BootImage>, ImageError> {
+    image_at(spec, AMI_OF_TEMPLATE)
+}
+
 pub fn cluster_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, ImageError> {
-    let path = "/template/spec/ami/id";
+    let path = AMI_OF_TEMPLATE;
     let Some(current) = text(spec, path)? else {
         // With no id, the provider looks an image up by Kubernetes version, whatever else is set.
         return skip(Skip::Lookup { field: "ami".to_owned() });

@@ -6,11 +6,13 @@ use serde_json::{Value, json};
 use super::azure_gallery::{self, Wanted};
 use super::marketplace::{Generation, MarketplaceImage, Plan};
 use super::{Verdict, change, edit, skip};
-use crate::field::{flag, image, object, required_text, text};
-use crate::{Architecture, Change, Context, ImageError, Skip};
+use crate::field::{flag, image, image_at, object, required_text, text};
+use crate::{Architecture, BootImage, Change, Context, ImageError, Skip};
 
 /// What is neither a version nor fixed.
 const LATEST: &str = "latest";
+/// Where a template names an image of a gallery.
+const GALLERIES: [&str; 2] = ["computeGallery", "sharedGallery"];
 
 /// What excludes a set, whatever its image is.
 fn refusal(
@@ -46,6 +48,29 @@ fn published<'a>(
         }
         Generation::Gen1 | Generation::Gen2 => Skip::NotInStream { what: what() },
     })
+}
+
+pub fn machine_api_image(spec: &Value) -> Result<Option<BootImage>, ImageError> {
+    let uploaded = image_at(spec, "/image/resourceID")?;
+    if uploaded.is_some() || object(spec, "/image")?.is_none() {
+        return Ok(uploaded);
+    }
+    image("/image/publisher", &marketplace_image(spec, "/image")?.urn()).map(Some)
+}
+
+/// None if it is looked up when a machine is made.
+pub fn cluster_api_image(spec: &Value) -> Result<Option<BootImage>, ImageError> {
+    let part = |name: &str| format!("/template/spec/image/{name}");
+    let published = part("marketplace");
+    if object(spec, &published)?.is_some() {
+        return image(&published, &marketplace_image(spec, &published)?.urn()).map(Some);
+    }
+    for gallery in GALLERIES.map(part) {
+        if text(spec, &part("id"))?.is_none() && object(spec, &gallery)?.is_some() {
+            return image(&gallery, &azure_gallery::id_of(spec, &gallery)?).map(Some);
+        }
+    }
+    image_at(spec, &part("id"))
 }
 
 pub fn machine_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, ImageError> {
@@ -134,7 +159,7 @@ pub fn cluster_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, Image
     if let Some(current) = text(spec, &id)? {
         return gallery(spec, current, &id, |wanted| wanted, context);
     }
-    for name in ["computeGallery", "sharedGallery"] {
+    for name in GALLERIES {
         if object(spec, &part(name))?.is_some() {
             let current = azure_gallery::id_of(spec, &part(name))?;
             let version = format!("{}/version", part(name));

@@ -3,14 +3,16 @@
 use serde_json::{Value, json};
 
 use super::{Verdict, edit, not_in_stream, skip};
-use crate::field::{flag, image, list, required_text, text};
-use crate::{Change, Context, ImageError, Skip};
+use crate::field::{flag, image, image_at, list, required_text, text};
+use crate::{BootImage, Change, Context, ImageError, Skip};
 
 /// Where Red Hat publishes, whatever a stream says.
 const RHCOS_PROJECT: &str = "rhcos-cloud";
 /// Prefixes of the same path as a URL.
 const HOSTS: [&str; 2] =
     ["https://www.googleapis.com/compute/v1/", "https://compute.googleapis.com/compute/v1/"];
+
+const IMAGE_OF_TEMPLATE: &str = "/template/spec/image";
 
 /// The paths of the images of all boot disks.
 pub fn boot_disks(spec: &Value) -> Result<Vec<String>, ImageError> {
@@ -34,12 +36,27 @@ pub fn text_of_all(images: &[&str]) -> String {
     }
 }
 
+/// The image of the disks with these paths.
+fn image_of(spec: &Value, paths: &[String]) -> Result<BootImage, ImageError> {
+    let texts = paths.iter().map(|path| required_text(spec, path));
+    let texts: Vec<&str> = texts.collect::<Result<_, _>>()?;
+    image(&paths[0], &text_of_all(&texts))
+}
+
+pub fn machine_api_image(spec: &Value) -> Result<Option<BootImage>, ImageError> {
+    image_of(spec, &boot_disks(spec)?).map(Some)
+}
+
+pub fn cluster_api_image(spec: &Value) -> Result<Option<BootImage>, ImageError> {
+    image_at(spec, IMAGE_OF_TEMPLATE)
+}
+
 pub fn machine_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, ImageError> {
     judge(spec, &boot_disks(spec)?, context)
 }
 
 pub fn cluster_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, ImageError> {
-    let path = "/template/spec/image";
+    let path = IMAGE_OF_TEMPLATE;
     if text(spec, path)?.is_none() {
         let family = text(spec, "/template/spec/imageFamily")?;
         let field = if family.is_some() { "imageFamily" } else { "image" };
@@ -56,11 +73,10 @@ fn judge(spec: &Value, paths: &[String], context: &Context<'_>) -> Result<Verdic
         return not_in_stream("GCP image", context);
     };
     let project = gcp.project.as_deref().unwrap_or_default();
-    let (mut edits, mut texts) = (Vec::new(), Vec::new());
+    let mut edits = Vec::new();
     for path in paths {
         let current = required_text(spec, path)?;
         image(path, current)?;
-        texts.push(current);
         let bare = HOSTS.iter().find_map(|host| current.strip_prefix(host)).unwrap_or(current);
         if bare == wanted {
             continue;
@@ -79,7 +95,7 @@ fn judge(spec: &Value, paths: &[String], context: &Context<'_>) -> Result<Verdic
         }
         edits.extend(edit(spec, path, json!(wanted)));
     }
-    let from = image(&paths[0], &text_of_all(&texts))?;
+    let from = image_of(spec, paths)?;
     if edits.is_empty() {
         return Ok(Verdict::Current(from));
     }

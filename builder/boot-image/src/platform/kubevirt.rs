@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Verdict, change, not_in_stream, skip};
 use crate::field::{at, image, list, object, required_text, text};
-use crate::{Context, ImageError, Skip};
+use crate::{BootImage, Context, ImageError, Skip};
 
 const MACHINE: &str = "/template/spec/virtualMachineTemplate/spec";
 /// The scheme of image references in data volumes.
@@ -20,13 +20,30 @@ enum Source {
     Skip(Skip),
 }
 
+/// None if a machine does not boot from an image of a registry.
+pub fn cluster_api_image(spec: &Value) -> Result<Option<BootImage>, ImageError> {
+    match boot_source(spec)? {
+        Source::Reference { path, scheme } => reference(spec, &path, scheme).map(Some),
+        Source::Skip(_) => Ok(None),
+    }
+}
+
 pub fn cluster_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, ImageError> {
-    let volumes_path = format!("{MACHINE}/template/spec/volumes");
-    let volume = format!("{volumes_path}/{}", boot_volume(spec, &volumes_path)?);
-    match source(spec, &volume)? {
+    match boot_source(spec)? {
         Source::Reference { path, scheme } => judge(spec, &path, scheme, context),
         Source::Skip(reason) => skip(reason),
     }
+}
+
+fn boot_source(spec: &Value) -> Result<Source, ImageError> {
+    let volumes = format!("{MACHINE}/template/spec/volumes");
+    let volume = format!("{volumes}/{}", boot_volume(spec, &volumes)?);
+    source(spec, &volume)
+}
+
+fn reference(spec: &Value, path: &str, scheme: &str) -> Result<BootImage, ImageError> {
+    let value = required_text(spec, path)?;
+    image(path, value.strip_prefix(scheme).unwrap_or(value))
 }
 
 /// The index of the volume of the boot disk: the lowest boot order, else the first disk.
@@ -93,9 +110,8 @@ fn judge(
     scheme: &str,
     context: &Context<'_>,
 ) -> Result<Verdict, ImageError> {
-    let value = required_text(spec, path)?;
-    let current = value.strip_prefix(scheme).unwrap_or(value);
-    let from = image(path, current)?;
+    let from = reference(spec, path, scheme)?;
+    let current = from.as_str();
     let images = context.stream.images_of(context.architecture);
     let kubevirt = images.and_then(|images| images.images.kubevirt.as_ref());
     let wanted = kubevirt.and_then(|one| one.digest_ref.as_deref().or(one.image.as_deref()));

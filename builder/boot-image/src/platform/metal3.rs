@@ -3,15 +3,21 @@
 use serde_json::{Value, json};
 
 use super::{Verdict, edit, skip};
-use crate::field::{image, required_text, text};
+use crate::field::{image, image_at, required_text, text};
 use crate::stream::File;
-use crate::{Change, Context, ImageError, Release, Skip};
+use crate::{BootImage, Change, Context, ImageError, Release, Skip};
 
 /// What the API allows in a URL.
 const MAX_URL_BYTES: usize = 512;
 
+const URL: &str = "/template/spec/image/url";
+
+pub fn cluster_api_image(spec: &Value) -> Result<Option<BootImage>, ImageError> {
+    image_at(spec, URL)
+}
+
 pub fn cluster_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, ImageError> {
-    let path = "/template/spec/image/url";
+    let path = URL;
     if text(spec, path)?.is_none()
         && let Some(method) = text(spec, "/template/spec/customDeploy/method")?
     {

@@ -16,8 +16,11 @@ mod openstack;
 mod restore;
 mod vsphere;
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
+use crate::field::image_at;
 use crate::{BootImage, Change, Context, Edit, ImageError, Skip};
 
 pub use kind::{PlatformType, TemplateKind};
@@ -73,6 +76,47 @@ pub fn cluster_api(
         TemplateKind::OpenStack => openstack::cluster_api(spec, context),
         TemplateKind::Metal3 => metal3::cluster_api(spec, context),
         TemplateKind::KubeVirt => kubevirt::cluster_api(spec, context),
+    }
+}
+
+/// The image that `providerSpec.value` names, whatever is done about it; none if it names none.
+/// `by_release` has the administrator's images.
+///
+/// # Errors
+/// The value is not one of this platform.
+pub fn machine_api_image(
+    platform: &PlatformType,
+    provider_spec: &Value,
+    by_release: &BTreeMap<String, String>,
+) -> Result<Option<BootImage>, ImageError> {
+    match platform {
+        PlatformType::Aws => aws::machine_api_image(provider_spec),
+        PlatformType::Gcp => gcp::machine_api_image(provider_spec),
+        PlatformType::Azure => azure::machine_api_image(provider_spec),
+        PlatformType::VSphere => vsphere::machine_api_image(provider_spec, by_release),
+        PlatformType::BareMetal => image_at(provider_spec, "/image/url"),
+        PlatformType::OpenStack => image_at(provider_spec, "/image"),
+        PlatformType::KubeVirt | PlatformType::Other(_) => Ok(None),
+    }
+}
+
+/// The image that `spec` of a template names, as [`machine_api_image`].
+///
+/// # Errors
+/// The value is not one of this kind.
+pub fn cluster_api_image(
+    kind: TemplateKind,
+    spec: &Value,
+    by_release: &BTreeMap<String, String>,
+) -> Result<Option<BootImage>, ImageError> {
+    match kind {
+        TemplateKind::Aws => aws::cluster_api_image(spec),
+        TemplateKind::Gcp => gcp::cluster_api_image(spec),
+        TemplateKind::Azure => azure::cluster_api_image(spec),
+        TemplateKind::VSphere => vsphere::cluster_api_image(spec, by_release),
+        TemplateKind::OpenStack => openstack::cluster_api_image(spec),
+        TemplateKind::Metal3 => metal3::cluster_api_image(spec),
+        TemplateKind::KubeVirt => kubevirt::cluster_api_image(spec),
     }
 }
 

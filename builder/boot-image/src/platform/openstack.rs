@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use super::{Verdict, edit, not_in_stream, skip};
-use crate::field::{at, image, object, required_text, text};
+use crate::field::{at, image, image_at, object, required_text, text};
 use crate::stream::File;
-use crate::{Change, Context, ImageError, Skip};
+use crate::{BootImage, Change, Context, ImageError, Skip};
 
 /// Names of the `Image` objects that mosb makes.
 const NAME_PREFIX: &str = "mosb-boot-image-";
@@ -16,8 +16,23 @@ const FORMATS: [(&str, Option<&str>); 3] =
 /// What the controller's API allows in a URL.
 const MAX_URL_BYTES: usize = 2048;
 
+const IMAGE: &str = "/template/spec/image";
+
+/// None if it is looked up when a machine is made.
+pub fn cluster_api_image(spec: &Value) -> Result<Option<BootImage>, ImageError> {
+    for field in ["imageRef/name", "id"] {
+        if let Some(image) = image_at(spec, &format!("{IMAGE}/{field}"))? {
+            return Ok(Some(image));
+        }
+    }
+    if at(spec, &format!("{IMAGE}/filter/tags"))?.is_some() {
+        return Ok(None);
+    }
+    image_at(spec, &format!("{IMAGE}/filter/name"))
+}
+
 pub fn cluster_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, ImageError> {
-    let path = "/template/spec/image";
+    let path = IMAGE;
     if object(spec, path)?.is_none() {
         return Err(ImageError::Missing { path: path.to_owned() });
     }

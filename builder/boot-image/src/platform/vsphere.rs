@@ -1,18 +1,50 @@
 //! vSphere: the name of a VM template. A stream has no names of templates, so the administrator's
 //! map from releases to uploaded templates decides.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::{Verdict, change, not_in_stream, skip};
 use crate::field::{image, required_text, text};
 use crate::{BootImage, Context, ImageError, Skip};
 
+const TEMPLATE: &str = "/template";
+const TEMPLATE_OF_CLUSTER_API: &str = "/template/spec/template";
+
+/// Releases to names of templates.
+type Names = BTreeMap<String, String>;
+
 pub fn machine_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, ImageError> {
-    judge(spec, "/template", "/snapshot", context)
+    judge(spec, TEMPLATE, "/snapshot", context)
 }
 
 pub fn cluster_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, ImageError> {
-    judge(spec, "/template/spec/template", "/template/spec/snapshot", context)
+    judge(spec, TEMPLATE_OF_CLUSTER_API, "/template/spec/snapshot", context)
+}
+
+pub fn machine_api_image(spec: &Value, names: &Names) -> Result<Option<BootImage>, ImageError> {
+    text(spec, TEMPLATE)?.map(|name| known(TEMPLATE, name, names)).transpose()
+}
+
+pub fn cluster_api_image(spec: &Value, names: &Names) -> Result<Option<BootImage>, ImageError> {
+    let path = TEMPLATE_OF_CLUSTER_API;
+    text(spec, path)?.map(|name| known(path, name, names)).transpose()
+}
+
+/// The template with its release, if that is known.
+fn known(path: &str, name: &str, names: &Names) -> Result<BootImage, ImageError> {
+    named(path, name, release_of(name, names))
+}
+
+fn release_of<'a>(name: &str, names: &'a Names) -> Option<&'a str> {
+    let found = names.iter().find(|(_, known)| *known == name);
+    found.map(|(release, _)| release.as_str())
+}
+
+fn named(path: &str, name: &str, release: Option<&str>) -> Result<BootImage, ImageError> {
+    let source = |source| ImageError::Image { path: path.to_owned(), source };
+    BootImage::named(name, release).map_err(source)
 }
 
 fn judge(
@@ -22,13 +54,7 @@ fn judge(
     context: &Context<'_>,
 ) -> Result<Verdict, ImageError> {
     let current = required_text(spec, path)?;
-    let by_name = context.by_release.iter().find(|(_, name)| *name == current);
-    let current_release = by_name.map(|(release, _)| release.as_str());
-    let named = |name, release| {
-        let source = |source| ImageError::Image { path: path.to_owned(), source };
-        BootImage::named(name, release).map_err(source)
-    };
-    let from = named(current, current_release)?;
+    let from = known(path, current, context.by_release)?;
     if let Some(snapshot) = text(spec, snapshot)? {
         let want = "templates without the name of a snapshot".to_owned();
         return skip(Skip::Custom { image: format!("snapshot {snapshot} of {current}"), want });
@@ -42,10 +68,10 @@ fn judge(
     if wanted == current {
         return Ok(Verdict::Current(from));
     }
-    if current_release.is_none() && !context.proof.covers(current) {
+    if release_of(current, context.by_release).is_none() && !context.proof.covers(current) {
         return skip(Skip::Unproven { image: current.to_owned() });
     }
     image("images of the settings", wanted)?;
-    let to = named(wanted, Some(release))?;
+    let to = named(path, wanted, Some(release))?;
     Ok(change(spec, path, json!(wanted), from, to))
 }

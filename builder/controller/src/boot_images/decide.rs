@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::eligibility;
-use super::judge::{Judgement, judge};
+use super::judge::{Judgement, image_in_use, judge};
 use super::limits::Limits;
 use super::machine_set::{MachineSet, SET_KINDS, managed_kind};
 use super::next_write::next_write;
@@ -77,6 +77,7 @@ pub(crate) fn decide(snapshot: &BootImageSnapshot, now: Timestamp) -> BootImageP
     };
     for (set, evaluated) in judged {
         let mut one = SetPlan::new(set);
+        one.image = image_in_use(set, snapshot, settings).map(|image| image.to_string());
         match evaluated {
             Ok(judgement) => {
                 one.fill(&judgement);

@@ -6,9 +6,10 @@ use jiff::Timestamp;
 
 use super::plan::BootImagePlan;
 use super::snapshot::{BootImageSnapshot, GoldenState};
+use crate::cluster_cache::BootImageKind;
 use crate::user_data::SecretRef;
 use mosb_boot_image::skew::{Limit, OPENSHIFT_OLDEST_RHEL, SetImage, skew};
-use mosb_boot_image::{BootImage, Release, release_of};
+use mosb_boot_image::{BootImage, History, Release, release_of};
 use mosb_plan::api::boot_images::ManagedKind;
 
 /// Seconds before its end at which a CA is reported: 90 days.
@@ -43,7 +44,7 @@ pub struct SkewFigures {
     pub limit: String,
     /// Sets whose image is older.
     pub too_old: Vec<String>,
-    /// Sets whose image has no release that is known.
+    /// Sets that may have an old image whose release is not known.
     pub unknown: usize,
 }
 
@@ -57,11 +58,17 @@ pub(super) fn figures(
         *figures.sets.entry((set.kind, set.outcome.result())).or_default() += 1;
     }
     figures.expiring = expiring(plan, now);
-    let GoldenState::Found(golden) = &snapshot.golden else { return figures };
-    let known = golden.releases();
-    let images = plan.sets.iter().filter_map(|set| {
+    let golden = match &snapshot.golden {
+        GoldenState::Found(golden) => golden.releases(),
+        GoldenState::Missing | GoldenState::Unreadable(_) => BTreeMap::new(),
+    };
+    let newest = golden.values().filter_map(|one| one.age_in_days(now.as_second())).min();
+    let (named, recorded) = (named_releases(snapshot, golden), recorded_releases(snapshot));
+    let counted = || plan.sets.iter().filter(|set| set.outcome.blocks_skew());
+    let images = counted().filter_map(|set| {
         let image: BootImage = set.image.as_deref()?.parse().ok()?;
-        let release = release_of(&image, &known);
+        let release = release_of(&image, &named);
+        let release = release.or_else(|| recorded.get(image.as_str()).cloned());
         Some((&*set.set, image, release))
     });
     let images: Vec<(&str, BootImage, Option<Release>)> = images.collect();
@@ -71,15 +78,44 @@ pub(super) fn figures(
         .collect();
     let limit = limit(snapshot);
     let found = skew(&sets, limit.as_ref().map(|(limit, _)| limit), now.as_second());
-    let newest = known.values().filter_map(|one| one.age_in_days(now.as_second())).min();
     let behind = |(oldest, newest): (i64, i64)| (oldest - newest).max(0);
     figures.days_behind = found.oldest.map(|one| one.age_in_days).zip(newest).map(behind);
     figures.skew = limit.map(|(_, limit)| SkewFigures {
         limit,
         too_old: found.too_old.iter().map(|set| (*set).to_owned()).collect(),
-        unknown: found.unknown.len() + plan.sets.len() - images.len(),
+        unknown: found.unknown.len() + counted().count() - images.len(),
     });
     figures
+}
+
+/// The releases of images that the golden ConfigMap, or else the settings, name.
+fn named_releases(
+    snapshot: &BootImageSnapshot,
+    golden: BTreeMap<String, Release>,
+) -> BTreeMap<String, Release> {
+    let images = snapshot.settings.iter().flat_map(|settings| &settings.images);
+    // A release of another form has no date and can't be compared.
+    let parse = |release: &String| release.parse::<Release>().ok();
+    let mut releases: BTreeMap<_, _> =
+        images.filter_map(|(release, image)| Some((image.clone(), parse(release)?))).collect();
+    releases.extend(golden);
+    releases
+}
+
+/// The releases that the histories of all sets have, as earlier golden ConfigMaps named them. Of two
+/// for one image the older one, so that no history makes the image of another set look new.
+fn recorded_releases(snapshot: &BootImageSnapshot) -> BTreeMap<String, Release> {
+    let mut releases: BTreeMap<String, Release> = BTreeMap::new();
+    let histories = snapshot.list(BootImageKind::BootImageHistory).into_iter();
+    for detail in histories.flat_map(|one| History::read(&one.status).details) {
+        // Empty if it was not known.
+        let Ok(release) = detail.release.parse::<Release>() else { continue };
+        let is_older = |other: &Release| release.age_in_days(0) > other.age_in_days(0);
+        if releases.get(&detail.boot_image_ref).is_none_or(is_older) {
+            releases.insert(detail.boot_image_ref, release);
+        }
+    }
+    releases
 }
 
 fn expiring(plan: &BootImagePlan, now: Timestamp) -> Option<Vec<ExpiringStub>> {

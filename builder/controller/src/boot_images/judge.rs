@@ -8,7 +8,8 @@ use super::snapshot::BootImageSnapshot;
 use super::unread::too_large;
 use crate::cluster_cache::{BootImageKind, SeenObject, object_key};
 use mosb_boot_image::{
-    Architecture, Context, Golden, PlatformType, Stream, Verdict, cluster_api, machine_api,
+    Architecture, BootImage, Context, Golden, PlatformType, Stream, Verdict, cluster_api,
+    cluster_api_image, machine_api, machine_api_image,
 };
 use mosb_plan::api::cluster_settings::BootImageSettings;
 
@@ -72,6 +73,31 @@ pub(super) fn judge<'s>(
     };
     let verdict = cluster_api(reference.template, &template.spec, &context)?;
     Ok(Judgement { verdict, stream, architecture, template: Some((reference, template)) })
+}
+
+/// The image that a set names, whatever is done about it; none if it is not known.
+pub(super) fn image_in_use(
+    set: MachineSet<'_>,
+    snapshot: &BootImageSnapshot,
+    settings: &BootImageSettings,
+) -> Option<BootImage> {
+    // A set that is judged fails for what can't be read; the image of another one is only shown.
+    read_image(set, snapshot, settings).ok()?
+}
+
+fn read_image(
+    set: MachineSet<'_>,
+    snapshot: &BootImageSnapshot,
+    settings: &BootImageSettings,
+) -> Result<Option<BootImage>, Obstacle> {
+    if set.is_machine_api() {
+        let (_, spec) = set.provider_spec()?;
+        return Ok(machine_api_image(&platform(snapshot)?, spec, &settings.images)?);
+    }
+    let reference = set.template()?;
+    let key = object_key(&reference.namespace, &reference.name);
+    let Some(template) = snapshot.get(reference.kind, &key) else { return Ok(None) };
+    Ok(cluster_api_image(reference.template, &template.spec, &settings.images)?)
 }
 
 /// The platform of OpenShift.

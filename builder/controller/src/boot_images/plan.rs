@@ -33,7 +33,7 @@ pub(crate) struct SetPlan {
     pub name: String,
     pub kind: ManagedKind,
     pub outcome: Outcome,
-    /// The image that it has, if that is known.
+    /// The image that it has, if that is known; also of a set that is left alone.
     pub image: Option<String>,
     /// The image that it should have.
     pub wanted: Option<String>,
@@ -75,19 +75,13 @@ impl SetPlan {
         }
     }
 
-    /// Adds what is known of its image.
+    /// Adds the image that it should have.
     pub(super) fn fill(&mut self, judgement: &Judgement<'_>) {
-        match &judgement.verdict {
-            Verdict::Current(image) => {
-                self.image = Some(image.to_string());
-                self.wanted = self.image.clone();
-            }
-            Verdict::Change(change) => {
-                self.image = Some(change.from.to_string());
-                self.wanted = Some(change.to.to_string());
-            }
-            Verdict::Skip(_) => {}
-        }
+        self.wanted = match &judgement.verdict {
+            Verdict::Current(image) => Some(image.to_string()),
+            Verdict::Change(change) => Some(change.to.to_string()),
+            Verdict::Skip(_) => None,
+        };
         self.template = judgement.template_name().map(str::to_owned);
     }
 }
@@ -110,6 +104,14 @@ impl From<Obstacle> for Outcome {
 }
 
 impl Outcome {
+    /// Whether the set may start machines from an old image that no other set is counted for.
+    pub fn blocks_skew(&self) -> bool {
+        match self {
+            Self::Current | Self::Updating | Self::Waiting(_) | Self::Failed(_) => true,
+            Self::Skipped { blocks_skew, .. } => *blocks_skew,
+        }
+    }
+
     /// One word for programs.
     pub fn code(&self) -> &str {
         match self {

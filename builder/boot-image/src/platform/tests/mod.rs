@@ -5,6 +5,7 @@ mod azure;
 mod azure_uploads;
 mod gcp;
 mod hostile;
+mod images_in_use;
 mod kubevirt;
 mod metal3;
 mod openstack;
@@ -16,7 +17,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    Architecture, Context, ImageError, PlatformType, Proof, Stream, TemplateKind, Verdict,
+    Architecture, BootImage, Change, Context, ImageError, PlatformType, Proof, Stream,
+    TemplateKind, Verdict,
 };
 use mosb_types::Diagnostic as _;
 
@@ -102,11 +104,13 @@ impl Fixture {
 
     fn machine_api(&self, platform: &str, spec: &Value) -> Outcome {
         let platform: PlatformType = platform.parse().unwrap();
-        Outcome::new(super::machine_api(&platform, spec, &self.context()), spec)
+        let image = super::machine_api_image(&platform, spec, &self.by_release);
+        Outcome::judged(super::machine_api(&platform, spec, &self.context()), image, spec)
     }
 
     fn cluster_api(&self, kind: TemplateKind, spec: &Value) -> Outcome {
-        Outcome::new(super::cluster_api(kind, spec, &self.context()), spec)
+        let image = super::cluster_api_image(kind, spec, &self.by_release);
+        Outcome::judged(super::cluster_api(kind, spec, &self.context()), image, spec)
     }
 }
 
@@ -115,9 +119,24 @@ impl Fixture {
 struct Outcome {
     line: String,
     after: Value,
+    image: Option<BootImage>,
 }
 
 impl Outcome {
+    /// With the image that is read whatever the verdict is.
+    fn judged(
+        verdict: Result<Verdict, ImageError>,
+        image: Result<Option<BootImage>, ImageError>,
+        spec: &Value,
+    ) -> Self {
+        if let Ok(Verdict::Current(judged) | Verdict::Change(Change { from: judged, .. })) =
+            &verdict
+        {
+            assert_eq!(image.as_ref().ok(), Some(&Some(judged.clone())), "{spec}");
+        }
+        Self { image: image.unwrap_or_default(), ..Self::new(verdict, spec) }
+    }
+
     /// `current IMAGE`, `FROM → TO`, `skip CODE`, `error CODE`.
     fn new(verdict: Result<Verdict, ImageError>, spec: &Value) -> Self {
         let mut after = spec.clone();
@@ -131,7 +150,7 @@ impl Outcome {
             Ok(Verdict::Skip(skip)) => format!("skip {}", skip.code()),
             Err(error) => format!("error {}", error.code()),
         };
-        Self { line, after }
+        Self { line, after, image: None }
     }
 }
 

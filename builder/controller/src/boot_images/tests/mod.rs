@@ -1,5 +1,6 @@
 mod api_server;
 pub(super) mod fake_cluster;
+mod figures;
 mod gates;
 mod managed_stub;
 mod openshift;
