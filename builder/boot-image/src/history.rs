@@ -56,7 +56,11 @@ pub struct HistoryDetail {
     /// The release of the image, if it is known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub release: String,
-    /// How often mosb wrote the image. 0 is an image that was found.
+    /// Whether the image is known to be of a stream: the golden ConfigMap named it while the set
+    /// had it, or mosb was about to replace it when an administrator put it back.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stock: bool,
+    /// How often mosb wrote the image. 0 is one that was found, or put back.
     pub count: u32,
 }
 
@@ -94,21 +98,21 @@ impl History {
         Some(self.with(HistoryDetail { count: 0, ..detail }))
     }
 
-    /// The history with an image that mosb wrote, once it was seen in the set. `None` if it is the
-    /// newest already.
+    /// The history with an image of a stream that is seen in the set, whoever set it. `None` if it
+    /// is recorded already.
     #[must_use]
-    pub fn with_written(&self, detail: HistoryDetail) -> Option<Self> {
+    pub fn with_stock(&self, detail: HistoryDetail) -> Option<Self> {
         let attempt = self.attempt.as_ref();
         let attempt = attempt.filter(|one| one.boot_image_ref == detail.boot_image_ref);
-        let count = attempt.map_or(1, |one| one.count.max(1));
-        if self.newest().is_none_or(|newest| !newest.is_same(&detail) || newest.count == 0) {
-            return Some(self.with(HistoryDetail { count, ..detail }));
-        }
+        let count = attempt.map_or(0, |one| one.count);
         let mut history = self.clone();
-        let newest = history.details.last_mut()?;
-        let is_more = count > newest.count;
-        newest.count = count;
-        is_more.then_some(history)
+        let Some(newest) = history.details.last_mut().filter(|newest| newest.is_same(&detail))
+        else {
+            return Some(self.with(HistoryDetail { stock: true, count, ..detail }));
+        };
+        newest.stock = true;
+        newest.count = newest.count.max(count);
+        (history != *self).then_some(history)
     }
 
     /// What is in the set now, as far as mosb has seen.
@@ -116,9 +120,10 @@ impl History {
         self.details.last()
     }
 
-    /// The images that mosb wrote: each is of a stream.
-    pub fn written_images(&self) -> impl Iterator<Item = &str> {
-        self.details.iter().filter(|one| one.count > 0).map(|one| &*one.boot_image_ref)
+    /// The images that are of a stream.
+    pub fn stock_images(&self) -> impl Iterator<Item = &str> {
+        let stock = self.details.iter().filter(|one| one.stock || one.count > 0);
+        stock.map(|one| &*one.boot_image_ref)
     }
 
     /// The entry with this number, from 1 (the image that was found); without a number, the one
@@ -212,47 +217,63 @@ mod tests {
         history.details.iter().map(text).collect()
     }
 
+    /// With the record of so many writes of an image.
+    fn attempted(history: History, image: &str, count: u32) -> History {
+        let target = crate::SetGeneration::default();
+        let boot_image_ref = image.to_owned();
+        History { attempt: Some(WriteAttempt { boot_image_ref, count, target }), ..history }
+    }
+
     #[test]
     fn the_image_found_is_first_and_each_one_written_follows() {
         let history = History::new(&set("a"));
         let history = history.with_found(detail("old")).unwrap();
         assert_eq!(history.with_found(detail("old")), None);
-        let history = history.with_written(detail("new")).unwrap();
-        assert_eq!(history.with_written(detail("new")), None, "seen again after a restart");
+        let history = attempted(history, "new", 1).with_stock(detail("new")).unwrap();
+        assert_eq!(history.with_stock(detail("new")), None, "seen again after a restart");
         assert_eq!(history.with_found(detail("old")), None, "put back by another writer");
         assert_eq!(images(&history), ["old 0", "new 1"]);
-        assert_eq!(history.written_images().collect::<Vec<_>>(), ["new"]);
-        // Restored: an entry of its own.
-        let restored = history.with_written(detail("old")).unwrap();
-        assert_eq!(images(&restored), ["old 0", "new 1", "old 1"]);
+        assert_eq!(history.stock_images().collect::<Vec<_>>(), ["new"]);
+        // Restored: an entry of its own. Nobody but the administrator wrote it.
+        let restored = history.with_stock(detail("old")).unwrap();
+        assert_eq!(images(&restored), ["old 0", "new 1", "old 0"]);
+        assert_eq!(restored.with_stock(detail("old")), None);
+        assert_eq!(restored.stock_images().collect::<Vec<_>>(), ["new", "old"]);
         // The same image in another template can't be restored by the name of the first.
         let other = HistoryDetail { template: "b".to_owned(), ..detail("new") };
         assert_eq!(images(&history.with_found(other).unwrap()), ["old 0", "new 1", "new 0"]);
-        // What was found becomes what was written, if it is the newest.
+    }
+
+    /// Proof that it is of a stream, and not that mosb wrote it.
+    #[test]
+    fn an_image_that_the_set_had_is_stock_and_was_not_written() {
+        let found = History::new(&set("a")).with_stock(detail("same")).unwrap();
+        assert_eq!(images(&found), ["same 0"]);
+        assert_eq!(found.stock_images().collect::<Vec<_>>(), ["same"]);
+        assert_eq!(found.with_stock(detail("same")), None);
+        // It was of no stream that is known when it was found.
         let found = History::new(&set("a")).with_found(detail("same")).unwrap();
-        assert_eq!(images(&found.with_written(detail("same")).unwrap()), ["same 0", "same 1"]);
+        assert_eq!(found.stock_images().count(), 0);
+        let known = found.with_stock(detail("same")).unwrap();
+        assert_eq!((images(&known), known.stock_images().count()), (vec!["same 0".to_owned()], 1));
+        // Another writer replaced it, and mosb wrote it again.
+        let written = attempted(known, "same", 2).with_stock(detail("same")).unwrap();
+        assert_eq!(images(&written), ["same 2"]);
+        // An earlier version of mosb recorded no more than a count.
+        let json = json!({ "details": [{ "bootImageRef": "a", "count": 1 }] });
+        assert_eq!(History::read(&json).stock_images().collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]
     fn what_is_seen_has_the_count_of_the_writes() {
-        let mut history = History::new(&set("a")).with_found(detail("old")).unwrap();
-        let attempt = |count| WriteAttempt {
-            boot_image_ref: "new".to_owned(),
-            count,
-            target: crate::SetGeneration::default(),
-        };
-        history.attempt = Some(attempt(2));
-        history = history.with_written(detail("new")).unwrap();
+        let history = History::new(&set("a")).with_found(detail("old")).unwrap();
+        let history = attempted(history, "new", 2).with_stock(detail("new")).unwrap();
         assert_eq!(images(&history), ["old 0", "new 2"]);
-        assert_eq!(history.with_written(detail("new")), None);
-        history.attempt = Some(attempt(3));
-        history = history.with_written(detail("new")).unwrap();
+        assert_eq!(history.with_stock(detail("new")), None);
+        let history = attempted(history, "new", 3).with_stock(detail("new")).unwrap();
         assert_eq!(images(&history), ["old 0", "new 3"]);
-        // Restored: nobody but the administrator wrote it.
-        assert_eq!(
-            images(&history.with_written(detail("old")).unwrap()),
-            ["old 0", "new 3", "old 1"]
-        );
+        // The count begins anew after `unpin`, and what was recorded stays.
+        assert_eq!(attempted(history, "new", 1).with_stock(detail("new")), None);
     }
 
     #[test]
@@ -263,8 +284,8 @@ mod tests {
             entry.map(|one| one.boot_image_ref.clone()).map_err(|error| error.code())
         };
         assert_eq!(chosen(&history, None), Err("no-earlier-image"));
-        history = history.with_written(detail("b")).unwrap();
-        history = history.with_written(detail("c")).unwrap();
+        history = history.with_stock(detail("b")).unwrap();
+        history = history.with_stock(detail("c")).unwrap();
         for (number, want) in [
             (None, Ok("b")),
             (Some(1), Ok("a")),
@@ -316,7 +337,7 @@ mod tests {
         fn it_is_bounded_and_what_was_found_stays(images in prop::collection::vec("[a-d]{1,2}", 0..60)) {
             let mut history = History::new(&set("a")).with_found(detail("first")).unwrap();
             for image in &images {
-                history = history.with_written(detail(image)).unwrap_or(history);
+                history = history.with_stock(detail(image)).unwrap_or(history);
             }
             prop_assert!(history.details.len() <= MAX_DETAILS);
             prop_assert_eq!(&*history.details[0].boot_image_ref, "first");

@@ -21,7 +21,7 @@ pub(super) fn proof(
     settings: &BootImageSettings,
 ) -> Proof {
     let mut images: BTreeSet<String> = settings.stock_images.iter().cloned().collect();
-    images.extend(history::read(set, snapshot).written_images().map(str::to_owned));
+    images.extend(history::read(set, snapshot).stock_images().map(str::to_owned));
     let vouched = set.object.annotation(IS_STOCK) == Some("true");
     Proof { images, vouched }
 }

@@ -46,9 +46,9 @@ pub(super) fn next_write(
     let is_restore = matches!(&judgement.verdict, Verdict::Change(change)
         if pin.is_some() && !is_newest(&change.from));
     let recorded = match &judgement.verdict {
-        // It is the image of the stream, whoever set it.
-        Verdict::Current(image) => history.with_written(detail(image)),
-        Verdict::Change(change) if is_restore => history.with_written(detail(&change.from)),
+        Verdict::Current(image) => history.with_stock(detail(image)),
+        // It may be replaced, so it is proven.
+        Verdict::Change(change) if is_restore => history.with_stock(detail(&change.from)),
         Verdict::Change(change) => history.with_found(detail(&change.from)),
         Verdict::Skip(_) => None,
     };

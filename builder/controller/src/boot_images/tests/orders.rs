@@ -50,6 +50,20 @@ fn the_record_the_template_the_switch_and_the_record() {
     assert_eq!(cluster.writes, [""; 0]);
 }
 
+/// `kubectl get bootimagehistory` shows how often mosb wrote an image.
+#[test]
+fn an_image_that_the_set_had_counts_no_write() {
+    let mut cluster = FakeCluster::new(NEW);
+    cluster.set(ClusterApiMachineSet, "a", NEW);
+    cluster.settle();
+    let history = "a.machineset.cluster.x-k8s.io";
+    assert_eq!(cluster.record(history), [(NEW.to_owned(), 0)]);
+    let newer = "projects/fedora-coreos-cloud/global/images/fcos-41-3";
+    cluster.publish(newer, "41.20250205.3.0");
+    cluster.settle();
+    assert_eq!(cluster.record(history), [(NEW.to_owned(), 0), (newer.to_owned(), 1)]);
+}
+
 /// The controller ends after every single write.
 #[test]
 fn the_end_is_the_same_wherever_it_ends() {

@@ -80,7 +80,8 @@ pub struct RecordedBootImage {
     pub template: Option<String>,
     /// When it was seen first (RFC 3339).
     pub since: String,
-    /// How often mosb set it: more than once if another writer replaced it.
+    /// How often the controller wrote it: 0 for one that was found or put back, more than once if
+    /// another writer replaced it.
     pub count: u32,
 }
 

@@ -139,6 +139,18 @@ pub(super) async fn patch_status(
     let api = api_of(client, target);
     let written = api.patch_status(&target.name, &patch_params(), &Patch::Merge(&body)).await;
     let written = written.map_err(|error| failed(what.to_string(), "patch status", error))?;
+    let kept = written.data.get("status").unwrap_or(&Value::Null);
+    if target.kind == BootImageKind::BootImageHistory && !contains(kept, status) {
+        // Without an error, it would be written for ever.
+        return Err(problem(
+            ErrorClass::Rejected,
+            "boot-image-not-kept",
+            format!(
+                "{}: the API server accepted the status and dropped a part of it; apply deploy/boot-images again (on OpenShift deploy/boot-images-openshift), whose CRD has all fields",
+                what.to_string()
+            ),
+        ));
+    }
     Ok(is_new(&written, target))
 }
 
@@ -265,132 +277,4 @@ fn failed(object: String, verb: &'static str, error: kube::Error) -> ApplyError 
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use hyper::{Request, Response};
-    use kube::client::Body;
-    use tower::{BoxError, service_fn};
-
-    use super::*;
-
-    /// A client whose API server gives this answer, and the requests that the server got.
-    fn client(code: u16, answer: Value) -> (Client, Arc<Mutex<Vec<Value>>>) {
-        client_of(move |_| (code, answer.clone()))
-    }
-
-    /// The same with an answer for each method.
-    fn client_of(
-        answer: impl Fn(&str) -> (u16, Value) + Send + 'static,
-    ) -> (Client, Arc<Mutex<Vec<Value>>>) {
-        let sent: Arc<Mutex<Vec<Value>>> = Arc::default();
-        let requests = Arc::clone(&sent);
-        let server = service_fn(move |request: Request<Body>| {
-            let (sent, (code, answer)) = (Arc::clone(&sent), answer(request.method().as_str()));
-            async move {
-                let (parts, body) = request.into_parts();
-                let body = body.collect_bytes().await?;
-                sent.lock().unwrap().push(json!({
-                    "request": format!("{} {}", parts.method, parts.uri.path()),
-                    "type": parts.headers.get("content-type").map(|kind| kind.to_str().unwrap()),
-                    "body": serde_json::from_slice::<Value>(&body).unwrap_or_default(),
-                }));
-                let answer = Body::from(answer.to_string().into_bytes());
-                Ok::<_, BoxError>(Response::builder().status(code).body(answer)?)
-            }
-        });
-        (Client::new(server, "ns"), requests)
-    }
-
-    fn target() -> ObjectRef {
-        ObjectRef {
-            kind: BootImageKind::MachineApiMachineSet,
-            version: "v1beta1".to_owned(),
-            namespace: "machines".to_owned(),
-            name: "a".to_owned(),
-            uid: "u".to_owned(),
-            resource_version: "7".to_owned(),
-        }
-    }
-
-    #[tokio::test]
-    async fn a_set_is_patched_in_the_version_that_was_seen() {
-        let object = json!({ "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
-            "metadata": { "name": "a", "resourceVersion": "8" } });
-        let (client, sent) = client(200, object);
-        let test = json!({ "op": "test", "path": "/spec/x", "value": 1 });
-        assert!(patch_set(&client, &target(), std::slice::from_ref(&test)).await.unwrap());
-        let version = json!({ "op": "replace", "path": "/metadata/resourceVersion", "value": "7" });
-        let want = json!({
-            "request": "PATCH /apis/machine.openshift.io/v1beta1/namespaces/machines/machinesets/a",
-            "type": "application/json-patch+json",
-            "body": [version, test],
-        });
-        assert_eq!(*sent.lock().unwrap(), [want]);
-    }
-
-    /// A webhook puts the old value back. Without an error, it would be written for ever.
-    #[tokio::test]
-    async fn a_write_whose_value_is_not_kept_is_an_error() {
-        for (value, want) in [("new", None), ("old", Some("boot-image-not-kept"))] {
-            let object = json!({ "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
-                "metadata": { "name": "a", "resourceVersion": "8" },
-                "spec": { "image": { "id": value, "default": true } } });
-            let (client, _) = client(200, object);
-            let operations = [
-                json!({ "op": "test", "path": "/spec/image", "value": { "id": "old" } }),
-                json!({ "op": "add", "path": "/spec/image", "value": { "id": "new" } }),
-                json!({ "op": "remove", "path": "/spec/family" }),
-            ];
-            let written = patch_set(&client, &target(), &operations).await;
-            assert_eq!(written.err().as_ref().map(ApplyError::code), want, "{value}");
-        }
-    }
-
-    /// Nothing that mosb watches ends these, so a conflict would be retried each second for ever.
-    #[tokio::test]
-    async fn what_can_not_be_created_is_an_error() {
-        let status = |code: u16| {
-            json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
-                "reason": "x", "message": "x" })
-        };
-        let image = |url: &str| {
-            json!({ "apiVersion": "openstack.k-orc.cloud/v1alpha1", "kind": "Image",
-                "metadata": { "name": "i" }, "spec": { "url": url } })
-        };
-        for (what, code, there, want) in [
-            ("created", 201, image("new"), None),
-            ("the same one is there", 409, image("new"), None),
-            ("another one is there", 409, image("other"), Some(("not-ours", "Image machines/i"))),
-            ("no such kind", 404, status(404), Some(("api-not-found", "openstack.k-orc.cloud"))),
-        ] {
-            let (client, _) = client_of(move |method| match (method, code) {
-                ("POST", 404 | 409) => (code, status(code)),
-                _ => (200, there.clone()),
-            });
-            let created = create_other(&client, "machines", &image("new"), &"x").await;
-            let error = created.err().map(|error| (error.code().to_owned(), error.to_string()));
-            assert_eq!(error.as_ref().map(|one| &*one.0), want.map(|one| one.0), "{what}");
-            if let (Some((_, message)), Some((_, part))) = (error, want) {
-                assert!(message.contains(part), "{what}: {message}");
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn a_changed_object_is_a_conflict_and_a_refusal_is_not() {
-        for (code, message, is_conflict) in [
-            (409, "the object has been modified", true),
-            (404, "not found", true),
-            (422, TEST_FAILED, true),
-            (422, "ValidatingAdmissionPolicy 'x' denied request", false),
-            (403, "cannot patch", false),
-        ] {
-            let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
-                "code": code, "reason": "x", "message": message });
-            let (client, _) = client(code, status);
-            let error = patch_set(&client, &target(), &[]).await.unwrap_err();
-            assert_eq!(error.class().is_none(), is_conflict, "{code} {message}: {error}");
-        }
-    }
-}
+mod tests;
