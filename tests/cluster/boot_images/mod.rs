@@ -135,7 +135,10 @@ fn reason_of(cluster: &BootImageCluster, name: &str) -> Option<String> {
 fn reason_in(object: &Value, name: &str) -> Option<String> {
     let conditions = object["status"]["conditions"].as_array()?;
     let mut messages = conditions.iter().filter_map(|one| one["message"].as_str());
-    let (_, rest) = messages.find_map(|text| text.split_once(&format!(" {name}: ")))?;
+    // Those of Cluster API are named with their namespace.
+    let starts = [format!(" {name}: "), format!("/{name}: ")];
+    let (_, rest) =
+        messages.find_map(|text| starts.iter().find_map(|start| text.split_once(start)))?;
     let ends = [" | ", ", CAPI ", ", MAPI ", ", error syncing "];
     let end = ends.iter().filter_map(|end| rest.find(end)).min();
     Some(rest[..end.unwrap_or(rest.len())].to_owned())

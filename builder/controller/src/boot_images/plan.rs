@@ -30,6 +30,7 @@ pub(crate) struct BootImagePlan {
 pub(crate) struct SetPlan {
     /// `namespace/kind.group/name`.
     pub set: String,
+    pub namespace: String,
     pub name: String,
     pub kind: ManagedKind,
     pub outcome: Outcome,
@@ -65,6 +66,7 @@ impl SetPlan {
     pub(super) fn new(set: MachineSet<'_>) -> Self {
         Self {
             set: set.to_string(),
+            namespace: set.object.namespace.clone(),
             name: set.object.name.clone(),
             kind: set.kind,
             outcome: Outcome::Updating,

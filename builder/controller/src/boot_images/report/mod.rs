@@ -1,5 +1,7 @@
 //! What a pass reports: two conditions with counts, and every set that has not its image. Pure.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::figures::{BootImageFigures, ExpiringStub, SkewFigures};
@@ -142,6 +144,20 @@ pub(super) fn word(kind: ManagedKind) -> &'static str {
     }
 }
 
+/// A set as the messages name it. Those of the machine API are in one namespace, and the Machine
+/// Config Operator names them without it.
+fn name(set: &SetPlan) -> String {
+    let (word, SetPlan { namespace, name, .. }) = (word(set.kind), set);
+    match set.kind {
+        ManagedKind::MachineApiMachineSets | ManagedKind::ControlPlaneMachineSets => {
+            format!("{word} {name}")
+        }
+        ManagedKind::ClusterApiMachineSets | ManagedKind::MachineDeployments => {
+            format!("{word} {namespace}/{name}")
+        }
+    }
+}
+
 fn count(plan: &BootImagePlan, kind: ManagedKind, is: impl Fn(&Outcome) -> bool) -> usize {
     plan.sets.iter().filter(|set| set.kind == kind && is(&set.outcome)).count()
 }
@@ -157,8 +173,7 @@ fn progress_message(plan: &BootImagePlan) -> String {
     let mut message = parts.join(" | ");
     let listed = |is: fn(&Outcome) -> bool| -> Vec<String> {
         let sets = plan.sets.iter().filter(|set| is(&set.outcome));
-        sets.map(|set| format!("{} {}: {}", word(set.kind), set.name, set.outcome.reason()))
-            .collect()
+        sets.map(|set| format!("{}: {}", name(set), set.outcome.reason())).collect()
     };
     let waiting = listed(|outcome| matches!(outcome, Outcome::Waiting(_)));
     let skipped = listed(|outcome| matches!(outcome, Outcome::Skipped { .. }));
@@ -181,17 +196,12 @@ pub(super) fn error_message(plan: &BootImagePlan) -> String {
     let mut errors: Vec<String> = plan.errors.iter().map(|one| one.message.clone()).collect();
     for set in &plan.sets {
         if let Outcome::Failed(failure) = &set.outcome {
-            let (word, name) = (word(set.kind), &set.name);
-            errors.push(format!("error syncing {word} {name}: {}", failure.message));
+            errors.push(format!("error syncing {}: {}", name(set), failure.message));
         }
     }
-    let mut unique = Vec::new();
-    for error in errors {
-        if !unique.contains(&error) {
-            unique.push(error);
-        }
-    }
-    match &unique[..] {
+    let mut seen = BTreeSet::new();
+    errors.retain(|error| seen.insert(error.clone()));
+    match &errors[..] {
         [] => message,
         all => {
             let left = MAX_MESSAGE.saturating_sub(message.chars().count() + 64);
@@ -219,151 +229,4 @@ fn bounded(entries: &[String], most: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::boot_images::obstacle::Failure;
-
-    fn set(kind: ManagedKind, name: &str, outcome: Outcome) -> SetPlan {
-        SetPlan {
-            set: name.to_owned(),
-            name: name.to_owned(),
-            kind,
-            outcome,
-            image: None,
-            wanted: None,
-            template: None,
-            write: None,
-        }
-    }
-
-    fn skipped(reason: &str) -> Outcome {
-        Outcome::Skipped { code: "x".to_owned(), reason: reason.to_owned(), blocks_skew: false }
-    }
-
-    fn failed(message: &str) -> Outcome {
-        Outcome::Failed(Failure::new("x", message))
-    }
-
-    const NOTHING_KNOWN: BootImageFigures =
-        BootImageFigures { sets: BTreeMap::new(), days_behind: None, skew: None, expiring: None };
-
-    fn now(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
-    use ManagedKind::{MachineApiMachineSets as Mapi, MachineDeployments as Deployments};
-
-    #[test]
-    fn the_words_of_the_machine_config_operator() {
-        let sets = vec![
-            set(Mapi, "a", Outcome::Current),
-            set(Mapi, "b", failed("no stub")),
-            set(Mapi, "c", skipped("its machines run Windows")),
-            set(Deployments, "d", Outcome::Waiting("an upgrade".to_owned())),
-        ];
-        let plan = BootImagePlan { is_on: true, sets, ..BootImagePlan::default() };
-        let list = conditions(&plan, &NOTHING_KNOWN, &[], now(1)).unwrap();
-        assert_eq!(
-            list[0].message,
-            "Reconciled 1 of 3 MAPI MachineSets (1 skipped) | Reconciled 0 of 0 ControlPlaneMachineSets | \
-             Reconciled 0 of 0 CAPI MachineSets | Reconciled 0 of 1 CAPI MachineDeployments | \
-             Waiting: CAPI MachineDeployment d: an upgrade | \
-             Skipped: MAPI MachineSet c: its machines run Windows"
-        );
-        assert_eq!(
-            list[1].message,
-            "1 Degraded MAPI MachineSets | 0 Degraded ControlPlaneMachineSets | 0 Degraded CAPI MachineSets | \
-             0 Degraded CAPI MachineDeployments | Error(s): error syncing MAPI MachineSet b: no stub"
-        );
-        let states: Vec<_> =
-            list.iter().map(|one| (&*one.kind, &*one.status, &*one.reason)).collect();
-        let reason = "MAPIMachineSetUpdated";
-        assert_eq!(states, [(PROGRESSING, "True", reason), (DEGRADED, "True", reason)]);
-
-        // Unchanged: no write. Another message: the transition time stays.
-        assert_eq!(conditions(&plan, &NOTHING_KNOWN, &list, now(2)), None);
-        let mut other = plan.clone();
-        other.sets[1].outcome = failed("no right");
-        let later = conditions(&other, &NOTHING_KNOWN, &list, now(3)).unwrap();
-        assert_eq!(later[1].last_transition_time, list[1].last_transition_time);
-        other.sets[1].outcome = Outcome::Current;
-        let later = conditions(&other, &NOTHING_KNOWN, &list, now(4)).unwrap();
-        assert_ne!(later[1].last_transition_time, list[1].last_transition_time);
-    }
-
-    #[test]
-    fn all_are_listed_as_far_as_the_message_goes() {
-        let sets =
-            (0..5000).map(|n| set(Mapi, &format!("set-{n:04}"), failed(&format!("cause {n}"))));
-        let skips = (0..5000).map(|n| set(Deployments, &format!("d-{n:04}"), skipped("paused")));
-        let sets = sets.chain(skips).collect();
-        let plan = BootImagePlan { is_on: true, sets, ..BootImagePlan::default() };
-        for condition in conditions(&plan, &NOTHING_KNOWN, &[], now(1)).unwrap() {
-            let length = condition.message.chars().count();
-            assert!(length <= MAX_MESSAGE, "{length}");
-            assert!(condition.message.contains(" more"), "{}", condition.kind);
-        }
-        let message = error_message(&plan);
-        assert!(message.contains("set-0000: cause 0, error syncing MAPI MachineSet set-0001"));
-    }
-
-    #[test]
-    fn old_images_are_named_where_there_is_a_limit() {
-        let plan = BootImagePlan { is_on: true, ..BootImagePlan::default() };
-        let skew = |too_old: &[&str], unknown| SkewFigures {
-            limit: "9.2".to_owned(),
-            too_old: too_old.iter().map(|one| (*one).to_owned()).collect(),
-            unknown,
-        };
-        for (what, skew, want) in [
-            ("no limit", None, None),
-            ("all are new", Some(skew(&[], 0)), Some(("False", ""))),
-            (
-                "one is old",
-                Some(skew(&["a"], 2)),
-                Some((
-                    "True",
-                    "images older than 9.2, from which machines may not reach the cluster's OS: a; 2 sets have an image whose release is not known",
-                )),
-            ),
-        ] {
-            let figures = BootImageFigures { skew, ..NOTHING_KNOWN };
-            let list = conditions(&plan, &figures, &[], now(1)).unwrap();
-            let found = condition(&list, SKEWED).map(|one| (&*one.status, &*one.message));
-            assert_eq!(found, want, "{what}");
-        }
-    }
-
-    #[test]
-    fn secrets_whose_ca_expires_are_named_where_one_is_known() {
-        let plan = BootImagePlan { is_on: true, ..BootImagePlan::default() };
-        let stub = ExpiringStub { secret: "a/b".to_owned(), on: "2027-01-01".to_owned() };
-        for (what, expiring, want) in [
-            ("none is known", None, None),
-            ("all are good", Some(vec![]), Some(("False", "AsExpected", false))),
-            ("one expires", Some(vec![stub]), Some(("True", "AuthorityExpires", true))),
-        ] {
-            let figures = BootImageFigures { expiring, ..NOTHING_KNOWN };
-            let list = conditions(&plan, &figures, &[], now(1)).unwrap();
-            let found = condition(&list, EXPIRING);
-            let named = |one: &Condition| one.message.ends_with("these Secrets: a/b (2027-01-01)");
-            let found = found.map(|one| (&*one.status, &*one.reason, named(one)));
-            assert_eq!(found, want, "{what}");
-            // Opting out removes it.
-            let off = conditions(&BootImagePlan::default(), &figures, &list, now(2)).unwrap();
-            assert_eq!(condition(&off, EXPIRING), None, "{what}");
-        }
-    }
-
-    #[test]
-    fn nothing_is_reported_where_nothing_was_ever_selected() {
-        let off = BootImagePlan::default();
-        assert_eq!(conditions(&off, &NOTHING_KNOWN, &[], now(1)), None);
-        let on = BootImagePlan { is_on: true, ..BootImagePlan::default() };
-        let before = conditions(&on, &NOTHING_KNOWN, &[], now(1)).unwrap();
-        let after = conditions(&off, &NOTHING_KNOWN, &before, now(2)).unwrap();
-        assert_eq!((&*after[0].reason, &*after[0].status), (NOTHING, "False"));
-    }
-}
+mod tests;
