@@ -10,6 +10,7 @@ mod machine_configuration;
 mod many_sets;
 mod rights;
 mod rival;
+mod skew;
 mod stubs;
 
 use mosb_tests::boot_images::{

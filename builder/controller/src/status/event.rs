@@ -123,6 +123,14 @@ pub enum EventReason {
     BootImageUpdateFailed,
     /// They can be kept again.
     BootImageUpdateRecovered,
+    /// Boot images in use are older than the limit.
+    BootImagesTooOld,
+    /// None is any more.
+    BootImagesNewEnough,
+    /// The CA in user data of new machines expires soon.
+    BootImageUserDataExpiring,
+    /// None does any more.
+    BootImageUserDataRenewed,
     /// A deleted MachineOSConfig asked for the stock image, and its pool does not bring it to the
     /// machines.
     StockSkipped,
@@ -169,6 +177,10 @@ impl EventReason {
             Self::RolloutUnblocked => "RolloutUnblocked",
             Self::BootImageUpdateFailed => "BootImageUpdateFailed",
             Self::BootImageUpdateRecovered => "BootImageUpdateRecovered",
+            Self::BootImagesTooOld => "BootImagesTooOld",
+            Self::BootImagesNewEnough => "BootImagesNewEnough",
+            Self::BootImageUserDataExpiring => "BootImageUserDataExpiring",
+            Self::BootImageUserDataRenewed => "BootImageUserDataRenewed",
             Self::StockSkipped => "StockSkipped",
         }
     }
@@ -186,6 +198,8 @@ impl EventReason {
             | Self::NodeDegraded
             | Self::RolloutBlocked
             | Self::BootImageUpdateFailed
+            | Self::BootImagesTooOld
+            | Self::BootImageUserDataExpiring
             | Self::StockSkipped => EventKind::Warning,
             Self::BuildStarted
             | Self::BuildPreparing
@@ -212,7 +226,9 @@ impl EventReason {
             | Self::RolloutStarted
             | Self::RolloutCompleted
             | Self::RolloutUnblocked
-            | Self::BootImageUpdateRecovered => EventKind::Normal,
+            | Self::BootImageUpdateRecovered
+            | Self::BootImagesNewEnough
+            | Self::BootImageUserDataRenewed => EventKind::Normal,
         }
     }
 }
@@ -287,6 +303,10 @@ mod tests {
             (RolloutUnblocked, "RolloutUnblocked", Normal),
             (BootImageUpdateFailed, "BootImageUpdateFailed", Warning),
             (BootImageUpdateRecovered, "BootImageUpdateRecovered", Normal),
+            (BootImagesTooOld, "BootImagesTooOld", Warning),
+            (BootImagesNewEnough, "BootImagesNewEnough", Normal),
+            (BootImageUserDataExpiring, "BootImageUserDataExpiring", Warning),
+            (BootImageUserDataRenewed, "BootImageUserDataRenewed", Normal),
             (StockSkipped, "StockSkipped", Warning),
         ] {
             let metadata = Metadata { name: "worker-b".to_owned(), ..Metadata::default() };
