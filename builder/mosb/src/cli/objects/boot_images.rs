@@ -80,8 +80,7 @@ pub struct RecordedBootImage {
     pub template: Option<String>,
     /// When it was seen first (RFC 3339).
     pub since: String,
-    /// How often the controller wrote it: 0 for one that was found or put back, more than once if
-    /// another writer replaced it.
+    /// How often the controller wrote it; 0 for one that was found or put back.
     pub count: u32,
 }
 
