@@ -6,7 +6,7 @@ use super::obstacle::Obstacle;
 use super::snapshot::BootImageSnapshot;
 use super::unread::too_large;
 use crate::cluster_cache::{BootImageKind, MACHINE_API_NAMESPACE, SeenObject, object_key};
-use mosb_boot_image::{Architecture, Skip, Stream};
+use mosb_boot_image::{Architecture, ArchitectureError, Skip, Stream};
 use mosb_plan::api::boot_images::ManagedKind;
 
 /// Label of a set: the OS stream that it follows.
@@ -111,10 +111,11 @@ pub(super) fn architecture(
     if set.kind == ManagedKind::ControlPlaneMachineSets {
         return own();
     }
-    if let Some(annotation) = set.object.annotation(LABELS_ANNOTATION) {
-        return Ok(Architecture::from_labels_annotation(annotation)?);
-    }
+    let annotation = set.object.annotation(LABELS_ANNOTATION);
     if set.is_machine_api() {
+        if let Some(annotation) = annotation {
+            return Ok(Architecture::from_labels_annotation(annotation)?);
+        }
         let version = snapshot.cluster_version.as_ref();
         let desired = version.map(|version| &version.status["desired"]["architecture"]);
         if desired.is_some_and(|desired| desired == "Multi") {
@@ -127,6 +128,11 @@ pub(super) fn architecture(
     let node_info = template.map(|template| &template.status["nodeInfo"]);
     if node_info.is_some_and(|info| info["operatingSystem"] == "windows") {
         return Err(Skip::Windows.into());
+    }
+    match annotation.map(Architecture::from_labels_annotation) {
+        // Labels for the autoscaler that say nothing of the architecture: others may.
+        None | Some(Err(ArchitectureError::NoLabel)) => {}
+        Some(architecture) => return Ok(architecture?),
     }
     let reported = node_info.and_then(|info| info["architecture"].as_str());
     if let Some(name) = reported.or_else(|| set.machine_label(ARCHITECTURE_LABEL)) {

@@ -65,7 +65,7 @@ pub(super) fn next_write(
     if !set.is_machine_api() {
         wait_for_cluster(set, snapshot, limits)?;
     }
-    let switch = match stub_step(set, snapshot, settings, limits)? {
+    let switch = match stub_step(set, snapshot, settings, limits, now)? {
         StubStep::Ready(switch) => switch,
         StubStep::LookUp(secrets) => {
             limits.lookups.extend(secrets);

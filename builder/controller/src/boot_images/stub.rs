@@ -1,6 +1,7 @@
 //! What must happen to the stub of a set before its image changes: images since OpenShift 4.6 take
 //! no Ignition config of spec 2, and new machines trust only the CA in it. Pure.
 
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
@@ -20,6 +21,8 @@ use mosb_types::Diagnostic as _;
 const CONFIG_KEYS: [&str; 2] = ["userData", "value"];
 /// Annotation of a stub that was converted: the new spec version.
 const UPGRADED_TO: &str = "machineconfiguration.openshift.io/stub-ignition-upgraded-to";
+/// Annotation of a stub that was converted: when, as RFC 3339.
+const UPGRADED_AT: &str = "machineconfiguration.openshift.io/stub-ignition-upgraded-at";
 /// Annotation of a Secret whose CA may be replaced: `true`.
 const REPLACE_CA: &str = "mosb.dev/user-data-ca";
 /// End of the names of the Secrets that an installer makes, after that of a pool.
@@ -95,17 +98,19 @@ pub(super) fn stub_step(
     snapshot: &BootImageSnapshot,
     settings: &BootImageSettings,
     limits: &Limits,
+    now: Timestamp,
 ) -> Result<StubStep, Obstacle> {
     let Some(secret) = stub_secret(set)? else { return Ok(StubStep::Ready(None)) };
-    if snapshot.user_data_secrets.contains(&secret) {
-        return Ok(StubStep::Ready(None));
-    }
-    let managed = managed_secret(settings, &secret);
+    let is_own = snapshot.user_data_secrets.contains(&secret);
+    let managed = managed_secret(settings, &secret).filter(|_| !is_own);
     let needed = [Some(&secret), managed.as_ref()].into_iter().flatten();
     let unread: Vec<SecretRef> =
         needed.filter(|one| !snapshot.stubs.contains_key(one)).cloned().collect();
     if !unread.is_empty() {
         return Ok(StubStep::LookUp(unread));
+    }
+    if is_own {
+        return own_user_data(&secret, snapshot);
     }
     let found = find(&secret, snapshot)?.ok_or_else(|| {
         Failure::new("stub-missing", format!("Secret {secret} with its user data does not exist; create it, or correct the reference"))
@@ -139,15 +144,27 @@ pub(super) fn stub_step(
     });
     let replaced = with_ca.as_ref().map(|_| "the CA replaced".to_owned());
     let what: Vec<String> = [converted, replaced].into_iter().flatten().collect();
-    let version = upgraded.as_ref().map(|new| new.version().to_owned());
+    let upgrade = upgraded.as_ref().map(|new| (new.version().to_owned(), now));
     let Some(new) = with_ca.or(upgraded) else { return Ok(StubStep::Ready(None)) };
     if limits.stubs_in_work.contains(&secret) {
         return Ok(StubStep::InWork);
     }
     let config = new.to_bytes();
     let (what, digest) = (what.join(", "), Digest::of(&config));
-    let object = with_config(found.object, found.key, config, version);
+    let object = with_config(found.object, found.key, config, upgrade);
     Ok(StubStep::Write(Box::new(StubWrite { secret, what, digest, object })))
+}
+
+/// A Secret for user data of mosb, which is not converted. The image waits until it is there: mosb
+/// does not write it where another controller does, or where the Secret has no label.
+fn own_user_data(secret: &SecretRef, snapshot: &BootImageSnapshot) -> Result<StubStep, Obstacle> {
+    match find(secret, snapshot) {
+        Ok(Some(found)) if !found.stub.is_spec2() => Ok(StubStep::Ready(None)),
+        Err(obstacle @ Obstacle::NoRight(_)) => Err(obstacle),
+        Ok(_) | Err(_) => Err(Obstacle::Wait(format!(
+            "Secret {secret} has no user data of Ignition spec 3 yet; the condition UserData of the MachineOSConfig that names it says what mosb waits for"
+        ))),
+    }
 }
 
 /// The stub with the CAs of the settings; none if it trusts one of them, or names none.
@@ -193,19 +210,21 @@ pub(super) fn stub_of(secret: &UserDataSecret) -> Option<(&'static str, Result<S
     keys.find_map(|key| Some((key, Stub::parse(secret.value(key)?))))
 }
 
-/// The same Secret with another config, and the version that it was converted to.
+/// The same Secret with another config, and the version that it was converted to, and when.
 fn with_config(
     secret: &UserDataSecret,
     key: &str,
     config: Vec<u8>,
-    version: Option<String>,
+    upgrade: Option<(String, Timestamp)>,
 ) -> Secret<mosb_build::SecretObject> {
     let mut object = secret.0.clone();
     let data = object.0.data.get_or_insert_default();
     data.insert(key.to_owned(), ByteString(config));
-    if let Some(version) = version {
+    if let Some((version, time)) = upgrade {
         let annotations = object.0.metadata.annotations.get_or_insert_default();
         annotations.insert(UPGRADED_TO.to_owned(), version);
+        let time = time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        annotations.insert(UPGRADED_AT.to_owned(), time);
     }
     Secret::new(object)
 }

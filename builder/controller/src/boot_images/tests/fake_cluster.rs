@@ -36,6 +36,8 @@ pub struct FakeCluster {
     pub golden: Value,
     /// By namespace and name; `null` for one that may not be read.
     pub secrets: BTreeMap<String, Value>,
+    /// Those that MachineOSConfigs name.
+    pub user_data_secrets: BTreeSet<SecretRef>,
     pub other_controller: Option<String>,
     /// Kinds that can't be listed.
     pub unread: BTreeMap<BootImageKind, String>,
@@ -60,6 +62,7 @@ impl FakeCluster {
             objects: BTreeMap::new(),
             golden: Value::Null,
             secrets: BTreeMap::new(),
+            user_data_secrets: BTreeSet::new(),
             other_controller: None,
             unread: BTreeMap::new(),
             failed_writes: BTreeMap::new(),
@@ -208,7 +211,7 @@ impl FakeCluster {
             infrastructure: single(BootImageKind::Infrastructure),
             status: single(BootImageKind::BootImageStatus),
             worker_pool: None,
-            user_data_secrets: BTreeSet::new(),
+            user_data_secrets: self.user_data_secrets.clone(),
             outdated: BTreeSet::new(),
             failed_writes: self.failed_writes.clone(),
             unmade_attempts: self.unmade.sets(),

@@ -1,10 +1,13 @@
 mod api_server;
+mod architecture;
 pub(super) mod fake_cluster;
 mod figures;
 mod gates;
 mod managed_stub;
 mod openshift;
 mod orders;
+mod own_user_data;
+mod release_gate;
 mod requests;
 mod stub_ca;
 mod stub_expiry;

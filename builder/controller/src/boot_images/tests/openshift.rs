@@ -86,30 +86,6 @@ fn the_image_of_the_boot_disk_changes_and_nothing_else() {
 }
 
 #[test]
-fn nothing_changes_during_an_upgrade_or_from_a_newer_release() {
-    for (what, history, want) in [
-        ("under way", json!([{ "state": "Partial", "version": "4.18.3" }]), "waiting"),
-        (
-            "older than the images",
-            json!([{ "state": "Completed", "version": "4.18.2" }]),
-            "waiting",
-        ),
-        ("without a history", json!([]), "waiting"),
-        (
-            "newer than the images",
-            json!([{ "state": "Completed", "version": "4.18.4" }]),
-            "current",
-        ),
-    ] {
-        let mut cluster = cluster();
-        stub(&mut cluster, "3.2.0");
-        set(&mut cluster, "a");
-        cluster.edit(ClusterVersion, "version", |one| one["status"]["history"] = history);
-        assert_eq!(codes(&cluster.settle()), [want], "{what}");
-    }
-}
-
-#[test]
 fn the_controller_of_openshift_keeps_the_kinds_that_it_has() {
     for (runs, mode, want) in
         [(true, "All", "other-controller"), (true, "None", "current"), (false, "All", "current")]
@@ -278,9 +254,19 @@ fn the_stub_is_converted_before_the_image_changes() {
     let at = |part: &str| cluster.writes.iter().position(|write| write.contains(part));
     let converted = at("secret machines/worker-user-data: converted from Ignition 2.2.0 to 3.0.0");
     assert!(converted.is_some() && converted < at("boot image of"), "{:?}", cluster.writes);
-    let written = &cluster.secrets["machines/worker-user-data"];
-    let annotation = "machineconfiguration.openshift.io/stub-ignition-upgraded-to";
-    assert_eq!(written["metadata"]["annotations"][annotation], "3.0.0");
+    let annotation = |cluster: &FakeCluster, key: &str| {
+        let key = format!("machineconfiguration.openshift.io/stub-ignition-upgraded-{key}");
+        let written = &cluster.secrets["machines/worker-user-data"];
+        written["metadata"]["annotations"][key].as_str().unwrap().to_owned()
+    };
+    assert_eq!(annotation(&cluster, "to"), "3.0.0");
+    let time = annotation(&cluster, "at");
+    assert!(time.len() == 20 && time.parse::<jiff::Timestamp>().is_ok(), "{time}");
+    // The next image finds it converted.
+    let before = cluster.secrets.clone();
+    cluster.publish("projects/rhcos-cloud/global/images/rhcos-3", "4.18.3");
+    assert_eq!(codes(&cluster.settle()), ["current", "current"]);
+    assert_eq!(cluster.secrets, before);
 }
 
 #[test]
