@@ -26,7 +26,10 @@ fn a_published_stream_becomes_the_golden_config_map() {
     let read: Value = serde_json::from_str(printed["data"]["stream"].as_str().unwrap()).unwrap();
     assert_eq!(read, serde_json::from_str::<Value>(&stream()).unwrap());
 
-    let text = desk.mosb.run(words(line)).ok().text();
+    let finished = desk.mosb.run(words(line)).ok();
+    let note = "releaseVersion is 42.20250609.3.0, the newest of the stream, so no image waits";
+    assert!(finished.stderr.contains(note), "{}", finished.stderr);
+    let text = finished.text();
     assert_eq!(yaml::parse_one(text.as_bytes()).unwrap(), printed, "as YAML");
     assert_eq!(desk.mosb.run(words(line)).ok().text(), text, "the same bytes again");
     let piped = words("boot-images golden --stream -");
@@ -35,7 +38,9 @@ fn a_published_stream_becomes_the_golden_config_map() {
     let other = desk.mosb.run(words(&format!(
         "{line} --namespace boot-images --release-version 41.20250105.3.0 -o json"
     )));
-    let other = other.ok().json();
+    let other = other.ok();
+    assert!(!other.stderr.contains("no image waits"), "{}", other.stderr);
+    let other = other.json();
     assert_eq!(other["metadata"]["namespace"], "boot-images");
     assert_eq!(other["data"]["releaseVersion"], "41.20250105.3.0");
 }

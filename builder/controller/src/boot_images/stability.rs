@@ -53,6 +53,21 @@ pub(super) fn stream_wait(
     releases.into_iter().find_map(|release| newer_than_cluster(name, release, running))
 }
 
+/// That no image waits for the OS of the pools, if the ConfigMap was made without their release.
+pub(super) fn open_gate(snapshot: &BootImageSnapshot, golden: &Golden) -> Option<String> {
+    let release = golden.release_version().filter(|_| !snapshot.is_openshift())?;
+    let stream = golden.stream(None).ok()?;
+    let images = stream.architectures.values().flat_map(|images| images.artifacts.values());
+    let is_of_stream = images.into_iter().any(|one| one.release.as_deref() == Some(release));
+    let is_open = |one| stream_wait(snapshot, golden, stream, one).is_none();
+    (is_of_stream && Architecture::ALL.into_iter().all(is_open)).then(|| {
+        let name = &snapshot.golden_name;
+        format!(
+            "releaseVersion of ConfigMap {name} is {release}, the newest of its stream, so no image waits for the OS of the pools; if they run an older release, make it with `mosb boot-images golden --release-version RELEASE`"
+        )
+    })
+}
+
 fn newer_than_cluster(golden: &str, release: &str, running: &str) -> Option<String> {
     if release == running {
         return None;

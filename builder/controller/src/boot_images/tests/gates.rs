@@ -1,8 +1,10 @@
 //! Which sets are left alone, and when nothing is changed.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fake_cluster::{ALL, FakeCluster, NEW, OLD};
+use crate::boot_images::view::view;
 use crate::cluster_cache::BootImageKind::{
     self, Cluster, ClusterApiMachineSet as Sets, GcpMachineTemplate, MachineDeployment,
 };
@@ -199,6 +201,30 @@ fn images_wait_for_the_cluster() {
         assert_eq!((&*code, &*image), ("waiting", OLD), "{what}: {reason}");
         assert!(reason.contains(part), "{what}: {reason}");
     }
+}
+
+#[test]
+fn a_release_version_that_holds_nothing_back_is_noted() {
+    for (what, release, is_noted) in [
+        ("the newest of the stream", Some("41.20250105.3.0"), true),
+        ("an older one", Some("41.20240105.3.0"), false),
+        ("a later one, which somebody named", Some("41.20250205.3.0"), false),
+        ("none", None, false),
+    ] {
+        let mut cluster = FakeCluster::new(NEW);
+        cluster.set(Sets, "a", OLD);
+        cluster.golden["releaseVersion"] = json!(release);
+        if release.is_none() {
+            cluster.golden.as_object_mut().unwrap().remove("releaseVersion");
+        }
+        let notes = view(&cluster.snapshot(), Timestamp::UNIX_EPOCH).notes;
+        let want = "is 41.20250105.3.0, the newest of its stream, so no image waits";
+        assert_eq!(notes.len(), usize::from(is_noted), "{what}: {notes:?}");
+        assert_eq!(notes.concat().contains(want), is_noted, "{what}: {notes:?}");
+    }
+    let mut cluster = super::openshift::cluster();
+    super::openshift::set(&mut cluster, "a");
+    assert_eq!(view(&cluster.snapshot(), Timestamp::UNIX_EPOCH).notes, [""; 0], "OpenShift");
 }
 
 /// Cluster API does not know whether the control plane of a Cluster is available that names none.

@@ -16,7 +16,8 @@ use super::machine_set::{MachineSet, SET_KINDS};
 use super::observe::{Remembered, observe};
 use super::pin::PIN;
 use super::report::{EXPIRING, StatusTarget, skew_message, target};
-use super::snapshot::BootImageSnapshot;
+use super::snapshot::{BootImageSnapshot, GoldenState};
+use super::stability::open_gate;
 use crate::apply::ApplyError;
 use crate::cluster_cache::ClusterCache;
 use crate::error::Error;
@@ -39,6 +40,8 @@ pub struct BootImagesView {
     pub errors: Vec<String>,
     /// Old images, and CAs in user data that expire soon, as the controller last saw them.
     pub warnings: Vec<String>,
+    /// What is as it should be in most clusters.
+    pub notes: Vec<String>,
     /// Days between the oldest image in use whose release is known and the one to follow.
     pub days_behind: Option<i64>,
     pub sets: Vec<SetView>,
@@ -147,6 +150,12 @@ pub(super) fn view(snapshot: &BootImageSnapshot, now: Timestamp) -> BootImagesVi
     BootImagesView {
         golden: snapshot.golden_name.clone(),
         warnings: skewed.into_iter().chain(expiring).collect(),
+        notes: match &snapshot.golden {
+            GoldenState::Found(golden) if plan.is_on => {
+                open_gate(snapshot, golden).into_iter().collect()
+            }
+            _ => Vec::new(),
+        },
         days_behind,
         errors: plan.errors.iter().map(|one| one.message.clone()).collect(),
         sets: sets.collect(),

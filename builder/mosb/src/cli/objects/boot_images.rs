@@ -13,6 +13,8 @@ pub struct BootImageList {
     pub errors: Vec<String>,
     /// Images that are too old, and CAs in user data that expire soon.
     pub warnings: Vec<String>,
+    /// What is as it should be in most clusters: that no image waits for the OS of the pools.
+    pub notes: Vec<String>,
     /// Days between the oldest image in use whose release is known and the one to follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub days_behind: Option<i64>,

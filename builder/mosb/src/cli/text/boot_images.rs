@@ -42,6 +42,9 @@ impl Object for BootImageList {
         let mut page = Page::default();
         problems(&mut page, &self.errors);
         warnings(&mut page, &self.warnings);
+        for note in &self.notes {
+            page.line(&format!("note: {note}"));
+        }
         if let Some(days @ 1..) = self.days_behind {
             page.line(&format!(
                 "the oldest image in use is {days} days older than that of the release"

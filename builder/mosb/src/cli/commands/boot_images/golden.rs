@@ -23,6 +23,13 @@ pub fn golden(typed: &Golden, format: Format) -> Result<()> {
     let text = String::from_utf8(bytes)
         .map_err(|_| Error::NotText { file: file.clone(), what: "stream" })?;
     let object = golden_config_map(&file, &text, namespace, version.as_ref())?;
+    if version.is_none()
+        && let Some(newest) = object["data"]["releaseVersion"].as_str()
+    {
+        tracing::info!(
+            "releaseVersion is {newest}, the newest of the stream, so no image waits for the OS of your pools; if they run an older release, give it with --release-version"
+        );
+    }
     output::print_cluster_object(format, &object)?;
     Ok(())
 }

@@ -20,10 +20,10 @@ use mosb_controller::boot_images::{
 const ACCOUNT: &str = "mosb-controller";
 
 async fn status(client: &Client, namespaces: &Namespaces) -> Result<BootImageList> {
-    let BootImagesView { golden, errors, warnings, days_behind, sets } =
+    let BootImagesView { golden, errors, warnings, notes, days_behind, sets } =
         boot_images::boot_images(client, namespaces).await?;
     let sets = sets.into_iter().map(set).collect();
-    Ok(BootImageList { golden, errors, warnings, days_behind, sets })
+    Ok(BootImageList { golden, errors, warnings, notes, days_behind, sets })
 }
 
 async fn plan(client: &Client, namespaces: &Namespaces) -> Result<BootImagePlan> {
