@@ -57,6 +57,13 @@ fn disks_that_change(cluster: &RolloutCluster) {
         status.arg("--kubeconfig").arg(cluster.node.kubeconfig());
         let status = finish(&mut status, &[]).json();
         assert_eq!(status["pools"][0]["reason"]["code"], "unreconcilable", "{status:#}");
+        // The pool itself says so.
+        let found = pool.wait_pool(|pool| {
+            let message = RolloutPool::message(pool, "Updating");
+            message.contains("Unreconcilable: ") && message.contains("disks[/dev/disk/by-id/data]")
+        });
+        let updated = RolloutPool::message(&found, "Updated");
+        assert!(!updated.contains("All nodes are updated"), "{found:#}");
         assert_eq!((builds(), pool.image(), pool.boots()), (1, first.clone(), vec![1]));
         cluster.node.kubectl(&["delete", "machineconfig", "60-disks"]).ok();
         blocked("AsExpected: ");

@@ -11,7 +11,9 @@ use super::machine_progress::MachineProgress;
 use crate::action::{Action, NewStatus, PoolStatusUpdate};
 use crate::kinds::Kind;
 use crate::name_list::name_list;
-use crate::status::{RENDER_DEGRADED, ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, set_condition};
+use crate::status::{
+    BLOCKED, RENDER_DEGRADED, ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, set_condition,
+};
 use crate::target::Target;
 use mosb_image::Digest;
 use mosb_plan::api::rollout::RolloutMode;
@@ -21,6 +23,8 @@ use mosb_plan::api::{API_VERSION, Condition, MachineConfigPool, condition};
 const NAMED: usize = 5;
 /// Maximum characters of a message.
 const MESSAGE: usize = 4096;
+/// Maximum characters of the cause that builds are blocked for, so that the rest of a message has space.
+const BLOCKED_MESSAGE: usize = 2048;
 
 /// One machine, as far as the pool counts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,7 +149,7 @@ fn conditions(
     } else {
         set("Updated", false, "", pinned.trim_start_matches("; "));
         let (is_updating, message) = progress(cx, machines, name.as_deref());
-        set("Updating", is_updating, "", &message);
+        set("Updating", is_updating, "", &format!("{message}{}", not_built(cx)));
     }
     set("NodeDegraded", !degraded.is_empty(), reason, &degraded);
     match blocked {
@@ -164,6 +168,22 @@ fn pinned(cx: &Context<'_>) -> String {
     };
     let newer = desired.newer.as_ref().map(|newer| format!("; {newer} is newer"));
     format!("; pinned to {}{}", desired.build, newer.unwrap_or_default())
+}
+
+/// Why the image of the pool's rendered config is not built; empty if it is, or if nothing prevents that.
+fn not_built(cx: &Context<'_>) -> String {
+    if cx.desired_target().is_some_and(|desired| is_newest(cx, desired.is_pinned)) {
+        return String::new();
+    }
+    let config = cx.snapshot.config.as_ref();
+    let blocked = config.and_then(|config| condition(&config.status.conditions, BLOCKED));
+    let Some(blocked) = blocked.filter(|blocked| blocked.is_true()) else {
+        return String::new();
+    };
+    let rendered = &cx.snapshot.pool.spec.configuration.name;
+    let (reason, message) = (&blocked.reason, &blocked.message);
+    let text = format!("; no image of {rendered} is built: {reason}: {message}");
+    text.chars().take(BLOCKED_MESSAGE).collect()
 }
 
 /// Whether machines are on their way, and a text for people.

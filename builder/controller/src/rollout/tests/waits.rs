@@ -5,6 +5,7 @@ use super::stories::{rolling, running, status};
 use crate::rollout::RefusedWrites;
 use crate::rollout::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use mosb_plan::api::{Condition, labels};
 use std::time::Duration;
 
 fn updating(fleet: &Fleet) -> String {
@@ -206,4 +207,45 @@ fn a_refused_write_is_in_the_condition_and_stops_no_other_machine() {
     assert!(decision.requeue_after.is_some(), "tried again");
     let status = format!("{:?}", decision.actions);
     assert!(status.contains("WriteRefused") && status.contains("w0: job x"), "{status}");
+}
+
+#[test]
+fn a_pool_names_what_its_newer_image_is_not_built_for() {
+    let block = |fleet: &mut Fleet, status: &str, message: &str| {
+        let blocked = Condition {
+            kind: "Blocked".to_owned(),
+            status: status.to_owned(),
+            reason: "Unreconcilable".to_owned(),
+            message: message.to_owned(),
+            ..Condition::default()
+        };
+        fleet.configs.get_mut("worker").unwrap().status.conditions = vec![blocked];
+        fleet.settle();
+    };
+    let cause = format!("; no image of {} is built: Unreconcilable: disks; revert", rendered(3));
+    for mode in ["automatic", "stage"] {
+        let mut fleet = rolling(1, mode);
+        fleet.settle();
+        // A problem of what is in service already.
+        block(&mut fleet, "True", "disks; revert");
+        assert!(!updating(&fleet).contains("disks"), "{mode}: {}", updating(&fleet));
+        fleet.pool().spec.configuration.name = rendered(3);
+        fleet.settle();
+        assert!(updating(&fleet).ends_with(&cause), "{mode}: {}", updating(&fleet));
+        fleet.annotate(labels::ROLLOUT_BUILD, &pin(2).to_string());
+        fleet.settle();
+        assert!(!updating(&fleet).contains("disks"), "a pinned pool waits for no image");
+        fleet.annotate(labels::ROLLOUT_BUILD, "");
+        block(&mut fleet, "True", &"x".repeat(10_000));
+        assert!(updating(&fleet).len() < 3000 && updating(&fleet).contains("xxx"), "{mode}");
+        block(&mut fleet, "False", "disks; revert");
+        assert!(!updating(&fleet).contains("disks"), "{mode}: {}", updating(&fleet));
+    }
+    // Before its first image.
+    let mut fleet = rolling(1, "automatic");
+    fleet.settle();
+    fleet.configs.get_mut("worker").unwrap().status.current_image_pull_spec.clear();
+    fleet.pool().spec.configuration.name = rendered(3);
+    block(&mut fleet, "True", "disks; revert");
+    assert!(updating(&fleet).ends_with(&cause), "{}", updating(&fleet));
 }
