@@ -9,7 +9,7 @@ use super::desired_target::{Desired, DesiredTarget};
 use super::lookup::TargetImage;
 use super::machine_state::MachineState;
 use super::snapshot::RolloutSnapshot;
-use super::target_source::target_of;
+use super::target_source::{recorded, target_of};
 use mosb_image::{Digest, ImageRef, PinnedRef};
 use mosb_plan::api::rollout::{History, HistoryEntry, NodeTarget, RolloutMode, Slot};
 use mosb_plan::api::{MachineOsConfig, Metadata, RenderedName, labels};
@@ -153,8 +153,8 @@ impl<'a> Context<'a> {
         self.rolls_to() != Some(&slot.target)
     }
 
-    /// Whether machines of this pool may run an image: it is the target, was in service, or is of
-    /// one of the pool's builds. A slot that somebody else wrote could name any.
+    /// Whether machines of this pool may run an image: it is the target, or of the history or the
+    /// builds, in the push repository or pre-built. A slot that somebody else wrote could name any.
     pub fn may_run(&self, target: &NodeTarget) -> bool {
         let Some(config) = &self.snapshot.config else {
             return false;
@@ -162,6 +162,7 @@ impl<'a> Context<'a> {
         let is_of = |entry: &HistoryEntry| {
             (&entry.image, Some(&entry.config)) == (&target.image, target.config.as_ref())
                 && entry.machine_part == target.machine_part
+                && recorded(config, &self.snapshot.builds, entry).is_some()
         };
         let history = History::of(&config.metadata);
         let mut builds = self.snapshot.builds.iter();

@@ -1,7 +1,8 @@
 //! Where a target comes from: the stock image, what was in service, and builds. Pure.
 //!
-//! Invariant: a target is the stock image, an image that was in service, or the image of a succeeded
-//! build that this very MachineOSConfig controls, in its push repository.
+//! Invariant: a target is the stock image, or an image in the push repository that was in service or
+//! is of a succeeded build that this very MachineOSConfig controls. Such a build of a pre-built image
+//! permits that image in any repository.
 
 use std::collections::BTreeSet;
 
@@ -111,10 +112,17 @@ pub(crate) fn by_pin(
 ) -> Result<Found, TargetError> {
     let (pin, annotation) = (pin.build, pin.annotation);
     let history = History::of(&config.metadata);
-    if let Some(entry) = history.find(pin) {
-        return Ok((pin.clone(), recorded(entry)));
+    let entry = history.find(pin);
+    if let Some(target) = entry.and_then(|entry| recorded(config, builds, entry)) {
+        return Ok((pin.clone(), target));
     }
     let Some(build) = builds.iter().find(|build| build.metadata.name == pin.name) else {
+        if let Some(HistoryEntry { image, .. }) = entry {
+            let message = format!(
+                "{annotation}: {image} is in the history, and not in the push repository; choose another build that `mosb builds` lists, or remove the annotation"
+            );
+            return Err(TargetError::new("ImageNotOurs", message));
+        }
         return Err(TargetError::new(
             "PinNotFound",
             format!(
@@ -187,17 +195,37 @@ pub(crate) fn in_service(
     };
     // The build may have been deleted since its image came into service, or it runs again.
     let history = History::of(&config.metadata);
-    let entry = history.entries().iter().find(|entry| entry.image == image).ok_or(wrong)?;
-    Ok(Some((entry.pin(), recorded(entry))))
+    let entry = history.entries().iter().find(|entry| entry.image == image);
+    let found = entry.and_then(|entry| Some((entry.pin(), recorded(config, builds, entry)?)));
+    found.ok_or(wrong).map(Some)
 }
 
-fn recorded(entry: &HistoryEntry) -> NodeTarget {
-    NodeTarget {
+/// An image that was in service, if machines may run it. The record is an annotation, which could
+/// name any image.
+pub(super) fn recorded(
+    config: &MachineOsConfig,
+    builds: &[MachineOsBuild],
+    entry: &HistoryEntry,
+) -> Option<NodeTarget> {
+    let is_pre_built = |build: &MachineOsBuild| {
+        let image = build.status.image().and_then(|image| image.parse().ok());
+        build.is_pre_built()
+            && build.metadata.is_controlled_by(config.metadata.uid())
+            && image.is_some_and(|image: PinnedRef| image == entry.image)
+    };
+    let may = is_pushed(config, &entry.image) || builds.iter().any(is_pre_built);
+    may.then(|| NodeTarget {
         image: entry.image.clone(),
         config: Some(entry.config.clone()),
         machine_part: entry.machine_part,
         live_from: entry.live_from,
-    }
+    })
+}
+
+/// Whether an image is in the push repository.
+fn is_pushed(config: &MachineOsConfig, image: &PinnedRef) -> bool {
+    let push: Result<ImageRef, _> = config.spec.rendered_image_push_spec.parse();
+    push.is_ok_and(|push| push.repo() == image.repo())
 }
 
 /// The images that machines may run while they get this target without a reboot: they differ from it
@@ -210,7 +238,8 @@ pub(super) fn live_images(
     let digest = target.image.digest();
     let first = target.live_from.unwrap_or(digest);
     let history = History::of(&config.metadata);
-    let recorded = history.entries().iter().map(recorded);
+    let entries = history.entries().iter();
+    let recorded = entries.filter_map(|entry| recorded(config, builds, entry));
     let built = builds.iter().filter_map(|build| target_of(config, build).ok());
     let of_it = recorded.chain(built).filter(|one| one.live_from == Some(first));
     let images = of_it.map(|one| one.image.digest()).chain([first]);
@@ -232,10 +261,8 @@ pub(crate) fn target_of(
     }
     let image = build.status.image().ok_or_else(|| error("it has no image"))?;
     let image: PinnedRef = image.parse().map_err(|_| error("its image has no digest"))?;
-    let push: Result<ImageRef, _> = config.spec.rendered_image_push_spec.parse();
-    let is_pushed = push.is_ok_and(|push| push.repo() == image.repo());
     // A pre-built image is named by the administrator, and was never pushed by mosb.
-    if !is_pushed && !build.is_pre_built() {
+    if !is_pushed(config, &image) && !build.is_pre_built() {
         return Err(error("its image is not in the push repository"));
     }
     let config = &build.spec.machine_config.name;

@@ -2,8 +2,8 @@
 
 use super::fleet::*;
 use crate::rollout::desired_target::Desired;
-use mosb_plan::api::labels;
 use mosb_plan::api::rollout::RolloutMode;
+use mosb_plan::api::{MachineOsBuild, labels};
 
 fn desired(edit: impl FnOnce(&mut Fleet)) -> Desired {
     let mut fleet = Fleet::new(1);
@@ -24,6 +24,18 @@ fn words(desired: &Desired) -> String {
 }
 
 type Edit = fn(&mut Fleet);
+
+/// Build 2 as one of a pre-built image.
+fn make_pre_built(fleet: &mut Fleet) -> &mut MachineOsBuild {
+    let build = fleet.builds.iter_mut().find(|one| one.metadata.name == "build-2").unwrap();
+    build.metadata.labels.insert(labels::PRE_BUILT_IMAGE.to_owned(), "true".to_owned());
+    build
+}
+
+fn push_elsewhere(fleet: &mut Fleet) {
+    let spec = &mut fleet.configs.get_mut("worker").unwrap().spec;
+    spec.rendered_image_push_spec = "reg.example/elsewhere:latest".to_owned();
+}
 
 #[test]
 fn a_target_is_of_this_pool_or_there_is_none() {
@@ -60,25 +72,12 @@ fn a_target_is_of_this_pool_or_there_is_none() {
             },
             "ImageNotOurs",
         ),
-        (
-            "outside the push repository",
-            |fleet| {
-                let spec = &mut fleet.configs.get_mut("worker").unwrap().spec;
-                spec.rendered_image_push_spec = "reg.example/elsewhere:latest".to_owned();
-            },
-            "ImageNotOurs",
-        ),
+        ("outside the push repository", push_elsewhere, "ImageNotOurs"),
         (
             "a pre-built image was never pushed by mosb",
             |fleet| {
-                let spec = &mut fleet.configs.get_mut("worker").unwrap().spec;
-                spec.rendered_image_push_spec = "reg.example/elsewhere:latest".to_owned();
-                for build in &mut fleet.builds {
-                    build
-                        .metadata
-                        .labels
-                        .insert(labels::PRE_BUILT_IMAGE.to_owned(), "true".to_owned());
-                }
+                push_elsewhere(fleet);
+                make_pre_built(fleet);
             },
             "build-2",
         ),
@@ -149,6 +148,56 @@ fn a_target_is_of_this_pool_or_there_is_none() {
             "build-1",
         ),
         (
+            "in the history, after the push repository changed",
+            |fleet| {
+                fleet.settle();
+                push_elsewhere(fleet);
+                fleet.builds.clear();
+            },
+            "ImageNotOurs",
+        ),
+        (
+            "pinned to one of the history outside the push repository, whose build was deleted",
+            |fleet| {
+                fleet.settle();
+                fleet.annotate(labels::ROLLOUT_BUILD, &pin(1).to_string());
+                push_elsewhere(fleet);
+                fleet.builds.clear();
+            },
+            "ImageNotOurs",
+        ),
+        (
+            "pinned to one of the history that names another repository than its build",
+            |fleet| {
+                fleet.settle();
+                fleet.annotate(labels::ROLLOUT_BUILD, &pin(1).to_string());
+                let record = &fleet.configs["worker"].metadata.annotations[labels::HISTORY];
+                let record = record.replace("reg.example/os@", "reg.example/elsewhere@");
+                fleet.annotate(labels::HISTORY, &record);
+            },
+            "build-1",
+        ),
+        (
+            "in the history, and adopted from a pre-built image of the pool",
+            |fleet| {
+                fleet.settle();
+                push_elsewhere(fleet);
+                make_pre_built(fleet).metadata.name = "seed".to_owned();
+            },
+            "build-2",
+        ),
+        (
+            "in the history, and the pre-built image of another MachineOSConfig",
+            |fleet| {
+                fleet.settle();
+                push_elsewhere(fleet);
+                let seed = make_pre_built(fleet);
+                seed.metadata.name = "seed".to_owned();
+                seed.metadata.owner_references[0].uid = "other".to_owned();
+            },
+            "ImageNotOurs",
+        ),
+        (
             "deleted and never rolled out",
             |fleet| {
                 fleet.annotate(labels::ON_DELETE, "stock");
@@ -161,7 +210,10 @@ fn a_target_is_of_this_pool_or_there_is_none() {
         ),
     ];
     for (what, edit, want) in cases {
-        assert_eq!(words(&desired(edit)), *want, "{what}");
+        let desired = desired(edit);
+        assert_eq!(words(&desired), *want, "{what}");
+        let image = desired.target().map(|found| found.target.image.to_string());
+        assert!(!image.unwrap_or_default().contains("elsewhere"), "{what}");
     }
 }
 
