@@ -245,6 +245,41 @@ fn builds_and_nodes_show_what_is_in_service_staged_and_running() {
 }
 
 #[test]
+fn what_machines_could_adopt_is_shown_and_only_adopt_writes_the_annotation() {
+    let site = Site::new();
+    site.machine("node-1", 2, &[]);
+    site.machine("node-2", 2, &[]);
+    let reports = |node: &str, etc: &Value| {
+        let deployment = json!({ "image": image(2), "digest": digest(2) });
+        let report = json!({ "bootID": BOOT, "tool": "bootc", "booted": deployment, "etc": etc });
+        let annotations = json!({ "mosb.dev/node-report": report.to_string() });
+        site.patch(&format!("node/{node}"), &json!({ "metadata": { "annotations": annotations } }));
+    };
+    let motd = json!({ "count": 1, "paths": ["/etc/motd"] });
+    reports("node-1", &json!({ "hidden": motd, "adoptable": motd, "kept": { "count": 0 } }));
+    reports("node-2", &json!({ "hidden": motd }));
+    let version = || site.node.get("machineosconfig/worker")["metadata"]["resourceVersion"].clone();
+    let before = version();
+    for line in ["nodes adopt worker --dry-run", "nodes drift worker"] {
+        let text = site.mosb(line).ok().text();
+        for want in ["node-1 can adopt /etc/motd\n", "node-2 has no record of the config"] {
+            assert!(text.contains(want), "{line}: {text}");
+        }
+        assert!(!text.contains("node-1 has no record"), "{line}: {text}");
+        // Where nobody rolls out, too.
+        let (code, drift) = site.object(line);
+        assert_eq!((code, &drift["kind"]), (Some(0), &json!("PoolDrift")), "{drift:#}");
+        assert_eq!((&drift["adopts"], version()), (&json!(false), before.clone()), "{line}");
+    }
+    site.enable();
+    site.mosb("nodes adopt worker --dry-run").ok();
+    assert_eq!((site.annotation("mosb.dev/adopt"), version()), (Value::Null, before));
+    let text = site.mosb("nodes adopt worker").ok().text();
+    assert!(text.contains("machines adopt what their first config wrote"), "{text}");
+    assert_eq!(site.annotation("mosb.dev/adopt"), json!("true"));
+}
+
+#[test]
 fn requests_are_written_once_and_refused_where_nobody_carries_them_out() {
     let site = Site::new();
     site.machine("node-1", 1, &[]);

@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use mosb_tests::{
-    Lab, MOSB_IMAGE, Machine, MachineImage, Namespace, ignition_program, mosb_image, wait,
+    Lab, MOSB_IMAGE, Machine, MachineImage, Namespace, ignition_program, mosb_image, repository,
+    wait,
 };
 
 use crate::test_lab::{AUTH, POD, lab, namespace, node_pod, timed};
@@ -100,16 +101,36 @@ impl Story<'_> {
     /// Runs `mosb node` in a pod, as a roll-out does; its log.
     #[track_caller]
     fn mosb_node(&self, name: &str, words: &[&str]) -> String {
-        let pod = node_pod(name, self.machine(), words);
-        self.namespace.apply(&pod.to_string());
+        self.run_pod(name, &node_pod(name, self.machine(), words).to_string())
+    }
+
+    #[track_caller]
+    fn run_pod(&self, name: &str, pod: &str) -> String {
+        self.namespace.apply(pod);
         let pod = self.namespace.wait(&format!("pod/{name}"), POD, |pod| {
             ["Succeeded", "Failed"].contains(&pod["status"]["phase"].as_str().unwrap_or_default())
         });
-        let log = self.namespace.log(name, "main").unwrap_or_default();
+        let container = pod["spec"]["containers"][0]["name"].as_str().unwrap();
+        let log = self.namespace.log(name, container).unwrap_or_default();
         assert_eq!(pod["status"]["phase"], "Succeeded", "{name}: {log}");
         self.namespace.kubectl(&["delete", "pod", name, "--wait=true"]).ok();
         println!("{name}:\n{log}");
         log
+    }
+
+    /// Runs the pod that docs/commands.md shows for a machine without a record; its log.
+    #[track_caller]
+    fn documented_pod(&self) -> String {
+        let config = installed().to_string();
+        let secret = json!({ "apiVersion": "v1", "kind": "Secret",
+            "metadata": { "name": "mosb-first-config" }, "stringData": { "user-data.ign": config } });
+        self.namespace.apply(&secret.to_string());
+        let docs = std::fs::read_to_string(repository().join("docs/commands.md")).unwrap();
+        let mut blocks = docs.split("```");
+        let pod = blocks.find(|block| block.contains("metadata: {name: mosb-adopt}"));
+        let pod = pod.unwrap().trim_start_matches("yaml\n");
+        let pod = pod.replace("registry.example.com/mosb@sha256:…", MOSB_IMAGE);
+        self.run_pod("mosb-adopt", &pod.replace("node-1", self.machine().name()))
     }
 
     #[track_caller]
@@ -245,6 +266,12 @@ fn what_is_adopted_is_listed_and_the_machine_stays_as_it_is(story: &Story<'_>, o
     assert_eq!(story.etc(), old);
     let modes = machine.run("stat -c %a /var/lib/mosb/adopt /var/lib/mosb/adopt/*").ok().text();
     assert_eq!(modes, "700\n700\n");
+
+    // Without the record, by the pod of the documentation; the record is no path of the config.
+    machine.run(&format!("mv {CURRENT} /run/record")).ok();
+    let given = story.documented_pod();
+    machine.run(&format!("mv /run/record {CURRENT}")).ok();
+    assert_eq!(given, want.replacen(&format!("adopted {CURRENT}\n"), "", 1));
 }
 
 fn a_power_cut_before_finalizing_changes_nothing(

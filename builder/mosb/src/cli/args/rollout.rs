@@ -42,7 +42,8 @@ pub enum NodesOf {
     ///
     /// Sets the annotation mosb.dev/adopt on the MachineOSConfig. From then on, each machine adopts before it reboots for a
     /// roll-out what is still as its record of its config says, as `mosb node adopt` does. What was edited stays. Prints what
-    /// the machines reported in this boot: what they would adopt, and what stays.
+    /// the machines reported in this boot: what they would adopt, what stays, and which ones have no record. Those need
+    /// `mosb node adopt --config FILE` in a pod on the machine.
     ///
     /// Examples:
     ///

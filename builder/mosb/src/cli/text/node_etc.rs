@@ -2,7 +2,7 @@
 
 use super::page::Page;
 use super::rollout::table;
-use crate::cli::objects::{NodeEtcOf, Object, PathList, PoolDrift};
+use crate::cli::objects::{NodeEtc, NodeEtcOf, Object, PathList, PoolDrift};
 
 impl Object for PoolDrift {
     const KIND: &'static str = "PoolDrift";
@@ -17,7 +17,11 @@ impl Object for PoolDrift {
         table(&mut page, &head, self.nodes.iter().map(row));
         for node in &self.nodes {
             let Some(etc) = &node.etc else { continue };
-            let lists = [("hides", Some(&etc.hidden)), ("keeps", etc.kept.as_ref())];
+            let lists = [
+                ("hides", Some(&etc.hidden)),
+                ("can adopt", etc.adoptable.as_ref()),
+                ("keeps", etc.kept.as_ref()),
+            ];
             for (verb, list) in lists {
                 for path in list.iter().flat_map(|list| &list.paths) {
                     page.line(&format!("{} {verb} {path}", node.node));
@@ -27,6 +31,17 @@ impl Object for PoolDrift {
                     page.line(&format!("{} {verb} {rest} more", node.node));
                 }
             }
+            if lacks_record(etc) {
+                page.line(&format!(
+                    "{} has no record of the config that it was made from, and adopts nothing by itself",
+                    node.node
+                ));
+            }
+        }
+        if self.nodes.iter().filter_map(|node| node.etc.as_ref()).any(lacks_record) {
+            page.line(
+                "without a record, give that config to a machine: `mosb node adopt --config FILE`, in a pod on it",
+            );
         }
         if self.adopts {
             page.line(&format!(
@@ -36,6 +51,11 @@ impl Object for PoolDrift {
         }
         page.into_text()
     }
+}
+
+/// Whether the machine hides files, and only a config that somebody names lets it adopt them.
+fn lacks_record(etc: &NodeEtc) -> bool {
+    etc.adoptable.is_none() && !etc.adopted && etc.hidden.count > 0
 }
 
 fn row(node: &NodeEtcOf) -> Vec<String> {

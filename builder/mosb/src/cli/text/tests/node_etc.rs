@@ -15,8 +15,17 @@ fn what_machines_hide_and_could_adopt() {
         kept: Some(list(1, &["/etc/line\nbreak"])),
         adopted: true,
     };
+    // Without a record: nothing is hidden, a config was given, or something could be done.
     let second = NodeEtc { hidden: list(0, &[]), ..NodeEtc::default() };
-    let nodes = [("node-1", Some(first)), ("node-2", Some(second)), ("node-3", None)];
+    let given = NodeEtc { hidden: list(1, &["/etc/motd"]), adopted: true, ..NodeEtc::default() };
+    let lacking = NodeEtc { adopted: false, ..given.clone() };
+    let nodes = [
+        ("node-1", Some(first)),
+        ("node-2", Some(second)),
+        ("node-3", None),
+        ("node-4", Some(given)),
+        ("node-5", Some(lacking)),
+    ];
     let nodes = nodes.map(|(node, etc)| NodeEtcOf { node: node.to_owned(), etc });
     let drift = PoolDrift { pool: "worker".to_owned(), adopts: true, nodes: nodes.to_vec() };
     looks_like("pool-drift", &drift);
