@@ -171,6 +171,31 @@ fn a_slot_for_a_machine_that_may_not_have_one_is_found() {
 }
 
 #[test]
+fn a_slot_in_a_paused_pool_is_found_once_the_controller_knows_of_the_pause() {
+    let a = Machine::new("a");
+    let slot = (SeenKind::Node, a.drained(1, 1).object());
+    let version = |paused: bool, generation: u32, observed: u32| {
+        let mut pool = pool("worker", json!(1));
+        pool["metadata"]["generation"] = json!(generation);
+        pool["spec"]["paused"] = json!(paused);
+        pool["status"] = json!({ "observedGeneration": observed });
+        (SeenKind::Pool, pool)
+    };
+    let (asked, known) = (version(true, 2, 1), version(true, 2, 2));
+    let found = |changes: &[&(SeenKind, Value)]| {
+        observe(&[&a], json!(1), changes.iter().map(|one| (*one).clone()).collect())
+    };
+    assert_broken(&found(&[&asked, &known, &slot]), "a got a slot although worker was paused");
+    for allowed in [
+        &[&slot, &asked, &known][..],
+        &[&asked, &slot, &known],
+        &[&asked, &known, &version(false, 3, 2), &slot],
+    ] {
+        assert_eq!(found(allowed).broken, Vec::<String>::new());
+    }
+}
+
+#[test]
 fn a_second_drain_or_reboot_of_an_attempt_is_found() {
     let a = Machine::new("a");
     let (first, second) = (a.drained(1, 1), a.drained(2, 1));

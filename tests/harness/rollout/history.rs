@@ -135,6 +135,10 @@ impl RolloutHistory {
                 self.broken(at, rule);
             }
         }
+        let pool = pool_of(self.pools.values(), now);
+        if let Some(pool) = pool.filter(|pool| pool.paused).map(|pool| pool.name.clone()) {
+            self.broken(at, format!("{name} got a slot although {pool} was paused"));
+        }
         if let Some((pool, unavailable, most)) = self.unavailable(now)
             && unavailable > most
         {

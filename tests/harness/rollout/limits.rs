@@ -9,6 +9,9 @@ pub struct PoolLimits {
     pub name: String,
     labels: Vec<(String, String)>,
     max_unavailable: Value,
+    /// It is paused, and the controller decided with that: it has written the status of this spec. A
+    /// slot of a decision from before may still be written after the pause.
+    pub paused: bool,
 }
 
 impl PoolLimits {
@@ -16,10 +19,12 @@ impl PoolLimits {
     pub fn of(pool: &Value) -> Option<Self> {
         let labels = pool["spec"]["nodeSelector"]["matchLabels"].as_object()?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let is_seen = pool["status"]["observedGeneration"] == pool["metadata"]["generation"];
         Some(Self {
             name: text(&pool["metadata"]["name"]),
             labels: labels.iter().map(|(key, value)| (key.clone(), text(value))).collect(),
             max_unavailable: pool["spec"]["maxUnavailable"].clone(),
+            paused: pool["spec"]["paused"] == true && is_seen,
         })
     }
 
