@@ -187,7 +187,11 @@ impl Fleet {
     }
 
     pub fn pool(&mut self) -> &mut MachineConfigPool {
-        self.pools.get_mut("worker").unwrap()
+        self.pool_of("worker")
+    }
+
+    pub fn pool_of(&mut self, name: &str) -> &mut MachineConfigPool {
+        self.pools.get_mut(name).unwrap()
     }
 
     pub fn max_unavailable(&mut self, value: IntOrString) {
@@ -261,8 +265,13 @@ impl Fleet {
     }
 
     pub fn annotate(&mut self, key: &str, value: &str) {
+        self.annotate_of("worker", key, value);
+    }
+
+    /// The same of the MachineOSConfig of another pool.
+    pub fn annotate_of(&mut self, pool: &str, key: &str, value: &str) {
         let version = self.next_version();
-        let metadata = &mut self.configs.get_mut("worker").unwrap().metadata;
+        let metadata = &mut self.configs.get_mut(pool).unwrap().metadata;
         metadata.annotations.insert(key.to_owned(), value.to_owned());
         metadata.resource_version = Some(version);
     }

@@ -1,16 +1,17 @@
-//! Any events in any order, and the controller killed after any write: the limits hold, a paused
-//! pool gets no slot, and it ends once all machines are healthy.
+//! Any events in any order, in two pools with control-plane machines, and the controller killed after
+//! any write: the limits hold, a paused pool gets no slot, and it ends once all machines are healthy.
+//! What is checked of each write is in `server`.
 
 use proptest::prelude::*;
 
 use super::fleet::*;
-use super::stories::running;
+use super::machine::FakeNode;
 use crate::rollout::*;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use mosb_plan::api::labels;
 use std::time::Duration;
 
-/// What a user, the cluster or chance does.
+/// What a user, the cluster or chance does; to this pool, or to its machines.
 #[derive(Debug, Clone)]
 enum Deed {
     Serve(u32),
@@ -21,7 +22,7 @@ enum Deed {
     Mode(&'static str),
     Pin(Option<u32>),
     Pause(bool),
-    MaxUnavailable(i32),
+    MaxUnavailable(IntOrString),
     Registry(bool),
     Hold(usize, bool),
     CutPower(usize),
@@ -42,11 +43,31 @@ enum Deed {
     Settle,
 }
 
-const NODES: usize = 4;
+/// The pools, and how many machines they begin with.
+const POOLS: [(&str, usize); 2] = [("worker", 4), ("infra", 3)];
+const MOST_NODES: usize = 4;
+const MOST_UNAVAILABLE: [&str; 5] = ["0%", "34%", "50%", "75%", "100%"];
+
+/// A machine by its number.
+fn name(pool: &str, number: usize) -> String {
+    format!("{}{number}", &pool[..1])
+}
+
+fn pool() -> impl Strategy<Value = &'static str> {
+    prop_oneof![2 => Just(POOLS[0].0), 1 => Just(POOLS[1].0)]
+}
+
+fn most_unavailable() -> impl Strategy<Value = IntOrString> {
+    let percent = prop::sample::select(&MOST_UNAVAILABLE[..]);
+    prop_oneof![
+        (1i32..4).prop_map(IntOrString::Int),
+        percent.prop_map(|percent| IntOrString::String(percent.to_owned())),
+    ]
+}
 
 fn deed() -> impl Strategy<Value = Deed> {
     use Deed::*;
-    let node = || 0..NODES;
+    let node = || 0..MOST_NODES;
     prop_oneof![
         2 => (1u32..4).prop_map(Serve),
         2 => (1u32..4, 0u32..3, 0u32..3).prop_map(|(of, arguments, keys)| ServePart(of, arguments, keys)),
@@ -54,7 +75,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => prop::sample::select(&["none", "stage", "automatic", "automatic"][..]).prop_map(Mode),
         1 => prop::option::of(0u32..4).prop_map(Pin),
         1 => any::<bool>().prop_map(Pause),
-        1 => (1i32..4).prop_map(MaxUnavailable),
+        1 => most_unavailable().prop_map(MaxUnavailable),
         1 => any::<bool>().prop_map(Registry),
         1 => (node(), any::<bool>()).prop_map(|(at, is)| Hold(at, is)),
         2 => node().prop_map(CutPower),
@@ -74,46 +95,46 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-fn happen(fleet: &mut Fleet, deed: &Deed, late: &mut RolloutDecision) {
-    let name = |at: &usize| format!("w{at}");
+/// `late` is the newest decision: one worker decides about all pools.
+fn happen(fleet: &mut Fleet, pool: &str, deed: &Deed, late: &mut RolloutDecision) {
     match deed {
-        Deed::Serve(number) => fleet.serve("worker", *number),
+        Deed::Serve(number) => fleet.serve(pool, *number),
         Deed::ServePart(of, arguments, keys) => {
             // A config has one part.
             let number = 100 + 10 * of + 3 * arguments + keys;
-            fleet.serve_part("worker", number, *of, part(*arguments, *keys));
+            fleet.serve_part(pool, number, *of, part(*arguments, *keys));
         }
         Deed::ServeLive(number, from) => {
             // A build is compared with one image.
-            fleet.serve_live("worker", 200 + 10 * number + from, *from);
+            fleet.serve_live(pool, 200 + 10 * number + from, *from);
         }
-        Deed::Mode(mode) => fleet.annotate(labels::ROLLOUT, mode),
+        Deed::Mode(mode) => fleet.annotate_of(pool, labels::ROLLOUT, mode),
         Deed::Pin(number) => {
             let pin = number.map(|number| pin(number).to_string()).unwrap_or_default();
-            fleet.annotate(labels::ROLLOUT_BUILD, &pin);
+            fleet.annotate_of(pool, labels::ROLLOUT_BUILD, &pin);
         }
         Deed::Pause(is) => {
-            fleet.pool().spec.paused = *is;
+            fleet.pool_of(pool).spec.paused = *is;
             // A decision about the pool as it was is rejected only for writes of the pool itself.
-            *late = fleet.decide("worker");
+            *late = fleet.decide(pool);
         }
         Deed::MaxUnavailable(most) => {
-            fleet.max_unavailable(IntOrString::Int(*most));
-            *late = fleet.decide("worker");
+            fleet.pool_of(pool).spec.max_unavailable = Some(most.clone());
+            *late = fleet.decide(pool);
         }
         Deed::Registry(is_down) => fleet.is_registry_down = *is_down,
         Deed::Join => {
-            let name = format!("w{}", fleet.nodes.len() + 10);
-            if fleet.nodes.len() < 7 && !fleet.nodes.contains_key(&name) {
-                fleet.add_node(&name, "worker", 1);
-                *late = fleet.decide("worker");
+            let name = name(pool, fleet.nodes.len() + 10);
+            if fleet.nodes.len() < 10 && !fleet.nodes.contains_key(&name) {
+                fleet.add_node(&name, pool, 1);
+                *late = fleet.decide(pool);
             }
         }
         Deed::RunJobs => fleet.run_jobs(),
         Deed::EndPods => fleet.end_pods(),
         Deed::Boot => fleet.boot_all(),
         Deed::Wait(seconds) => fleet.wait(Duration::from_secs(u64::from(*seconds))),
-        Deed::Pass(most) => *late = fleet.pass("worker", usize::from(*most)),
+        Deed::Pass(most) => *late = fleet.pass(pool, usize::from(*most)),
         Deed::Late => {
             for action in &std::mem::take(&mut late.actions) {
                 // Evictions of a node that lost its slot are the API server's to refuse.
@@ -135,10 +156,10 @@ fn happen(fleet: &mut Fleet, deed: &Deed, late: &mut RolloutDecision) {
         | Deed::NotBootable(at, _)
         | Deed::Cordon(at, _)
         | Deed::Leave(at) => {
-            let name = name(at);
+            let name = name(pool, *at);
             if fleet.nodes.contains_key(&name) {
                 happen_to(fleet, deed, &name);
-                *late = fleet.decide("worker");
+                *late = fleet.decide(pool);
             }
         }
     }
@@ -164,22 +185,36 @@ fn happen_to(fleet: &mut Fleet, deed: &Deed, name: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 75, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn it_ends_with_the_newest_image_from_everywhere(
-        deeds in prop::collection::vec(deed(), 0..60),
+        deeds in prop::collection::vec((pool(), deed()), 0..80),
+        control_plane in prop::collection::btree_set((pool(), 0..MOST_NODES), 0..4),
     ) {
-        let mut fleet = Fleet::new(NODES);
-        fleet.annotate(labels::ROLLOUT, "automatic");
+        let mut fleet = Fleet::new(0);
+        fleet.add_pool("infra");
+        for (pool, machines) in POOLS {
+            fleet.annotate_of(pool, labels::ROLLOUT, "automatic");
+            for number in 0..machines {
+                fleet.add_node(&name(pool, number), pool, 1);
+            }
+        }
+        for (pool, number) in control_plane {
+            if fleet.nodes.contains_key(&name(pool, number)) {
+                fleet.make_control_plane(&name(pool, number));
+            }
+        }
         let mut late = fleet.decide("worker");
-        for deed in &deeds {
-            happen(&mut fleet, deed, &mut late);
+        for (pool, deed) in &deeds {
+            happen(&mut fleet, pool, deed, &mut late);
         }
         // Then a corrected image comes into service, and all machines are healthy.
-        fleet.annotate(labels::ROLLOUT, "automatic");
-        fleet.annotate(labels::ROLLOUT_BUILD, "");
-        fleet.pool().spec.paused = false;
+        for (pool, _) in POOLS {
+            fleet.annotate_of(pool, labels::ROLLOUT, "automatic");
+            fleet.annotate_of(pool, labels::ROLLOUT_BUILD, "");
+            fleet.pool_of(pool).spec.paused = false;
+        }
         fleet.is_registry_down = false;
         for node in fleet.nodes.values_mut() {
             node.held.clear();
@@ -193,38 +228,53 @@ proptest! {
             fleet.settle();
             fleet.wait(Duration::from_secs(601));
         };
-        let has = |fleet: &Fleet, part| fleet.nodes.values().filter(|node| node.pool == "worker").all(|node| {
+        let serve_part = |fleet: &mut Fleet, number, part| for (pool, _) in POOLS {
+            fleet.serve_part(pool, number, 5, part);
+        };
+        let status = |fleet: &Fleet| {
+            fleet.pools.values().map(|pool| pool.status.clone()).collect::<Vec<_>>()
+        };
+        let has = |fleet: &Fleet, part| members(fleet).all(|node| {
             (node.part, node.arguments) == (Some(part), arguments_of(part))
         });
-        fleet.serve_part("worker", 5, 5, part(2, 7));
+        let has_files = |fleet: &Fleet, number| {
+            members(fleet).all(|node| node.files == image(number).digest())
+        };
+        serve_part(&mut fleet, 5, part(2, 7));
         end(&mut fleet);
-        prop_assert!(has(&fleet, part(2, 7)), "{:#?}", fleet.pools["worker"].status);
+        prop_assert!(has(&fleet, part(2, 7)), "{:#?}", status(&fleet));
         // Keys alone reboot nothing.
         let reboots = fleet.reboots.len();
-        fleet.serve_part("worker", 6, 5, part(2, 8));
+        serve_part(&mut fleet, 6, part(2, 8));
         end(&mut fleet);
-        prop_assert!(has(&fleet, part(2, 8)), "{:#?}", fleet.pools["worker"].status);
+        prop_assert!(has(&fleet, part(2, 8)), "{:#?}", status(&fleet));
         prop_assert_eq!(fleet.reboots.len(), reboots);
-        let has_files = |fleet: &Fleet, number| fleet.nodes.values().all(|node| {
-            node.pool != "worker" || node.files == image(number).digest()
-        });
         prop_assert!(has_files(&fleet, 5));
         // Files that come live and go back as well.
-        fleet.serve_live("worker", 7, 5);
+        for (pool, _) in POOLS {
+            fleet.serve_live(pool, 7, 5);
+        }
         end(&mut fleet);
-        prop_assert!(has_files(&fleet, 7), "{:#?}", fleet.pools["worker"].status);
-        fleet.serve_part("worker", 6, 5, part(2, 8));
+        prop_assert!(has_files(&fleet, 7), "{:#?}", status(&fleet));
+        serve_part(&mut fleet, 6, part(2, 8));
         end(&mut fleet);
-        prop_assert!(has_files(&fleet, 5), "{:#?}", fleet.pools["worker"].status);
+        prop_assert!(has_files(&fleet, 5), "{:#?}", status(&fleet));
         prop_assert_eq!(fleet.reboots.len(), reboots);
-        let machines = fleet.nodes.values().filter(|node| node.pool == "worker").count();
-        prop_assert_eq!(running(&fleet, 5), machines, "{:#?}", fleet.pools["worker"].status);
+        let newest = image(5).digest();
+        prop_assert!(members(&fleet).all(|node| node.booted == newest), "{:#?}", status(&fleet));
         prop_assert!(fleet.nodes.values().all(|node| node.slot().is_none() && !node.machine.unschedulable));
-        prop_assert!(fleet.nodes.values().all(|node| node.pool != "worker" || node.staged.is_none()));
+        prop_assert!(members(&fleet).all(|node| node.staged.is_none()));
         prop_assert!(fleet.jobs.values().all(|job| !fleet.nodes.contains_key(&job.node)));
         fleet.asked.clear();
-        let idle = fleet.decide("worker");
-        prop_assert!(idle.actions.is_empty() && idle.requeue_after.is_none(), "{idle:?}");
+        for (pool, _) in POOLS {
+            let idle = fleet.decide(pool);
+            prop_assert!(idle.actions.is_empty() && idle.requeue_after.is_none(), "{idle:?}");
+        }
         prop_assert!(fleet.asked.is_empty(), "{:?}", fleet.asked);
     }
+}
+
+/// The machines of the pools.
+fn members(fleet: &Fleet) -> impl Iterator<Item = &FakeNode> {
+    fleet.nodes.values().filter(|node| fleet.pools.contains_key(&node.pool))
 }

@@ -7,10 +7,10 @@ use crate::rollout::decide::{RolloutEvaluation, evaluate};
 use crate::rollout::drain_records::after_pass;
 use crate::rollout::ended_phases::ended_phases;
 use crate::rollout::observe::NO_POOL;
-use crate::rollout::slots::max_unavailable;
 use crate::rollout::*;
 use crate::{Action, NewObject, NewStatus, Patch, Target};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use mosb_plan::api::{Metadata, labels};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -79,6 +79,9 @@ impl Fleet {
                 }
                 if self.jobs.contains_key(&request.name) {
                     return None;
+                }
+                if request.verb == NodeVerb::Stage {
+                    self.check_stage();
                 }
                 let version = self.next_version();
                 let seen = MachineJob {
@@ -215,7 +218,7 @@ impl Fleet {
                 || machine.metadata.annotation(labels::NODE_SLOT).is_some()
         };
         let unavailable = members.iter().filter(|one| is_unavailable(&one.machine)).count();
-        let max = max_unavailable(pool.spec.max_unavailable.as_ref(), members.len()).unwrap();
+        let max = allowed(pool.spec.max_unavailable.as_ref(), members.len());
         assert!(unavailable <= max, "{unavailable} of at most {max} are unavailable");
         if node.is_control_plane() {
             let others = self.nodes.values().filter(|one| one.is_control_plane());
@@ -236,6 +239,16 @@ impl Fleet {
             let mut others = self.nodes.values().filter(|one| one.is_control_plane());
             assert!(others.all(|one| one.machine.metadata.name == name || one.machine.ready));
         }
+    }
+
+    /// A Job stages an image, and all images are in one registry.
+    fn check_stage(&self) {
+        let is_staging = |job: &&FakeJob| {
+            let is_running = job.seen.phase == JobPhase::Running;
+            job.seen.verb == NodeVerb::Stage && is_running && self.nodes.contains_key(&job.node)
+        };
+        let staging = self.jobs.values().filter(is_staging).count();
+        assert!(staging < self.settings.staging_per_registry, "over all pools");
     }
 
     /// A Job brings keys and password to a machine.
@@ -308,6 +321,19 @@ impl Fleet {
         let next: Vec<_> = pools.iter().map(|pool| self.decide(pool)).collect();
         panic!("no end: {next:#?}");
     }
+}
+
+/// How many machines of so many may be unavailable, computed a second time.
+fn allowed(most: Option<&IntOrString>, machines: usize) -> usize {
+    let most = match most {
+        None => 1,
+        Some(IntOrString::Int(number)) => usize::try_from(*number).unwrap(),
+        Some(IntOrString::String(percent)) => {
+            let percent: usize = percent.trim_end_matches('%').parse().unwrap();
+            (0..machines).filter(|machine| (machine + 1) * 100 <= percent * machines).count()
+        }
+    };
+    most.max(1)
 }
 
 fn merge(metadata: &mut Metadata, patch: &Patch) {
