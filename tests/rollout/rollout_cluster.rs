@@ -145,11 +145,11 @@ impl<'l> RolloutCluster<'l> {
 
     /// How many boots of each machine the observer saw since the last call, without the one that
     /// ran then; and how many machines were unavailable at once at most. Prints how long each part
-    /// of the slots took that have ended.
+    /// of the slots took that have ended, and checks what mosb added.
     pub fn seen(&self) -> (Vec<usize>, usize) {
         let Seen { most_unavailable, boots, slots } = self.observer.take();
         if !slots.is_empty() {
-            slot_times::print(self.lab, &slots);
+            slot_times::check(self.lab, &slots);
         }
         let boots = self.lab.machines().iter().map(|machine| {
             let boots = boots.get(machine.name()).map_or(0, |boots| boots.len());

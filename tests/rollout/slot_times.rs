@@ -17,6 +17,13 @@ use crate::rollout_cluster::mark;
 const PARTS: [&str; 8] =
     ["drain", "pod", "shutdown", "boot", "kubelet", "next pod", "report", "end"];
 
+/// The parts that are mosb's own: the others are of the pods that are drained, and of the machine.
+const OWN: [bool; PARTS.len()] = [false, true, false, false, false, true, true, true];
+/// What the own parts may take, in seconds, on a machine that shuts down and boots in three seconds:
+/// five times what they take. A busy machine takes longer for all parts.
+const MOST_OWN: f64 = 30.0;
+const MOST_OWN_PER_REBOOT: f64 = 10.0;
+
 /// The steps of one slot, in seconds since 1970.
 #[derive(Debug, Default)]
 pub struct SlotTimes {
@@ -112,11 +119,14 @@ fn modified(file: &Path) -> Option<f64> {
     Some(seconds(std::fs::metadata(file).ok()?.modified().ok()?))
 }
 
-/// Prints what took how long in each slot, and on average. The journals are those of the last boots.
-pub fn print(lab: &Lab, slots: &[SlotTimes]) {
+/// Prints what took how long in each slot, and on average. Fails if mosb itself took too long in each
+/// of them: one may have waited for the repair of its machine. The journals are those of the last
+/// boots.
+pub fn check(lab: &Lab, slots: &[SlotTimes]) {
     let head: Vec<String> = PARTS.iter().map(|part| format!("{part:>9}")).collect();
     println!("{:12}{}{:>9}  (seconds from the slot)", "machine", head.concat(), "all");
     let mut sums = [0.0; PARTS.len()];
+    let mut is_quick = false;
     for slot in slots {
         let machine = lab.machines().iter().find(|machine| machine.name() == slot.node);
         let parts = slot.parts(machine.unwrap());
@@ -126,8 +136,18 @@ pub fn print(lab: &Lab, slots: &[SlotTimes]) {
         assert!(parts.iter().all(|part| *part >= 0.0), "{}: {parts:?}", slot.node);
         sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
         print_row(&slot.node, &parts);
+        is_quick |= is_own_part_short(&parts);
     }
     print_row("on average", &sums.map(|sum| sum / slots.len() as f64));
+    // The controller of a lone machine reboots with it.
+    assert!(is_quick || lab.machines().len() == 1, "mosb took too long in each slot, see above");
+}
+
+/// Whether mosb added little to what drain and reboot take.
+fn is_own_part_short(parts: &[f64; PARTS.len()]) -> bool {
+    let own: f64 = parts.iter().zip(OWN).filter(|(_, is_own)| *is_own).map(|(part, _)| part).sum();
+    let reboot: f64 = parts[2..5].iter().sum();
+    own < MOST_OWN.max(MOST_OWN_PER_REBOOT * reboot)
 }
 
 /// Rounded parts and their sum.
@@ -142,4 +162,19 @@ fn print_row(name: &str, parts: &[f64]) {
 fn journal(machine: &Machine, which: &str) -> Option<f64> {
     let line = format!("journalctl --quiet --output=short-unix {which} | head -n 1 || true");
     machine.run(&line).text().split_whitespace().next()?.parse().ok()
+}
+
+#[test]
+fn a_slot_in_which_mosb_takes_too_long_is_found() {
+    let quiet = [0.3, 1.3, 1.2, 0.7, 0.6, 0.2, 2.8, 1.2];
+    let with = |index: usize, seconds: f64| {
+        let mut parts = quiet;
+        parts[index] += seconds;
+        is_own_part_short(&parts)
+    };
+    for (index, part) in PARTS.iter().enumerate() {
+        assert_eq!(with(index, 60.0), !OWN[index], "{part}");
+        assert!(with(index, 5.0), "{part}");
+    }
+    assert!(is_own_part_short(&quiet.map(|part| part * 20.0)), "a busy machine");
 }
