@@ -79,6 +79,10 @@ fn build(mosb: &Mosb, base: &str, method: &str) -> Layout {
 }
 
 fn build_on(mosb: &Mosb, base: &str, method: &str, configs: &str) -> Layout {
+    build_config(mosb, base, method, configs, &config())
+}
+
+fn build_config(mosb: &Mosb, base: &str, method: &str, configs: &str, config: &str) -> Layout {
     let output = mosb.home().join(format!("{method}-{configs}"));
     let arguments = [
         "build",
@@ -96,7 +100,7 @@ fn build_on(mosb: &Mosb, base: &str, method: &str, configs: &str) -> Layout {
         "-o",
         "json",
     ];
-    let result = mosb.run_with(arguments, config().as_bytes()).ok().json();
+    let result = mosb.run_with(arguments, config.as_bytes()).ok().json();
     assert_eq!(result["method"], method, "{result:#}");
     Layout::at(output)
 }
@@ -220,6 +224,23 @@ fn both_methods_add_the_same_and_change_nothing_else() {
     let (size, sha256) = (want.len() as u64, Digest::of(want.as_bytes()).hex());
     let file = &added.0["usr/lib/bootc/kargs.d/90-mosb.toml"];
     assert_eq!((file.mode, &file.kind), (0o644, &Kind::File { size, sha256 }));
+}
+
+/// The unit removes what an image before it brought.
+#[test]
+fn both_methods_add_an_empty_list_for_nothing_below_var() {
+    let mosb = Mosb::new();
+    let base = ostree_base().reference("base");
+    let config = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": NAME }, "spec": { "config": { "ignition": { "version": "3.5.0" } } },
+    });
+    let build = |method| build_config(&mosb, &base, method, "every-config", &config.to_string());
+    let direct = tree(&build("direct"), NAME);
+    tree(&build("containerfile"), NAME).assert_same(&direct, "by buildah");
+    let list = &direct.0["usr/lib/mosb/var-files/list"];
+    let sha256 = Digest::of(b"").hex();
+    assert_eq!((list.mode, &list.kind), (0o644, &Kind::File { size: 0, sha256 }));
 }
 
 #[test]

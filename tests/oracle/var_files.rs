@@ -193,6 +193,15 @@ fn files_come_change_and_go_with_the_image() {
         third.0.retain(|path, _| !["opt", "lib"].iter().any(|top| path.starts_with(top)));
         third.assert_same(&empty, "nothing else is left");
 
+        assert_eq!(machine.update(shell, &json!({})), [""; 0]);
+        let mut last = machine.var();
+        assert_eq!(fs::read(machine.at(RECORD)).unwrap().trim_ascii(), b"");
+        last.0.retain(|path, _| !path.starts_with("lib"));
+        last.assert_same(&empty, "the config has nothing below /var");
+        let left = machine.var();
+        assert_eq!(machine.boot(shell), [""; 0]);
+        machine.var().assert_same(&left, "another boot changes nothing");
+
         assert_eq!(machine.update(shell, &a()), [""; 0]);
         machine.var().assert_same(&first, "back to the first image");
     }
@@ -228,6 +237,16 @@ fn what_a_person_changed_stays_and_the_others_follow() {
     assert!(machine.at("var/opt/dir/mine").exists() && machine.at(TOOL).join("x").is_dir());
     assert_eq!(machine.read("var/opt/link").unwrap(), "three");
     assert_eq!(machine.boot(shell), [""; 0], "it is the machine's now");
+}
+
+#[test]
+fn nothing_is_written_for_nothing() {
+    for shell in SHELLS {
+        let machine = Machine::new();
+        let empty = machine.var();
+        assert_eq!(machine.update(shell, &json!({})), [""; 0]);
+        machine.var().assert_same(&empty, "no image brought anything");
+    }
 }
 
 #[test]
@@ -363,6 +382,8 @@ fn a_script_that_is_killed_anywhere_ends_the_same_when_it_runs_again() {
     let only = |content| json!({ "files": [file("/usr/local/bin/tool", content, 0o755)] });
     let calls = killed_at_each_call([&only("one"), &only("two"), &only("three")]);
     assert!(calls > 15, "{calls}: the programs are not called");
+    let calls = killed_at_each_call([&only("one"), &json!({}), &only("two")]);
+    assert!(calls > 5, "{calls}: the programs are not called");
 }
 
 #[test]

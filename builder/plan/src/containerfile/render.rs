@@ -78,7 +78,7 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     if !plan.preset_units.is_empty() {
         text += &PRESET.fill(&[])?;
     }
-    if !plan.var_paths.is_empty() {
+    if plan.var_paths.is_some() {
         text += &VAR_FILES.fill(&[])?;
     }
     if !plan.kernel_arguments.is_empty() {

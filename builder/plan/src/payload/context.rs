@@ -83,8 +83,8 @@ pub fn files(plan: &BuildPlan) -> Result<Vec<File>, Error> {
     }
     let units: String = plan.preset_units.iter().flat_map(|unit| [unit.as_str(), "\n"]).collect();
     files.push(File::new("preset-units", units.into_bytes()));
-    if !plan.var_paths.is_empty() {
-        let named = collect_files(&plan.var_paths).into_iter();
+    if let Some(paths) = &plan.var_paths {
+        let named = collect_files(paths).into_iter();
         files.extend(
             named.map(|(name, content)| {
                 File::new(format!("var-files/{name}"), content.into_bytes())

@@ -35,8 +35,8 @@ pub struct BuildPlan {
     /// The units to preset once Ignition has run, in the order of the config.
     pub preset_units: Vec<String>,
     /// The paths of the config that a Containerfile build looks for below `/var`, to bring them to
-    /// machines.
-    pub var_paths: Vec<String>,
+    /// machines; nothing for an image that brings none and removes none.
+    pub var_paths: Option<Vec<String>>,
     /// The kernel arguments that a Containerfile build adds to an image without rpm-ostree.
     pub kernel_arguments: Vec<String>,
     /// What mosb adds to the image beside what the config says.

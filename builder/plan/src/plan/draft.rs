@@ -97,17 +97,23 @@ impl Draft {
         (inputs, build)
     }
 
-    /// The format of an image that is written in this one: without anything to bring to machines,
+    /// The format of an image that is written in this one: if images are not built on every config,
     /// the formats 2 and 3 are the same bytes.
     fn written_format(&self, format: Format) -> Format {
-        let brings_nothing = self.var_paths.is_empty() && self.kernel_arguments.is_empty();
-        if brings_nothing { format.min(Format::V2) } else { format }
+        match self.request.build_on {
+            BuildOn::EveryConfig => format,
+            BuildOn::OsChange => format.min(Format::V2),
+        }
+    }
+
+    /// Whether the image has what brings files below `/var` to machines.
+    fn brings_var_files(&self) -> bool {
+        self.written_format(self.format) >= Format::V3
     }
 
     /// The inputs of an image that is [written](Self::written_format) in this format.
     fn inputs(&self, format: Format) -> Inputs {
         let request = &self.request;
-        let brings = |what: &[String]| format >= Format::V3 && !what.is_empty();
         Inputs::new(&Parts {
             format: format.number(),
             config: request.config.as_value(),
@@ -120,8 +126,6 @@ impl Draft {
             build_args: &request.build_args,
             platform: &request.base.config.platform,
             trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
-            var_files: brings(&self.var_paths),
-            kernel_arguments: brings(&self.kernel_arguments),
         })
     }
 
@@ -217,7 +221,7 @@ impl Draft {
 
     /// Without additions that the format of the image doesn't have.
     fn write_in_its_format(&mut self) {
-        if self.written_format(self.format) < Format::V3 {
+        if !self.brings_var_files() {
             self.var_paths.clear();
             self.kernel_arguments.clear();
         }
@@ -230,8 +234,10 @@ impl Draft {
         ignition: Option<&ignition::Config>,
     ) -> Result<Written, Error> {
         let request = &self.request;
-        let additions =
-            Additions { var_paths: &self.var_paths, kernel_arguments: &self.kernel_arguments };
+        let additions = Additions {
+            var_paths: self.brings_var_files().then_some(&*self.var_paths),
+            kernel_arguments: &self.kernel_arguments,
+        };
         let current = request.config.current_config();
         let applied = apply(tree, ignition, current, additions, request.base.is_ostree())
             .map_err(|source| Error::Apply { config: request.config.name().to_string(), source })?;
@@ -252,6 +258,7 @@ impl Draft {
     fn complete(mut self, written: Option<Written>, prepared: Option<PreparedBase>) -> BuildPlan {
         let (inputs, build_name) = self.names();
         let format = self.written_format(self.format);
+        let brings_var_files = self.brings_var_files();
         let written = written.filter(|written| written.reasons.is_empty());
         let is_certain = written.is_some();
         let mut notes = Vec::new();
@@ -294,7 +301,7 @@ impl Draft {
                 .map(|config| preset_units(&config.systemd))
                 .unwrap_or_default(),
             notes,
-            var_paths,
+            var_paths: brings_var_files.then_some(var_paths),
             kernel_arguments,
             added,
             inputs,

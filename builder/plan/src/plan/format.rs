@@ -13,8 +13,8 @@ pub enum Format {
     /// The manifest has annotations for its base; the extensions image is a label.
     V2,
     /// With `build-on: every-config`, copies of what the config has below `/var` with a unit that
-    /// brings them to machines, and the kernel arguments in a file for bootc. An image of a config
-    /// without both is one of format 2.
+    /// brings them to machines and removes what it brought earlier, and the kernel arguments in a
+    /// file for bootc. All other images are of format 2.
     V3,
 }
 

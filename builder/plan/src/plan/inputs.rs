@@ -32,13 +32,6 @@ pub(super) struct Parts<'a> {
     pub build_args: &'a BTreeMap<String, String>,
     pub platform: &'a Platform,
     pub trust_bundle: Option<Digest>,
-    /// Whether it brings files below `/var` to machines. Absent in an image that brings none.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub var_files: bool,
-    /// Whether it brings kernel arguments to machines without rpm-ostree. Absent in an image that
-    /// brings none.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub kernel_arguments: bool,
 }
 
 impl Inputs {

@@ -34,8 +34,9 @@ pub(super) use units::preset_units;
 /// What an image has beside what the config says.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Additions<'a> {
-    /// Of these paths, those that lie below `/var` are brought to machines.
-    pub var_paths: &'a [String],
+    /// Of these paths, those that lie below `/var` are brought to machines, and what an earlier image
+    /// brought is removed. With nothing here, the image does neither.
+    pub var_paths: Option<&'a [String]>,
     /// The kernel arguments, for an image without rpm-ostree.
     pub kernel_arguments: &'a [String],
 }
@@ -166,7 +167,10 @@ pub(super) fn apply<'a>(
         applier.presets(&config.systemd);
     }
     applier.current_config(current_config)?;
-    let var_files = applier.var_files(additions.var_paths)?;
+    let var_files = match additions.var_paths {
+        Some(paths) => applier.var_files(paths)?,
+        None => Vec::new(),
+    };
     let has_kernel_arguments = applier.kernel_arguments(additions.kernel_arguments)?;
     applier.no_whiteouts()?;
     let left_out = if commits { applier.commit() } else { Vec::new() };

@@ -15,8 +15,8 @@ use mosb_image::path::TreePath;
 use mosb_image::tree::Kind;
 
 impl Applier<'_> {
-    /// Adds what brings these paths of the config to machines, as far as they lie below `/var`;
-    /// returns the paths of these in the image. If there are none, it adds nothing.
+    /// Adds what brings these paths of the config to machines, as far as they lie below `/var`, and
+    /// removes there what an earlier image brought; returns the paths in the image.
     pub(super) fn var_files(&mut self, paths: &[String]) -> Result<Vec<String>, ApplyError> {
         let mut files: BTreeMap<TreePath, VarFile> = BTreeMap::new();
         let mut contents: BTreeMap<String, Bytes> = BTreeMap::new();
@@ -29,9 +29,6 @@ impl Applier<'_> {
                 }
                 files.insert(file.path.clone(), file);
             }
-        }
-        if files.is_empty() {
-            return Ok(Vec::new());
         }
         self.make_directory(&format!("{FOLDER}/content"))?;
         for (name, content) in contents {

@@ -268,7 +268,7 @@ impl Diff {
         let paths = changed(&before, &after, |path, changed| PathChange { path, changed });
         let units =
             changed(&from.units(), &to.units(), |name, changed| UnitChange { name, changed });
-        let notes = var_notes(&paths, &after);
+        let notes = var_notes(&paths);
         // Both have been read as Ignition configs.
         let unreconcilable =
             render::unreconcilable(from.config, to.config, Update::Image).unwrap_or_default();
@@ -305,25 +305,18 @@ impl Diff {
     }
 }
 
-/// What becomes of changed paths that may lie below `/var`; `after` are the paths of the new config.
-fn var_notes(paths: &[PathChange], after: &BTreeMap<&str, PathState>) -> Vec<Finding> {
-    let leaves_some = after.keys().any(|path| may_lie_below_var(path));
+/// What becomes of changed paths that may lie below `/var`.
+fn var_notes(paths: &[PathChange]) -> Vec<Finding> {
     let note = |PathChange { path, changed }: &PathChange| {
-        let (code, message) = match changed.change {
-            Change::Added | Change::Changed => (
-                "var-file",
-                "reaches machines at the next boot if images are built on every config, and else only machines that are installed from the image",
-            ),
-            Change::Removed if leaves_some => (
-                "var-file",
-                "is removed from machines at the next boot if images are built on every config and it is as mosb wrote it, and else stays on them",
-            ),
-            Change::Removed => (
-                "var-file-stays",
-                "stays on machines: the config has nothing else below /var, so its image has no program that removes it; leave another path below /var in the config, or remove it by hand",
-            ),
+        let message = match changed.change {
+            Change::Added | Change::Changed => {
+                "reaches machines at the next boot if images are built on every config, and else only machines that are installed from the image"
+            }
+            Change::Removed => {
+                "is removed from machines at the next boot if images are built on every config and it is as mosb wrote it, and else stays on them"
+            }
         };
-        Finding::new(code, format!("{path} {message}")).path(path.clone())
+        Finding::new("var-file", format!("{path} {message}")).path(path.clone())
     };
     paths.iter().filter(|change| may_lie_below_var(&change.path)).map(note).collect()
 }

@@ -241,7 +241,7 @@ fn what_becomes_of_paths_below_var_is_noted() {
         ("nothing below /var", &[], &[("/etc/b", 1)], &[]),
         ("added", &[], &both, &["var-file /opt/a", "var-file /usr/local/bin/c"]),
         ("one remains", &both, &one, &["var-file /opt/a", "var-file /usr/local/bin/c"]),
-        ("none remains", &one, &[("/etc/b", 1)], &["var-file-stays /opt/a"]),
+        ("none remains", &one, &[("/etc/b", 1)], &["var-file /opt/a"]),
     ] {
         let notes = diff(&with(from), &with(to)).notes;
         let notes =

@@ -3,17 +3,21 @@
 use super::*;
 
 /// What the image has for these paths below `/usr`, and the list in it.
-fn brought(base: &BaseTree, storage: Value, paths: &[&str]) -> (Vec<String>, Vec<String>, String) {
+fn brought(
+    base: &BaseTree,
+    storage: Value,
+    paths: &[&str],
+) -> (Vec<String>, Vec<String>, Option<String>) {
     let config = json!({ "ignition": { "version": "3.6.0" }, "storage": storage });
     let config = mosb_ignition::parse(&config).unwrap().config;
     let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-    let additions = Additions { var_paths: &paths, ..Additions::default() };
+    let additions = Additions { var_paths: Some(&paths), ..Additions::default() };
     let applied = apply(base, Some(&config), Bytes::from_static(b"{}"), additions, true).unwrap();
     assert_eq!(applied.reasons, []);
     let list = "/usr/lib/mosb/var-files/list".parse().unwrap();
     let list = match applied.tree.content(&list) {
-        Content::Known(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
-        Content::NotRetained | Content::NoFile => String::new(),
+        Content::Known(bytes) => Some(String::from_utf8(bytes.to_vec()).unwrap()),
+        Content::NotRetained | Content::NoFile => None,
     };
     let lines = lines(&applied).into_iter().filter(|line| line.contains(" /usr/"));
     let short = |line: String| line.split(" [").next().unwrap_or_default().to_owned();
@@ -45,7 +49,7 @@ fn paths_below_var_have_copies_and_a_list() {
         "d 700 1000 0 - /var/usrlocal/a b".to_owned(),
         format!("f 4755 0 0 {x} /var/usrlocal/bin/x"),
     ];
-    assert_eq!(list.lines().collect::<Vec<_>>(), want);
+    assert_eq!(list.unwrap().lines().collect::<Vec<_>>(), want);
     let content =
         |sum: &str, text: &str| format!("f /usr/lib/mosb/var-files/content/{sum} 600 0:0 {text}");
     let mut want = [
@@ -67,11 +71,13 @@ fn paths_below_var_have_copies_and_a_list() {
     assert_eq!(lines, want);
 }
 
+/// Its unit removes what an earlier image brought.
 #[test]
-fn nothing_is_added_for_nothing_below_var() {
+fn with_nothing_below_var_the_list_is_empty() {
     let base = base();
     let storage = json!({ "files": [{ "path": "/opt/x" }] });
     let (lines, paths, list) = brought(&base, storage, &["/opt/x", "/var/none", "/none/x"]);
-    assert_eq!((paths.len(), &*list), (0, ""));
-    assert_eq!(lines, Vec::<String>::new());
+    assert_eq!((paths.len(), list.as_deref()), (0, Some("")));
+    let is_unit = |line: &&String| line.contains("mosb-var-files.service 644 ");
+    assert_eq!(lines.iter().filter(is_unit).count(), 1, "{lines:?}");
 }
