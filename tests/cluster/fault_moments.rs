@@ -6,7 +6,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::fault_cluster::{FaultCluster, cluster, lease, ours, text};
+use crate::fault_cluster::{Controllers, FaultCluster, cluster, lease, ours, text};
 use crate::fault_stories::stage::{LIMIT, Run, Stage, UndisturbedRun, undisturbed_runs};
 use mosb_tests::{ApiFault, Daemon, Write, run, wait};
 
@@ -39,22 +39,30 @@ fn kinds_of_writes(cluster: &FaultCluster, alone: bool) -> Vec<(&'static Undistu
     by_turns.map(|(turn, (_, mut all))| all.swap_remove(turn % all.len())).collect()
 }
 
-/// Starts pools that are each held at a different write of their story.
+/// Starts pools that are each held at a different write of their story by the running controllers.
 #[track_caller]
-fn in_the_middle(cluster: &FaultCluster, writes: Vec<(&'static UndisturbedRun, Write)>) -> Stage {
-    let mut stage = Stage::default();
-    // The controller gives up on a write that is held too long and repeats it before the held one
-    // arrives.
-    stage.late = true;
-    for (undisturbed, at) in writes {
-        stage.enter(cluster, undisturbed, vec![(at, ApiFault::Hold)]);
-    }
+fn in_the_middle(
+    cluster: &FaultCluster,
+    controllers: &mut Controllers<'_>,
+    writes: &[(&'static UndisturbedRun, Write)],
+) -> Stage {
+    let stage = controllers.while_leased(|controllers| {
+        cluster.proxy.release();
+        let mut stage = Stage::default();
+        // The controller gives up on a write that is held too long and repeats it before the held
+        // one arrives.
+        stage.late = true;
+        for (undisturbed, at) in writes {
+            stage.enter(cluster, undisturbed, vec![(at.clone(), ApiFault::Hold)]);
+        }
+        let is_held = |run: &Run| cluster.proxy.is_hit(&run.pool) || run.is_over();
+        stage.until(cluster, controllers, "every pool to be held at its write", |stage| {
+            stage.runs.iter().all(is_held)
+        });
+        stage
+    });
     let pools = stage.runs.len();
     assert!(pools > 8, "{pools}");
-    let is_held = |run: &Run| cluster.proxy.is_hit(&run.pool) || run.is_over();
-    stage.until(cluster, "every pool to be held at its write", |stage| {
-        stage.runs.iter().all(is_held)
-    });
     let held = cluster.proxy.held();
     println!("{held} of {pools} are held at their write");
     assert!(held * 10 > pools * 8, "{held} of {pools}");
@@ -66,18 +74,20 @@ fn the_controller_survives_restarts_of_api_server_etcd_and_registry() {
     let cluster = &*cluster();
     let started = Instant::now();
     undisturbed_runs(cluster);
-    let controller = cluster.controller();
+    let mut controllers = Controllers::one(cluster);
     for (component, alone) in [("api-server", false), ("etcd", true), ("registry", false)] {
-        let mut stage = in_the_middle(cluster, kinds_of_writes(cluster, alone));
-        cluster.node.kill(component);
-        cluster.proxy.release();
-        thread::sleep(AWAY);
-        cluster.node.revive(component);
-        stage.play(cluster, &[&controller]);
+        controllers.while_leased(|controllers| {
+            let mut stage = in_the_middle(cluster, controllers, &kinds_of_writes(cluster, alone));
+            cluster.node.kill(component);
+            cluster.proxy.release();
+            thread::sleep(AWAY);
+            cluster.node.revive(component);
+            stage.play(cluster, controllers);
+        });
         println!("{component} after {:?}", started.elapsed());
     }
-    let log = controller.log();
-    assert!(!log.contains("panicked") && !log.contains(": lost,"), "{log}");
+    let log = controllers.log();
+    assert!(!log.contains("panicked"), "{log}");
 }
 
 /// The clock of a machine is corrected forward, then backward.
@@ -88,10 +98,15 @@ fn its_clock_is_set_forth_and_back() {
     undisturbed_runs(cluster);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("offset");
-    let set = |hours: u32| fs::write(&file, format!("+{}", hours * 3600)).unwrap();
+    let next = folder.path().join("next");
+    let set = |hours: u32| {
+        // A controller must not read an empty file.
+        fs::write(&next, format!("+{}", hours * 3600)).unwrap();
+        fs::rename(&next, &file).unwrap();
+    };
     // The time must not be before the registry's certificates are valid.
-    set(2);
-    cluster.forget_lease();
+    let mut hours_before = 2;
+    set(hours_before);
     let wrong = [
         ("LD_PRELOAD", "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"),
         ("FAKETIME_TIMESTAMP_FILE", file.to_str().unwrap()),
@@ -100,9 +115,12 @@ fn its_clock_is_set_forth_and_back() {
         ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
         ("NO_FAKE_STAT", "1"),
     ];
-    let controller = cluster.another_controller(&cluster.proxy, &wrong);
-    wait("it to act", LIMIT, || logs(&controller, ACTS));
-    let other = cluster.another_controller(&cluster.other, &[]);
+    let mut controllers = Controllers::start(|| {
+        cluster.forget_lease();
+        let controller = cluster.another_controller(&cluster.proxy, &wrong);
+        wait("it to act", LIMIT, || logs(&controller, ACTS));
+        vec![controller, cluster.another_controller(&cluster.other, &[])]
+    });
     // This write is between the end of a Job and the pause before the next one.
     let mut all = undisturbed_runs(cluster).iter();
     let lost = all.find(|undisturbed| undisturbed.story.name == "a lost pod");
@@ -110,11 +128,17 @@ fn its_clock_is_set_forth_and_back() {
     for (hours, alone) in [(3, false), (1, true)] {
         let mut writes = kinds_of_writes(cluster, alone);
         writes.push(paused.clone());
-        let mut stage = in_the_middle(cluster, writes);
-        let pools: Vec<_> = stage.runs.iter().map(|run| run.pool.clone()).collect();
-        set(hours);
-        cluster.proxy.release();
-        stage.play(cluster, &[&controller]);
+        // The Lease is renewed in time, whatever wall-clock time it contains.
+        let pools = controllers.while_leased(|controllers| {
+            set(hours_before);
+            let mut stage = in_the_middle(cluster, controllers, &writes);
+            let pools: Vec<_> = stage.runs.iter().map(|run| run.pool.clone()).collect();
+            set(hours);
+            cluster.proxy.release();
+            stage.play(cluster, controllers);
+            pools
+        });
+        hours_before = hours;
         for build in cluster.all(&ours("machineosbuilds", "")) {
             let name = text(&build["metadata"]["name"]);
             let (start, end) = (&build["status"]["buildStart"], &build["status"]["buildEnd"]);
@@ -125,9 +149,8 @@ fn its_clock_is_set_forth_and_back() {
         }
         println!("{hours} hours ahead after {:?}", started.elapsed());
     }
-    // The Lease was renewed in time, whatever wall-clock time it contains.
-    assert!(logs(&other, ACTS).is_none(), "{}", other.log());
-    assert!(logs(&controller, ": lost,").is_none());
+    let other = &controllers.running()[1];
+    assert!(logs(other, ACTS).is_none(), "{}", other.log());
     let lease = cluster.proxy.ask("GET", &lease(), None).1;
     assert_eq!(lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0), 0);
 }
@@ -142,16 +165,24 @@ fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
     let cluster = &*cluster();
     let started = Instant::now();
     undisturbed_runs(cluster);
-    let first = cluster.controller();
-    wait("the first to act", LIMIT, || logs(&first, ACTS));
-    let second = cluster.another_controller(&cluster.other, &[]);
-    wait("the second to wait", LIMIT, || logs(&second, "; waiting"));
-    let mut stage = in_the_middle(cluster, kinds_of_writes(cluster, alone));
-    let stopped = hinder(first);
-    wait("the second to act", LIMIT, || logs(&second, ACTS));
+    let mut both = Controllers::start(|| {
+        let first = cluster.controller();
+        wait("the first to act", LIMIT, || logs(&first, ACTS));
+        let second = cluster.another_controller(&cluster.other, &[]);
+        wait("the second to wait", LIMIT, || logs(&second, "; waiting"));
+        vec![first, second]
+    });
+    let mut stage = in_the_middle(cluster, &mut both, &kinds_of_writes(cluster, alone));
+    let mut running = both.into_running();
+    let stopped = hinder(running.remove(0));
+    wait("the second to act", LIMIT, || logs(&running[0], ACTS));
+    let mut second = Controllers::of(running, || {
+        cluster.forget_lease();
+        vec![cluster.another_controller(&cluster.other, &[])]
+    });
     println!("the second acts after {:?}", started.elapsed());
     let is_over = |stage: &Stage| stage.runs.iter().all(Run::is_over);
-    stage.until(cluster, "the end of every story", is_over);
+    stage.until(cluster, &mut second, "the end of every story", is_over);
     let before = |run: &Run| (run.pool.clone(), cluster.proxy.written(&run.pool).len());
     let before: Vec<_> = stage.runs.iter().map(before).collect();
     if let Some(first) = &stopped {
@@ -164,7 +195,7 @@ fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
         let is_over = || stat().map_or(true, |stat| stat.contains(") Z"));
         wait("its end", LIMIT, || is_over().then_some(()));
     }
-    stage.play(cluster, &[&second]);
+    stage.play(cluster, &mut second);
     for (pool, count) in before {
         let written = cluster.proxy.written(&pool);
         assert!(written.len() <= count + 1, "{pool}: {:?}", &written[count..]);
@@ -196,13 +227,13 @@ fn a_write_that_is_never_answered_is_given_up() {
     let started = Instant::now();
     let mut stage = Stage::default();
     undisturbed_runs(cluster);
-    let controller = cluster.controller();
+    let mut controllers = Controllers::one(cluster);
     let kinds = [false, true].map(|alone| kinds_of_writes(cluster, alone));
     for (undisturbed, at) in kinds.into_iter().flatten() {
         let hang = |done| (at.clone(), ApiFault::Hang { done });
         stage.enter(cluster, undisturbed, vec![hang(false), hang(true)]);
     }
-    stage.play(cluster, &[&controller]);
+    stage.play(cluster, &mut controllers);
     assert!(stage.missed.is_empty(), "{:#?}", stage.missed);
     println!("all after {:?}", started.elapsed());
 }

@@ -6,6 +6,7 @@
 //! of pools whose name starts with [`ALONE`] are Pods without Jobs. All pools push to one
 //! repository, which contains the resulting images in advance.
 
+mod controllers;
 pub mod kubelet;
 mod objects;
 
@@ -15,6 +16,7 @@ use std::fs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+pub use controllers::{Controllers, has_lost_lease};
 use kubelet::End;
 use mosb_tests::{
     ApiProxy, Daemon, FixtureGuard, FixturePool, Image, Layout, Node, base_image, lasting, programs,
@@ -71,10 +73,7 @@ pub fn cluster() -> FixtureGuard<FaultCluster> {
 impl FaultCluster {
     fn new() -> Self {
         let node = Node::start(&programs()).unwrap();
-        let crds = mosb_tests::repository().join("deploy/crds");
-        node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
-        let established = ["wait", "--for=condition=Established", "crd", "--all"];
-        node.kubectl(&established).ok();
+        node.install_kinds();
         let registry = node.registry();
         registry.push(&base_image().reference("base"), "faults/base:12");
         let folder = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ pub mod story;
 
 use std::time::Instant;
 
-use crate::fault_cluster::{FaultCluster, cluster};
+use crate::fault_cluster::{Controllers, FaultCluster, cluster};
 use mosb_tests::{ApiFault, Write};
 use stage::{Stage, UndisturbedRun, undisturbed_runs};
 
@@ -35,21 +35,21 @@ fn killed_after_every_write_a_story_ends_the_same() {
     let started = Instant::now();
     let mut stage = Stage::default();
     let each = each(cluster);
-    let mut controller = cluster.controller();
+    let mut controllers = Controllers::one(cluster);
     each.for_each(|(undisturbed, at)| stage.enter(cluster, undisturbed, vec![(at, ApiFault::Die)]));
     let writes = stage.runs.len();
     println!("{writes} writes after {:?}", started.elapsed());
-    stage.play(cluster, &[&controller]);
+    stage.play(cluster, &mut controllers);
     println!("{} to die after {:?}", stage.runs.len(), started.elapsed());
     nearly_all_were_hit(&stage, writes);
     assert_eq!(stage.runs.len() + stage.missed.len(), writes);
-    drop(controller);
+    drop(controllers);
     for run in &mut stage.runs {
         run.died = true;
     }
     cluster.proxy.open();
-    controller = cluster.controller();
-    stage.play(cluster, &[&controller]);
+    controllers = Controllers::one(cluster);
+    stage.play(cluster, &mut controllers);
     println!("all after {:?}", started.elapsed());
 }
 
@@ -59,7 +59,7 @@ fn disturbed_at_every_write_a_story_ends_the_same() {
     let started = Instant::now();
     let mut stage = Stage::default();
     let each = each(cluster);
-    let controller = cluster.controller();
+    let mut controllers = Controllers::one(cluster);
     for (undisturbed, at) in each {
         let faults = [
             ApiFault::Refuse(409),
@@ -71,9 +71,9 @@ fn disturbed_at_every_write_a_story_ends_the_same() {
         stage.enter(cluster, undisturbed, faults.into());
     }
     let writes = stage.runs.len();
-    stage.play(cluster, &[&controller]);
+    stage.play(cluster, &mut controllers);
     nearly_all_were_hit(&stage, writes);
     // The controller reacts to the proxy's 410 as it does to one of the API server.
-    assert!(controller.log().contains("the watch restarts"));
+    assert!(controllers.log().contains("the watch restarts"));
     println!("all after {:?}", started.elapsed());
 }

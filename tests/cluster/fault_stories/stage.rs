@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::story::{self, STORIES, Seen, Story};
-use crate::fault_cluster::{ALONE, FaultCluster, text};
-use mosb_tests::{ApiFault, Daemon, Write, wait};
+use crate::fault_cluster::{ALONE, Controllers, FaultCluster, text};
+use mosb_tests::{ApiFault, Write, wait};
 
 /// The timeout for all pools of one test, on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(1200);
@@ -101,8 +101,11 @@ impl Stage {
         });
     }
 
-    /// Plays one step of the users and the kubelet for every pool.
-    pub fn turn(&mut self, cluster: &FaultCluster) {
+    /// Plays one step of the users and the kubelet for every pool, and of the kubelet for the
+    /// controllers.
+    fn turn(&mut self, cluster: &FaultCluster, controllers: &mut Controllers<'_>) {
+        // A write of one that ended may arrive later.
+        self.late |= controllers.restart_if_lost();
         let mut seen = Seen::of(cluster);
         cluster.kubelet(&seen.runners, &mut self.ended);
         for run in &mut self.runs {
@@ -126,12 +129,12 @@ impl Stage {
     /// Runs until every pool has the state of its undisturbed run and is removed, or waits for its
     /// controller to be killed.
     #[track_caller]
-    pub fn play(&mut self, cluster: &FaultCluster, controllers: &[&Daemon]) {
+    pub fn play(&mut self, cluster: &FaultCluster, controllers: &mut Controllers<'_>) {
         let limit = Instant::now() + LIMIT;
         let mut polled = Instant::now();
         loop {
             let turn = Instant::now();
-            self.turn(cluster);
+            self.turn(cluster, controllers);
             // Polling many pools must not slow the pools down.
             let pause = PAUSE.max(turn.elapsed() * 3);
             if self.runs.iter().all(|run| run.waits) {
@@ -170,11 +173,10 @@ impl Stage {
     }
 
     /// Describes the first pool that has not reached its final state.
-    fn late(&self, cluster: &FaultCluster, controllers: &[&Daemon]) -> String {
+    fn late(&self, cluster: &FaultCluster, controllers: &Controllers<'_>) -> String {
         let Some(run) = self.runs.iter().find(|run| !run.waits) else {
             return String::new();
         };
-        let logs = controllers.iter().map(|one| lines_of(&one.log(), &run.pool));
         format!(
             "{} of {} are late; {} ({}, {:?}) in stage {} after {:#?}\nfound:\n{}\nwanted:\n{}\n{}",
             self.runs.iter().filter(|run| !run.waits).count(),
@@ -186,15 +188,21 @@ impl Stage {
             cluster.proxy.written(&run.pool),
             story::end(cluster, &story::all(cluster), &run.pool),
             run.undisturbed.end,
-            logs.collect::<Vec<_>>().join("\n---\n"),
+            lines_of(&controllers.log(), &run.pool),
         )
     }
 
     /// Waits for a condition while the kubelet and the users continue.
     #[track_caller]
-    pub fn until(&mut self, cluster: &FaultCluster, what: &str, is_so: impl Fn(&Self) -> bool) {
+    pub fn until(
+        &mut self,
+        cluster: &FaultCluster,
+        controllers: &mut Controllers<'_>,
+        what: &str,
+        is_so: impl Fn(&Self) -> bool,
+    ) {
         wait(what, LIMIT, || {
-            self.turn(cluster);
+            self.turn(cluster, controllers);
             is_so(self).then_some(())
         });
     }
@@ -241,11 +249,16 @@ fn once(cluster: &FaultCluster, run: &Run, late: bool) {
 /// Every story without faults, first with Jobs and then with Pods. All tests share the result.
 pub fn undisturbed_runs(cluster: &FaultCluster) -> &'static [UndisturbedRun] {
     static UNDISTURBED_RUNS: OnceLock<Vec<UndisturbedRun>> = OnceLock::new();
-    UNDISTURBED_RUNS.get_or_init(|| play_undisturbed(cluster))
+    UNDISTURBED_RUNS.get_or_init(|| {
+        let mut controllers = Controllers::one(cluster);
+        controllers.while_leased(|controllers| play_undisturbed(cluster, controllers))
+    })
 }
 
-fn play_undisturbed(cluster: &FaultCluster) -> Vec<UndisturbedRun> {
-    let controller = cluster.controller();
+fn play_undisturbed(
+    cluster: &FaultCluster,
+    controllers: &mut Controllers<'_>,
+) -> Vec<UndisturbedRun> {
     let mut stage = Stage::default();
     let jobs = STORIES.iter().map(|story| (story, false));
     let pods = STORIES.iter().filter(|story| story.alone).map(|story| (story, true));
@@ -254,12 +267,13 @@ fn play_undisturbed(cluster: &FaultCluster) -> Vec<UndisturbedRun> {
         // The process leaks only a few of these.
         stage.enter(cluster, Box::leak(Box::new(unknown)), Vec::new());
     }
-    stage.until(cluster, "the end of every story", |stage| stage.runs.iter().all(Run::is_over));
+    let is_over = |stage: &Stage| stage.runs.iter().all(Run::is_over);
+    stage.until(cluster, controllers, "the end of every story", is_over);
     // No write may follow the end.
     thread::sleep(Duration::from_secs(2));
     let all = story::all(cluster);
     let ended = stage.runs.iter().map(|run| {
-        once(cluster, run, false);
+        once(cluster, run, stage.late);
         UndisturbedRun {
             story: run.undisturbed.story,
             alone: run.undisturbed.alone,
@@ -267,9 +281,7 @@ fn play_undisturbed(cluster: &FaultCluster) -> Vec<UndisturbedRun> {
             end: story::end(cluster, &all, &run.pool),
         }
     });
-    let ended = ended.collect();
-    drop(controller);
-    ended
+    ended.collect()
 }
 
 /// The writes that only this story has. The objects that a Job needs are created in parallel in any
