@@ -31,6 +31,12 @@ fn an_old_image_is_reported_until_a_newer_one_takes_its_place() {
     cluster.wait("the record", recorded);
     let pin = |value: Value| json!({ "metadata": { "annotations": { PIN: value } } });
     cluster.patch(MACHINE_API_NAMESPACE, SET, &pin(json!("always")));
+    // The controller may see the next images before it sees the pin.
+    let history = "bootimagehistory/a.machineset.machine.openshift.io";
+    let is_pinned = || {
+        (cluster.get(MACHINE_API_NAMESPACE, history)["status"]["pinned"] == "always").then_some(())
+    };
+    cluster.wait("the pin", is_pinned);
     cluster.set_release(3);
     let full_name = format!("{MACHINE_API_NAMESPACE}/{SET}");
     let message = cluster.wait("the condition with the set", || {
