@@ -185,7 +185,7 @@ fn happen_to(fleet: &mut Fleet, deed: &Deed, name: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 75, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn it_ends_with_the_newest_image_from_everywhere(
