@@ -38,8 +38,6 @@ pub(crate) struct SetPlan {
     pub image: Option<String>,
     /// The image that it should have.
     pub wanted: Option<String>,
-    /// The template of a set of Cluster API.
-    pub template: Option<String>,
     pub write: Option<BootImageWrite>,
 }
 
@@ -72,7 +70,6 @@ impl SetPlan {
             outcome: Outcome::Updating,
             image: None,
             wanted: None,
-            template: None,
             write: None,
         }
     }
@@ -84,7 +81,6 @@ impl SetPlan {
             Verdict::Change(change) => Some(change.to.to_string()),
             Verdict::Skip(_) => None,
         };
-        self.template = judgement.template_name().map(str::to_owned);
     }
 }
 

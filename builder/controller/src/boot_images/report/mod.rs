@@ -102,7 +102,7 @@ pub(super) fn skew_message(skew: &SkewFigures) -> String {
         ));
     }
     if *unknown > 0 {
-        parts.push(format!("{unknown} sets have an image whose release is not known"));
+        parts.push(format!("sets with an image whose release is not known: {unknown}"));
     }
     parts.join("; ")
 }

@@ -12,7 +12,6 @@ fn set(kind: ManagedKind, name: &str, outcome: Outcome) -> SetPlan {
         outcome,
         image: None,
         wanted: None,
-        template: None,
         write: None,
     }
 }
@@ -138,7 +137,7 @@ fn old_images_are_named_where_there_is_a_limit() {
             Some(skew(&["a"], 2)),
             Some((
                 "True",
-                "images older than 9.2, from which machines may not reach the cluster's OS: a; 2 sets have an image whose release is not known",
+                "images older than 9.2, from which machines may not reach the cluster's OS: a; sets with an image whose release is not known: 2",
             )),
         ),
     ] {
