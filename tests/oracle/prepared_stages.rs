@@ -45,6 +45,15 @@ impl Folder {
         fs::write(work.join("Containerfile"), own).unwrap();
     }
 
+    /// The config becomes one of the control plane, with the same content.
+    fn move_to_control_plane(&self) {
+        let file = self.mosb.home().join("work/worker.yaml");
+        let config = fs::read_to_string(&file).unwrap();
+        let moved = config.replace("rendered-worker-", "rendered-master-");
+        assert_ne!(moved, config);
+        fs::write(file, moved).unwrap();
+    }
+
     fn run(&self, command: &str, output: &str, more: &[&str]) -> Value {
         self.run_as("json", command, output, more).json()
     }
@@ -124,6 +133,19 @@ fn stages_without_the_config_are_run_once_and_give_what_running_all_at_once_give
     assert_eq!(again, [0, 0], "{plan:#}");
     let changed = folder.run("plan", "out", &["--build-arg", "A=2"]);
     assert_eq!(changed["prepared"]["reused"], false, "{changed:#}");
+
+    // The control plane takes what a worker's build made only if it is named, and then remembers it.
+    folder.move_to_control_plane();
+    let plan = |more: &[&str]| folder.run("plan", "out", &[&argument[..], more].concat());
+    let use_of =
+        |plan: &Value| (plan["prepared"]["inputs"].clone(), plan["prepared"]["reused"].clone());
+    let inputs = first["prepared"]["inputs"].clone();
+    assert_eq!(use_of(&plan(&[])), (inputs.clone(), json!(false)));
+    let named = ["--prepared", first["prepared"]["image"].as_str().unwrap()];
+    assert_eq!(use_of(&plan(&named)), (inputs.clone(), json!(true)));
+    assert_eq!(use_of(&plan(&[])), (inputs.clone(), json!(false)), "a plan remembers nothing");
+    folder.run("build", "out", &[&argument[..], &named].concat());
+    assert_eq!(use_of(&plan(&[])), (inputs, json!(true)));
 }
 
 /// Its last part copies from the base, and from a stage that both parts reach.

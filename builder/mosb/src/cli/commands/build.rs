@@ -41,11 +41,13 @@ pub async fn build(
     let on = prepared_base::find(context, planning, &drafted, given, target, &mut warnings).await?;
     if let (Some(source), On::Prepared(found)) = (given, &on) {
         let inputs = found.base.inputs;
-        warnings.extend(prepared_base::remember(context, inputs, &build.target, source));
+        let pool = drafted.draft.request().config.pool();
+        warnings.extend(prepared_base::remember(context, pool, inputs, &build.target, source));
     }
     let on = match on {
         On::ToMake(prepared) => {
-            let making = prepared_base::make(context, &prepared, &drafted.base, build, settings);
+            let of = (drafted.draft.request().config.pool(), &drafted.base);
+            let making = prepared_base::make(context, &prepared, of, build, settings);
             let (made, source) = making.await?;
             warnings.extend(made.warnings);
             let found = prepared_base::resolve_made(context, planning, &prepared, &source).await?;

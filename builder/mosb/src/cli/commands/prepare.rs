@@ -29,7 +29,8 @@ pub async fn prepare(
     let on_step = |step: &str| context.progress.step(step);
     let drafted = draft(planning(context, &on_step), &build.request).await?;
     let prepared = prepared_base::prepared(&drafted, BuilderNodes::Any)?;
-    let making = prepared_base::make(context, &prepared, &drafted.base, build, settings);
+    let of = (drafted.draft.request().config.pool(), &drafted.base);
+    let making = prepared_base::make(context, &prepared, of, build, settings);
     let (built, _) = making.await?;
     let digest = built.pushed.digest.value().to_string();
     if let Some(file) = &build.digestfile {

@@ -14,10 +14,14 @@ use mosb_build::buildah::ContainerBuild;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, ResolvedPrepared};
 use mosb_build::{Built, resolve::Error as ResolveError};
 use mosb_image::Digest;
+use mosb_plan::api::PoolName;
 use mosb_plan::containerfile::{render_prepared, split};
 use mosb_plan::plan::{self, BuilderNodes, OwnParts, Prepared, PreparedInputs};
 use mosb_registry::{Client, Destination, Error as RegistryError, Resolved, Source, Target};
 use mosb_types::{Finding, canonical_json};
+
+/// The pool of the control plane. By hand, no node shows what others are of it.
+const CONTROL_PLANE_POOL: &str = "master";
 
 /// What a build is made on.
 pub enum On {
@@ -100,7 +104,8 @@ pub async fn find(
     let (Some(target), Some(records)) = (target, &context.prepared) else {
         return Ok(On::ToMake(prepared));
     };
-    let source = match records.load(&key(prepared.inputs, target)) {
+    let pool = drafted.draft.request().config.pool();
+    let source = match records.load(&key(pool, prepared.inputs, target)) {
         Ok(Some(source)) => source,
         Ok(None) => return Ok(On::ToMake(prepared)),
         Err(warning) => {
@@ -143,7 +148,7 @@ fn is_missing(error: &ResolveError) -> bool {
 pub async fn make(
     context: &CliContext,
     prepared: &Prepared,
-    base: &Resolved,
+    (pool, base): (&PoolName, &Resolved),
     build: &Build,
     settings: &Settings,
 ) -> Result<(Built, Source)> {
@@ -159,7 +164,7 @@ pub async fn make(
             Source::Layout { dir: dir.clone(), tag: None, digest: Some(digest) }
         }
     };
-    built.warnings.extend(remember(context, prepared.inputs, &build.target, &source));
+    built.warnings.extend(remember(context, pool, prepared.inputs, &build.target, &source));
     Ok((built, source))
 }
 
@@ -179,6 +184,7 @@ pub async fn resolve_made(
 /// Remembers a prepared base for a target, and returns a warning if that isn't possible.
 pub fn remember(
     context: &CliContext,
+    pool: &PoolName,
     inputs: PreparedInputs,
     target: &Target,
     source: &Source,
@@ -190,16 +196,21 @@ pub fn remember(
         }
         other => other.clone(),
     };
-    context.prepared.as_ref()?.store(&key(inputs, target), &source).err()
+    context.prepared.as_ref()?.store(&key(pool, inputs, target), &source).err()
 }
 
-/// What a record is found by: where images go, and what was run.
-fn key(inputs: PreparedInputs, target: &Target) -> Digest {
+/// What a record is found by: where images go, what was run, and whether it was for the control
+/// plane, which takes nothing that was made for other machines.
+fn key(pool: &PoolName, inputs: PreparedInputs, target: &Target) -> Digest {
     let target = match target.destination() {
         Destination::Registry(repo) => repo.to_string(),
         Destination::Layout(dir) => format!("oci:{}", whole(dir).display()),
     };
-    Digest::of(&canonical_json(&json!({ "target": target, "inputs": inputs.hex() })))
+    let mut key = json!({ "target": target, "inputs": inputs.hex() });
+    if pool.as_str() == CONTROL_PLANE_POOL {
+        key["pool"] = json!(CONTROL_PLANE_POOL);
+    }
+    Digest::of(&canonical_json(&key))
 }
 
 /// A path that means the same from every folder.
