@@ -51,7 +51,7 @@ mod tunnel_proxy;
 mod vm_base;
 mod web;
 
-pub use api_proxy::{ApiFault, ApiProxy, Write};
+pub use api_proxy::{ApiFault, ApiProxy, ReadFault, Write};
 pub use fixture_pool::{FixtureGuard, FixturePool};
 pub use fuzz::fuzz_targets;
 pub use ignition_server::{IgnitionServer, ignition_fetch};

@@ -5,7 +5,7 @@ use mosb_tests::boot_images::{
     BootImageCluster, MACHINE_API_NAMESPACE, TENANT, ami, aws_machine_set, cluster,
     cluster_api_set, gcp_image, gcp_template,
 };
-use mosb_tests::{ApiFault, Write};
+use mosb_tests::{ApiFault, ReadFault, Write};
 use serde_json::{Value, json};
 
 use super::stubs::{machine_set, of_spec_2};
@@ -176,6 +176,31 @@ fn faults_at_each_write_end_the_same() {
         message_of(&cluster, "BootImageUpdateDegraded", "False")
     });
     sets.wait();
+}
+
+/// The lists of sets, and the Secret with the user data, which no watch shows.
+#[test]
+fn faults_at_reads_end_the_same() {
+    const LISTS: &str = "/machinesets?";
+    const STUB: &str = "/secrets/old-stub";
+    let cluster = openshift(2);
+    cluster.stub(MACHINE_API_NAMESPACE, "old-stub", &of_spec_2());
+    cluster.right_to_stubs(MACHINE_API_NAMESPACE, &["old-stub"]);
+    cluster.apply(MACHINE_API_NAMESPACE, &machine_set("a", "old-stub"));
+    standalone(&cluster, &owner(&cluster), "b");
+    let faults = [ReadFault::Refuse(500), ReadFault::Cut];
+    for word in [LISTS, STUB] {
+        cluster.proxy().disturb_reads(word, &faults);
+    }
+    cluster.settings(&all_of_both(&[ami(1)]));
+    cluster.start_controller();
+    for (namespace, name) in [(MACHINE_API_NAMESPACE, "a"), (TENANT, "b")] {
+        cluster.wait(name, || is_done(&cluster, namespace, name).then_some(()));
+    }
+    for word in [LISTS, STUB] {
+        assert!(cluster.proxy().are_reads_hit(word), "{word}");
+    }
+    cluster.wait_for_log("machine sets: 2 current, 0 updating");
 }
 
 const POLICY_MESSAGE: &str = "not while this test runs";

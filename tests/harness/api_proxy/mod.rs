@@ -1,12 +1,12 @@
 //! A proxy in front of the API server that injects a fault into one write of a client. It can
 //! reject the write, drop the answer, never answer, end the watch that would report the write, or
 //! hold the write until another event. It can also stop all later writes, so that the client can be
-//! killed between two writes.
+//! killed between two writes, and leave reads without an answer.
 //!
 //! A key selects the writes of one test: it is a word that occurs in the path or the body, such as
 //! the name of a pool. Many stories can therefore run in parallel with different faults. Leases and
-//! dry runs do not count as writes, and events only if the test asks for it. The proxy supports plain HTTP with one request on
-//! each connection.
+//! dry runs do not count as writes, and events only if the test asks for it. The proxy supports
+//! plain HTTP with one request on each connection.
 
 mod watches;
 
@@ -51,6 +51,15 @@ pub enum ApiFault {
     Hold,
 }
 
+/// The fault for a read, which is not forwarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadFault {
+    /// The answer has this status.
+    Refuse(u16),
+    /// The connection closes instead of an answer.
+    Cut,
+}
+
 /// The kinds whose created objects are recorded.
 const RECORDED_KINDS: [&str; 3] = ["machineosbuilds", "jobs", "pods"];
 
@@ -90,6 +99,8 @@ struct State {
     /// The keys whose writes are held.
     held: Mutex<BTreeSet<String>>,
     released: Condvar,
+    /// The faults of reads, in order, by a word in the target.
+    reads: Mutex<BTreeMap<String, VecDeque<ReadFault>>>,
     counts_events: AtomicBool,
 }
 
@@ -153,6 +164,16 @@ impl ApiProxy {
         let mut entry = locked(&entry);
         entry.faults.clear();
         entry.closed = false;
+    }
+
+    /// Injects these faults into the next reads whose target has this word. Watches are no reads.
+    pub fn disturb_reads(&self, word: &str, faults: &[ReadFault]) {
+        locked(&self.state.reads).insert(word.to_owned(), faults.iter().copied().collect());
+    }
+
+    /// Whether all faults of these reads have occurred.
+    pub fn are_reads_hit(&self, word: &str) -> bool {
+        locked(&self.state.reads)[word].is_empty()
     }
 
     fn entry<T>(&self, key: &str, of: impl FnOnce(&Entry) -> T) -> T {
@@ -224,6 +245,14 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
     if head.method == "GET" && head.target.contains("watch=true") {
         return watches::hand_on(forward()?, client, kind_of(&head), &state.watches);
     }
+    if head.method == "GET"
+        && let Some(fault) = read_fault(state, &head.target)
+    {
+        return match fault {
+            ReadFault::Refuse(code) => refuse(&mut client, code),
+            ReadFault::Cut => client.shutdown(Shutdown::Both),
+        };
+    }
     let text = String::from_utf8_lossy(&body);
     let counts_events = state.counts_events.load(Ordering::SeqCst);
     let found = is_write(&head, counts_events).then(|| entry_of(state, &head.target, &text));
@@ -254,9 +283,7 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
     match fault {
         Some(ApiFault::Refuse(code)) => {
             entry.faults.pop_front();
-            let status = status(code).to_string();
-            let json = ("content-type", "application/json");
-            return http::answer(&mut client, code, &[json], &status);
+            return refuse(&mut client, code);
         }
         Some(ApiFault::Hang { done: false }) => {
             entry.faults.pop_front();
@@ -288,6 +315,16 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
         Some(ApiFault::Hang { .. }) => until_closed(&mut client),
         _ => client.write_all(&answer),
     }
+}
+
+fn read_fault(state: &State, target: &str) -> Option<ReadFault> {
+    let mut reads = locked(&state.reads);
+    reads.iter_mut().find(|(word, _)| target.contains(*word))?.1.pop_front()
+}
+
+fn refuse(client: &mut TcpStream, code: u16) -> io::Result<()> {
+    let json = ("content-type", "application/json");
+    http::answer(client, code, &[json], &status(code).to_string())
 }
 
 /// Waits for the release. Later writes with the key are not held.
