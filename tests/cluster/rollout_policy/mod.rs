@@ -240,7 +240,8 @@ fn a_running_pod_on_a_machine_gets_no_other_image_no_more_containers_and_no_comm
     }
     // By an administrator of the cluster.
     let connect = |words: &[&str]| node().kubectl(&[&["--namespace", NAMESPACE], words].concat());
-    let is_refused = |answer: &Finished| answer.stderr.contains("nobody may exec into");
+    let is_refused =
+        |answer: &Finished| answer.stderr.contains("exec, attach and port-forward are refused");
     let exec = ["exec", &pod, "--", "true"];
     // Each policy comes into force by itself.
     wait("that policy to be in force", SOON, || is_refused(&connect(&exec)).then_some(()));
@@ -255,7 +256,10 @@ fn a_running_pod_on_a_machine_gets_no_other_image_no_more_containers_and_no_comm
     );
     let (status, answer) = node().api().ask("POST", &target, None);
     let message = answer["message"].as_str().unwrap_or_default();
-    assert!(status == 422 && message.contains("nobody may exec into"), "{status} {answer}");
+    assert!(
+        status == 422 && message.contains("exec, attach and port-forward are refused"),
+        "{status} {answer}"
+    );
     node().kubectl(&["delete", "job", name, "--namespace", NAMESPACE, "--wait=false"]).ok();
 }
 

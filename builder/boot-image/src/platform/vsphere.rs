@@ -24,17 +24,16 @@ pub fn cluster_api(spec: &Value, context: &Context<'_>) -> Result<Verdict, Image
 }
 
 pub fn machine_api_image(spec: &Value, names: &Names) -> Result<Option<BootImage>, ImageError> {
-    text(spec, TEMPLATE)?.map(|name| known(TEMPLATE, name, names)).transpose()
+    image_at(spec, TEMPLATE, names)
 }
 
 pub fn cluster_api_image(spec: &Value, names: &Names) -> Result<Option<BootImage>, ImageError> {
-    let path = TEMPLATE_OF_CLUSTER_API;
-    text(spec, path)?.map(|name| known(path, name, names)).transpose()
+    image_at(spec, TEMPLATE_OF_CLUSTER_API, names)
 }
 
-/// The template with its release, if that is known.
-fn known(path: &str, name: &str, names: &Names) -> Result<BootImage, ImageError> {
-    named(path, name, release_of(name, names))
+/// The template at a path, with its release if that is known; absent is none.
+fn image_at(spec: &Value, path: &str, names: &Names) -> Result<Option<BootImage>, ImageError> {
+    text(spec, path)?.map(|name| named(path, name, release_of(name, names))).transpose()
 }
 
 fn release_of<'a>(name: &str, names: &'a Names) -> Option<&'a str> {
@@ -54,7 +53,8 @@ fn judge(
     context: &Context<'_>,
 ) -> Result<Verdict, ImageError> {
     let current = required_text(spec, path)?;
-    let from = known(path, current, context.by_release)?;
+    let current_release = release_of(current, context.by_release);
+    let from = named(path, current, current_release)?;
     if let Some(snapshot) = text(spec, snapshot)? {
         let want = "templates without the name of a snapshot".to_owned();
         return skip(Skip::Custom { image: format!("snapshot {snapshot} of {current}"), want });
@@ -68,7 +68,7 @@ fn judge(
     if wanted == current {
         return Ok(Verdict::Current(from));
     }
-    if release_of(current, context.by_release).is_none() && !context.proof.covers(current) {
+    if current_release.is_none() && !context.proof.covers(current) {
         return skip(Skip::Unproven { image: current.to_owned() });
     }
     image("images of the settings", wanted)?;

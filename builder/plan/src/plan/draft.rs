@@ -106,8 +106,9 @@ impl Draft {
         }
     }
 
-    /// Whether the image has what brings files below `/var` to machines.
-    fn brings_var_files(&self) -> bool {
+    /// Whether the image brings to machines what no update of an image does by itself: files below
+    /// `/var`, kernel arguments.
+    fn brings_to_machines(&self) -> bool {
         self.written_format(self.format) >= Format::V3
     }
 
@@ -221,7 +222,7 @@ impl Draft {
 
     /// Without additions that the format of the image doesn't have.
     fn write_in_its_format(&mut self) {
-        if !self.brings_var_files() {
+        if !self.brings_to_machines() {
             self.var_paths.clear();
             self.kernel_arguments.clear();
         }
@@ -235,7 +236,7 @@ impl Draft {
     ) -> Result<Written, Error> {
         let request = &self.request;
         let additions = Additions {
-            var_paths: self.brings_var_files().then_some(&*self.var_paths),
+            var_paths: self.brings_to_machines().then_some(&*self.var_paths),
             kernel_arguments: &self.kernel_arguments,
         };
         let current = request.config.current_config();
@@ -258,7 +259,7 @@ impl Draft {
     fn complete(mut self, written: Option<Written>, prepared: Option<PreparedBase>) -> BuildPlan {
         let (inputs, build_name) = self.names();
         let format = self.written_format(self.format);
-        let brings_var_files = self.brings_var_files();
+        let brings_to_machines = self.brings_to_machines();
         let written = written.filter(|written| written.reasons.is_empty());
         let is_certain = written.is_some();
         let mut notes = Vec::new();
@@ -301,7 +302,7 @@ impl Draft {
                 .map(|config| preset_units(&config.systemd))
                 .unwrap_or_default(),
             notes,
-            var_paths: brings_var_files.then_some(var_paths),
+            var_paths: brings_to_machines.then_some(var_paths),
             kernel_arguments,
             added,
             inputs,

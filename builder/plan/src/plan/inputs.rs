@@ -19,6 +19,7 @@ pub struct Inputs(Digest);
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Parts<'a> {
+    /// With it, whether the image is built for every config.
     pub format: u32,
     pub config: &'a Value,
     pub pool: &'a PoolName,

@@ -4,6 +4,7 @@ pub(super) mod fake_cluster;
 mod figures;
 mod gates;
 mod managed_stub;
+mod many_sets;
 mod openshift;
 mod orders;
 mod own_user_data;

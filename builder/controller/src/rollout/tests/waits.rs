@@ -226,7 +226,7 @@ fn a_pool_names_what_its_newer_image_is_not_built_for() {
     for mode in ["automatic", "stage"] {
         let mut fleet = rolling(1, mode);
         fleet.settle();
-        // A problem of what is in service already.
+        // The config whose image is in service is blocked.
         block(&mut fleet, "True", "disks; revert");
         assert!(!updating(&fleet).contains("disks"), "{mode}: {}", updating(&fleet));
         fleet.pool().spec.configuration.name = rendered(3);
