@@ -1,6 +1,6 @@
 //! `make bench` measures durations as ratios and writes them to `docs/performance.md`.
 //!
-//! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image]
+//! `cargo bench --bench bench -- [rehearse] [program] [small] [big] [tree] [mounts] [copies] [many] [image]
 //! [containerfile] [prepared] [corpus] [merging] [cluster] [pools] [machines]` runs only the named
 //! measurements, and `rehearse` uses a small base. Such a run writes no file: its stdout is the
 //! Markdown of the measured sections, to be pasted into the page. `base.rs` makes the bases,
@@ -42,6 +42,7 @@ mod pools;
 mod prepared;
 mod race;
 mod report;
+mod whole_program;
 
 use fixture::Fixture;
 use one_config::Rounds;
@@ -57,6 +58,9 @@ fn main() {
     let small = LazyCell::new(|| fixture.base(base::SMALL));
     let big = LazyCell::new(|| fixture.base(if rehearse { base::REHEARSAL } else { base::BIG }));
     let quick = Rounds { quick: 15, warm: 4, empty: 3 };
+    if wanted("program") {
+        whole_program::measure(&fixture, [&small, &big], quick.quick, &mut report);
+    }
     if wanted("small") {
         one_config::measure(&fixture, &small, quick, "small", &mut report);
     }
@@ -127,4 +131,5 @@ fn main() {
     } else {
         report.print();
     }
+    report.check_required();
 }

@@ -1,6 +1,8 @@
 //! The build of one config on a base whose tree is cached, compared with the bare registry requests
 //! and with other programs.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -49,10 +51,11 @@ pub fn measure(
             took
         }),
         Contender::new("mosb, the program", rounds.quick, || {
-            let target = fixture.registry.repository(base.repository());
-            program(fixture, base, &target, &program_cache)
+            program(fixture, base, &program_cache)
         }),
-        Contender::new("crane append", rounds.quick, || peers::crane(fixture, base)),
+        Contender::new("crane append", rounds.quick, || {
+            run(&mut peers::crane(fixture, base, fixture.registry.address())).1
+        }),
         Contender::new("umoci + skopeo, base in a layout", rounds.quick, || {
             peers::umoci_and_skopeo(fixture, base, &layout)
         }),
@@ -102,7 +105,7 @@ pub fn library(fixture: &Fixture, base: &Base, repository: &str) -> (TransferSta
     })
 }
 
-fn bare_calls(fixture: &Fixture, base: &Base, order: Order) -> Duration {
+pub fn bare_calls(fixture: &Fixture, base: &Base, order: Order) -> Duration {
     let image = fixture.image(base, base.repository());
     let calls = || {
         bare::calls(fixture.registry.address(), base.repository(), crate::base::TAG, &image, order)
@@ -111,16 +114,24 @@ fn bare_calls(fixture: &Fixture, base: &Base, order: Order) -> Duration {
 }
 
 /// `mosb build` of the next config.
-fn program(fixture: &Fixture, base: &Base, target: &str, cache: &std::path::Path) -> Duration {
-    let config = fixture.config_file(fixture.number());
-    let mut command = fixture.mosb(cache);
-    command
-        .arg("build")
-        .arg(config)
-        .args(["--base", &fixture.registry.repository(&base.image())])
-        .args(["--output", target, "-o", "json", "-q"]);
+fn program(fixture: &Fixture, base: &Base, cache: &Path) -> Duration {
+    let mut command = build_command(fixture, base, fixture.registry.address(), cache);
     let (stdout, took) = run(&mut command);
     let result: Value = serde_json::from_slice(&stdout).unwrap();
     assert_eq!(result["method"], "direct", "{result}");
     took
+}
+
+/// The same as a command, in the registry at this address.
+pub fn build_command(fixture: &Fixture, base: &Base, host: &str, cache: &Path) -> Command {
+    let config = fixture.config_file(fixture.number());
+    let mut command = fixture.mosb(cache);
+    command.arg("build").arg(config).args(["--base", &format!("{host}/{}", base.image())]).args([
+        "--output",
+        &format!("{host}/{}", base.repository()),
+        "-o",
+        "json",
+        "-q",
+    ]);
+    command
 }

@@ -33,18 +33,18 @@ fn layer_files(fixture: &Fixture, base: &Base) -> LayerFiles {
     LayerFiles { stored, tar, name }
 }
 
-/// `crane append` of the compressed layer.
-pub fn crane(fixture: &Fixture, base: &Base) -> Duration {
+/// `crane append` of the compressed layer, in the registry at this address.
+pub fn crane(fixture: &Fixture, base: &Base, host: &str) -> Command {
     let layer = layer_files(fixture, base);
     let mut command = Command::new(CRANE.program());
     command
         .args(["append", "--base"])
-        .arg(fixture.registry.repository(&base.image()))
+        .arg(format!("{host}/{}", base.image()))
         .arg("--new_layer")
         .arg(layer.stored)
         .arg("--new_tag")
-        .arg(fixture.registry.repository(&format!("{}:{}", base.repository(), layer.name)));
-    run(&mut command).1
+        .arg(format!("{host}/{}:{}", base.repository(), layer.name));
+    command
 }
 
 fn skopeo(from: &str, to: &str) -> Duration {

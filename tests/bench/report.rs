@@ -16,6 +16,8 @@ pub struct Report {
     /// Tables by their name in the template.
     tables: Vec<(&'static str, Table)>,
     goals: Vec<Goal>,
+    /// Required goals that were not reached.
+    failed: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,19 @@ impl Report {
     pub fn at_most(&mut self, what: impl Into<String>, found: f64, limit: f64, unit: &str) {
         let reached = found <= limit;
         self.goal(what.into(), format!("≤ {limit} {unit}"), format!("{found:.2} {unit}"), reached);
+    }
+
+    /// Like [`at_most`](Self::at_most), and the run fails at its end if it is more.
+    pub fn required(&mut self, what: &str, found: f64, limit: f64, unit: &str) {
+        self.at_most(what, found, limit, unit);
+        if found > limit {
+            self.failed.push(what.to_owned());
+        }
+    }
+
+    /// Panics if a [`required`](Self::required) goal was not reached.
+    pub fn check_required(&self) {
+        assert!(self.failed.is_empty(), "not reached: {}", self.failed.join("; "));
     }
 
     pub fn at_least(&mut self, what: impl Into<String>, found: f64, limit: f64, unit: &str) {
