@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use crate::fault_cluster::{FaultCluster, cluster, condition, ends, in_namespace, ours};
 use crate::fault_stories::story::{Pool, Seen};
+use mosb_controller::{BaseTreeKey, BuildNodes};
+use mosb_image::ImageRef;
 use mosb_tests::{base_image, wait};
 
 /// A controller's start and its lookups, on a busy machine.
@@ -75,6 +77,8 @@ fn a_cache_of_base_trees_that_cannot_be_written_stops_no_pool_and_is_pruned() {
     make(cluster, false);
     build(cluster, "tree-next", &mut ended);
     let base = base_image().digest("base");
-    let want = json!({ base.trim_start_matches("sha256:"): cluster.images[1] });
+    let push: ImageRef = cluster.push.parse().unwrap();
+    let key = BaseTreeKey::new(&base.parse().unwrap(), push.repo(), &BuildNodes::Any);
+    let want = json!({ key.data_key(): cluster.images[1] });
     wait("the entry, and no other", SOON, || (data(cluster) == want).then_some(()));
 }

@@ -6,6 +6,7 @@ use std::fs;
 
 use mosb_build::direct;
 use mosb_build::resolve::{self, PlanContext};
+use mosb_controller::{BaseTreeKey, BuildNodes};
 use mosb_image::DiffId;
 use mosb_image::layer::Layer;
 use mosb_plan::api::yaml;
@@ -109,7 +110,8 @@ fn record_tree(node: &Node) {
         let image = tree_image::push(&client, repo.repo(), &base.manifest, &tree).await;
         (base.manifest, image.unwrap())
     });
-    let data = json!({ base.hex(): image });
+    let key = BaseTreeKey::new(&base, repo.repo(), &BuildNodes::Any);
+    let data = json!({ key.data_key(): image });
     let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": data,
         "metadata": { "name": "mosb-base-trees", "namespace": NAMESPACE } });
     node.apply(&map.to_string());

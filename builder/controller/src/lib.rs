@@ -12,6 +12,7 @@
 mod action;
 mod active_reconciles;
 pub mod apply;
+mod base_trees;
 pub mod boot_images;
 mod cached_plans;
 mod checked_inputs;
@@ -64,6 +65,7 @@ mod watch_health;
 pub mod workload;
 
 pub use action::{Action, Attempt, NewObject, NewStatus, Patch, PoolStatusUpdate};
+pub use base_trees::BaseTreeKey;
 pub use cluster_cache::ClusterCache;
 pub use connect::{connect, connect_for_evictions, installed_in, own_image};
 pub use decide::{Decision, decide};

@@ -10,23 +10,31 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::snapshot::BuildNodes;
 use mosb_image::{Digest, RepoRef};
 use mosb_types::canonical_json;
 
 /// Entries of about 200 bytes; a ConfigMap has at most 1 MiB.
 const LIMIT: usize = 64;
 
-/// Who may share a prepared base: pools with the same push repository, pull Secret and inputs.
-/// Otherwise a copied Containerfile would give another team's private packages to a pool.
+/// Who may share a prepared base: pools with the same push repository, pull Secret and inputs, whose
+/// images are built on nodes that are trusted alike. Otherwise a copied Containerfile would give
+/// another team's private packages to a pool, or root on a node would decide what others boot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PreparedBaseKey(String);
 
 impl PreparedBaseKey {
     /// Without a pull Secret, the pool pulls with the global one. `inputs` is the digest of
     /// everything that is run, and of what runs it.
-    pub fn new(push: &RepoRef, pull_secret: Option<&str>, inputs: &Digest) -> Self {
+    pub fn new(
+        push: &RepoRef,
+        pull_secret: Option<&str>,
+        nodes: &BuildNodes,
+        inputs: &Digest,
+    ) -> Self {
         let parts = json!({
-            "push": push.to_string(), "pullSecret": pull_secret, "inputs": inputs,
+            "push": push.to_string(), "pullSecret": pull_secret, "nodes": nodes.trusted(),
+            "inputs": inputs,
         });
         Self(Digest::of(&canonical_json(&parts)).hex())
     }
@@ -126,7 +134,7 @@ mod tests {
 
     fn key(name: &str) -> PreparedBaseKey {
         let push = "registry.example:5000/os/images".parse().unwrap();
-        PreparedBaseKey::new(&push, None, &Digest::of(name.as_bytes()))
+        PreparedBaseKey::new(&push, None, &BuildNodes::Any, &Digest::of(name.as_bytes()))
     }
 
     /// The data after a write of `bases`.
@@ -145,11 +153,23 @@ mod tests {
     }
 
     #[test]
-    fn pools_share_only_with_the_same_repository_secret_and_inputs() {
+    fn pools_share_only_with_equal_repository_secret_nodes_inputs() {
         let repo = |text: &str| text.parse::<RepoRef>().unwrap();
         let (inputs, others) = (Digest::of(b"dnf"), Digest::of(b"rpm"));
-        let own = PreparedBaseKey::new(&repo("quay.io/acme/os"), Some("pull"), &inputs);
-        assert_eq!(own, PreparedBaseKey::new(&repo("quay.io/acme/os"), Some("pull"), &inputs));
+        let key = |push, secret, inputs| {
+            PreparedBaseKey::new(&repo(push), secret, &BuildNodes::Any, inputs)
+        };
+        let own = key("quay.io/acme/os", Some("pull"), &inputs);
+        assert_eq!(own, key("quay.io/acme/os", Some("pull"), &inputs));
+        let selected = BuildNodes::Selected(BTreeMap::new());
+        for nodes in [selected, BuildNodes::ControlPlane { exists: true }] {
+            let push = repo("quay.io/acme/os");
+            assert_ne!(
+                own,
+                PreparedBaseKey::new(&push, Some("pull"), &nodes, &inputs),
+                "{nodes:?}"
+            );
+        }
         for (what, push, secret, inputs) in [
             ("another repository", "quay.io/acme/os2", Some("pull"), &inputs),
             ("another registry", "quay.example/acme/os", Some("pull"), &inputs),
@@ -158,7 +178,7 @@ mod tests {
             ("a Secret without a name", "quay.io/acme/os", Some(""), &inputs),
             ("other inputs", "quay.io/acme/os", Some("pull"), &others),
         ] {
-            assert_ne!(own, PreparedBaseKey::new(&repo(push), secret, inputs), "{what}");
+            assert_ne!(own, key(push, secret, inputs), "{what}");
         }
         assert_eq!(PreparedBaseKey::from_hex(own.as_str()), Some(own));
         for text in ["", "0123", "../secret", &"g".repeat(64), &"A".repeat(64)] {

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use serde_json::{Value, json};
+
+use super::base_trees::BaseTrees;
 use super::lookup::LookupResults;
 use super::prepared_bases::PreparedBases;
 use crate::workload::InputKind;
@@ -160,16 +163,30 @@ pub struct LabelOptIn {
 }
 
 /// Where the images of a pool may be built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum BuildNodes {
-    /// Any node, or the nodes that the settings select.
+    /// Any node.
     #[default]
     Any,
+    /// Images of control-plane machines, on the nodes that the settings select for them.
+    Selected(BTreeMap<String, String>),
     /// Only control-plane nodes of the pool.
     ControlPlane {
         /// Whether the cluster has one.
         exists: bool,
     },
+}
+
+impl BuildNodes {
+    /// Whose records may be used for these images, as a part of the key of each record. All
+    /// control-plane nodes are trusted alike.
+    pub(crate) fn trusted(&self) -> Value {
+        match self {
+            Self::Any => json!("any"),
+            Self::Selected(labels) => json!({ "selected": labels }),
+            Self::ControlPlane { .. } => json!("control-plane"),
+        }
+    }
 }
 
 /// Cluster-wide facts.
@@ -187,8 +204,8 @@ pub struct Cluster {
     pub stock_base: Option<String>,
     /// How often a failed `RUN` line is retried.
     pub run_retries: u32,
-    /// Trees that builds pushed: base manifest to image (ConfigMap `mosb-base-trees`).
-    pub base_trees: BTreeMap<Digest, Digest>,
+    /// Trees that builds pushed (ConfigMap `mosb-base-trees`).
+    pub base_trees: BaseTrees,
     /// Prepared bases that builds pushed (ConfigMap `mosb-prepared-bases`).
     pub prepared_bases: PreparedBases,
     /// Namespace of Jobs, ConfigMaps and Secrets.

@@ -9,6 +9,7 @@ mod pool_status_update;
 
 use std::fmt;
 
+use super::base_trees::BaseTreeKey;
 use super::log_archive::ArchiveLogs;
 use super::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedUse};
 use super::target::Target;
@@ -47,7 +48,7 @@ pub enum Action {
     ArchiveLogs(Box<ArchiveLogs>),
     /// Record which image holds the tree of a base, in the ConfigMap `mosb-base-trees`.
     RecordBaseTree {
-        base: Digest,
+        key: BaseTreeKey,
         /// Manifest of the image with its tree.
         image: Digest,
     },
@@ -145,7 +146,7 @@ impl fmt::Display for Action {
             Self::ArchiveLogs(archive) => {
                 write!(f, "archiving the logs of machineosbuild {}", archive.build)
             }
-            Self::RecordBaseTree { base, .. } => write!(f, "recording the tree of {base}"),
+            Self::RecordBaseTree { key, .. } => write!(f, "recording the tree of {}", key.base()),
             Self::RecordPreparedBase { base, .. } => {
                 write!(f, "recording the prepared base {}", base.image)
             }

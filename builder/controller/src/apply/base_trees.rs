@@ -1,4 +1,4 @@
-//! The ConfigMap `mosb-base-trees`, which maps bases to the images that hold their trees. It is a
+//! Writes the ConfigMap `mosb-base-trees`, whose entries are images with the trees of bases. It is a
 //! cache: a failed write is logged, and later builds read the layers of the base again.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::Executor;
 use super::write::{patch_params, post_params};
 use crate::Error;
+use crate::base_trees::BaseTreeKey;
 use crate::cluster_names::BASE_TREES;
 use crate::error;
 use crate::observe::base_trees;
@@ -18,15 +19,20 @@ use crate::snapshot::{base_of, prepared_base_of};
 use mosb_image::Digest;
 
 impl Executor {
-    /// Adds an entry, and removes the entries of bases that no build uses.
-    pub(super) async fn record_base_tree(&self, base: &Digest, image: &Digest) {
+    /// Adds an entry, and removes those of bases that no build uses, or that can't be read.
+    pub(super) async fn record_base_tree(&self, key: &BaseTreeKey, image: &Digest) {
         let builds = self.cache.builds.list();
         let mut used: BTreeSet<Digest> = builds.iter().filter_map(|b| base_of(b)).collect();
         used.extend(builds.iter().filter_map(|build| prepared_base_of(build)));
-        used.insert(*base);
-        let unused = base_trees(&self.cache).into_keys();
-        let unused = unused.filter(|base| !used.contains(base));
-        if let Err(error) = self.write_base_trees(base, image, unused.collect()).await {
+        used.insert(key.base());
+        let mut kept = base_trees(&self.cache);
+        kept.retain(|key, _| used.contains(&key.base()));
+        let kept: BTreeSet<String> = kept.keys().map(BaseTreeKey::data_key).collect();
+        let data = self.cache.named(BASE_TREES).and_then(|map| map.data.clone());
+        let unused = data.into_iter().flatten().map(|(key, _)| key);
+        let unused = unused.filter(|key| !kept.contains(key)).collect();
+        if let Err(error) = self.write_base_trees(&key.data_key(), image, unused).await {
+            let base = key.base();
             tracing::warn!(
                 "{error}: the tree of base {base} is not recorded, so the next build on it reads its layers again; \
                  delete the ConfigMap if it is immutable"
@@ -36,17 +42,15 @@ impl Executor {
 
     async fn write_base_trees(
         &self,
-        base: &Digest,
+        key: &str,
         image: &Digest,
-        unused: Vec<Digest>,
+        unused: Vec<String>,
     ) -> Result<(), Error> {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.cache.namespace);
         let object = format!("configmap {}/{BASE_TREES}", self.cache.namespace);
-        // A ConfigMap key can't contain a colon.
-        let key = Digest::hex;
         let mut data = Map::new();
-        data.extend(unused.iter().map(|base| (key(base), Value::Null)));
-        data.insert(key(base), json!(image));
+        data.extend(unused.into_iter().map(|key| (key, Value::Null)));
+        data.insert(key.to_owned(), json!(image));
         let change = json!({ "data": data });
         match api.patch(BASE_TREES, &patch_params(), &Patch::Merge(&change)).await {
             Ok(_) => Ok(()),
@@ -56,7 +60,7 @@ impl Executor {
                         name: Some(BASE_TREES.to_owned()),
                         ..ObjectMeta::default()
                     },
-                    data: Some(BTreeMap::from([(key(base), image.to_string())])),
+                    data: Some(BTreeMap::from([(key.to_owned(), image.to_string())])),
                     ..ConfigMap::default()
                 };
                 let created = api.create(&post_params(), &map).await;

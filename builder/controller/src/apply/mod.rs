@@ -109,8 +109,8 @@ impl Executor {
                 self.archive_logs(archive).await;
                 Ok(())
             }
-            Action::RecordBaseTree { base, image } => {
-                self.record_base_tree(base, image).await;
+            Action::RecordBaseTree { key, image } => {
+                self.record_base_tree(key, image).await;
                 Ok(())
             }
             Action::RecordPreparedBase { key, base } => {

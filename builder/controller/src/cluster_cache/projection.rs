@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec, PodTemplateSpec, Secret};
+use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::core::DynamicObject;
@@ -160,16 +160,28 @@ pub(super) fn typed<K: Resource>(mut object: K) -> Option<(String, K)> {
     Some((object.name_any(), object))
 }
 
-/// Drops the pod template, which is nearly all of a Job and which no code reads.
+/// Keeps of the pod template, which is nearly all of a Job, only where its pods may run and their
+/// commands.
 pub(super) fn job(mut object: Job) -> Option<(String, Job)> {
     if let Some(spec) = &mut object.spec {
-        spec.template = PodTemplateSpec::default();
+        let pod = std::mem::take(&mut spec.template).spec;
+        let known = |container: Container| Container {
+            name: container.name,
+            command: container.command,
+            ..Container::default()
+        };
+        spec.template.spec = pod.map(|pod| PodSpec {
+            affinity: pod.affinity,
+            node_selector: pod.node_selector,
+            containers: pod.containers.into_iter().map(known).collect(),
+            ..PodSpec::default()
+        });
     }
     typed(object)
 }
 
-/// Keeps of the spec only the scheduling gates, the names of the containers, and the Secrets that
-/// the pod can read. Those are redacted from archived logs.
+/// Keeps of the spec only the scheduling gates, where the pod may run, the names of the containers,
+/// and the Secrets that the pod can read. Those are redacted from archived logs.
 pub(super) fn pod(mut object: Pod) -> Option<(String, Pod)> {
     let known = |all: Vec<Container>| {
         let known = |container: Container| Container {
@@ -183,6 +195,8 @@ pub(super) fn pod(mut object: Pod) -> Option<(String, Pod)> {
         let volumes = spec.volumes.into_iter().flatten();
         PodSpec {
             scheduling_gates: spec.scheduling_gates,
+            affinity: spec.affinity,
+            node_selector: spec.node_selector,
             init_containers: spec.init_containers.map(known),
             containers: known(spec.containers),
             volumes: Some(volumes.filter(|volume| volume.secret.is_some()).collect()),
@@ -245,7 +259,26 @@ pub(super) fn managed_object<K>(object: PartialObjectMeta<K>) -> Option<(String,
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_job_keeps_where_it_runs_and_its_command() {
+        let pod = json!({
+            "nodeSelector": { "a": "b" },
+            "affinity": { "nodeAffinity": {} },
+            "containers": [{ "name": "stage", "command": ["mosb"] }],
+        });
+        let mut whole = pod.clone();
+        whole["containers"][0]["image"] = json!("quay.io/mosb");
+        whole["serviceAccountName"] = json!("build");
+        let object = json!({ "metadata": { "name": "a" },
+            "spec": { "template": { "metadata": { "labels": { "a": "b" } }, "spec": whole } } });
+        let (_, cached) = job(serde_json::from_value(object).unwrap()).unwrap();
+        let want = json!({ "template": { "spec": pod } });
+        assert_eq!(serde_json::to_value(cached.spec).unwrap(), want);
+    }
 
     #[test]
     fn the_last_applied_annotation_is_not_cached() {

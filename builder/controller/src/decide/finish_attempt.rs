@@ -8,6 +8,7 @@ use super::attempt_failure::AttemptFailure;
 use super::prepared_base::{day_of, made_prepared_base, prepared_use, without_prepared_base};
 use super::progress::BuildProgress;
 use crate::action::{Action, Patch};
+use crate::base_trees::BaseTreeKey;
 use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup};
 use crate::pool_reason::PoolReason;
@@ -18,6 +19,7 @@ use crate::workload::InputKind;
 use crate::workload::NoResultCause;
 use crate::workload::Observation;
 use crate::workload::Workload;
+use crate::workload::is_confined_to;
 use crate::workload::kind;
 use crate::workload::observe;
 use mosb_build::JobMethod;
@@ -37,7 +39,7 @@ impl<'a> DecisionBuilder<'a> {
     ) -> Result<BuildProgress, Lookup> {
         match result.outcome {
             Outcome::Prepared { ref prepared, .. } => {
-                self.record_for_later(build, &result.outcome);
+                self.record_for_later(build, workload, &result.outcome);
                 Ok(self.run_last_part(build, workload, attempt, prepared))
             }
             Outcome::Succeeded { digest, prepared, .. } => {
@@ -52,7 +54,7 @@ impl<'a> DecisionBuilder<'a> {
                     return Ok(self.record_failure(build, Some(workload), attempt, &failure));
                 }
                 // The next config finds out the same without making it again.
-                self.record_prepared_base(build, prepared.as_deref());
+                self.record_prepared_base(build, workload, prepared.as_deref());
                 Ok(self.switch_to_containerfile(build, workload, attempt, &reasons))
             }
             Outcome::Failed { step, class, reason, message, last_lines, push: _ } => {
@@ -248,7 +250,7 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// Records what a build pushed beside its image.
-    fn record_for_later(&mut self, build: &MachineOsBuild, outcome: &Outcome) {
+    fn record_for_later(&mut self, build: &MachineOsBuild, workload: &Workload, outcome: &Outcome) {
         let (base_tree, prepared) = match outcome {
             Outcome::Succeeded { method, base_tree, prepared, .. }
                 if *method == method_of(build) =>
@@ -263,13 +265,16 @@ impl<'a> DecisionBuilder<'a> {
         if let Some(tree) = base_tree
             // A tree of another base would change the images of later builds on that base.
             && self.made_on(build, prepared) == Some(tree.base)
-            // The pod read the base, because what is recorded is missing or of another version.
-            && self.snapshot.cluster.base_trees.get(&tree.base) != Some(&tree.image)
+            && let Ok(push) = build.spec.rendered_image_push_spec.parse::<ImageRef>()
+            && is_confined_to(workload, &self.snapshot.build_nodes)
         {
-            let (base, image) = (tree.base, tree.image);
-            self.actions.push(Action::RecordBaseTree { base, image });
+            let key = BaseTreeKey::new(&tree.base, push.repo(), &self.snapshot.build_nodes);
+            // The pod read the base, because what is recorded is missing or of another version.
+            if self.snapshot.cluster.base_trees.get(&key) != Some(&tree.image) {
+                self.actions.push(Action::RecordBaseTree { key, image: tree.image });
+            }
         }
-        self.record_prepared_base(build, prepared);
+        self.record_prepared_base(build, workload, prepared);
     }
 
     /// What the layer of a build was put on: its base, or a prepared base.
@@ -289,7 +294,7 @@ impl<'a> DecisionBuilder<'a> {
             let result = self.snapshot.results.get(&build.metadata.name);
             let observation = observe(&seen.workload, &seen.pods, result, seen.quiet, self.now);
             if let Observation::Finished(result) = observation {
-                self.record_for_later(build, &result.outcome);
+                self.record_for_later(build, &seen.workload, &result.outcome);
             }
             let workload = &seen.workload;
             if !workload.is_being_deleted() {

@@ -9,6 +9,7 @@ use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup, Planned, Problem};
 use crate::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedUse};
 use crate::status::EventReason;
+use crate::workload::{Workload, is_confined_to};
 use mosb_build::JobMethod;
 use mosb_build::result::PreparedImage;
 use mosb_plan::api::{MachineOsBuild, labels};
@@ -42,7 +43,9 @@ impl DecisionBuilder<'_> {
             Some(_) | None => return Ok(PreparedChoice::Recorded),
         };
         let desired = &self.desired;
-        let key = PreparedBaseKey::new(&desired.push, desired.pull_secret.as_deref(), &inputs);
+        let secret = desired.pull_secret.as_deref();
+        let nodes = &self.snapshot.build_nodes;
+        let key = PreparedBaseKey::new(&desired.push, secret, nodes, &inputs);
         let is_anew = before == Some(MAKE_ANEW);
         let recorded = self.snapshot.cluster.prepared_bases.get(&key).copied();
         let recorded = recorded.or_else(|| made_by_build(build, &key)).filter(|_| !is_anew);
@@ -144,8 +147,13 @@ impl DecisionBuilder<'_> {
     pub(super) fn record_prepared_base(
         &mut self,
         build: &MachineOsBuild,
+        workload: &Workload,
         made: Option<&PreparedImage>,
     ) {
+        // The pool may have become one of control-plane machines since the workload was created.
+        if !is_confined_to(workload, &self.snapshot.build_nodes) {
+            return;
+        }
         let Some((key, base)) = self.prepared_base_of(build, made) else {
             return;
         };

@@ -155,7 +155,9 @@ impl<'a> DecisionBuilder<'a> {
             }
             Observation::Unscheduled { why } => {
                 let reason = match self.snapshot.build_nodes {
-                    BuildNodes::Any => PoolReason::Pending { build: name, why: Some(why) },
+                    BuildNodes::Any | BuildNodes::Selected(_) => {
+                        PoolReason::Pending { build: name, why: Some(why) }
+                    }
                     BuildNodes::ControlPlane { .. } => {
                         let reason = PoolReason::NoControlPlaneNode { build: name, why: Some(why) };
                         self.block(&reason);

@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use super::build_request::build_request;
 use super::{Resolver, unknown_image};
 use crate::lookup::{PlanLookup, Problem};
-use crate::observe::base_trees;
+use crate::observe::recorded_tree;
 use crate::render::without_components;
 use mosb_build::NamedSecret;
 use mosb_build::direct::assemble;
@@ -132,14 +132,14 @@ async fn is_direct_build_of(
     };
     resolved_draft.draft = resolved_draft.draft.in_format(format);
     let base = resolved_draft.base.manifest;
-    let recorded = base_trees(&resolver.cache);
-    let Some(tree) = recorded.get(&base) else {
+    let pool = lookup.pool.as_str();
+    let Some(tree) = recorded_tree(&resolver.cache, pool, &lookup.push, &base) else {
         tracing::info!(
-            "{image} may equal the planned image, but no build recorded the tree of base {base}; a Job builds it"
+            "{image} may equal the planned image, but no build for such a pool recorded the tree of base {base}; a Job builds it"
         );
         return Ok(false);
     };
-    let tree = tree_image::pull(client, &lookup.push.pinned(*tree), &base).await;
+    let tree = tree_image::pull(client, &tree, &base).await;
     let tree = match tree {
         Ok(Some(tree)) => tree,
         Ok(None) => {

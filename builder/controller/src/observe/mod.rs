@@ -10,6 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 
+use super::base_trees::{self, BaseTreeKey, BaseTrees};
 use super::cluster_cache::{ClusterCache, Trigger};
 use super::cluster_names::{
     BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, DAEMON, OPERATOR, PREPARED_BASES,
@@ -21,7 +22,7 @@ use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenWorkload, Snapshot, Su
 use crate::workload::InputKind;
 use crate::workload::Workload;
 use mosb_build::JobResult;
-use mosb_image::Digest;
+use mosb_image::{Digest, PinnedRef, RepoRef};
 use mosb_plan::api::cluster_settings::UserNamespaces;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
 
@@ -169,16 +170,24 @@ fn cluster(cache: &ClusterCache, facts: Facts) -> Cluster {
     }
 }
 
-/// Images with base trees, by the manifest of the base. Entries that are no digests are ignored.
-pub fn base_trees(cache: &ClusterCache) -> BTreeMap<Digest, Digest> {
+/// The recorded images with base trees.
+pub fn base_trees(cache: &ClusterCache) -> BaseTrees {
     let map = cache.named(BASE_TREES);
     let data = map.as_ref().and_then(|map| map.data.as_ref());
-    let digest = |(base, image): (&String, &String)| {
-        // Keys of ConfigMaps can't contain a colon.
-        let base = format!("sha256:{base}").parse().ok()?;
-        Some((base, image.parse().ok()?))
-    };
-    data.into_iter().flatten().filter_map(digest).collect()
+    data.map(base_trees::from_data).unwrap_or_default()
+}
+
+/// The image with the tree of a base that a build for this pool may use.
+pub(crate) fn recorded_tree(
+    cache: &ClusterCache,
+    pool: &str,
+    push: &RepoRef,
+    base: &Digest,
+) -> Option<PinnedRef> {
+    let pool = cache.pools.get(pool);
+    let nodes = pool.map(|pool| nodes::build_nodes(cache, &pool)).unwrap_or_default();
+    let image = base_trees(cache).remove(&BaseTreeKey::new(base, push, &nodes))?;
+    Some(push.pinned(image))
 }
 
 /// The prepared bases that may be taken over.

@@ -32,13 +32,13 @@ pub fn machine_role(cache: &ClusterCache, pool: &MachineConfigPool) -> MachineRo
 /// Where the images of a pool may be built.
 pub(super) fn build_nodes(cache: &ClusterCache, pool: &MachineConfigPool) -> BuildNodes {
     let settings = cache.settings().ok();
-    let names_others =
-        settings.is_some_and(|(settings, _)| settings.job.control_plane.node_selector.is_some());
-    match machine_role(cache, pool) {
-        MachineRole::ControlPlane(_) if !names_others => BuildNodes::ControlPlane {
+    let selected = settings.and_then(|(settings, _)| settings.job.control_plane.node_selector);
+    match (machine_role(cache, pool), selected) {
+        (MachineRole::Other, _) => BuildNodes::Any,
+        (MachineRole::ControlPlane(_), Some(labels)) => BuildNodes::Selected(labels),
+        (MachineRole::ControlPlane(_), None) => BuildNodes::ControlPlane {
             exists: nodes(cache, pool).iter().any(|node| is_control_plane(node)),
         },
-        MachineRole::ControlPlane(_) | MachineRole::Other => BuildNodes::Any,
     }
 }
 

@@ -261,17 +261,56 @@ fn a_pool_of_control_plane_nodes_is_built_on_them_by_default() {
             "master",
             "new",
             "job: {controlPlane: {nodeSelector: {builders: trusted}}}",
-            (true, BuildNodes::Any),
+            (true, BuildNodes::Selected([("builders".to_owned(), "trusted".to_owned())].into())),
         ),
         (
             "the settings say any",
             "master",
             "none",
             "job: {controlPlane: {nodeSelector: {}}}",
-            (true, BuildNodes::Any),
+            (true, BuildNodes::Selected(BTreeMap::new())),
         ),
     ] {
         assert_eq!(build_nodes(pool, label, settings), want, "{what}");
+    }
+}
+
+#[test]
+fn a_pool_of_the_control_plane_uses_its_own_trees() {
+    let cache = ClusterCache::empty("mosb");
+    fill(
+        &cache.pools,
+        ["master", "worker", "infra"].map(|name| pool(name, name, json!({}))).into(),
+    );
+    let push = |text: &str| text.parse::<RepoRef>().unwrap();
+    let (own, base) = (push("quay.io/acme/os"), Digest::of(b"base"));
+    let control_plane = BuildNodes::ControlPlane { exists: true };
+    let trees = [(&BuildNodes::Any, "of a worker"), (&control_plane, "of the control plane")];
+    let data = trees.map(|(nodes, tree)| {
+        (BaseTreeKey::new(&base, &own, nodes).data_key(), Digest::of(tree.as_bytes()).to_string())
+    });
+    let data: BTreeMap<_, _> = data.into();
+    for (what, with, pool, push, want) in [
+        ("workers", &data, "worker", &own, Some("of a worker")),
+        ("another pool of workers", &data, "infra", &own, Some("of a worker")),
+        ("the control plane", &data, "master", &own, Some("of the control plane")),
+        ("another repository", &data, "worker", &push("quay.io/acme/os2"), None),
+        (
+            "only workers wrote",
+            &data
+                .clone()
+                .into_iter()
+                .filter(|(_, tree)| *tree == Digest::of(b"of a worker").to_string())
+                .collect(),
+            "master",
+            &own,
+            None,
+        ),
+    ] {
+        let map = json!({ "metadata": { "name": BASE_TREES }, "data": with });
+        fill(&cache.settings[BASE_TREES], vec![map]);
+        let want = want.map(|tree| push.pinned(Digest::of(tree.as_bytes())));
+        assert_eq!(recorded_tree(&cache, pool, push, &base), want, "{what}");
     }
 }
 

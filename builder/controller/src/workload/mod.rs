@@ -32,6 +32,7 @@ pub use observation::{NoResultCause, Observation, observe};
 pub use openshift::OpenShiftSource;
 pub use package_source::PackageSource;
 pub use placement::{MachineRole, has_control_plane_label};
+pub(crate) use placement::{is_confined_to, may_run_etcd};
 pub use pod::pod;
 pub use request::{JobRequest, PlanArguments, PreparedImageUse};
 pub(crate) use template::node_job as node_job_template;

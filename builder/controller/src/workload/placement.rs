@@ -10,7 +10,8 @@ use k8s_openapi::api::core::v1::{
     Toleration,
 };
 
-use super::JobRequest;
+use super::{JobRequest, Workload};
+use crate::snapshot::BuildNodes;
 use mosb_build::JobMethod;
 use mosb_plan::api::{LabelSelector, cluster_settings};
 
@@ -20,6 +21,15 @@ pub const CONTROL_PLANE_LABELS: [&str; 2] =
 /// Whether a node with these labels is a control-plane node.
 pub fn has_control_plane_label(labels: &BTreeMap<String, String>) -> bool {
     CONTROL_PLANE_LABELS.iter().any(|label| labels.contains_key(*label))
+}
+
+/// The label of nodes that run etcd alone, as RKE2 sets it.
+const ETCD_LABEL: &str = "node-role.kubernetes.io/etcd";
+
+/// Whether a pod of etcd on a node with these labels is a member of the cluster's etcd. The API
+/// server lets no kubelet set these labels on its own node (NodeRestriction).
+pub(crate) fn may_run_etcd(labels: &BTreeMap<String, String>) -> bool {
+    has_control_plane_label(labels) || labels.contains_key(ETCD_LABEL)
 }
 
 /// The label that control-plane nodes have in every OpenShift.
@@ -54,6 +64,41 @@ pub(super) fn place(pod: &mut PodSpec, request: &JobRequest) {
             ..Affinity::default()
         });
     }
+}
+
+/// Whether the pods of a workload run on these nodes only, by their specification, which nobody
+/// changes later: annotations of a pod can be changed by its kubelet.
+pub(crate) fn is_confined_to(workload: &Workload, nodes: &BuildNodes) -> bool {
+    let spec = match workload {
+        Workload::Job(job) => job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()),
+        Workload::Pod(pod) => pod.spec.as_ref(),
+        // It records nothing for later builds.
+        Workload::Build(_) => None,
+    };
+    match nodes {
+        BuildNodes::Any => true,
+        BuildNodes::Selected(labels) => {
+            let selector = spec.and_then(|spec| spec.node_selector.as_ref());
+            let has = |(key, value)| selector.is_some_and(|all| all.get(key) == Some(value));
+            labels.iter().all(has)
+        }
+        BuildNodes::ControlPlane { .. } => spec.is_some_and(requires_control_plane),
+    }
+}
+
+fn requires_control_plane(spec: &PodSpec) -> bool {
+    let is_role = |key: &str| CONTROL_PLANE_LABELS.contains(&key);
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity
+        .and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
+    let is_of_role = |term: &NodeSelectorTerm| {
+        let mut expressions = term.match_expressions.iter().flatten();
+        expressions.any(|one| is_role(&one.key) && one.operator == "Exists")
+    };
+    // A node of any of the terms is enough.
+    let terms = required.map(|required| &required.node_selector_terms);
+    spec.node_selector.iter().flatten().any(|(key, _)| is_role(key))
+        || terms.is_some_and(|terms| !terms.is_empty() && terms.iter().all(is_of_role))
 }
 
 /// Required node labels. An OpenShift Build supports nothing else.

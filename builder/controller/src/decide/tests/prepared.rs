@@ -16,7 +16,7 @@ fn inputs() -> Digest {
 }
 
 fn key(secret: Option<&str>) -> PreparedBaseKey {
-    PreparedBaseKey::new(&"quay.io/acme/os".parse().unwrap(), secret, &inputs())
+    PreparedBaseKey::new(&"quay.io/acme/os".parse().unwrap(), secret, &BuildNodes::Any, &inputs())
 }
 
 /// A pool whose Containerfile needs nothing of the config.
@@ -80,7 +80,9 @@ fn a_last_part_runs_in_a_pod_of_its_own_on_the_prepared_base() {
     assert_eq!(fake.prepared_uses, [PreparedUse::Make, on]);
     assert_eq!(annotation(&fake, labels::PREPARED), Some(&*first.image.to_string()));
     assert_eq!(annotation(&fake, labels::METHOD), Some("containerfile"));
-    let tree = fake.snapshot.cluster.base_trees.get(&first.image);
+    let push = "quay.io/acme/os".parse().unwrap();
+    let tree = BaseTreeKey::new(&first.image, &push, &BuildNodes::Any);
+    let tree = fake.snapshot.cluster.base_trees.get(&tree);
     assert_eq!(tree, Some(&Digest::of(b"tree of prepared")));
     is_idle(&mut fake);
 
@@ -236,7 +238,7 @@ fn another_thing_to_run_is_run_once_together_with_the_config_and_the_way_back_ru
     ];
     let other = Digest::of(b"something else");
     let push = "quay.io/acme/os".parse().unwrap();
-    let other_key = PreparedBaseKey::new(&push, None, &other);
+    let other_key = PreparedBaseKey::new(&push, None, &BuildNodes::Any, &other);
     for (what, change) in changes {
         let mut fake = customised();
         fake.build();

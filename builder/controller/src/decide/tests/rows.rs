@@ -4,7 +4,9 @@
 
 use super::fake_cluster::*;
 use crate::status::EventReason;
+use crate::workload::Workload;
 use crate::*;
+use k8s_openapi::api::core::v1::PodSpec;
 use mosb_build::JobMethod;
 use mosb_build::result::{Outcome, PreparedImage};
 use mosb_image::Digest;
@@ -261,23 +263,50 @@ fn a_base_tree_is_recorded_only_for_the_builds_own_base_that_it_read() {
 }
 
 #[test]
+fn only_jobs_on_control_plane_nodes_record_for_the_control_plane() {
+    let base = Digest::of(&0_u32.to_be_bytes());
+    let control_plane = BuildNodes::ControlPlane { exists: true };
+    for (what, selector, recorded) in [
+        // The pool became one of control-plane machines since.
+        ("any node", "kubernetes.io/os", false),
+        ("control-plane nodes", "node-role.kubernetes.io/control-plane", true),
+    ] {
+        let mut fake = FakeCluster::opted_in();
+        fake.settle();
+        let Workload::Job(job) = &mut fake.job().unwrap().workload else { panic!("a Job") };
+        let pod = PodSpec {
+            node_selector: Some([(selector.to_owned(), String::new())].into()),
+            ..PodSpec::default()
+        };
+        job.spec.as_mut().unwrap().template.spec = Some(pod);
+        fake.snapshot.build_nodes = control_plane.clone();
+        fake.build();
+        assert_eq!(fake.state(), Some(Succeeded), "{what}");
+        let key = BaseTreeKey::new(&base, &"quay.io/acme/os".parse().unwrap(), &control_plane);
+        let trees = fake.snapshot.cluster.base_trees.keys().collect::<Vec<_>>();
+        assert_eq!(trees, recorded.then_some(&key).into_iter().collect::<Vec<_>>(), "{what}");
+    }
+}
+
+#[test]
 fn a_recorded_tree_that_the_job_could_not_use_is_replaced() {
     let base = Digest::of(&0_u32.to_be_bytes());
     let mut fake = FakeCluster::opted_in();
     let older = Digest::of(b"of an older version");
-    fake.snapshot.cluster.base_trees.insert(base, older);
+    let key = BaseTreeKey::new(&base, &"quay.io/acme/os".parse().unwrap(), &BuildNodes::Any);
+    fake.snapshot.cluster.base_trees.insert(key.clone(), older);
     fake.build();
-    let recorded = fake.snapshot.cluster.base_trees[&base];
+    let recorded = fake.snapshot.cluster.base_trees[&key];
     assert_ne!(recorded, older);
     is_idle(&mut fake);
-    assert_eq!(fake.snapshot.cluster.base_trees[&base], recorded);
+    assert_eq!(fake.snapshot.cluster.base_trees[&key], recorded);
 }
 
 #[test]
 fn a_prepared_base_is_recorded_only_for_the_inputs_of_its_build() {
     let inputs = Digest::of(b"what is run");
     let push = "quay.io/acme/os".parse().unwrap();
-    let key = PreparedBaseKey::new(&push, None, &inputs);
+    let key = PreparedBaseKey::new(&push, None, &BuildNodes::Any, &inputs);
     let other = Digest::of(b"what another pool runs");
     let (direct, containerfile) = (JobMethod::Direct, JobMethod::Containerfile);
     for (what, planned, reported, method, recorded) in [

@@ -5,7 +5,7 @@ use crate::cluster_cache::ClusterCache;
 use crate::lookup::Problem;
 use crate::lookups::invalid_input;
 use crate::lookups::packages::Packages;
-use crate::observe::{base_trees, machine_role};
+use crate::observe::{machine_role, recorded_tree};
 use crate::prepared_bases::PreparedUse;
 use crate::snapshot::Support;
 use crate::workload::{JobRequest, PreparedImageUse};
@@ -48,8 +48,8 @@ impl CachedPlan {
         let builder_image = builder_image(settings.builder_image.as_deref(), params.builder_image)?;
         let namespace = cache.namespace.clone();
         let (payload, openshift) = workload_spec.payload.clone()?;
-        let trees = base_trees(cache);
-        let tree = |of: &Digest| trees.get(of).map(|tree| self.lookup.push.pinned(*tree));
+        let (pool, push) = (self.lookup.pool.as_str(), &self.lookup.push);
+        let tree = |of: &Digest| recorded_tree(cache, pool, push, of);
         let base_tree = tree(&self.planned.base.digest());
         let packages = Packages::of(cache, &self.lookup.pool, &build, &self.copies);
         let conf = registries_conf(settings);
@@ -68,10 +68,9 @@ impl CachedPlan {
             prepared: match params.prepared {
                 PreparedUse::Without => PreparedImageUse::Without,
                 PreparedUse::Make => PreparedImageUse::Make,
-                PreparedUse::On(digest) => PreparedImageUse::On {
-                    image: self.lookup.push.pinned(digest),
-                    tree: tree(&digest),
-                },
+                PreparedUse::On(digest) => {
+                    PreparedImageUse::On { image: push.pinned(digest), tree: tree(&digest) }
+                }
             },
             arguments: workload_spec.arguments.clone(),
             payload,
@@ -95,7 +94,7 @@ impl CachedPlan {
             settings: settings.job.clone(),
             machine_role: cache
                 .pools
-                .get(self.lookup.pool.as_str())
+                .get(pool)
                 .map(|pool| machine_role(cache, &pool))
                 .unwrap_or_default(),
             node_platform: self.lookup.platform.clone(),

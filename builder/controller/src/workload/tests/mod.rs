@@ -15,11 +15,12 @@ use requests::*;
 
 use super::placement::CONTROL_PLANE_LABELS;
 use super::*;
+use crate::snapshot::BuildNodes;
 use mosb_build::{DockerConfigJson, JobMethod, NamedSecret};
 use mosb_image::Digest;
 use mosb_image::signature_policy::{Requirement, SignaturePolicy};
 use mosb_plan::api::cluster_settings::{ClusterSettings, JobSettings, Proxy};
-use mosb_plan::api::{BuildOn, ImageBuilderType, yaml};
+use mosb_plan::api::{BuildOn, ImageBuilderType, LabelSelector, yaml};
 use mosb_plan::payload::{
     CONTAINERFILE_KEY, ConfigMap, ContextMap, MACHINE_CONFIG_KEY, ObjectMeta, TRUST_BUNDLE_KEY,
 };
@@ -105,6 +106,41 @@ fn a_build_of_openshift_waits_for_the_copies_that_it_mounts() {
     for copy in &request.copies {
         let need = format!("{}/{}", copy.kind(), copy.name());
         assert!(needs.split(' ').any(|one| one == need), "{needs}");
+    }
+}
+
+#[test]
+fn a_workload_is_confined_by_its_own_specification() {
+    let control_plane = BuildNodes::ControlPlane { exists: true };
+    let trusted: BTreeMap<_, _> = [("builders".to_owned(), "trusted".to_owned())].into();
+    let selected = BuildNodes::Selected(trusted.clone());
+    let of = |role: &MachineRole, control_plane: Option<&BTreeMap<String, String>>| {
+        let mut request = direct();
+        request.machine_role = role.clone();
+        request.settings.control_plane.node_selector = control_plane.cloned();
+        request
+    };
+    let master = MachineRole::ControlPlane(LabelSelector::default());
+    for (what, request, on_control_plane, on_selected) in [
+        ("for workers", of(&MachineRole::Other, None), false, false),
+        ("for workers, with settings", of(&MachineRole::Other, Some(&trusted)), false, false),
+        ("for the control plane", of(&master, None), true, false),
+        ("for the control plane, by the settings", of(&master, Some(&trusted)), false, true),
+    ] {
+        for builder in [ImageBuilderType::Job, ImageBuilderType::CustomPod] {
+            let workload = Workload::new(&JobRequest { builder, ..request.clone() });
+            for (nodes, want) in [
+                (&BuildNodes::Any, true),
+                (&control_plane, on_control_plane),
+                (&selected, on_selected),
+            ] {
+                assert_eq!(
+                    is_confined_to(&workload, nodes),
+                    want,
+                    "{what}: {builder:?}: {nodes:?}"
+                );
+            }
+        }
     }
 }
 

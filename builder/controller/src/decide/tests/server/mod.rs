@@ -85,8 +85,8 @@ impl FakeCluster {
                 assert!(self.build_at(&keep.build_uid).is_some());
                 self.logs.push((keep.build_uid.clone(), keep.attempt));
             }
-            Action::RecordBaseTree { base, image } => {
-                self.snapshot.cluster.base_trees.insert(*base, *image);
+            Action::RecordBaseTree { key, image } => {
+                self.snapshot.cluster.base_trees.insert(key.clone(), *image);
             }
             Action::RecordPreparedBase { key, base } => {
                 self.snapshot.cluster.prepared_bases.insert(key, *base);
