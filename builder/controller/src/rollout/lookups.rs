@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
-use hyper::Request;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::ListParams;
 
+use super::control_plane_health::control_plane_health;
 use super::lookup::{ControlPlaneHealth, RolloutLookup, SeenPod, TargetImage};
 use super::snapshot::RolloutSnapshot;
 use crate::Error;
 use crate::cluster_names::ROLLOUT_NAMESPACE;
-use crate::error::describe;
 use crate::lookup::Problem;
-use crate::lookups::{LookupError, Resolver};
+use crate::lookups::{LookupError, MachineSecrets, Resolver};
 use crate::observe::node_platform;
 use crate::reconciler::NoDecision;
+use crate::workload::may_run_etcd;
 use mosb_image::{Digest, PinnedRef};
 use mosb_plan::api::{RenderedName, labels};
 use mosb_types::ErrorClass;
@@ -29,8 +29,6 @@ const MAX_PAGES: usize = 8;
 const NODE_PAGE: u32 = 500;
 /// Pages of all nodes: more than Kubernetes supports.
 const MAX_NODE_PAGES: usize = 20;
-/// The label that kubeadm and OpenShift give etcd's pods.
-const ETCD: &str = "component=etcd";
 
 /// Adds the results of all lookups to the snapshot.
 pub(super) async fn look_up(
@@ -78,8 +76,8 @@ async fn resolve(
             let machines = snapshot.machines.iter();
             let platforms: BTreeSet<_> =
                 machines.filter_map(|one| node_platform(&one.metadata.labels)).collect();
-            let secret = pull_secret(snapshot);
-            let asked = resolver.machine_image(image, secret, &platforms);
+            let secrets = snapshot.config.as_ref().map(MachineSecrets::of).unwrap_or_default();
+            let asked = resolver.machine_image(image, &secrets, &platforms);
             let found = limits.with_timeout(|| image.to_string(), asked).await;
             let status = match found.map_err(LookupError::into_problem) {
                 Ok(status) => status,
@@ -101,7 +99,10 @@ async fn resolve(
             Ok(Found::MachinePart(rendered.clone(), to_result(found)?))
         }
         RolloutLookup::ControlPlane => {
-            let asked = async { Ok(control_plane(resolver).await?) };
+            let nodes =
+                resolver.cache.machines.filter_list(|one| may_run_etcd(&one.metadata.labels));
+            let nodes: Vec<String> = nodes.iter().map(|one| one.metadata.name.clone()).collect();
+            let asked = async { Ok(control_plane_health(&resolver.client, &nodes).await?) };
             let found = limits.with_timeout(|| "the control plane".to_owned(), asked).await;
             Ok(Found::ControlPlane(match to_result(found)? {
                 Ok(health) => health,
@@ -126,39 +127,6 @@ fn to_result<T>(found: Result<T, LookupError>) -> Result<Result<T, Problem>, NoD
         |error| error.into_problem().map(Err).map_err(|_| NoDecision::Busy),
         |found| Ok(Ok(found)),
     )
-}
-
-/// The pull secret of the pool's MachineOSConfig.
-pub(super) fn pull_secret(snapshot: &RolloutSnapshot) -> Option<&str> {
-    let spec = &snapshot.config.as_ref()?.spec;
-    spec.base_image_pull_secret.as_ref().map(|secret| secret.name.as_str())
-}
-
-/// Whether the API server is ready, which includes its etcd, and each pod of etcd.
-async fn control_plane(resolver: &Resolver) -> Result<ControlPlaneHealth, Error> {
-    let ready = Request::get("/readyz").body(Vec::new()).expect("a request to a fixed path");
-    if let Err(error) = resolver.client.request_text(ready).await {
-        let message = format!("the API server is not ready: {}", describe(&error));
-        return Ok(ControlPlaneHealth::Unhealthy(message));
-    }
-    let api: Api<Pod> = Api::namespaced(resolver.client.clone(), "kube-system");
-    let params = ListParams::default().labels(ETCD).limit(PAGE);
-    let pods = api.list(&params).await.map_err(Error::api("pods of etcd", "list"))?;
-    let unready = pods.items.iter().find(|pod| !is_ready(pod));
-    Ok(match unready {
-        Some(pod) => {
-            let name = pod.metadata.name.as_deref().unwrap_or_default();
-            ControlPlaneHealth::Unhealthy(format!("pod kube-system/{name} of etcd is not Ready"))
-        }
-        None => ControlPlaneHealth::Healthy { is_etcd_external: pods.items.is_empty() },
-    })
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let status = pod.status.as_ref();
-    let conditions = status.and_then(|status| status.conditions.as_ref());
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
 /// The slots of all nodes. Without a resourceVersion, the answer is not older than the request.

@@ -15,7 +15,7 @@
 //! | `observe`, `job_phase`, `pod_waiting`, `inputs` | cache → snapshot, and which pools a change affects |
 //! | `desired_target`, `target_source` | what the machines should run |
 //! | `machine_state`, `job_state`, `slot_phase` | what one machine runs and does, from its marks and Jobs |
-//! | `slots`, `give_slots`, `control_plane` | which machines may become unavailable |
+//! | `slots`, `give_slots`, `control_plane`, `control_plane_health` | which machines may become unavailable |
 //! | `slot_waits` | why other machines may not |
 //! | `staging` | which machines report, and which ones stage the target |
 //! | `trouble` | why a machine without a slot can't follow the pool |
@@ -46,6 +46,7 @@ mod blocked;
 mod config_marks;
 mod context;
 mod control_plane;
+mod control_plane_health;
 mod decide;
 mod desired_target;
 mod drain;
