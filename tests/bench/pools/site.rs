@@ -111,9 +111,9 @@ impl Site {
         let settings = json!({ "builderImage": format!("mosb.test/none@sha256:{:064}", 0),
             "imageRegistryBundles": { &registry.host_port: registry.ca_pem },
             "rollout": { "stagingPerRegistry": STAGING } });
-        let secret = |name: &str| {
+        let secret = |name: &str, login: Value| {
             json!({ "kind": "Secret", "type": "kubernetes.io/dockerconfigjson", "metadata": { "name": name },
-                "stringData": { ".dockerconfigjson": registry.docker_config().to_string() } })
+                "stringData": { ".dockerconfigjson": login.to_string() } })
         };
         let namespace = |name: &str| json!({ "kind": "Namespace", "metadata": { "name": name } });
         let map = json!({ "kind": "ConfigMap", "metadata": { "name": "mosb-config" },
@@ -125,8 +125,8 @@ impl Site {
         ]);
         self.create(vec![
             (inside("configmaps"), map),
-            (inside("secrets"), secret("push")),
-            (inside("secrets"), secret("global-pull-secret-copy")),
+            (inside("secrets"), secret("push", registry.docker_config())),
+            (inside("secrets"), secret("global-pull-secret-copy", registry.pull_config())),
         ]);
     }
 

@@ -172,11 +172,14 @@ impl RolloutCluster {
 /// The settings and Secrets that an administrator creates.
 fn apply_settings(node: &Node, more: &Value) {
     let registry = node.registry();
-    for name in ["push", "global-pull-secret-copy"] {
+    // Machines get no login that pushes.
+    let logins =
+        [("push", registry.docker_config()), ("global-pull-secret-copy", registry.pull_config())];
+    for (name, login) in logins {
         let secret = json!({ "apiVersion": "v1", "kind": "Secret",
             "type": "kubernetes.io/dockerconfigjson",
             "metadata": { "name": name, "namespace": NAMESPACE },
-            "stringData": { ".dockerconfigjson": registry.docker_config().to_string() } });
+            "stringData": { ".dockerconfigjson": login.to_string() } });
         node.apply(&secret.to_string());
     }
     let mut settings = json!({ "imageRegistryBundles": { &registry.host_port: registry.ca_pem },

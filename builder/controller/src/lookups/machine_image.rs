@@ -6,27 +6,28 @@ use super::rendered_config::get_rendered_config;
 use super::{LookupError, LookupPermit, Resolver, invalid_input};
 use crate::lookup::Problem;
 use crate::rollout::TargetImage;
-use mosb_build::{DockerConfigJson, PullSettings, pull_repositories, registries_conf};
+use mosb_build::{DockerConfigJson, NamedSecret, PullSettings, pull_repositories, registries_conf};
 use mosb_image::{ImageRef, PinnedRef, Platform};
-use mosb_plan::api::{ClusterSettings, RenderedName};
+use mosb_plan::api::{ClusterSettings, MachineOsConfig, RenderedName};
 use mosb_registry::registries_conf::By;
 use mosb_registry::{Client, Error, Source};
+use mosb_types::Diagnostic;
 
 impl Resolver {
-    /// Whether the registry itself has an image now, and for which of these platforms. `own`: the
-    /// pull secret of the MachineOSConfig.
+    /// Whether the registry itself has an image now, and for which of these platforms.
     pub(crate) async fn machine_image(
         &self,
         image: &PinnedRef,
-        own: Option<&str>,
+        secrets: &MachineSecrets,
         wanted: &BTreeSet<Platform>,
     ) -> Result<TargetImage, LookupError> {
+        // Nothing is begun on machines that would get this login.
+        let access = self.machine_access(secrets).await?;
+        access.pull_only_login_for(image).map_err(Problem::from)?;
         let host = image.repo().host().to_owned();
         let _permit = self.limits.hosts(LookupPermit::default(), [host].into()).await?;
-        let settings = self.settings()?;
-        let proxy = self.proxy(&settings).await?;
-        let pull = self.pull_secret(own, &settings).await?;
-        let registry_client = self.registries.open(&pull, &settings, proxy.as_ref())?;
+        let MachineAccess { pull, settings, .. } = &access;
+        let registry_client = self.registries.open(pull, settings, settings.proxy.as_ref())?;
         let client = registry_client.client();
         let Some(confirmed) = client.confirm(image).await? else {
             return Ok(TargetImage::Missing);
@@ -55,29 +56,94 @@ impl Resolver {
         Ok(image.repo().pinned(digest))
     }
 
-    /// What machines of a pool pull with, of which each gets a part. `own`: the pull secret of the
-    /// MachineOSConfig.
-    pub(crate) async fn machine_access(&self, own: Option<&str>) -> Result<MachineAccess, Problem> {
+    /// Refuses an image that is in another repository than the `osImageURL` of a rendered config.
+    pub(crate) async fn check_stock_repository(
+        &self,
+        image: &PinnedRef,
+        rendered: &str,
+    ) -> Result<(), Problem> {
+        let config = get_rendered_config(self, rendered).await?;
+        let url = config.os_image_url.unwrap_or_default();
+        if url.parse().is_ok_and(|stock: ImageRef| stock.repo() == image.repo()) {
+            return Ok(());
+        }
+        let message = format!(
+            "{image}: not in the push repository, not a pre-built image of the pool, and not where osImageURL {url:?} of machineconfig {rendered} is, so machines get no login for it; roll out a build that `mosb builds` lists"
+        );
+        Err(invalid_input("image-not-ours", message))
+    }
+
+    /// What machines of a pool pull with, of which each gets a part.
+    pub(crate) async fn machine_access(
+        &self,
+        secrets: &MachineSecrets,
+    ) -> Result<MachineAccess, Problem> {
         let mut settings = self.settings()?;
-        let credentials = self.pull_secret(own, &settings).await?.credentials;
+        let pull = self.pull_secret(secrets.pull.as_deref(), &settings).await?;
+        // Without a login there is none that pushes.
+        let push = match &secrets.push {
+            Some(push) if !pull.credentials.is_empty() => Some(self.secret(push).await?),
+            Some(_) | None => None,
+        };
         settings.proxy = self.proxy(&settings).await?;
-        Ok(MachineAccess { credentials, settings })
+        Ok(MachineAccess { pull, push, settings })
     }
 }
 
-/// The pull credentials of a pool, and the settings with the addresses of the proxy.
+/// The names of a pool's Secrets, in our namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MachineSecrets {
+    /// Takes precedence over the global pull secret.
+    pub pull: Option<String>,
+    /// None after the MachineOSConfig was deleted.
+    pub push: Option<String>,
+}
+
+impl MachineSecrets {
+    pub fn of(config: &MachineOsConfig) -> Self {
+        let spec = &config.spec;
+        Self {
+            pull: spec.base_image_pull_secret.as_ref().map(|secret| secret.name.clone()),
+            push: Some(spec.rendered_image_push_secret.name.clone()),
+        }
+    }
+}
+
+/// Machines would get a login that pushes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
+#[error(
+    "{image}: the login that pulls it is one that secret {secret} pushes with, and every machine would have it; give the pool a pull secret with a login that can only pull (spec.baseImagePullSecret, or globalPullSecret in ConfigMap mosb-config)"
+)]
+#[diagnostic(code = "push-login", class = InvalidInput)]
+pub struct PushLogin {
+    pub image: String,
+    pub secret: String,
+}
+
+/// The credentials of a pool, and the settings with the addresses of the proxy.
 #[derive(Debug)]
 pub(crate) struct MachineAccess {
-    credentials: DockerConfigJson,
+    pull: NamedSecret,
+    /// What no machine may have.
+    push: Option<NamedSecret>,
     pub settings: ClusterSettings,
 }
 
 impl MachineAccess {
     /// The login for an image and its mirrors, and for nothing else.
-    pub fn login_for(&self, image: &PinnedRef) -> DockerConfigJson {
+    ///
+    /// # Errors
+    /// It is one that pushes.
+    pub fn pull_only_login_for(&self, image: &PinnedRef) -> Result<DockerConfigJson, PushLogin> {
         let conf = registries_conf(&self.settings);
         let pulled = pull_repositories(image.repo(), conf.as_deref(), &[By::Digest]);
-        self.credentials.used_for(&pulled)
+        let login = self.pull.credentials.used_for(&pulled);
+        match &self.push {
+            Some(push) if login.has_login_of(&push.credentials) => {
+                Err(PushLogin { image: image.to_string(), secret: push.name.clone() })
+            }
+            Some(_) | None => Ok(login),
+        }
     }
 
     /// Mirrors, CAs and proxy for an image.

@@ -1,7 +1,7 @@
 //! What the Ignition config of new machines is made of.
 
 use super::rendered_config::get_rendered_config;
-use super::{Resolver, invalid_input};
+use super::{MachineSecrets, Resolver, invalid_input};
 use crate::lookup::Problem;
 use crate::user_data::{JoinConfig, MachineInputs};
 use mosb_build::new_machine::PullFiles;
@@ -26,17 +26,12 @@ impl Resolver {
             invalid_input("no-rendered-config", message)
         })?;
         let rendered = get_rendered_config(self, name.as_str()).await?;
-        let own = config.spec.base_image_pull_secret.as_ref().map(|secret| secret.name.as_str());
-        let access = self.machine_access(own).await?;
-        let (login, settings) = (access.login_for(&target.image), &access.settings);
-        let push = &config.spec.rendered_image_push_secret.name;
-        // Without a login there is none that pushes.
-        let is_push =
-            !login.is_empty() && login.has_login_of(&self.secret(push).await?.credentials);
+        let access = self.machine_access(&MachineSecrets::of(config)).await?;
+        let (settings, image) = (&access.settings, &target.image);
+        let login = access.pull_only_login_for(image);
         Ok(MachineInputs {
             join: self.join_config(settings, rendered.pool()).await?,
-            pull_files: PullFiles::new(&target.image, &login, settings),
-            push_login: is_push.then(|| push.clone()),
+            pull_files: login.map(|login| PullFiles::new(image, &login, settings)),
             rendered,
         })
     }

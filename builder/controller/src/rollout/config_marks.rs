@@ -1,5 +1,5 @@
-//! What the roll-out writes to the MachineOSConfig: the history, the finalizer, and the end of a
-//! roll-out that happens once. One patch.
+//! What the roll-out writes to the MachineOSConfig: the history, the stock image of a pool that is
+//! pinned to it, the finalizer, and the end of a roll-out that happens once. One patch.
 
 use std::collections::BTreeSet;
 
@@ -32,6 +32,15 @@ pub(super) fn patch(
         if newer != history {
             patch.set(labels::HISTORY, newer.to_json());
         }
+        if let Some(desired) = cx.desired_target() {
+            let image = desired.build.is_stock().then(|| desired.target.image.to_string());
+            if config.metadata.annotation(labels::STOCK_IMAGE) != image.as_deref() {
+                match image {
+                    Some(image) => patch.set(labels::STOCK_IMAGE, image),
+                    None => patch.remove(labels::STOCK_IMAGE),
+                }
+            }
+        }
         if cx.desired_target().is_some_and(|desired| desired.is_once) && is_done {
             patch.remove(labels::ROLLOUT_ONCE);
         }
@@ -45,7 +54,8 @@ pub(super) fn patch(
     is_changed.then(|| Action::patch(Kind::MachineOsConfig, &config.metadata, patch))
 }
 
-/// The history with what is in service now, and with what the machines run or are brought to.
+/// The history with what is in service now, and with what machines are brought to, or several of them
+/// report to run.
 fn newer_history(
     cx: &Context<'_>,
     config: &MachineOsConfig,
@@ -56,9 +66,11 @@ fn newer_history(
     if let Some(newer) = served.and_then(|entry| history.with(entry)) {
         history = newer;
     }
-    let current: BTreeSet<Current> =
+    let reported: Vec<Current> =
         machines.iter().filter_map(|(state, _)| Current::of(state)).collect();
-    for current in &current {
+    // Where `mosb rollout undo` goes is no single machine's choice.
+    let is_confirmed = |count: usize| count >= 2 || count == machines.len();
+    for current in reported.iter().collect::<BTreeSet<_>>() {
         let known = history.entries().iter().find(|one| current.is_of(one)).cloned();
         let known = known.or_else(|| {
             let rendered = current.config.as_ref();
@@ -67,7 +79,8 @@ fn newer_history(
         });
         let ran =
             |entry: &HistoryEntry| history.last_ran().iter().any(|one| one.pin() == entry.pin());
-        if let Some(entry) = known.filter(|entry| !ran(entry))
+        let of_it = |entry: &HistoryEntry| reported.iter().filter(|one| one.is_of(entry)).count();
+        if let Some(entry) = known.filter(|entry| !ran(entry) && is_confirmed(of_it(entry)))
             && let Some(newer) = history.with_ran(&entry, cx.now)
         {
             history = newer;
@@ -76,14 +89,15 @@ fn newer_history(
     let Some(desired) = cx.desired_target() else {
         return history;
     };
-    let has_or_gets = |(state, _): &(MachineState<'_>, Option<SlotPhase>)| {
-        state.has(&desired.target)
-            || state.valid_slot().is_some_and(|slot| slot.target == desired.target)
+    let states = || machines.iter().map(|(state, _)| state);
+    let gets = |state: &MachineState<'_>| {
+        state.valid_slot().is_some_and(|slot| slot.target == desired.target)
     };
+    let have = states().filter(|state| state.has(&desired.target)).count();
     let Some(entry) = entry(cx, desired.build.clone(), desired.target.clone()) else {
         return history;
     };
-    let is_used = machines.iter().any(has_or_gets);
+    let is_used = states().any(gets) || have > 0 && is_confirmed(have);
     let newer = is_used.then(|| history.with_ran(&entry, cx.now)).flatten();
     newer.unwrap_or(history)
 }

@@ -6,10 +6,12 @@ use std::collections::btree_map::Entry;
 use jiff::Timestamp;
 
 use super::desired_target::{Desired, DesiredTarget};
+use super::job_request::{LoginGrant, NodeLogin};
 use super::lookup::TargetImage;
 use super::machine_state::MachineState;
-use super::snapshot::RolloutSnapshot;
-use super::target_source::{recorded, target_of};
+use super::snapshot::{MachineJob, RolloutSnapshot};
+use super::target_source::{is_own_image, recorded, target_of};
+use crate::lookups::MachineSecrets;
 use mosb_image::{Digest, ImageRef, PinnedRef};
 use mosb_plan::api::rollout::{History, HistoryEntry, NodeTarget, RolloutMode, Slot};
 use mosb_plan::api::{MachineOsConfig, Metadata, RenderedName, labels};
@@ -171,9 +173,22 @@ impl<'a> Context<'a> {
             || builds.any(|build| target_of(config, build).as_ref() == Ok(target))
     }
 
-    pub fn pull_secret(&self) -> Option<String> {
-        let config = self.snapshot.config.as_ref()?;
-        config.spec.base_image_pull_secret.as_ref().map(|secret| secret.name.clone())
+    /// The Secret of a Job that exists, which brings this target.
+    pub fn login(&self, job: &MachineJob, target: &NodeTarget) -> NodeLogin {
+        let (snapshot, config) = (self.snapshot, self.snapshot.config.as_ref());
+        let is_own = |config| is_own_image(config, &snapshot.builds, &target.image);
+        let grant = if config.is_some_and(is_own) {
+            LoginGrant::OwnImage
+        } else {
+            LoginGrant::Rendered(snapshot.pool.spec.configuration.name.clone())
+        };
+        NodeLogin {
+            job: job.name.clone(),
+            job_uid: job.uid.clone(),
+            target: target.clone(),
+            grant,
+            secrets: config.map(MachineSecrets::of).unwrap_or_default(),
+        }
     }
 
     /// The booted image with its digest, and the rendered config that the machine has, as far as they

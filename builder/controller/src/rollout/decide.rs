@@ -139,7 +139,11 @@ impl<'a> Pass<'a> {
                 (given, jobs) = (Vec::new(), Vec::new());
             }
             (Some(_), Some(TargetImage::Unknown(problem))) => {
-                self.block("RegistryFailed", problem.message.clone(), Some(PROBLEM_REQUEUE));
+                let reason = match &*problem.reason {
+                    "push-login" => "PushLogin",
+                    _ => "RegistryFailed",
+                };
+                self.block(reason, problem.message.clone(), Some(PROBLEM_REQUEUE));
                 (given, jobs) = (Vec::new(), Vec::new());
             }
             (Some(_), None | Some(TargetImage::Present { .. })) => {}

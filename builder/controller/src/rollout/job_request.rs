@@ -1,5 +1,6 @@
 //! What a Job on a machine is created for: everything that its template does not contain.
 
+use crate::lookups::MachineSecrets;
 use mosb_plan::api::rollout::NodeTarget;
 
 /// What a Job does on a machine.
@@ -64,7 +65,15 @@ pub struct NodeLogin {
     pub job_uid: String,
     /// The login is cut down to this image's repository and its mirrors.
     pub target: NodeTarget,
-    /// The pull secret of the MachineOSConfig, in our namespace, which takes precedence over the
-    /// global one.
-    pub pull_secret: Option<String>,
+    pub grant: LoginGrant,
+    pub secrets: MachineSecrets,
+}
+
+/// Why a machine gets the login for an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoginGrant {
+    /// The image is in the push repository, or a pre-built one of the MachineOSConfig.
+    OwnImage,
+    /// Only if the rendered config of this name has the image's repository in `osImageURL`.
+    Rendered(String),
 }

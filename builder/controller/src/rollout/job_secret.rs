@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::job_request::NodeLogin;
+use super::job_request::{LoginGrant, NodeLogin};
 use super::node_job::JobSecretContent;
 use crate::lookup::Problem;
 use crate::lookups::{MachineAccess, Resolver};
@@ -24,13 +24,17 @@ impl JobSecrets {
         resolver: &Resolver,
         login: &NodeLogin,
     ) -> Result<JobSecretContent, Problem> {
+        let image = &login.target.image;
+        if let LoginGrant::Rendered(rendered) = &login.grant {
+            resolver.check_stock_repository(image, rendered).await?;
+        }
         let access = match self.access.take() {
             Some(read) => read,
-            None => resolver.machine_access(login.pull_secret.as_deref()).await?,
+            None => resolver.machine_access(&login.secrets).await?,
         };
         let access = self.access.insert(access);
-        let auth = access.login_for(&login.target.image).to_bytes();
-        let pull_settings = access.settings_for(&login.target.image)?.to_json();
+        let auth = access.pull_only_login_for(image)?.to_bytes();
+        let pull_settings = access.settings_for(image)?.to_json();
         let machine_part = self.machine_part(resolver, login).await?;
         Ok(JobSecretContent { auth, pull_settings, machine_part })
     }
@@ -49,5 +53,89 @@ impl JobSecrets {
         let read = resolver.machine_part_of(&login.target).await?;
         self.machine_parts.extend(read.iter().map(|part| (digest, part.clone())));
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use hyper::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tower::service_fn;
+
+    use super::*;
+    use crate::ClusterCache;
+    use crate::lookups::{LookupLimits, MachineSecrets};
+    use mosb_image::Digest;
+    use mosb_plan::api::rollout::NodeTarget;
+
+    const RENDERED: &str = "rendered-worker-00000000000000000000000000000000";
+
+    /// A Secret with this user's login for each registry.
+    fn logins(user: &str) -> Value {
+        let auth = STANDARD.encode(format!("{user}:hunter2"));
+        let hosts = ["reg.example", "reg.elsewhere", "quay.io"];
+        let auths: Value = hosts.map(|host| (host.to_owned(), json!({ "auth": auth }))).into_iter().collect();
+        let data = STANDARD.encode(json!({ "auths": auths }).to_string());
+        json!({ "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+            "metadata": { "name": "x", "namespace": "mosb" }, "data": { ".dockerconfigjson": data } })
+    }
+
+    /// A cluster whose machines pull with the login of `puller`, and whose builds push with that of
+    /// `pusher`.
+    fn resolver(puller: &'static str) -> Resolver {
+        let answer = move |request: Request<Body>| async move {
+            let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+            let object = match &*name {
+                "push" => logins("pusher"),
+                RENDERED => json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
+                    "kind": "MachineConfig", "metadata": { "name": RENDERED },
+                    "spec": { "osImageURL": "quay.io/base:1" } }),
+                _ => logins(puller),
+            };
+            Ok::<_, Infallible>(Response::new(Body::from(object.to_string().into_bytes())))
+        };
+        Resolver {
+            client: Client::new(service_fn(answer), "mosb"),
+            cache: Arc::new(ClusterCache::empty("mosb")),
+            registries: Arc::default(),
+            limits: Arc::new(LookupLimits::new(Duration::from_secs(5))),
+        }
+    }
+
+    #[tokio::test]
+    async fn machines_get_pull_logins_for_their_own_images_only() {
+        let rendered = || LoginGrant::Rendered(RENDERED.to_owned());
+        for (what, puller, repository, grant, want) in [
+            ("an own image", "puller", "reg.example/os", LoginGrant::OwnImage, Ok("reg.example")),
+            ("a login that pushes", "pusher", "reg.example/os", LoginGrant::OwnImage, Err("push-login")),
+            ("the stock image", "puller", "quay.io/base", rendered(), Ok("quay.io")),
+            ("another image of that registry", "puller", "quay.io/private", rendered(), Err("image-not-ours")),
+            ("another registry", "puller", "reg.elsewhere/base", rendered(), Err("image-not-ours")),
+        ] {
+            let image = format!("{repository}@{}", Digest::of(b"image")).parse().unwrap();
+            let login = NodeLogin {
+                job: "job".to_owned(),
+                job_uid: "uid".to_owned(),
+                target: NodeTarget { image, config: None, machine_part: None, live_from: None },
+                grant,
+                secrets: MachineSecrets { pull: None, push: Some("push".to_owned()) },
+            };
+            let content = JobSecrets::default().content(&resolver(puller), &login).await;
+            let hosts = content.map(|content| {
+                let auth: Value = serde_json::from_slice(content.auth.expose()).unwrap();
+                let auths = auth["auths"].as_object().unwrap();
+                auths.keys().cloned().collect::<Vec<_>>()
+            });
+            let want = want.map(|host| vec![host.to_owned()]).map_err(str::to_owned);
+            assert_eq!(hosts.map_err(|problem| problem.reason), want, "{what}");
+        }
     }
 }

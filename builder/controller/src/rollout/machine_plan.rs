@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::job_request::{NodeJobRequest, NodeLogin, NodeVerb};
+use super::job_request::{NodeJobRequest, NodeVerb};
 use super::job_state::JobState;
 use super::lookup::RolloutLookup;
 use super::machine_state::{MachineState, SlotMark};
@@ -75,12 +75,7 @@ impl MachinePlan {
                 && !job.deleting
                 && let Some(target) = &job.target
             {
-                plan.actions.push(Action::CreateNodeLogin(Box::new(NodeLogin {
-                    job: job.name.clone(),
-                    job_uid: job.uid.clone(),
-                    target: target.clone(),
-                    pull_secret: cx.pull_secret(),
-                })));
+                plan.actions.push(Action::CreateNodeLogin(Box::new(cx.login(job, target))));
             }
         }
         plan

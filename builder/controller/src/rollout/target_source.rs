@@ -69,7 +69,7 @@ pub(super) fn stock(snapshot: &RolloutSnapshot, pin: Option<Pin<'_>>) -> Result<
     };
     let image = match snapshot.lookup_results.stock_images.get(&rendered) {
         // An idle pool causes no requests.
-        None => match digest.and_then(|digest| running_everywhere(snapshot, digest)) {
+        None => match digest.and_then(|digest| recorded_stock(snapshot, digest)) {
             Some(image) => image,
             None => return Err(NoTarget::LookUp(RolloutLookup::StockImage(rendered))),
         },
@@ -91,17 +91,16 @@ pub(super) fn stock(snapshot: &RolloutSnapshot, pin: Option<Pin<'_>>) -> Result<
     Ok((build, NodeTarget { image, config: None, machine_part: None, live_from: None }))
 }
 
-/// The image of this digest, if all machines run it.
-fn running_everywhere(snapshot: &RolloutSnapshot, digest: Digest) -> Option<PinnedRef> {
+/// The stock image as it was resolved when the pool was pinned to this digest, if all machines run it.
+/// What a machine reports, or its kubelet writes, names no image.
+fn recorded_stock(snapshot: &RolloutSnapshot, digest: Digest) -> Option<PinnedRef> {
     let runs = |machine: &Machine| {
         let state = MachineState::of(machine);
         state.effective_image() == Some(digest) && !state.has_slot()
     };
-    if !snapshot.machines.iter().all(runs) {
-        return None;
-    }
-    let image = snapshot.machines.first()?.metadata.annotation(labels::NODE_CURRENT_IMAGE)?;
-    image.parse().ok().filter(|image: &PinnedRef| image.digest() == digest)
+    let image = snapshot.config.as_ref()?.metadata.annotation(labels::STOCK_IMAGE)?;
+    let image: PinnedRef = image.parse().ok()?;
+    (image.digest() == digest && snapshot.machines.iter().all(runs)).then_some(image)
 }
 
 /// A build that was in service, or any that is this MachineOSConfig's.
@@ -207,19 +206,27 @@ pub(super) fn recorded(
     builds: &[MachineOsBuild],
     entry: &HistoryEntry,
 ) -> Option<NodeTarget> {
-    let is_pre_built = |build: &MachineOsBuild| {
-        let image = build.status.image().and_then(|image| image.parse().ok());
-        build.is_pre_built()
-            && build.metadata.is_controlled_by(config.metadata.uid())
-            && image.is_some_and(|image: PinnedRef| image == entry.image)
-    };
-    let may = is_pushed(config, &entry.image) || builds.iter().any(is_pre_built);
-    may.then(|| NodeTarget {
+    is_own_image(config, builds, &entry.image).then(|| NodeTarget {
         image: entry.image.clone(),
         config: Some(entry.config.clone()),
         machine_part: entry.machine_part,
         live_from: entry.live_from,
     })
+}
+
+/// Whether an image is in the push repository, or a pre-built one of this MachineOSConfig.
+pub(super) fn is_own_image(
+    config: &MachineOsConfig,
+    builds: &[MachineOsBuild],
+    image: &PinnedRef,
+) -> bool {
+    let is_pre_built = |build: &MachineOsBuild| {
+        let built = build.status.image().and_then(|image| image.parse().ok());
+        build.is_pre_built()
+            && build.metadata.is_controlled_by(config.metadata.uid())
+            && built.is_some_and(|built: PinnedRef| built == *image)
+    };
+    is_pushed(config, image) || builds.iter().any(is_pre_built)
 }
 
 /// Whether an image is in the push repository.

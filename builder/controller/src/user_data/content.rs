@@ -1,5 +1,6 @@
 //! The Ignition config of a new machine. Pure: what it is made of was read before.
 
+use crate::lookups::PushLogin;
 use mosb_build::new_machine::{self, InvalidConfig, OwnConfig, OwnConfigError, PullFiles};
 use mosb_ignition as ignition;
 use mosb_plan::api::RenderedConfig;
@@ -13,9 +14,7 @@ use serde_json::Value;
 pub(crate) struct MachineInputs {
     /// The config that the image was built of.
     pub rendered: RenderedConfig,
-    pub pull_files: PullFiles,
-    /// The Secret that pushes the pool's images, if the pull login is one of its logins.
-    pub push_login: Option<String>,
+    pub pull_files: Result<PullFiles, PushLogin>,
     /// The config that joins a machine to the cluster.
     pub join: Option<JoinConfig>,
 }
@@ -44,11 +43,9 @@ pub(crate) struct MachineContent {
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum ContentError {
-    #[error(
-        "{image}: the login that pulls it is one that secret {secret} pushes with, and every machine would have it; give the pool a pull secret with a login that can only pull (spec.baseImagePullSecret, or globalPullSecret in ConfigMap mosb-config)"
-    )]
-    #[diagnostic(code = "push-login", class = InvalidInput)]
-    PushLogin { image: String, secret: String },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    PushLogin(#[from] PushLogin),
     #[error(transparent)]
     #[diagnostic(transparent)]
     Own(#[from] OwnConfigError),
@@ -63,21 +60,18 @@ impl MachineContent {
     /// # Errors
     /// [`ContentError`].
     pub fn new(inputs: &MachineInputs, own: Option<OwnConfig>) -> Result<Self, ContentError> {
-        if let Some(secret) = &inputs.push_login {
-            let (image, secret) = (inputs.pull_files.image().to_string(), secret.clone());
-            return Err(ContentError::PushLogin { image, secret });
-        }
+        let pull_files = inputs.pull_files.as_ref().map_err(Clone::clone)?;
         let rendered = &inputs.rendered;
         let join = inputs.join.as_ref();
         let join = join.map(|join| OwnConfig::parse(&join.origin, join.bytes.expose()));
         let over: Vec<OwnConfig> = join.transpose()?.into_iter().chain(own).collect();
-        let config = Secret::new(new_machine::config(rendered, &inputs.pull_files)?);
+        let config = Secret::new(new_machine::config(rendered, pull_files)?);
         let parsed = rendered.ignition().and_then(|config| ignition::parse(config).ok());
         let secret_paths = parsed.iter().flat_map(|parsed| secret_files(&parsed.config));
         Ok(Self {
             config: new_machine::merge(rendered.pool().as_str(), config.expose(), over)?,
             joins: inputs.join.is_some(),
-            has_logins: inputs.pull_files.has_logins(),
+            has_logins: pull_files.has_logins(),
             secret_paths: secret_paths.map(|(path, _)| path.to_owned()).collect(),
             left_out: new_machine::left_out(rendered),
         })

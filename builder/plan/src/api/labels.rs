@@ -183,8 +183,13 @@ pub const ADOPT: &str = "mosb.dev/adopt";
 /// Annotation of a MachineOSConfig: the Secret with the user data of new machines,
 /// `NAMESPACE/NAME`. Label of that Secret, with any value: mosb may write it.
 pub const USER_DATA: &str = "mosb.dev/user-data";
+/// Annotation of that Secret: the MachineOSConfig for which mosb writes it, `NAME/UID`.
+pub const USER_DATA_OWNER: &str = "mosb.dev/user-data-owner";
 /// Annotation of a MachineOSConfig: the images that were in service, as JSON.
 pub const HISTORY: &str = "mosb.dev/history";
+/// Annotation of a MachineOSConfig that is pinned to the stock image: that image as the registry
+/// resolved it, `host/repository@sha256:…`.
+pub const STOCK_IMAGE: &str = "mosb.dev/stock-image";
 /// Annotation of a MachineOSConfig: what its machines get when it is deleted; `keep` or `stock`.
 pub const ON_DELETE: &str = "mosb.dev/on-delete";
 /// Finalizer of a MachineOSConfig whose image was rolled out.

@@ -1,7 +1,10 @@
 //! What may be a target.
 
 use super::fleet::*;
+use crate::action::Action;
+use crate::rollout::decide::RolloutDecision;
 use crate::rollout::desired_target::Desired;
+use crate::rollout::job_request::LoginGrant;
 use mosb_plan::api::rollout::RolloutMode;
 use mosb_plan::api::{MachineOsBuild, labels};
 
@@ -253,6 +256,66 @@ fn stock_is_looked_up_and_must_have_the_pinned_digest() {
     let target = ask(STOCK_IMAGE).target().cloned().unwrap();
     assert_eq!((target.target.image, target.target.config), (image(STOCK_IMAGE), None));
     assert_eq!(words(&ask(9)), "PinChanged");
+}
+
+#[test]
+fn a_kubelet_names_no_image_for_its_pool() {
+    let mut fleet = Fleet::new(2);
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    fleet.annotate(labels::ROLLOUT_BUILD, &pin(STOCK_IMAGE).to_string());
+    fleet.settle();
+    let stock = image(STOCK_IMAGE);
+    let recorded = fleet.configs["worker"].metadata.annotation(labels::STOCK_IMAGE);
+    assert_eq!(recorded, Some(&*stock.to_string()));
+    for node in ["w0", "w1"] {
+        let elsewhere = format!("reg.elsewhere/private@{}", stock.digest());
+        let annotations = &mut fleet.node(node).machine.metadata.annotations;
+        annotations.insert(labels::NODE_CURRENT_IMAGE.to_owned(), elsewhere);
+    }
+    let desired = Desired::of(&fleet.snapshot("worker"));
+    assert_eq!(desired.target().map(|found| &found.target.image), Some(&stock));
+    // It goes when the pool is not pinned to it any more.
+    fleet.annotate(labels::ROLLOUT_BUILD, &pin(1).to_string());
+    fleet.settle();
+    assert_eq!(fleet.configs["worker"].metadata.annotation(labels::STOCK_IMAGE), None);
+}
+
+#[test]
+fn a_login_is_for_own_images_or_the_rendered_config() {
+    for (what, edit, is_own) in [
+        ("a build", (|_| {}) as Edit, true),
+        (
+            "a pre-built image",
+            |fleet| {
+                push_elsewhere(fleet);
+                make_pre_built(fleet);
+            },
+            true,
+        ),
+        (
+            "the stock image",
+            |fleet| fleet.annotate(labels::ROLLOUT_BUILD, &pin(STOCK_IMAGE).to_string()),
+            false,
+        ),
+    ] {
+        let mut fleet = Fleet::new(1);
+        fleet.annotate(labels::ROLLOUT, "stage");
+        fleet.serve("worker", 2);
+        edit(&mut fleet);
+        let rendered = fleet.pools["worker"].spec.configuration.name.clone();
+        let want = if is_own { LoginGrant::OwnImage } else { LoginGrant::Rendered(rendered) };
+        let logins = |decision: RolloutDecision| {
+            decision.actions.into_iter().find_map(|action| match action {
+                Action::CreateNodeLogin(login) => Some(login.grant),
+                _ => None,
+            })
+        };
+        let found = (0..6).find_map(|_| {
+            fleet.run_jobs();
+            logins(fleet.pass("worker", usize::MAX))
+        });
+        assert_eq!(found, Some(want), "{what}");
+    }
 }
 
 #[test]
