@@ -170,6 +170,31 @@ fn undo_goes_to_an_image_that_the_machines_ran_and_not_to_one_that_was_undone() 
 }
 
 #[test]
+fn one_lying_report_does_not_choose_where_undo_goes() {
+    // Machines run 1; 2 and 3 come into service and are only staged.
+    for liars in [1, 2] {
+        let mut fleet = rolling(3, "stage");
+        fleet.settle();
+        for node in ["w0", "w1"].iter().take(liars) {
+            fleet.node(node).reboot();
+            fleet.node(node).boot_up();
+        }
+        fleet.settle();
+        fleet.serve("worker", 3);
+        fleet.settle();
+        let asked = change(&fleet, &RolloutRequest::Undo(None)).unwrap();
+        if liars == 1 {
+            assert_eq!(asked.build, Some(pin(1)));
+            let question = asked.question.unwrap();
+            assert!(question.contains("these report another image: w0;"), "{question}");
+        } else {
+            // More than one machine reports it.
+            assert_eq!(asked.build, Some(pin(2)));
+        }
+    }
+}
+
+#[test]
 fn undo_in_the_middle_goes_back_to_what_ran_before() {
     let mut fleet = rolling(3, "automatic");
     while running(&fleet, 2) < 1 {

@@ -11,8 +11,10 @@ use super::question::{Missing, missing, question};
 use super::request_error::RolloutRequestError;
 use super::retry::{Retry, retries};
 use super::target::TargetView;
+use crate::name_list::name_list;
 use crate::rollout::adopts;
 use crate::rollout::desired_target::{rival_names, served};
+use crate::rollout::machine_state::MachineState;
 use crate::rollout::snapshot::RolloutSnapshot;
 use mosb_image::{Digest, ImageRef};
 use mosb_plan::api::rollout::{History, HistoryEntry, PinnedBuild, RolloutMode, STOCK};
@@ -55,6 +57,9 @@ pub struct RolloutChange {
     /// Machines may reboot. None if this is harmless.
     pub question: Option<String>,
 }
+
+/// The most machines that a question names.
+const MAX_NAMES: usize = 10;
 
 type Checked<T> = Result<T, RolloutRequestError>;
 
@@ -114,7 +119,11 @@ impl RolloutRequest {
                     Some(to) if to.is_stock() => stock(&pool, to.digest, os_image)?,
                     Some(to) => of_builds(snapshot, to)?,
                 };
-                undo(snapshot, config, build)
+                let mut change = undo(snapshot, config, build)?;
+                if to.is_none() {
+                    ask_about_others(&mut change, snapshot);
+                }
+                Ok(change)
             }
         }
     }
@@ -192,6 +201,32 @@ fn undo(
     to_build(&mut change, snapshot, &build);
     change.notes.push(format!("the pool stays pinned to {build} until mosb rollout start {pool}"));
     Ok(change)
+}
+
+/// Asks if machines report images that are neither what they should run nor what `undo` chose by what
+/// was brought to them.
+fn ask_about_others(change: &mut RolloutChange, snapshot: &RolloutSnapshot) {
+    let Some(build) = change.build.as_ref().filter(|_| !change.annotations.is_empty()) else {
+        return;
+    };
+    let target = rollout_view(snapshot).target;
+    let expected = |image: Digest| {
+        target.as_ref().is_some_and(|target| {
+            target.build.digest == image || target.live_images.contains(&image)
+        }) || build.digest == image
+    };
+    let machines = snapshot.machines.iter().map(MachineState::of);
+    let others = machines.filter(|state| state.effective_image().is_some_and(|it| !expected(it)));
+    let others: Vec<String> = others.map(|state| state.name().to_owned()).collect();
+    if !others.is_empty() {
+        let asked = change.question.take().map(|question| format!("{question}; "));
+        let pool = &snapshot.pool.metadata.name;
+        change.question = Some(format!(
+            "{}{build} is what the machines ran before by what was brought to them, and these report another image: {}; compare mosb builds {pool}, or choose with --to",
+            asked.unwrap_or_default(),
+            name_list(&others, MAX_NAMES)
+        ));
+    }
 }
 
 fn adopt(snapshot: &RolloutSnapshot) -> RolloutChange {
