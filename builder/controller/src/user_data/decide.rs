@@ -11,7 +11,9 @@ use super::secret_ref::SecretRef;
 use super::served_config::{ServedConfig, ServingPlace};
 use super::snapshot::{FoundSecret, UserDataSnapshot};
 use super::target;
-use super::user_data_secret::{MAX_SECRET_SIZE, Unwritable, UserDataSecret, UserDataWrite};
+use super::user_data_secret::{
+    MAX_SECRET_SIZE, SecretOwner, Unwritable, UserDataSecret, UserDataWrite,
+};
 use crate::action::Action;
 use crate::decision::Decision;
 use crate::ignition_server::{authority_secret, server_secret};
@@ -135,13 +137,6 @@ fn evaluate(snapshot: &UserDataSnapshot, now: Timestamp) -> Result<Evaluation, R
         );
         return Err(Refusal::new("Rivals", message));
     }
-    if !snapshot.sharing.is_empty() {
-        let message = format!(
-            "secret {secret}: MachineOSConfig {} names it too; give each pool a Secret of its own",
-            snapshot.sharing.join(", ")
-        );
-        return Err(Refusal::new("SecretShared", message));
-    }
     let found = target::current(config, &snapshot.builds)
         .map_err(|error| Refusal::new(error.reason, error.message))?;
     let Some((build, target)) = found else {
@@ -163,6 +158,7 @@ fn evaluate(snapshot: &UserDataSnapshot, now: Timestamp) -> Result<Evaluation, R
     };
     // A Secret that mosb may not write needs no other lookup.
     there.expose().check().map_err(|unwritable| describe(&secret, unwritable))?;
+    check_owner(snapshot, &secret, there.expose())?;
     let mut place = None;
     let endpoint = snapshot.endpoint.as_ref();
     let endpoint = endpoint.map_err(|message| Refusal::new(INPUTS_UNREADABLE, message))?;
@@ -190,11 +186,34 @@ fn evaluate(snapshot: &UserDataSnapshot, now: Timestamp) -> Result<Evaluation, R
     let pool = &config.spec.machine_config_pool.name;
     let served = place.map(|place| place.serve(pool, &whole, now)).transpose()?;
     let given = served.as_ref().map_or(&whole, |served| &served.stub);
-    let newer = there.expose().with(given).map_err(|unwritable| describe(&secret, unwritable))?;
+    let newer = there.expose().with(given, &SecretOwner::of(&config.metadata));
+    let newer = newer.map_err(|unwritable| describe(&secret, unwritable))?;
     let message = message(&secret, &(build, target), &content, served.as_ref());
     let own = newer.map(|object| UserDataWrite { secret, object: Secret::new(object) });
     let writes = served.and_then(|served| served.write).into_iter().chain(own).collect();
     Ok(Evaluation::Current { writes, joins: content.joins, message })
+}
+
+/// Another MachineOSConfig that names the Secret changes nothing for the one that has it.
+fn check_owner(
+    snapshot: &UserDataSnapshot,
+    secret: &SecretRef,
+    there: &UserDataSecret,
+) -> Result<(), Refusal> {
+    let cause = match there.owner() {
+        Some(owner) if owner.is(&snapshot.config.metadata) => return Ok(()),
+        Some(owner) => format!(
+            "it has the user data of MachineOSConfig {}; name another one, or remove its annotation {} if that has ended",
+            owner.name(),
+            labels::USER_DATA_OWNER
+        ),
+        None if snapshot.sharing.is_empty() => return Ok(()),
+        None => format!(
+            "MachineOSConfig {} names it too; give each pool a Secret of its own",
+            snapshot.sharing.join(", ")
+        ),
+    };
+    Err(Refusal::new("SecretShared", format!("secret {secret}: {cause}")))
 }
 
 fn readable<'s>(

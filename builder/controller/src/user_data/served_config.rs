@@ -8,7 +8,7 @@ use k8s_openapi::ByteString;
 use super::reason::Refusal;
 use super::secret_ref::SecretRef;
 use super::snapshot::FoundSecret;
-use super::user_data_secret::{UserDataSecret, UserDataWrite};
+use super::user_data_secret::{MAX_SECRET_SIZE, UserDataSecret, UserDataWrite};
 use crate::ignition_server::{
     ServerKeys, Unusable, authority_secret, server_secret, unusable, usable,
 };
@@ -16,6 +16,9 @@ use mosb_ignition_server::{Period, accepted_tokens, config_key, stub, tokens_key
 use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::payload::gzip;
 use mosb_registry::http::Secret;
+
+/// The most bytes of one pool's config, of the Secret that all share.
+const MAX_POOL_SIZE: usize = MAX_SECRET_SIZE / 4;
 
 /// Reason of the condition: nothing can be served.
 const NO_SERVER: &str = "NoServer";
@@ -67,8 +70,17 @@ impl<'s> ServingPlace<'s> {
         config: &Secret<Vec<u8>>,
         now: Timestamp,
     ) -> Result<ServedConfig, Refusal> {
+        let config = gzip::packed(config.expose());
+        if config.len() > MAX_POOL_SIZE {
+            let message = format!(
+                "secret {}: the config of pool {pool} has {} bytes when it is compressed, and each pool takes at most {MAX_POOL_SIZE}, so that others have space; move large files out of its MachineConfigs",
+                server_secret(),
+                config.len()
+            );
+            return Err(Refusal::new("TooLarge", message));
+        }
         let newer = self.server.changed(|data| {
-            let config = ByteString(gzip::packed(config.expose()));
+            let config = ByteString(config);
             let tokens = ByteString(accepted_tokens(&self.keys.tokens, pool, now));
             data.extend([(config_key(pool), config), (tokens_key(pool), tokens)]);
         });

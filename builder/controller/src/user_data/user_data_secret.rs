@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1;
 
 use super::secret_ref::SecretRef;
 use mosb_build::SecretObject;
-use mosb_plan::api::labels;
+use mosb_plan::api::{Metadata, labels};
 use mosb_registry::http::{Secret, Wipe};
 
 /// The most bytes that the values of a Secret may have together (Kubernetes: `MaxSecretSize`).
@@ -24,6 +24,25 @@ pub(crate) type SecretData = BTreeMap<String, ByteString>;
 /// The Secret as it was read.
 #[derive(Clone, PartialEq)]
 pub(crate) struct UserDataSecret(pub SecretObject);
+
+/// The MachineOSConfig for which a Secret is written: `NAME/UID`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SecretOwner(String);
+
+impl SecretOwner {
+    pub fn of(config: &Metadata) -> Self {
+        Self(format!("{}/{}", config.name, config.uid()))
+    }
+
+    /// Whether it is this MachineOSConfig, or an earlier one of its name, which is gone.
+    pub fn is(&self, config: &Metadata) -> bool {
+        self.name() == config.name
+    }
+
+    pub fn name(&self) -> &str {
+        self.0.split_once('/').map_or(&self.0, |(name, _)| name)
+    }
+}
 
 /// Why mosb does not write a Secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,9 +81,16 @@ impl UserDataSecret {
         (!value.0.is_empty()).then_some(&value.0)
     }
 
-    /// The Secret with this config; `None` if it has it.
-    pub fn with(&self, config: &Secret<Vec<u8>>) -> Result<Option<SecretObject>, Unwritable> {
-        self.changed(|data| {
+    /// The Secret with this config of `owner`; `None` if it has it.
+    pub fn with(
+        &self,
+        config: &Secret<Vec<u8>>,
+        owner: &SecretOwner,
+    ) -> Result<Option<SecretObject>, Unwritable> {
+        self.with_change(|object| {
+            let annotations = object.metadata.annotations.get_or_insert_default();
+            annotations.insert(labels::USER_DATA_OWNER.to_owned(), owner.0.clone());
+            let data = object.data.get_or_insert_default();
             for key in CONFIG_KEYS {
                 data.insert(key.to_owned(), ByteString(config.expose().clone()));
             }
@@ -72,16 +98,30 @@ impl UserDataSecret {
         })
     }
 
+    /// The MachineOSConfig that the Secret is of, since mosb wrote it first.
+    pub fn owner(&self) -> Option<SecretOwner> {
+        let annotations = self.0.0.metadata.annotations.as_ref()?;
+        annotations.get(labels::USER_DATA_OWNER).cloned().map(SecretOwner)
+    }
+
     /// The Secret with a change of its values; `None` if the change has no effect.
     pub fn changed(
         &self,
         change: impl FnOnce(&mut SecretData),
     ) -> Result<Option<SecretObject>, Unwritable> {
+        self.with_change(|object| change(object.data.get_or_insert_default()))
+    }
+
+    fn with_change(
+        &self,
+        change: impl FnOnce(&mut v1::Secret),
+    ) -> Result<Option<SecretObject>, Unwritable> {
         self.check()?;
         let SecretObject(object) = &self.0;
         let mut newer = object.clone();
-        change(newer.data.get_or_insert_default());
-        if newer.data.iter().flatten().eq(object.data.iter().flatten()) {
+        change(&mut newer);
+        let is_same = newer.data.iter().flatten().eq(object.data.iter().flatten());
+        if is_same && newer.metadata.annotations == object.metadata.annotations {
             return Ok(None);
         }
         let size = newer.data.iter().flatten().map(|(_, value)| value.0.len()).sum();

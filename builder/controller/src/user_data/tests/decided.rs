@@ -48,6 +48,31 @@ fn the_secret_has_the_config_of_the_image_in_service_and_is_written_when_it_diff
     assert_eq!(fixture.value("more"), Some(&b"x"[..]));
 }
 
+#[test]
+fn the_first_to_write_a_secret_keeps_it() {
+    let mut fixture = Fixture::new();
+    fixture.pass();
+    // Somebody names it for another pool.
+    fixture.sharing = vec!["infra".to_owned()];
+    fixture.serve(2);
+    fixture.pass();
+    assert_eq!(fixture.reason(), ("True", "Current"));
+    assert_eq!(pinned_image(&fixture), image(2).to_string());
+    // That pool gets nothing, also without this one.
+    let mut other = Fixture { secret: fixture.secret.clone(), ..Fixture::new() };
+    other.config.metadata.name = "infra".to_owned();
+    other.pass();
+    assert_eq!(other.reason(), ("False", "SecretShared"));
+    assert_eq!(other.secret, fixture.secret);
+    // The MachineOSConfig is created anew.
+    fixture.config.metadata.uid = Some("another".to_owned());
+    for build in &mut fixture.builds {
+        build.metadata.owner_references[0].uid = "another".to_owned();
+    }
+    fixture.pass();
+    assert_eq!(fixture.reason(), ("True", "Current"));
+}
+
 /// The controller ends after any write, and another one goes on.
 #[test]
 fn a_lost_condition_is_written_again_and_the_secret_is_not() {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::action::{Action, NewStatus};
 use crate::ignition_server::ServerKeys;
+use crate::lookups::PushLogin;
 use crate::user_data::condition::USER_DATA;
 use crate::user_data::content::{JoinConfig, MachineInputs};
 use crate::user_data::decide::{UserDataDecision, UserDataLookup, decide};
@@ -55,8 +56,9 @@ pub struct Fixture {
     pub now: Timestamp,
     pub join: Option<String>,
     pub push_login: Option<String>,
-    /// A file of the rendered config.
+    /// A file of the rendered config, and its source.
     pub file: String,
+    pub source: String,
     pub lookups: Vec<UserDataLookup>,
     pub is_current: bool,
 }
@@ -91,6 +93,7 @@ impl Fixture {
             join: Some(join_config()),
             push_login: None,
             file: "/etc/motd".to_owned(),
+            source: "data:,x".to_owned(),
             lookups: Vec::new(),
             is_current: false,
         };
@@ -189,8 +192,12 @@ impl Fixture {
                 let newer = &write.object.expose().0;
                 let there = self.named(&write.secret.to_string());
                 let older = there.replace(newer.clone()).expect("a Secret is not created");
-                // It is the one that was read, and nothing else of it changes.
-                assert_eq!(newer.metadata, older.metadata);
+                // It is the one that was read, and beside values only its owner is written.
+                let mut metadata = newer.metadata.clone();
+                metadata.annotations.get_or_insert_default().remove(labels::USER_DATA_OWNER);
+                let mut before = older.metadata.clone();
+                before.annotations.get_or_insert_default().remove(labels::USER_DATA_OWNER);
+                assert_eq!(metadata, before);
                 assert_eq!(newer.type_, older.type_);
                 assert!(newer.metadata.labels.as_ref().unwrap().contains_key(labels::USER_DATA));
             }
@@ -204,7 +211,7 @@ impl Fixture {
 
     pub fn inputs(&self, target: &NodeTarget) -> MachineInputs {
         let config = target.config.as_ref().unwrap().to_string();
-        let file = json!({ "path": self.file, "contents": { "source": "data:,x" } });
+        let file = json!({ "path": self.file, "contents": { "source": self.source } });
         let rendered = json!({
             "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
             "metadata": { "name": config },
@@ -223,8 +230,10 @@ impl Fixture {
         let logins = DockerConfigJson::from_secret(&logins).unwrap();
         MachineInputs {
             rendered: RenderedConfig::from_value(rendered).unwrap(),
-            pull_files: PullFiles::new(&target.image, &logins, &ClusterSettings::default()),
-            push_login: self.push_login.clone(),
+            pull_files: match self.push_login.clone() {
+                None => Ok(PullFiles::new(&target.image, &logins, &ClusterSettings::default())),
+                Some(secret) => Err(PushLogin { image: target.image.to_string(), secret }),
+            },
             join: self.join.as_ref().map(|join| JoinConfig {
                 origin: "secret mosb-system/join: ignition".to_owned(),
                 bytes: Secret::new(join.clone().into_bytes()),

@@ -11,7 +11,7 @@ use mosb_plan::api::{condition, labels};
 fn every_refusal_has_a_reason_and_leaves_the_secret_as_it_is() {
     type Change = fn(&mut Fixture);
     // What, the change, the reason, a part of the message, and how many lookups it takes.
-    let cases: [(&str, Change, &str, &str, usize); 24] = [
+    let cases: [(&str, Change, &str, &str, usize); 25] = [
         (
             "a Machine Config Operator",
             |it| it.other_controller = Some("Deployment x/machine-config-controller".to_owned()),
@@ -35,11 +35,21 @@ fn every_refusal_has_a_reason_and_leaves_the_secret_as_it_is() {
             0,
         ),
         (
-            "another pool's",
+            "named by two, and of none",
             |it| it.sharing = vec!["infra".to_owned()],
             "SecretShared",
             "MachineOSConfig infra names it too",
-            0,
+            1,
+        ),
+        (
+            "another pool's",
+            |it| {
+                let owner = (labels::USER_DATA_OWNER.to_owned(), "infra/uid".to_owned());
+                it.secret_mut().metadata.annotations = Some([owner].into());
+            },
+            "SecretShared",
+            "it has the user data of MachineOSConfig infra; name another one",
+            1,
         ),
         (
             "nothing in service",

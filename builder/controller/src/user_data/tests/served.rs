@@ -2,6 +2,7 @@
 
 use super::fixture::{Fixture, SECRET, TOKEN, image};
 use crate::user_data::user_data_secret::MAX_SECRET_SIZE;
+use mosb_image::Digest;
 use mosb_plan::payload::gzip;
 
 /// A pool whose machines fetch their config.
@@ -106,7 +107,7 @@ fn a_stub_that_was_not_written_is_written_without_another_write_at_the_server() 
 #[test]
 fn without_a_server_the_secret_stays_as_it_is() {
     type Change = fn(&mut Fixture);
-    let cases: [(&str, Change, &str, &str); 5] = [
+    let cases: [(&str, Change, &str, &str); 6] = [
         ("no authority", |it| it.authority = None, "NoServer", "apply deploy/ignition-server"),
         ("no server", |it| it.server = None, "NoServer", "apply deploy/ignition-server"),
         (
@@ -129,6 +130,16 @@ fn without_a_server_the_secret_stays_as_it_is() {
             },
             "TooLarge",
             "with the configs of all pools, would have",
+        ),
+        (
+            "more than one pool may take",
+            |it| {
+                // Not compressible below 32 bytes each.
+                let noise = (0..9000_u32).map(|n| Digest::of(&n.to_be_bytes()).hex());
+                it.source = format!("data:,{}", noise.collect::<String>());
+            },
+            "TooLarge",
+            "each pool takes at most 262144",
         ),
     ];
     for (what, change, reason, part) in cases {
