@@ -122,13 +122,15 @@ impl TemplateClone {
         Ok(format!("{base}-{}", &hash[..HASH_LEN]))
     }
 
-    /// Whether `existing`, an object of the same name, is this clone: it has all of its spec.
-    /// Defaults that the API server or a webhook added do not count.
-    pub fn is(&self, existing: &Value) -> bool {
+    /// Whether `existing`, an object of the same name, is this clone: it has its spec. What more an
+    /// object of our own has (`is_ours`), the API server or a webhook added when it was created; in
+    /// another one, a person may have.
+    pub fn is(&self, existing: &Value, is_ours: bool) -> bool {
         let same = |field: &str| existing.get(field) == self.object.get(field);
+        let own = &self.object["spec"];
         same("kind")
             && existing.pointer("/metadata/namespace") == self.object.pointer("/metadata/namespace")
-            && existing.get("spec").is_some_and(|spec| covers(spec, &self.object["spec"]))
+            && existing.get("spec").is_some_and(|spec| spec == own || is_ours && covers(spec, own))
     }
 }
 
@@ -275,10 +277,12 @@ mod tests {
             object
         };
         let at = "/spec/template/spec";
+        let more = changed(&|o| o.pointer_mut(at).unwrap()["new"] = json!(1));
+        assert!(!clone.is(&more, false), "with more, and somebody else's");
         for (what, object, want) in [
             ("itself", changed(&|_| {}), true),
             ("with metadata of the server", changed(&|o| o["metadata"]["uid"] = json!("9")), true),
-            ("with a default", changed(&|o| o.pointer_mut(at).unwrap()["new"] = json!(1)), true),
+            ("with a default", more, true),
             (
                 "another image",
                 changed(&|o| o.pointer_mut(at).unwrap()["ami"]["id"] = json!("ami-9")),
@@ -289,7 +293,7 @@ mod tests {
             ("another kind", changed(&|o| o["kind"] = json!("GCPMachineTemplate")), false),
             ("another namespace", changed(&|o| o["metadata"]["namespace"] = json!("x")), false),
         ] {
-            assert_eq!(clone.is(&object), want, "{what}");
+            assert_eq!(clone.is(&object, true), want, "{what}");
         }
     }
 

@@ -45,7 +45,7 @@ pub(super) fn next_write(
             let kind = template.kind.as_str();
             return Err(Obstacle::Wait(format!("{kind} {key} is being deleted")));
         }
-        if clone.is(&whole(there)) {
+        if clone.is(&whole(there), there.is_ours) {
             return Ok(BootImageWrite::Patch {
                 target: ObjectRef::of(set.object),
                 operations: operations(&reference.name, &name),

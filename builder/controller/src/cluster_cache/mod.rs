@@ -42,6 +42,7 @@ use projection::{component_index_keys, index_keys, node_job_index_keys, node_pod
 use settings::SettingsCache;
 
 pub(crate) use boot_images::MACHINE_API_NAMESPACE;
+pub(crate) use boot_images::has_only_our_spec;
 pub use boot_images::{BootImageCache, BootImageKind, SeenObject, object_key};
 pub use machine::SeenMachine;
 pub use own_writes::{OWN_WRITE_TIMEOUT, OwnWrites};

@@ -11,7 +11,7 @@ use super::contains::contains;
 use super::write::{BootImageWrite, ObjectRef};
 use crate::FIELD_MANAGER;
 use crate::apply::{ApplyError, Executor};
-use crate::cluster_cache::{BootImageKind, object_key};
+use crate::cluster_cache::{BootImageKind, has_only_our_spec, object_key};
 use crate::error::{self, Error};
 use crate::lookup::Problem;
 use mosb_types::ErrorClass;
@@ -187,7 +187,7 @@ async fn create_watched(
     }
 }
 
-/// Creates an object, or finds one with the same spec.
+/// Creates an object, or finds one with the same spec; ours may have defaults beside it.
 async fn create(
     api: &Api<DynamicObject>,
     body: &Value,
@@ -204,8 +204,10 @@ async fn create(
             let Some(there) = there.filter(|one| one.metadata.deletion_timestamp.is_none()) else {
                 return Err(ApplyError::Conflict(what.to_string()));
             };
-            let spec = there.data.get("spec").unwrap_or(&Value::Null);
-            let is_same = contains(spec, &body["spec"]);
+            let (spec, sent) = (there.data.get("spec").unwrap_or(&Value::Null), &body["spec"]);
+            let managed_fields = there.metadata.managed_fields.as_deref().unwrap_or_default();
+            let is_same =
+                contains(spec, sent) && (contains(sent, spec) || has_only_our_spec(managed_fields));
             Ok(if is_same { Creation::There } else { Creation::Differs })
         }
         // Not a view that is outdated: the next try has the same answer.

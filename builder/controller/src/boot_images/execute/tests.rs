@@ -108,10 +108,23 @@ async fn what_can_not_be_created_is_an_error() {
         json!({ "apiVersion": "openstack.k-orc.cloud/v1alpha1", "kind": "Image",
             "metadata": { "name": "i" }, "spec": { "url": url } })
     };
+    let with_more = |mut image: Value, manager: &str| {
+        image["spec"]["visibility"] = json!("public");
+        image["metadata"]["managedFields"] = json!([{ "manager": manager, "operation": "Update",
+            "fieldsType": "FieldsV1", "fieldsV1": { "f:spec": {} } }]);
+        image
+    };
     for (what, code, there, want) in [
         ("created", 201, image("new"), None),
         ("the same one is there", 409, image("new"), None),
         ("another one is there", 409, image("other"), Some(("not-ours", "Image machines/i"))),
+        (
+            "one with more is there",
+            409,
+            with_more(image("new"), "kubectl"),
+            Some(("not-ours", "Image machines/i")),
+        ),
+        ("one of ours with a default is there", 409, with_more(image("new"), FIELD_MANAGER), None),
         ("no such kind", 404, status(404), Some(("api-not-found", "openstack.k-orc.cloud"))),
     ] {
         let (client, _) = client_of(move |method| match (method, code) {

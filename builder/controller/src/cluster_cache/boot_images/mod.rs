@@ -23,6 +23,7 @@ use crate::watch_health::WatchHealth;
 
 pub use kind::BootImageKind;
 pub(crate) use kind::MACHINE_API_NAMESPACE;
+pub(crate) use object::has_only_our_spec;
 pub use object::{SeenObject, object_key};
 
 /// Name of the watch of the ConfigMap with the images of the release.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, OwnerReference};
 use kube::core::DynamicObject;
 use serde_json::Value;
 
 use super::kind::BootImageKind;
+use crate::FIELD_MANAGER;
 
 /// The most bytes of JSON that are cached of an object. Sets and templates have a few thousand.
 const MAX_BODY: usize = 256 << 10;
@@ -29,10 +30,22 @@ pub struct SeenObject {
     pub annotations: BTreeMap<String, String>,
     pub owners: Vec<OwnerReference>,
     pub is_being_deleted: bool,
+    /// Only mosb wrote its spec.
+    pub is_ours: bool,
     pub spec: Value,
     pub status: Value,
     /// Spec and status are larger than is cached, and `null` here.
     pub is_too_large: bool,
+}
+
+/// Whether the spec of an object with these records has a writer, and no other one than us.
+pub(crate) fn has_only_our_spec(managed_fields: &[ManagedFieldsEntry]) -> bool {
+    let has_spec = |entry: &&ManagedFieldsEntry| {
+        entry.fields_v1.as_ref().is_some_and(|fields| fields.0.get("f:spec").is_some())
+    };
+    let writers: Vec<_> = managed_fields.iter().filter(has_spec).collect();
+    let is_ours = |entry: &&ManagedFieldsEntry| entry.manager.as_deref() == Some(FIELD_MANAGER);
+    !writers.is_empty() && writers.iter().all(is_ours)
 }
 
 impl SeenObject {
@@ -59,6 +72,7 @@ impl SeenObject {
             annotations,
             owners: meta.owner_references.unwrap_or_default(),
             is_being_deleted: meta.deletion_timestamp.is_some(),
+            is_ours: has_only_our_spec(meta.managed_fields.as_deref().unwrap_or_default()),
             spec: take("spec"),
             status: take("status"),
             is_too_large,
