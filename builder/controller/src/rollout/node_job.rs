@@ -15,6 +15,7 @@ use super::job_request::{NodeJobRequest, NodeVerb};
 use crate::cluster_names::ROLLOUT_NAMESPACE;
 use crate::workload::node_job_template;
 use mosb_plan::api::labels;
+use mosb_plan::api::rollout::NodeTarget;
 use mosb_registry::Secret as SecretBytes;
 
 /// Key of the Secret, and the name of its file.
@@ -29,6 +30,9 @@ const PULL_SETTINGS_FILE: &str = "/run/mosb/auth/pull-settings.json";
 const PART_KEY: &str = "machine-part.json";
 /// That file as the template mounts it.
 const PART_FILE: &str = "/run/mosb/auth/machine-part.json";
+/// The target of a command, and that it does not reboot.
+const TARGET: &str = "--target";
+const NO_REBOOT: &str = "--no-reboot";
 /// How long a machine may take to bring keys and a password: one that is away must not keep others
 /// waiting.
 const PART_SECONDS: i64 = 300;
@@ -161,7 +165,7 @@ fn fill_pod(pod: &mut PodSpec, request: &NodeJobRequest) {
 /// The admission policy of `deploy/rollout` admits these and no others. No text in them has a `$`,
 /// which Kubernetes would expand.
 fn arguments(request: &NodeJobRequest) -> Vec<String> {
-    let target = request.target.iter().flat_map(|target| ["--target".to_owned(), target.to_json()]);
+    let target = request.target.iter().flat_map(|target| [TARGET.to_owned(), target.to_json()]);
     let auth = ["--auth".to_owned(), AUTH_FILE.to_owned()];
     let part = request.target.as_ref().and_then(|target| target.machine_part);
     let part = part.map(|_| ["--machine-part".to_owned(), PART_FILE.to_owned()]);
@@ -179,10 +183,52 @@ fn arguments(request: &NodeJobRequest) -> Vec<String> {
             target.chain(files).chain(attempt).chain(adopt).collect()
         }
         NodeVerb::Part => {
-            let without_reboot = ["--no-reboot".to_owned()];
+            let without_reboot = [NO_REBOOT.to_owned()];
             target.chain(files).chain(attempt).chain(without_reboot).collect()
         }
     }
+}
+
+/// What a Job does, and on which node, by its pod template. That can't be changed, as labels,
+/// annotations and owners can.
+#[derive(Debug, PartialEq)]
+pub(super) struct JobCommand {
+    pub verb: NodeVerb,
+    /// None for [`NodeVerb::Report`].
+    pub target: Option<NodeTarget>,
+    pub node: String,
+}
+
+impl JobCommand {
+    /// None for a Job that is none of ours.
+    pub fn of(job: &Job) -> Option<Self> {
+        let pod = job.spec.as_ref()?.template.spec.as_ref()?;
+        let [container] = pod.containers.as_slice() else {
+            return None;
+        };
+        let [_, _, verb, arguments @ ..] = container.command.as_deref()? else {
+            return None;
+        };
+        let mut verb = NodeVerb::from_label(verb)?;
+        if verb == NodeVerb::Apply && arguments.iter().any(|one| one == NO_REBOOT) {
+            verb = NodeVerb::Part;
+        }
+        let target = arguments.iter().skip_while(|one| *one != TARGET).nth(1);
+        let target = target.and_then(|text| serde_json::from_str(text).ok());
+        let is_complete = target.is_some() != (verb == NodeVerb::Report);
+        is_complete.then_some(Self { verb, target, node: node_of(pod)? })
+    }
+}
+
+/// The node of [`on_node`].
+fn node_of(pod: &PodSpec) -> Option<String> {
+    let affinity = pod.affinity.as_ref()?.node_affinity.as_ref()?;
+    let selector = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
+    let [term] = selector.node_selector_terms.as_slice() else {
+        return None;
+    };
+    let field = term.match_fields.as_ref()?.first()?;
+    field.values.as_ref()?.first().cloned()
 }
 
 /// Exactly this node, by its name: its labels may be those of another one.
@@ -213,7 +259,6 @@ mod tests {
 
     use super::*;
     use mosb_image::Digest;
-    use mosb_plan::api::rollout::NodeTarget;
     use mosb_plan::api::yaml;
 
     fn request(verb: NodeVerb, part: Option<Digest>) -> NodeJobRequest {
@@ -242,6 +287,21 @@ mod tests {
         let text = yaml::to_text(&value);
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/node-job");
         expect_file![directory.join(name)].assert_eq(&text);
+    }
+
+    #[test]
+    fn a_job_is_read_by_its_template_alone() {
+        for verb in NodeVerb::ALL {
+            let request = request(verb, Some(Digest::of(b"part")));
+            let mut job = node_job(&request);
+            job.metadata = ObjectMeta::default();
+            let want = JobCommand { verb, target: request.target, node: request.node };
+            assert_eq!(JobCommand::of(&job), Some(want), "{verb:?}");
+            let pod = job.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
+            let command = pod.containers[0].command.as_mut().unwrap();
+            command.truncate(2);
+            assert_eq!(JobCommand::of(&job), None, "{verb:?}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::job_phase::{job_phase, pod_wait};
 use super::job_request::NodeVerb;
 use super::leaving_configs::PoolConfigs;
 use super::lookup::RolloutLookupResults;
+use super::node_job::JobCommand;
 use super::pod_waiting::pod_waiting;
 use super::snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, RefusedWrites,
@@ -196,24 +197,20 @@ pub(super) fn machine(
     }
 }
 
-/// A Job of ours; none if somebody edited away what it is for.
+/// A Job of ours; none if somebody edited it to be one of another machine, or edited away its number.
 fn machine_job(cache: &ClusterCache, job: &Arc<Job>) -> Option<MachineJob> {
     let metadata = &job.metadata;
-    let verb = verb(job)?;
+    let JobCommand { verb, target, node } = JobCommand::of(job)?;
+    let owner = owning_node(metadata).filter(|owner| owner.name == node)?;
     let name = job.name_any();
     let uid = metadata.uid.clone().unwrap_or_default();
-    let target = non_empty_annotation(metadata, labels::NODE_TARGET);
-    let target = target.and_then(|text| serde_json::from_str(&text).ok());
-    if target.is_none() && verb != NodeVerb::Report {
-        return None;
-    }
     let secret = cache.node_secrets.get(&name);
     let pods = cache.node_pods.by_index([IndexKey::Controller(uid.clone())]);
     // A cache that only listed once has nothing to wait for.
     let quiet = cache.node_jobs.unchanged_for(&name).unwrap_or(Duration::MAX);
     Some(MachineJob {
         verb,
-        node_uid: owning_node(metadata)?.uid.clone(),
+        node_uid: owner.uid.clone(),
         target,
         number: non_empty_annotation(metadata, labels::ATTEMPT)?.parse().ok()?,
         has_login: verb == NodeVerb::Report || secret.is_some_and(|secret| secret.job_uid == uid),
@@ -226,10 +223,6 @@ fn machine_job(cache: &ClusterCache, job: &Arc<Job>) -> Option<MachineJob> {
         name,
         uid,
     })
-}
-
-fn verb(job: &Job) -> Option<NodeVerb> {
-    NodeVerb::from_label(job.metadata.labels.as_ref()?.get(labels::NODE_JOB)?)
 }
 
 fn cluster(cache: &ClusterCache, pool: &str, own: &OwnPlace) -> ClusterMachines {
