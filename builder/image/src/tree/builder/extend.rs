@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::inode::{Inode, Node, State};
 use super::{Builder, Kind};
-use crate::tree::node_id::NodeId;
+use crate::tree::node_id::{NodeId, ROOT};
 use crate::tree::{BaseTree, FrozenError};
 
 impl Builder {
@@ -21,6 +21,7 @@ impl Builder {
         let mut builder = Self::default();
         builder.nodes.clear();
         builder.inodes.clear();
+        let mut parents = vec![ROOT; tree.paths()];
         tree.each_node(|frozen| {
             let entry = frozen.entry;
             let bytes = match entry.kind {
@@ -41,8 +42,12 @@ impl Builder {
             if entry.kind == Kind::File && inode.bytes.is_none() {
                 inode.set_unreadable();
             }
-            let mut node = Node::new(builder.inodes.len() as NodeId, 0);
+            let id = builder.inodes.len() as NodeId;
+            let mut node = Node::new(id, 0, parents[id as usize]);
             node.children = frozen.children.collect::<BTreeMap<_, _>>();
+            for child in node.children.values() {
+                parents[*child as usize] = id;
+            }
             builder.inodes.push(inode);
             builder.nodes.push(node);
         })?;

@@ -16,7 +16,7 @@ impl Builder {
         path: &[u8],
         to: &[u8],
     ) -> Result<(), EntryError> {
-        let inode = match self.find_target(to) {
+        let inode = match self.find(to, None) {
             Some(node) if self.state(node) == State::Here(Kind::Directory) => {
                 return Err(EntryError::LinkToDirectory(symlink::lossy(to)));
             }

@@ -13,6 +13,8 @@ use crate::tree::node_id::{InodeId, NodeId};
 #[derive(Debug)]
 pub(in crate::tree) struct Node {
     pub(super) inode: InodeId,
+    /// The directory that it is in; of the root, the root.
+    pub(in crate::tree) parent: NodeId,
     /// The last layer that had an entry here or below.
     pub(super) layer: u16,
     pub(in crate::tree) children: BTreeMap<Box<[u8]>, NodeId>,
@@ -58,8 +60,8 @@ pub(in crate::tree) enum State {
 }
 
 impl Node {
-    pub(super) fn new(inode: InodeId, layer: u16) -> Self {
-        Self { inode, layer, children: BTreeMap::new() }
+    pub(super) fn new(inode: InodeId, layer: u16, parent: NodeId) -> Self {
+        Self { inode, parent, layer, children: BTreeMap::new() }
     }
 }
 

@@ -15,8 +15,9 @@
 //! - A hard link is another name of an inode of any layer, also of a symbolic link; its target may
 //!   be a later entry.
 //!
-//! A directory's path is resolved once for all its entries; the steps of all paths are counted and
-//! limited, so that circular links with long targets end in an error.
+//! A directory's path is resolved once for all its entries, and a link once for all paths through it;
+//! the steps of all paths are counted and limited, so that what resolves them again and again, as
+//! circular links or the replacement of links, ends in an error.
 
 mod extend;
 mod hard_link;
@@ -24,21 +25,20 @@ mod inode;
 mod removal;
 mod walk;
 
-use std::cell::Cell;
-use std::collections::HashMap;
+use std::cell::{Cell, RefCell};
 
 use super::node_id::{InodeId, NodeId, ROOT};
 use super::{Kind, OwnedEntry, symlink};
 use crate::Digest;
 use crate::layer::{Delta, EntryError, Error, Event, MAX_ENTRIES, MAX_LAYERS};
 pub(super) use inode::{Inode, Node, State};
+use walk::Resolved;
 
 /// Maximum number of paths of an image, with directories that have no entry.
 const MAX_PATHS: u64 = MAX_ENTRIES;
 /// Maximum number of components of paths and link targets that are looked up for an image. The
-/// largest base of `docs/performance.md` needs less than a million, and paths without links need at most half of
-/// their bytes.
-pub(super) const MAX_PATH_STEPS: u64 = 64 << 20;
+/// largest base of `docs/performance.md` needs less than a million. They take less than a second.
+pub(super) const MAX_PATH_STEPS: u64 = 8 << 20;
 
 /// The tree of the layers so far.
 #[derive(Debug)]
@@ -48,28 +48,28 @@ pub struct Builder {
     pub(super) inodes: Vec<Inode>,
     pending: Vec<InodeId>,
     pub(super) layers: Vec<Digest>,
-    /// The directories of this layer's entries.
-    parents: Directories,
-    /// The directories of the targets of hard links.
-    targets: Directories,
+    /// The directories of this layer's entries, through links of this layer.
+    made: Resolved,
+    /// The directories of what this layer hides, through links of this layer.
+    found_in_layer: RefCell<Resolved>,
+    /// All other directories, such as those of the targets of hard links, through all links.
+    found: RefCell<Resolved>,
     /// The components looked up so far.
     steps: Cell<u64>,
 }
-
-/// Directories by path, valid until a node that a path may lead through is removed.
-type Directories = HashMap<Box<[u8]>, NodeId>;
 
 impl Default for Builder {
     fn default() -> Self {
         let root = Inode::directory(0);
         Self {
-            nodes: vec![Node::new(0, 0)],
+            nodes: vec![Node::new(0, 0, ROOT)],
             free: Vec::new(),
             inodes: vec![root],
             pending: Vec::new(),
             layers: Vec::new(),
-            parents: Directories::new(),
-            targets: Directories::new(),
+            made: Resolved::default(),
+            found_in_layer: RefCell::default(),
+            found: RefCell::default(),
             steps: Cell::new(0),
         }
     }
@@ -93,7 +93,8 @@ impl Builder {
                 found: count as u64,
             })
         })?;
-        self.parents = Directories::new();
+        self.made = Resolved::default();
+        self.found_in_layer = RefCell::default();
         delta
             .each(|entry, path, event| self.entry(at, entry, path, event))
             .map_err(|(entry, cause)| Error::Entry { layer, entry, cause })?;
@@ -201,7 +202,7 @@ impl Builder {
         if let Some(old) = self.child(parent, name) {
             self.drop_node(parent, name, old);
         }
-        let node = Node::new(inode, layer);
+        let node = Node::new(inode, layer, parent);
         let id = match self.free.pop() {
             Some(id) => {
                 self.nodes[id as usize] = node;

@@ -1,8 +1,10 @@
 //! Removes what an entry replaces, and what whiteouts and opaque directories hide.
 
+use std::cell::RefCell;
 use std::mem;
 
-use super::{Builder, Directories, State};
+use super::walk::Resolved;
+use super::{Builder, State};
 use crate::tree::Kind;
 use crate::tree::node_id::NodeId;
 use crate::tree::symlink::split;
@@ -14,8 +16,9 @@ impl Builder {
             State::Here(Kind::File | Kind::Other) => {}
             State::Here(Kind::Directory | Kind::Symlink) | State::Pending | State::Same(_) => {
                 // New maps, because clearing one takes as long as its largest size.
-                self.parents = Directories::new();
-                self.targets = Directories::new();
+                self.made = Resolved::default();
+                self.found_in_layer = RefCell::default();
+                self.found = RefCell::default();
             }
         }
         self.nodes[parent as usize].children.remove(name);

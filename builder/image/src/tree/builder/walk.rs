@@ -1,10 +1,20 @@
 //! Resolves paths in the tree: follows the links of the layer that is being added, and no others.
 
+use std::collections::HashMap;
+
 use super::super::Kind;
-use super::super::symlink::{self, PathWalker, split};
+use super::super::symlink::{self, LinkEnds, PathWalker, split};
 use super::{Builder, Inode, State};
 use crate::layer::EntryError;
 use crate::tree::node_id::{NodeId, ROOT};
+
+/// Directories that paths lead to, valid until a node that a path may lead through is removed.
+#[derive(Debug, Default)]
+pub(super) struct Resolved {
+    /// By path.
+    directories: HashMap<Box<[u8]>, NodeId>,
+    links: LinkEnds,
+}
 
 impl Builder {
     /// The directory of a path, created if it is missing, and the last component.
@@ -14,40 +24,19 @@ impl Builder {
         path: &'p [u8],
     ) -> Result<(NodeId, &'p [u8]), EntryError> {
         let (above, name) = split(path);
-        if let Some(node) = self.parents.get(above) {
+        if let Some(node) = self.made.directories.get(above) {
             return Ok((*node, name));
         }
         let node = self.make_directories(layer, above)?;
-        self.parents.insert(above.into(), node);
+        self.made.directories.insert(above.into(), node);
         Ok((node, name))
     }
 
-    /// The node at the path that a hard link names; links of all layers are followed.
-    pub(super) fn find_target(&mut self, path: &[u8]) -> Option<NodeId> {
-        let (above, name) = split(path);
-        if path.is_empty() {
-            return Some(ROOT);
-        }
-        let directory = match self.targets.get(above) {
-            Some(directory) => *directory,
-            None => {
-                let directory = self.find_directory(above, None)?;
-                self.targets.insert(above.into(), directory);
-                directory
-            }
-        };
-        self.child(directory, name)
-    }
-
-    pub(super) fn make_directories(
-        &mut self,
-        layer: u16,
-        path: &[u8],
-    ) -> Result<NodeId, EntryError> {
+    fn make_directories(&mut self, layer: u16, path: &[u8]) -> Result<NodeId, EntryError> {
         let mut way = PathWalker::new(path);
         self.count_steps(way.take_steps());
         self.nodes[ROOT as usize].layer = layer;
-        while let Some(name) = way.next() {
+        while let Some(name) = way.next(&self.nodes, &mut self.made.links) {
             let here = way.here();
             let old = self.child(here, &name);
             let own = old.is_some_and(|old| self.nodes[old as usize].layer == layer);
@@ -57,8 +46,7 @@ impl Builder {
                     old
                 }
                 Some((old, State::Here(Kind::Symlink))) if own => {
-                    let inode = &self.inodes[self.resolved(old) as usize];
-                    way.follow(inode.bytes.as_deref().unwrap_or_default())
+                    way.follow(old, self.link_target(old), &self.made.links)
                         .ok_or(EntryError::LinkLoop)?;
                     self.count_steps(way.take_steps());
                     continue;
@@ -86,19 +74,24 @@ impl Builder {
         self.child(self.find_directory(above, links_of)?, name)
     }
 
+    /// The directory at a path. The layer is the one that is being added.
     pub(super) fn find_directory(&self, path: &[u8], links_of: Option<u16>) -> Option<NodeId> {
         self.check_steps().ok()?;
+        let found = if links_of.is_some() { &self.found_in_layer } else { &self.found };
+        let mut found = found.borrow_mut();
+        if let Some(directory) = found.directories.get(path) {
+            return Some(*directory);
+        }
         let mut way = PathWalker::new(path);
         self.count_steps(way.take_steps());
-        while let Some(name) = way.next() {
+        while let Some(name) = way.next(&self.nodes, &mut found.links) {
             let node = self.child(way.here(), &name)?;
             match self.state(node) {
                 State::Here(Kind::Directory) => way.enter(node),
                 State::Here(Kind::Symlink)
                     if links_of.is_none_or(|layer| self.nodes[node as usize].layer == layer) =>
                 {
-                    let inode = &self.inodes[self.resolved(node) as usize];
-                    let followed = way.follow(inode.bytes.as_deref().unwrap_or_default());
+                    let followed = way.follow(node, self.link_target(node), &found.links);
                     self.count_steps(way.take_steps());
                     followed?;
                 }
@@ -107,6 +100,11 @@ impl Builder {
                 | State::Same(_) => return None,
             }
         }
+        found.directories.insert(path.into(), way.here());
         Some(way.here())
+    }
+
+    fn link_target(&self, link: NodeId) -> &[u8] {
+        self.inodes[self.resolved(link) as usize].bytes.as_deref().unwrap_or_default()
     }
 }

@@ -23,29 +23,58 @@ fn a_path_is_resolved_once_a_directory_and_not_once_an_entry() {
     assert!((2 * once..2 * once + 5000).contains(&steps), "{steps} for {once}");
 }
 
-#[test]
-fn paths_that_lead_through_links_without_end_are_an_error() {
-    let mut layer = vec!["d d".to_owned(), format!("l a0 {}", long_way("d"))];
-    layer.extend((1..39).map(|n| format!("l a{n} {}", long_way(&format!("a{}", n - 1)))));
-    // Each of them another directory, some 50 000 steps away.
-    layer.extend((0..10).map(|n| format!("f a38/{n}/x")));
-    let mut builder = Builder::default();
-    builder.steps.set(MAX_PATH_STEPS - 200_000);
-    let error = builder.apply(&delta(&layer)).unwrap_err();
-    let text = error.to_string();
-    assert_eq!(error.code(), "layer-entry", "{text}");
-    assert!(text.contains("a38/") && text.contains("no more than 67108864 are read"), "{text}");
+/// Links that lead to `end`, each by a long way to the one before: the number of the last one, and the
+/// steps to the end of all of them.
+fn chain(end: &str) -> (Vec<String>, usize, u64) {
+    let target = |n: usize| match n {
+        0 => long_way(end),
+        n => long_way(&format!("a{}", n - 1)),
+    };
+    let links = (0..39).map(|n| format!("l a{n} {}", target(n)));
+    let steps = (0..39).map(|n| target(n).split('/').count() as u64).sum();
+    (["d d".to_owned()].into_iter().chain(links).collect(), 38, steps)
 }
 
 #[test]
-fn links_that_units_are_looked_up_through_are_counted_too() {
-    let unit = "usr/lib/systemd/system";
-    let mut layer = vec!["d d".to_owned(), format!("l a0 {}", long_way("d"))];
-    layer.extend((1..39).map(|n| format!("l a{n} {}", long_way(&format!("a{}", n - 1)))));
-    layer.extend((0..10).map(|n| format!("l {unit}/{n}.service /a38/{n}")));
+fn a_link_is_followed_once_for_all_paths_through_it() {
+    const UNITS: &str = "usr/lib/systemd/system";
+    let (mut layer, last, once) = chain("d");
+    for n in 0..2000 {
+        // Each in another directory.
+        layer.push(format!("f a{last}/{n}/x"));
+        layer.push(format!("h a{last}/{n}/y a{last}/{n}/x"));
+        layer.push(format!("w a{last}/{n}/z"));
+        layer.push(format!("l {UNITS}/{n}.service /a{last}/{n}/x"));
+    }
     let mut builder = Builder::default();
     builder.apply(&delta(&layer)).unwrap();
-    builder.steps.set(MAX_PATH_STEPS - 200_000);
+    assert_eq!(builder.missing_contents().len(), 2000);
+    // Once for what is made, hidden and found, and a few for each entry.
+    let steps = builder.steps.get();
+    assert!((3 * once..3 * once + 50_000).contains(&steps), "{steps} for {once}");
+}
+
+#[test]
+fn links_that_are_followed_without_end_are_an_error() {
+    let (mut layer, last, once) = chain("d");
+    // What a path may lead through is replaced each time.
+    layer.extend((0..10).flat_map(|n| [format!("l other {n}"), format!("f a{last}/{n}/x")]));
+    let mut builder = Builder::default();
+    builder.steps.set(MAX_PATH_STEPS - 3 * once);
+    let error = builder.apply(&delta(&layer)).unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.code(), "layer-entry", "{text}");
+    assert!(text.contains("a38/") && text.contains("no more than 8388608 are read"), "{text}");
+}
+
+#[test]
+fn dangling_links_that_units_are_looked_up_through_are_counted() {
+    let (mut layer, last, once) = chain("gone");
+    let unit = "usr/lib/systemd/system";
+    layer.extend((0..10).map(|n| format!("l {unit}/{n}.service /a{last}/{n}")));
+    let mut builder = Builder::default();
+    builder.apply(&delta(&layer)).unwrap();
+    builder.steps.set(MAX_PATH_STEPS - 3 * once);
     assert_eq!(builder.missing_contents(), []);
     let error = builder.finish().unwrap_err();
     assert_eq!(error.code(), "layer-limit", "{error}");
