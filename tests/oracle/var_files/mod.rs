@@ -4,7 +4,7 @@
 mod killed;
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -276,7 +276,7 @@ fn a_parent_never_leads_out_of_var() {
         fs::remove_dir_all(machine.at("var/usrlocal")).unwrap();
         symlink("data", machine.at("var/usrlocal")).unwrap();
         let lines = machine.update(shell, &a());
-        let refused = "/var/opt is a link that leads out of /var, and is not followed";
+        let refused = "/var/opt is a link that leads out of /var, so nothing is written there";
         let want =
             ["a b/x", "dir", "link"].map(|path| format!("<3>mosb: /var/opt/{path}: {refused}"));
         assert_eq!(lines, want);
@@ -286,6 +286,55 @@ fn a_parent_never_leads_out_of_var() {
         fs::remove_file(machine.at("var/opt")).unwrap();
         assert_eq!(machine.boot(shell), [""; 0]);
         assert!(machine.read("var/opt/a b/x").is_some());
+    }
+}
+
+/// A user links from a directory of theirs to one of the machine's, after mosb wrote there once.
+#[test]
+fn links_of_users_are_not_followed() {
+    const USER: u32 = 1000;
+    let storage = |owner: u32| json!({ "directories": [{ "path": "/var/home/user/data/kubelet", "mode": 0o755, "user": { "id": owner } }] });
+    for (what, owner, mode, link_owner, target, follows) in [
+        ("root's link in root's directory", 0, 0o755, 0, "../../lib", true),
+        ("the way up and down again", 0, 0o755, 0, "../../../var/lib", true),
+        ("an absolute link", 0, 0o755, 0, "/var/lib", true),
+        ("a link of the user", 0, 0o755, USER, "../../lib", false),
+        ("a directory of the user", USER, 0o755, 0, "../../lib", false),
+        ("a directory of a group", 0, 0o775, 0, "../../lib", false),
+        ("a directory of all", 0, 0o1777, 0, "../../lib", false),
+        ("root's link to one of the user", 0, 0o755, 0, "../../users/link", false),
+        ("a loop", 0, 0o755, 0, "data", false),
+    ] {
+        for shell in SHELLS {
+            let machine = Machine::new();
+            machine.update(shell, &storage(0));
+            fs::create_dir_all(machine.at("var/lib/kubelet")).unwrap();
+            fs::create_dir(machine.at("var/users")).unwrap();
+            symlink("../lib", machine.at("var/users/link")).unwrap();
+            lchown(machine.at("var/users/link"), Some(USER), None).unwrap();
+            let (home, data) = (machine.at("var/home/user"), machine.at("var/home/user/data"));
+            fs::remove_dir_all(&data).unwrap();
+            symlink(target, &data).unwrap();
+            lchown(&data, Some(link_owner), None).unwrap();
+            chown(&home, Some(owner), None).unwrap();
+            fs::set_permissions(&home, Permissions::from_mode(mode)).unwrap();
+
+            let lines = machine.update(shell, &storage(USER));
+            let kubelet = machine.mode("var/lib/kubelet");
+            assert_eq!(kubelet, (0o755, if follows { USER } else { 0 }, 0), "{what}, {shell:?}");
+            let refusals = lines.iter().filter(|line| line.starts_with("<3>")).count();
+            assert_eq!(refusals, usize::from(!follows), "{what}: {lines:?}");
+            // The config has it no more.
+            chown(machine.at("var/lib/kubelet"), Some(USER), None).unwrap();
+            let lines = machine.update(shell, &json!({}));
+            assert_eq!(machine.at("var/lib/kubelet").exists(), !follows, "{what}, {shell:?}");
+            let says = |text: &str| lines.iter().any(|line| line.contains(text));
+            assert_eq!(says("so nothing is removed there"), !follows, "{what}: {lines:?}");
+            assert!(
+                follows || what == "a loop" || says("is not root's, or others may write to"),
+                "{what}: {lines:?}"
+            );
+        }
     }
 }
 
