@@ -257,6 +257,38 @@ fn a_machine_gets_to_its_image_and_forgets_the_login() {
     }
 }
 
+/// As of a machine whose `/boot` is full: finalizing fails in each shutdown.
+#[test]
+fn a_machine_that_never_boots_its_image_stops_rebooting() {
+    let sandbox = machine();
+    sandbox.shell(TOOLS);
+    fs::write(sandbox.path("does/bootc"), ": >/run/ostree/staged-deployment").unwrap();
+    let boot = || {
+        sandbox.shell("rm -rf /run/mosb /run/ostree; mkdir /run/ostree");
+        boot(&sandbox, "root=/dev/vda")
+    };
+    let ends = |count: usize| -> Vec<(Option<i32>, bool)> {
+        (0..count).map(|_| boot()).map(|(code, log)| (code, log.contains("reboot\n"))).collect()
+    };
+    let stops_after_three: Vec<_> =
+        [(Some(0), true); 3].into_iter().chain([(Some(78), false); 9]).collect();
+    assert_eq!(ends(12), stops_after_three);
+    let (_, log) = boot();
+    assert!(!log.contains("bootc switch"), "{log}");
+    assert!(log.contains("3 times, and does not run it; the kubelet is kept off"), "{log}");
+    let unit = sandbox.path("etc/systemd/system").join(UNIT);
+    let unit = fs::read_to_string(unit).unwrap();
+    assert!(unit.contains("\nRestartPreventExitStatus=78\n"), "{unit}");
+    // What the message says.
+    sandbox.shell("rm /var/lib/mosb/first-boot/reboots");
+    assert_eq!(ends(1), [(Some(0), true)]);
+    // A reboot that can't be counted is none.
+    sandbox
+        .shell("rm /var/lib/mosb/first-boot/reboots; mkdir /var/lib/mosb/first-boot/reboots.new");
+    let (code, log) = boot();
+    assert!(code != Some(0) && !log.contains("--no-block"), "{log}");
+}
+
 #[test]
 fn a_machine_that_can_not_switch_does_not_reboot() {
     let sandbox = machine();

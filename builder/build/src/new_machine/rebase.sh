@@ -1,15 +1,19 @@
 #!/bin/sh
 # Brings a new machine to the image of its pool, and reboots into it. It runs at each boot until the machine runs that image,
-# and then removes what it was given.
+# and then removes what it was given. After some reboots that ended in another image, it fails instead.
 set -eu
 
 given=/var/lib/mosb/first-boot
 handed=/run/mosb
+# A power failure may undo one or two of them.
+most_reboots=3
+# The unit is not started again after it, so the kubelet, which requires the unit, is not either.
+gave_up=78
 image=$(cat "$given/image")
 
 # Power may fail in between: the login goes first, and the file that starts this again only when nothing is left that it needs.
 forget() {
-    rm -rf "$given/auth.json" "$given/containers"
+    rm -rf "$given/auth.json" "$given/containers" "$given/reboots"
     rm -f "$given/environment"
     sync
     rm -f "$given/image"
@@ -31,6 +35,14 @@ if [ -n "$deployment" ] && grep -q -F "${image##*@}" "$deployment.origin"; then
     forget
     echo "this machine runs $image"
     exit 0
+fi
+
+reboots=$(cat "$given/reboots" 2>/dev/null || echo 0)
+if [ "$reboots" -ge "$most_reboots" ]; then
+    echo "this machine was rebooted into $image $reboots times, and does not run it; the kubelet is kept off. journalctl" \
+        "-u ostree-finalize-staged -u ostree-boot-complete shows the cause; once it is removed, rm $given/reboots and" \
+        "systemctl restart mosb-first-boot" >&2
+    exit "$gave_up"
 fi
 
 mkdir -p "$handed" /run/ostree
@@ -68,6 +80,11 @@ if [ ! -e /run/ostree/staged-deployment ]; then
 fi
 # A path unit starts it, and may be late. A reboot before that loses what is staged.
 systemctl start ostree-finalize-staged.service
+# On the disk before the reboot: if it can't be counted, there is none.
+echo $((reboots + 1)) >"$given/reboots.new"
+sync "$given/reboots.new"
+mv "$given/reboots.new" "$given/reboots"
+sync "$given"
 systemctl --no-block reboot
 # What waits for this unit, the kubelet above all, must not start before the reboot.
 exec sleep infinity
