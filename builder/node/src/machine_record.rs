@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use mosb_plan::api::rollout::{MachinePart, NodeTarget};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Error;
 use crate::host_root::HostRoot;
@@ -55,8 +55,21 @@ pub(crate) struct SetByMosb {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PendingTarget {
     pub target: NodeTarget,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// None too if a later version wrote what this one doesn't know. Then nothing is verified.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "part_of_this_version"
+    )]
     pub part: Option<MachinePart>,
+}
+
+fn part_of_this_version<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<MachinePart>, D::Error> {
+    let part = serde_json::Value::deserialize(deserializer)?;
+    // The text of the error may quote the file.
+    Ok(serde_json::from_value(part).ok())
 }
 
 /// Without the password hashes.
@@ -227,7 +240,20 @@ mod tests {
             root.write(FILE, text.as_bytes(), 0o600).unwrap();
             assert_eq!(MachineRecord::read(&root).unwrap(), none, "{text}");
         }
-        root.write(FILE, br#"{"later":1}"#, 0o600).unwrap();
-        assert_eq!(MachineRecord::read(&root).unwrap(), none, "a field of a later version");
+        // What a later version wrote.
+        let target = |name: &str| {
+            let mut target = serde_json::to_value(target(name)).unwrap();
+            target["later"] = 1.into();
+            target
+        };
+        let text = serde_json::json!({
+            "later": 1, "target": target("one"), "set": { "kernelArguments": ["a"], "later": 1 },
+            "pending": { "target": target("two"), "part": { "later": 1 }, "later": 1 },
+        });
+        root.write(FILE, text.to_string().as_bytes(), 0o600).unwrap();
+        let later = MachineRecord::read(&root).unwrap();
+        assert_eq!(later.target, Some(self::target("one")));
+        assert_eq!(later.set.kernel_arguments, ["a"]);
+        assert_eq!(later.pending_for(&self::target("two")).unwrap().part, None);
     }
 }

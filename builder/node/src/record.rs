@@ -37,10 +37,12 @@ pub(crate) struct Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Phase {
-    /// The machine was asked to reboot into the target.
-    Rebooting,
     /// The machine runs the target.
     Applied,
+    /// The machine was asked to reboot into the target. A phase of a later version counts as this one,
+    /// so that its attempt has no other reboot.
+    #[serde(other)]
+    Rebooting,
 }
 
 impl Record {
@@ -110,6 +112,12 @@ mod tests {
         root.write(FILE, of_older.to_string().as_bytes(), 0o600).unwrap();
         let older = Record::read(&root).unwrap().unwrap();
         assert_eq!((older.had_image, older.booted), (false, None));
+        let of_later = serde_json::json!({
+            "target": { "image": image, "later": 1 }, "attempt": 1, "bootID": "0", "phase": "later", "later": {},
+        });
+        root.write(FILE, of_later.to_string().as_bytes(), 0o600).unwrap();
+        let later = Record::read(&root).unwrap().unwrap();
+        assert_eq!(later, Record { phase: Phase::Rebooting, ..older });
         root.write(FILE, b"{", 0o600).unwrap();
         assert_eq!(Record::read(&root).unwrap(), None);
         root.write(FILE, &[b' '; LIMIT as usize + 1], 0o600).unwrap();

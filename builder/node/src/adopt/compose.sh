@@ -2,12 +2,14 @@
 # Copies the /etc of the deployment that runs for `ostree admin finalize-staged`, without what is adopted: an adopted
 # path is as the image of that deployment has it. Nothing but the copy, in memory, is changed.
 # $1: the deployment's etc. $2: the list, two lines a path: what the machine had when it was adopted, and the path.
-# $3: the root of the machine, in a test.
+# $3, $4: the root of the machine, and the most KiB that are copied, in a test.
 set -eu
 umask 077
 export LC_ALL=C
 etc=$1 list=$2 root=${3:-}
 image=$root/usr/etc out=$root/run/mosb-adopt
+# The copy takes memory while the machine shuts down. The /etc of a machine has some tens of MiB.
+limit=${4:-262144}
 
 # Goes to the directory $2 of the tree $1; fails if it is none, or if a part of its path is a link.
 enter() {
@@ -85,6 +87,11 @@ adopt() {
 
 rm -rf "$out"
 if ! [ -e "$root/run/ostree/staged-deployment" ] || ! [ -e "$list" ]; then exit 0; fi
+size=$(du -skx -- "$etc" | cut -f 1)
+if [ "$size" -gt "$limit" ]; then
+    echo "mosb: /etc has $size KiB, and at most $limit are copied, so nothing is adopted; move what are not settings" >&2
+    exit 1
+fi
 trap 'code=$?; [ "$code" = 0 ] || rm -rf "$out"; exit "$code"' EXIT
 mkdir "$out"
 # What is mounted below it is not the deployment's.

@@ -93,19 +93,20 @@ fn adopted(dir: &Path) -> (Adoption, Vec<AdoptedEntry>) {
     of_root(&HostRoot::open(dir).unwrap(), &config).unwrap()
 }
 
-/// Runs the program at the end of a boot; what it prints.
-fn compose(dir: &Path, entries: &[AdoptedEntry]) -> String {
+/// The program at the end of a boot.
+fn composing(dir: &Path, entries: &[AdoptedEntry]) -> Command {
     let (list, program) = (dir.join("list"), dir.join("compose.sh"));
     fs::write(&list, list::text(entries)).unwrap();
     fs::write(&program, list::COMPOSE).unwrap();
     let root = fs::canonicalize(dir).unwrap();
-    let ran = Command::new("sh")
-        .arg(program)
-        .arg(root.join("etc"))
-        .arg(list)
-        .arg(&root)
-        .output()
-        .unwrap();
+    let mut command = Command::new("sh");
+    command.arg(program).arg(root.join("etc")).arg(list).arg(&root);
+    command
+}
+
+/// Runs the program at the end of a boot; what it prints.
+fn compose(dir: &Path, entries: &[AdoptedEntry]) -> String {
+    let ran = composing(dir, entries).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     assert_eq!(String::from_utf8_lossy(&ran.stderr), "");
     String::from_utf8(ran.stdout).unwrap()
@@ -207,6 +208,14 @@ fn the_copy_has_of_adopted_paths_what_the_image_has() {
     // Another time is the same.
     assert_eq!(compose(dir.path(), &entries), "");
     assert_eq!(listing(&dir.path().join("run/mosb-adopt/etc")), copy);
+    // What is too large for the memory is not copied.
+    let ran = composing(dir.path(), &entries).arg("1024").output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    write(&dir.path().join("etc/large"), &"x".repeat(1 << 21), 0o644);
+    let ran = composing(dir.path(), &entries).arg("1024").output().unwrap();
+    let text = String::from_utf8_lossy(&ran.stderr);
+    assert!(!ran.status.success() && text.contains("at most 1024 are copied"), "{text}");
+    assert!(!dir.path().join("run/mosb-adopt").exists());
     // Without anything staged there is no copy.
     fs::remove_file(dir.path().join("run/ostree/staged-deployment")).unwrap();
     assert_eq!(compose(dir.path(), &entries), "");

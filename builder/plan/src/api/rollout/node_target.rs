@@ -7,9 +7,10 @@ use mosb_image::{Digest, PinnedRef};
 use mosb_types::canonical_json;
 
 /// What a machine should run. Every mark, record and file of a roll-out has the whole target, so
-/// that two targets with one image are not taken for each other.
+/// that two targets with one image are not taken for each other. What a later version adds is ignored:
+/// after a downgrade, the record of a machine must still show what it rebooted for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeTarget {
     pub image: PinnedRef,
     /// The rendered config that the image was built of; none for the stock image.
