@@ -7,7 +7,7 @@ use mosb_registry::{Destination, Error, MovedTag, former_tag};
 use mosb_tests::registry_fixture::{
     anonymous_client, base, client, options_for, plan_on, source, target,
 };
-use mosb_tests::{Access, FaultProxy, Registry, Server, Transport, run};
+use mosb_tests::{Access, FaultProxy, Image, Layout, Registry, Server, Transport, run};
 use mosb_types::Diagnostic as _;
 
 const REGISTRIES: [(Server, Access, Transport); 6] = [
@@ -78,6 +78,34 @@ async fn an_image_is_built_upon_in_every_registry() {
             assert!(matches!(error, Error::Denied { .. }), "{what}: {error}");
             assert!(error.to_string().contains("wrong.json"), "{what}: {error}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tag_of_another_platform_does_not_move() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = Layout::create(&directory.path().join("base"));
+    for platform in ["amd64", "arm64"] {
+        layout.put(platform, &Image::new().architecture(platform));
+    }
+    let registry = Registry::plain();
+    let client = anonymous_client();
+    let written = format!("oci:{}", directory.path().join("written").display());
+    for to in [registry.repository("acme/os"), written] {
+        let place = target(&to);
+        let [amd, arm] = ["amd64", "arm64"].map(|platform| layout.reference(platform));
+        let amd = client.resolve(&source(&amd), None).await.unwrap();
+        let arm = client.resolve(&source(&arm), None).await.unwrap();
+        client.push(&place, &plan_on(&amd, "one", &["name"])).await.unwrap();
+        let error = client.push(&place, &plan_on(&arm, "two", &["name"])).await.unwrap_err();
+        assert!(matches!(error, Error::TagOfAnotherPlatform { .. }), "{to}: {error}");
+        assert!(error.to_string().contains(":name is an image for linux/amd64, and"), "{error}");
+        let named = client.resolve(&source(&format!("{to}:name")), None).await.unwrap();
+        assert_eq!(named.platform.unwrap().architecture(), "amd64", "{to}");
+        // Other tags, and the same platform, are pushed.
+        client.push(&place, &plan_on(&arm, "two", &["other"])).await.unwrap();
+        let moved = client.push(&place, &plan_on(&amd, "three", &["name"])).await.unwrap();
+        assert_eq!(moved.moved_tags.len(), 1, "{to}");
     }
 }
 

@@ -153,6 +153,13 @@ pub enum Error {
     #[error("{image}: an index of several images ({}); choose one with --platform", list(has))]
     #[diagnostic(code = "platform-ambiguous", class = InvalidInput)]
     PlatformAmbiguous { image: String, has: Vec<String> },
+    /// A tag of an image for another platform, which a push would move.
+    #[error(
+        "{image} is an image for {}, and this one is for {pushed}: whoever pulls by the tag would get an image for another machine; push each platform to a repository of its own",
+        list(has)
+    )]
+    #[diagnostic(code = "tag-of-another-platform", class = InvalidInput)]
+    TagOfAnotherPlatform { image: String, pushed: Platform, has: Vec<String> },
     /// The config's platform can't be read.
     #[error("{image}: platform of its config not readable")]
     #[diagnostic(code = "bad-platform", class = InvalidInput)]

@@ -85,6 +85,12 @@ impl LayoutWriter {
         Ok(there.as_ref() == Some(bytes))
     }
 
+    /// The tags of these that name another image now, and which.
+    pub fn moving(&self, digest: &Digest, tags: &[String]) -> Result<Vec<(String, Digest)>, Error> {
+        let index = read_index(&self.0.dir)?;
+        Ok(index.map_or_else(Vec::new, |index| moved(&index, digest, tags)))
+    }
+
     /// Writes a blob. The stream ends in an error if the bytes are not the blob's.
     pub async fn put(&self, blob: &BlobRef, mut bytes: BlobStream<Error>) -> Result<(), Error> {
         let dir = Arc::clone(&self.0.dir);

@@ -57,6 +57,7 @@ mod resolve;
 mod select_platform;
 mod signature_policy;
 mod store;
+mod tag_platform;
 mod token;
 mod transport;
 pub mod tree_image;

@@ -7,10 +7,13 @@ use mosb_image::{Digest, PinnedRef};
 use super::client::Client;
 use super::confirmed::Confirmed;
 use super::error::Error;
+use super::layout::ImageFolder;
 use super::layout_write::LayoutWriter;
 use super::location::{Destination, Target};
 use super::push_plan::{BlobFrom, BlobSource, MovedTag, PushPlan};
 use super::push_remote::{self, PreparedPush};
+use super::store::Store;
+use super::tag_platform;
 use super::upload::Reopen as _;
 
 /// The result of a push.
@@ -47,7 +50,11 @@ impl Push {
                 push_remote::push(&client.pushing(repo)?, plan, prepared, parallel).await?
             }
             Destination::Layout(dir) => {
-                push_to_layout(&LayoutWriter::open(dir).await?, plan, parallel).await?
+                let layout = LayoutWriter::open(dir).await?;
+                let moving = layout.moving(&Digest::of(&plan.manifest), &plan.tags)?;
+                let store = Store::folder(ImageFolder::layout(dir)?);
+                tag_platform::check(target.destination(), &store, plan, &moving).await?;
+                push_to_layout(&layout, plan, parallel).await?
             }
         };
         // Here everything was answered for.

@@ -8,10 +8,13 @@ use mosb_image::Digest;
 
 use super::credentials::normal_host;
 use super::error::Error;
+use super::location::Destination;
 use super::manifest::OCI_MANIFEST;
 use super::push_plan::{BlobFrom, BlobSource, BlobToPush, MovedTag, PushPlan, former_tag};
 use super::refused_check::RefusedCheck;
 use super::remote::Remote;
+use super::store::Store;
+use super::tag_platform;
 use super::token::Scopes;
 use super::upload::{ManifestPut, MountResult};
 
@@ -114,6 +117,14 @@ pub(super) async fn push(
         .try_collect::<Vec<_>>();
     let (RepositoryState { tags, mut uploads }, mut transfers) =
         futures_util::try_join!(state, transfers)?;
+    let moving: Vec<_> = tags
+        .iter()
+        .filter_map(|(tag, found)| Some((tag.clone(), (*found)?)))
+        .filter(|(_, former)| *former != digest)
+        .collect();
+    let destination = Destination::Registry(remote.shown.clone());
+    let store = Store::remotes(vec![remote.clone()]);
+    tag_platform::check(&destination, &store, plan, &moving).await?;
     let missing: Vec<_> = tags
         .iter()
         .filter(|(_, found)| *found != Some(digest))
