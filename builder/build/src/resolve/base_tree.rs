@@ -34,6 +34,14 @@ pub(super) async fn obtain(
     of_image(obtained, resolved, warnings)
 }
 
+/// The tree of a base that only notes follow from, if the cache has it.
+pub(super) async fn cached(context: PlanContext<'_>, resolved: &Resolved) -> Option<Obtained> {
+    let Some(Trees::Disk(cache)) = context.trees else { return None };
+    // A warning about the cache is for who needs it.
+    let tree = base_tree::load(cache, &resolved.manifest).await.ok()??;
+    Some(Obtained { tree, source: TreeSource::Cache, warnings: Vec::new() })
+}
+
 /// The tree of a prepared base: from the cache, else from the base's tree and the layers on top of it.
 pub(super) async fn obtain_prepared(
     context: PlanContext<'_>,

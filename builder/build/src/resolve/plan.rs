@@ -9,7 +9,7 @@ use mosb_plan::plan::BuildPlan;
 use mosb_registry::Resolved;
 use mosb_registry::base_tree::{Obtained, TreeSource};
 
-use super::base_tree::{obtain, obtain_prepared};
+use super::base_tree::{cached, obtain, obtain_prepared};
 use super::context::PlanContext;
 use super::draft::ResolvedDraft;
 use super::error::Error;
@@ -24,7 +24,7 @@ pub struct ResolvedPlan {
     pub base: Resolved,
     /// The prepared base that the plan's layer is put on.
     pub prepared: Option<Resolved>,
-    /// The base's tree, if it was needed.
+    /// The base's tree, if it was needed, or if it was in the cache.
     pub tree: Option<Obtained>,
     /// Time spent waiting for registries.
     pub resolving: Duration,
@@ -53,7 +53,7 @@ pub async fn finish(
         let base = &resolved_draft.draft.request().base;
         Some(obtain(context, base, &resolved_draft.base).await?)
     } else {
-        None
+        cached(context, &resolved_draft.base).await
     };
     finish_with(context, resolved_draft, None, tree, began).await
 }
@@ -97,20 +97,18 @@ async fn finish_with(
 ) -> Result<ResolvedPlan, Error> {
     (context.on_step)("planning");
     let ResolvedDraft { draft, base, mut warnings, resolving } = resolved_draft;
-    let tree = match &obtained {
-        Some(obtained) => {
-            warnings.extend(obtained.warnings.iter().cloned());
-            obtained.tree.clone()
-        }
-        None => BaseTree::from_entries([]),
-    };
+    if let Some(obtained) = &obtained {
+        warnings.extend(obtained.warnings.iter().cloned());
+    }
+    let tree = obtained.as_ref().map(|obtained| obtained.tree.clone());
     let (prepared, resolved) = match prepared {
         Some(prepared) => (Some(prepared.base), Some(prepared.resolved)),
         None => (None, None),
     };
-    let finished = spawn_blocking(move || match prepared {
-        Some(prepared) => draft.finish_on(prepared, &tree),
-        None => draft.finish(&tree),
+    let finished = spawn_blocking(move || match (tree, prepared) {
+        (Some(tree), Some(prepared)) => draft.finish_on(prepared, &tree),
+        (Some(tree), None) => draft.finish(&tree),
+        (None, _) => Ok(draft.finish_unread()),
     })
     .await;
     let mut plan = finished.expect("planning does not panic and is not cancelled")?;

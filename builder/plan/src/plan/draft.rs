@@ -1,9 +1,9 @@
 //! The plan, made in two steps: first without the base's tree, then with it.
 
-use super::apply::{Additions, apply, preset_units};
+use super::apply::{Additions, apply, preset_units, real_path};
 use super::build_plan::BuildPlan;
 use super::build_request::BuildRequest;
-use super::explain;
+use super::explain::{self, ImagePaths};
 use super::format::Format;
 use super::image_labels::{annotations, extensions_name, image_labels};
 use super::inputs::{Inputs, Parts};
@@ -169,19 +169,26 @@ impl Draft {
         Ok(())
     }
 
-    /// Completes the plan. `tree` is used only if [it is needed](Self::needs_tree).
+    /// Completes a plan that does not [need](Self::needs_tree) the base's tree, of which nothing is known.
+    pub fn finish_unread(mut self) -> BuildPlan {
+        self.write_in_its_format();
+        self.complete(None, None, None)
+    }
+
+    /// Completes the plan on a base with this tree. If it is not [needed](Self::needs_tree), only notes
+    /// follow from it.
     ///
     /// # Errors
     /// Failures that the real Ignition has too; `--method direct` although a program must run.
     pub fn finish(mut self, tree: &BaseTree) -> Result<BuildPlan, Error> {
         self.write_in_its_format();
         if !self.needs_tree() {
-            return Ok(self.complete(None, None));
+            return Ok(self.complete(None, None, Some(tree)));
         }
         let written = self.write(tree, self.ignition.as_ref())?;
         self.reasons.clone_from(&written.reasons);
         self.allow_reasons()?;
-        Ok(self.complete(Some(written), None))
+        Ok(self.complete(Some(written), None, Some(tree)))
     }
 
     /// Completes the plan on a prepared base, with its tree.
@@ -203,7 +210,7 @@ impl Draft {
         };
         let why_not = match self.write(tree, without.as_ref().or(self.ignition.as_ref())) {
             Ok(written) if written.reasons.is_empty() => {
-                return Ok(self.complete(Some(written), Some(prepared)));
+                return Ok(self.complete(Some(written), Some(prepared), Some(tree)));
             }
             Ok(written) => {
                 let why = written.reasons.iter().map(Reason::to_string).collect::<Vec<_>>();
@@ -217,7 +224,7 @@ impl Draft {
         let message = format!("everything is run at once, because on the prepared base {why_not}");
         self.warnings
             .push(Finding::new("prepared-not-used", message).object(&prepared.image.image));
-        Ok(self.complete(None, None))
+        Ok(self.complete(None, None, Some(tree)))
     }
 
     /// Without additions that the format of the image doesn't have.
@@ -256,7 +263,12 @@ impl Draft {
     }
 
     /// The plan, with the layer that was written unless something must be run for it.
-    fn complete(mut self, written: Option<Written>, prepared: Option<PreparedBase>) -> BuildPlan {
+    fn complete(
+        mut self,
+        written: Option<Written>,
+        prepared: Option<PreparedBase>,
+        tree: Option<&BaseTree>,
+    ) -> BuildPlan {
         let (inputs, build_name) = self.names();
         let format = self.written_format(self.format);
         let brings_to_machines = self.brings_to_machines();
@@ -266,6 +278,12 @@ impl Draft {
         let mut layer = Vec::new();
         let mut emptied = Vec::new();
         let mut brought = self.var_paths.clone();
+        if let Some(tree) = tree {
+            let real = self.var_paths.iter().map(|path| real_path(tree, path));
+            brought = real.filter(|path| path.starts_with("/var/")).collect();
+            brought.sort();
+            brought.dedup();
+        }
         if let Some(written) = written {
             (notes, layer, emptied) = (written.notes, written.layer, written.left_out);
             brought = written.var_files;
@@ -276,9 +294,14 @@ impl Draft {
         }
         let warnings = self.warnings();
         let Self { request, ignition, reasons, var_paths, kernel_arguments, .. } = self;
-        let mut added = var_files::findings(&brought, is_certain);
+        let mut added = var_files::findings(&brought, tree.is_some());
         added.extend(kernel_arguments::findings(&kernel_arguments, is_certain));
-        notes.extend(explain::notes(&request, ignition.as_ref(), &layer, &brought));
+        let paths = if is_certain {
+            ImagePaths::of_layer(&layer)
+        } else {
+            ImagePaths::of_config(ignition.as_ref(), tree)
+        };
+        notes.extend(explain::notes(&request, &paths, &brought));
         let in_image = if is_certain { &*kernel_arguments } else { &[] };
         let mut left_out = explain::left_to_machine(&request, ignition.as_ref(), in_image);
         left_out.extend(emptied);

@@ -75,12 +75,12 @@ fn a_plan_lists_what_it_adds() {
             (&["", "/var/usrlocal/bin/x"][..], 0, "3", 1),
         ),
         (
-            "of a Containerfile build, whose base isn't read",
+            "of a Containerfile build",
             SCRIPT,
             BuildOn::EveryConfig,
             Format::V3,
             MethodChoice::Containerfile,
-            (&["", SCRIPT], 0, "3", 0),
+            (&["", "/var/usrlocal/bin/x"], 0, "3", 0),
         ),
         (
             "in the format of an earlier version",
@@ -254,4 +254,61 @@ fn an_image_is_named_alike_whether_or_not_the_tree_has_a_content() {
     assert_eq!(after.method, Method::Direct);
     assert_eq!((before.inputs, before.build_name), (after.inputs, after.build_name));
     assert_eq!((before.tags, before.labels), (after.tags, after.labels));
+}
+
+/// A plan says the same of a path whatever the method is, and says nothing that only the base's tree
+/// can tell.
+#[test]
+fn the_tree_decides_the_notes_of_every_method() {
+    use BuildOn::{EveryConfig, OsChange};
+    use MethodChoice::{Auto, Containerfile};
+    let entry = |path: &str, entry| (path.as_bytes().to_vec(), entry);
+    let tree = BaseTree::from_entries([
+        entry("opt", OwnedEntry::symlink("var/opt")),
+        entry("usr/local", OwnedEntry::symlink("../var/usrlocal")),
+        entry("bin", OwnedEntry::symlink("usr/bin")),
+        entry("usr/bin", OwnedEntry::directory(0o755)),
+        entry("var/opt", OwnedEntry::directory(0o755)),
+        entry("var/usrlocal", OwnedEntry::directory(0o755)),
+        entry("data", OwnedEntry::directory(0o755)),
+    ]);
+    let paths = ["/bin/w", "/data/x", "/opt/acme/bin/y", "/usr/local/bin/z"];
+    let file = |path: &&str| json!({ "path": path, "contents": { "source": "data:,x" } });
+    let files: Vec<_> = paths.iter().map(file).collect();
+    let spec = json!({ "config": { "storage": { "files": files } } });
+    let opt = "/var/opt/acme/bin/y";
+    let local = "/var/usrlocal/bin/z";
+    let on_disk = vec![
+        ("dropped-by-importer", "/data/x"),
+        ("var-at-installation", opt),
+        ("var-at-installation", local),
+    ];
+    let brought = vec![("dropped-by-importer", "/data/x"), ("var-file", opt), ("var-file", local)];
+    let unknown = paths.map(|path| ("base-not-read", path)).to_vec();
+    let maybe = paths.map(|path| ("var-file", path));
+    let maybe =
+        [("base-not-read", paths[0])].into_iter().chain(maybe.into_iter().skip(1)).collect();
+    for (what, build_on, method, tree, want) in [
+        ("direct", OsChange, Auto, Some(&tree), on_disk.clone()),
+        ("Containerfile", OsChange, Containerfile, Some(&tree), on_disk),
+        ("direct, every config", EveryConfig, Auto, Some(&tree), brought.clone()),
+        ("Containerfile, every config", EveryConfig, Containerfile, Some(&tree), brought),
+        ("not read", OsChange, Containerfile, None, unknown),
+        ("not read, every config", EveryConfig, Containerfile, None, maybe),
+    ] {
+        let mut request = request_of(&spec, build_on, method);
+        request.base.config.labels.insert("containers.bootc".to_owned(), "1".to_owned());
+        let draft = Draft::new(request).unwrap();
+        let plan = match tree {
+            Some(tree) => draft.finish(tree).unwrap(),
+            None => draft.finish_unread(),
+        };
+        let findings = plan.notes.iter().chain(&plan.added);
+        let mut got: Vec<(&str, &str)> = findings
+            .filter_map(|one| Some((&*one.code, one.path.as_deref()?)))
+            .filter(|(_, path)| *path != "/etc")
+            .collect();
+        got.sort_by_key(|(_, path)| *path);
+        assert_eq!(got, want, "{what}");
+    }
 }

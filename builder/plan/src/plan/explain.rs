@@ -1,7 +1,7 @@
 //! Notices of a plan: settings that the machine applies, possible secrets, and paths that nodes
 //! treat differently.
 
-use super::apply::CURRENT_CONFIG;
+use super::apply::{CURRENT_CONFIG, real_path};
 use super::build_request::BuildRequest;
 use crate::render::first_boot_parts;
 use mosb_ignition as ignition;
@@ -115,59 +115,70 @@ pub(super) fn directories_that_stay(
     layer.iter().filter(|_| bootable).filter_map(changed).collect()
 }
 
-/// Notices about paths that a node treats differently; `brought` are those below `/var` that the
-/// image brings to machines.
-pub(super) fn notes(
-    request: &BuildRequest,
-    ignition: Option<&ignition::Config>,
-    layer: &[LayerEntry],
-    brought: &[String],
-) -> Vec<Finding> {
-    // The tree of a Containerfile build is unknown before the build, so the config's own paths are
-    // checked.
-    let paths: Vec<String> = if layer.is_empty() {
-        let storage = ignition.map(|config| &config.storage);
-        let files = storage
-            .into_iter()
-            .flat_map(|storage| storage.files.iter().map(|file| file.path.clone()));
-        let links = storage
-            .into_iter()
-            .flat_map(|storage| storage.links.iter().map(|link| link.path.clone()));
-        files.chain(links).collect()
-    } else {
+/// The files and links of a config in an image.
+pub(super) struct ImagePaths {
+    paths: Vec<String>,
+    /// Whether they are the real paths, through the links of the base.
+    is_real: bool,
+}
+
+impl ImagePaths {
+    /// Those of the layer that is put on the base.
+    pub fn of_layer(layer: &[LayerEntry]) -> Self {
         let put = |entry: &LayerEntry| match entry {
             LayerEntry::Put(_, Node::Directory { .. }) | LayerEntry::Parent(..) => None,
             LayerEntry::Put(path, _) | LayerEntry::Whiteout(path) => Some(path.to_string()),
         };
-        layer.iter().filter_map(put).collect()
-    };
-    let below = |top: &str| {
-        paths.iter().filter(move |path| path.starts_with(&format!("/{top}/"))).collect::<Vec<_>>()
-    };
+        Self { paths: layer.iter().filter_map(put).collect(), is_real: true }
+    }
+
+    /// Those that Ignition writes in a build that runs it, on this base if it is known.
+    pub fn of_config(ignition: Option<&ignition::Config>, base: Option<&BaseTree>) -> Self {
+        let storage = ignition.into_iter().map(|config| &config.storage);
+        let paths = storage.flat_map(|storage| {
+            let files = storage.files.iter().map(|file| &file.path);
+            files.chain(storage.links.iter().map(|link| &link.path))
+        });
+        let real = |path: &String| base.map_or_else(|| path.clone(), |base| real_path(base, path));
+        Self { paths: paths.map(real).collect(), is_real: base.is_some() }
+    }
+}
+
+/// Notices about paths that a node treats differently; `brought` are those below `/var` that the
+/// image brings to machines.
+pub(super) fn notes(
+    request: &BuildRequest,
+    ImagePaths { paths, is_real }: &ImagePaths,
+    brought: &[String],
+) -> Vec<Finding> {
     let mut notes = Vec::new();
-    let etc = below("etc").len();
+    let etc = paths.iter().filter(|path| path.starts_with("/etc/")).count();
     if etc > 0 {
         let message = format!(
             "{etc} paths in /etc: an update merges them with the machine's own /etc; a file that the machine changed keeps the machine's content"
         );
         notes.push(Finding::new("etc-is-merged", message).path("/etc"));
     }
-    for path in below("var").into_iter().filter(|path| !brought.contains(path)) {
-        let message = format!(
-            "{path} reaches only machines that are installed from the image: /var is never updated"
-        );
-        notes.push(Finding::new("var-at-installation", message).path(path.clone()));
-    }
-    if request.base.is_bootable() {
-        for path in &paths {
-            let top = path.trim_start_matches('/').split('/').next().unwrap_or_default();
-            if !IMPORTED.contains(&top) {
-                let message = format!(
-                    "{path} does not reach a machine: the nodes' importer takes /usr, /etc and /var only"
-                );
-                notes.push(Finding::new("dropped-by-importer", message).path(path.clone()));
-            }
-        }
+    let is_bootable = request.base.is_bootable();
+    for path in paths.iter().filter(|path| !brought.contains(path)) {
+        let top = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+        let (code, message) = if top == "var" {
+            let message =
+                "reaches only machines that are installed from the image: /var is never updated";
+            ("var-at-installation", message)
+        } else if !is_bootable {
+            continue;
+        } else if !is_real && (!IMPORTED.contains(&top) || path.starts_with("/usr/local/")) {
+            let message = "where the base's links lead it is not known, as the cache does not have the base's tree: below /var, it reaches only machines that are installed from the image; elsewhere outside of /usr and /etc, it reaches no machine";
+            ("base-not-read", message)
+        } else if !IMPORTED.contains(&top) {
+            let message =
+                "does not reach a machine: the nodes' importer takes /usr, /etc and /var only";
+            ("dropped-by-importer", message)
+        } else {
+            continue;
+        };
+        notes.push(Finding::new(code, format!("{path} {message}")).path(path.clone()));
     }
     notes
 }

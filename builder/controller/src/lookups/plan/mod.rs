@@ -22,7 +22,6 @@ use crate::workload::{MachineRole, OpenShiftSource, PlanArguments};
 use mosb_build::JobMethod;
 use mosb_build::NamedSecret;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Unresolved, extensions_source};
-use mosb_image::tree::BaseTree;
 use mosb_image::{ImageRef, PinnedRef, RepoRef};
 use mosb_plan::api::cluster_settings::Proxy;
 use mosb_plan::api::{BuildName, ClusterSettings, ImageBuilderType};
@@ -357,8 +356,7 @@ impl CachedPlan {
 fn openshift_source(request: &BuildRequest, namespace: &str) -> Result<OpenShiftSource, Problem> {
     let request = BuildRequest { method: MethodChoice::Containerfile, ..request.clone() };
     let draft = Draft::new(request).map_err(resolve::Error::from)?;
-    let plan = draft.finish(&BaseTree::from_entries([]));
-    let plan = plan.map_err(resolve::Error::from)?;
+    let plan = draft.finish_unread();
     Ok(OpenShiftSource {
         dockerfile: containerfile::render(&plan)?,
         context: payload::context_maps(&plan, Some(namespace))?,

@@ -3,7 +3,7 @@
 use super::{Applier, ApplyError};
 use mosb_image::overlay::{Node, Overlay};
 use mosb_image::path::TreePath;
-use mosb_image::tree::Kind;
+use mosb_image::tree::{BaseTree, Kind};
 
 /// The kernel's limit of links in one path.
 const MAX_LINKS: usize = 40;
@@ -124,6 +124,20 @@ pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, Path
     Ok(at.join(path.name()).unwrap_or(at))
 }
 
+/// Where Ignition writes an entry on a base, through all links; a path that can't be resolved is as it is
+/// written. What is missing is made.
+pub(in crate::plan) fn real_path(base: &BaseTree, path: &str) -> String {
+    let tree = Overlay::new(base);
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match join_path(&tree, &path).map(|next| next.to_string()) {
+            Ok(next) if next != path => path = next,
+            Ok(_) | Err(_) => break,
+        }
+    }
+    path
+}
+
 /// Resolves the links of the parents, but not the last component; `None` if a parent does not exist.
 pub(super) fn exact(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<TreePath>, PathError> {
     let Some(parent) = path.parent() else {
@@ -181,7 +195,7 @@ impl Applier<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mosb_image::tree::{BaseTree, OwnedEntry};
+    use mosb_image::tree::OwnedEntry;
 
     fn base() -> BaseTree {
         let entry = |path: &str, entry| (path.as_bytes().to_vec(), entry);
@@ -231,5 +245,19 @@ mod tests {
             assert_eq!(join_path(&tree, path).unwrap().to_string(), want, "{path}");
         }
         assert!(matches!(join_path(&tree, "/etc/file/a/x"), Err(PathError::NotADirectory(_))));
+    }
+
+    #[test]
+    fn a_real_path_follows_links_that_lead_nowhere_yet() {
+        for (path, want) in [
+            ("/usr/local/bin/x", "/var/usrlocal/bin/x"),
+            ("/one/x", "/etc/x"),
+            ("/gone/a/x", "/var/none/a/x"),
+            ("/gone", "/gone"),
+            ("/loop/x", "/loop/x"),
+            ("/etc/file/a/x", "/etc/file/a/x"),
+        ] {
+            assert_eq!(real_path(&base(), path), want, "{path}");
+        }
     }
 }
