@@ -212,5 +212,5 @@ pub const NODE_REASON: &str = "machineconfiguration.openshift.io/reason";
 pub const NODE_JOB: &str = "mosb.dev/node-job";
 /// Annotation of a Job of a roll-out, its pod and its Secret: the pool of the machine.
 pub const POOL: &str = "mosb.dev/pool";
-/// Annotation of a Job of a roll-out: its target, as JSON.
+/// Annotation of a Job of a roll-out: its target, as JSON, for people. mosb reads the command.
 pub const NODE_TARGET: &str = "mosb.dev/node-target";
