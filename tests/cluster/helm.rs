@@ -2,7 +2,7 @@
 //! manifests.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -30,10 +30,25 @@ fn objects(text: &str) -> Objects {
 }
 
 fn kustomized(folder: &str) -> Objects {
+    objects(&kustomize(&deploy(folder)))
+}
+
+fn kustomize(folder: &Path) -> String {
     let kubectl = programs().kubernetes.join("kubectl");
-    let folder = deploy(folder);
-    let arguments = ["kustomize", folder.to_str().unwrap()];
-    objects(&run(kubectl.to_str().unwrap(), arguments).text())
+    run(kubectl.to_str().unwrap(), ["kustomize", folder.to_str().unwrap()]).text()
+}
+
+/// What the kustomization in a page of `docs/` makes, which begins after this text.
+fn kustomized_in_docs(page: &str, heading: &str) -> Objects {
+    let text = std::fs::read_to_string(repository().join("docs").join(page)).unwrap();
+    let (_, text) = text.split_once(heading).unwrap();
+    let (_, text) = text.split_once("```yaml\n").unwrap();
+    let (text, _) = text.split_once("```").unwrap();
+    // It names folders relative to the repository.
+    let place = tempfile::TempDir::new_in(mosb_tests::repository().join("target")).unwrap();
+    let text = text.replace("- deploy/", "- ../../deploy/");
+    std::fs::write(place.path().join("kustomization.yaml"), text).unwrap();
+    objects(&kustomize(place.path()))
 }
 
 fn helm(values: &Value) -> Finished {
@@ -99,6 +114,15 @@ fn the_chart_with_a_server_of_configs_has_the_manifests_of_it() {
     let mut want = added[&key("Deployment", "mosb-ignition-server")].clone();
     want["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
     assert_eq!(server, &want);
+
+    let ranges = json!(["192.0.2.0/24"]);
+    let mut closed = rendered(&json!({"ignitionServer": true, "ignitionSourceRanges": ranges}));
+    closed.retain(|name, _| !without.contains_key(name));
+    assert_eq!(closed, kustomized_in_docs("new-machines.md", "### Who reaches the server"));
+    assert_eq!(
+        closed[&key("Service", "mosb-ignition-server")]["spec"]["loadBalancerSourceRanges"],
+        ranges
+    );
 }
 
 #[test]

@@ -20,15 +20,15 @@
 //! | `served` | who gets which config |
 //! | `directory` | reads the mounted directory, again and again |
 //! | `tls` | TLS 1.3 with the certificate of that moment |
-//! | `peer_limits` | how many connections a peer may have |
+//! | `connections` | how many connections a peer may have, and which give way to new ones |
 //! | `respond` | requests → answers |
-//! | `server` | connections, with their limits |
+//! | `server` | listens and serves, with limits of size and time |
 
 mod authority;
 mod certificate;
 mod certified_key;
+mod connections;
 mod directory;
-mod peer_limits;
 mod respond;
 mod secret_keys;
 mod served;

@@ -18,32 +18,30 @@ use jiff::Timestamp;
 use mosb_types::Diagnostic;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use crate::connections::{Connection, ConnectionLimits, Connections};
 use crate::directory::{Directory, DirectoryError, Reload};
-use crate::peer_limits::{PeerLimit, PeerLimits};
 use crate::respond::{to_kubelet, to_machine};
 use crate::tls::server_config;
 
 /// The bytes of a request's line and headers; those of Ignition have a few hundred.
 const MAX_HEADER_SIZE: usize = 8 * 1024;
 const MAX_HEADERS: usize = 32;
-/// Machines behind one address, as behind a load balancer, start at once.
-const MACHINES: PeerLimit =
-    PeerLimit { connections: 64, burst: 64, interval: Duration::from_millis(100) };
-const KUBELET: PeerLimit =
-    PeerLimit { connections: 8, burst: 32, interval: Duration::from_millis(500) };
+/// Machines behind one address, as behind a load balancer, start at once. All together fit into the
+/// 1024 open files that a process usually may have.
+const MACHINES: ConnectionLimits =
+    ConnectionLimits { all: 768, of_peer: 64, burst: 64, interval: Duration::from_millis(100) };
+const KUBELET: ConnectionLimits =
+    ConnectionLimits { all: 32, of_peer: 8, burst: 32, interval: Duration::from_millis(500) };
 /// The most characters of a path that are logged.
 const MAX_LOGGED_PATH: usize = 100;
 
-/// Limits of connections.
+/// Limits of time.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections of machines at once; further ones wait.
-    pub connections: u32,
     /// From a connection to the end of the TLS handshake, and then to the end of the request.
     pub request: Duration,
     /// The whole connection, for slow readers.
@@ -57,7 +55,6 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 256,
             request: Duration::from_secs(10),
             connection: Duration::from_secs(60),
             reload: Duration::from_secs(5),
@@ -94,8 +91,7 @@ pub struct Server {
 #[derive(Debug)]
 struct Port {
     listener: TcpListener,
-    slots: Arc<Semaphore>,
-    peers: Arc<PeerLimits>,
+    connections: Arc<Connections>,
 }
 
 /// Who connects.
@@ -120,8 +116,8 @@ impl Server {
         log_content(&directory, &problems);
         Ok(Self {
             directory: Arc::new(directory),
-            machines: Port::open(machines, MACHINES, limits.connections).await?,
-            kubelet: Port::open(kubelet, KUBELET, KUBELET.burst).await?,
+            machines: Port::open(machines, MACHINES).await?,
+            kubelet: Port::open(kubelet, KUBELET).await?,
             limits,
         })
     }
@@ -142,15 +138,14 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ListenError> {
         let Self { directory, machines, kubelet, limits } = self;
         let tls = TlsAcceptor::from(Arc::new(server_config(Arc::clone(&directory))?));
-        let running = Arc::clone(&machines.slots);
+        let running = Arc::clone(&machines.connections);
         let mut tasks = JoinSet::new();
         tasks.spawn(watch(Arc::clone(&directory), limits.reload));
         tasks.spawn(machines.accept(Client::Machine(tls), Arc::clone(&directory), limits));
         tasks.spawn(kubelet.accept(Client::Kubelet, directory, limits));
         stop.await;
         drop(tasks);
-        // Each connection has a slot.
-        if timeout(limits.shutdown, running.acquire_many(limits.connections)).await.is_err() {
+        if timeout(limits.shutdown, running.ended()).await.is_err() {
             tracing::warn!("running connections are cut");
         }
         Ok(())
@@ -158,43 +153,40 @@ impl Server {
 }
 
 impl Port {
-    async fn open(
-        address: SocketAddr,
-        limit: PeerLimit,
-        connections: u32,
-    ) -> Result<Self, ListenError> {
+    async fn open(address: SocketAddr, limits: ConnectionLimits) -> Result<Self, ListenError> {
         let listener = TcpListener::bind(address).await;
         let listener = listener.map_err(|source| ListenError::Listen { address, source })?;
-        let slots = usize::try_from(connections).unwrap_or(Semaphore::MAX_PERMITS);
-        Ok(Self { listener, slots: Arc::new(Semaphore::new(slots)), peers: PeerLimits::new(limit) })
+        Ok(Self { listener, connections: Connections::new(limits) })
     }
 
     async fn accept(self, client: Client, directory: Arc<Directory>, limits: Limits) {
         loop {
-            let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else {
-                return;
-            };
             let (stream, peer) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Most likely too many open files; other connections will close theirs.
+                    // Most likely too many open files.
                     tracing::warn!("no connection accepted: {error}");
+                    self.connections.close_oldest_silent();
                     sleep(Duration::from_millis(100)).await;
                     continue;
                 }
             };
             // Before the handshake, which costs more than what a peer has done so far.
-            let Some(of_peer) = self.peers.admit(peer.ip(), Instant::now()) else {
+            let Some(connection) = self.connections.admit(peer.ip(), Instant::now()).await else {
                 tracing::debug!("{peer}: it has too many connections");
                 continue;
             };
             let (client, directory) = (client.clone(), Arc::clone(&directory));
             tokio::spawn(async move {
-                let served = serve(stream, peer, client, &directory, limits);
-                if timeout(limits.connection, served).await.is_err() {
-                    tracing::info!("{peer}: cut after {} s", limits.connection.as_secs());
+                let served = serve(stream, (peer, &connection), client, &directory, limits);
+                tokio::select! {
+                    served = timeout(limits.connection, served) => if served.is_err() {
+                        tracing::info!("{peer}: cut after {} s", limits.connection.as_secs());
+                    },
+                    () = connection.gives_way() => {
+                        tracing::debug!("{peer}: closed for another connection: it showed no token");
+                    }
                 }
-                drop((of_peer, slot));
             });
         }
     }
@@ -202,18 +194,18 @@ impl Port {
 
 async fn serve(
     stream: TcpStream,
-    peer: SocketAddr,
+    (peer, connection): (SocketAddr, &Connection),
     client: Client,
     directory: &Directory,
     limits: Limits,
 ) {
     let ended = match client {
         Client::Machine(tls) => match timeout(limits.request, tls.accept(stream)).await {
-            Ok(Ok(stream)) => answer(stream, peer, true, directory, limits).await,
+            Ok(Ok(stream)) => answer(stream, (peer, connection), true, directory, limits).await,
             Ok(Err(error)) => return tracing::debug!("{peer}: no TLS: {error}"),
             Err(_) => return tracing::debug!("{peer}: no TLS in time"),
         },
-        Client::Kubelet => answer(stream, peer, false, directory, limits).await,
+        Client::Kubelet => answer(stream, (peer, connection), false, directory, limits).await,
     };
     if let Err(error) = ended {
         tracing::debug!("{peer}: the connection ended: {error}");
@@ -223,7 +215,7 @@ async fn serve(
 /// Answers one request.
 async fn answer(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    peer: SocketAddr,
+    (peer, connection): (SocketAddr, &Connection),
     is_machine: bool,
     directory: &Directory,
     limits: Limits,
@@ -239,7 +231,10 @@ async fn answer(
         if is_machine {
             let path: String = path.chars().take(MAX_LOGGED_PATH).collect();
             match refusal {
-                None => tracing::info!("{peer}: served {path:?}"),
+                None => {
+                    connection.keep();
+                    tracing::info!("{peer}: served {path:?}");
+                }
                 Some(refusal) => tracing::info!("{peer}: refused {path:?}: {refusal}"),
             }
         }

@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -213,19 +213,38 @@ async fn a_machine_that_does_not_read_is_cut() {
     timeout(SOON, site.running.take().unwrap()).await.unwrap().unwrap().unwrap();
 }
 
+/// So many connections of this address, which send nothing.
+async fn silent(from: u8, to: SocketAddr, number: usize) -> Vec<TcpStream> {
+    let mut held = Vec::new();
+    for _ in 0..number {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, from], 0))).unwrap();
+        held.push(socket.connect(to).await.unwrap());
+    }
+    held
+}
+
 #[tokio::test]
-async fn one_peer_can_take_neither_all_connections_nor_the_health_check() {
+async fn silent_connections_of_any_number_of_peers_delay_nobody() {
     let limits = Limits { request: Duration::from_secs(60), ..Limits::default() };
     let site = Site::start(limits).await;
+    let token = site.token("worker");
     let mut held = Vec::new();
-    for _ in 0..MACHINES.connections * 2 {
-        held.push(TcpStream::connect(site.machines).await.unwrap());
+    for from in 2..50 {
+        held.extend(silent(from, site.machines, MACHINES.of_peer / 2).await);
+        held.extend(silent(from, site.kubelet, KUBELET.of_peer).await);
     }
-    assert!(site.connect().await.is_err(), "a connection over the limit is closed");
-    assert_eq!(site.health("/healthz").await, "200");
-    // Once they are gone, there is an allowance again.
-    drop(held);
-    until("a connection", async || site.connect().await.is_ok()).await;
+    assert!(held.len() > 2 * MACHINES.all);
+    // Behind the address of machines there may be others, too.
+    held.extend(silent(1, site.machines, MACHINES.of_peer).await);
+    let all_served = async {
+        until("a connection more of this address", async || site.connect().await.is_ok()).await;
+        sleep(MACHINES.interval).await;
+        let config = site.ask("GET /worker", Some(&token)).await;
+        assert!(config.ends_with("the config of worker"), "{config}");
+        assert_eq!(site.health("/healthz").await, "200");
+    };
+    timeout(Duration::from_secs(10), all_served).await.expect("Ignition ends a request after that");
 }
 
 #[tokio::test]
