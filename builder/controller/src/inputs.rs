@@ -33,6 +33,7 @@ pub fn inputs_digest(snapshot: &Snapshot) -> Digest {
         forget_version(&mut build.metadata);
         build.status = Default::default();
     }
+    snapshot.broken_watch = None;
     for component in &mut snapshot.components {
         component.resource_version.clear();
     }

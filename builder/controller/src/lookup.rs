@@ -150,6 +150,15 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Nothing follows from what a watch that failed does not show. `watch`: its name, and why.
+    pub fn of_watch(watch: &str) -> Self {
+        Self {
+            class: ErrorClass::Transient,
+            reason: "watch-failed".to_owned(),
+            message: format!("the watch failed: {watch}; check the API server"),
+        }
+    }
+
     /// Reason and object, without the rest of the message: it may differ each time, for example if
     /// it contains a request ID of the registry.
     pub fn cause(&self) -> String {

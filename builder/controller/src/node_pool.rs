@@ -1,5 +1,6 @@
 //! Which pool a node belongs to. Input: all pools, and the labels of a node. Output: at most one
-//! pool for each node, as the Machine Config Operator chooses it.
+//! pool for each node, as the Machine Config Operator chooses it. A node of another operating system
+//! is of no pool: no image can be for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,6 +10,8 @@ use mosb_plan::api::{MachineConfigPool, Selector};
 
 /// The pool of control-plane machines in every OpenShift cluster.
 pub(crate) const CONTROL_PLANE_POOL: &str = "master";
+/// The label with the operating system of a node, which the kubelet sets.
+const OS: &str = "kubernetes.io/os";
 /// The pool of the nodes that no other pool selects.
 const DEFAULT_POOL: &str = "worker";
 
@@ -63,6 +66,9 @@ impl PoolSelectors {
 
     /// `master` if it selects the node, else the one custom pool that does, else `worker`.
     pub fn pool_of(&self, labels: &BTreeMap<String, String>) -> NodePool {
+        if labels.get(OS).is_some_and(|os| os != "linux") {
+            return NodePool::None;
+        }
         let selecting = self.0.iter().filter(|(_, selector)| selector.matches(labels));
         let mut names: Vec<&str> = selecting.map(|(name, _)| name.as_str()).collect();
         if names.contains(&CONTROL_PLANE_POOL) {
@@ -115,8 +121,14 @@ mod tests {
                 NodePool::Shared(vec!["gpu".to_owned(), "infra".to_owned()]),
             ),
         ] {
-            let map = labels.iter().map(|label| ((*label).to_owned(), String::new())).collect();
+            let mut map: BTreeMap<String, String> =
+                labels.iter().map(|label| ((*label).to_owned(), String::new())).collect();
             assert_eq!(selectors.pool_of(&map), want, "{labels:?}");
+            map.insert(OS.to_owned(), "linux".to_owned());
+            assert_eq!(selectors.pool_of(&map), want, "{labels:?}");
+            map.insert(OS.to_owned(), "windows".to_owned());
+            assert_eq!(selectors.pool_of(&map), NodePool::None, "{labels:?}");
+            assert!(!selectors.members_of("worker")(&map), "{labels:?}");
         }
     }
 }

@@ -30,7 +30,7 @@ pub enum PoolReason {
     NotRendered,
     /// The cluster's CRDs reject digests of the push repository.
     NestedRepository(String),
-    /// The pool's nodes have several platforms.
+    /// The pool's nodes have several platforms, and none of them most often.
     MixedPlatforms(Vec<String>),
     /// The Containerfile depends on the platform, and the pool has no node.
     NoNode,
@@ -216,7 +216,7 @@ impl fmt::Display for PoolReason {
             ),
             Self::MixedPlatforms(platforms) => write!(
                 f,
-                "the pool's nodes have several platforms ({}), and an image has one; create a pool for each",
+                "the pool's nodes have several platforms ({}), none of them more often than the others, and an image has one; create a pool for each",
                 platforms.join(", ")
             ),
             Self::NoNode => write!(

@@ -49,11 +49,14 @@ pub struct Snapshot {
     pub prebuilt: BTreeSet<String>,
     /// Deleted component MachineConfigs (of any pool) that the pool's config was rendered from.
     pub lost_components: Vec<String>,
-    /// The platforms of the pool's nodes; empty without a node.
-    pub pool_platforms: BTreeSet<Platform>,
+    /// The pool's nodes by platform; without their names if all have the same one, and empty without
+    /// a node.
+    pub pool_platforms: BTreeMap<Platform, BTreeSet<String>>,
     /// Where the pool's images may be built.
     pub build_nodes: BuildNodes,
     pub cluster: Cluster,
+    /// A watch that failed lately, and why: what the snapshot lacks may exist.
+    pub broken_watch: Option<String>,
     /// resourceVersions of the objects that lookups read.
     pub versions: Versions,
     pub lookup_results: LookupResults,
@@ -99,7 +102,7 @@ pub struct EarlierProblem {
 pub struct SeenWorkload {
     pub workload: Workload,
     pub pods: Vec<Pod>,
-    /// Time since the last watch event for the workload and its pods.
+    /// Time since the last watch event for the workload and its pods; zero while their watches fail.
     pub quiet: Duration,
 }
 

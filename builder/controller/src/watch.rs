@@ -88,13 +88,17 @@ pub async fn run_watch<K, T>(
                 // deleted.
                 match failed_state(&error, granted_apart && !listed) {
                     None => tracing::debug!("{what}: the watch restarts"),
+                    // A working connection was cut, for example by a proxy with a time limit: no
+                    // event is missed, unless the next one fails.
+                    Some(WatchState::Broken { why, .. })
+                        if listed && matches!(error, watcher::Error::WatchFailed(_)) =>
+                    {
+                        tracing::warn!("{what}: {why}");
+                        report(WatchState::Current);
+                        sleep(RETRY_WAIT.0).await;
+                    }
                     Some(failed_state) => {
                         broken = true;
-                        if listed && matches!(error, watcher::Error::WatchFailed(_)) {
-                            // A working connection was cut, for example by a proxy with a time
-                            // limit: no event was missed.
-                            report(WatchState::Current);
-                        }
                         let not_served = failed_state == WatchState::NotServed;
                         if let WatchState::Broken { why, .. } = &failed_state {
                             tracing::warn!("{what}: {why}");

@@ -243,9 +243,11 @@ impl Reconciler for BootImageReconciler {
         is_affected(trigger).then(|| KEY.to_owned()).into_iter().collect()
     }
 
-    /// Until every watch has listed its objects, or failed to.
+    /// Until every watch has listed its objects, or failed to, and until none of them may miss what
+    /// is new. One that fails for long is reported.
     async fn prepare(&self, _key: &str) -> Option<Duration> {
-        self.resolver.cache.boot_images.watch_health.is_listing().then_some(SOON)
+        let health = &self.resolver.cache.boot_images.watch_health;
+        (health.is_listing() || health.in_doubt().is_some()).then_some(SOON)
     }
 
     fn observe(&self, _key: &str) -> Option<BootImageSnapshot> {

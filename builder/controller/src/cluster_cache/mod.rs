@@ -55,6 +55,21 @@ pub use visitor::Tasks;
 pub(crate) const MACHINES: &str = "machines";
 /// Name of the watch of Jobs on them.
 pub(crate) const NODE_JOBS: &str = "jobs on machines";
+/// Name of the watch of the pods of these Jobs.
+pub(crate) const NODE_PODS: &str = "pods on machines";
+/// Name of the watch of the Secrets of these Jobs.
+pub(crate) const NODE_SECRETS: &str = "secrets of jobs on machines";
+/// Names of the watches of pools and of their images.
+pub(crate) const POOL_WATCHES: [&str; 3] =
+    ["machineconfigpools", "machineosconfigs", "machineosbuilds"];
+/// Names of the watches of what builds run as.
+pub(crate) const WORKLOAD_WATCHES: [&str; 3] = [JOBS, PODS, OPENSHIFT_BUILDS];
+/// Names of the watches that show other controllers of pools.
+pub(crate) const CONTROLLER_WATCHES: [&str; 2] = [DEPLOYMENTS, RENDERERS];
+const JOBS: &str = "jobs";
+const PODS: &str = "pods";
+const DEPLOYMENTS: &str = "deployments";
+const RENDERERS: &str = "deployments named machine-config-controller";
 /// Name of the watch of OpenShift's Builds.
 pub(crate) const OPENSHIFT_BUILDS: &str = "builds.build.openshift.io";
 

@@ -21,6 +21,7 @@ use mosb_plan::api::{component_pool, labels};
 /// The cached fields of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenNode {
+    pub name: String,
     /// Changes when the node is registered again.
     pub uid: String,
     pub labels: BTreeMap<String, String>,
@@ -223,9 +224,12 @@ pub(super) fn is_known(key: &str) -> bool {
 
 pub(super) fn node(object: PartialObjectMeta<Node>) -> Option<(String, SeenNode)> {
     let meta = object.metadata;
-    let node =
-        SeenNode { uid: meta.uid.unwrap_or_default(), labels: meta.labels.unwrap_or_default() };
-    Some((meta.name?, node))
+    let node = SeenNode {
+        name: meta.name?,
+        uid: meta.uid.unwrap_or_default(),
+        labels: meta.labels.unwrap_or_default(),
+    };
+    Some((node.name.clone(), node))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "one of several readers")]

@@ -16,7 +16,10 @@ use super::projection::{
 };
 use super::trigger::Trigger;
 use super::visitor::ResourceVisitor;
-use super::{ClusterCache, MACHINES, NODE_JOBS, OPENSHIFT_BUILDS};
+use super::{
+    ClusterCache, DEPLOYMENTS, JOBS, MACHINES, NODE_JOBS, NODE_PODS, NODE_SECRETS,
+    OPENSHIFT_BUILDS, PODS, RENDERERS,
+};
 use crate::cluster_names::{BASE_TREES, BOOT_IMAGES, PREPARED_BASES, RENDERER, ROLLOUT_NAMESPACE};
 use crate::kinds::Kind;
 use crate::watch::WatchedResource;
@@ -93,9 +96,9 @@ impl ClusterCache {
     }
 
     fn managed_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
-        let jobs = self.managed::<Job>(client, "jobs");
+        let jobs = self.managed::<Job>(client, JOBS);
         visitor.visit(jobs, &self.jobs, job, |job| trigger_of(&job.metadata));
-        let pods = self.managed::<Pod>(client, "pods");
+        let pods = self.managed::<Pod>(client, PODS);
         visitor.visit(pods, &self.pods, pod, |pod| trigger_of(&pod.metadata));
         let builds = WatchedResource {
             optional: true,
@@ -148,7 +151,7 @@ impl ClusterCache {
         }
         let kind = Kind::ImageConfig;
         visitor.visit(whole(client, kind), &self.image_configs, read, |_| Trigger::All);
-        let deployments = self.operators::<Deployment>(client, "deployments");
+        let deployments = self.operators::<Deployment>(client, DEPLOYMENTS);
         visitor.visit(deployments, &self.deployments, deployment, |_| Trigger::All);
         let daemon_sets = self.operators::<PartialObjectMeta<DaemonSet>>(client, "daemonsets");
         visitor.visit(daemon_sets, &self.daemon_sets, existence, |()| Trigger::All);
@@ -177,9 +180,9 @@ impl ClusterCache {
         granted_apart: bool,
         visitor: &mut impl ResourceVisitor,
     ) {
-        let what = format!("deployments named {RENDERER}");
         let api = Api::<Deployment>::all(client.clone());
-        let mut renderers = WatchedResource { granted_apart, ..WatchedResource::new(what, api) };
+        let mut renderers =
+            WatchedResource { granted_apart, ..WatchedResource::new(RENDERERS, api) };
         renderers.config = renderers.config.fields(&format!("metadata.name={RENDERER}"));
         let placed = |object: Deployment| {
             let namespace = object.namespace()?;
@@ -205,10 +208,9 @@ impl ClusterCache {
                 .any(|one| ["Complete", "Failed"].contains(&&*one.type_) && one.status == "True");
             of_pool(&job.metadata, has_ended)
         });
-        let pods = of_rollout::<Pod>(client, "pods on machines");
+        let pods = of_rollout::<Pod>(client, NODE_PODS);
         visitor.visit(pods, &self.node_pods, pod, |pod| of_pool(&pod.metadata, false));
-        let secrets =
-            of_rollout::<PartialObjectMeta<Secret>>(client, "secrets of jobs on machines");
+        let secrets = of_rollout::<PartialObjectMeta<Secret>>(client, NODE_SECRETS);
         visitor.visit(secrets, &self.node_secrets, node_secret, |secret| Trigger::NodeJob {
             pool: secret.pool.clone(),
             has_ended: false,

@@ -222,7 +222,10 @@ mod tests {
     use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;
-    use crate::cluster_cache::BootImageKind;
+    use crate::cluster_cache::{
+        BootImageKind, CONTROLLER_WATCHES, MACHINES, NODE_JOBS, NODE_PODS, NODE_SECRETS,
+        POOL_WATCHES, WORKLOAD_WATCHES,
+    };
 
     #[tokio::test]
     async fn nothing_is_complete_before_the_first_watch_had_its_turn() {
@@ -239,6 +242,11 @@ mod tests {
         let builds = cache.watch_health.not_synced();
         let boot_images = cache.boot_images.watch_health.not_synced();
         assert_eq!(builds.len() + boot_images.len(), watches.len() - 1);
+        let own = [MACHINES, NODE_JOBS, NODE_PODS, NODE_SECRETS].into_iter();
+        for name in own.chain(POOL_WATCHES).chain(WORKLOAD_WATCHES).chain(CONTROLLER_WATCHES) {
+            let is_it = |one: &String| one.starts_with(&format!("{name}: "));
+            assert!(builds.iter().any(is_it), "{name} is the name of no watch: {builds:?}");
+        }
         // A kind of boot images that can't be read keeps no image from being built.
         assert!(boot_images.len() > BootImageKind::ALL.len(), "{boot_images:?}");
         assert!(!builds.iter().any(|one| boot_images.contains(one)), "{builds:?}");

@@ -28,6 +28,7 @@ impl DecisionBuilder<'_> {
             annotation(labels::INPUTS, &planned.inputs),
             annotation(labels::WANTED, &desired.wanted),
             annotation(labels::BASE, &planned.base.to_string()),
+            annotation(labels::PLATFORM, &planned.platform.to_string()),
             annotation(labels::RENDERED_IMAGE_PUSH_SECRET, &desired.push_secret),
         ]
         .into_iter()

@@ -1,5 +1,7 @@
 //! The desired build of a pool, validated as far as that needs no lookup.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use crate::lookup::BaseInstead;
@@ -77,14 +79,7 @@ impl DesiredBuild {
             )));
         }
 
-        let mut platforms = snapshot.pool_platforms.iter();
-        let platform = match (platforms.next(), platforms.next()) {
-            (Some(_), Some(_)) => {
-                let all = snapshot.pool_platforms.iter().map(Platform::to_string);
-                return Err(PoolReason::MixedPlatforms(all.collect()));
-            }
-            (one, _) => one.cloned(),
-        };
+        let platform = platform(snapshot, config)?;
         if platform.is_none() && spec.depends_on_architecture() {
             return Err(PoolReason::NoNode);
         }
@@ -144,6 +139,29 @@ impl DesiredBuild {
     /// `spec.renderedImagePushSpec` of its build.
     pub fn push_spec(&self) -> String {
         push_spec(&self.push, &self.rendered)
+    }
+}
+
+/// The platform of the pool's image. Nodes of another one are left out: that of the image in service
+/// stays while a node has it; without such an image, that of most nodes counts.
+fn platform(snapshot: &Snapshot, config: &MachineOsConfig) -> Result<Option<Platform>, PoolReason> {
+    let platforms = &snapshot.pool_platforms;
+    if platforms.len() < 2 {
+        return Ok(platforms.keys().next().cloned());
+    }
+    let named = config.status.machine_os_build.as_ref().map(|build| &build.name);
+    let build = snapshot.builds.iter().find(|build| Some(&build.metadata.name) == named);
+    let in_service = build.and_then(|build| build.metadata.annotation(labels::PLATFORM));
+    let in_service = in_service.and_then(|text| text.parse::<Platform>().ok());
+    let of_it = in_service.and_then(|of| platforms.keys().find(|platform| platform.accepts(&of)));
+    if let Some(platform) = of_it {
+        return Ok(Some(platform.clone()));
+    }
+    let most = platforms.values().map(BTreeSet::len).max();
+    let mut with_most = platforms.iter().filter(|(_, nodes)| Some(nodes.len()) == most);
+    match (with_most.next(), with_most.next()) {
+        (Some((platform, _)), None) => Ok(Some(platform.clone())),
+        _ => Err(PoolReason::MixedPlatforms(platforms.keys().map(Platform::to_string).collect())),
     }
 }
 

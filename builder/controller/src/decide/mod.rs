@@ -85,6 +85,9 @@ fn decide_build(snapshot: &Snapshot, now: Timestamp) -> Decision {
     }
     let obsolete_components = component::obsolete_components(snapshot);
     if !obsolete_components.is_empty() {
+        if let Some(watch) = &snapshot.broken_watch {
+            return Decision::unchanged(PoolReason::Problem(Problem::of_watch(watch)));
+        }
         return Decision::of(PoolReason::OptingOut, obsolete_components);
     }
     let Some(config) = &snapshot.config else {
@@ -268,6 +271,12 @@ impl<'a> DecisionBuilder<'a> {
             Unavailable::Lookup(lookup) => Err(lookup),
             Unavailable::Problem(problem) => Ok(self.problem(&problem)),
         }
+    }
+
+    /// Why nothing follows from what the snapshot lacks.
+    fn unseen(&mut self) -> Option<PoolReason> {
+        let watch = self.snapshot.broken_watch.as_ref()?;
+        Some(self.problem(&Problem::of_watch(watch)))
     }
 
     /// Reports a problem if a user must act or it persists.

@@ -174,7 +174,8 @@ impl<'a> DecisionBuilder<'a> {
             Observation::Ending { until } => {
                 let left = until.duration_since(self.now).unsigned_abs();
                 self.requeue_after = Some(left);
-                let reason = PoolReason::Building { build: name, attempt };
+                let reason = self.unseen();
+                let reason = reason.unwrap_or(PoolReason::Building { build: name, attempt });
                 to(self, BuildPhase::Building(&reference), reason)
             }
             Observation::NoResult(lost) => {

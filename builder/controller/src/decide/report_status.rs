@@ -7,11 +7,13 @@ use jiff::Timestamp;
 use super::DecisionBuilder;
 use crate::action::{Action, NewStatus, Patch};
 use crate::kinds::Kind;
+use crate::name_list::name_list;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{Snapshot, Support};
 use crate::status::{
-    BLOCKED, ConditionUpdate, CurrentImage, Event, EventReason, IMAGE_BUILD_DEGRADED, PoolBuild,
-    Regarding, USER_NAMESPACES, WARNINGS, config_status, pool_conditions,
+    BLOCKED, ConditionUpdate, CurrentImage, Event, EventReason, IMAGE_BUILD_DEGRADED,
+    MIXED_PLATFORMS, PoolBuild, Regarding, USER_NAMESPACES, WARNINGS, config_status,
+    pool_conditions,
 };
 use crate::target::Target;
 use mosb_build::JobMethod;
@@ -23,6 +25,8 @@ use mosb_types::Finding;
 
 /// Maximum characters of a message; well below the API's limit, above which it rejects the status.
 const MAX_MESSAGE_CHARS: usize = 4096;
+/// Nodes that a message names.
+const MAX_NODES: usize = 5;
 /// `mosb plan` shows all.
 const MAX_WARNINGS: usize = 10;
 
@@ -219,6 +223,21 @@ impl DecisionBuilder<'_> {
         (!findings.is_empty() || update.is_some()).then(|| WarningsCondition::of(findings))
     }
 
+    /// The nodes that the pool's image is not for, and what to do; none if it is for all.
+    fn left_out(&self) -> Option<String> {
+        let platform = self.desired.platform.as_ref()?;
+        let others = self.snapshot.pool_platforms.iter().filter(|(other, _)| *other != platform);
+        let names = others
+            .flat_map(|(other, nodes)| nodes.iter().map(move |node| format!("{node} ({other})")));
+        let names: Vec<String> = names.collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "the pool's image is for {platform}, and these nodes get none: {}; take them out of the pool, or create a pool for their platform",
+                name_list(&names, MAX_NODES)
+            )
+        })
+    }
+
     fn update_config_status(
         &mut self,
         build: &MachineOsBuild,
@@ -233,6 +252,24 @@ impl DecisionBuilder<'_> {
             update.push(NOT_BLOCKED);
         }
         update.extend(self.seeded_condition(build, status));
+        let left_out = self.left_out();
+        match &left_out {
+            Some(message) => update.push(ConditionUpdate {
+                kind: MIXED_PLATFORMS,
+                status: "True",
+                reason: "NodesLeftOut",
+                message,
+            }),
+            None if condition(conditions, MIXED_PLATFORMS).is_some() => {
+                update.push(ConditionUpdate {
+                    kind: MIXED_PLATFORMS,
+                    status: "False",
+                    reason: "AsExpected",
+                    message: "",
+                });
+            }
+            None => {}
+        }
         let runs = build.metadata.annotation(labels::METHOD)
             == Some(JobMethod::Containerfile.as_str())
             && status.image().is_none();

@@ -34,6 +34,9 @@ impl<'a> DecisionBuilder<'a> {
         let name = build.metadata.name.clone();
         let same = |reason| Ok(BuildProgress::State(build.status.clone(), reason));
         if build.metadata.annotation(labels::JOB_UID).is_some() {
+            if let Some(reason) = self.unseen() {
+                return same(reason);
+            }
             return Ok(self.record_failure(
                 build,
                 None,

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 
 use super::base_trees::{self, BaseTreeKey, BaseTrees};
-use super::cluster_cache::{ClusterCache, Trigger};
+use super::cluster_cache::{ClusterCache, POOL_WATCHES, Trigger, WORKLOAD_WATCHES};
 use super::cluster_names::{
     BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, DAEMON, OPERATOR, PREPARED_BASES,
 };
@@ -81,6 +81,10 @@ pub fn observe(cache: &ClusterCache, name: &str, facts: Facts) -> Snapshot {
             .as_deref()
             .map(|pool| nodes::build_nodes(cache, pool))
             .unwrap_or_default(),
+        broken_watch: {
+            let all: Vec<&str> = POOL_WATCHES.into_iter().chain(WORKLOAD_WATCHES).collect();
+            cache.watch_health.failed_lately(&all)
+        },
         cluster: cluster(cache, facts),
         config: config.as_deref().cloned(),
         pool: pool.as_deref().cloned(),
@@ -222,6 +226,9 @@ fn workloads(cache: &ClusterCache, name: &str, builds: &[MachineOsBuild]) -> Vec
         };
         let quiet = pods.iter().map(|pod| cache.pods.unchanged_for(&pod.name_any()));
         let quiet = quiet.chain([itself]).flatten().min();
+        // What is not seen may be there.
+        let unseen = cache.watch_health.failed_lately(&WORKLOAD_WATCHES);
+        let quiet = unseen.map_or(quiet, |_| Some(Duration::ZERO));
         SeenWorkload {
             pods: pods.into_iter().map(|pod| (*pod).clone()).collect(),
             // A cache that only listed once has nothing to wait for.

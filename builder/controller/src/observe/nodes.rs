@@ -10,9 +10,21 @@ use crate::workload::{MachineRole, has_control_plane_label};
 use mosb_image::Platform;
 use mosb_plan::api::MachineConfigPool;
 
-pub(super) fn platforms(cache: &ClusterCache, pool: &MachineConfigPool) -> BTreeSet<Platform> {
-    let nodes = nodes(cache, pool);
-    nodes.iter().filter_map(|node| node_platform(&node.labels)).collect()
+/// The nodes of a pool by platform; without their names if all have the same one.
+pub(super) fn platforms(
+    cache: &ClusterCache,
+    pool: &MachineConfigPool,
+) -> BTreeMap<Platform, BTreeSet<String>> {
+    let mut platforms: BTreeMap<Platform, BTreeSet<String>> = BTreeMap::new();
+    for node in nodes(cache, pool) {
+        if let Some(platform) = node_platform(&node.labels) {
+            platforms.entry(platform).or_default().insert(node.name.clone());
+        }
+    }
+    if platforms.len() == 1 {
+        platforms.values_mut().for_each(BTreeSet::clear);
+    }
+    platforms
 }
 
 /// The role of a pool's machines: control plane if the pool is named `master`, or if all of its

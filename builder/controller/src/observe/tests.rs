@@ -3,6 +3,7 @@ use crate::cluster_cache::{ManagedObject, SeenNode};
 use crate::cluster_names::OTHER_BUILDER;
 use crate::snapshot::BuildNodes;
 use crate::snapshot::SeenComponent;
+use crate::watch_health::WatchState;
 use crate::workload::MachineRole;
 use kube::api::ObjectMeta;
 use mosb_plan::api::MachineOsConfig;
@@ -199,6 +200,13 @@ fn a_snapshot_holds_what_serves_the_config_and_nothing_else() {
     assert_eq!(seen.label, None);
     let edge = observe(&cache, "edge", Facts::default());
     assert_eq!((edge.config.is_none(), edge.label), (true, Some(LabelOptIn::default())));
+    // A watch that failed lately may not show pods that exist.
+    assert_eq!((seen.broken_watch, seen.workloads[0].quiet), (None, Duration::MAX));
+    let broken = WatchState::Broken { listed: true, why: "away".to_owned() };
+    cache.watch_health.set("pods", broken, false);
+    let seen = observe(&cache, "worker", Facts::default());
+    assert_eq!(seen.broken_watch.as_deref(), Some("pods: away"));
+    assert!(seen.workloads.iter().all(|one| one.quiet.is_zero()));
 }
 
 #[test]
@@ -208,7 +216,8 @@ fn a_pool_has_the_platforms_of_its_own_nodes() {
         let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
         let fixed = [("kubernetes.io/os", "linux"), ("kubernetes.io/arch", architecture)];
         let roles = roles.iter().map(|role| (*role, ""));
-        SeenNode { uid: String::new(), labels: fixed.into_iter().chain(roles).map(pair).collect() }
+        let labels = fixed.into_iter().chain(roles).map(pair).collect();
+        SeenNode { name: String::new(), uid: String::new(), labels }
     };
     cache.nodes.replace([
         ("a".to_owned(), node(&["worker"], "amd64")),
@@ -217,7 +226,7 @@ fn a_pool_has_the_platforms_of_its_own_nodes() {
     ]);
     for (pool, want) in [("worker", "linux/amd64"), ("infra", "linux/arm64")] {
         let seen = observe(&cache, pool, Facts::default());
-        let platforms: Vec<String> = seen.pool_platforms.iter().map(ToString::to_string).collect();
+        let platforms: Vec<String> = seen.pool_platforms.keys().map(ToString::to_string).collect();
         assert_eq!(platforms, [want], "{pool}");
     }
 }
@@ -235,8 +244,9 @@ fn build_nodes(pool_name: &str, label: &str, settings: &str) -> (bool, BuildNode
     ];
     cache.nodes.replace(nodes.map(|(name, labels)| {
         let labels = labels.iter().map(|key| ((*key).to_owned(), String::new()));
-        let node = SeenNode { uid: name.to_owned(), labels: labels.collect() };
-        (name.to_owned(), node)
+        let (name, uid) = (name.to_owned(), name.to_owned());
+        let node = SeenNode { name, uid, labels: labels.collect() };
+        (node.name.clone(), node)
     }));
     let pool = cache.pools.get(pool_name).unwrap();
     let is_control_plane = nodes::machine_role(&cache, &pool) != MachineRole::Other;

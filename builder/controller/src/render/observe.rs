@@ -7,7 +7,7 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::snapshot::{Inputs, Member, RenderLookupResults, RenderSnapshot, SeenRendered};
-use crate::cluster_cache::{ClusterCache, Trigger};
+use crate::cluster_cache::{ClusterCache, POOL_WATCHES, Trigger};
 use crate::cluster_names::{OS_IMAGE_URL, RENDERER};
 use crate::inputs;
 use crate::lookup::Problem;
@@ -30,6 +30,7 @@ pub fn observe(cache: &ClusterCache, name: &str) -> Option<RenderSnapshot> {
         other_renderer,
         inputs,
         named: named(cache, &rendered),
+        broken_watch: cache.watch_health.failed_lately(&POOL_WATCHES),
         rendered,
         pool: (*pool).clone(),
         lookup_results: RenderLookupResults::default(),

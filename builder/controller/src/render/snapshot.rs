@@ -29,6 +29,8 @@ pub struct RenderSnapshot {
     /// Rendered configs of this pool, regardless of their creator.
     pub rendered: Vec<SeenRendered>,
     pub named: BTreeSet<String>,
+    /// A watch of pools or builds that failed lately: they may name more.
+    pub broken_watch: Option<String>,
     /// Of everything that the result of rendering depends on, also of what only lookups read.
     pub inputs_digest: Digest,
     pub lookup_results: RenderLookupResults,

@@ -10,6 +10,9 @@ pub const BLOCKED: &str = "Blocked";
 /// Condition type: whether Containerfile instructions run in a user namespace.
 pub const USER_NAMESPACES: &str = "UserNamespaces";
 
+/// Condition type: nodes of the pool that its image is not for.
+pub const MIXED_PLATFORMS: &str = "MixedPlatforms";
+
 /// Condition type: warnings about the image.
 pub const WARNINGS: &str = "Warnings";
 

@@ -19,7 +19,8 @@ use mosb_plan::api::Condition;
 
 pub use build::{BuildPhase, WorkloadRef, build_status};
 pub use config::{
-    BLOCKED, ConditionUpdate, CurrentImage, USER_NAMESPACES, WARNINGS, config_status,
+    BLOCKED, ConditionUpdate, CurrentImage, MIXED_PLATFORMS, USER_NAMESPACES, WARNINGS,
+    config_status,
 };
 pub use event::{Event, EventKind, EventReason, Regarding};
 pub use message::failed_message;

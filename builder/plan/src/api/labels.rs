@@ -107,6 +107,8 @@ pub const FAILURES: &str = "mosb.dev/failures";
 pub const NOT_BEFORE: &str = "mosb.dev/not-before";
 /// Annotation of a MachineOSBuild: the base that it is planned on, pinned.
 pub const BASE: &str = "mosb.dev/base";
+/// Annotation of a MachineOSBuild: the platform of its image, `os/architecture`.
+pub const PLATFORM: &str = "mosb.dev/platform";
 /// Annotation of a MachineOSBuild that must run something: the digest of the prepared base that it
 /// is made on, `make` or `make-anew` while its Job makes one, or `without` if it can't have one.
 pub const PREPARED: &str = "mosb.dev/prepared";

@@ -36,6 +36,23 @@ fn a_run_line_that_failed_is_tried_again_only_where_the_settings_say_so() {
 }
 
 #[test]
+fn a_job_that_a_broken_watch_lacks_is_not_replaced() {
+    let mut fake = FakeCluster::opted_in();
+    fake.settle();
+    fake.run();
+    fake.settle();
+    let (workloads, made) = (std::mem::take(&mut fake.snapshot.workloads), fake.made.len());
+    fake.snapshot.broken_watch = Some("jobs: away".to_owned());
+    let decision = fake.settle();
+    assert_eq!(decision.reason.to_string(), "the watch failed: jobs: away; check the API server");
+    assert_eq!((fake.state(), fake.made.len()), (Some(Building), made));
+    fake.snapshot.broken_watch = None;
+    fake.snapshot.workloads = workloads;
+    fake.settle();
+    assert_eq!((fake.state(), fake.made.len()), (Some(Building), made), "it goes on");
+}
+
+#[test]
 fn a_digest_is_not_believed() {
     let mut fake = FakeCluster::opted_in();
     fake.settle();

@@ -104,7 +104,7 @@ fn configs_that_cannot_be_built_are_reported() {
         ),
         (
             "a mixed pool",
-            |w| _ = w.snapshot.pool_platforms.insert("linux/arm64".parse().unwrap()),
+            |w| w.nodes(&[("linux/amd64", &["a"]), ("linux/arm64", &["b"])]),
             "mixed-platforms",
         ),
         (
@@ -154,14 +154,43 @@ fn a_running_build_continues_when_only_nodes_change() {
     let mut fake = FakeCluster::opted_in();
     fake.settle();
     let uid = fake.snapshot.builds[0].metadata.uid().to_owned();
-    let other = "linux/arm64".parse().unwrap();
-    fake.snapshot.pool_platforms.insert(other);
+    fake.nodes(&[("linux/amd64", &["a"]), ("linux/arm64", &["b"])]);
     assert_eq!(fake.settle().reason.code(), "mixed-platforms");
     assert_eq!(fake.blocked().unwrap().0, "True");
-    fake.snapshot.pool_platforms.pop_last();
+    fake.nodes(&[("linux/amd64", &[])]);
     fake.build();
     assert_eq!(fake.snapshot.builds[0].metadata.uid(), uid);
     assert_eq!(fake.blocked().unwrap().0, "False");
+}
+
+#[test]
+fn a_node_of_another_platform_is_left_out_and_named() {
+    let mut fake = FakeCluster::opted_in();
+    let left_out = |fake: &FakeCluster| {
+        let conditions = &fake.snapshot.config.as_ref().unwrap().status.conditions;
+        condition(conditions, "MixedPlatforms").map(|one| (one.status.clone(), one.message.clone()))
+    };
+    let platform = |fake: &FakeCluster| {
+        let builds = fake.snapshot.builds.iter();
+        let newest = builds.max_by_key(|build| build.spec.machine_config.name.clone()).unwrap();
+        newest.metadata.annotation(labels::PLATFORM).unwrap().to_owned()
+    };
+    fake.nodes(&[("linux/amd64", &["a", "b"]), ("linux/arm64", &["c"])]);
+    fake.build();
+    assert_eq!(platform(&fake), "linux/amd64", "that of most nodes");
+    let (status, message) = left_out(&fake).unwrap();
+    assert_eq!(status, "True");
+    assert!(message.contains("these nodes get none: c (linux/arm64); take them"), "{message}");
+    // The kubelets of two nodes can't change what the third one gets.
+    fake.nodes(&[("linux/amd64", &["a"]), ("linux/arm64", &["b", "c"])]);
+    fake.render(2);
+    fake.build();
+    assert_eq!(platform(&fake), "linux/amd64", "that of the image in service");
+    fake.nodes(&[("linux/arm64", &[])]);
+    fake.render(3);
+    fake.build();
+    assert_eq!(platform(&fake), "linux/arm64", "no other is left");
+    assert_eq!(left_out(&fake).unwrap().0, "False");
 }
 
 #[test]

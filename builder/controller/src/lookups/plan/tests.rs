@@ -204,7 +204,8 @@ impl Customised {
             let roles = is_control_plane.then_some((role, ""));
             let labels = [("pool", self.pool)].into_iter().chain(roles);
             let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-            (number.to_string(), SeenNode { uid: String::new(), labels })
+            let name = number.to_string();
+            (name.clone(), SeenNode { name, uid: String::new(), labels })
         };
         cache.nodes.replace(self.nodes.iter().enumerate().map(node));
         let lookup = PlanLookup { pool: self.pool.parse().unwrap(), ..lookup() };

@@ -302,6 +302,14 @@ fn unreferenced_rendered_configs_are_deleted_except_the_newest() {
             vec![delete(1)],
         ),
         (
+            "a build that names one may be unseen",
+            &|snapshot| {
+                snapshot.broken_watch = Some("machineosbuilds: away".to_owned());
+                snapshot.lookup_results.configs_on_nodes = all.clone();
+            },
+            vec![],
+        ),
+        (
             "others' stay",
             &|snapshot| {
                 for one in &mut snapshot.rendered[1..3] {

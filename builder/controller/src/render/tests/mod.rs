@@ -69,6 +69,7 @@ fn settled() -> RenderSnapshot {
         inputs: Ok(inputs()),
         rendered: vec![rendered(OLD, 1)],
         named: [OLD.to_owned()].into(),
+        broken_watch: None,
         inputs_digest: Digest::of(b"inputs"),
         lookup_results: RenderLookupResults::default(),
         earlier_problem: None,

@@ -96,7 +96,7 @@ impl FakeCluster {
             base: base.clone(),
             method: if runs { JobMethod::Containerfile } else { JobMethod::Direct },
             reasons: Vec::new(),
-            platform: "linux/amd64".parse().unwrap(),
+            platform: lookup.platform.clone().unwrap_or("linux/amd64".parse().unwrap()),
             warnings: self.warnings.clone(),
             containerfile_problem: bad
                 .then(|| problem(ErrorClass::InvalidInput, "line 1: FRO is no instruction")),

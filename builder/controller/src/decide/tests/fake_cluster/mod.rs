@@ -126,7 +126,7 @@ impl FakeCluster {
         };
         fake.snapshot.name = "worker".to_owned();
         fake.snapshot.cluster.namespace = "ns".to_owned();
-        fake.snapshot.pool_platforms = ["linux/amd64".parse().unwrap()].into();
+        fake.nodes(&[("linux/amd64", &[])]);
         let mut pool =
             MachineConfigPool { metadata: fake.metadata("worker"), ..MachineConfigPool::default() };
         pool.spec.configuration.name = rendered(1);
@@ -159,6 +159,15 @@ impl FakeCluster {
         let mut fake = Self::opted_in();
         fake.build();
         fake
+    }
+
+    /// The pool has these nodes, by platform.
+    pub fn nodes(&mut self, nodes: &[(&str, &[&str])]) {
+        let nodes = nodes.iter().map(|(platform, names)| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            (platform.parse().unwrap(), names)
+        });
+        self.snapshot.pool_platforms = nodes.collect();
     }
 
     pub fn opt_in(&mut self) {
