@@ -113,6 +113,11 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
         false
     }
 
+    /// Waits for a key with an answer to a lookup that no pass waited for; the driver enqueues it.
+    fn next_answered(&self) -> impl Future<Output = String> + Send {
+        std::future::pending()
+    }
+
     /// Removes the state of a key that can't be observed any more.
     fn forget(&self, _key: &str) {}
 }

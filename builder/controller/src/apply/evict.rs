@@ -1,32 +1,68 @@
 //! Evicts pods from a node that is being drained.
 
+use std::time::Duration;
+
+use futures_util::stream::{StreamExt as _, iter};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Preconditions};
+use tokio::time::{Instant, timeout_at};
 
 use super::write::post_params;
 use super::{ApplyError, Executor, ReconcilePass};
+use crate::action::Action;
 use crate::error::{self, Error};
 use crate::rollout::Refusal;
 
 /// The most characters of the API server's message that are recorded.
 const MESSAGE: usize = 500;
+/// How many pods are evicted at once.
+const AT_ONCE: usize = 16;
+/// How long the evictions of a pass may take: an admission webhook may let each one time out.
+const TIME: Duration = Duration::from_secs(15);
 
 /// A pod of a node that is being drained.
-pub(super) struct PodToEvict<'p> {
-    pub namespace: &'p str,
-    pub name: &'p str,
-    pub uid: &'p str,
-    pub node: &'p str,
+#[derive(Debug, Clone, Copy)]
+struct PodToEvict<'p> {
+    namespace: &'p str,
+    name: &'p str,
+    uid: &'p str,
+    node: &'p str,
 }
 
 impl Executor {
-    /// Evicts a pod. The pass records a refusal, which is no error: the next pass tries again.
-    pub(super) async fn evict(
+    /// Evicts these pods at once. The pass records a refusal, which is no error: the next pass tries
+    /// again. So it does without an answer in time. Returns the evictions with an error.
+    pub(crate) async fn evict_all<'a>(
         &self,
-        pod: &PodToEvict<'_>,
+        actions: &[&'a Action],
         pass: &mut ReconcilePass,
-    ) -> Result<(), ApplyError> {
+    ) -> Vec<(&'a Action, ApplyError)> {
+        let until = Instant::now() + TIME;
+        let pods = actions.iter().filter_map(|action| Some((*action, PodToEvict::of(action)?)));
+        let evicting: Vec<_> = pods
+            .map(|(action, pod)| async move {
+                let late = format!(
+                    "not answered within {} s; check the admission webhooks for evictions",
+                    TIME.as_secs()
+                );
+                let done = timeout_at(until, self.evict(&pod)).await;
+                (action, pod, done.unwrap_or_else(|_| Ok(Some(pod.refusal(late)))))
+            })
+            .collect();
+        let done: Vec<_> = iter(evicting).buffer_unordered(AT_ONCE).collect().await;
+        let mut failed = Vec::new();
+        for (action, pod, result) in done {
+            match result {
+                Ok(refused) => pod.record(refused, pass),
+                Err(error) => failed.push((action, error)),
+            }
+        }
+        failed
+    }
+
+    /// Evicts a pod. Returns the refusal, if there is one.
+    async fn evict(&self, pod: &PodToEvict<'_>) -> Result<Option<Refusal>, ApplyError> {
         let api: Api<Pod> = Api::namespaced(self.evictions.clone(), pod.namespace);
         let params = EvictParams {
             delete_options: Some(DeleteParams {
@@ -38,27 +74,41 @@ impl Executor {
             }),
             post_options: post_params(),
         };
-        let refused = match api.evict(pod.name, &params).await {
-            Ok(_) => None,
+        match api.evict(pod.name, &params).await {
+            Ok(_) => Ok(None),
             // It was deleted, or another pod has its name.
-            Err(error) if error::is_not_found(&error) || error::is_conflict(&error) => None,
-            Err(error) if is_refusal(&error) => {
-                let message = message(&error).chars().take(MESSAGE).collect();
-                Some(Refusal {
-                    namespace: pod.namespace.to_owned(),
-                    pod: pod.name.to_owned(),
-                    message,
-                })
-            }
+            Err(error) if error::is_not_found(&error) || error::is_conflict(&error) => Ok(None),
+            Err(error) if is_refusal(&error) => Ok(Some(pod.refusal(message(&error)))),
             Err(error) => {
                 let object = format!("pod {}/{}", pod.namespace, pod.name);
-                return Err(Error::api(object, "evict")(error).into());
+                Err(Error::api(object, "evict")(error).into())
             }
-        };
-        let evictions = pass.evictions.entry(pod.node.to_owned()).or_default();
+        }
+    }
+}
+
+impl<'p> PodToEvict<'p> {
+    fn of(action: &'p Action) -> Option<Self> {
+        match action {
+            Action::Evict { namespace, pod, uid, node } => {
+                Some(Self { namespace, name: pod, uid, node })
+            }
+            _ => None,
+        }
+    }
+
+    fn refusal(&self, message: String) -> Refusal {
+        Refusal {
+            namespace: self.namespace.to_owned(),
+            pod: self.name.to_owned(),
+            message: message.chars().take(MESSAGE).collect(),
+        }
+    }
+
+    fn record(&self, refused: Option<Refusal>, pass: &mut ReconcilePass) {
+        let evictions = pass.evictions.entry(self.node.to_owned()).or_default();
         evictions.accepted += usize::from(refused.is_none());
         evictions.refused.extend(refused);
-        Ok(())
     }
 }
 

@@ -25,7 +25,6 @@ use super::events;
 use super::lease::Lease;
 
 pub use error::ApplyError;
-use evict::PodToEvict;
 pub(super) use existing::compare_rendered;
 pub use pass::ReconcilePass;
 
@@ -119,9 +118,9 @@ impl Executor {
             }
             Action::CreateNodeLogin(login) => self.create_node_login(login, pass).await,
             Action::WriteUserData(write) => self.write_user_data(write).await,
-            Action::Evict { namespace, pod, uid, node } => {
-                let pod = PodToEvict { namespace, name: pod, uid, node };
-                self.evict(&pod, pass).await
+            Action::Evict { .. } => {
+                let mut failed = self.evict_all(&[action], pass).await;
+                failed.pop().map_or(Ok(()), |(_, error)| Err(error))
             }
             Action::Event(_) => Ok(()),
         }

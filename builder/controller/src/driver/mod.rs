@@ -66,6 +66,7 @@ impl<R: Reconciler> Controller for Driver<R> {
         for _ in 0..R::WORKERS {
             workers.spawn(Arc::clone(&self).work(stopped.clone()));
         }
+        workers.spawn(self.enqueue_answered(stopped.clone()));
     }
 }
 
@@ -96,6 +97,18 @@ impl<R: Reconciler> Driver<R> {
             let requeue = self.active.run(&format!("{} {key}", R::KIND), reconcile).await;
             self.queue.set_priority(&key, self.reconciler.is_prioritized(&key));
             self.queue.done(&key, requeue);
+        }
+    }
+
+    /// Enqueues keys whose lookups ended that no worker waited for.
+    async fn enqueue_answered(self: Arc<Self>, mut stopped: watch::Receiver<bool>) {
+        loop {
+            let key = tokio::select! {
+                biased;
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+                key = self.reconciler.next_answered() => key,
+            };
+            self.queue.enqueue(&key);
         }
     }
 

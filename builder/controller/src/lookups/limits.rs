@@ -132,6 +132,13 @@ impl LookupLimits {
         Ok(permit)
     }
 
+    /// Waits for a permit for this host, for a lookup that no worker waits for.
+    pub async fn wait_for_host(&self, host: &str) -> LookupPermit {
+        let slots = self.host(host);
+        let permit = slots.free.acquire_owned().await.expect("it is never closed");
+        LookupPermit([(host.to_owned(), permit)].into())
+    }
+
     /// Whether a lookup to these hosts would have to wait.
     pub fn are_busy(&self, hosts: &BTreeSet<String>) -> bool {
         let known = self.lock();
@@ -140,25 +147,25 @@ impl LookupLimits {
     }
 
     /// Runs a lookup with a time limit. `what` names it in the message.
-    pub async fn with_timeout<T>(
+    pub async fn with_timeout<T, E: From<Problem>>(
         &self,
         what: impl FnOnce() -> String,
-        lookup: impl Future<Output = Result<T, LookupError>>,
-    ) -> Result<T, LookupError> {
+        lookup: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
         self.with_timeouts(1, what, lookup).await
     }
 
     /// Runs several lookups with the sum of their time limits.
-    pub async fn with_timeouts<T>(
+    pub async fn with_timeouts<T, E: From<Problem>>(
         &self,
         lookups: u32,
         what: impl FnOnce() -> String,
-        lookup: impl Future<Output = Result<T, LookupError>>,
-    ) -> Result<T, LookupError> {
+        lookup: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
         let time = self.timeout * lookups;
         match timeout(time, lookup).await {
             Ok(found) => found,
-            Err(_) => Err(LookupError::Problem(Problem {
+            Err(_) => Err(Problem {
                 class: ErrorClass::Transient,
                 reason: LOOKUP_TIMEOUT.to_owned(),
                 message: format!(
@@ -166,7 +173,8 @@ impl LookupLimits {
                     what(),
                     time.as_secs()
                 ),
-            })),
+            }
+            .into()),
         }
     }
 
@@ -257,11 +265,9 @@ mod tests {
         for lookups in [1, 4] {
             let begun = tokio::time::Instant::now();
             let never = std::future::pending();
-            let ended: Result<(), _> = limits.with_timeouts(lookups, what, never).await;
+            let ended: Result<(), Problem> = limits.with_timeouts(lookups, what, never).await;
             assert_eq!(begun.elapsed().as_secs(), u64::from(lookups) * 60);
-            let Err(LookupError::Problem(problem)) = ended else {
-                panic!("{ended:?}");
-            };
+            let problem = ended.unwrap_err();
             assert_eq!(problem.cause(), "lookup-timeout registry.test/os:1");
             assert_eq!(problem.class, ErrorClass::Transient);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::rendered_config::get_rendered_config;
-use super::{LookupError, LookupPermit, Resolver, invalid_input};
+use super::{Resolver, invalid_input};
 use crate::lookup::Problem;
 use crate::rollout::TargetImage;
 use mosb_build::{DockerConfigJson, NamedSecret, PullSettings, pull_repositories, registries_conf};
@@ -14,18 +14,18 @@ use mosb_registry::{Client, Error, Source};
 use mosb_types::Diagnostic;
 
 impl Resolver {
-    /// Whether the registry itself has an image now, and for which of these platforms.
+    /// Whether the registry itself has an image now, and for which of these platforms. No worker may
+    /// wait for it: it waits for its turn.
     pub(crate) async fn machine_image(
         &self,
         image: &PinnedRef,
         secrets: &MachineSecrets,
         wanted: &BTreeSet<Platform>,
-    ) -> Result<TargetImage, LookupError> {
+    ) -> Result<TargetImage, Problem> {
         // Nothing is begun on machines that would get this login.
         let access = self.machine_access(secrets).await?;
-        access.pull_only_login_for(image).map_err(Problem::from)?;
-        let host = image.repo().host().to_owned();
-        let _permit = self.limits.hosts(LookupPermit::default(), [host].into()).await?;
+        access.pull_only_login_for(image)?;
+        let _permit = self.limits.wait_for_host(image.repo().host()).await;
         let MachineAccess { pull, settings, .. } = &access;
         let registry_client = self.registries.open(pull, settings, settings.proxy.as_ref())?;
         let client = registry_client.client();
@@ -41,7 +41,8 @@ impl Resolver {
         Ok(TargetImage::Present { image: confirmed, platforms })
     }
 
-    /// The `osImageURL` of a rendered config. A tag is resolved by the registry.
+    /// The `osImageURL` of a rendered config. A tag is resolved by the registry, so no worker may
+    /// wait for it.
     pub(crate) async fn stock_image(&self, rendered: &RenderedName) -> Result<PinnedRef, Problem> {
         let config = get_rendered_config(self, rendered.as_str()).await?;
         let url = config.os_image_url.unwrap_or_default();
@@ -52,6 +53,7 @@ impl Resolver {
             let message = format!("machineconfig {rendered}: osImageURL {url:?}: {cause}");
             invalid_input("bad-reference", message)
         })?;
+        let _permit = self.limits.wait_for_host(image.repo().host()).await;
         let digest = self.digest_of(&image).await?;
         Ok(image.repo().pinned(digest))
     }

@@ -22,7 +22,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use backoff::{conflict_backoff, error_backoff, with_jitter};
+use backoff::with_jitter;
+pub(crate) use backoff::{conflict_backoff, error_backoff};
 use mosb_types::ErrorClass;
 use state::State;
 

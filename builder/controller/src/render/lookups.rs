@@ -83,7 +83,7 @@ pub(super) async fn render(
     // With its own time limit, so that the pool's condition reports the timeout.
     let pool = &snapshot.pool.metadata.name;
     let what = || format!("machineconfigpool {pool}: what its MachineConfigs refer to");
-    let rendering = async { Ok(rendered(resolver, request).await?) };
+    let rendering = rendered(resolver, request);
     let rendered = resolver.limits.with_timeouts(FETCHES, what, rendering).await?;
     let name = rendered.config.name().to_string();
     let (refused, clash) = futures_util::try_join!(

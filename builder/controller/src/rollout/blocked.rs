@@ -1,9 +1,13 @@
-//! Why a roll-out begins nothing new, whatever its machines do. Pure.
+//! Why a roll-out begins nothing new, on all of its machines or on some. Pure.
 
 use super::context::Context;
 use super::desired_target::Desired;
 use super::snapshot::{RefusedWrites, RolloutSnapshot};
 
+const WRITE_REFUSED: &str = "WriteRefused";
+const SHARED_NODES: &str = "SharedNodes";
+/// The reasons that cost some machines only: the others go on.
+pub(super) const OF_SOME_MACHINES: [&str; 2] = [WRITE_REFUSED, SHARED_NODES];
 /// How many machines a message names.
 const NAMED: usize = 3;
 
@@ -25,37 +29,38 @@ impl Blocked {
             Desired::Unknown(problem) => {
                 Some(Self { reason: "LookupFailed", message: problem.message.clone() })
             }
-            Desired::Nothing | Desired::LookUp(_) | Desired::Target(_) => None,
+            Desired::Nothing | Desired::LookUp(_) | Desired::Pending | Desired::Target(_) => None,
         };
-        by_target.or_else(|| shared_nodes(cx.snapshot)).or_else(|| unpinned_controller(cx))
+        by_target.or_else(|| unpinned_controller(cx))
+    }
+
+    /// Nodes of two custom pools, which get nothing.
+    pub fn by_shared_nodes(snapshot: &RolloutSnapshot) -> Option<Self> {
+        let (node, pools) = snapshot.shared_nodes.iter().next()?;
+        let more = snapshot.shared_nodes.len() - 1;
+        let others = if more > 0 { format!(" and {more} others") } else { String::new() };
+        let message = format!(
+            "the other machines go on; node {node}{others}: selected by the pools {}, so it is of none of them; change the labels so that one is left",
+            pools.join(", ")
+        );
+        Some(Self { reason: SHARED_NODES, message })
     }
 
     /// Writes that the API server refused in the last pass.
     pub fn by_refused(refused: &RefusedWrites) -> Option<Self> {
-        let reason = "WriteRefused";
+        let reason = WRITE_REFUSED;
         if let Some(text) = &refused.pool {
             return Some(Self { reason, message: text.clone() });
         }
-        let texts = refused.machines.iter().map(|(machine, text)| format!("{machine}: {text}"));
-        let texts: Vec<String> = texts.collect();
+        let texts = refused.of_machines();
+        let texts: Vec<String> =
+            texts.iter().map(|(machine, text)| format!("{machine}: {text}")).collect();
         let more = texts.len().saturating_sub(NAMED);
         let named = texts.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
         let more = if more > 0 { format!("; and {more} more machines") } else { String::new() };
         let message = format!("the other machines go on; {named}{more}");
         (!texts.is_empty()).then_some(Self { reason, message })
     }
-}
-
-/// Nodes of two custom pools.
-fn shared_nodes(snapshot: &RolloutSnapshot) -> Option<Blocked> {
-    let (node, pools) = snapshot.shared_nodes.iter().next()?;
-    let more = snapshot.shared_nodes.len() - 1;
-    let others = if more > 0 { format!(" and {more} others") } else { String::new() };
-    let message = format!(
-        "node {node}{others}: selected by the pools {}; change the labels so that one is left",
-        pools.join(", ")
-    );
-    Some(Blocked { reason: "SharedNodes", message })
 }
 
 /// Jobs on machines run the controller's own image, and are admitted by digest only.

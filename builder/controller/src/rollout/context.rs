@@ -101,12 +101,19 @@ impl<'a> Context<'a> {
         may.then_some(&desired.target)
     }
 
+    /// Whether a registry is still asked for the target.
+    pub fn is_target_pending(&self) -> bool {
+        matches!(self.desired, Desired::Pending)
+    }
+
     /// Whether nothing is brought to machines, and nothing is unknown.
     pub fn is_off(&self) -> bool {
         match self.desired {
             Desired::Nothing => true,
             Desired::Target(desired) => desired.mode == RolloutMode::None,
-            Desired::LookUp(_) | Desired::Unknown(_) | Desired::Invalid(_) => false,
+            Desired::LookUp(_) | Desired::Pending | Desired::Unknown(_) | Desired::Invalid(_) => {
+                false
+            }
         }
     }
 
@@ -125,15 +132,11 @@ impl<'a> Context<'a> {
         self.snapshot.cluster.own_image.parse::<PinnedRef>().is_ok()
     }
 
-    /// Whether anything new may begin on machines.
-    pub fn may_begin(&self) -> bool {
-        self.may_create_jobs() && self.snapshot.shared_nodes.is_empty()
-    }
-
     /// Whether the marks of a machine are written. What a Job brought to it is known by the Job's
     /// report alone, also if the MachineOSConfig was deleted meanwhile.
     pub fn is_part(&self, state: &MachineState<'_>) -> bool {
-        self.is_observed() || state.has_slot() || state.has_part_job()
+        let is_observed = self.is_observed() && !self.is_target_pending();
+        is_observed || state.has_slot() || state.has_part_job()
     }
 
     /// Whether an image of this pool was ever brought to machines, or is now.
@@ -149,7 +152,7 @@ impl<'a> Context<'a> {
 
     /// Whether a drain for this slot is cancelled. If a fact could not be looked up, it goes on.
     pub fn takes_back(&self, slot: &Slot) -> bool {
-        if matches!(self.desired, Desired::Unknown(_) | Desired::LookUp(_)) {
+        if matches!(self.desired, Desired::Unknown(_) | Desired::LookUp(_) | Desired::Pending) {
             return self.snapshot.pool.spec.paused;
         }
         self.rolls_to() != Some(&slot.target)

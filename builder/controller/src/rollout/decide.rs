@@ -22,6 +22,7 @@ use super::{
 };
 use crate::action::{Action, NewObject};
 use crate::decision::Decision;
+use crate::lookup::Problem;
 use crate::lookups::machine_part_changed;
 use mosb_plan::api::rollout::RolloutMode;
 
@@ -30,6 +31,8 @@ pub type RolloutDecision = Decision<RolloutLookup, RolloutReason>;
 
 /// How often a fact that could not be looked up, or that is in the way, is looked up again.
 pub(super) const PROBLEM_REQUEUE: Duration = Duration::from_secs(60);
+/// How often a watch that failed is checked.
+pub(super) const WATCH_REQUEUE: Duration = Duration::from_secs(15);
 /// How often machines that are on their way are checked against the time limit.
 const TIMEOUT_CHECK: Duration = Duration::from_secs(60);
 
@@ -59,6 +62,14 @@ pub(super) fn evaluate(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutEva
         let held = with_slot.map(|machine| machine.metadata.name.clone()).collect();
         let reason = RolloutReason::OtherController { who: who.clone(), held };
         return Decision::unchanged(reason).into();
+    }
+    // A pool that is not seen is missing only if the watch works.
+    if let Some(watch) = snapshot.cluster.broken_watch.as_ref().filter(|_| snapshot.is_pool_missing)
+    {
+        let message = Problem::of_watch(watch).message;
+        let reason = RolloutReason::Blocked { reason: "WatchFailed", message };
+        let requeue_after = Some(WATCH_REQUEUE);
+        return RolloutDecision { requeue_after, ..Decision::unchanged(reason) }.into();
     }
     let mut found = evaluate_pool(snapshot, now);
     if found.decision.lookups.is_empty() {
@@ -111,7 +122,7 @@ impl<'a> Pass<'a> {
     }
 
     fn evaluation(mut self) -> RolloutEvaluation {
-        let (mut given, (mut removals, mut jobs), mut parts) = if self.cx.may_begin() {
+        let (mut given, (mut removals, mut jobs), mut parts) = if self.cx.may_create_jobs() {
             let parts = part_jobs::part_jobs(self.cx, &self.machines);
             (self.choose_slots(), self.stage_jobs(), parts)
         } else {
@@ -125,10 +136,17 @@ impl<'a> Pass<'a> {
         {
             (given, removals, jobs, parts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         }
+        let results = &self.cx.snapshot.lookup_results;
         match (self.cx.target(), self.cx.target_image()) {
             (None, _) => {}
             (Some(target), None) if needs_image => {
-                self.lookups.push(RolloutLookup::Image(target.image.clone()));
+                let lookup = RolloutLookup::Image(target.image.clone());
+                if results.awaits(&lookup) {
+                    // What is under way goes on, and the rest begins with the answer.
+                    (given, jobs) = (Vec::new(), Vec::new());
+                } else {
+                    self.lookups.push(lookup);
+                }
             }
             (Some(target), Some(TargetImage::Missing)) => {
                 let message = format!(
@@ -156,13 +174,17 @@ impl<'a> Pass<'a> {
         if let Some(target) = self.cx.rolls_to() {
             given.iter().for_each(|name| self.give_slot(name, target));
         }
-        if self.cx.may_begin() {
+        if self.cx.may_create_jobs() {
             self.explain_waits(&given);
         }
+        // These cost their machines only, so what stops the others comes before.
         if let Some(Blocked { reason, message }) =
             Blocked::by_refused(&self.cx.snapshot.refused_writes)
         {
             self.block(reason, message, Some(PROBLEM_REQUEUE));
+        }
+        if let Some(Blocked { reason, message }) = Blocked::by_shared_nodes(self.cx.snapshot) {
+            self.block(reason, message, None);
         }
         let reports =
             self.cx.is_observed() || self.machines.iter().any(|(state, _)| state.has_slot());
@@ -178,7 +200,9 @@ impl<'a> Pass<'a> {
         // Shared nodes are of this pool once their labels are corrected.
         let is_done =
             self.cx.snapshot.shared_nodes.is_empty() && standings.iter().all(|one| one.is_updated);
-        let is_clean = is_done && !self.removes_images();
+        // More machines may have come unseen.
+        let is_seen = self.cx.snapshot.cluster.broken_watch.is_none();
+        let is_clean = is_done && is_seen && !self.removes_images();
         let marks = config_marks::patch(self.cx, &self.machines, is_clean);
         let mut actions: Vec<Action> = marks.into_iter().collect();
         for ((state, _), plan) in self.machines.iter().zip(&self.plans) {
@@ -194,12 +218,16 @@ impl<'a> Pass<'a> {
         }
         actions
             .extend(jobs.into_iter().map(|job| Action::Create(NewObject::NodeJob(Box::new(job)))));
-        let status = pool_status::action(self.cx, &standings, self.blocked.as_ref());
+        // Until the target is known, the status stays what it is.
+        let status = (!self.cx.is_target_pending())
+            .then(|| pool_status::action(self.cx, &standings, self.blocked.as_ref()));
+        let status = status.flatten();
         let events = pool_events::events(self.cx, status.as_ref());
         actions.extend(status);
         actions.extend(events);
         let reason = self.reason(&standings, is_done);
-        let figures = Some(RolloutFigures::of(&standings, &reason));
+        let figures =
+            (!self.cx.is_target_pending()).then(|| RolloutFigures::of(&standings, &reason));
         let decision =
             Decision { requeue_after: self.requeue_after, ..Decision::of(reason, actions) };
         RolloutEvaluation { decision, figures }
@@ -281,6 +309,9 @@ impl<'a> Pass<'a> {
         if matches!(cx.desired, Desired::Unknown(_)) {
             soonest.push(PROBLEM_REQUEUE);
         }
+        if cx.snapshot.cluster.broken_watch.is_some() {
+            soonest.push(WATCH_REQUEUE);
+        }
         self.again(soonest.into_iter().min());
     }
 
@@ -322,6 +353,9 @@ impl<'a> Pass<'a> {
         }
         if self.cx.snapshot.pool.metadata.is_being_deleted() {
             return RolloutReason::Deleting;
+        }
+        if self.cx.is_target_pending() {
+            return RolloutReason::LookingUp;
         }
         let Some(desired) = self.cx.desired_target().filter(|_| !self.cx.is_off()) else {
             return RolloutReason::Off;

@@ -19,6 +19,8 @@ pub(super) enum Desired {
     Nothing,
     /// A fact is missing.
     LookUp(RolloutLookup),
+    /// A registry has not answered yet: what is under way goes on, and nothing is reported.
+    Pending,
     /// A fact could not be looked up: what is under way goes on.
     Unknown(Problem),
     /// A setting or an object is wrong: nothing new is begun.
@@ -49,6 +51,7 @@ impl From<NoTarget> for Desired {
     fn from(reason: NoTarget) -> Self {
         match reason {
             NoTarget::LookUp(lookup) => Self::LookUp(lookup),
+            NoTarget::Pending => Self::Pending,
             NoTarget::Unknown(problem) => Self::Unknown(problem),
             NoTarget::Invalid(error) => Self::Invalid(error),
         }
@@ -85,10 +88,16 @@ impl Desired {
         let found = Self::of_annotations(snapshot, config, mode, pinned, once.as_ref());
         match found {
             // In this mode a target is not needed.
-            Self::Invalid(_) | Self::LookUp(_) | Self::Unknown(_)
+            Self::Invalid(_) | Self::LookUp(_) | Self::Pending | Self::Unknown(_)
                 if mode == RolloutMode::None && once.is_none() =>
             {
                 Self::Nothing
+            }
+            Self::Invalid(error) if error.is_missing_build() => {
+                match &snapshot.cluster.broken_watch {
+                    Some(watch) => Self::Unknown(Problem::of_watch(watch)),
+                    None => Self::Invalid(error),
+                }
             }
             found => found,
         }

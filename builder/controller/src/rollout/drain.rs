@@ -24,12 +24,10 @@ pub(super) struct Drain<'a> {
 }
 
 impl<'a> Drain<'a> {
+    /// `pods`: those of a machine that don't [stay](SeenPod::stays).
     pub fn of(pods: &'a [SeenPod]) -> Self {
-        let stays = |pod: &&SeenPod| {
-            pod.is_of_daemon_set || pod.is_mirror || pod.is_of_rollout || pod.is_finished
-        };
         let (terminating, evict): (Vec<&SeenPod>, Vec<&SeenPod>) =
-            pods.iter().filter(|pod| !stays(pod)).partition(|pod| pod.deleting);
+            pods.iter().partition(|pod| pod.deleting);
         let evict = evict.into_iter().take(MAX_EVICTIONS).collect();
         Self { evict, terminating }
     }

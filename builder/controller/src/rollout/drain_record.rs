@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::drain::Drain;
 use super::elapsed::elapsed;
 
 /// The shortest time between two lists, while evicted pods end.
 const ENDING: Duration = Duration::from_secs(1);
-/// The shortest time between two lists, while evictions are refused: that of `kubectl drain`.
+/// The shortest time between two lists, while evictions are refused or lists fail: that of
+/// `kubectl drain`.
 const REFUSED: Duration = Duration::from_secs(5);
 /// The longest time between two lists.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -34,12 +36,32 @@ pub struct DrainRecord {
     pub refused: Vec<Refusal>,
     /// A pod that does not end.
     pub stuck: Option<String>,
+    /// Why the pods could not be listed when that was last tried.
+    pub unlisted: Option<String>,
 }
 
 impl DrainRecord {
     /// A drain whose pods are listed for the first time.
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { listed: now, progress: now, refused: Vec::new(), stuck: None }
+        Self { listed: now, progress: now, refused: Vec::new(), stuck: None, unlisted: None }
+    }
+
+    /// The record after a list of pods, or after one that failed for this reason.
+    pub(super) fn after_list(
+        earlier: Option<&Self>,
+        drain: Result<&Drain<'_>, &str>,
+        now: Timestamp,
+    ) -> Self {
+        let mut record = earlier.cloned().unwrap_or_else(|| Self::new(now));
+        record.listed = now;
+        record.unlisted = drain.err().map(str::to_owned);
+        if let Ok(drain) = drain {
+            record.stuck = drain.stuck(now);
+            if drain.evict.is_empty() {
+                record.refused.clear();
+            }
+        }
+        record
     }
 
     /// How long the next list of pods still waits; none if it is due.
@@ -49,11 +71,17 @@ impl DrainRecord {
 
     /// The time from the last list to the next one.
     pub(super) fn interval(&self) -> Duration {
-        let least = if self.refused.is_empty() { ENDING } else { REFUSED };
+        let is_ending = self.refused.is_empty() && self.unlisted.is_none();
+        let least = if is_ending { ENDING } else { REFUSED };
         (elapsed(self.progress, self.listed) / PART).clamp(least, LONGEST)
     }
 
-    /// What holds the drain.
+    /// What the machine waits for: what holds the drain, or why that is not known.
+    pub(super) fn waiting(&self) -> Option<String> {
+        self.unlisted.clone().or_else(|| self.held())
+    }
+
+    /// What holds the drain, as far as is known.
     pub(super) fn held(&self) -> Option<String> {
         let refused = self.refused.first().map(|refusal| {
             format!("pod {}/{}: {}", refusal.namespace, refusal.pod, refusal.message)

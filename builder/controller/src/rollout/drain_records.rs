@@ -24,27 +24,20 @@ pub(super) fn after_pass(
         machine.is_some_and(|one| one.metadata.annotation(labels::NODE_SLOT).is_some())
     });
     for (node, pods) in &snapshot.lookup_results.pods {
-        // Pods that could not be listed are listed again soon.
-        let Ok(pods) = pods else {
-            continue;
-        };
-        let drain = Drain::of(pods);
-        if drain.is_done() {
+        let drain = pods.as_ref().map(|pods| Drain::of(pods));
+        if drain.as_ref().is_ok_and(Drain::is_done) {
             records.remove(node);
             continue;
         }
-        let record = records.entry(node.clone()).or_insert_with(|| DrainRecord::new(now));
-        record.listed = now;
-        record.stuck = drain.stuck(now);
-        if drain.evict.is_empty() {
-            record.refused.clear();
-        }
+        let drain = drain.as_ref().map_err(|problem| &*problem.message);
+        let mut record = DrainRecord::after_list(records.get(node), drain, now);
         if let Some(evictions) = evictions.get(node) {
             record.refused.clone_from(&evictions.refused);
             if evictions.accepted > 0 {
                 record.progress = now;
             }
         }
+        records.insert(node.clone(), record);
     }
     records
 }
@@ -102,6 +95,7 @@ mod tests {
                 progress: at(progress),
                 refused: refused(pods),
                 stuck: None,
+                unlisted: None,
             })
         };
         let tried =
@@ -130,14 +124,20 @@ mod tests {
             message: "no answer".to_owned(),
         };
         failed.lookup_results.pods.insert("a".to_owned(), Err(problem));
-        let first = after_pass(DrainRecords::new(), &failed, &BTreeMap::new(), at(9));
-        assert!(first.is_empty(), "listed again soon");
+        let records = [("a".to_owned(), earlier)].into();
+        let records = after_pass(records, &failed, &BTreeMap::new(), at(9));
+        let found = &records["a"];
+        assert_eq!((found.listed, found.progress), (at(9), at(0)), "it is listed less often");
+        assert_eq!(found.waiting().as_deref(), Some("no answer"));
+        assert_eq!(found.held().as_deref(), Some("draining: pod n/x: budget"), "as far as known");
+        let again = after_pass(records, &snapshot(true, Some(x)), &BTreeMap::new(), at(20));
+        assert_eq!(again["a"].unlisted, None);
     }
 
     #[test]
     fn a_held_drain_lists_pods_less_often_and_one_that_is_not_held_at_once() {
-        let lists = |refused: Vec<Refusal>| -> Vec<i64> {
-            let mut record = DrainRecord { refused, ..DrainRecord::new(at(0)) };
+        let lists = |record: DrainRecord| -> Vec<i64> {
+            let mut record = record;
             let mut lists = Vec::new();
             for second in 0..3600 {
                 if record.wait(at(second)).is_none() {
@@ -147,9 +147,13 @@ mod tests {
             }
             lists
         };
-        let (held, ending) = (lists(refused(&["x"])), lists(Vec::new()));
+        let new = || DrainRecord::new(at(0));
+        let held = lists(DrainRecord { refused: refused(&["x"]), ..new() });
+        let failing = lists(DrainRecord { unlisted: Some("no answer".to_owned()), ..new() });
+        let ending = lists(new());
         assert_eq!(held[..6], [5, 10, 15, 20, 25, 32]);
         assert_eq!(ending[..6], [1, 2, 3, 4, 5, 7]);
+        assert_eq!(failing, held);
         for lists in [held, ending] {
             assert!(lists.len() < 80, "{} in an hour", lists.len());
             assert_eq!(lists[lists.len() - 1] - lists[lists.len() - 2], 60);

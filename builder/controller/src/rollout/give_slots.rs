@@ -1,10 +1,8 @@
 //! The machines of a pass that get a slot, and the patch that gives it.
 
-use std::time::Duration;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::decide::{PROBLEM_REQUEUE, Pass};
+use super::decide::{PROBLEM_REQUEUE, Pass, WATCH_REQUEUE};
 use super::drain;
 use super::lookup::{ControlPlaneHealth, RolloutLookup};
 use super::machine_state::MachineState;
@@ -13,8 +11,6 @@ use super::slots::{self, SlotCandidate, SlotChoice, StopReason};
 use crate::cluster_cache::OWN_WRITE_TIMEOUT;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
 
-/// How often a watch that failed is checked.
-const WATCH_REQUEUE: Duration = Duration::from_secs(15);
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 impl Pass<'_> {

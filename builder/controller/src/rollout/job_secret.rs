@@ -82,7 +82,8 @@ mod tests {
     fn logins(user: &str) -> Value {
         let auth = STANDARD.encode(format!("{user}:hunter2"));
         let hosts = ["reg.example", "reg.elsewhere", "quay.io"];
-        let auths: Value = hosts.map(|host| (host.to_owned(), json!({ "auth": auth }))).into_iter().collect();
+        let auths: Value =
+            hosts.map(|host| (host.to_owned(), json!({ "auth": auth }))).into_iter().collect();
         let data = STANDARD.encode(json!({ "auths": auths }).to_string());
         json!({ "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
             "metadata": { "name": "x", "namespace": "mosb" }, "data": { ".dockerconfigjson": data } })
@@ -115,9 +116,21 @@ mod tests {
         let rendered = || LoginGrant::Rendered(RENDERED.to_owned());
         for (what, puller, repository, grant, want) in [
             ("an own image", "puller", "reg.example/os", LoginGrant::OwnImage, Ok("reg.example")),
-            ("a login that pushes", "pusher", "reg.example/os", LoginGrant::OwnImage, Err("push-login")),
+            (
+                "a login that pushes",
+                "pusher",
+                "reg.example/os",
+                LoginGrant::OwnImage,
+                Err("push-login"),
+            ),
             ("the stock image", "puller", "quay.io/base", rendered(), Ok("quay.io")),
-            ("another image of that registry", "puller", "quay.io/private", rendered(), Err("image-not-ours")),
+            (
+                "another image of that registry",
+                "puller",
+                "quay.io/private",
+                rendered(),
+                Err("image-not-ours"),
+            ),
             ("another registry", "puller", "reg.elsewhere/base", rendered(), Err("image-not-ours")),
         ] {
             let image = format!("{repository}@{}", Digest::of(b"image")).parse().unwrap();

@@ -28,13 +28,17 @@ pub enum RolloutLookup {
     /// The slots of all nodes, read from etcd: before a machine gets one. Result:
     /// [`RolloutLookupResults::slots`].
     Slots,
-    /// The pods on a node that is being drained. Result: [`RolloutLookupResults::pods`].
+    /// The pods on a node that is being drained, without those that have ended. Result:
+    /// [`RolloutLookupResults::pods`].
     Pods { node: String },
 }
 
 /// Results of the lookups of this pass.
 #[derive(Debug, Clone, Default)]
 pub struct RolloutLookupResults {
+    /// Lookups that a registry has not answered yet. No pass waits for them: a later one has the
+    /// answer.
+    pub pending: BTreeSet<RolloutLookup>,
     pub images: BTreeMap<PinnedRef, TargetImage>,
     /// The image, or why it is not known. A stock image by tag is resolved by the registry.
     pub stock_images: BTreeMap<RenderedName, Result<PinnedRef, Problem>>,
@@ -43,8 +47,15 @@ pub struct RolloutLookupResults {
     pub control_plane: Option<ControlPlaneHealth>,
     /// The annotation `mosb.dev/slot` of each node that has one.
     pub slots: Option<Result<BTreeMap<String, String>, Problem>>,
-    /// By node.
+    /// Those that a drain evicts or waits for, by node.
     pub pods: BTreeMap<String, Result<Vec<SeenPod>, Problem>>,
+}
+
+impl RolloutLookupResults {
+    /// Whether the answer to this lookup is still to come.
+    pub(super) fn awaits(&self, lookup: &RolloutLookup) -> bool {
+        self.pending.contains(lookup)
+    }
 }
 
 /// What a registry reported about an image.
@@ -83,9 +94,14 @@ pub struct SeenPod {
     pub is_mirror: bool,
     /// It is a pod of a Job of the roll-out, in the namespace of these Jobs.
     pub is_of_rollout: bool,
-    /// Its phase is `Succeeded` or `Failed`.
-    pub is_finished: bool,
     pub deleting: bool,
     /// When its grace period ends, if it is being deleted.
     pub ends: Option<Time>,
+}
+
+impl SeenPod {
+    /// Whether a drain leaves it, as `kubectl drain` does with `--ignore-daemonsets`.
+    pub(super) fn stays(&self) -> bool {
+        self.is_of_daemon_set || self.is_mirror || self.is_of_rollout
+    }
 }

@@ -9,42 +9,72 @@ use kube::api::ListParams;
 
 use super::control_plane_health::control_plane_health;
 use super::lookup::{ControlPlaneHealth, RolloutLookup, SeenPod, TargetImage};
+use super::registry_lookups::RegistryLookups;
 use super::snapshot::RolloutSnapshot;
 use crate::Error;
 use crate::cluster_names::ROLLOUT_NAMESPACE;
 use crate::lookup::Problem;
-use crate::lookups::{LookupError, MachineSecrets, Resolver};
+use crate::lookups::{MachineSecrets, Resolver};
 use crate::observe::node_platform;
-use crate::reconciler::NoDecision;
 use crate::workload::may_run_etcd;
-use mosb_image::{Digest, PinnedRef};
+use mosb_image::{Digest, PinnedRef, Platform};
 use mosb_plan::api::{RenderedName, labels};
 use mosb_types::ErrorClass;
 
 /// Pods of one answer.
 const PAGE: u32 = 250;
-/// Pages of the pods on one node: more pods than any kubelet runs.
-const MAX_PAGES: usize = 8;
+/// Pods of one drain that are remembered at once: more than any kubelet runs.
+const ENOUGH_PODS: usize = 2000;
 /// Nodes of one answer.
 const NODE_PAGE: u32 = 500;
 /// Pages of all nodes: more than Kubernetes supports.
 const MAX_NODE_PAGES: usize = 20;
 
-/// Adds the results of all lookups to the snapshot.
+/// A lookup that leaves the cluster, with all that its answer depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RegistryQuery {
+    Image { image: PinnedRef, secrets: MachineSecrets, platforms: BTreeSet<Platform> },
+    StockImage(RenderedName),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RegistryAnswer {
+    Image(TargetImage),
+    StockImage(Result<PinnedRef, Problem>),
+}
+
+/// Adds the results of all lookups to the snapshot. Those that leave the cluster are not waited for:
+/// what is not known yet is [`RolloutLookupResults::pending`].
 pub(super) async fn look_up(
     resolver: &Resolver,
+    registries: &RegistryLookups<RegistryQuery, RegistryAnswer>,
     lookups: &[RolloutLookup],
     snapshot: &mut RolloutSnapshot,
-) -> Result<(), NoDecision> {
-    let seen = &*snapshot;
-    let found = join_all(lookups.iter().map(|lookup| resolve(resolver, lookup, seen))).await;
+) {
+    for lookup in lookups {
+        if let Some(query) = RegistryQuery::of(lookup, snapshot) {
+            let pool = &snapshot.pool.metadata.name;
+            let answer = answer(resolver.clone(), query.clone());
+            let found = registries.ask(pool, &query, RegistryAnswer::failure, answer);
+            let results = &mut snapshot.lookup_results;
+            match (query, found) {
+                (RegistryQuery::Image { image, .. }, Some(RegistryAnswer::Image(found))) => {
+                    results.images.insert(image, found);
+                }
+                (RegistryQuery::StockImage(of), Some(RegistryAnswer::StockImage(found))) => {
+                    results.stock_images.insert(of, found);
+                }
+                _ => {
+                    results.pending.insert(lookup.clone());
+                }
+            }
+        }
+    }
+    let found = join_all(lookups.iter().map(|lookup| resolve(resolver, lookup))).await;
     for found in found {
         let results = &mut snapshot.lookup_results;
-        match found? {
-            Found::Image(image, status) => drop(results.images.insert(image, status)),
-            Found::StockImage(rendered, image) => {
-                results.stock_images.insert(rendered, image);
-            }
+        match found {
+            Found::Registry => {}
             Found::MachinePart(rendered, part) => {
                 results.machine_parts.insert(rendered, part);
             }
@@ -53,50 +83,75 @@ pub(super) async fn look_up(
             Found::Pods(node, pods) => drop(results.pods.insert(node, pods)),
         }
     }
-    Ok(())
+}
+
+impl RegistryQuery {
+    fn of(lookup: &RolloutLookup, snapshot: &RolloutSnapshot) -> Option<Self> {
+        match lookup {
+            RolloutLookup::Image(image) => {
+                let machines = snapshot.machines.iter();
+                let platforms = machines.filter_map(|one| node_platform(&one.metadata.labels));
+                Some(Self::Image {
+                    image: image.clone(),
+                    secrets: snapshot.config.as_ref().map(MachineSecrets::of).unwrap_or_default(),
+                    platforms: platforms.collect(),
+                })
+            }
+            RolloutLookup::StockImage(rendered) => Some(Self::StockImage(rendered.clone())),
+            RolloutLookup::MachinePart(_)
+            | RolloutLookup::ControlPlane
+            | RolloutLookup::Slots
+            | RolloutLookup::Pods { .. } => None,
+        }
+    }
+}
+
+impl RegistryAnswer {
+    /// What is wrong with it. A missing image may have been pushed meanwhile.
+    fn failure(&self) -> Option<ErrorClass> {
+        match self {
+            Self::Image(TargetImage::Present { .. }) | Self::StockImage(Ok(_)) => None,
+            Self::Image(TargetImage::Missing) => Some(ErrorClass::Transient),
+            Self::Image(TargetImage::Unknown(problem)) | Self::StockImage(Err(problem)) => {
+                Some(problem.class)
+            }
+        }
+    }
+}
+
+async fn answer(resolver: Resolver, query: RegistryQuery) -> RegistryAnswer {
+    let limits = &resolver.limits;
+    match query {
+        RegistryQuery::Image { image, secrets, platforms } => {
+            let asked = resolver.machine_image(&image, &secrets, &platforms);
+            let found = limits.with_timeout(|| image.to_string(), asked).await;
+            RegistryAnswer::Image(found.unwrap_or_else(TargetImage::Unknown))
+        }
+        RegistryQuery::StockImage(rendered) => {
+            let what = || format!("the image of machineconfig {rendered}");
+            let asked = resolver.stock_image(&rendered);
+            RegistryAnswer::StockImage(limits.with_timeout(what, asked).await)
+        }
+    }
 }
 
 enum Found {
-    Image(PinnedRef, TargetImage),
-    StockImage(RenderedName, Result<PinnedRef, Problem>),
+    /// What leaves the cluster is not looked up here.
+    Registry,
     MachinePart(RenderedName, Result<Digest, Problem>),
     ControlPlane(ControlPlaneHealth),
     Slots(Result<BTreeMap<String, String>, Problem>),
     Pods(String, Result<Vec<SeenPod>, Problem>),
 }
 
-async fn resolve(
-    resolver: &Resolver,
-    lookup: &RolloutLookup,
-    snapshot: &RolloutSnapshot,
-) -> Result<Found, NoDecision> {
+async fn resolve(resolver: &Resolver, lookup: &RolloutLookup) -> Found {
     let limits = &resolver.limits;
     match lookup {
-        RolloutLookup::Image(image) => {
-            let machines = snapshot.machines.iter();
-            let platforms: BTreeSet<_> =
-                machines.filter_map(|one| node_platform(&one.metadata.labels)).collect();
-            let secrets = snapshot.config.as_ref().map(MachineSecrets::of).unwrap_or_default();
-            let asked = resolver.machine_image(image, &secrets, &platforms);
-            let found = limits.with_timeout(|| image.to_string(), asked).await;
-            let status = match found.map_err(LookupError::into_problem) {
-                Ok(status) => status,
-                Err(Ok(problem)) => TargetImage::Unknown(problem),
-                Err(Err(_)) => return Err(NoDecision::Busy),
-            };
-            Ok(Found::Image(image.clone(), status))
-        }
-        RolloutLookup::StockImage(rendered) => {
-            let asked = async { Ok(resolver.stock_image(rendered).await?) };
-            let what = || format!("the image of machineconfig {rendered}");
-            let found = limits.with_timeout(what, asked).await;
-            Ok(Found::StockImage(rendered.clone(), to_result(found)?))
-        }
+        RolloutLookup::Image(_) | RolloutLookup::StockImage(_) => Found::Registry,
         RolloutLookup::MachinePart(rendered) => {
             let asked = async { Ok(resolver.machine_part(rendered).await?.digest()) };
             let what = || format!("the machine part of machineconfig {rendered}");
-            let found = limits.with_timeout(what, asked).await;
-            Ok(Found::MachinePart(rendered.clone(), to_result(found)?))
+            Found::MachinePart(rendered.clone(), limits.with_timeout(what, asked).await)
         }
         RolloutLookup::ControlPlane => {
             let nodes =
@@ -104,29 +159,21 @@ async fn resolve(
             let nodes: Vec<String> = nodes.iter().map(|one| one.metadata.name.clone()).collect();
             let asked = async { Ok(control_plane_health(&resolver.client, &nodes).await?) };
             let found = limits.with_timeout(|| "the control plane".to_owned(), asked).await;
-            Ok(Found::ControlPlane(match to_result(found)? {
-                Ok(health) => health,
-                Err(problem) => ControlPlaneHealth::Unhealthy(problem.message),
-            }))
+            Found::ControlPlane(
+                found.unwrap_or_else(|problem: Problem| {
+                    ControlPlaneHealth::Unhealthy(problem.message)
+                }),
+            )
         }
         RolloutLookup::Slots => {
-            let asked = async { Ok(slots(resolver).await?) };
-            let found = limits.with_timeout(|| "the slots of all nodes".to_owned(), asked).await;
-            Ok(Found::Slots(to_result(found)?))
+            let what = || "the slots of all nodes".to_owned();
+            Found::Slots(limits.with_timeout(what, slots(resolver)).await)
         }
         RolloutLookup::Pods { node } => {
-            let asked = async { Ok(pods(resolver, node).await?) };
-            let found = limits.with_timeout(|| format!("the pods on node {node}"), asked).await;
-            Ok(Found::Pods(node.clone(), to_result(found)?))
+            let what = || format!("the pods on node {node}");
+            Found::Pods(node.clone(), limits.with_timeout(what, pods(resolver, node)).await)
         }
     }
-}
-
-fn to_result<T>(found: Result<T, LookupError>) -> Result<Result<T, Problem>, NoDecision> {
-    found.map_or_else(
-        |error| error.into_problem().map(Err).map_err(|_| NoDecision::Busy),
-        |found| Ok(Ok(found)),
-    )
 }
 
 /// The slots of all nodes. Without a resourceVersion, the answer is not older than the request.
@@ -153,27 +200,23 @@ async fn slots(resolver: &Resolver) -> Result<BTreeMap<String, String>, Problem>
     })
 }
 
-/// The pods on a node, of all namespaces.
+/// The pods on a node that a drain evicts or waits for, of all namespaces. The API server leaves out
+/// those that have ended, because anybody can make any number of them. With enough of them, the rest
+/// is left for the next list.
 async fn pods(resolver: &Resolver, node: &str) -> Result<Vec<SeenPod>, Problem> {
     let api: Api<Pod> = Api::all(resolver.client.clone());
-    let selector = format!("spec.nodeName={node}");
+    let selector = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
     let mut params = ListParams::default().fields(&selector).limit(PAGE);
     let mut found = Vec::new();
-    for _ in 0..MAX_PAGES {
+    loop {
         let page = api.list(&params).await;
         let page = page.map_err(Error::api(format!("pods on node {node}"), "list"))?;
-        found.extend(page.items.iter().map(seen_pod));
+        found.extend(page.items.iter().map(seen_pod).filter(|pod| !pod.stays()));
         params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
-        if params.continue_token.is_none() {
+        if params.continue_token.is_none() || found.len() >= ENOUGH_PODS {
             return Ok(found);
         }
     }
-    // A part of them must not be taken for all.
-    Err(Problem {
-        class: ErrorClass::Internal,
-        reason: "internal".to_owned(),
-        message: format!("node {node}: more than {} pods", found.len()),
-    })
 }
 
 fn seen_pod(pod: &Pod) -> SeenPod {
@@ -181,7 +224,6 @@ fn seen_pod(pod: &Pod) -> SeenPod {
     let mut owners = metadata.owner_references.iter().flatten();
     let annotations = metadata.annotations.as_ref();
     let own_labels = metadata.labels.as_ref();
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     let namespace = metadata.namespace.clone().unwrap_or_default();
     SeenPod {
         name: metadata.name.clone().unwrap_or_default(),
@@ -191,7 +233,6 @@ fn seen_pod(pod: &Pod) -> SeenPod {
         is_mirror: annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
         is_of_rollout: namespace == ROLLOUT_NAMESPACE
             && own_labels.is_some_and(|all| all.contains_key(labels::NODE_JOB)),
-        is_finished: matches!(phase, Some("Succeeded" | "Failed")),
         deleting: metadata.deletion_timestamp.is_some(),
         ends: metadata.deletion_timestamp.clone(),
         namespace,

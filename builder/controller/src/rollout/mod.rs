@@ -33,7 +33,7 @@
 //! | `pool_status`, `pool_events` | counts and conditions of the pool, and its events |
 //! | `decide`, `reason` | snapshot → lookups or actions, and why |
 //! | `job_request`, `new_job` | the Jobs on machines that a decision creates |
-//! | `lookups` | asks registries and the API |
+//! | `lookups`, `registry_lookups` | asks the API, and registries, for which no pass waits |
 //! | `reconciler` | gives these functions to the driver |
 //! | `drain_record`, `drain_records` | how drains went in earlier passes, and when their pods are listed again |
 //! | `refused_writes` | writes that were refused, and what becomes of their pass |
@@ -80,6 +80,7 @@ mod pool_status;
 mod reason;
 mod reconciler;
 mod refused_writes;
+mod registry_lookups;
 mod rollout_phase;
 mod slot_phase;
 mod slot_progress;

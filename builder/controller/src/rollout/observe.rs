@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
 
+use super::blocked::OF_SOME_MACHINES;
 use super::drain_record::{DrainRecord, DrainRecords};
 use super::job_phase::{job_phase, pod_wait};
 use super::job_request::NodeVerb;
@@ -19,9 +20,11 @@ use super::snapshot::{
     RolloutSettings, RolloutSnapshot,
 };
 use crate::cluster_cache::{
-    ClusterCache, MACHINES, NODE_JOBS, SeenMachine, Trigger, non_empty_annotation, owning_node,
+    CONTROLLER_WATCHES, ClusterCache, MACHINES, NODE_JOBS, NODE_PODS, NODE_SECRETS, POOL_WATCHES,
+    SeenMachine, Trigger, non_empty_annotation, owning_node,
 };
 use crate::indexed_store::IndexKey;
+use crate::lookup::Problem;
 use crate::node_pool::{NodePool, PoolSelectors};
 use crate::status::ROLLOUT_DEGRADED;
 use crate::workload::has_control_plane_label;
@@ -126,6 +129,16 @@ fn without_pool(
     left.iter().map(|(name, seen)| machine(cache, seen, drains.get(name).cloned())).collect()
 }
 
+/// Whether a machine of this pool, or of none, has a slot.
+pub(super) fn has_slots(cache: &ClusterCache, pool: &str) -> bool {
+    let selectors = PoolSelectors::of(cache);
+    let with_slot = cache.machines.by_index([IndexKey::Slot]);
+    with_slot.iter().any(|seen| match selectors.pool_of(&seen.metadata.labels) {
+        NodePool::One(name) => name == pool,
+        NodePool::None | NodePool::Shared(_) => pool == NO_POOL,
+    })
+}
+
 /// The pools that a change affects.
 pub fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> {
     let all = || -> BTreeSet<String> {
@@ -204,20 +217,29 @@ fn machine_job(cache: &ClusterCache, job: &Arc<Job>) -> Option<MachineJob> {
     let owner = owning_node(metadata).filter(|owner| owner.name == node)?;
     let name = job.name_any();
     let uid = metadata.uid.clone().unwrap_or_default();
+    let failed = |watch| cache.watch_health.failed_lately(&[watch]);
     let secret = cache.node_secrets.get(&name);
+    // Taken for missing, a Secret would let a Job count as one that has not begun.
+    let unseen_secret = secret.is_none().then(|| failed(NODE_SECRETS)).flatten();
+    let has_secret = secret.is_some_and(|secret| secret.job_uid == uid) || unseen_secret.is_some();
     let pods = cache.node_pods.by_index([IndexKey::Controller(uid.clone())]);
     // A cache that only listed once has nothing to wait for.
     let quiet = cache.node_jobs.unchanged_for(&name).unwrap_or(Duration::MAX);
+    let unseen_pods = failed(NODE_PODS);
+    let quiet = if unseen_pods.is_some() { Duration::ZERO } else { quiet };
+    let awaits_pod = pod_wait(job, &pods, quiet);
+    let unseen = unseen_pods.filter(|_| awaits_pod.is_some()).or(unseen_secret);
+    let unseen = unseen.map(|watch| Problem::of_watch(&watch).message);
     Some(MachineJob {
         verb,
         node_uid: owner.uid.clone(),
         target,
         number: non_empty_annotation(metadata, labels::ATTEMPT)?.parse().ok()?,
-        has_login: verb == NodeVerb::Report || secret.is_some_and(|secret| secret.job_uid == uid),
+        has_login: verb == NodeVerb::Report || has_secret,
         created: metadata.creation_timestamp.clone(),
         phase: job_phase(job, &pods, quiet),
-        awaits_pod: pod_wait(job, &pods, quiet),
-        waiting: pod_waiting(&pods),
+        awaits_pod,
+        waiting: pod_waiting(&pods).or(unseen),
         deleting: metadata.deletion_timestamp.is_some(),
         resource_version: metadata.resource_version.clone().unwrap_or_default(),
         name,
@@ -257,7 +279,11 @@ fn cluster(cache: &ClusterCache, pool: &str, own: &OwnPlace) -> ClusterMachines 
                 Some((seen.metadata.name.clone(), slot.to_owned()))
             })
             .collect(),
-        broken_watch: cache.watch_health.failed_lately(&[MACHINES, NODE_JOBS]),
+        broken_watch: {
+            let own = [MACHINES, NODE_JOBS].into_iter();
+            let all: Vec<&str> = own.chain(POOL_WATCHES).chain(CONTROLLER_WATCHES).collect();
+            cache.watch_health.failed_lately(&all)
+        },
         control_plane: control_plane.iter().map(|seen| control_plane_node(seen)).collect(),
         staging_elsewhere,
         reporting_elsewhere,
@@ -273,11 +299,14 @@ pub(super) fn updating_pools<'a>(
     let is_updating = |pool: &&Arc<MachineConfigPool>| {
         let status = &pool.status;
         let is_true = |kind| condition(&status.conditions, kind).is_some_and(Condition::is_true);
+        let degraded = condition(&status.conditions, ROLLOUT_DEGRADED);
+        let is_held = degraded
+            .is_some_and(|one| one.is_true() && !OF_SOME_MACHINES.contains(&one.reason.as_str()));
         pool.metadata.name != own
             && !pool.metadata.is_being_deleted()
             && !pool.spec.paused
             && is_true("Updating")
-            && !is_true(ROLLOUT_DEGRADED)
+            && !is_held
             && status.updated_machine_count + status.degraded_machine_count < status.machine_count
     };
     pools.into_iter().filter(is_updating).map(|pool| pool.metadata.name.clone()).collect()

@@ -6,17 +6,19 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::decide::{PROBLEM_REQUEUE, RolloutDecision, decide, evaluate};
+use super::blocked::Blocked;
+use super::decide::{RolloutDecision, decide, evaluate};
 use super::drain_record::DrainRecords;
 use super::drain_records::after_pass;
 use super::ended_phases::ended_phases;
 use super::inputs::inputs_digest;
 use super::job_secret::JobSecrets;
 use super::lookup::RolloutLookup;
-use super::lookups::look_up;
-use super::observe::{OwnPlace, affected_pools, observe};
+use super::lookups::{RegistryAnswer, RegistryQuery, look_up};
+use super::observe::{OwnPlace, affected_pools, has_slots, observe};
 use super::reason::RolloutReason;
 use super::refused_writes::PassWrites;
+use super::registry_lookups::RegistryLookups;
 use super::snapshot::{RefusedWrites, RolloutSnapshot};
 use crate::action::Action;
 use crate::apply::{ApplyError, Executor, ReconcilePass};
@@ -32,6 +34,7 @@ pub(crate) struct RolloutReconciler {
     executor: Executor,
     own: OwnPlace,
     metrics: Arc<Metrics>,
+    registries: RegistryLookups<RegistryQuery, RegistryAnswer>,
     /// Drains that have begun, by pool.
     drains: Mutex<BTreeMap<String, DrainRecords>>,
     /// Writes that the API server refused in the last pass, by pool.
@@ -46,7 +49,8 @@ impl RolloutReconciler {
         metrics: Arc<Metrics>,
     ) -> Self {
         let (drains, refused_writes) = (Mutex::default(), Mutex::default());
-        Self { resolver, executor, own, metrics, drains, refused_writes }
+        let registries = RegistryLookups::default();
+        Self { resolver, executor, own, metrics, registries, drains, refused_writes }
     }
 
     fn refused_writes(&self) -> MutexGuard<'_, BTreeMap<String, RefusedWrites>> {
@@ -65,7 +69,12 @@ impl RolloutReconciler {
         let (actions, statuses) = actions.split_at(status_at(actions));
         // They are not remembered for longer.
         let mut secrets = JobSecrets::default();
+        let mut evictions = Vec::new();
         for action in actions {
+            if matches!(action, Action::Evict { .. }) {
+                evictions.push(action);
+                continue;
+            }
             if !writes.admits(action, begun.elapsed()) {
                 continue;
             }
@@ -86,15 +95,19 @@ impl RolloutReconciler {
                 self.metrics.record_phase(&snapshot.pool.metadata.name, &ended);
             }
         }
-        let (refused, is_cut) = writes.finish();
-        if !refused.is_empty() || is_cut {
-            pass.requeue_after = Some(PROBLEM_REQUEUE);
+        // Last, because webhooks may delay them, and all at once.
+        evictions.retain(|action| writes.admits(action, begun.elapsed()));
+        for (action, error) in self.executor.evict_all(&evictions, pass).await {
+            writes.record(action, error)?;
         }
-        let statuses = if refused == snapshot.refused_writes {
-            statuses.to_vec()
-        } else {
-            with_refused(snapshot, &refused)
-        };
+        let (refused, again) = writes.finish();
+        pass.requeue_after = again;
+        let statuses =
+            if Blocked::by_refused(&refused) == Blocked::by_refused(&snapshot.refused_writes) {
+                statuses.to_vec()
+            } else {
+                with_refused(snapshot, &refused)
+            };
         self.refused_writes().insert(snapshot.pool.metadata.name.clone(), refused);
         self.executor.apply_all(&statuses, pass).await
     }
@@ -148,9 +161,10 @@ impl Reconciler for RolloutReconciler {
         let (pool, decision) = (&snapshot.pool.metadata.name, evaluation.decision);
         match evaluation.figures {
             Some(figures) => self.metrics.set_rollout(pool, &figures),
-            None if decision.lookups.is_empty() => self.metrics.clear_rollout(pool),
             // What was decided before holds until there are results.
-            None => {}
+            None if decision.reason == RolloutReason::LookingUp
+                || !snapshot.lookup_results.pending.is_empty() => {}
+            None => self.metrics.clear_rollout(pool),
         }
         decision
     }
@@ -161,7 +175,8 @@ impl Reconciler for RolloutReconciler {
         snapshot: &mut RolloutSnapshot,
         _pass: &mut ReconcilePass,
     ) -> Result<(), NoDecision> {
-        look_up(&self.resolver, lookups, snapshot).await
+        look_up(&self.resolver, &self.registries, lookups, snapshot).await;
+        Ok(())
     }
 
     async fn apply(
@@ -221,7 +236,17 @@ impl Reconciler for RolloutReconciler {
         }
     }
 
+    async fn next_answered(&self) -> String {
+        self.registries.next_answered().await
+    }
+
+    /// Machines with a slot are unavailable.
+    fn is_prioritized(&self, pool: &str) -> bool {
+        has_slots(&self.resolver.cache, pool)
+    }
+
     fn forget(&self, pool: &str) {
+        self.registries.forget(pool);
         self.drains().remove(pool);
         self.metrics.forget_rollout(pool);
         self.refused_writes().remove(pool);

@@ -1,17 +1,17 @@
 //! Writes that the API server refused, and what becomes of the rest of their pass: the other
-//! machines don't wait for the one whose write was refused, and the pool's status is always
-//! written. Pure.
+//! machines don't wait for the one whose write was refused, or whose object somebody else changed
+//! meanwhile, and the pool's status is always written. Pure.
 
 use std::time::Duration;
 
+use super::decide::PROBLEM_REQUEUE;
 use super::snapshot::{RefusedWrites, RolloutSnapshot};
 use crate::Error;
 use crate::action::{Action, NewObject};
 use crate::apply::ApplyError;
 use crate::kinds::Kind;
+use crate::queue::conflict_backoff;
 
-/// How long after its begin a pass evicts no more pods: a webhook may let each one time out.
-const EVICTIONS: Duration = Duration::from_secs(60);
 /// How long after its begin a pass writes nothing more but the status, well before its deadline.
 const WRITES: Duration = Duration::from_secs(180);
 
@@ -41,15 +41,17 @@ impl<'a> PassWrites<'a> {
 
     /// Whether an action is applied this long after the begin of the pass.
     pub fn admits(&mut self, action: &Action, elapsed: Duration) -> bool {
-        let limit = if matches!(action, Action::Evict { .. }) { EVICTIONS } else { WRITES };
         let subject = subject(self.snapshot, action);
-        let is_late = elapsed >= limit && !matches!(subject, Subject::Status);
+        let is_late = elapsed >= WRITES && !matches!(subject, Subject::Status);
         self.is_cut |= is_late;
         let may = match subject {
             Subject::Status => true,
             Subject::Same => self.was_applied,
             Subject::Machine(name) => {
-                self.refused.pool.is_none() && !self.refused.machines.contains_key(name)
+                let refused = &self.refused;
+                refused.pool.is_none()
+                    && !refused.machines.contains_key(name)
+                    && !refused.conflicts.contains_key(name)
             }
             Subject::Pool => self.refused.pool.is_none(),
         };
@@ -63,9 +65,18 @@ impl<'a> PassWrites<'a> {
     /// Records why an admitted action was not applied.
     ///
     /// # Errors
-    /// The pass ends: the view is outdated, or the API server can't be written to at all.
+    /// The pass ends: the view of the pool is outdated, or the API server can't be written to at
+    /// all.
     pub fn record(&mut self, action: &Action, error: ApplyError) -> Result<(), ApplyError> {
         let subject = subject(self.snapshot, action);
+        if let (ApplyError::Conflict(object), Subject::Machine(name)) = (&error, &subject) {
+            // Only the view of this machine is outdated: it is its turn in the next pass.
+            let before = self.snapshot.refused_writes.conflicts.get(*name);
+            let count = before.map_or(0, |(_, count)| *count).saturating_add(1);
+            self.was_applied = false;
+            self.refused.conflicts.insert((*name).to_owned(), (object.clone(), count));
+            return Ok(());
+        }
         if matches!(subject, Subject::Status) || !is_of_object(action, &error) {
             return Err(error);
         }
@@ -78,9 +89,14 @@ impl<'a> PassWrites<'a> {
         Ok(())
     }
 
-    /// What was refused, and whether the pass was cut short by its limits.
-    pub fn finish(self) -> (RefusedWrites, bool) {
-        (self.refused, self.is_cut)
+    /// What was refused, and when the next pass is due because of what was not applied.
+    pub fn finish(self) -> (RefusedWrites, Option<Duration>) {
+        let refused = &self.refused;
+        let is_refused = refused.pool.is_some() || !refused.machines.is_empty();
+        let again = (is_refused || self.is_cut).then_some(PROBLEM_REQUEUE);
+        let conflicts = refused.conflicts.values().map(|(_, count)| conflict_backoff(*count));
+        let again = conflicts.chain(again).min();
+        (self.refused, again)
     }
 }
 
@@ -194,9 +210,10 @@ mod tests {
             assert_eq!(writes.admits(&evict("a"), Duration::ZERO), of_it, "{what}");
             assert_eq!(writes.admits(&patch("b"), Duration::ZERO), others, "{what}");
             assert!(writes.admits(&status(), Duration::ZERO), "{what}");
-            let (refused, is_cut) = writes.finish();
+            let (refused, again) = writes.finish();
             let message = Blocked::by_refused(&refused).unwrap().message;
-            assert!(message.contains("object x") && !is_cut, "{what}: {message}");
+            assert!(message.contains("object x"), "{what}: {message}");
+            assert_eq!(again, Some(PROBLEM_REQUEUE), "{what}");
             assert_eq!(message.contains("a: "), others, "{what}: {message}");
         }
     }
@@ -205,7 +222,8 @@ mod tests {
     fn an_outdated_view_or_a_dead_api_server_ends_the_pass() {
         let snapshot = snapshot();
         for (action, error) in [
-            (patch("a"), ApplyError::Conflict("node a".to_owned())),
+            (config(), ApplyError::Conflict("machineosconfig p".to_owned())),
+            (status(), ApplyError::Conflict("machineconfigpool p".to_owned())),
             (patch("a"), answer(401)),
             (patch("a"), answer(429)),
             (patch("a"), no_answer()),
@@ -214,23 +232,40 @@ mod tests {
             let mut writes = PassWrites::new(&snapshot);
             let text = error.to_string();
             assert_eq!(writes.record(&action, error).unwrap_err().to_string(), text);
-            assert!(writes.finish().0.is_empty());
+            assert_eq!(writes.finish(), (RefusedWrites::default(), None));
         }
     }
 
     #[test]
-    fn evictions_and_writes_have_a_time_limit_and_the_status_has_none() {
+    fn a_conflict_costs_a_machine_its_turn_and_many_are_named() {
+        let mut snapshot = snapshot();
+        for pass in 1..10 {
+            let mut writes = PassWrites::new(&snapshot);
+            assert!(writes.admits(&patch("a"), Duration::ZERO));
+            writes.record(&patch("a"), ApplyError::Conflict("node a".to_owned())).unwrap();
+            assert!(!writes.admits(&evict("a"), Duration::ZERO), "it was decided on an older view");
+            assert!(writes.admits(&patch("b"), Duration::ZERO), "the others go on");
+            assert!(writes.admits(&status(), Duration::ZERO));
+            let (refused, again) = writes.finish();
+            assert!(again.is_some_and(|again| again <= Duration::from_secs(10)), "{again:?}");
+            let named = Blocked::by_refused(&refused).map(|blocked| blocked.message);
+            assert_eq!(named.is_some(), pass > 5, "{pass}: {named:?}");
+            assert!(named.is_none_or(|text| text.contains("a: node a: changed")));
+            snapshot.refused_writes = refused;
+        }
+        let mut writes = PassWrites::new(&snapshot);
+        assert!(writes.admits(&patch("a"), Duration::ZERO));
+        assert_eq!(writes.finish(), (RefusedWrites::default(), None), "it was written");
+    }
+
+    #[test]
+    fn writes_have_a_time_limit_and_the_status_has_none() {
         let snapshot = snapshot();
-        for (elapsed, evicts, writes) in [
-            (EVICTIONS - Duration::from_secs(1), true, true),
-            (EVICTIONS, false, true),
-            (WRITES, false, false),
-        ] {
+        for (elapsed, writes) in [(WRITES - Duration::from_secs(1), true), (WRITES, false)] {
             let mut pass = PassWrites::new(&snapshot);
-            assert_eq!(pass.admits(&evict("a"), elapsed), evicts, "{elapsed:?}");
             assert_eq!(pass.admits(&patch("b"), elapsed), writes, "{elapsed:?}");
             assert!(pass.admits(&status(), elapsed), "{elapsed:?}");
-            assert_eq!(pass.finish().1, !evicts, "{elapsed:?}");
+            assert_eq!(pass.finish().1.is_some(), !writes, "{elapsed:?}");
         }
     }
 }

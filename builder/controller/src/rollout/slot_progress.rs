@@ -21,7 +21,7 @@ use crate::action::Action;
 use crate::status::EventReason;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
 
-/// How soon pods are listed that could not be, or that may have come meanwhile.
+/// How soon pods are listed that may have come meanwhile.
 const LIST_REQUEUE: Duration = Duration::from_secs(5);
 /// How soon the result of evictions decides when pods are listed again.
 const EVICTED_REQUEUE: Duration = Duration::from_secs(1);
@@ -135,7 +135,7 @@ impl MachinePlan {
                 None => match record.and_then(|record| Some((record, record.wait(cx.now)?))) {
                     Some((record, left)) => {
                         self.requeue_after = Some(left);
-                        self.waiting = record.held();
+                        self.waiting = record.waiting();
                         reason = record.held().unwrap_or_default();
                     }
                     None => {
@@ -143,25 +143,21 @@ impl MachinePlan {
                     }
                 },
                 Some(Err(problem)) => {
-                    self.waiting = Some(problem.message.clone());
+                    let now = DrainRecord::after_list(record, Err(&problem.message), cx.now);
+                    self.waiting = now.waiting();
                     // What held the drain before still does, as far as is known.
-                    reason = record.and_then(DrainRecord::held).unwrap_or_default();
-                    self.requeue_after = Some(LIST_REQUEUE);
+                    reason = now.held().unwrap_or_default();
+                    self.requeue_after = Some(now.interval());
                 }
                 Some(Ok(pods)) => {
                     let drain = Drain::of(pods);
                     if drain.is_done() {
                         next = self.begin_apply(cx, state, slot);
                     } else {
-                        let mut now = record.cloned().unwrap_or_else(|| DrainRecord::new(cx.now));
-                        now.listed = cx.now;
-                        now.stuck = drain.stuck(cx.now);
-                        if drain.evict.is_empty() {
-                            now.refused.clear();
-                            self.requeue_after = Some(now.interval());
-                        } else {
-                            self.requeue_after = Some(EVICTED_REQUEUE);
-                        }
+                        let now = DrainRecord::after_list(record, Ok(&drain), cx.now);
+                        let is_evicting = !drain.evict.is_empty();
+                        self.requeue_after =
+                            Some(if is_evicting { EVICTED_REQUEUE } else { now.interval() });
                         self.waiting = now.held();
                         reason = now.held().unwrap_or_default();
                     }

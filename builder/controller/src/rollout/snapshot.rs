@@ -124,11 +124,26 @@ pub struct RefusedWrites {
     pub pool: Option<String>,
     /// By machine.
     pub machines: BTreeMap<String, String>,
+    /// Machines whose object, or a Job on them, changed before it was written: the object, and in how
+    /// many passes in a row.
+    pub conflicts: BTreeMap<String, (String, u32)>,
 }
 
+/// Conflicts in a row that a machine may have: a kubelet writes its Node now and then.
+const USUAL_CONFLICTS: u32 = 5;
+
 impl RefusedWrites {
-    pub fn is_empty(&self) -> bool {
-        self.pool.is_none() && self.machines.is_empty()
+    /// Machines, and why nothing is written to them.
+    pub fn of_machines(&self) -> BTreeMap<&str, String> {
+        let refused = self.machines.iter().map(|(name, text)| (name.as_str(), text.clone()));
+        let lasting = self.conflicts.iter().filter(|(_, (_, count))| *count > USUAL_CONFLICTS);
+        let conflicts = lasting.map(|(name, (object, _))| {
+            let text = format!(
+                "{object}: changed again each time before mosb wrote it; find out what writes it all the time, and stop that"
+            );
+            (name.as_str(), text)
+        });
+        conflicts.chain(refused).collect()
     }
 }
 
@@ -145,7 +160,8 @@ pub struct ClusterMachines {
     pub schedulable_nodes: usize,
     /// The annotation `mosb.dev/slot` of each node that has one, of whatever pool.
     pub slots: BTreeMap<String, String>,
-    /// A watch that failed lately, so that nodes or Jobs on them may have changed unseen, and why.
+    /// A watch that failed lately, and why: nodes, Jobs on them, pools or their images may have come
+    /// or changed unseen.
     pub broken_watch: Option<String>,
     /// All control-plane nodes, of whatever pool.
     pub control_plane: Vec<ControlPlaneNode>,

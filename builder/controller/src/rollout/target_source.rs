@@ -21,6 +21,8 @@ use mosb_plan::api::{MachineOsBuild, MachineOsConfig, RenderedName, labels};
 pub(super) enum NoTarget {
     /// A fact is missing.
     LookUp(RolloutLookup),
+    /// A registry has not answered yet.
+    Pending,
     /// A fact could not be looked up.
     Unknown(Problem),
     Invalid(TargetError),
@@ -43,6 +45,11 @@ impl From<AnnotationError> for TargetError {
 impl TargetError {
     pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
+    }
+
+    /// Whether it may only be that a build is not seen yet.
+    pub(super) fn is_missing_build(&self) -> bool {
+        ["PinNotFound", "ImageNotOurs"].contains(&self.reason)
     }
 }
 
@@ -71,7 +78,11 @@ pub(super) fn stock(snapshot: &RolloutSnapshot, pin: Option<Pin<'_>>) -> Result<
         // An idle pool causes no requests.
         None => match digest.and_then(|digest| recorded_stock(snapshot, digest)) {
             Some(image) => image,
-            None => return Err(NoTarget::LookUp(RolloutLookup::StockImage(rendered))),
+            None => {
+                let lookup = RolloutLookup::StockImage(rendered);
+                let is_pending = snapshot.lookup_results.awaits(&lookup);
+                return Err(if is_pending { NoTarget::Pending } else { NoTarget::LookUp(lookup) });
+            }
         },
         Some(Err(problem)) => return Err(NoTarget::Unknown(problem.clone())),
         Some(Ok(image)) => image.clone(),

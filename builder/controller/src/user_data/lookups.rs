@@ -59,16 +59,12 @@ async fn inputs(
     config: &MachineOsConfig,
     target: &NodeTarget,
 ) -> Result<Result<MachineInputs, Problem>, NoDecision> {
-    let asked = async { Ok(resolver.new_machine(config, target).await?) };
     let what = || format!("the user data of machineosconfig {}", config.metadata.name);
-    let found = resolver.limits.with_timeout(what, asked).await;
-    match found.map_err(|error| error.into_problem()) {
-        Ok(inputs) => Ok(Ok(inputs)),
-        Err(Ok(problem)) if is_passing(&problem) => {
+    match resolver.limits.with_timeout(what, resolver.new_machine(config, target)).await {
+        Err(problem) if is_passing(&problem) => {
             Err(NoDecision::Failed(ApplyError::Problem(problem)))
         }
-        Err(Ok(problem)) => Ok(Err(problem)),
-        Err(Err(_)) => Err(NoDecision::Busy),
+        found => Ok(found),
     }
 }
 

@@ -73,6 +73,8 @@ pub struct Fleet {
     /// Evictions of this pass by node.
     pub evicted: BTreeMap<String, NodeEvictions>,
     pub is_registry_down: bool,
+    /// The registry accepts connections and answers nothing.
+    pub is_registry_silent: bool,
     /// The stock image can't be looked up.
     pub is_stock_unknown: bool,
     /// The cache does not show `apply` Jobs.
@@ -80,6 +82,8 @@ pub struct Fleet {
     /// Nodes that the cache shows without slot and cordon.
     pub hidden_slots: BTreeSet<String>,
     pub broken_watch: Option<String>,
+    /// Nodes that other custom pools select too.
+    pub shared_nodes: BTreeMap<String, Vec<String>>,
     pub unhealthy: Option<String>,
     pub is_etcd_external: bool,
     pub settings: RolloutSettings,
@@ -113,10 +117,12 @@ impl Fleet {
             drains: BTreeMap::new(),
             evicted: BTreeMap::new(),
             is_registry_down: false,
+            is_registry_silent: false,
             is_stock_unknown: false,
             hides_apply_jobs: false,
             hidden_slots: BTreeSet::new(),
             broken_watch: None,
+            shared_nodes: BTreeMap::new(),
             unhealthy: None,
             is_etcd_external: false,
             settings: RolloutSettings::default(),

@@ -291,28 +291,22 @@ fn a_pool_that_is_being_deleted_begins_nothing_and_cancels_its_drains() {
 }
 
 #[test]
-fn shared_nodes_begin_nothing_and_end_nothing() {
+fn a_shared_node_gets_nothing_and_the_others_go_on() {
     let mut fleet = rolling(2, "automatic");
     fleet.annotate(labels::ROLLOUT_ONCE, &pin(2).to_string());
-    let mut snapshot = fleet.snapshot("worker");
-    let shared = |snapshot: &mut RolloutSnapshot| {
-        snapshot.shared_nodes.insert("s".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
-    };
-    shared(&mut snapshot);
-    let decision = decide(&snapshot, fleet.now);
-    assert!(decision.lookups.is_empty(), "{decision:?}");
-    let creates = |decision: &RolloutDecision| {
-        decision.actions.iter().filter(|one| matches!(one, crate::Action::Create(_))).count()
-    };
-    assert_eq!(creates(&decision), 0, "{decision:?}");
+    fleet.shared_nodes.insert("s".to_owned(), vec!["a".to_owned(), "worker".to_owned()]);
     fleet.settle();
     assert_eq!(running(&fleet, 2), 2);
-    fleet.annotate(labels::ROLLOUT_ONCE, &pin(2).to_string());
-    let mut snapshot = fleet.snapshot("worker");
-    assert!(format!("{:?}", decide(&snapshot, fleet.now).actions).contains(labels::ROLLOUT_ONCE));
-    shared(&mut snapshot);
-    let decision = decide(&snapshot, fleet.now);
-    assert!(!format!("{:?}", decision.actions).contains(labels::ROLLOUT_ONCE), "not done");
+    let (_, reason, message) = status(&fleet, "RolloutDegraded");
+    assert_eq!(reason, "SharedNodes");
+    assert!(message.contains("node s: selected by the pools a, worker"), "{message}");
+    let once =
+        |fleet: &Fleet| fleet.configs["worker"].metadata.annotation(labels::ROLLOUT_ONCE).is_some();
+    assert!(once(&fleet), "it is of this pool once its labels are corrected");
+    fleet.shared_nodes.clear();
+    fleet.settle();
+    assert!(!once(&fleet));
+    assert_eq!(status(&fleet, "RolloutDegraded").0, "False");
 }
 
 #[test]

@@ -108,7 +108,6 @@ impl FakeNode {
             pod("db"),
             SeenPod { is_of_daemon_set: true, ..pod("agent") },
             SeenPod { is_mirror: true, ..pod("static") },
-            SeenPod { is_finished: true, ..pod("batch") },
         ];
     }
 
@@ -132,8 +131,7 @@ impl FakeNode {
 
     /// Whether pods are left that a drain evicts.
     pub fn is_drained(&self) -> bool {
-        let stays = |pod: &SeenPod| pod.is_of_daemon_set || pod.is_mirror || pod.is_finished;
-        self.pods.iter().all(stays)
+        self.pods.iter().all(SeenPod::stays)
     }
 
     fn boot_id(&self) -> String {

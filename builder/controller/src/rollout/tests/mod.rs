@@ -12,6 +12,7 @@ mod live;
 mod machine;
 mod machine_parts;
 mod observed;
+mod passes;
 mod property;
 mod restarts;
 mod retry;

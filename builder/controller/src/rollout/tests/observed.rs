@@ -88,6 +88,7 @@ impl Fleet {
                 ),
             },
             settings: self.settings,
+            shared_nodes: self.shared_nodes.clone(),
             config,
             ..RolloutSnapshot::default()
         }
@@ -120,6 +121,9 @@ impl Fleet {
     pub fn look_up(&mut self, lookup: &RolloutLookup, results: &mut RolloutLookupResults) {
         self.asked.push(lookup.clone());
         match lookup {
+            RolloutLookup::Image(_) | RolloutLookup::StockImage(_) if self.is_registry_silent => {
+                results.pending.insert(lookup.clone());
+            }
             RolloutLookup::Image(image) => {
                 let found = if self.is_registry_down {
                     TargetImage::Unknown(problem("reg.example: no answer"))
@@ -155,7 +159,8 @@ impl Fleet {
             }
             RolloutLookup::Slots => results.slots = Some(Ok(self.slots())),
             RolloutLookup::Pods { node } => {
-                let pods = self.nodes[node].pods.clone();
+                let mut pods = self.nodes[node].pods.clone();
+                pods.retain(|pod| !pod.stays());
                 results.pods.insert(node.clone(), Ok(pods));
             }
         }

@@ -151,7 +151,7 @@ impl Fleet {
         let Some(pod) = pods.iter_mut().find(|pod| pod.uid == uid) else {
             return;
         };
-        assert!(!pod.is_of_daemon_set && !pod.is_mirror && !pod.is_finished && !pod.deleting);
+        assert!(!pod.stays() && !pod.deleting);
         if held {
             evictions.refused.push(Refusal {
                 namespace: "default".to_owned(),

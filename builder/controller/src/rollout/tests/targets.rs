@@ -20,6 +20,7 @@ fn words(desired: &Desired) -> String {
     match desired {
         Desired::Nothing => "nothing".to_owned(),
         Desired::LookUp(lookup) => format!("{lookup:?}"),
+        Desired::Pending => "pending".to_owned(),
         Desired::Unknown(problem) => problem.message.clone(),
         Desired::Invalid(error) => error.reason.to_owned(),
         Desired::Target(target) => target.build.name.clone(),

@@ -201,7 +201,8 @@ fn a_refused_write_is_in_the_condition_and_stops_no_other_machine() {
     let actions = |snapshot: &RolloutSnapshot| decide(snapshot, fleet.now).actions;
     let before = actions(&snapshot).len();
     let refused = [("w0".to_owned(), "job x: create: forbidden; allow it".to_owned())];
-    snapshot.refused_writes = RefusedWrites { machines: refused.into(), pool: None };
+    snapshot.refused_writes =
+        RefusedWrites { machines: refused.into(), ..RefusedWrites::default() };
     let decision = decide(&snapshot, fleet.now);
     assert!(decision.actions.len() >= before, "{decision:?}");
     assert!(decision.requeue_after.is_some(), "tried again");
@@ -248,4 +249,43 @@ fn a_pool_names_what_its_newer_image_is_not_built_for() {
     fleet.pool().spec.configuration.name = rendered(3);
     block(&mut fleet, "True", "disks; revert");
     assert!(updating(&fleet).ends_with(&cause), "{}", updating(&fleet));
+}
+
+/// It accepts connections, and answers nothing.
+#[test]
+fn a_registry_that_hangs_holds_nothing_that_has_begun() {
+    let mut fleet = rolling(3, "automatic");
+    fleet.node("w0").held.insert("db".to_owned());
+    fleet.settle();
+    assert!(fleet.nodes["w0"].slot().is_some());
+    fleet.node("w0").held.clear();
+    fleet.is_registry_silent = true;
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), fleet.nodes["w0"].state()), (1, "Done"));
+    assert!(!fleet.nodes["w0"].machine.unschedulable && fleet.nodes["w1"].slot().is_none());
+    assert_eq!(status(&fleet, "RolloutDegraded").0, "False", "there is no answer yet");
+    assert_eq!(fleet.pools["worker"].status.updated_machine_count, 1, "the status is written");
+    fleet.is_registry_silent = false;
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 3);
+}
+
+#[test]
+fn a_stock_image_that_is_still_looked_up_changes_no_status() {
+    let mut fleet = rolling(2, "automatic");
+    fleet.node("w0").held.insert("db".to_owned());
+    fleet.settle();
+    let before = fleet.pools["worker"].status.conditions.clone();
+    let marks = |fleet: &Fleet| fleet.nodes["w1"].machine.metadata.annotations.clone();
+    let marks_before = marks(&fleet);
+    fleet.annotate(labels::ROLLOUT_BUILD, &pin(STOCK_IMAGE).to_string());
+    fleet.is_registry_silent = true;
+    fleet.settle();
+    assert_eq!(fleet.pools["worker"].status.conditions, before);
+    assert_eq!(marks(&fleet), marks_before);
+    assert!(fleet.nodes["w0"].slot().is_some(), "what is under way goes on");
+    fleet.is_registry_silent = false;
+    fleet.node("w0").held.clear();
+    fleet.settle();
+    assert_eq!(running(&fleet, STOCK_IMAGE), 2);
 }

@@ -64,7 +64,9 @@ pub fn rollout_view(snapshot: &RolloutSnapshot) -> RolloutView {
     let config = snapshot.config.as_ref();
     let target = match &desired {
         Desired::Target(desired) => Some(TargetView::of(desired)),
-        Desired::LookUp(_) | Desired::Unknown(_) => config.and_then(TargetView::named),
+        Desired::LookUp(_) | Desired::Pending | Desired::Unknown(_) => {
+            config.and_then(TargetView::named)
+        }
         Desired::Nothing | Desired::Invalid(_) => None,
     };
     let machines = count(&nodes, target.as_ref());

@@ -1,0 +1,295 @@
+//! Passes of the reconciler, with a fake API server, registries that are not there, and watches that
+//! fail.
+
+use std::future::pending;
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hyper::{Method, Request, Response};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Client;
+use kube::client::Body;
+use kube::core::Status;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tower::{BoxError, service_fn};
+
+use super::fleet::*;
+use super::stories::{rolling, running, status};
+use crate::action::{Action, NewStatus, Patch};
+use crate::apply::{Executor, ReconcilePass};
+use crate::cluster_cache::{ClusterCache, SeenMachine};
+use crate::kinds::Kind;
+use crate::lease::{Lease, LeaseTimes};
+use crate::lookups::{LookupLimits, Resolver};
+use crate::reconciler::Reconciler as _;
+use crate::rollout::*;
+use crate::target::Target;
+use crate::watch_health::WatchState;
+use mosb_image::{Digest, PinnedRef};
+use mosb_plan::api::labels;
+use mosb_plan::api::rollout::NodeTarget;
+
+/// The writes that an API server got. It has no Secrets, each write of node `busy` is a conflict, and
+/// evictions of pod `hangs` are not answered.
+type Writes = Arc<Mutex<Vec<String>>>;
+
+fn reconciler() -> (RolloutReconciler, Writes) {
+    let writes = Writes::default();
+    let seen = Arc::clone(&writes);
+    let server = service_fn(move |request: Request<Body>| {
+        let path = request.uri().path().to_owned();
+        let code = match *request.method() {
+            Method::GET => 404,
+            _ if path.ends_with("/busy") => 409,
+            _ => 200,
+        };
+        if *request.method() != Method::GET {
+            seen.lock().unwrap().push(path.clone());
+        }
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let code = if path == "/api/v1/pods" { 200 } else { code };
+        let body = if path == "/api/v1/pods" {
+            pods(&query)
+        } else if code == 200 {
+            json!({ "metadata": { "name": "x", "uid": "u", "resourceVersion": "2" } })
+        } else {
+            json!(Status::failure("said", "Reason").with_code(code))
+        };
+        async move {
+            if path.ends_with("/hangs/eviction") {
+                pending::<()>().await;
+            }
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, BoxError>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    let client = Client::new(server, "ns");
+    let cache = Arc::new(ClusterCache::empty("ns"));
+    let lease = Lease::new(client.clone(), "ns", "x", "us", LeaseTimes::default());
+    lease.hold_for_test();
+    let resolver = Resolver {
+        client: client.clone(),
+        cache: Arc::clone(&cache),
+        registries: Arc::default(),
+        limits: Arc::new(LookupLimits::new(Duration::from_secs(60))),
+    };
+    let executor = Executor {
+        evictions: client.clone(),
+        client,
+        cache,
+        lease,
+        instance: "us".to_owned(),
+        builder_image: None,
+        security_context_constraints: false,
+    };
+    let own = OwnPlace::default();
+    (RolloutReconciler::new(resolver, executor, own, Arc::default()), writes)
+}
+
+/// The pods on a node: 3,000 that have ended, and one that runs.
+fn pods(query: &str) -> Value {
+    let pod = |number: usize, phase: &str| {
+        json!({ "metadata": { "namespace": "ns", "name": format!("{phase}-{number}"), "uid": "u" },
+            "status": { "phase": phase } })
+    };
+    let leaves_out = |phase: &str| query.contains(&format!("status.phase%21%3D{phase}"));
+    if leaves_out("Succeeded") && leaves_out("Failed") {
+        return json!({ "metadata": {}, "items": [pod(0, "Running")] });
+    }
+    let next = if query.contains("continue=11") { "" } else { "11" };
+    let items: Vec<Value> = (0..250).map(|number| pod(number, "Failed")).collect();
+    json!({ "metadata": { "continue": next }, "items": items })
+}
+
+fn snapshot(machines: &[&str]) -> RolloutSnapshot {
+    let mut snapshot = RolloutSnapshot::default();
+    snapshot.pool.metadata.name = "worker".to_owned();
+    snapshot.machines = machines.iter().map(|_| Machine::default()).collect();
+    for (machine, name) in snapshot.machines.iter_mut().zip(machines) {
+        machine.metadata.name = (*name).to_owned();
+    }
+    snapshot
+}
+
+#[tokio::test]
+async fn a_registry_that_hangs_is_not_waited_for() {
+    // The kernel accepts the connections.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let image = |port: u16| -> PinnedRef {
+        format!("127.0.0.1:{port}/os@{}", Digest::of(b"os")).parse().unwrap()
+    };
+    let (hangs, refuses) = (image(silent.local_addr().unwrap().port()), image(1));
+    let (reconciler, _) = reconciler();
+    for name in ["slow", "worker"] {
+        let image = if name == "slow" { &hangs } else { &refuses };
+        let mut snapshot = snapshot(&[]);
+        snapshot.pool.metadata.name = name.to_owned();
+        let lookup = RolloutLookup::Image(image.clone());
+        let mut pass = ReconcilePass::default();
+        let lookups = [lookup.clone()];
+        let looking_up = reconciler.look_up(&lookups, &mut snapshot, &mut pass);
+        timeout(Duration::from_secs(2), looking_up).await.expect("no waiting").unwrap();
+        assert!(snapshot.lookup_results.pending.contains(&lookup));
+    }
+    // The pool of the other registry is enqueued with its answer, which the next pass has.
+    let answered = timeout(Duration::from_secs(30), reconciler.next_answered()).await;
+    assert_eq!(answered.as_deref(), Ok("worker"));
+    let mut snapshot = snapshot(&[]);
+    let lookups = [RolloutLookup::Image(refuses.clone())];
+    let mut pass = ReconcilePass::default();
+    reconciler.look_up(&lookups, &mut snapshot, &mut pass).await.unwrap();
+    let found = &snapshot.lookup_results.images[&refuses];
+    assert!(matches!(found, TargetImage::Unknown(_)), "{found:?}");
+}
+
+#[tokio::test]
+async fn pods_that_have_ended_hold_no_drain() {
+    let (reconciler, _) = reconciler();
+    let mut snapshot = snapshot(&["w0"]);
+    let lookups = [RolloutLookup::Pods { node: "w0".to_owned() }];
+    let mut pass = ReconcilePass::default();
+    reconciler.look_up(&lookups, &mut snapshot, &mut pass).await.unwrap();
+    let pods = snapshot.lookup_results.pods["w0"].as_ref().unwrap();
+    assert_eq!(pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["Running-0"]);
+}
+
+#[tokio::test]
+async fn a_node_that_changes_all_the_time_costs_its_turn() {
+    let (reconciler, writes) = reconciler();
+    let target = |kind, name: &str| Target {
+        kind,
+        name: name.to_owned(),
+        uid: name.to_owned(),
+        version: Some("1".to_owned()),
+    };
+    let patch = |name: &str| Action::Patch(target(Kind::Node, name), Patch::default());
+    let status = Action::ReplaceStatus(
+        target(Kind::MachineConfigPool, "worker"),
+        NewStatus::Pool(Box::default()),
+    );
+    let actions = [patch("busy"), patch("quiet"), status];
+    let mut pass = ReconcilePass::default();
+    reconciler.apply(&actions, &snapshot(&["busy", "quiet"]), &mut pass).await.unwrap();
+    let writes = writes.lock().unwrap();
+    assert!(writes.iter().any(|path| path.ends_with("/nodes/quiet")), "{writes:?}");
+    assert!(writes.last().unwrap().ends_with("/worker/status"), "{writes:?}");
+    let again = pass.requeue_after.unwrap();
+    assert!(again < Duration::from_secs(1), "its next turn is soon: {again:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn evictions_that_hang_delay_other_writes_by_little() {
+    let (reconciler, writes) = reconciler();
+    let evict = |pod: &str| Action::Evict {
+        namespace: "ns".to_owned(),
+        pod: pod.to_owned(),
+        uid: pod.to_owned(),
+        node: "w0".to_owned(),
+    };
+    let target = Target {
+        kind: Kind::Node,
+        name: "w1".to_owned(),
+        uid: "w1".to_owned(),
+        version: Some("1".to_owned()),
+    };
+    let mut actions: Vec<Action> = (0..8).map(|_| evict("hangs")).collect();
+    actions.extend([evict("goes"), Action::Patch(target, Patch::default())]);
+    let mut pass = ReconcilePass::default();
+    let begun = tokio::time::Instant::now();
+    reconciler.apply(&actions, &snapshot(&["w0", "w1"]), &mut pass).await.unwrap();
+    assert!(begun.elapsed() <= Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(writes.lock().unwrap()[0].ends_with("/nodes/w1"), "before the evictions");
+    let evictions = &pass.evictions["w0"];
+    assert_eq!((evictions.accepted, evictions.refused.len()), (1, 8));
+    assert!(evictions.refused[0].message.contains("webhooks"), "{:?}", evictions.refused[0]);
+}
+
+/// A Job that ended well, on this machine.
+fn ended_job(machine: &Machine) -> Job {
+    let target = NodeTarget { image: image(2), config: None, machine_part: None, live_from: None };
+    let verb = NodeVerb::Stage;
+    let request = NodeJobRequest::new(&snapshot(&[]), machine, verb, Some(&target), 1);
+    let mut job = node_job(&request);
+    job.metadata.uid = Some("j".to_owned());
+    let status = json!({ "conditions": [{ "type": "Complete", "status": "True" }] });
+    job.status = serde_json::from_value(status).unwrap();
+    job
+}
+
+#[test]
+fn nothing_follows_from_what_a_broken_watch_lacks() {
+    let broken = || WatchState::Broken { listed: true, why: "away".to_owned() };
+    let pool = json!({ "metadata": { "name": "worker" },
+        "spec": { "nodeSelector": { "matchLabels": { "worker": "" } } } });
+    let cache = ClusterCache::empty("ns");
+    cache.pools.replace([("worker".to_owned(), serde_json::from_value(pool).unwrap())]);
+    let mut seen = SeenMachine::default();
+    seen.metadata.name = "w0".to_owned();
+    seen.metadata.labels = [("worker".to_owned(), String::new())].into();
+    cache.machines.replace([("w0".to_owned(), seen)]);
+    let seen = |pool: &str| observe(&cache, pool, &OwnPlace::default(), &DrainRecords::new());
+    let job = ended_job(&seen("worker").unwrap().machines[0]);
+    cache.node_jobs.replace([(job.metadata.name.clone().unwrap(), job)]);
+    let job = || seen("worker").unwrap().machines[0].jobs[0].clone();
+    assert!(matches!(job().phase, JobPhase::Failed { .. }), "its pod is not there");
+    assert!(!job().has_login);
+    for (watch, phase_is_known, login_is_known) in [
+        ("pods on machines", false, true),
+        ("secrets of jobs on machines", true, false),
+        ("machines", true, true),
+    ] {
+        cache.watch_health.set(watch, broken(), false);
+        let job = job();
+        assert_eq!(job.phase != JobPhase::Running, phase_is_known, "{watch}");
+        assert_eq!(!job.has_login, login_is_known, "{watch}");
+        let names_it = job.waiting.is_some_and(|text| text.contains(watch));
+        assert_eq!(names_it, !phase_is_known || !login_is_known, "{watch}");
+        cache.watch_health.set(watch, WatchState::Current, false);
+    }
+    cache.watch_health.set("machineconfigpools", broken(), false);
+    let broken = seen("worker").unwrap().cluster.broken_watch;
+    assert_eq!(broken.as_deref(), Some("machineconfigpools: away"));
+}
+
+/// Its pool, its build or its other machines may only be unseen.
+#[test]
+fn a_roll_out_does_not_end_while_a_watch_is_broken() {
+    let mut fleet = rolling(1, "automatic");
+    fleet.annotate(labels::ROLLOUT_ONCE, &pin(2).to_string());
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 1);
+    fleet.annotate(labels::ROLLOUT_ONCE, &pin(2).to_string());
+    fleet.broken_watch = Some("machines: away".to_owned());
+    fleet.settle();
+    let once =
+        |fleet: &Fleet| fleet.configs["worker"].metadata.annotation(labels::ROLLOUT_ONCE).is_some();
+    assert!(once(&fleet));
+    fleet.broken_watch = None;
+    fleet.settle();
+    assert!(!once(&fleet));
+    // The build in service.
+    fleet.serve("worker", 3);
+    let unseen = fleet.builds.pop().unwrap();
+    fleet.broken_watch = Some("machineosbuilds: away".to_owned());
+    fleet.settle();
+    let (_, reason, message) = status(&fleet, "RolloutDegraded");
+    assert_eq!(reason, "LookupFailed");
+    assert!(message.contains("the watch failed: machineosbuilds: away"), "{message}");
+    fleet.builds.push(unseen);
+    fleet.broken_watch = None;
+    fleet.settle();
+    assert_eq!(running(&fleet, 3), 1);
+    // A pool that is not seen.
+    fleet.pools.clear();
+    fleet.broken_watch = Some("machineconfigpools: away".to_owned());
+    let now = fleet.now;
+    let config = fleet.configs.get_mut("worker").unwrap();
+    config.metadata.deletion_timestamp = Some(Time(now));
+    let decision = fleet.decide("worker");
+    assert!(decision.actions.is_empty() && decision.requeue_after.is_some(), "{decision:?}");
+    fleet.broken_watch = None;
+    assert!(!fleet.decide("worker").actions.is_empty(), "its finalizer is removed");
+}
