@@ -44,7 +44,7 @@ pub(super) enum RegistryAnswer {
 }
 
 /// Adds the results of all lookups to the snapshot. Those that leave the cluster are not waited for:
-/// what is not known yet is [`RolloutLookupResults::pending`].
+/// what is not known yet is `pending` in the results.
 pub(super) async fn look_up(
     resolver: &Resolver,
     registries: &RegistryLookups<RegistryQuery, RegistryAnswer>,
