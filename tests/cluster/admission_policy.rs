@@ -115,6 +115,7 @@ fn pods_of_the_namespace_are_what_mosb_makes_and_no_more() {
     in_force();
     let other = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "policy-other", "namespace": NAMESPACE } });
     node().apply(&other.to_string());
+    apply_runtime_class();
     let mut wrong = Vec::new();
     let mut accounts = BTreeSet::new();
     for (what, pod) in own_pods() {
@@ -142,7 +143,8 @@ fn pods_of_the_namespace_are_what_mosb_makes_and_no_more() {
     let node_file = json!({ "hostPath": { "path": "/" } });
     let claim = json!({ "persistentVolumeClaim": { "claimName": "node" } });
     let port = json!([{ "containerPort": 80, "hostPort": 80 }]);
-    let annotations = "/metadata/annotations/io.kubernetes.cri-o.Devices";
+    let gpu = json!({ "limits": { "nvidia.com/gpu": "1" } });
+    let local = json!({ "type": "Localhost", "localhostProfile": "a.json" });
     for (what, pod, pointer, value, part) in [
         ("privileged", &direct, main, json!({ "privileged": true }), "privileged"),
         (
@@ -228,7 +230,57 @@ fn pods_of_the_namespace_are_what_mosb_makes_and_no_more() {
             json!(true),
             "run as mosb-controller",
         ),
-        ("a device of the node", &direct, annotations, json!("/dev/sda"), "container runtime"),
+        (
+            "options of Windows",
+            &direct,
+            "/spec/securityContext/windowsOptions",
+            json!({ "runAsUserName": "x" }),
+            "windowsOptions",
+        ),
+        (
+            "a container's options of Windows",
+            &direct,
+            &*format!("{main}/windowsOptions"),
+            json!({ "runAsUserName": "x" }),
+            "windowsOptions",
+        ),
+        (
+            "a profile of the node",
+            &direct,
+            "/spec/securityContext/seccompProfile",
+            local.clone(),
+            "Localhost",
+        ),
+        (
+            "a container's profile of the node",
+            &direct,
+            &*format!("{main}/appArmorProfile"),
+            local,
+            "Localhost",
+        ),
+        ("a device", &direct, "/spec/containers/0/resources", gpu, "no device"),
+        (
+            "another runtime",
+            &direct,
+            "/spec/runtimeClassName",
+            json!(RUNTIME_CLASS),
+            "runtimeClassName",
+        ),
+        (
+            "a claim to a device",
+            &direct,
+            "/spec/resourceClaims",
+            json!([{ "name": "a", "resourceClaimName": "a" }]),
+            "resourceClaims",
+        ),
+        (
+            "processes of other containers",
+            &direct,
+            "/spec/shareProcessNamespace",
+            json!(true),
+            "shareProcessNamespace",
+        ),
+        ("a node", &direct, "/spec/nodeName", json!("node"), "no nodeName"),
     ] {
         let answer = create(&with(pod, pointer, &value), &[]);
         if answer.status.success()
@@ -238,7 +290,79 @@ fn pods_of_the_namespace_are_what_mosb_makes_and_no_more() {
             wrong.push(format!("{what}: {answer:?}, want {part}"));
         }
     }
+    for key in RUNTIME_ANNOTATIONS {
+        let pointer = format!("/metadata/annotations/{}", key.replace('/', "~1"));
+        let answer = create(&with(&direct, &pointer, &json!("x")), &[]);
+        if !answer.stderr.contains("mosb-pods") || !answer.stderr.contains(key) {
+            wrong.push(format!("{key}: {answer:?}"));
+        }
+    }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+pub const RUNTIME_CLASS: &str = "policy-class";
+
+/// A pod with a runtime class that does not exist is refused before any policy sees it.
+pub fn apply_runtime_class() {
+    let class = json!({ "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
+        "metadata": { "name": RUNTIME_CLASS }, "handler": "runc" });
+    node().apply(&class.to_string());
+}
+
+/// Annotations that container runtimes and plugins of nodes act upon, and one that nobody knows.
+pub const RUNTIME_ANNOTATIONS: [&str; 10] = [
+    "cdi.k8s.io/devices",
+    "cpu-quota.crio.io",
+    "example.com/unknown",
+    "io.containerd.cri.runtime",
+    "io.katacontainers.config.hypervisor.path",
+    "io.kubernetes.cri-o.Devices",
+    "k8s.v1.cni.cncf.io/networks",
+    "org.systemd.property.DeviceAllow",
+    "run.oci.handler",
+    "seccomp-profile.kubernetes.cri-o.io",
+];
+
+/// A pod that waits can be changed until it runs, and its status by others than the kubelet.
+#[test]
+fn a_pod_that_waits_gets_no_more_by_an_update() {
+    in_force();
+    let mut pod = probe();
+    pod["metadata"] = json!({ "name": "policy-gated", "namespace": NAMESPACE });
+    pod["spec"]["schedulingGates"] = json!([{ "name": "mosb.dev/inputs" }]);
+    node().apply(&pod.to_string());
+    let patch = |part: &str, change: &Value| {
+        let target = format!("/api/v1/namespaces/{NAMESPACE}/pods/policy-gated{part}?dryRun=All");
+        node().api().ask("PATCH", &target, Some(change))
+    };
+    let annotated = |key: &str| json!({ "metadata": { "annotations": { key: "x" } } });
+    let mut wrong = Vec::new();
+    for part in ["", "/status"] {
+        for key in RUNTIME_ANNOTATIONS {
+            let (status, answer) = patch(part, &annotated(key));
+            let message = answer["message"].as_str().unwrap_or_default();
+            if status != 422 || !message.contains("mosb-pods") || !message.contains(key) {
+                wrong.push(format!("{key} by {part:?}: {status} {answer}"));
+            }
+        }
+        // What networks and people write.
+        for key in ["cni.projectcalico.org/podIP", "k8s.v1.cni.cncf.io/network-status", "note"] {
+            let (status, answer) = patch(part, &annotated(key));
+            if status != 200 {
+                wrong.push(format!("{key} by {part:?}: {status} {answer}"));
+            }
+        }
+    }
+    let starts = json!({ "spec": { "schedulingGates": null } });
+    let condition = json!({ "status": { "conditions": [{ "type": "Ready", "status": "False" }] } });
+    for (part, change) in [("", starts), ("/status", condition)] {
+        let (status, answer) = patch(part, &change);
+        if status != 200 {
+            wrong.push(format!("{change} by {part:?}: {status} {answer}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    node().kubectl(&["delete", "pod/policy-gated", "--namespace", NAMESPACE, "--wait=false"]).ok();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::admission_policy::{type_checked, with};
+use crate::admission_policy::{RUNTIME_ANNOTATIONS, apply_runtime_class, type_checked, with};
 use crate::deploy::rendered;
 use mosb_tests::{Finished, node, wait};
 use pod_changes::{EARLIER_COMMAND, STAGE_COMMANDS, changes};
@@ -94,6 +94,7 @@ fn secret(name: &str, kind: &str) -> Value {
 #[test]
 fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
     install();
+    apply_runtime_class();
     let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": { "name": "mosb-other", "namespace": NAMESPACE } });
     node().apply(&account.to_string());
@@ -153,20 +154,18 @@ fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
         let answer = send("create", &with(&job("apply"), pointer, &value), CONTROLLER);
         expect(format!("a Job with {pointer} {value}"), &answer, Some(part));
     }
-    let of_runtime = "container runtime";
-    for (key, value, of_pod_part) in [
-        ("io.kubernetes.cri-o.Devices", "/dev/sda", of_runtime),
-        ("io.containerd.example", "x", of_runtime),
-        // Of a pod, the API server copies it into the securityContext first.
-        ("container.apparmor.security.beta.kubernetes.io~1apply", "unconfined", "securityContext"),
-    ] {
+    // Of a pod, the API server copies it into the securityContext first.
+    let app_armor = ("container.apparmor.security.beta.kubernetes.io/apply", "securityContext");
+    let of_runtime = RUNTIME_ANNOTATIONS.map(|key| (key, key));
+    for (key, of_pod_part) in of_runtime.into_iter().chain([app_armor]) {
         let change = |object: Value, metadata: &str| {
-            with(&object, &format!("{metadata}/annotations/{key}"), &json!(value))
+            let pointer = format!("{metadata}/annotations/{}", key.replace('/', "~1"));
+            with(&object, &pointer, &json!("unconfined"))
         };
         let of_job = change(job("apply"), "/spec/template/metadata");
         let of_pod = change(pod("apply"), "/metadata");
         for (what, answer, part) in [
-            ("Job", send("create", &of_job, CONTROLLER), of_runtime),
+            ("Job", send("create", &of_job, CONTROLLER), key),
             ("pod", send("create", &of_pod, JOB_CONTROLLER), of_pod_part),
         ] {
             expect(format!("a {what} with {key}"), &answer, Some(part));
@@ -231,10 +230,29 @@ fn a_running_pod_on_a_machine_gets_no_other_image_no_more_containers_and_no_comm
     let digest = format!("quay.io/acme/mosb@sha256:{}", "0".repeat(64));
     let image = json!({ "spec": { "containers": [{ "name": "report", "image": digest }] } });
     let debug = json!({ "spec": { "ephemeralContainers": [{ "name": "debug", "image": "a" }] } });
-    patch(&[], json!({ "metadata": { "labels": { "a": "b" } } })).ok();
+    let patch_job = |more: &[&str], change: Value| {
+        let change = change.to_string();
+        let words = ["patch", "job", name, "--namespace", NAMESPACE, "--dry-run=server"];
+        let user = format!("--as={SOMEBODY}");
+        node().kubectl(&[&words[..], more, &[&user, "--patch", &change]].concat())
+    };
+    let annotation = |key: &str| json!({ "metadata": { "annotations": { key: "x" } } });
+    let label = |key: &str| json!({ "metadata": { "labels": { key: "x" } } });
+    let owner = json!({ "metadata": { "ownerReferences": [{ "apiVersion": "v1", "kind": "Node", "name": "a", "uid": "1" }] } });
+    let status = ["--subresource=status"];
+    let succeeded = json!({ "status": { "succeeded": 1 } });
+    patch(&[], label("a")).ok();
     for (answer, part) in [
         (patch(&[], image), "can't be changed"),
         (patch(&["--subresource=ephemeralcontainers"], debug), "exactly one container"),
+        (patch(&[], annotation("run.oci.handler")), "run.oci.handler"),
+        (patch(&status, annotation("cdi.k8s.io/devices")), "cdi.k8s.io/devices"),
+        (patch(&[], owner.clone()), "owners"),
+        (patch_job(&[], annotation("mosb.dev/node-target")), "labels and annotations"),
+        (patch_job(&status, annotation("mosb.dev/node-target")), "labels and annotations"),
+        (patch_job(&[], label("mosb.dev/node-job")), "labels and annotations"),
+        (patch_job(&[], owner), "owners"),
+        (patch_job(&status, succeeded), "only the Job controller"),
     ] {
         assert!(!answer.status.success() && answer.stderr.contains(part), "{answer:?}");
     }
@@ -271,36 +289,42 @@ fn a_kubelet_changes_its_node_but_not_the_marks_of_a_roll_out() {
     let slot = "mosb.dev/slot=given";
     let desired = "machineconfiguration.openshift.io/desiredImage=given";
     node().kubectl(&["annotate", "node/node", slot, desired]).ok();
-    let patch = |part: &str, annotations: &Value| {
-        let change = json!({ "metadata": { "annotations": annotations } });
+    let patch = |part: &str, metadata: &Value| {
         let target = format!("/api/v1/nodes/node{part}?dryRun=All");
-        kubelet.ask("PATCH", &target, Some(&change))
+        kubelet.ask("PATCH", &target, Some(&json!({ "metadata": metadata })))
     };
     let is_refused = |answer: &(u16, Value)| {
         answer.0 == 422 && answer.1["message"].as_str().unwrap().contains("mosb-nodes")
     };
     wait("the policy to be in force", SOON, || {
-        is_refused(&patch("", &json!({ "mosb.dev/x": "y" }))).then_some(())
+        is_refused(&patch("", &json!({ "annotations": { "mosb.dev/x": "y" } }))).then_some(())
     });
     let mut wrong = Vec::new();
     for part in ["", "/status"] {
         for (annotations, want_refusal) in [
             (json!({ "example.com/a": "b" }), false),
-            (json!({ "machineconfiguration.openshift.io/currentConfig": "x" }), false),
             (json!({ "mosb.dev/slot": "given" }), false),
             (json!({ "mosb.dev/slot": "taken" }), true),
             (json!({ "mosb.dev/slot": null }), true),
             (json!({ "mosb.dev/node-report": "{}" }), true),
+            (json!({ "machineconfiguration.openshift.io/currentImage": "x" }), true),
+            (json!({ "machineconfiguration.openshift.io/currentConfig": "x" }), true),
+            (json!({ "machineconfiguration.openshift.io/state": "Done" }), true),
             (json!({ "machineconfiguration.openshift.io/desiredImage": "x" }), true),
             (json!({ "machineconfiguration.openshift.io/desiredImage": null }), true),
-            (json!({ "machineconfiguration.openshift.io/desiredConfig": "x" }), true),
         ] {
-            let answer = patch(part, &annotations);
+            let answer = patch(part, &json!({ "annotations": annotations }));
             let right = if want_refusal { is_refused(&answer) } else { answer.0 == 200 };
             if !right {
                 wrong.push(format!("{part} {annotations}: {answer:?}"));
             }
         }
+    }
+    // NodeRestriction refuses these too, where it is on.
+    let role = json!({ "labels": { "node-role.kubernetes.io/control-plane": "" } });
+    let answer = patch("", &role);
+    if answer.0 != 403 && !is_refused(&answer) {
+        wrong.push(format!("{role}: {answer:?}"));
     }
     let new = json!({ "apiVersion": "v1", "kind": "Node",
         "metadata": { "name": "node", "annotations": { "mosb.dev/slot": "taken" } } });

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::admission_policy::RUNTIME_CLASS;
+
 /// Commands of the container that `mosb node apply` would not be run by.
 const COMMANDS: [&str; 21] = [
     "sh -c true",
@@ -128,6 +130,8 @@ pub fn changes() -> Vec<(&'static str, Value, &'static str)> {
             "one node, by its name",
         ),
         ("/nodeName", json!("a"), "no nodeName"),
+        ("/runtimeClassName", json!(RUNTIME_CLASS), "no hostNetwork"),
+        ("/resourceClaims", json!([{ "name": "a", "resourceClaimName": "a" }]), "no hostNetwork"),
     ];
     COMMANDS.map(command).into_iter().chain(others).collect()
 }

@@ -107,6 +107,9 @@ mod tests {
     use super::*;
     use crate::cluster_cache::ClusterCache;
 
+    /// The labels of control-plane nodes begin with it.
+    const ROLE: &str = "node-role.kubernetes.io/";
+
     fn node(version: &str, change: impl FnOnce(&mut Value)) -> Node {
         let mut node = json!({
             "metadata": {
@@ -131,6 +134,28 @@ mod tests {
         });
         change(&mut node);
         serde_json::from_value(node).unwrap()
+    }
+
+    /// A kubelet may change annotations and labels of its Node. The cache has no other annotations.
+    #[test]
+    fn the_policy_protects_each_mark_that_is_read() {
+        let policy = include_str!("../../../../deploy/rollout/admission-policy-nodes.yaml");
+        let [machine_config, mosb] = labels::ANNOTATION_PREFIXES;
+        for protected in [format!("['{machine_config}', '{mosb}']"), format!("['{ROLE}'")] {
+            assert!(policy.contains(&protected), "{protected}");
+        }
+        let role = [(format!("{ROLE}control-plane"), String::new())].into();
+        assert!(has_control_plane_label(&role));
+        let names = include_str!("../../../plan/src/api/labels.rs");
+        let marks = names.lines().filter_map(|line| line.strip_prefix("pub const NODE_"));
+        let marks: Vec<&str> = marks
+            .filter_map(|line| line.split_once(": &str = \""))
+            .map(|(_, value)| value)
+            .collect();
+        assert!(marks.len() > 8, "{marks:?}");
+        for mark in marks {
+            assert!(is_known(mark), "{mark}: a kubelet could set it");
+        }
     }
 
     #[test]

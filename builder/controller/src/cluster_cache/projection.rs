@@ -14,7 +14,6 @@ use serde::de::DeserializeOwned;
 
 use super::trigger::Trigger;
 use crate::indexed_store::IndexKey;
-use crate::kinds::GROUP;
 use crate::workload::is_workload_owner;
 use mosb_plan::api::{component_pool, labels};
 
@@ -219,7 +218,7 @@ pub(super) fn meta<K: Resource>(object: PartialObjectMeta<K>) -> Option<(String,
 
 /// Whether an annotation is one of machine configuration or of mosb.
 pub(super) fn is_known(key: &str) -> bool {
-    key.split_once('/').is_some_and(|(prefix, _)| prefix == GROUP || prefix == "mosb.dev")
+    labels::ANNOTATION_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
 pub(super) fn node(object: PartialObjectMeta<Node>) -> Option<(String, SeenNode)> {

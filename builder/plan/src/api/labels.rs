@@ -166,6 +166,9 @@ pub const PULL_SECRET: &str = "mosb.dev/pull-secret";
 /// Label of the ConfigMap to which a build's pod writes its result, so that it can be watched
 /// without the large ones.
 pub const RESULT: &str = "mosb.dev/result";
+/// What the annotations begin with that mosb reads: those of machine configuration and its own. On a
+/// Node, policy mosb-nodes protects them from the kubelet.
+pub const ANNOTATION_PREFIXES: [&str; 2] = ["machineconfiguration.openshift.io/", "mosb.dev/"];
 /// Annotation of a node: the rendered config that it has.
 pub const NODE_CURRENT_CONFIG: &str = "machineconfiguration.openshift.io/currentConfig";
 /// Annotation of a node: the rendered config that it should have.

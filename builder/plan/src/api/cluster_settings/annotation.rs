@@ -33,6 +33,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_admission_policy_permits_each_of_them() {
+        let policy = include_str!("../../../../../deploy/base/admission-policy.yaml");
+        for key in HARMLESS {
+            assert!(policy.contains(&format!("'{key}'")), "{key}: policy mosb-pods refuses it");
+        }
+    }
+
+    #[test]
     fn annotations_that_a_runtime_interprets_are_not_harmless() {
         for (key, want) in [
             ("team", true),
