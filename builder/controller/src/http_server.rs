@@ -1,6 +1,7 @@
 //! The HTTP server for `/healthz`, `/readyz` and `/metrics`, which the kubelet and Prometheus
 //! request.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,13 +16,12 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::Error;
 
-/// Connections at once; further ones wait.
+/// Connections at once at an address; a further one ends the oldest.
 const MAX_CONNECTIONS: usize = 64;
 /// Time limit for a request's header.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,33 +66,37 @@ impl Server {
 
     /// Serves until it is dropped.
     pub async fn run(self, source: Arc<dyn HealthSource>) {
-        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut accepting = JoinSet::new();
         for listener in self.listeners {
-            accepting.spawn(accept(listener, Arc::clone(&slots), Arc::clone(&source)));
+            accepting.spawn(accept(listener, Arc::clone(&source)));
         }
         while accepting.join_next().await.is_some() {}
     }
 }
 
-async fn accept(listener: TcpListener, slots: Arc<Semaphore>, source: Arc<dyn HealthSource>) {
+async fn accept(listener: TcpListener, source: Arc<dyn HealthSource>) {
     // Dropped with this future, and the connections with it.
     let mut connections = JoinSet::new();
+    let mut oldest: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        let Ok(permit) = Arc::clone(&slots).acquire_owned().await else {
-            return;
-        };
         match listener.accept().await {
             Ok((stream, _)) => {
+                while connections.try_join_next().is_some() {}
+                oldest.retain(|connection| !connection.is_finished());
+                // Idle peers must not keep the kubelet out, which would restart the controller.
+                if oldest.len() >= MAX_CONNECTIONS
+                    && let Some(first) = oldest.pop_front()
+                {
+                    first.abort();
+                }
                 let source = Arc::clone(&source);
-                connections.spawn(async move {
+                oldest.push_back(connections.spawn(async move {
                     let served =
                         timeout(CONNECTION_TIMEOUT, serve_connection(stream, source)).await;
                     if let Ok(Err(error)) = served {
                         tracing::debug!("a connection ended: {error}");
                     }
-                    drop(permit);
-                });
+                }));
             }
             Err(error) => {
                 // Most likely too many open files; other connections will close theirs.
@@ -100,7 +104,6 @@ async fn accept(listener: TcpListener, slots: Arc<Semaphore>, source: Arc<dyn He
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
-        while connections.try_join_next().is_some() {}
     }
 }
 
@@ -204,6 +207,21 @@ mod tests {
             }
             running.abort();
         }
+    }
+
+    #[tokio::test]
+    async fn idle_connections_keep_nobody_out() {
+        let server = Server::listen(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+        let address = server.addresses()[0];
+        let healthy = Fixed { not_ready: Vec::new(), not_live: Vec::new() };
+        let running = tokio::spawn(server.run(Arc::new(healthy)));
+        let mut idle = Vec::new();
+        for _ in 0..MAX_CONNECTIONS * 2 {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        let answer = timeout(HEADER_TIMEOUT / 2, ask(address, "GET /healthz")).await;
+        assert_eq!(answer.expect("the kubelet gives up"), "200 ok");
+        running.abort();
     }
 
     #[tokio::test]
