@@ -6,8 +6,9 @@ use mosb_image::Digest;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
 
-/// Hex digits of a node's UID in the name of a Job.
-const NODE: usize = 8;
+/// Hex digits in the name of a Job that stand for the UID of a node. Two nodes must never have one
+/// name for their Jobs; with more digits, the longest name would not be a label.
+const NODE: usize = 24;
 
 impl NodeJobRequest {
     pub(super) fn new(
