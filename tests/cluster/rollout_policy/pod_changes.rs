@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::admission_policy::RUNTIME_CLASS;
 
 /// Commands of the container that `mosb node apply` would not be run by.
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 22] = [
     "sh -c true",
     "mosb node report",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json",
@@ -15,10 +15,11 @@ const COMMANDS: [&str; 21] = [
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 -v",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 2",
     "mosb node apply --target {} {} --auth /run/mosb/auth/auth.json --attempt 1",
-    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --no-reboot --attempt 1",
-    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --no-reboot --no-reboot",
+    "mosb node apply --target {} --no-reboot --attempt 1",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --no-reboot",
+    "mosb node apply --target {} --attempt 1 --no-reboot --no-reboot",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --adopt --adopt",
-    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --no-reboot --adopt",
+    "mosb node apply --target {} --attempt 1 --no-reboot --adopt",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --machine-part /etc/shadow --attempt 1",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --machine-part --attempt 1",
     "mosb node apply --target {} --machine-part /run/mosb/auth/machine-part.json --auth /run/mosb/auth/auth.json --attempt 1",

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::machines::{Reboot, SimulatedMachine, State, lock};
-use super::node_job::{Answer, answer, check_part};
+use super::node_job::{Answer, answer, check_part, pulls};
 use super::node_object::{renew_lease, report_status, seconds};
 use crate::node::Api;
 
@@ -116,8 +116,11 @@ impl Kubelets {
                 // A kubelet waits for it.
                 return;
             }
-            if secret["data"]["auth.json"].as_str().is_none_or(str::is_empty) {
-                lock(&self.state).wrong.push(format!("a Secret without a login: {secret}"));
+            let has_login = secret["data"]["auth.json"].as_str().is_some_and(|it| !it.is_empty());
+            if has_login != pulls(pod) {
+                lock(&self.state)
+                    .wrong
+                    .push(format!("a Secret with a login, or without: {secret}"));
             }
             part = secret["data"]["machine-part.json"].as_str().map(decoded);
             if let Err(why) = check_part(pod, part.as_deref()) {

@@ -28,6 +28,16 @@ fn target(pod: &Value) -> Value {
     option(pod, "--target").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
+/// Whether the container of this pod may pull an image.
+pub fn pulls(pod: &Value) -> bool {
+    !is_without_reboot(pod)
+}
+
+fn is_without_reboot(pod: &Value) -> bool {
+    let command = pod["spec"]["containers"][0]["command"].as_array();
+    command.is_some_and(|words| words.contains(&json!("--no-reboot")))
+}
+
 /// Whether the Secret of a pod has the machine part of its target, as `mosb node` checks it.
 pub fn check_part(pod: &Value, part: Option<&[u8]>) -> Result<(), String> {
     let wanted = target(pod)["machinePart"].as_str().map(str::to_owned);
@@ -59,8 +69,7 @@ pub fn answer(
     let arguments = part["kernelArguments"].as_array().into_iter().flatten();
     let arguments: Vec<String> = arguments.filter_map(Value::as_str).map(str::to_owned).collect();
     let is_booted = machine.booted == digest && machine.arguments == arguments;
-    let is_without_reboot =
-        command.as_array().is_some_and(|all| all.contains(&json!("--no-reboot")));
+    let is_without_reboot = is_without_reboot(pod);
     let is_live = is_without_reboot
         && target["liveFrom"] == *machine.booted
         && machine.staged.as_ref() == Some(&digest)

@@ -29,6 +29,12 @@ impl NodeVerb {
         }
     }
 
+    /// Whether the Job may pull an image. Keys, a password and files of an image that is on the machine
+    /// need none.
+    pub fn pulls(self) -> bool {
+        matches!(self, Self::Stage | Self::Apply)
+    }
+
     /// The verb of a label.
     pub fn from_label(label: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|verb| verb.as_str() == label)
@@ -55,7 +61,7 @@ pub struct NodeJobRequest {
     pub image: String,
 }
 
-/// The Secret of a Job to create, with the login of its machine and the machine part of its target:
+/// The Secret of a Job to create, with the login of its machine if it pulls and the machine part of its target:
 /// named as the Job and owned by it. Its content is read when it is created, and never part of a
 /// decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,4 +82,6 @@ pub enum LoginGrant {
     OwnImage,
     /// Only if the rendered config of this name has the image's repository in `osImageURL`.
     Rendered(String),
+    /// It gets none, because its Job pulls nothing.
+    NothingToPull,
 }

@@ -25,17 +25,23 @@ impl JobSecrets {
         login: &NodeLogin,
     ) -> Result<JobSecretContent, Problem> {
         let image = &login.target.image;
-        if let LoginGrant::Rendered(rendered) = &login.grant {
-            resolver.check_stock_repository(image, rendered).await?;
+        let machine_part = self.machine_part(resolver, login).await?;
+        match &login.grant {
+            LoginGrant::OwnImage => {}
+            LoginGrant::Rendered(rendered) => {
+                resolver.check_stock_repository(image, rendered).await?;
+            }
+            LoginGrant::NothingToPull => {
+                return Ok(JobSecretContent { auth: None, pull_settings: None, machine_part });
+            }
         }
         let access = match self.access.take() {
             Some(read) => read,
             None => resolver.machine_access(&login.secrets).await?,
         };
         let access = self.access.insert(access);
-        let auth = access.pull_only_login_for(image)?.to_bytes();
-        let pull_settings = access.settings_for(image)?.to_json();
-        let machine_part = self.machine_part(resolver, login).await?;
+        let auth = Some(access.pull_only_login_for(image)?.to_bytes());
+        let pull_settings = Some(access.settings_for(image)?.to_json());
         Ok(JobSecretContent { auth, pull_settings, machine_part })
     }
 
@@ -115,7 +121,13 @@ mod tests {
     async fn machines_get_pull_logins_for_their_own_images_only() {
         let rendered = || LoginGrant::Rendered(RENDERED.to_owned());
         for (what, puller, repository, grant, want) in [
-            ("an own image", "puller", "reg.example/os", LoginGrant::OwnImage, Ok("reg.example")),
+            (
+                "an own image",
+                "puller",
+                "reg.example/os",
+                LoginGrant::OwnImage,
+                Ok(vec!["reg.example"]),
+            ),
             (
                 "a login that pushes",
                 "pusher",
@@ -123,7 +135,7 @@ mod tests {
                 LoginGrant::OwnImage,
                 Err("push-login"),
             ),
-            ("the stock image", "puller", "quay.io/base", rendered(), Ok("quay.io")),
+            ("the stock image", "puller", "quay.io/base", rendered(), Ok(vec!["quay.io"])),
             (
                 "another image of that registry",
                 "puller",
@@ -132,6 +144,7 @@ mod tests {
                 Err("image-not-ours"),
             ),
             ("another registry", "puller", "reg.elsewhere/base", rendered(), Err("image-not-ours")),
+            ("nothing to pull", "pusher", "reg.example/os", LoginGrant::NothingToPull, Ok(vec![])),
         ] {
             let image = format!("{repository}@{}", Digest::of(b"image")).parse().unwrap();
             let login = NodeLogin {
@@ -143,11 +156,14 @@ mod tests {
             };
             let content = JobSecrets::default().content(&resolver(puller), &login).await;
             let hosts = content.map(|content| {
-                let auth: Value = serde_json::from_slice(content.auth.expose()).unwrap();
-                let auths = auth["auths"].as_object().unwrap();
-                auths.keys().cloned().collect::<Vec<_>>()
+                assert_eq!(content.auth.is_some(), content.pull_settings.is_some(), "{what}");
+                let auth = content.auth.map(|auth| auth.expose().clone());
+                let auth: Value = serde_json::from_slice(&auth.unwrap_or(b"{}".to_vec())).unwrap();
+                let auths = auth["auths"].as_object().into_iter().flatten();
+                auths.map(|(host, _)| host.clone()).collect::<Vec<_>>()
             });
-            let want = want.map(|host| vec![host.to_owned()]).map_err(str::to_owned);
+            let want = want.map(|hosts| hosts.into_iter().map(str::to_owned).collect::<Vec<_>>());
+            let want = want.map_err(str::to_owned);
             assert_eq!(hosts.map_err(|problem| problem.reason), want, "{what}");
         }
     }

@@ -43,10 +43,10 @@ const SECRET_TYPE: &str = "mosb.dev/node-login";
 
 /// What the Secret of a Job has.
 pub(crate) struct JobSecretContent {
-    /// The login.
-    pub auth: SecretBytes<Vec<u8>>,
-    /// Mirrors, CAs and proxy for the pull.
-    pub pull_settings: SecretBytes<Vec<u8>>,
+    /// The login; none if the Job pulls nothing.
+    pub auth: Option<SecretBytes<Vec<u8>>>,
+    /// Mirrors, CAs and proxy for the pull; none as well.
+    pub pull_settings: Option<SecretBytes<Vec<u8>>>,
     /// The machine part of the target, if it has one.
     pub machine_part: Option<SecretBytes<Vec<u8>>>,
 }
@@ -105,8 +105,8 @@ pub(crate) fn node_secret(job: &OwnerJob<'_>, content: &JobSecretContent) -> Sec
         immutable: Some(true),
         data: Some(
             [
-                (AUTH_KEY, Some(&content.auth)),
-                (PULL_SETTINGS_KEY, Some(&content.pull_settings)),
+                (AUTH_KEY, content.auth.as_ref()),
+                (PULL_SETTINGS_KEY, content.pull_settings.as_ref()),
                 (PART_KEY, content.machine_part.as_ref()),
             ]
             .into_iter()
@@ -166,14 +166,11 @@ fn fill_pod(pod: &mut PodSpec, request: &NodeJobRequest) {
 /// which Kubernetes would expand.
 fn arguments(request: &NodeJobRequest) -> Vec<String> {
     let target = request.target.iter().flat_map(|target| [TARGET.to_owned(), target.to_json()]);
-    let auth = ["--auth".to_owned(), AUTH_FILE.to_owned()];
+    let pull = ["--auth", AUTH_FILE, "--pull-settings", PULL_SETTINGS_FILE].map(str::to_owned);
+    let pull = pull.into_iter().filter(|_| request.verb.pulls());
     let part = request.target.as_ref().and_then(|target| target.machine_part);
     let part = part.map(|_| ["--machine-part".to_owned(), PART_FILE.to_owned()]);
-    // Keys and a password need no image.
-    let pulls = request.verb != NodeVerb::Part;
-    let settings = ["--pull-settings", PULL_SETTINGS_FILE].map(str::to_owned);
-    let settings = settings.into_iter().filter(|_| pulls);
-    let files = auth.into_iter().chain(settings).chain(part.into_iter().flatten());
+    let files = pull.chain(part.into_iter().flatten());
     let attempt = ["--attempt".to_owned(), request.number.to_string()];
     match request.verb {
         NodeVerb::Report => Vec::new(),
@@ -320,9 +317,9 @@ mod tests {
         let job =
             OwnerJob { name: "mosb-stage-x", uid: "j", pool: "worker", verb: NodeVerb::Stage };
         for (name, part) in [("secret", None), ("secret-with-machine-part", Some(b"{}".to_vec()))] {
-            let auth = mosb_registry::Secret::new(b"{}".to_vec());
+            let auth = Some(mosb_registry::Secret::new(b"{}".to_vec()));
             let machine_part = part.map(mosb_registry::Secret::new);
-            let pull_settings = mosb_registry::Secret::new(b"{}".to_vec());
+            let pull_settings = Some(mosb_registry::Secret::new(b"{}".to_vec()));
             let content = JobSecretContent { auth, pull_settings, machine_part };
             let secret = node_secret(&job, &content);
             golden(&format!("{name}.yaml"), serde_json::to_value(secret).unwrap());
