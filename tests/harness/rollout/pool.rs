@@ -176,6 +176,19 @@ impl<'c> RolloutPool<'c> {
         self.cluster.node.wait(what, LIMIT, fits)
     }
 
+    /// Waits until a machine is degraded because it fell back from its image, and lets it try again, as
+    /// an administrator does who does not wait for the pause.
+    #[track_caller]
+    pub fn retry_fallen(&self, name: &str) {
+        let mark = "mosb.dev/fallback";
+        let state = "machineconfiguration.openshift.io/state";
+        self.wait_node(name, |node| {
+            !annotation(node, mark).is_empty() && annotation(node, state) == "Degraded"
+        });
+        let node = format!("node/{name}");
+        self.cluster.node.kubectl(&["annotate", &node, &format!("{mark}-")]).ok();
+    }
+
     /// Waits until these machines have staged an image.
     #[track_caller]
     pub fn wait_staged(&self, digest: &str) {

@@ -193,6 +193,7 @@ fn another_controller(cluster: &RolloutCluster) {
     assert_eq!(seen(cluster, &pool), after);
 
     cluster.node.kubectl(&["delete", "deployment", NAME, "--namespace", PLACE]).ok();
+    pool.retry_fallen(updated);
     pool.wait_updated(&first);
     assert_eq!(pool.boots(), [3, 1, 1]);
     assert_eq!(cluster.machines.get(waiting).booted, first);

@@ -150,7 +150,7 @@ fn a_cordon_of_an_administrator(cluster: &RolloutCluster) {
 }
 
 /// Somebody else boots a machine into another image: that is reported, and brought back only in the
-/// mode `automatic`.
+/// mode `automatic`, after a pause or when an administrator asks for it.
 fn drift(cluster: &RolloutCluster) {
     let pool = RolloutPool::new(cluster, "drifting", 2);
     let first = pool.image();
@@ -159,6 +159,7 @@ fn drift(cluster: &RolloutCluster) {
     let (stock, changed) = (cluster.stock(), &pool.machines[0]);
     cluster.machines.boot_into(changed, &stock);
     pool.wait_pool(|pool| RolloutPool::condition(pool, "Updated") == "False");
+    pool.retry_fallen(changed);
     pool.wait_updated(&first);
     assert_eq!(pool.boots(), [3, 1], "to the first image, by others, and back");
 
@@ -166,6 +167,7 @@ fn drift(cluster: &RolloutCluster) {
     cluster.machines.boot_into(changed, &stock);
     let found = pool.wait_pool(|pool| RolloutPool::condition(pool, "Updated") == "False");
     assert_eq!(found["status"]["updatedMachineCount"], 1, "{found:#}");
+    pool.retry_fallen(changed);
     pool.wait_node(changed, |node| annotation(node, "mosb.dev/staged").contains(&first));
     sleep(QUIET);
     assert_eq!(pool.boots(), [4, 1]);

@@ -13,10 +13,12 @@ use super::lookup::{RolloutLookup, TargetImage};
 use super::machine_plan::{MachinePlan, next_try};
 use super::machine_progress::MachineProgress;
 use super::machine_state::MachineState;
+use super::part_jobs::PartJobs;
 use super::pool_status::{self, Standing};
 use super::reason::RolloutReason;
 use super::slot_phase::SlotPhase;
 use super::snapshot::RolloutSnapshot;
+use super::staging::LimitedJobs;
 use super::{
     config_marks, leaving_configs, machine_events, obsolete_jobs, part_jobs, pool_events, staging,
 };
@@ -33,7 +35,7 @@ pub type RolloutDecision = Decision<RolloutLookup, RolloutReason>;
 pub(super) const PROBLEM_REQUEUE: Duration = Duration::from_secs(60);
 /// How often a watch that failed is checked.
 pub(super) const WATCH_REQUEUE: Duration = Duration::from_secs(15);
-/// How often machines that are on their way are checked against the time limit.
+/// How often machines that are on their way, and Jobs, are checked against their time limits.
 const TIMEOUT_CHECK: Duration = Duration::from_secs(60);
 
 /// A decision, and what metrics show of it.
@@ -123,8 +125,7 @@ impl<'a> Pass<'a> {
 
     fn evaluation(mut self) -> RolloutEvaluation {
         let (mut given, (mut removals, mut jobs), mut parts) = if self.cx.may_create_jobs() {
-            let parts = part_jobs::part_jobs(self.cx, &self.machines);
-            (self.choose_slots(), self.stage_jobs(), parts)
+            (self.choose_slots(), self.stage_jobs(), self.part_jobs())
         } else {
             (Vec::new(), (Vec::new(), Vec::new()), Vec::new())
         };
@@ -189,7 +190,8 @@ impl<'a> Pass<'a> {
         let reports =
             self.cx.is_observed() || self.machines.iter().any(|(state, _)| state.has_slot());
         if reports && self.cx.may_create_jobs() {
-            jobs.extend(staging::report_jobs(self.cx.snapshot, &self.machines, self.cx.now));
+            let found = staging::report_jobs(self.cx.snapshot, &self.machines, self.cx.now);
+            jobs.extend(self.begin(found));
         }
         jobs.extend(removals.into_iter().chain(parts));
         self.actions(jobs)
@@ -243,14 +245,31 @@ impl<'a> Pass<'a> {
         self.requeue_after = self.requeue_after.into_iter().chain(after).min();
     }
 
+    /// The Jobs that begin now. A place that others wait for is free once a Job is too old, which no
+    /// event shows.
+    fn begin(&mut self, found: LimitedJobs) -> Vec<NodeJobRequest> {
+        self.again(found.is_full.then_some(TIMEOUT_CHECK));
+        found.jobs
+    }
+
+    /// The Jobs that change machines without a reboot.
+    fn part_jobs(&mut self) -> Vec<NodeJobRequest> {
+        let PartJobs { found, stopped } = part_jobs::part_jobs(self.cx, &self.machines);
+        if let Some(message) = stopped {
+            self.block("MachinesFailed", message, Some(PROBLEM_REQUEUE));
+        }
+        self.begin(found)
+    }
+
     /// The Jobs that remove a staged image from machines that run the target, which needs no
     /// registry, and those that stage the target.
-    fn stage_jobs(&self) -> (Vec<NodeJobRequest>, Vec<NodeJobRequest>) {
+    fn stage_jobs(&mut self) -> (Vec<NodeJobRequest>, Vec<NodeJobRequest>) {
         let Some(target) = self.cx.stages() else {
             return (Vec::new(), Vec::new());
         };
         let digest = target.image.digest();
-        let jobs = staging::stage_jobs(self.cx, &self.machines, target).into_iter();
+        let found = staging::stage_jobs(self.cx, &self.machines, target);
+        let jobs = self.begin(found).into_iter();
         let states = self.machines.iter().map(|(state, _)| state);
         jobs.partition(|job| {
             states.clone().any(|state| state.name() == job.node && state.runs(digest))

@@ -6,6 +6,7 @@ use super::decide::{PROBLEM_REQUEUE, Pass, WATCH_REQUEUE};
 use super::drain;
 use super::lookup::{ControlPlaneHealth, RolloutLookup};
 use super::machine_state::MachineState;
+use super::part_jobs::part_failure;
 use super::slot_phase::SlotPhase;
 use super::slots::{self, SlotCandidate, SlotChoice, StopReason};
 use crate::cluster_cache::OWN_WRITE_TIMEOUT;
@@ -50,7 +51,7 @@ impl Pass<'_> {
                     StopReason::Failed(names) => {
                         let pool = &snapshot.pool.metadata.name;
                         let remedy = format!("repair them and run mosb rollout start {pool}");
-                        let what = "did not boot the target";
+                        let what = "failed at the target";
                         ("MachinesFailed", self.stopped(what, &names, &remedy))
                     }
                     StopReason::ControlPlane(why) => (
@@ -151,7 +152,9 @@ fn candidate<'a>(
         is_available: state.is_available(),
         has_slot: state.has_slot(),
         is_failed: phase.is_some_and(SlotPhase::is_failed)
-            || state.valid_slot().is_some_and(|slot| slot.failure.is_some()),
+            || state.valid_slot().is_some_and(|slot| slot.failure.is_some())
+            || cx.fallback_wait(state).is_some()
+            || part_failure(state, target, cx.now).is_some(),
         is_lost: matches!(phase, Some(SlotPhase::Lost { .. })),
         is_staged: state.staged.as_ref() == Some(target)
             && state.report.is_some()
@@ -159,6 +162,7 @@ fn candidate<'a>(
             && !cx.may_go_live(state)
             && !state.is_part_changing()
             && cx.is_for(state)
+            && !cx.is_held_back(state)
             && !state.is_being_deleted(),
         is_control_plane: state.is_control_plane(),
         is_own: cx.is_own(state),

@@ -136,9 +136,13 @@ impl<'a> MachineState<'a> {
         matches!(job, JobState::Failed(failure) if failure.exit == Some(ExitCode::NeedsReboot))
     }
 
-    /// Why the pod of a running Job does not start.
-    pub fn job_waiting(&self) -> Option<String> {
+    /// Why the pod of a running Job does not start, or that it does not end.
+    pub fn job_waiting(&self, now: Timestamp) -> Option<String> {
         let mut running = self.jobs().filter(|job| job.phase == JobPhase::Running);
-        running.find_map(|job| Some(format!("{}: {}", job.verb.as_str(), job.waiting.as_ref()?)))
+        running.find_map(|job| {
+            let late = || "its Job does not end; see its pod in mosb-rollout".to_owned();
+            let why = job.waiting.clone().or_else(|| job.is_overdue(now).then(late))?;
+            Some(format!("{}: {why}", job.verb.as_str()))
+        })
     }
 }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::context::Context;
+use super::fallback::FallbackWait;
 use super::job_request::{NodeJobRequest, NodeVerb};
 use super::job_state::JobState;
 use super::lookup::RolloutLookup;
@@ -65,7 +66,7 @@ impl MachinePlan {
             }
         };
         if is_part {
-            plan.waiting = plan.waiting.take().or_else(|| state.job_waiting());
+            plan.waiting = plan.waiting.take().or_else(|| state.job_waiting(cx.now));
         }
         for job in &state.machine.jobs {
             if is_obsolete(cx, state, slot.as_ref(), job) {
@@ -96,6 +97,9 @@ impl MachinePlan {
 
     /// What the machine reported, and what is staged on it.
     fn common_marks(&mut self, cx: &Context<'_>, state: &MachineState<'_>) {
+        if cx.target().is_some() {
+            self.marks.fallback(cx.fallback(state).as_ref());
+        }
         if let Some(report) = &state.report {
             self.marks.report(report);
             let (image, config) = cx.current(state);
@@ -162,5 +166,9 @@ pub(super) fn next_try(
     let staged = cx.stages().filter(|target| staging::wants_stage(cx, state, phase, target));
     let staged = staged
         .and_then(|target| wait(staging::tries(state, NodeVerb::Stage, Some(target), cx.now)));
-    part.into_iter().chain(staged).min()
+    let held = match cx.fallback_wait(state) {
+        Some(FallbackWait::For(left)) => Some(left),
+        Some(FallbackWait::Over | FallbackWait::Final) | None => None,
+    };
+    part.into_iter().chain(staged).chain(held).min()
 }

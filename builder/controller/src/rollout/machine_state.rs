@@ -3,6 +3,8 @@
 //! Input: a [`Machine`]. Output: what it runs and has staged in this boot, and its slot. Invariant:
 //! a report or mark of an earlier boot counts for nothing.
 
+use jiff::Timestamp;
+
 use super::job_request::NodeVerb;
 use super::snapshot::{JobPhase, Machine, MachineJob};
 use crate::workload::has_control_plane_label;
@@ -49,6 +51,12 @@ impl<'a> MachineState<'a> {
     pub fn jobs(&self) -> impl Iterator<Item = &'a MachineJob> {
         let uid = self.machine.metadata.uid();
         self.machine.jobs.iter().filter(move |job| job.node_uid == uid && !job.deleting)
+    }
+
+    /// Jobs that take places of limits.
+    pub fn jobs_in_place(&self, now: Timestamp) -> impl Iterator<Item = &'a MachineJob> {
+        let is_ready = self.machine.ready;
+        self.jobs().filter(move |job| job.takes_place(is_ready, now))
     }
 
     fn newest_report(&self) -> Option<NodeReport> {

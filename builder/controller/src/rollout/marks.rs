@@ -8,7 +8,7 @@ use super::snapshot::Machine;
 use crate::action::{Action, Patch};
 use crate::kinds::Kind;
 use mosb_plan::api::labels;
-use mosb_plan::api::rollout::{NodeReport, NodeTarget, Slot, StagedMark};
+use mosb_plan::api::rollout::{Fallback, NodeReport, NodeTarget, Slot, StagedMark};
 
 /// Maximum characters of the annotation `reason`.
 const REASON: usize = 1024;
@@ -55,6 +55,11 @@ impl Marks {
     pub fn staged(&mut self, mark: Option<&StagedMark>) {
         let json = |mark: &StagedMark| serde_json::to_string(mark).expect("a mark is JSON");
         self.set(labels::NODE_STAGED, mark.map(json));
+    }
+
+    pub fn fallback(&mut self, record: Option<&Fallback>) {
+        let json = |record: &Fallback| serde_json::to_string(record).expect("a record is JSON");
+        self.set(labels::NODE_FALLBACK, record.map(json));
     }
 
     pub fn report(&mut self, report: &NodeReport) {

@@ -15,11 +15,12 @@
 //! | `observe`, `job_phase`, `pod_waiting`, `inputs` | cache → snapshot, and which pools a change affects |
 //! | `desired_target`, `target_source` | what the machines should run |
 //! | `machine_state`, `job_state`, `slot_phase` | what one machine runs and does, from its marks and Jobs |
+//! | `fallback` | machines that booted the target and run another image again |
 //! | `slots`, `give_slots`, `control_plane`, `control_plane_health` | which machines may become unavailable |
 //! | `slot_waits` | why other machines may not |
 //! | `staging` | which machines report, and which ones stage the target |
 //! | `trouble` | why a machine without a slot can't follow the pool |
-//! | `part_jobs` | which machines get keys and password without a reboot |
+//! | `part_jobs` | which machines are changed without a reboot |
 //! | `drain` | which pods are evicted |
 //! | `context` | what a pass knows about the pool as a whole |
 //! | `machine_plan`, `slot_progress` | what one machine gets, without and with a slot |
@@ -54,6 +55,7 @@ mod drain_record;
 mod drain_records;
 mod elapsed;
 mod ended_phases;
+mod fallback;
 mod figures;
 mod give_slots;
 mod inputs;

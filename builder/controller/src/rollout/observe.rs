@@ -237,6 +237,7 @@ fn machine_job(cache: &ClusterCache, job: &Arc<Job>) -> Option<MachineJob> {
         number: non_empty_annotation(metadata, labels::ATTEMPT)?.parse().ok()?,
         has_login: verb == NodeVerb::Report || has_secret,
         created: metadata.creation_timestamp.clone(),
+        deadline: deadline(job),
         phase: job_phase(job, &pods, quiet),
         awaits_pod,
         waiting: pod_waiting(&pods).or(unseen),
@@ -247,24 +248,30 @@ fn machine_job(cache: &ClusterCache, job: &Arc<Job>) -> Option<MachineJob> {
     })
 }
 
+/// How long it may take.
+pub(super) fn deadline(job: &Job) -> Option<Duration> {
+    let seconds = job.spec.as_ref()?.active_deadline_seconds?;
+    u64::try_from(seconds).ok().map(Duration::from_secs)
+}
+
 fn cluster(cache: &ClusterCache, pool: &str, own: &OwnPlace) -> ClusterMachines {
     let is_schedulable = |seen: &SeenMachine| !seen.unschedulable || is_cordoned_by_slot(seen);
     let control_plane = cache.machines.by_index([IndexKey::ControlPlane]);
     let elsewhere = cache.node_jobs.filter_list(|job| {
         non_empty_annotation(&job.metadata, labels::POOL).is_some_and(|other| other != pool)
     });
-    let mut staging_elsewhere = BTreeMap::new();
-    let mut reporting_elsewhere = 0;
-    for job in elsewhere.iter().filter_map(|job| machine_job(cache, job)) {
-        match (job.verb, &job.target, &job.phase) {
-            (NodeVerb::Stage, Some(target), JobPhase::Running) => {
-                let host = target.image.repo().host().to_owned();
-                *staging_elsewhere.entry(host).or_default() += 1;
-            }
-            (NodeVerb::Report, _, JobPhase::Running) => reporting_elsewhere += 1,
-            _ => {}
-        }
-    }
+    let is_ready = |job: &Job| {
+        owning_node(&job.metadata).is_some_and(|owner| {
+            let seen = cache.machines.get(&owner.name);
+            seen.is_some_and(|seen| seen.ready && seen.metadata.uid() == owner.uid)
+        })
+    };
+    let is_limited = |job: &MachineJob| {
+        let is_shared = matches!(job.verb, NodeVerb::Report | NodeVerb::Stage);
+        is_shared && job.phase == JobPhase::Running && !job.deleting
+    };
+    let elsewhere = elsewhere.iter().filter(|job| is_ready(job));
+    let elsewhere = elsewhere.filter_map(|job| machine_job(cache, job)).filter(is_limited);
     ClusterMachines {
         own_node: own.node.clone(),
         own_image: own.image.clone(),
@@ -285,8 +292,7 @@ fn cluster(cache: &ClusterCache, pool: &str, own: &OwnPlace) -> ClusterMachines 
             cache.watch_health.failed_lately(&all)
         },
         control_plane: control_plane.iter().map(|seen| control_plane_node(seen)).collect(),
-        staging_elsewhere,
-        reporting_elsewhere,
+        jobs_elsewhere: elsewhere.collect(),
         updating_elsewhere: updating_pools(&cache.pools.list(), pool),
     }
 }

@@ -16,7 +16,7 @@ use mosb_plan::api::rollout::{ExitCode, Slot, SlotFailure};
 const MAX_ATTEMPTS: u32 = 3;
 /// `apply` Jobs for a target that may fail for a passing reason: six hours with the pauses.
 pub(super) const MAX_TRIES: u32 = 10;
-/// Pauses after them, by their number; then the last one.
+/// Pauses after tries that failed, by their number; then the last one.
 const PAUSES: [Duration; 5] = [
     Duration::from_secs(5 * 60),
     Duration::from_secs(10 * 60),
@@ -73,7 +73,7 @@ impl SlotPhase {
             Some(job) if !has_ended(job) => Self::of_job(state, slot, job, node_timeout, now),
             ended => {
                 if let Some(failure) = slot.failure.as_ref().filter(|_| slot.applying.is_none())
-                    && let Some(left) = pause(failure, now)
+                    && let Some(left) = pause(failure.tries, failure.at.0, now)
                 {
                     return Self::Failed { retry_in: Some(left) };
                 }
@@ -164,8 +164,8 @@ fn may_try_again(slot: &Slot) -> bool {
     slot.attempt.saturating_sub(slot.first_attempt) + 1 < MAX_ATTEMPTS
 }
 
-/// How long the next try still waits.
-fn pause(failure: &SlotFailure, now: Timestamp) -> Option<Duration> {
-    let index = (failure.tries.max(1) as usize - 1).min(PAUSES.len() - 1);
-    PAUSES[index].checked_sub(elapsed(failure.at.0, now)).filter(|left| !left.is_zero())
+/// How long the next try still waits, after so many that failed.
+pub(super) fn pause(tries: u32, failed: Timestamp, now: Timestamp) -> Option<Duration> {
+    let index = (tries.max(1) as usize - 1).min(PAUSES.len() - 1);
+    PAUSES[index].checked_sub(elapsed(failed, now)).filter(|left| !left.is_zero())
 }

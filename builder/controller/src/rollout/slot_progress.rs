@@ -48,7 +48,11 @@ impl MachinePlan {
             }
             SlotPhase::Draining => return Some(self.drain(cx, state, slot)),
             SlotPhase::Applying { is_rebooting: false } => {
-                self.under_way(slot, NodeState::Working, &state.job_waiting().unwrap_or_default());
+                self.under_way(
+                    slot,
+                    NodeState::Working,
+                    &state.job_waiting(cx.now).unwrap_or_default(),
+                );
             }
             SlotPhase::Applying { is_rebooting: true } => {
                 self.under_way(slot, NodeState::Rebooting, "");
@@ -93,7 +97,7 @@ impl MachinePlan {
             }
             SlotPhase::Lost { since } => {
                 let text = if state.machine.ready && state.machine.boot_id == slot.boot_id {
-                    let why = state.job_waiting().map(|why| format!(": {why}"));
+                    let why = state.job_waiting(cx.now).map(|why| format!(": {why}"));
                     let why = why.unwrap_or_else(|| "; see its pod in mosb-rollout".to_owned());
                     format!("not rebooted: its Job runs since {since}{why}")
                 } else {

@@ -12,7 +12,7 @@ use super::lookup::ControlPlaneHealth;
 use super::snapshot::ControlPlaneNode;
 
 /// Two machines that failed stop a pool.
-const MAX_FAILED: usize = 1;
+pub(super) const MAX_FAILED: usize = 1;
 
 /// A machine of the pool, reduced to what decides about slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) struct SlotCandidate<'a> {
     pub created: Option<Timestamp>,
     pub is_available: bool,
     pub has_slot: bool,
-    /// It has a slot, and did not boot the target.
+    /// It did not boot the target, fell back from it, or did not take it without a reboot.
     pub is_failed: bool,
     /// It has a slot, and is not back within the limit.
     pub is_lost: bool,
@@ -52,7 +52,7 @@ pub(super) enum SlotChoice {
 pub(super) enum StopReason {
     /// These machines are not back.
     Lost(Vec<String>),
-    /// These machines did not boot the target.
+    /// These machines failed at the target.
     Failed(Vec<String>),
     ControlPlane(String),
 }

@@ -7,13 +7,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::drain_record::DrainRecord;
+use super::elapsed::elapsed;
 use super::job_request::NodeVerb;
 use super::lookup::RolloutLookupResults;
 use mosb_plan::api::rollout::{NodeReport, NodeTarget};
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata};
+
+/// How much older than its deadline a Job may get: its pod gets time to end.
+const OVERDUE_MARGIN: Duration = Duration::from_secs(60);
 
 /// A pool, its image and its machines.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +80,7 @@ impl Machine {
 }
 
 /// A Job on a machine.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineJob {
     pub name: String,
     pub uid: String,
@@ -90,6 +95,8 @@ pub struct MachineJob {
     /// Whether the Secret with its login exists; true if it needs none.
     pub has_login: bool,
     pub created: Option<Time>,
+    /// `spec.activeDeadlineSeconds`
+    pub deadline: Option<Duration>,
     pub phase: JobPhase,
     /// It ended, and the end of its last pod is not seen: how long the phase is still `Running` if
     /// no watch event shows it.
@@ -99,8 +106,23 @@ pub struct MachineJob {
     pub deleting: bool,
 }
 
+impl MachineJob {
+    /// Whether it runs, and takes one of the places of a limit. A Job on a machine that is away never
+    /// ends, because its pod does not, and one that is older than it may get is in the same state.
+    pub(super) fn takes_place(&self, is_ready: bool, now: Timestamp) -> bool {
+        self.phase == JobPhase::Running && is_ready && !self.is_overdue(now)
+    }
+
+    /// Whether it should have ended.
+    pub(super) fn is_overdue(&self, now: Timestamp) -> bool {
+        let limit = self.deadline.map(|deadline| deadline + OVERDUE_MARGIN);
+        let age = self.created.as_ref().map(|created| elapsed(created.0, now));
+        self.phase == JobPhase::Running && age.zip(limit).is_some_and(|(age, limit)| age > limit)
+    }
+}
+
 /// How far a Job is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobPhase {
     Running,
     /// Its last pod ended well and left this report. Without a readable report, the Job counts as
@@ -165,10 +187,8 @@ pub struct ClusterMachines {
     pub broken_watch: Option<String>,
     /// All control-plane nodes, of whatever pool.
     pub control_plane: Vec<ControlPlaneNode>,
-    /// Running `stage` Jobs of other pools, by registry host.
-    pub staging_elsewhere: BTreeMap<String, usize>,
-    /// Running `report` Jobs of other pools.
-    pub reporting_elsewhere: usize,
+    /// `report` and `stage` Jobs of other pools that run on machines that are Ready.
+    pub jobs_elsewhere: Vec<MachineJob>,
     /// Other pools that bring their target to machines now, by their status: the node of the
     /// controller waits for them.
     pub updating_elsewhere: Vec<String>,

@@ -3,7 +3,6 @@
 //!
 //! Output: the Jobs to create, and how each machine's staging is going.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -18,6 +17,23 @@ use mosb_plan::api::rollout::{ExitCode, NodeTarget};
 
 /// The most machines of a cluster that report at once.
 const MAX_REPORTING: usize = 10;
+
+/// The Jobs that begin now.
+#[derive(Debug, Default)]
+pub(super) struct LimitedJobs {
+    pub jobs: Vec<NodeJobRequest>,
+    /// Whether others wait for one of a limited number of places.
+    pub is_full: bool,
+}
+
+impl LimitedJobs {
+    /// As many of these, in their order, as there are free places.
+    pub fn of(mut jobs: Vec<NodeJobRequest>, free: usize) -> Self {
+        let is_full = jobs.len() > free;
+        jobs.truncate(free);
+        Self { jobs, is_full }
+    }
+}
 
 /// How a Job without a slot is going.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,17 +66,28 @@ pub(super) fn tries(
     }
 }
 
-/// The Jobs that report what a machine runs, as many as the limit of the cluster allows.
+/// The Jobs of the cluster that take places of a limit for this verb.
+fn jobs_in_place<'a>(
+    snapshot: &'a RolloutSnapshot,
+    machines: &'a [(MachineState<'a>, Option<SlotPhase>)],
+    verb: NodeVerb,
+    now: Timestamp,
+) -> impl Iterator<Item = &'a MachineJob> {
+    let own = machines.iter().flat_map(move |(state, _)| state.jobs_in_place(now));
+    let elsewhere = snapshot.cluster.jobs_elsewhere.iter();
+    // Only those of machines that are Ready are there.
+    let elsewhere = elsewhere.filter(move |job| job.takes_place(true, now));
+    own.chain(elsewhere).filter(move |job| job.verb == verb)
+}
+
+/// The Jobs that report what a machine runs, as many as the limit of the cluster allows. Machines
+/// whose last one failed come last.
 pub(super) fn report_jobs(
     snapshot: &RolloutSnapshot,
     machines: &[(MachineState<'_>, Option<SlotPhase>)],
     now: Timestamp,
-) -> Vec<NodeJobRequest> {
-    let running = machines.iter().flat_map(|(state, _)| state.jobs());
-    let running = running
-        .filter(|job| job.verb == NodeVerb::Report && job.phase == JobPhase::Running)
-        .count();
-    let free = MAX_REPORTING.saturating_sub(running + snapshot.cluster.reporting_elsewhere);
+) -> LimitedJobs {
+    let running = jobs_in_place(snapshot, machines, NodeVerb::Report, now).count();
     let wants = |(state, _): &&(MachineState<'_>, Option<SlotPhase>)| {
         state.report.is_none()
             && state.machine.ready
@@ -76,7 +103,9 @@ pub(super) fn report_jobs(
             Tries::UnderWay | Tries::Waiting(_) | Tries::Final => None,
         }
     });
-    due.take(free).collect()
+    let mut due: Vec<NodeJobRequest> = due.collect();
+    due.sort_by_key(|job| job.number);
+    LimitedJobs::of(due, MAX_REPORTING.saturating_sub(running))
 }
 
 /// Whether a Job runs whose result is awaited. The `apply` Job of a machine that rebooted is not
@@ -111,29 +140,26 @@ pub(super) fn wants_stage(
         && state.staged.as_ref() != Some(target)
         && !state.has_no_tool()
         && !state.is_part_changing()
+        && !cx.is_held_back(state)
         && state.machine.ready
         && !state.is_being_deleted()
 }
 
-/// The Jobs that bring this target to machines or remove another one, as many as the limit of its registry allows:
-/// machines with a slot first, because they are unavailable already.
+/// The Jobs that bring this target to machines or remove another one, as many as the limit of its
+/// registry allows. Machines whose last one failed come last; of the others, machines with a slot come
+/// first, because they are unavailable already.
 pub(super) fn stage_jobs(
     cx: &Context<'_>,
     machines: &[(MachineState<'_>, Option<SlotPhase>)],
     target: &NodeTarget,
-) -> Vec<NodeJobRequest> {
+) -> LimitedJobs {
     let (snapshot, now) = (cx.snapshot, cx.now);
     let host = target.image.repo().host();
-    let mut running: BTreeMap<&str, usize> = BTreeMap::new();
-    let jobs = machines.iter().flat_map(|(state, _)| state.jobs());
-    for job in jobs.filter(|job| job.verb == NodeVerb::Stage && job.phase == JobPhase::Running) {
-        if let Some(target) = &job.target {
-            *running.entry(target.image.repo().host()).or_default() += 1;
-        }
-    }
-    let elsewhere = snapshot.cluster.staging_elsewhere.get(host).copied().unwrap_or_default();
-    let used = running.get(host).copied().unwrap_or_default() + elsewhere;
-    let free = snapshot.settings.staging_per_registry.max(1).saturating_sub(used);
+    let is_of_host = |job: &&MachineJob| {
+        job.target.as_ref().is_some_and(|target| target.image.repo().host() == host)
+    };
+    let running = jobs_in_place(snapshot, machines, NodeVerb::Stage, now).filter(is_of_host);
+    let free = snapshot.settings.staging_per_registry.max(1).saturating_sub(running.count());
     let mut due: Vec<(&MachineState<'_>, u32)> = Vec::new();
     for (state, phase) in machines {
         if wants_stage(cx, state, phase.as_ref(), target)
@@ -143,10 +169,9 @@ pub(super) fn stage_jobs(
             due.push((state, number));
         }
     }
-    due.sort_by_key(|(state, number)| (!state.has_slot(), *number));
-    let due = due.into_iter().take(free);
-    due.map(|(state, number)| {
+    due.sort_by_key(|(state, number)| (*number, !state.has_slot()));
+    let due = due.into_iter().map(|(state, number)| {
         NodeJobRequest::new(snapshot, state.machine, NodeVerb::Stage, Some(target), number)
-    })
-    .collect()
+    });
+    LimitedJobs::of(due.collect(), free)
 }

@@ -57,7 +57,8 @@ impl Context<'_> {
         let known = trouble(state, target);
         let is_behind =
             target.is_some_and(|target| !state.runs(target.image.digest()) && !state.has(target));
-        known.or_else(|| {
+        let fallback = || self.fallback_text(state).filter(|_| !self.is_off());
+        known.or_else(|| fallback().map(Trouble::Failing)).or_else(|| {
             let is_wrong = is_behind && !self.is_for(state);
             is_wrong.then(|| {
                 Trouble::Failing(format!(

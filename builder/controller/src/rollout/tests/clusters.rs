@@ -1,11 +1,13 @@
 //! Stories of clusters of another shape: one node, a control plane, two pools, many machines.
 
 use super::fleet::*;
+use super::machine::FakeNode;
 use super::stories::{most_slots, rolling, running, status};
 use crate::rollout::*;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use mosb_plan::api::labels;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Two pools, `worker` and `infra`, with this many machines; build 2 is in service in both.
 fn two_pools(workers: usize, others: usize) -> Fleet {
@@ -91,6 +93,60 @@ fn two_pools_roll_out_at_once_and_share_the_limit_of_the_registry() {
     fleet.settle();
     let digest = image(2).digest();
     assert_eq!(fleet.nodes.values().filter(|node| node.booted == digest).count(), 8);
+}
+
+#[test]
+fn machines_that_go_away_while_they_stage_or_report_take_no_place() {
+    let mut fleet = two_pools(4, 4);
+    for pool in ["worker", "infra"] {
+        fleet.pool_of(pool).spec.max_unavailable = Some(IntOrString::Int(4));
+    }
+    let go_away = |fleet: &mut Fleet, verb: NodeVerb| -> usize {
+        let jobs = fleet.jobs.values().filter(|job| job.seen.verb == verb);
+        let names: Vec<String> = jobs.map(|job| job.node.clone()).collect();
+        names.iter().for_each(|name| fleet.node(name).go_away());
+        names.len()
+    };
+    fleet.pass("worker", usize::MAX);
+    assert_eq!(go_away(&mut fleet, NodeVerb::Stage), 3);
+    let waiting = fleet.pass("infra", usize::MAX);
+    assert_eq!(waiting.requeue_after, Some(Duration::from_secs(60)), "one waits for a place");
+    fleet.settle();
+    let digest = image(2).digest();
+    assert_eq!(fleet.nodes.values().filter(|node| node.booted == digest).count(), 5);
+    // They are back, and their Jobs end.
+    fleet.nodes.values_mut().for_each(|node| node.is_lost = false);
+    fleet.settle();
+    assert_eq!(fleet.nodes.values().filter(|node| node.booted == digest).count(), 8);
+
+    let mut fleet = Fleet::new(14);
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    fleet.pass("worker", usize::MAX);
+    assert_eq!(go_away(&mut fleet, NodeVerb::Report), 10);
+    fleet.settle();
+    let reported =
+        |node: &&FakeNode| node.machine.metadata.annotation(labels::NODE_REPORT).is_some();
+    assert_eq!(fleet.nodes.values().filter(reported).count(), 4);
+}
+
+#[test]
+fn machines_that_failed_to_report_come_after_the_others() {
+    let mut fleet = Fleet::new(24);
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    fleet.nodes.values_mut().for_each(|node| node.reports_nothing = true);
+    fleet.pass("worker", usize::MAX);
+    fleet.run_jobs();
+    fleet.wait(Duration::from_secs(61));
+    let numbers = |fleet: &mut Fleet| -> Vec<u32> {
+        let running = fleet.jobs.values().filter(|job| job.seen.phase == JobPhase::Running);
+        running.map(|job| job.seen.number).collect()
+    };
+    fleet.pass("worker", usize::MAX);
+    assert_eq!(numbers(&mut fleet), [1; 10]);
+    fleet.run_jobs();
+    fleet.pass("worker", usize::MAX);
+    let numbers = numbers(&mut fleet);
+    assert_eq!([1, 2].map(|one| numbers.iter().filter(|it| **it == one).count()), [4, 6]);
 }
 
 #[test]

@@ -7,6 +7,12 @@ use std::time::Duration;
 
 impl Fleet {
     pub fn boot_all(&mut self) {
+        let fallen =
+            self.nodes.iter_mut().filter_map(|(name, node)| node.fall_back().then(|| name.clone()));
+        for name in fallen.collect::<Vec<_>>() {
+            let version = self.next_version();
+            self.node(&name).machine.metadata.resource_version = Some(version);
+        }
         let down: Vec<String> = self
             .nodes
             .iter()

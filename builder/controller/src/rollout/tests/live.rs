@@ -50,14 +50,14 @@ fn files_come_to_all_machines_without_a_slot_and_the_next_boot_has_the_image() {
     fleet.pass("worker", usize::MAX);
     fleet.run_jobs();
     fleet.pass("worker", usize::MAX);
-    assert_eq!(jobs(&fleet, NodeVerb::Part), 10, "ten at once, and none before it is staged");
+    assert_eq!(jobs(&fleet, NodeVerb::Part), 1, "one alone, and none before it is staged");
     fleet.pass("worker", usize::MAX);
-    assert_eq!(jobs(&fleet, NodeVerb::Part), 10, "not more while they run");
+    assert_eq!(jobs(&fleet, NodeVerb::Part), 1, "not more while it runs");
     let working = fleet.nodes.values().filter(|node| node.state() == "Working");
-    assert_eq!(working.count(), 10);
+    assert_eq!(working.count(), 1);
     assert_eq!(status(&fleet, "Updated").0, "False");
     let figures = fleet.evaluate("worker").figures.unwrap();
-    assert_eq!(figures.machines[&MachineProgress::Staging], 10);
+    assert_eq!(figures.machines[&MachineProgress::Staging], 1);
     fleet.settle();
     assert_eq!((files(&fleet, 2), running(&fleet, 1), fleet.reboots.len()), (25, 25, 0));
     let slots = fleet.events[before..].iter().filter(|(reason, _)| reason == "NodeSlotGiven");

@@ -22,6 +22,10 @@ pub struct FakeNode {
     pub is_down: bool,
     /// Images whose finalizing fails.
     pub not_bootable: BTreeSet<Digest>,
+    /// Images from which it falls back once it is in service again.
+    pub falls_back: BTreeSet<Digest>,
+    /// What it ran before the last reboot.
+    pub ran_before: Digest,
     pub is_lost: bool,
     /// `apply` ends with exit code 1.
     pub is_busy: bool,
@@ -73,6 +77,8 @@ impl FakeNode {
             boot: 0,
             is_down: false,
             not_bootable: BTreeSet::new(),
+            falls_back: BTreeSet::new(),
+            ran_before: booted,
             is_lost: false,
             is_busy: false,
             reports_nothing: false,
@@ -171,6 +177,7 @@ impl FakeNode {
         if let Some(staged) = self.staged.take() {
             self.is_finalized = true;
             if !self.not_bootable.contains(&staged) {
+                self.ran_before = self.booted;
                 (self.booted, self.files) = (staged, staged);
                 self.arguments = self.staged_arguments;
             }
@@ -191,6 +198,27 @@ impl FakeNode {
     pub fn boot_again(&mut self) {
         self.cut_power();
         self.boot_up();
+    }
+
+    /// Its health check goes back, some time after it is in service. Returns whether it rebooted.
+    pub fn fall_back(&mut self) -> bool {
+        let report = self.machine.metadata.annotation(labels::NODE_REPORT);
+        let report = report.and_then(|text| NodeReport::parse(text).ok());
+        let is_due = !self.is_down
+            && self.slot().is_none()
+            && self.ran_before != self.booted
+            && self.falls_back.contains(&self.booted)
+            && report.is_some_and(|report| report.boot_id == self.boot_id());
+        if is_due {
+            (self.booted, self.files) = (self.ran_before, self.ran_before);
+            self.boot_again();
+        }
+        is_due
+    }
+
+    /// It stops in the middle of whatever it does.
+    pub fn go_away(&mut self) {
+        (self.is_lost, self.is_down, self.machine.ready) = (true, true, false);
     }
 
     pub fn boot_up(&mut self) {

@@ -4,6 +4,7 @@
 mod adoption;
 mod clusters;
 mod counted;
+mod failed_parts;
 mod failures;
 mod fleet;
 mod kubelet;

@@ -1,7 +1,7 @@
 //! What the cache and the lookups show of a fake cluster.
 
 use super::fleet::*;
-use super::machine::FakeNode;
+use super::machine::{FakeJob, FakeNode};
 use crate::rollout::leaving_configs::PoolConfigs;
 use crate::rollout::observe::{NO_POOL, updating_pools};
 use crate::rollout::*;
@@ -30,16 +30,14 @@ impl Fleet {
             let metadata = Metadata { name: pool.to_owned(), ..Metadata::default() };
             MachineConfigPool { metadata, ..MachineConfigPool::default() }
         };
-        let elsewhere = |verb: NodeVerb| {
-            let jobs = self.jobs.values();
-            jobs.filter(|job| {
-                let node = self.nodes.get(&job.node);
-                job.seen.verb == verb
-                    && job.seen.phase == JobPhase::Running
-                    && node.is_some_and(|node| node.pool != pool)
-            })
-            .count()
+        let is_elsewhere = |job: &&FakeJob| {
+            let node = self.nodes.get(&job.node);
+            let is_limited = matches!(job.seen.verb, NodeVerb::Report | NodeVerb::Stage);
+            is_limited
+                && job.seen.phase == JobPhase::Running
+                && node.is_some_and(|node| node.pool != pool && node.machine.ready)
         };
+        let elsewhere = self.jobs.values().filter(is_elsewhere);
         let is_control_plane = |node: &&FakeNode| node.is_control_plane();
         RolloutSnapshot {
             pool: known.cloned().unwrap_or_else(missing),
@@ -80,8 +78,7 @@ impl Fleet {
                         has_slot: node.slot().is_some(),
                     })
                     .collect(),
-                staging_elsewhere: [("reg.example".to_owned(), elsewhere(NodeVerb::Stage))].into(),
-                reporting_elsewhere: elsewhere(NodeVerb::Report),
+                jobs_elsewhere: elsewhere.map(|job| job.seen.clone()).collect(),
                 updating_elsewhere: updating_pools(
                     &self.pools.values().cloned().map(Arc::new).collect::<Vec<_>>(),
                     pool,

@@ -28,6 +28,7 @@ enum Deed {
     CutPower(usize),
     Lose(usize, bool),
     NotBootable(usize, u32),
+    FallsBack(usize, u32),
     Cordon(usize, bool),
     DeleteJob(prop::sample::Index),
     Join,
@@ -81,6 +82,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         2 => node().prop_map(CutPower),
         1 => (node(), any::<bool>()).prop_map(|(at, is)| Lose(at, is)),
         1 => (node(), 1u32..4).prop_map(|(at, number)| NotBootable(at, number)),
+        1 => (node(), 1u32..4).prop_map(|(at, number)| FallsBack(at, number)),
         1 => (node(), any::<bool>()).prop_map(|(at, is)| Cordon(at, is)),
         1 => any::<prop::sample::Index>().prop_map(DeleteJob),
         1 => Just(Join),
@@ -154,6 +156,7 @@ fn happen(fleet: &mut Fleet, pool: &str, deed: &Deed, late: &mut RolloutDecision
         | Deed::CutPower(at)
         | Deed::Lose(at, _)
         | Deed::NotBootable(at, _)
+        | Deed::FallsBack(at, _)
         | Deed::Cordon(at, _)
         | Deed::Leave(at) => {
             let name = name(pool, *at);
@@ -175,6 +178,7 @@ fn happen_to(fleet: &mut Fleet, deed: &Deed, name: &str) {
         Deed::CutPower(_) => node.cut_power(),
         Deed::Lose(_, is) => node.is_lost = *is,
         Deed::NotBootable(_, number) => _ = node.not_bootable.insert(image(*number).digest()),
+        Deed::FallsBack(_, number) => _ = node.falls_back.insert(image(*number).digest()),
         Deed::Cordon(_, is) if node.slot().is_none() => {
             node.machine.unschedulable = *is;
             node.is_cordoned_by_hand = *is;
@@ -271,6 +275,61 @@ proptest! {
             prop_assert!(idle.actions.is_empty() && idle.requeue_after.is_none(), "{idle:?}");
         }
         prop_assert!(fleet.asked.is_empty(), "{:?}", fleet.asked);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// One machine falls back from the target each time; others go away whatever they do, without a
+    /// slot, and come back.
+    #[test]
+    fn bad_machines_cost_the_others_nothing(
+        fallen in 0usize..8,
+        away in prop::collection::btree_map(0usize..8, 0usize..12, 0..6),
+        is_new in any::<bool>(),
+    ) {
+        let mut fleet = Fleet::new(8);
+        fleet.annotate(labels::ROLLOUT, "automatic");
+        fleet.max_unavailable(IntOrString::String("100%".to_owned()));
+        if !is_new {
+            fleet.settle();
+        }
+        fleet.serve("worker", 2);
+        let (digest, fallen) = (image(2).digest(), format!("w{fallen}"));
+        fleet.node(&fallen).falls_back.insert(digest);
+        for step in 0..12 {
+            fleet.pass("worker", usize::MAX);
+            for (number, _) in away.iter().filter(|(_, at)| **at == step) {
+                let node = fleet.node(&format!("w{number}"));
+                if node.slot().is_none() {
+                    node.go_away();
+                }
+            }
+            fleet.run_jobs();
+            fleet.end_pods();
+            fleet.boot_all();
+        }
+        for _ in 0..12 {
+            fleet.settle();
+            fleet.wait(Duration::from_secs(1801));
+        }
+        let status = fleet.pools["worker"].status.clone();
+        let is_well = |node: &&FakeNode| {
+            node.pool == "worker" && !node.is_lost && node.machine.metadata.name != fallen
+        };
+        prop_assert!(fleet.nodes.values().filter(is_well).all(|node| node.booted == digest), "{status:#?}");
+        fleet.nodes.values_mut().for_each(|node| node.is_lost = false);
+        for _ in 0..6 {
+            fleet.settle();
+            fleet.wait(Duration::from_secs(1801));
+        }
+        prop_assert!(fleet.nodes.values().filter(is_well).all(|node| node.booted == digest));
+        let node = &fleet.nodes[&fallen];
+        let uid = node.machine.metadata.uid();
+        let reboots = fleet.reboots.keys().filter(|key| key.starts_with(&format!("{uid} "))).count();
+        prop_assert_eq!((node.state(), reboots), ("Degraded", 3));
+        prop_assert!(node.slot().is_none() && !node.machine.unschedulable);
     }
 }
 

@@ -127,6 +127,39 @@ fn an_uncordoned_machine_is_cordoned_again_while_it_is_drained() {
     assert!(fleet.nodes["w0"].machine.unschedulable);
 }
 
+/// Whatever it was doing: `kubectl cordon` writes nothing on a node that a slot cordoned, so an
+/// administrator who wants to keep it cordoned takes the slot away.
+#[test]
+fn a_machine_whose_slot_is_taken_away_stays_cordoned() {
+    for is_rebooting in [false, true] {
+        let mut fleet = rolling(1, "automatic");
+        if is_rebooting {
+            while !fleet.nodes["w0"].is_down {
+                fleet.pass("worker", usize::MAX);
+                fleet.run_jobs();
+                fleet.end_pods();
+            }
+        } else {
+            fleet.node("w0").held.insert("db".to_owned());
+            fleet.settle();
+        }
+        let version = fleet.next_version();
+        let node = fleet.node("w0");
+        node.machine.metadata.annotations.remove(labels::NODE_SLOT);
+        node.machine.metadata.resource_version = Some(version);
+        node.is_cordoned_by_hand = true;
+        node.held.clear();
+        fleet.settle();
+        let node = fleet.node("w0");
+        assert!(node.machine.unschedulable && node.slot().is_none());
+        node.is_cordoned_by_hand = false;
+        node.machine.unschedulable = false;
+        assert_eq!(running(&fleet, 2), usize::from(is_rebooting));
+        fleet.settle();
+        assert_eq!((running(&fleet, 2), fleet.reboots.len()), (1, 1));
+    }
+}
+
 #[test]
 fn two_configs_for_a_pool_and_a_wrong_limit_are_reported_and_nothing_begins() {
     type Edit = fn(&mut Fleet);

@@ -177,7 +177,7 @@ fn a_machine_that_did_not_fail_is_not_rewritten() {
     });
     fleet.jobs.clear();
     let change = change(&fleet, &RolloutRequest::Start).unwrap();
-    assert_eq!(change.retries[0].slot.attempt, 2);
+    assert_eq!(change.retries[0].slot.as_ref().unwrap().attempt, 2);
     // On its way.
     let mut fleet = rolling(2, "automatic");
     while !fleet.nodes["w0"].is_down {

@@ -6,7 +6,8 @@ use crate::kinds::Kind;
 use crate::rollout::decide::{RolloutEvaluation, evaluate};
 use crate::rollout::drain_records::after_pass;
 use crate::rollout::ended_phases::ended_phases;
-use crate::rollout::observe::NO_POOL;
+use crate::rollout::node_job::node_job;
+use crate::rollout::observe::{NO_POOL, deadline};
 use crate::rollout::*;
 use crate::{Action, NewObject, NewStatus, Patch, Target};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -94,6 +95,7 @@ impl Fleet {
                     number: request.number,
                     has_login: request.verb == NodeVerb::Report,
                     created: Some(Time(self.now)),
+                    deadline: deadline(&node_job(request)),
                     phase: JobPhase::Running,
                     awaits_pod: None,
                     waiting: None,
@@ -241,26 +243,36 @@ impl Fleet {
         }
     }
 
-    /// A Job stages an image, and all images are in one registry.
+    /// A Job stages an image, and all images are in one registry. One on a machine that is away, or
+    /// that is too old, does not count.
     fn check_stage(&self) {
         let is_staging = |job: &&FakeJob| {
-            let is_running = job.seen.phase == JobPhase::Running;
-            job.seen.verb == NodeVerb::Stage && is_running && self.nodes.contains_key(&job.node)
+            let is_ready = self.nodes.get(&job.node).is_some_and(|node| node.machine.ready);
+            job.seen.verb == NodeVerb::Stage && job.seen.takes_place(is_ready, self.now)
         };
         let staging = self.jobs.values().filter(is_staging).count();
         assert!(staging < self.settings.staging_per_registry, "over all pools");
     }
 
-    /// A Job brings keys and password to a machine.
+    /// A Job changes a machine without a reboot.
     fn check_part(&self, request: &NodeJobRequest) {
         let node = &self.nodes[&request.node];
         assert!(node.slot().is_none(), "without a slot");
         assert!(!self.pools[&node.pool].spec.paused, "a part in a paused pool");
         let is_running = |job: &&FakeJob| {
-            let is_part = job.seen.verb == NodeVerb::Part && job.seen.phase == JobPhase::Running;
-            is_part && self.nodes.get(&job.node).is_some_and(|other| other.pool == node.pool)
+            let other = self.nodes.get(&job.node).filter(|other| other.pool == node.pool);
+            let is_ready = other.is_some_and(|other| other.machine.ready);
+            job.seen.verb == NodeVerb::Part && job.seen.takes_place(is_ready, self.now)
         };
-        assert!(self.jobs.values().filter(is_running).count() < 10, "ten at once");
+        let running = self.jobs.values().filter(is_running).count();
+        let target = request.target.as_ref().unwrap();
+        let has_it = self.nodes.values().filter(|other| {
+            other.pool == node.pool
+                && other.machine.ready
+                && other.files == target.image.digest()
+                && target.accepts_part(other.part)
+        });
+        assert!(running < has_it.count().clamp(1, 10), "one, then as many as have it, ten at most");
     }
 
     /// An `apply` Job reboots its machine.

@@ -4,7 +4,9 @@ use crate::rollout::drain::Drain;
 use crate::rollout::slots::{self, SlotCandidate, SlotChoice, StopReason, max_unavailable};
 use crate::rollout::*;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use std::time::Duration;
 
 fn machine(name: &str) -> SlotCandidate<'_> {
     SlotCandidate {
@@ -144,4 +146,37 @@ fn a_drain_evicts_what_kubectl_drain_evicts() {
     assert!(Drain::of(&[]).is_done());
     let many = vec![pod("app"); 1000];
     assert_eq!(Drain::of(&many).evict.len(), 100);
+}
+
+#[test]
+fn a_job_takes_a_place_on_a_ready_machine_until_its_deadline() {
+    let now = Timestamp::from_second(10_000).unwrap();
+    let job = |age: i64, deadline: Option<u64>, phase| MachineJob {
+        name: String::new(),
+        uid: String::new(),
+        resource_version: String::new(),
+        verb: NodeVerb::Stage,
+        node_uid: String::new(),
+        target: None,
+        number: 1,
+        has_login: true,
+        created: Some(Time(Timestamp::from_second(10_000 - age).unwrap())),
+        deadline: deadline.map(Duration::from_secs),
+        phase,
+        awaits_pod: None,
+        waiting: None,
+        deleting: false,
+    };
+    let ended = || JobPhase::Succeeded(Box::default());
+    for (what, job, is_ready, want) in [
+        ("it runs", job(10, Some(300), JobPhase::Running), true, true),
+        ("its pod ends", job(359, Some(300), JobPhase::Running), true, true),
+        ("it does not end", job(361, Some(300), JobPhase::Running), true, false),
+        ("its machine is away", job(10, Some(300), JobPhase::Running), false, false),
+        ("no deadline", job(9_999, None, JobPhase::Running), true, true),
+        ("it ended", job(10, Some(300), ended()), true, false),
+    ] {
+        assert_eq!(job.takes_place(is_ready, now), want, "{what}");
+        assert_eq!(job.is_overdue(now), what == "it does not end", "{what}");
+    }
 }

@@ -35,8 +35,11 @@ pub fn carry_out(fleet: &mut Fleet, request: &RolloutRequest) -> RolloutChange {
         let version = fleet.next_version();
         let metadata = &mut fleet.node(&retry.node).machine.metadata;
         assert_eq!(metadata.resource_version(), retry.resource_version);
-        let slot = serde_json::to_string(&retry.slot).unwrap();
-        metadata.annotations.insert(labels::NODE_SLOT.to_owned(), slot);
+        metadata.annotations.remove(labels::NODE_FALLBACK);
+        if let Some(slot) = &retry.slot {
+            let slot = serde_json::to_string(slot).unwrap();
+            metadata.annotations.insert(labels::NODE_SLOT.to_owned(), slot);
+        }
         metadata.resource_version = Some(version);
     }
     if let Some(paused) = change.paused {

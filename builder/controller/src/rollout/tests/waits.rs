@@ -25,8 +25,7 @@ fn machines_that_others_made_unavailable_are_named_with_cause_and_remedy() {
         ),
         (
             |fleet| {
-                let node = fleet.node("w0");
-                (node.is_lost, node.is_down, node.machine.ready) = (true, true, false);
+                fleet.node("w0").go_away();
             },
             "w0: it is not Ready; check its kubelet, w1, w2: maxUnavailable allows 1",
         ),

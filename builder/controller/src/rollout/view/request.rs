@@ -161,7 +161,8 @@ fn start(snapshot: &RolloutSnapshot, config: &MachineOsConfig) -> Checked<Rollou
     change.set(config, labels::ROLLOUT_ONCE, once);
     change.retries = retries(snapshot, build.digest);
     for Retry { node, slot, .. } in &change.retries {
-        change.notes.push(format!("{node} tries again: attempt {}", slot.attempt));
+        let attempt = slot.as_ref().map(|slot| format!(": attempt {}", slot.attempt));
+        change.notes.push(format!("{node} tries again{}", attempt.unwrap_or_default()));
     }
     if change.is_empty() {
         change.notes.push(match once {

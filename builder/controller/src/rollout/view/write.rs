@@ -58,9 +58,14 @@ pub async fn write_request(
         write(client, Kind::MachineOsConfig, &metadata.name, &patch).await?;
     }
     for Retry { node, resource_version, slot } in &change.retries {
-        let slot = serde_json::to_string(slot).expect("a slot is JSON");
+        // Removed, whether it is there or not.
+        let mut annotations = json!({ labels::NODE_FALLBACK: null });
+        if let Some(slot) = slot {
+            let slot = serde_json::to_string(slot).expect("a slot is JSON");
+            annotations[labels::NODE_SLOT] = slot.into();
+        }
         let patch = json!({ "metadata": {
-            "resourceVersion": resource_version, "annotations": { labels::NODE_SLOT: slot },
+            "resourceVersion": resource_version, "annotations": annotations,
         } });
         write(client, Kind::Node, node, &patch).await?;
     }

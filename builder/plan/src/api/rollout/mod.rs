@@ -20,7 +20,7 @@ pub use mode::{OnDelete, RolloutMode};
 pub use node_report::{AttemptedTarget, Deployment, ExitCode, NodeReport, NodeTool, ReportError};
 pub use node_target::NodeTarget;
 pub use pinned_build::{PinnedBuild, STOCK};
-pub use slot::{Applying, Slot, SlotFailure, StagedMark};
+pub use slot::{Applying, Fallback, Slot, SlotFailure, StagedMark};
 
 /// Why an annotation is not what its kind needs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, mosb_types::Diagnostic)]

@@ -67,6 +67,18 @@ fn is_one(attempt: &u32) -> bool {
     *attempt == 1
 }
 
+/// A target that a node booted, and after which it booted another image (annotation
+/// `mosb.dev/fallback`), written by the controller. It counts until the node gets another target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Fallback {
+    pub target: NodeTarget,
+    /// When it was seen last.
+    pub at: Time,
+    /// How often it was seen.
+    pub times: u32,
+}
+
 /// What is staged on a node (annotation `mosb.dev/staged`), written by the controller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -1,0 +1,109 @@
+//! Machines that booted their target and run another image again: their health check, their boot
+//! loader or a person went back. Such a machine failed at this target, whatever its last Job reported.
+//! Pure.
+//!
+//! Input: the report that the Node has of an earlier boot, and the newest one. Output: the record of it
+//! on the Node, and when the machine may get the target again. Invariant: a machine is rebooted into
+//! one target at most [`MAX_FALLBACKS`] times after it was there, with pauses, unless a person asks
+//! for more.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::context::Context;
+use super::machine_state::MachineState;
+use super::slot_phase::pause;
+use mosb_plan::api::labels;
+use mosb_plan::api::rollout::{Fallback, NodeReport, NodeTarget};
+
+/// How often a machine may fall back from a target: then it does not get it again.
+const MAX_FALLBACKS: u32 = 3;
+
+/// What a machine that fell back from the target waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FallbackWait {
+    /// It may get the target again.
+    Over,
+    For(Duration),
+    /// A person must ask for it.
+    Final,
+}
+
+impl MachineState<'_> {
+    /// The record on its Node, of whatever target. One that can't be read counts as none.
+    pub fn fallback_record(&self) -> Option<Fallback> {
+        serde_json::from_str(self.machine.metadata.annotation(labels::NODE_FALLBACK)?).ok()
+    }
+
+    /// How often this machine fell back from this target. Its Node has the report of the boot before
+    /// until the new one is written, in one patch with this record.
+    fn fallback(&self, target: &NodeTarget, now: Timestamp) -> Option<Fallback> {
+        let known = self.fallback_record().filter(|known| known.target.is_same_to_machines(target));
+        let digest = |report: &NodeReport| report.booted.as_ref()?.digest;
+        let before = self.machine.metadata.annotation(labels::NODE_REPORT);
+        let before = before.and_then(|text| NodeReport::parse(text).ok());
+        let ran = before.filter(|before| digest(before) == Some(target.image.digest()));
+        // Into the target of its slot, which may be an earlier one than that of the pool.
+        let is_brought =
+            self.valid_slot().is_some_and(|slot| self.runs(slot.target.image.digest()));
+        let has_fallen = ran.zip(self.report.as_ref()).is_some_and(|(before, report)| {
+            before.boot_id != report.boot_id
+                && report.booted.is_some()
+                && digest(report) != digest(&before)
+                && !is_brought
+        });
+        if !has_fallen {
+            return known;
+        }
+        let times = known.map_or(0, |known| known.times).saturating_add(1);
+        Some(Fallback { target: target.clone(), at: Time(now), times })
+    }
+}
+
+impl Context<'_> {
+    /// The record of a machine that fell back from the target once, whether it runs the target again
+    /// or not.
+    pub fn fallback(&self, state: &MachineState<'_>) -> Option<Fallback> {
+        state.fallback(self.target()?, self.now)
+    }
+
+    /// What a machine that fell back from the target and does not run it waits for.
+    pub fn fallback_wait(&self, state: &MachineState<'_>) -> Option<FallbackWait> {
+        let fallback = self.fallback(state)?;
+        if state.runs(fallback.target.image.digest()) {
+            return None;
+        }
+        Some(if fallback.times >= MAX_FALLBACKS {
+            FallbackWait::Final
+        } else {
+            let left = pause(fallback.times, fallback.at.0, self.now);
+            left.map_or(FallbackWait::Over, FallbackWait::For)
+        })
+    }
+
+    /// Whether a machine does not get the target now, because it fell back from it.
+    pub fn is_held_back(&self, state: &MachineState<'_>) -> bool {
+        matches!(self.fallback_wait(state), Some(FallbackWait::For(_) | FallbackWait::Final))
+    }
+
+    /// Why a machine counts as degraded although its Jobs ended well.
+    pub fn fallback_text(&self, state: &MachineState<'_>) -> Option<String> {
+        let wait = self.fallback_wait(state)?;
+        let Fallback { target, times, .. } = self.fallback(state)?;
+        let image = &target.image;
+        let next = match wait {
+            FallbackWait::Over | FallbackWait::For(_) => {
+                "it gets it again after a pause".to_owned()
+            }
+            FallbackWait::Final => format!(
+                "it does not get it again; repair the machine and run mosb rollout start {}, or bring a corrected image into service",
+                self.snapshot.pool.metadata.name
+            ),
+        };
+        Some(format!(
+            "it booted {image} and then another image, {times} of {MAX_FALLBACKS} times: {next}"
+        ))
+    }
+}
