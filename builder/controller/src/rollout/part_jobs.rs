@@ -132,6 +132,8 @@ pub(super) fn part_failure(
         // Without its login, it has not begun.
         (JobPhase::Running, _) if !job.has_login => None,
         (JobPhase::Running, _) if !state.machine.ready => Some("it is not Ready".to_owned()),
+        // It ended, and the watch does not show how.
+        (JobPhase::Running, _) if job.awaits_pod.is_some() => None,
         (JobPhase::Running, _) if job.is_overdue(now) => Some("its Job does not end".to_owned()),
         // It rebooted meanwhile, for whatever reason.
         (JobPhase::Succeeded(report), _) if !state.is_of_this_boot(&report.boot_id) => None,
