@@ -102,10 +102,6 @@ fix: ## format, and what clippy can mend by itself
 golden: ## writes the wanted outputs of golden tests anew, to be read in review
 	UPDATE_EXPECT=1 cargo test --lib
 
-.PHONY: record
-record: packages parts ## records what this version leaves in a cluster, once before it is released (root)
-	MOSB_RECORD=1 cargo test --test cluster -- --exact upgrade::this_version_is_recorded
-
 .PHONY: generate
 generate: ## writes generated reference files anew: JSON Schemas, command-line help
 	UPDATE_EXPECT=1 cargo test --lib generated

@@ -9,7 +9,7 @@ use mosb_tests::Mosb;
 use mosb_tests::build_fixture::{BuildFixture, config};
 
 /// The digest of the image of [`config`] on the base. If it changes, every image changes, so
-/// `plan::Format` must increase too.
+/// `plan::FORMAT` must increase too.
 const DIGEST: &str = "sha256:984da51f673e3f8efe176324bdd79b139d4f5ac636d91ec9d657e8c84ad01713";
 
 fn digest(mosb: &Mosb, fixture: &BuildFixture, config: &str) -> Value {

@@ -52,5 +52,4 @@ mod seed_story;
 mod serve_ignition;
 mod soak;
 mod test_cluster;
-mod upgrade;
 mod user_data;

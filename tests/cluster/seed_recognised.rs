@@ -1,23 +1,18 @@
 //! An image that was built with `mosb build`, of what a pool's MachineConfigs come to only later:
-//! the change needs no Job, also where an earlier version built it, if a build recorded the tree of
-//! the base. Without that, or if the image only says so, it does.
+//! the change needs no Job, if a build recorded the tree of the base. Without that, or if the image
+//! only says so, it does.
 
 use std::fs;
 
-use mosb_build::direct;
-use mosb_build::resolve::{self, PlanContext};
 use mosb_controller::{BaseTreeKey, BuildNodes};
 use mosb_image::DiffId;
 use mosb_image::layer::Layer;
-use mosb_plan::api::yaml;
-use mosb_plan::plan::BaseName;
-use mosb_plan::plan::Format;
-use mosb_registry::{Client, Source, Target, base_tree, tree_image};
+use mosb_registry::{Client, Source, base_tree, tree_image};
 use serde_json::{Value, json};
 
 use crate::seed_kill::{M, NAMESPACE, SOON, SeedCluster, machine_config, stock};
-use mosb_tests::buildah_fixture::{block_on, resolved_draft};
-use mosb_tests::registry_fixture::{anonymous_client, options};
+use mosb_tests::buildah_fixture::block_on;
+use mosb_tests::registry_fixture::options;
 use mosb_tests::{Mosb, Node, base_image, run, wait};
 
 /// An image with the label of another one, and nothing of what that has.
@@ -56,29 +51,6 @@ fn build(node: &Node, mosb: &Mosb) -> Value {
         "-ojson".to_owned(),
     ]);
     built.ok().json()
-}
-
-/// The image that [`build`] made, as version 0.1.0 would have made it.
-fn build_of_older_format(node: &Node, mosb: &Mosb) -> String {
-    let rendered = fs::read(mosb.home().join("rendered.yaml")).unwrap();
-    let config = yaml::parse_one(&rendered).unwrap();
-    let name = BaseName::from_os_image_url(&stock(node)).unwrap();
-    let folder = format!("oci:{}", mosb.home().join("older").display());
-    let target: Target = folder.parse().unwrap();
-    let client = anonymous_client();
-    let context = PlanContext { client: &client, trees: None, on_step: &|_| {} };
-    let base = base_image().reference("base");
-    let (tag, digest) = block_on(async {
-        let mut resolved_draft = resolved_draft(context, config, &base, Some(name), None).await;
-        resolved_draft.draft = resolved_draft.draft.in_format(Format::V1);
-        let resolved_plan = resolve::finish(context, resolved_draft).await.unwrap();
-        let built = direct::build(&client, &resolved_plan.plan, &resolved_plan.base, &target).await;
-        let [tag, _] = resolved_plan.plan.tags;
-        (tag, *built.unwrap().pushed.digest.value())
-    });
-    let registry = node.registry();
-    registry.push(&format!("{folder}:{tag}"), "acme/known:older");
-    registry.repository(&format!("acme/known@{digest}"))
 }
 
 /// Records the tree of the base, as a build in the cluster does.
@@ -166,11 +138,8 @@ fn a_change_that_the_image_was_made_of_needs_no_job() {
     let next = seed_and_change(&cluster, &liar);
     assert_is_built(&next, "it only says so");
 
-    let older = build_of_older_format(&cluster.node, &mosb);
-    for image in [&older, image] {
-        forget(&cluster);
-        is_recognised(&cluster, image);
-    }
+    forget(&cluster);
+    is_recognised(&cluster, image);
 }
 
 /// The change makes a build without a Job, which has the image.

@@ -7,7 +7,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use mosb_build::buildah::{self, ContainerBuild};
-use mosb_build::resolve::{self, PlanContext, ResolvedDraft, UnresolvedBase};
 use mosb_image::tree::BaseTree;
 use mosb_plan::api::RenderedConfig;
 use mosb_plan::containerfile;
@@ -156,23 +155,6 @@ pub fn plan(ignition: &Value, containerfile: Option<&str>, base: &Resolved) -> B
         ..BuildRequest::new(RenderedConfig::from_value(config).unwrap(), base.unwrap())
     };
     Draft::new(request).unwrap().finish(&BaseTree::default()).unwrap()
-}
-
-/// The plan's decisions for a config on a base. `name` is the base's name in labels if it differs
-/// from `base`.
-pub async fn resolved_draft(
-    context: PlanContext<'_>,
-    config: Value,
-    base: &str,
-    name: Option<BaseName>,
-    push: Option<&str>,
-) -> ResolvedDraft {
-    let base = UnresolvedBase { image: Some(base.parse().unwrap()), name, platform: None };
-    let request = BuildRequest {
-        push: push.map(|push| push.parse().unwrap()),
-        ..BuildRequest::new(RenderedConfig::from_value(config).unwrap(), base)
-    };
-    resolve::draft(context, request).await.unwrap()
 }
 
 /// The IDs of the `containers` or `images` in buildah's store below a cache directory.

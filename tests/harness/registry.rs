@@ -76,17 +76,6 @@ pub struct SavedRepository {
 impl Registry {
     #[track_caller]
     pub fn start(server: Server, access: Access, transport: Transport) -> Self {
-        Self::start_at("127.0.0.1:0", server, access, transport)
-    }
-
-    /// Starts an open registry without TLS at this loopback address.
-    #[track_caller]
-    pub fn at(address: &str) -> Self {
-        Self::start_at(address, Server::Debian, Access::Anyone, Transport::Http)
-    }
-
-    #[track_caller]
-    fn start_at(at: &str, server: Server, access: Access, transport: Transport) -> Self {
         let directory = TempDir::new().unwrap();
         let path = directory.path();
         fs::create_dir(path.join("certificates")).unwrap();
@@ -100,7 +89,7 @@ impl Registry {
                 "filesystem": {"rootdirectory": path.join("storage")},
                 "delete": {"enabled": true},
             },
-            "http": http(path, at, transport),
+            "http": http(path, transport),
             "auth": auth(path, access, tokens.as_ref()),
         });
         fs::write(&config, settings.to_string()).unwrap();
@@ -289,8 +278,8 @@ fn serve(program: &Path, config: &Path) -> (Daemon, String) {
     Daemon::start(command, address)
 }
 
-fn http(path: &Path, at: &str, transport: Transport) -> Value {
-    let mut settings = json!({"addr": at});
+fn http(path: &Path, transport: Transport) -> Value {
+    let mut settings = json!({"addr": "127.0.0.1:0"});
     if transport != Transport::Http {
         let authority = Certificate::authority(path, "authority");
         let server = Certificate::server(path, "server", &authority);

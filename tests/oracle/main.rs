@@ -20,7 +20,6 @@ mod job_hostile;
 mod job_last_part;
 mod job_pod;
 mod merge_oracle;
-mod older_format;
 mod packages;
 mod part_image;
 mod part_layout;

@@ -337,7 +337,7 @@ fn the_daemon_of_rpm_ostree_gets_login_and_arguments(
     machine.run("rm /var/lib/lab/layered /etc/ostree/auth.json").ok();
 }
 
-/// A stock image has no part, and builds of an earlier version had none.
+/// A stock image has no part, and builds of another builder have none.
 fn without_a_part_nothing_goes_and_with_an_empty_one_all(
     story: &Story<'_>,
     stock: &MachineImage,

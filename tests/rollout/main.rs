@@ -4,7 +4,6 @@
 mod adopt;
 mod controller_pod;
 mod first_boot;
-mod format_upgrade;
 mod guarded_pod;
 mod ignition_server_pod;
 mod live;

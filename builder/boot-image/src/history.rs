@@ -122,7 +122,7 @@ impl History {
 
     /// The images that are of a stream.
     pub fn stock_images(&self) -> impl Iterator<Item = &str> {
-        let stock = self.details.iter().filter(|one| one.stock || one.count > 0);
+        let stock = self.details.iter().filter(|one| one.stock);
         stock.map(|one| &*one.boot_image_ref)
     }
 
@@ -259,9 +259,6 @@ mod tests {
         // Another writer replaced it, and mosb wrote it again.
         let written = attempted(known, "same", 2).with_stock(detail("same")).unwrap();
         assert_eq!(images(&written), ["same 2"]);
-        // An earlier version of mosb recorded no more than a count.
-        let json = json!({ "details": [{ "bootImageRef": "a", "count": 1 }] });
-        assert_eq!(History::read(&json).stock_images().collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]

@@ -17,8 +17,8 @@ use super::response_timeout::{BodyTimeoutLayer, RESPONSE_TIMEOUT};
 use super::run::LEASE;
 use mosb_image::{ImageRef, PinnedRef};
 
-/// Namespaces of the overlays, and of OpenShift installations up to 0.1.0.
-const NAMESPACES: [&str; 2] = ["mosb-system", "openshift-machine-config-operator"];
+/// Namespace of the overlays.
+const NAMESPACE: &str = "mosb-system";
 
 /// A client of the cluster that a file and a context name, else that kubectl would use, else of the
 /// pod that this process runs in; and the cluster's default namespace.
@@ -81,21 +81,19 @@ async fn config(kubeconfig: Option<PathBuf>, context: Option<String>) -> Result<
     Ok(config)
 }
 
-/// The namespace in which a controller runs or ran: the first that has its Lease, else the given
-/// one.
+/// The namespace in which a controller runs or ran: that of the overlays if it has its Lease, else the
+/// given one.
 pub async fn installed_in(client: &Client, otherwise: String) -> String {
-    for namespace in NAMESPACES {
-        let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
-        match leases.get_opt(LEASE).await {
-            Ok(Some(_)) => return namespace.to_owned(),
-            Ok(None) => {}
-            // A missing permission is reported where it matters.
-            Err(error) => {
-                tracing::debug!(code = code(&error), "namespace {namespace}: can't be read")
-            }
+    let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
+    match leases.get_opt(LEASE).await {
+        Ok(Some(_)) => NAMESPACE.to_owned(),
+        Ok(None) => otherwise,
+        // A missing permission is reported where it matters.
+        Err(error) => {
+            tracing::debug!(code = code(&error), "namespace {NAMESPACE}: can't be read");
+            otherwise
         }
     }
-    otherwise
 }
 
 /// The container of the Deployment in `deploy/base`. A service mesh adds others, also before it.

@@ -96,8 +96,6 @@ pub struct LookupResults {
 pub struct Planned {
     /// The name is derived from the inputs, so it identifies the build.
     pub build: BuildName,
-    /// Names of the same build in older image formats, newest first.
-    pub older: Vec<BuildName>,
     /// SHA-256 of the canonical inputs, 64 hex digits.
     pub inputs: String,
     pub base: PinnedRef,

@@ -93,7 +93,7 @@ async fn completed(
 }
 
 /// The target that was completed last, and the attempt that rebooted the machine last if it was not.
-/// The record of attempts comes first: an earlier version of mosb writes that one alone.
+/// The record of attempts comes first, because it is written first.
 fn last_targets(
     record: Option<Record>,
     machine: MachineRecord,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::admission_policy::{RUNTIME_ANNOTATIONS, apply_runtime_class, type_checked, with};
 use crate::deploy::rendered;
 use mosb_tests::{Finished, node, wait};
-use pod_changes::{EARLIER_COMMAND, STAGE_COMMANDS, changes};
+use pod_changes::{PLAIN_COMMAND, STAGE_COMMANDS, changes};
 
 const SOON: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "mosb-rollout";
@@ -134,9 +134,9 @@ fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
         let answer = send("create", &of_job, CONTROLLER);
         expect(format!("a Job with {pointer} {value}"), &answer, Some(part));
     }
-    let command = json!(EARLIER_COMMAND.split(' ').collect::<Vec<_>>());
+    let command = json!(PLAIN_COMMAND.split(' ').collect::<Vec<_>>());
     let of_pod = with(&pod("apply"), "/spec/containers/0/command", &command);
-    expect("a pod of an earlier Job".to_owned(), &send("create", &of_pod, JOB_CONTROLLER), None);
+    expect("a pod without settings".to_owned(), &send("create", &of_pod, JOB_CONTROLLER), None);
     for words in STAGE_COMMANDS {
         let command = json!(words.split(' ').collect::<Vec<_>>());
         let of_pod = with(&pod("stage"), "/spec/containers/0/command", &command);

@@ -29,8 +29,8 @@ const COMMANDS: [&str; 22] = [
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --pull-settings /run/mosb/auth/pull-settings.json",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --machine-part /run/mosb/auth/machine-part.json --pull-settings /run/mosb/auth/pull-settings.json --attempt 1",
 ];
-/// A command of a Job that an earlier version made.
-pub const EARLIER_COMMAND: &str =
+/// The command of a Job that brings only an image.
+pub const PLAIN_COMMAND: &str =
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1";
 /// Commands of the container that `mosb node stage` would not be run by.
 pub const STAGE_COMMANDS: [&str; 5] = [

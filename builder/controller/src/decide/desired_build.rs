@@ -16,8 +16,8 @@ use mosb_plan::plan;
 use mosb_plan::plan::PushSpecError;
 use mosb_types::canonical_json;
 
-/// Part of the fingerprints of the desired state. It is not the image format: an image that an
-/// earlier version wrote still matches.
+/// Part of the fingerprints of the desired state. It is not the image format: an image in an
+/// older format still matches.
 const FINGERPRINT_FORMAT: u32 = 1;
 
 /// The desired build of a pool.

@@ -143,10 +143,7 @@ impl<'a> DecisionBuilder<'a> {
         let name = planned.build.as_str();
         let mut builds = self.snapshot.builds.iter();
         let Some(build) = builds.find(|build| build.metadata.name == name) else {
-            return match self.select_older_format(planned)? {
-                Some(reason) => Ok(reason),
-                None => self.create_or_adopt(planned),
-            };
+            return self.create_or_adopt(planned);
         };
         if build.metadata.is_being_deleted() || !self.is_ours(build) {
             // It belongs to a deleted MachineOSConfig of the same name and will be deleted with it.
@@ -178,28 +175,6 @@ impl<'a> DecisionBuilder<'a> {
             return Ok(PoolReason::Replacing(name.to_owned()));
         }
         self.advance_as_wanted(build)
-    }
-
-    /// Selects a build of the same inputs in an older image format, if its image still exists.
-    fn select_older_format(&mut self, planned: &Planned) -> Result<Option<PoolReason>, Lookup> {
-        if self.config.metadata.annotations.contains_key(labels::REBUILD) {
-            return Ok(None);
-        }
-        for name in &planned.older {
-            let build = self
-                .ours()
-                .find(|build| build.metadata.name == name.as_str() && !self.is_outdated(build));
-            let image = build.and_then(|build| build.status.image()?.parse().ok());
-            let (Some(build), Some(image)) = (build, image) else {
-                continue;
-            };
-            match self.image_status(&image, build)? {
-                ImageStatus::Present(_) => return self.advance_as_wanted(build).map(Some),
-                ImageStatus::Missing => {}
-                ImageStatus::Unknown(problem) => return Ok(Some(self.problem(problem))),
-            }
-        }
-        Ok(None)
     }
 
     /// Advances a build, and records on it that it matches the desired state.

@@ -19,7 +19,6 @@ use mosb_build::resolve::{self, PlanContext};
 use mosb_image::PinnedRef;
 use mosb_plan::api::cluster_settings::Proxy;
 use mosb_plan::api::{ClusterSettings, RenderedConfig, labels};
-use mosb_plan::plan::Format;
 use mosb_plan::plan::Method;
 use mosb_registry::{Client, Resolved, Source, tree_image};
 use mosb_types::ErrorClass;
@@ -123,14 +122,11 @@ async fn is_direct_build_of(
     let plain = PlanLookup { base: None, instead: None, ..lookup.clone() };
     let context = PlanContext { client, trees: None, on_step: &|step| tracing::debug!("{step}") };
     let build_request = build_request(&plain, config.clone(), settings)?;
-    let mut resolved_draft = resolve::draft(context, build_request).await?;
-    // An earlier version may have made it, in an image format that is still supported.
-    let format =
-        Format::all().find(|format| resolved_draft.draft.names_in(*format).0.hex() == inputs);
-    let Some(format) = format.filter(|_| resolved_draft.draft.needs_tree()) else {
+    let resolved_draft = resolve::draft(context, build_request).await?;
+    let draft = &resolved_draft.draft;
+    if draft.names().0.hex() != inputs || !draft.needs_tree() {
         return Ok(false);
-    };
-    resolved_draft.draft = resolved_draft.draft.in_format(format);
+    }
     let base = resolved_draft.base.manifest;
     let pool = lookup.pool.as_str();
     let Some(tree) = recorded_tree(&resolver.cache, pool, &lookup.push, &base) else {

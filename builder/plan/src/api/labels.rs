@@ -133,7 +133,7 @@ pub const SAME_LAYER: &str = "mosb.dev/same-layer";
 /// have made (`true`).
 pub const RECOGNISED: &str = "mosb.dev/recognised";
 /// Annotation of a MachineOSBuild: the digest of what machines need of its config beside the image. A
-/// build of an older version does not have it, and a roll-out of that one leaves all of it as it is.
+/// build of another builder does not have it, and a roll-out of that one leaves all of it as it is.
 pub const MACHINE_PART: &str = "mosb.dev/machine-part";
 /// Annotation of a MachineOSBuild: the digest of an earlier image, if the two differ only in files that
 /// machines take on without a reboot and the pool has [`LIVE_APPLY`]. It is the image in service when

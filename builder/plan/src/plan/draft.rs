@@ -4,9 +4,8 @@ use super::apply::{Additions, apply, preset_units, real_path};
 use super::build_plan::BuildPlan;
 use super::build_request::BuildRequest;
 use super::explain::{self, ImagePaths};
-use super::format::Format;
-use super::image_labels::{annotations, extensions_name, image_labels};
-use super::inputs::{Inputs, Parts};
+use super::image_labels::{annotations, image_labels};
+use super::inputs::{FORMAT, Inputs, Parts};
 use super::kernel_arguments;
 use super::machine_part::machine_part;
 use super::method::{Method, MethodChoice, Reason};
@@ -30,7 +29,6 @@ pub struct Draft {
     ignition: Option<ignition::Config>,
     reasons: Vec<Reason>,
     warnings: Vec<Finding>,
-    format: Format,
     /// The paths that the image may have to bring to machines; nothing if it never does.
     var_paths: Vec<String>,
     /// The same for kernel arguments.
@@ -71,9 +69,7 @@ impl Draft {
             BuildOn::EveryConfig => machine_part(&request.config).kernel_arguments,
             BuildOn::OsChange => Vec::new(),
         };
-        let format = Format::CURRENT;
-        let draft =
-            Self { request, ignition, reasons, warnings, format, var_paths, kernel_arguments };
+        let draft = Self { request, ignition, reasons, warnings, var_paths, kernel_arguments };
         draft.allow_reasons()?;
         Ok(draft)
     }
@@ -86,54 +82,31 @@ impl Draft {
     /// The inputs of the image and the name of its build. They do not depend on the base's tree, so
     /// they are those of the complete plan.
     pub fn names(&self) -> (Inputs, BuildName) {
-        self.names_in(self.format)
-    }
-
-    /// As [`Self::names`], for another image format.
-    pub fn names_in(&self, format: Format) -> (Inputs, BuildName) {
-        let format = self.written_format(format);
-        let inputs = self.inputs(format);
-        let build = inputs.build_name(self.request.config.pool(), self.request.push.as_ref());
+        let request = &self.request;
+        let inputs = Inputs::new(&Parts {
+            format: FORMAT,
+            every_config: self.brings_to_machines(),
+            config: request.config.as_value(),
+            pool: request.config.pool(),
+            base_name: request.base.name.as_str(),
+            base: request.base.manifest_digest,
+            extensions: request.extensions_image.as_ref(),
+            containerfile: request.containerfile.as_deref(),
+            build_args: &request.build_args,
+            platform: &request.base.config.platform,
+            trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
+        });
+        let build = inputs.build_name(request.config.pool(), request.push.as_ref());
         (inputs, build)
-    }
-
-    /// The format of an image that is written in this one: if images are not built on every config,
-    /// the formats 2 and 3 are the same bytes.
-    fn written_format(&self, format: Format) -> Format {
-        match self.request.build_on {
-            BuildOn::EveryConfig => format,
-            BuildOn::OsChange => format.min(Format::V2),
-        }
     }
 
     /// Whether the image brings to machines what no update of an image does by itself: files below
     /// `/var`, kernel arguments.
     fn brings_to_machines(&self) -> bool {
-        self.written_format(self.format) >= Format::V3
-    }
-
-    /// The inputs of an image that is [written](Self::written_format) in this format.
-    fn inputs(&self, format: Format) -> Inputs {
-        let request = &self.request;
-        Inputs::new(&Parts {
-            format: format.number(),
-            config: request.config.as_value(),
-            pool: request.config.pool(),
-            base_name: request.base.name.as_str(),
-            base: request.base.manifest_digest,
-            extensions: request.extensions_image.as_ref().map(|image| image.digest()),
-            extensions_name: extensions_name(request, format),
-            containerfile: request.containerfile.as_deref(),
-            build_args: &request.build_args,
-            platform: &request.base.config.platform,
-            trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
-        })
-    }
-
-    /// The same draft for another image format.
-    pub fn in_format(mut self, format: Format) -> Self {
-        self.format = format;
-        self
+        match self.request.build_on {
+            BuildOn::EveryConfig => true,
+            BuildOn::OsChange => false,
+        }
     }
 
     /// The request that is planned.
@@ -181,7 +154,6 @@ impl Draft {
     /// # Errors
     /// Failures that the real Ignition has too; `--method direct` although a program must run.
     pub fn finish(mut self, tree: &BaseTree) -> Result<BuildPlan, Error> {
-        self.write_in_its_format();
         if !self.needs_tree() {
             return Ok(self.complete(None, None, Some(tree)));
         }
@@ -203,7 +175,6 @@ impl Draft {
         prepared: PreparedBase,
         tree: &BaseTree,
     ) -> Result<BuildPlan, Error> {
-        self.write_in_its_format();
         let without = match &self.ignition {
             Some(config) if prepared.has_trust_files => Some(without_trust_files(config)),
             Some(_) | None => None,
@@ -225,14 +196,6 @@ impl Draft {
         self.warnings
             .push(Finding::new("prepared-not-used", message).object(&prepared.image.image));
         Ok(self.complete(None, None, Some(tree)))
-    }
-
-    /// Without additions that the format of the image doesn't have.
-    fn write_in_its_format(&mut self) {
-        if !self.brings_to_machines() {
-            self.var_paths.clear();
-            self.kernel_arguments.clear();
-        }
     }
 
     /// The layer of a config on an image.
@@ -270,7 +233,6 @@ impl Draft {
         tree: Option<&BaseTree>,
     ) -> BuildPlan {
         let (inputs, build_name) = self.names();
-        let format = self.written_format(self.format);
         let brings_to_machines = self.brings_to_machines();
         let written = written.filter(|written| written.reasons.is_empty());
         let is_certain = written.is_some();
@@ -311,13 +273,13 @@ impl Draft {
             (true, None) => Method::Direct,
             (false, _) => Method::Containerfile(reasons),
         };
-        let mut labels = image_labels(&request, format, &inputs);
+        let mut labels = image_labels(&request, &inputs);
         labels.extend(prepared.as_ref().map(PreparedBase::label));
         let lower = prepared.as_ref().map_or(&request.base, |prepared| &prepared.image);
         BuildPlan {
             tags: [request.config.name().tag(), build_name.tag()],
             labels,
-            annotations: annotations(&request.base, lower, format, &method),
+            annotations: annotations(&request.base, lower, &method),
             method,
             prepared,
             preset_units: ignition

@@ -48,89 +48,66 @@ fn tree() -> BaseTree {
 const SCRIPT: &str = "/usr/local/bin/x";
 
 #[test]
-fn an_image_of_every_config_is_named_otherwise_from_format_3_on() {
-    use BuildOn::{EveryConfig, OsChange};
-    let names = |path, build_on, format| draft(path, build_on).names_in(format);
+fn whether_every_config_has_an_image_is_an_input() {
     for path in ["/etc/x", SCRIPT] {
-        // What an earlier version wrote still has its name.
-        for format in Format::OLDER {
-            assert_eq!(names(path, EveryConfig, format), names(path, OsChange, format), "{path}");
-        }
-        let (new, old) =
-            (names(path, EveryConfig, Format::V3), names(path, OsChange, Format::CURRENT));
-        assert_ne!(new, old, "{path}");
-        assert_eq!(old, names(path, OsChange, Format::V2), "{path}");
+        let names = |build_on| draft(path, build_on).names();
+        assert_ne!(names(BuildOn::EveryConfig), names(BuildOn::OsChange), "{path}");
     }
 }
 
 #[test]
 fn a_plan_lists_what_it_adds() {
-    for (what, path, build_on, format, method, want) in [
+    for (what, path, build_on, method, want) in [
         (
             "a script",
             SCRIPT,
             BuildOn::EveryConfig,
-            Format::V3,
             MethodChoice::Auto,
-            (&["", "/var/usrlocal/bin/x"][..], 0, "3", 1),
+            (&["", "/var/usrlocal/bin/x"][..], 0, 1),
         ),
         (
             "of a Containerfile build",
             SCRIPT,
             BuildOn::EveryConfig,
-            Format::V3,
             MethodChoice::Containerfile,
-            (&["", "/var/usrlocal/bin/x"], 0, "3", 0),
-        ),
-        (
-            "in the format of an earlier version",
-            SCRIPT,
-            BuildOn::EveryConfig,
-            Format::V2,
-            MethodChoice::Auto,
-            (&[], 1, "2", 0),
+            (&["", "/var/usrlocal/bin/x"], 0, 0),
         ),
         (
             "where machines apply configs",
             SCRIPT,
             BuildOn::OsChange,
-            Format::V3,
             MethodChoice::Auto,
-            (&[], 1, "2", 0),
+            (&[], 1, 0),
         ),
         (
             "the base has it elsewhere",
             "/opt/x",
             BuildOn::EveryConfig,
-            Format::V3,
             MethodChoice::Auto,
-            (&[], 0, "3", 1),
+            (&[], 0, 1),
         ),
         (
             "nothing below /var",
             "/etc/x",
             BuildOn::EveryConfig,
-            Format::V3,
             MethodChoice::Auto,
-            (&[], 0, "3", 1),
+            (&[], 0, 1),
         ),
     ] {
-        let draft = Draft::new(request(path, build_on, method)).unwrap().in_format(format);
+        let draft = Draft::new(request(path, build_on, method)).unwrap();
         let plan = draft.finish(&tree()).unwrap();
         let added = plan.added.iter().map(|one| one.path.clone().unwrap_or_default());
         let only_installed =
             plan.notes.iter().filter(|note| note.code == "var-at-installation").count();
         let lists = plan.layer.iter().filter(|entry| entry.path().name() == "list").count();
-        let format = &*plan.labels[labels::IMAGE_FORMAT];
         let added: Vec<String> = added.collect();
-        let got = (&added[..], only_installed, format, lists);
+        let got = (&added[..], only_installed, lists);
         assert_eq!(
             got,
             (
                 &want.0.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>()[..],
                 want.1,
-                want.2,
-                want.3
+                want.2
             ),
             "{what}"
         );
@@ -148,32 +125,29 @@ fn kernel_arguments_are_in_an_image_for_bootc_alone() {
     let both = json!({ "kernelArguments": ["a b"],
         "config": { "kernelArguments": { "shouldExist": ["c"], "shouldNotExist": ["d"] } } });
     let removed = json!({ "config": { "kernelArguments": { "shouldNotExist": ["d"] } } });
-    for (what, spec, build_on, format, method, tree, want) in [
-        ("bootc", &both, EveryConfig, Format::V3, Auto, tree(), (true, Some("a b c"), "3", 1)),
+    for (what, spec, build_on, method, tree, want) in [
+        ("bootc", &both, EveryConfig, Auto, tree(), (true, Some("a b c"), 1)),
         (
             "rpm-ostree",
             &both,
             EveryConfig,
-            Format::V3,
             Auto,
             with_rpm_ostree,
-            (false, None, "3", 3),
+            (false, None, 3),
         ),
         (
             "not known",
             &both,
             EveryConfig,
-            Format::V3,
             Containerfile,
             tree(),
-            (false, Some("a b c"), "3", 3),
+            (false, Some("a b c"), 3),
         ),
-        ("an earlier version", &both, EveryConfig, Format::V2, Auto, tree(), (false, None, "2", 3)),
-        ("a daemon", &both, OsChange, Format::V3, Auto, tree(), (false, None, "2", 3)),
-        ("only removed", &removed, EveryConfig, Format::V3, Auto, tree(), (false, None, "3", 1)),
-        ("none", &json!({}), EveryConfig, Format::V3, Auto, tree(), (false, None, "3", 0)),
+        ("a daemon", &both, OsChange, Auto, tree(), (false, None, 3)),
+        ("only removed", &removed, EveryConfig, Auto, tree(), (false, None, 1)),
+        ("none", &json!({}), EveryConfig, Auto, tree(), (false, None, 0)),
     ] {
-        let draft = Draft::new(request_of(spec, build_on, method)).unwrap().in_format(format);
+        let draft = Draft::new(request_of(spec, build_on, method)).unwrap();
         let names = draft.names();
         let plan = draft.finish(&tree).unwrap();
         assert_eq!((plan.inputs.clone(), plan.build_name.clone()), names, "{what}");
@@ -185,22 +159,15 @@ fn kernel_arguments_are_in_an_image_for_bootc_alone() {
             }
             _ => None,
         });
-        let (in_layer, arguments, number, left_out) = want;
+        let (in_layer, arguments, left_out) = want;
         let content = (0o644, "kargs = [\"a\",\"b\",\"c\"]\n".to_owned());
         assert_eq!(file, in_layer.then_some(content), "{what}");
         let of_plan = plan.kernel_arguments.join(" ");
         assert_eq!(Some(&*of_plan).filter(|text| !text.is_empty()), arguments, "{what}");
         assert_eq!(plan.added.len(), usize::from(arguments.is_some()), "{what}");
-        assert_eq!(plan.labels[labels::IMAGE_FORMAT], number, "{what}");
         let left = plan.left_out.iter().filter(|one| one.to_string().contains("argument"));
         assert_eq!(left.count(), left_out, "{what}: {:?}", plan.left_out);
     }
-    // Whether it brings them is an input.
-    let name =
-        |format| Draft::new(request_of(&both, EveryConfig, Auto)).unwrap().names_in(format).1;
-    let of_daemon = Draft::new(request_of(&both, OsChange, Auto)).unwrap().names().1;
-    assert_eq!(name(Format::V2), of_daemon);
-    assert_ne!(name(Format::V3), of_daemon);
 }
 
 #[test]

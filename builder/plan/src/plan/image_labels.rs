@@ -5,25 +5,14 @@ use std::collections::BTreeMap;
 use super::Base;
 use super::base::base_annotations;
 use super::build_request::BuildRequest;
-use super::format::Format;
-use super::inputs::Inputs;
+use super::inputs::{FORMAT, Inputs};
 use super::method::Method;
 use crate::api::labels;
-use mosb_image::{PinnedRef, edit};
+use mosb_image::edit;
 
-/// The text that names the extensions image in its label.
-pub(super) fn extensions_name(request: &BuildRequest, format: Format) -> Option<String> {
-    let image = request.extensions_image.as_ref();
-    image.filter(|_| format >= Format::V2).map(PinnedRef::to_string)
-}
-
-pub(super) fn image_labels(
-    request: &BuildRequest,
-    format: Format,
-    inputs: &Inputs,
-) -> BTreeMap<String, String> {
-    let extensions = extensions_name(request, format);
-    let extensions = extensions.map(|name| (labels::IMAGE_EXTENSIONS.to_owned(), name));
+pub(super) fn image_labels(request: &BuildRequest, inputs: &Inputs) -> BTreeMap<String, String> {
+    let extensions = request.extensions_image.as_ref();
+    let extensions = extensions.map(|image| (labels::IMAGE_EXTENSIONS.to_owned(), image.to_string()));
     let base = request.base.name.as_str().to_owned();
     [
         (labels::IMAGE_MACHINE_CONFIG, request.config.name().to_string()),
@@ -32,7 +21,7 @@ pub(super) fn image_labels(
         (labels::OCI_BASE_NAME, base),
         (labels::OCI_BASE_DIGEST, request.base.manifest_digest.to_string()),
         (labels::IMAGE_INPUTS, inputs.hex()),
-        (labels::IMAGE_FORMAT, format.to_string()),
+        (labels::IMAGE_FORMAT, FORMAT.to_string()),
     ]
     .map(|(key, value)| (key.to_owned(), value))
     .into_iter()
@@ -45,7 +34,6 @@ pub(super) fn image_labels(
 pub(super) fn annotations(
     base: &Base,
     lower: &Base,
-    format: Format,
     method: &Method,
 ) -> BTreeMap<String, String> {
     // buildah always makes an OCI image; a direct build has the media types of what it is put on.
@@ -53,5 +41,5 @@ pub(super) fn annotations(
         Method::Direct | Method::Prepared(_) => edit::is_docker(&lower.manifest),
         Method::LastPart(_) | Method::Containerfile(_) => false,
     };
-    if format < Format::V2 || has_none { BTreeMap::new() } else { base_annotations(base) }
+    if has_none { BTreeMap::new() } else { base_annotations(base) }
 }

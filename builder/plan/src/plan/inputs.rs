@@ -7,8 +7,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::api::{BuildName, PoolName};
-use mosb_image::{Digest, Platform, RepoRef};
+use mosb_image::{Digest, PinnedRef, Platform, RepoRef};
 use mosb_types::canonical_json;
+
+/// Which bytes this version makes of the same inputs: the label `mosb.dev/format`. Raised only when the
+/// bytes of an image change, so that a new version of mosb alone names no other images.
+pub const FORMAT: u32 = 1;
 
 /// Everything that an image depends on, as the digest of its canonical JSON. Where it is pushed,
 /// and under whose credentials, is not part of it.
@@ -19,16 +23,16 @@ pub struct Inputs(Digest);
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Parts<'a> {
-    /// With it, whether the image is built for every config.
+    /// [`FORMAT`].
     pub format: u32,
+    /// Whether the image brings files below `/var` and kernel arguments to machines.
+    pub every_config: bool,
     pub config: &'a Value,
     pub pool: &'a PoolName,
     pub base_name: &'a str,
     pub base: Digest,
-    pub extensions: Option<Digest>,
-    /// From format 2 on, as it is in a label since then.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub extensions_name: Option<String>,
+    /// With its name, which is a label of the image.
+    pub extensions: Option<&'a PinnedRef>,
     pub containerfile: Option<&'a str>,
     pub build_args: &'a BTreeMap<String, String>,
     pub platform: &'a Platform,

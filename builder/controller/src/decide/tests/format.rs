@@ -38,29 +38,6 @@ fn an_image_in_service_stays_until_its_inputs_change() {
 }
 
 #[test]
-fn an_earlier_config_gets_the_image_that_it_had() {
-    let mut fake = upgraded();
-    let second = fake.image().to_owned();
-    fake.render(1);
-    fake.build();
-    assert_eq!(fake.current().spec.machine_config.name, rendered(1));
-    assert_eq!((fake.made.len(), fake.snapshot.builds.len()), (2, 2));
-    is_idle(&mut fake);
-
-    // If the registry is unavailable, nothing is built either.
-    fake.registry_problem = Some(problem(ErrorClass::Transient, "the registry does not answer"));
-    fake.render(2);
-    let reason = fake.settle().reason.to_string();
-    assert_eq!(reason, "the registry does not answer");
-    assert_eq!(fake.snapshot.builds.len(), 2);
-    fake.registry_problem = None;
-    // Its image is missing, so it is built in the new format.
-    fake.images.remove(&second.parse().unwrap());
-    fake.build();
-    assert_eq!((fake.made.len(), fake.snapshot.builds.len()), (3, 3));
-}
-
-#[test]
 fn a_rebuild_is_of_the_new_format() {
     let mut fake = upgraded();
     let build = name(&fake);

@@ -96,18 +96,3 @@ fn a_build_that_is_no_such_change_has_none() {
         assert_eq!(fake.made.len(), before + 1, "{what}");
     }
 }
-
-/// What exists before an upgrade of mosb, in a pool that has the annotation for whatever reason.
-#[test]
-fn builds_of_an_older_version_stay_as_they_are() {
-    let mut fake = fake();
-    fake.annotate(labels::LIVE_APPLY, "");
-    fake.render(2);
-    fake.build();
-    assert_eq!(live_from(&fake), None);
-    fake.annotate(labels::LIVE_APPLY, "true");
-    let before = fake.snapshot.builds.clone();
-    let decision = fake.settle();
-    assert!(matches!(decision.reason, PoolReason::UpToDate(_)), "{:?}", decision.reason);
-    assert_eq!((fake.snapshot.builds.clone(), decision.actions), (before, Vec::new()));
-}

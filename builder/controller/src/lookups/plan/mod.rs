@@ -29,7 +29,6 @@ use mosb_plan::containerfile::{self, Split};
 use mosb_plan::payload;
 use mosb_plan::plan::BuildRequest;
 use mosb_plan::plan::Draft;
-use mosb_plan::plan::Format;
 use mosb_plan::plan::MethodChoice;
 use mosb_plan::plan::Reason;
 use mosb_plan::plan::machine_part;
@@ -202,11 +201,6 @@ fn planned(
         is_recognised: false,
         has_last_part: prepared.as_ref().is_some_and(|prepared| prepared.has_last),
         prepared: prepared.map(|prepared| prepared.inputs.digest()),
-        older: Format::OLDER
-            .map(|format| draft.names_in(format).1)
-            .into_iter()
-            .filter(|older| *older != build)
-            .collect(),
         build,
     }
 }

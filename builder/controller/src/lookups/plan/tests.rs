@@ -105,7 +105,6 @@ fn plans_are_cached_if_the_policy_is_that_of_the_pools_machines() {
             lookup: lookup.clone(),
             planned: Planned {
                 build: format!("worker-{}", "0".repeat(32)).parse().unwrap(),
-                older: Vec::new(),
                 inputs: String::new(),
                 base: base.clone(),
                 method: JobMethod::Direct,

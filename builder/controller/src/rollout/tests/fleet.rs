@@ -229,7 +229,7 @@ impl Fleet {
         }
     }
 
-    /// As [`serve_part`](Self::serve_part); a build of an older version has no record of a part.
+    /// As [`serve_part`](Self::serve_part); a build of another builder has no record of a part.
     pub fn serve_build(&mut self, pool: &str, number: u32, of: u32, part: Option<&str>) {
         let name = pin(number).name;
         let owner = self.configs[pool].metadata.uid().to_owned();

@@ -362,24 +362,3 @@ fn a_controller_killed_after_any_write_brings_the_same_files() {
         }
     }
 }
-
-/// What exists before an upgrade of mosb: builds and records without the annotation.
-#[test]
-fn builds_of_an_older_version_reboot_as_before() {
-    let mut fleet = Fleet::new(2);
-    fleet.annotate(labels::ROLLOUT, "automatic");
-    fleet.settle();
-    fleet.serve("worker", 2);
-    fleet.settle();
-    let history = fleet.configs["worker"].metadata.annotation(labels::HISTORY).unwrap();
-    assert!(!history.contains("live"), "{history}");
-    assert_idle(&mut fleet);
-    // Somebody asks for it, and no build says that it may.
-    fleet.annotate("mosb.dev/live-apply", "true");
-    assert_idle(&mut fleet);
-    fleet.serve("worker", 3);
-    fleet.settle();
-    assert_eq!((running(&fleet, 3), fleet.reboots.len()), (2, 4));
-    let targets = fleet.nodes.values().filter_map(|node| node.applied.as_ref());
-    assert!(targets.into_iter().all(|target| !target.to_json().contains("liveFrom")));
-}

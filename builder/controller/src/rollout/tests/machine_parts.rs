@@ -239,9 +239,9 @@ fn a_controller_killed_after_any_write_brings_the_same_part() {
     }
 }
 
-/// What exists before an upgrade of mosb: builds without a record of the part.
+/// As builds of another builder have none.
 #[test]
-fn builds_of_an_older_version_bring_nothing() {
+fn builds_without_a_record_of_the_part_bring_nothing() {
     let mut fleet = Fleet::new(3);
     fleet.annotate(labels::ROLLOUT, "automatic");
     fleet.parts.insert(rendered(1), part(1, 1));
@@ -260,7 +260,7 @@ fn builds_of_an_older_version_bring_nothing() {
 
 /// The machines keep what was brought to them, and get no Job without another image.
 #[test]
-fn a_build_of_an_older_version_leaves_the_part() {
+fn a_build_without_a_record_leaves_the_part() {
     let mut fleet = with_part(2, "automatic");
     fleet.serve_build("worker", 7, 2, None);
     fleet.pass("worker", usize::MAX);

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Object;
-use mosb_plan::plan::Format;
+use mosb_plan::plan::FORMAT;
 
 /// Which program this is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -19,7 +19,7 @@ pub struct Version {
 impl Version {
     /// Of this program.
     pub fn this() -> Self {
-        Self { version: env!("CARGO_PKG_VERSION").to_owned(), format: Format::CURRENT.number() }
+        Self { version: env!("CARGO_PKG_VERSION").to_owned(), format: FORMAT }
     }
 }
 

@@ -34,15 +34,14 @@ pub struct NodeReport {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub applied: Option<NodeTarget>,
     /// Whether the machine may have files, brought without a reboot, that are not those of `applied`: the
-    /// command that writes them was killed, or another deployment with such files was booted. Never set
-    /// in a report of an earlier mosb.
+    /// command that writes them was killed, or another deployment with such files was booted.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub live_incomplete: bool,
     /// The last attempt that the machine rebooted for, from its record; none if it runs the target
-    /// of that attempt. A report of an earlier mosb has none.
+    /// of that attempt.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub attempted: Option<AttemptedTarget>,
-    /// Its `/etc`; none if it could not be read, or in a report of an earlier mosb.
+    /// Its `/etc`; none if it could not be read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub etc: Option<EtcReport>,
     /// Why the command failed.
@@ -278,7 +277,7 @@ mod tests {
         let report = NodeReport::parse(r#"{"bootID":"b0","tool":"bootc","later":1}"#).unwrap();
         assert_eq!((report.boot_id.as_str(), report.tool), ("b0", Some(NodeTool::Bootc)));
         assert!(!report.live_incomplete && !report.to_json().contains("live"));
-        assert_eq!(report.attempted, None, "as in a report of an earlier version");
+        assert_eq!(report.attempted, None);
         assert!(NodeReport::parse(r#"{"tool":"bootc"}"#).is_err());
     }
 }

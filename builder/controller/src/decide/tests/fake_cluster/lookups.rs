@@ -71,12 +71,9 @@ impl FakeCluster {
         let repo: RepoRef = "quay.io/release/base".parse().unwrap();
         let fresh = repo.pinned(Digest::of(&self.base.to_be_bytes()));
         let base = lookup.base.clone().unwrap_or(fresh);
-        let inputs = |format: u32| {
-            let (rendered, containerfile) = (&lookup.rendered, &lookup.containerfile);
-            let parts = json!([format, rendered, containerfile, lookup.push, base]);
-            Digest::of(&canonical_json(&parts)).hex()
-        };
-        let build = |format| BuildName::new(&lookup.pool, &inputs(format)).unwrap();
+        let (rendered, containerfile) = (&lookup.rendered, &lookup.containerfile);
+        let parts = json!([self.format, rendered, containerfile, lookup.push, base]);
+        let inputs = Digest::of(&canonical_json(&parts)).hex();
         assert!(!self.is_waiting_for_its_seed(), "planned before it is seeded");
         let os_image = self.os_images.get(lookup.rendered.as_str());
         if let Some(instead) = &lookup.instead
@@ -90,9 +87,8 @@ impl FakeCluster {
         let runs = lookup.containerfile.is_some() || lookup.method.is_some();
         let bad = self.bad_containerfile && lookup.containerfile.is_some();
         Ok(Planned {
-            build: build(self.format),
-            older: (1..self.format).rev().map(build).collect(),
-            inputs: inputs(self.format),
+            build: BuildName::new(&lookup.pool, &inputs).unwrap(),
+            inputs,
             base: base.clone(),
             method: if runs { JobMethod::Containerfile } else { JobMethod::Direct },
             reasons: Vec::new(),

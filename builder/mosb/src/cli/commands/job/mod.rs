@@ -17,7 +17,6 @@ use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Trees};
 use mosb_build::result::Step;
 use mosb_controller::sidecar::{self, SidecarConfig};
 use mosb_plan::api::BuildName;
-use mosb_plan::plan::Format;
 use report::{deliver, new_reporter, report_failure};
 
 /// Runs a part that builds or pushes, and returns its exit code.
@@ -70,16 +69,12 @@ pub async fn wait_for_done(config: &SidecarConfig) -> Result<()> {
     Ok(sidecar::run(sidecar::client().await?, config, stop).await?)
 }
 
-/// Uses the format of the Job's build name, so that a Job of an earlier version ends as that
-/// version would end it. Rejects another build.
-fn of_build(mut resolved_draft: ResolvedDraft, build: &BuildName) -> Result<ResolvedDraft, Error> {
-    let draft = resolved_draft.draft;
-    let format = Format::all().find(|format| draft.names_in(*format).1 == *build);
-    let format = format.ok_or_else(|| Error::OtherBuild {
-        planned: draft.names().1.to_string(),
-        wanted: build.to_string(),
-    })?;
-    resolved_draft.draft = draft.in_format(format);
+/// Rejects another build than that of the Job.
+fn of_build(resolved_draft: ResolvedDraft, build: &BuildName) -> Result<ResolvedDraft, Error> {
+    let (_, planned) = resolved_draft.draft.names();
+    if planned != *build {
+        return Err(Error::OtherBuild { planned: planned.to_string(), wanted: build.to_string() });
+    }
     Ok(resolved_draft)
 }
 
