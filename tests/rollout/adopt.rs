@@ -213,8 +213,8 @@ fn a_machine_that_ignition_installed_takes_on_the_files_of_its_images() {
     lab.import(&format!("oci-archive:{}", mosb_image().display()), MOSB_IMAGE);
     let story = Story { lab: &lab, namespace: namespace(&lab) };
     let machine = story.machine();
-    let a = lab.build_from("lab/os", &config("a", 0o700), "every-config");
-    let b = lab.build_from("lab/os", &config("b", 0o711), "every-config");
+    let a = lab.build_from("lab/os", &config("a", 0o700));
+    let b = lab.build_from("lab/os", &config("b", 0o711));
     install_by_ignition(machine);
     let old = story.etc();
 

@@ -1,7 +1,12 @@
 //! The unit of a new machine under a real systemd: it brings the machine to an image whose registry it
-//! reaches only by a mirror, with an authority that only its config has.
+//! reaches only by a mirror, with an authority that only its config has. There, a program of the config
+//! in `/usr/local/bin` runs.
 
 use std::process::Command;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
 
 use mosb_tests::{FIRST_BOOT_UNIT, Machine, first_boot_files, wait};
 
@@ -20,7 +25,18 @@ const WRITE: &str = "mkdir -p /var/lib/mosb
 fn a_new_machine_pulls_by_the_mirror_and_with_the_authority_of_its_config() {
     let lab = lab();
     let (machine, registry) = (lab.machine(0), lab.registry());
-    let image = lab.build("lab/os", "/etc/story", "first");
+    let file = |path: &str, mode: u32, text: &str| json!({ "path": path, "mode": mode, "contents": { "source": format!("data:;base64,{}", STANDARD.encode(text)) } });
+    let unit = "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/usr/local/bin/x\n[Install]\nWantedBy=multi-user.target\n";
+    // As docs/first-boot.md builds it: without --build-on.
+    let config = json!({
+        "ignition": { "version": "3.5.0" },
+        "storage": { "files": [
+            file("/etc/story", 0o644, "first"),
+            file("/usr/local/bin/x", 0o755, "#!/bin/sh\necho ran > /run/x\n"),
+        ] },
+        "systemd": { "units": [{ "name": "x.service", "enabled": true, "contents": unit }] },
+    });
+    let image = lab.build_from("lab/os", &config);
     let logins = registry.pull_config().to_string();
     let files =
         first_boot_files("lab/os", &image.digest, &registry.host_port, &registry.ca_pem, &logins);
@@ -56,6 +72,10 @@ fn a_new_machine_pulls_by_the_mirror_and_with_the_authority_of_its_config() {
     assert_eq!(machine.booted_digest(), image.digest);
     assert_eq!(booted(machine) - boots, 1, "it rebooted once");
     assert_eq!(machine.run("cat /etc/story").ok().text(), "first");
+    wait("the unit of the config", POD, || {
+        machine.run("systemctl is-active x.service").status.success().then_some(())
+    });
+    assert_eq!(machine.run("cat /run/x").ok().text(), "ran\n");
     wait("the unit to forget", POD, || {
         machine
             .run("test ! -e /var/lib/mosb/first-boot -a ! -e /run/mosb")

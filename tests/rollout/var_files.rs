@@ -37,7 +37,7 @@ fn config(word: &str, mode: u32) -> Value {
 #[track_caller]
 fn follow(lab: &Lab, namespace: &Namespace<'_>, name: &str, config: &Value) {
     let machine = lab.machine(0);
-    let image = lab.build_from("lab/os", config, "every-config");
+    let image = lab.build_from("lab/os", config);
     timed(name, || {
         stage(namespace, name, machine, &image);
         reboot(namespace, &format!("{name}-reboot"), machine);

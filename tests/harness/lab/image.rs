@@ -34,19 +34,24 @@ impl Lab {
                 { "path": path, "mode": 0o644, "contents": { "source": format!("data:,{content}") } },
             ] },
         });
-        self.build_from(repository, &ignition, "os-change")
+        self.build_with(repository, &ignition, &["--build-on", "os-change"])
     }
 
-    /// The image of a rendered MachineConfig with this Ignition config, by `mosb build --build-on`.
+    /// The image of a rendered MachineConfig with this Ignition config, by `mosb build`.
     #[track_caller]
-    pub fn build_from(&self, repository: &str, ignition: &Value, build_on: &str) -> MachineImage {
+    pub fn build_from(&self, repository: &str, ignition: &Value) -> MachineImage {
+        self.build_with(repository, ignition, &[])
+    }
+
+    #[track_caller]
+    fn build_with(&self, repository: &str, ignition: &Value, flags: &[&str]) -> MachineImage {
         let config = rendered(ignition);
         let mosb = Mosb::new();
         let (base, output) = (base::image().reference(base::STOCK), mosb.home().join("image"));
         let target = format!("oci:{}", output.display());
-        let build = ["build", "-", "--base", &base, "--output", &target, "--build-on", build_on];
+        let build = ["build", "-", "--base", &base, "--output", &target];
         // For what is run, such as the compilation of the trust store.
-        let build = [&build[..], &["--isolation", "chroot"]].concat();
+        let build = [&build[..], &["--isolation", "chroot"], flags].concat();
         mosb.run_with(build, config.to_string().as_bytes()).ok();
         let layout = Layout::at(output);
         let digest = layout.digest(NAME);

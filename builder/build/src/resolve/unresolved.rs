@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use mosb_image::{ImageRef, Platform};
-use mosb_plan::api::RenderedConfig;
+use mosb_plan::api::{BuildOn, RenderedConfig};
 use mosb_plan::plan::{BaseName, Stage};
 use mosb_registry::Source;
 
@@ -18,6 +18,7 @@ impl Stage for Unresolved {
     type TrustBundle = Bytes;
     type Base = UnresolvedBase;
     type ExtensionsImage = ImageRef;
+    type BuildOn = BuildOn;
 }
 
 /// How a request names its base.

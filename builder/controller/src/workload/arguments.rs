@@ -3,7 +3,6 @@
 use super::names::{result_name, volumes};
 use super::{JobRequest, PreparedImageUse};
 use mosb_build::JobMethod;
-use mosb_plan::api::BuildOn;
 use mosb_plan::payload::{CONTAINERFILE_KEY, TRUST_BUNDLE_KEY};
 use mosb_plan::plan::BuilderNodes;
 
@@ -84,9 +83,7 @@ impl Words {
             }
             BuilderNodes::ControlPlane | BuilderNodes::Any => {}
         }
-        if arguments.build_on == BuildOn::EveryConfig {
-            words = words.flag("--build-on", arguments.build_on.as_str());
-        }
+        words = words.flag("--build-on", arguments.build_on.as_str());
         for (key, value) in &arguments.build_args {
             words = words.flag("--build-arg", format!("{key}={value}"));
         }

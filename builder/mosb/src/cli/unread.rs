@@ -9,7 +9,8 @@ use super::input::{self, Input};
 use super::{Failure, Result};
 use mosb_build::resolve::{Unresolved, UnresolvedBase};
 use mosb_image::ImageRef;
-use mosb_plan::plan::{BuildRequest, Stage};
+use mosb_plan::api::BuildOn;
+use mosb_plan::plan::{BuildRequest, Stage, default_build_on};
 
 /// Contains paths of files, and images as in [`Unresolved`].
 #[derive(Debug, Clone)]
@@ -21,6 +22,7 @@ impl Stage for Unread {
     type TrustBundle = PathBuf;
     type Base = UnresolvedBase;
     type ExtensionsImage = ImageRef;
+    type BuildOn = Option<BuildOn>;
 }
 
 /// The source of the rendered config.
@@ -40,12 +42,14 @@ pub async fn read(request: &BuildRequest<Unread>) -> Result<BuildRequest<Unresol
     let request = request.clone();
     let reading = spawn_blocking(move || {
         let trust_bundle = |path: PathBuf| input::trust_bundle(&path).map(Into::into);
+        let config = match &request.config {
+            ConfigFile::Input(input) => input::config(input)?,
+            #[cfg(feature = "cluster")]
+            ConfigFile::Mounted(folder) => input::mounted_config(folder)?,
+        };
         Ok::<_, Failure>(BuildRequest::<Unresolved> {
-            config: match &request.config {
-                ConfigFile::Input(input) => input::config(input)?,
-                #[cfg(feature = "cluster")]
-                ConfigFile::Mounted(folder) => input::mounted_config(folder)?,
-            },
+            build_on: request.build_on.unwrap_or_else(|| default_build_on(&config)),
+            config,
             containerfile: request
                 .containerfile
                 .as_deref()
@@ -57,7 +61,6 @@ pub async fn read(request: &BuildRequest<Unread>) -> Result<BuildRequest<Unresol
             build_args: request.build_args,
             method: request.method,
             on_top: request.on_top,
-            build_on: request.build_on,
             push: request.push,
         })
     });

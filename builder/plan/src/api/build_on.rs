@@ -7,11 +7,12 @@ use std::str::FromStr;
 ///
 /// It is an input of the image: where every config has its own image, nothing else brings files
 /// below `/var` to a machine, so the image does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BuildOn {
     EveryConfig,
     /// Those that differ in OS image, kernel type, extensions or kernel arguments, which a
-    /// machine-config-daemon can't apply.
+    /// machine-config-daemon can't apply. The image has nothing but what the config says.
+    #[default]
     OsChange,
 }
 

@@ -21,6 +21,8 @@ pub trait Stage {
     type TrustBundle;
     type Base;
     type ExtensionsImage;
+    /// None as long as it follows from a config that is not read.
+    type BuildOn: Default;
 }
 
 /// Every file is read, and every image has a digest.
@@ -33,6 +35,7 @@ impl Stage for Pinned {
     type TrustBundle = Bytes;
     type Base = Base;
     type ExtensionsImage = PinnedRef;
+    type BuildOn = BuildOn;
 }
 
 /// The inputs of a build.
@@ -52,7 +55,7 @@ pub struct BuildRequest<S: Stage = Pinned> {
     /// Whether the base may itself be built from a rendered config.
     pub on_top: bool,
     /// Which configs get an image: with `every-config`, it brings files below `/var` to machines.
-    pub build_on: BuildOn,
+    pub build_on: S::BuildOn,
     /// The repository to push to; `None` for an OCI layout.
     pub push: Option<RepoRef>,
 }
@@ -69,7 +72,7 @@ impl<S: Stage> BuildRequest<S> {
             trust_bundle: None,
             method: MethodChoice::Auto,
             on_top: false,
-            build_on: BuildOn::OsChange,
+            build_on: S::BuildOn::default(),
             push: None,
         }
     }

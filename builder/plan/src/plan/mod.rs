@@ -7,6 +7,7 @@
 
 mod apply;
 mod base;
+mod build_on;
 mod build_plan;
 mod build_request;
 pub mod diff;
@@ -29,6 +30,7 @@ pub use apply::{
     ApplyError, CURRENT_CONFIG, WrittenEntry, WrittenEtc, instance_of, written_to_etc,
 };
 pub use base::{Base, BaseConfig, BaseError, BaseName};
+pub use build_on::{build_on_reason, default_build_on};
 pub use build_plan::BuildPlan;
 pub use build_request::{BuildRequest, Pinned, Stage};
 pub use draft::Draft;

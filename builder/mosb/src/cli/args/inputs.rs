@@ -49,9 +49,9 @@ pub struct Inputs {
     /// The base may itself be built from a rendered config
     #[arg(long)]
     pub on_top: bool,
-    /// As the annotation mosb.dev/build-on of the pool: with every-config, the image brings files below /var to machines that run an older one
-    #[arg(long, default_value = "os-change", value_parser = |s: &str| s.parse::<BuildOn>(), value_name = "CONFIGS")]
-    pub build_on: BuildOn,
+    /// As the annotation mosb.dev/build-on of the pool: with every-config, the image brings files below /var to machines that run an older one [default: os-change if the Machine Config Operator rendered the config, else every-config]
+    #[arg(long, value_parser = |s: &str| s.parse::<BuildOn>(), value_name = "CONFIGS")]
+    pub build_on: Option<BuildOn>,
 }
 
 /// `--isolation`, as for buildah.

@@ -90,9 +90,9 @@ pub struct JobInputs {
     /// An ARG of the Containerfile; may be repeated
     #[arg(long, value_name = "K=V", requires = "containerfile")]
     pub build_arg: Vec<String>,
-    /// As the annotation mosb.dev/build-on
-    #[arg(long, default_value = "os-change", value_parser = |s: &str| s.parse::<BuildOn>(), value_name = "CONFIGS")]
-    pub build_on: BuildOn,
+    /// As the annotation mosb.dev/build-on [default: as for build]
+    #[arg(long, value_parser = |s: &str| s.parse::<BuildOn>(), value_name = "CONFIGS")]
+    pub build_on: Option<BuildOn>,
     /// The image with the base's tree, by digest
     #[arg(long, value_name = "IMAGE@DIGEST")]
     pub base_tree: Option<String>,

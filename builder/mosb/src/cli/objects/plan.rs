@@ -10,7 +10,7 @@ use super::diff::Side;
 use super::path_entry::PathEntry;
 use mosb_image::Digest;
 use mosb_plan::containerfile::{Hint, Part, Split, SplitStage};
-use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::{BuildPlan, build_on_reason};
 use mosb_plan::plan::diff::ChangeCost;
 use mosb_registry::Target;
 use mosb_types::Finding;
@@ -30,6 +30,10 @@ pub struct Plan {
     /// The image with what must be run, if the build is made on one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepared: Option<PreparedUse>,
+    /// Which configs get an image: `every-config` or `os-change`.
+    pub build_on: String,
+    /// Why it is that one: a sentence.
+    pub build_on_reason: String,
     /// The base.
     pub base: PlannedBase,
     /// The tree of the base, or of the prepared base, if it is needed.
@@ -188,6 +192,8 @@ impl Plan {
             method: plan.method.as_str().to_owned(),
             reasons: reasons(&plan.method),
             prepared: None,
+            build_on: request.build_on.to_string(),
+            build_on_reason: build_on_reason(&request.config, request.build_on),
             base: PlannedBase {
                 pinned: PinnedBase::new(base),
                 name: base.name.as_str().to_owned(),

@@ -40,7 +40,7 @@ fn a_build_is_understood() {
     assert_eq!(build.target.to_string(), "quay.io/a/b");
     assert!(build.target.notice().is_some());
     assert!(request.on_top);
-    assert_eq!(request.build_on, BuildOn::EveryConfig);
+    assert_eq!(request.build_on, Some(BuildOn::EveryConfig));
     let buildah = Buildah {
         volumes: ["/e:/e:ro", "/k:/k"].map(|text| text.parse().unwrap()).to_vec(),
         isolation: Some(Isolation::Chroot),

@@ -13,6 +13,8 @@ impl Object for Plan {
         let mut page = Page::default();
         page.line(&format!("Plan for {} (pool {})", self.rendered_config, self.pool));
         self.method_section(&mut page);
+        page.section(&format!("Build on: {}", self.build_on));
+        page.line(&format!("  {}", self.build_on_reason));
         self.inputs_section(&mut page);
         if !self.stages.is_empty() {
             stages_section(&mut page, &self.stages);

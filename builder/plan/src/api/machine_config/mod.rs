@@ -180,11 +180,12 @@ impl RenderedConfig {
 
     /// The release the config belongs to, if it says.
     pub fn release_version(&self) -> Option<&str> {
-        self.object
-            .get("metadata")?
-            .get("annotations")?
-            .get(labels::RELEASE_IMAGE_VERSION)?
-            .as_str()
+        self.annotation(labels::RELEASE_IMAGE_VERSION)
+    }
+
+    /// An annotation that is part of the config.
+    pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
+        self.object.get("metadata")?.get("annotations")?.get(key)?.as_str()
     }
 }
 

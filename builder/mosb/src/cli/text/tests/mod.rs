@@ -111,6 +111,8 @@ fn plan() -> Plan {
         method: "direct".to_owned(),
         reasons: Vec::new(),
         prepared: None,
+        build_on: "every-config".to_owned(),
+        build_on_reason: "No Machine Config Operator rendered the config.".to_owned(),
         base: PlannedBase {
             pinned: pinned(),
             name: "quay.io/fedora/fedora-coreos:stable".to_owned(),
