@@ -197,6 +197,10 @@ impl<'a> Validator<'a> {
         let pool = &*object.spec.machine_config_pool.name;
         self.pool(config, pool);
         if let Some(why) = in_service(object) {
+            if !object.metadata.annotation(labels::PRE_BUILT_IMAGE).unwrap_or_default().is_empty() {
+                self.not_seeded(config, &why);
+                return None;
+            }
             let place = config.place(KIND, &object.metadata.name, "");
             let message = format!("{why}, so it is left as it is and nothing is seeded for it");
             self.notices.push(Finding::new("already-seeded", message).object(place));
@@ -267,6 +271,19 @@ impl<'a> Validator<'a> {
             );
             self.report(config, field, "unknown-pool", message);
         }
+    }
+
+    /// Reports a pre-built image that no installation takes: its controller skips what says that it is in
+    /// service, and nothing of a cluster that does not exist yet is.
+    fn not_seeded(&mut self, config: &Manifest<MachineOsConfig>, why: &str) {
+        let image = self.image(config);
+        let image = image.map_or_else(|| "the image".to_owned(), |image| image.to_string());
+        let message = format!(
+            "{why}, so the machines would not begin with {image}; remove annotation {} and the status, or leave the pre-built image out",
+            labels::CURRENT_MACHINE_OS_BUILD
+        );
+        let field = format!("metadata.annotations.{}", labels::PRE_BUILT_IMAGE);
+        self.report(config, &field, "pre-built-image-not-used", message);
     }
 
     fn image(&mut self, config: &Manifest<MachineOsConfig>) -> Option<PinnedRef> {

@@ -163,8 +163,13 @@ fn several_objects_are_judged_together() {
         "/metadata/annotations",
         json!({ labels::CURRENT_MACHINE_OS_BUILD: "worker-1" }),
     );
+    let both = |image: &str| {
+        let annotations =
+            json!({ labels::CURRENT_MACHINE_OS_BUILD: "worker-1", labels::PRE_BUILT_IMAGE: image });
+        with(os_config("worker"), "/metadata/annotations", annotations)
+    };
     let missing = with(os_config("infra"), "/metadata/annotations", json!({}));
-    let both = [pool("worker"), pool("infra"), secret("push")];
+    let pools = [pool("worker"), pool("infra"), secret("push")];
     for (what, more, want) in [
         ("none", vec![], &["no-machine-os-config"][..]),
         (
@@ -185,8 +190,18 @@ fn several_objects_are_judged_together() {
         ("a pool twice", vec![os_config("worker"), pool("worker")], &["duplicate-name"]),
         ("in service", vec![seeded(os_config("worker")), os_config("infra")], &[]),
         ("has a build", vec![built, os_config("infra")], &[]),
+        (
+            "an image, and a build of a cluster that does not exist",
+            vec![both(&format!("registry.example.com/acme/os@{DIGEST}"))],
+            &["pre-built-image-not-used"],
+        ),
+        (
+            "the same with a tag",
+            vec![both("registry.example.com/acme/os:1")],
+            &["pre-built-image-reference", "pre-built-image-not-used"],
+        ),
     ] {
-        let all = manifests(&[both.to_vec(), more].concat());
+        let all = manifests(&[pools.to_vec(), more].concat());
         let found = match check(&all, &options(Cluster::Kubernetes)) {
             Ok(checked) => {
                 let pools: Vec<_> = checked.seeds.iter().map(|seed| seed.pool.as_str()).collect();
