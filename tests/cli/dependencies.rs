@@ -1,7 +1,8 @@
-//! `deny.toml` permits every crate of this build, no crate is yanked, and important crates have one
-//! version only.
+//! `deny.toml` permits every crate of this build, no crate is yanked, important crates have one version
+//! only, and each one that is declared is used.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 struct Policy(toml::Table);
@@ -158,6 +159,33 @@ fn no_locked_crate_is_yanked() {
     assert!(stderr.contains("Packaged"), "{stderr}");
     let yanked: Vec<_> = stderr.lines().filter(|line| line.contains("yanked")).collect();
     assert!(yanked.is_empty(), "`cargo update` takes others: {yanked:#?}");
+}
+
+#[test]
+fn every_dependency_of_a_crate_is_named_in_it() {
+    let root = mosb_tests::repository().join("builder");
+    let unused: Vec<String> = fs::read_dir(root).unwrap().flat_map(|entry| {
+        let path = entry.unwrap().path();
+        let manifest: toml::Table =
+            fs::read_to_string(path.join("Cargo.toml")).unwrap().parse().unwrap();
+        // Optional ones may be for the demo, which is not below the crate.
+        let needed = manifest["dependencies"].as_table().unwrap().iter();
+        let needed = needed.filter(|(_, how)| how.get("optional").is_none());
+        let sources = sources(&path.join("src"));
+        let is_unused = |name: &&String| !sources.contains(&name.replace('-', "_"));
+        let unused = needed.map(|(name, _)| name).filter(is_unused);
+        unused.map(|name| format!("{}: {name}", path.display())).collect::<Vec<_>>()
+    }).collect();
+    assert_eq!(unused, Vec::<String>::new());
+}
+
+/// The Rust files below a directory.
+fn sources(directory: &Path) -> String {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let text = |path: PathBuf| {
+        if path.is_dir() { sources(&path) } else { fs::read_to_string(path).unwrap() }
+    };
+    entries.map(text).collect()
 }
 
 #[test]

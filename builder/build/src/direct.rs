@@ -7,6 +7,7 @@ use tokio::task::spawn_blocking;
 
 use mosb_image::edit::{Edited, NewLayer, append_layer};
 use mosb_image::layer::{self, LayerBlob, write_layer};
+use mosb_image::media_type::OCI_LAYER_GZIP;
 use mosb_image::overlay::LayerEntry;
 use mosb_plan::plan::BuildPlan;
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
@@ -61,7 +62,7 @@ pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPl
         .map(|layer| BlobToPush { blob: layer.clone(), from: BlobFrom::Store(base.store.clone()) });
     let layer = BlobToPush {
         blob: blob(
-            "application/vnd.oci.image.layer.v1.tar+gzip",
+            OCI_LAYER_GZIP,
             image.layer.digest,
             image.layer.bytes.len(),
         ),

@@ -1,23 +1,17 @@
 //! Adds a layer to a base's manifest and config, and changes nothing else.
 //!
-//! Both are edited as JSON values and written as canonical JSON. oci-spec's structs would drop
-//! fields they don't know (`Healthcheck`, `Shell`, vendors' own) and write labels in the order of a
-//! hash map.
+//! Both are edited as JSON values and written as canonical JSON: structs would drop fields that they
+//! don't know (`Healthcheck`, `Shell`, vendors' own).
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use super::digest::{DiffId, Digest};
+use super::media_type::{
+    DOCKER_CONFIG, DOCKER_LAYER_GZIP, DOCKER_MANIFEST, OCI_CONFIG, OCI_LAYER_GZIP, OCI_MANIFEST,
+};
 use mosb_types::canonical_json;
-
-/// The media types of manifests: of OCI, and of Docker's second schema.
-const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
-const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
-const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
-const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
-const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 
 /// The creation time of an image whose base has none: equal inputs make equal images at any time.
 const NO_TIME: &str = "1970-01-01T00:00:00Z";
@@ -69,9 +63,9 @@ pub fn append_layer(
     base: &BTreeMap<String, String>,
 ) -> Edited {
     let [media_type, layer_type, config_type] = if is_docker(manifest) {
-        [DOCKER_MANIFEST, DOCKER_LAYER, DOCKER_CONFIG]
+        [DOCKER_MANIFEST, DOCKER_LAYER_GZIP, DOCKER_CONFIG]
     } else {
-        [OCI_MANIFEST, OCI_LAYER, OCI_CONFIG]
+        [OCI_MANIFEST, OCI_LAYER_GZIP, OCI_CONFIG]
     };
 
     let mut config = config.clone();
@@ -175,7 +169,7 @@ mod tests {
             "schemaVersion": 2, "other": 1.5,
             "annotations": { "ostree.version": "40", "org.opencontainers.image.base.name": "its own" },
             "config": { "mediaType": OCI_CONFIG, "digest": Digest::of(b"x"), "size": 1, "data": "eA==" },
-            "layers": [{ "mediaType": OCI_LAYER, "digest": Digest::of(b"base"), "size": 4, "annotations": { "a": "b" } }],
+            "layers": [{ "mediaType": OCI_LAYER_GZIP, "digest": Digest::of(b"base"), "size": 4, "annotations": { "a": "b" } }],
         });
         let labels = BTreeMap::from([
             ("machineconfig".to_owned(), "rendered".to_owned()),
@@ -204,7 +198,7 @@ mod tests {
         want["config"] = json!({ "mediaType": OCI_CONFIG, "digest": edited.config_digest(), "size": edited.config.len() });
         want["layers"] = json!([
             manifest["layers"][0],
-            { "mediaType": OCI_LAYER, "digest": Digest::of(b"gz"), "size": 2 },
+            { "mediaType": OCI_LAYER_GZIP, "digest": Digest::of(b"gz"), "size": 2 },
         ]);
         assert_eq!(serde_json::from_slice::<Value>(&edited.manifest).unwrap(), want);
         assert_eq!(append_layer(&manifest, &config, &layer(), &labels, &base), edited);
@@ -222,7 +216,7 @@ mod tests {
         );
         assert_eq!(edited.media_type, DOCKER_MANIFEST);
         let manifest: Value = serde_json::from_slice(&edited.manifest).unwrap();
-        assert_eq!(manifest.pointer("/layers/0/mediaType"), Some(&json!(DOCKER_LAYER)));
+        assert_eq!(manifest.pointer("/layers/0/mediaType"), Some(&json!(DOCKER_LAYER_GZIP)));
         assert_eq!(manifest.pointer("/config/mediaType"), Some(&json!(DOCKER_CONFIG)));
         let config: Value = serde_json::from_slice(&edited.config).unwrap();
         assert_eq!(config.pointer("/history/0/created"), Some(&json!(NO_TIME)));

@@ -10,6 +10,7 @@ pub mod edit;
 pub mod gzip;
 pub mod hidden;
 pub mod layer;
+pub mod media_type;
 pub mod overlay;
 pub mod path;
 pub mod platform;

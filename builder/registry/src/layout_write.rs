@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 use mosb_image::Digest;
+use mosb_image::media_type::OCI_INDEX;
 
 use super::atomic::{Temporary, clear, failed, made, replace, sync, take};
 use super::blobs::BlobStream;
 use super::error::Error;
 use super::folder::{Folder, odd};
 use super::layout::{REF_NAME, check_version, read_index};
-use super::manifest::{BlobRef, OCI_INDEX};
+use super::manifest::BlobRef;
 
 /// A layout being written. Several processes may write to one.
 #[derive(Debug, Clone)]

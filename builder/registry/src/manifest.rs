@@ -6,18 +6,11 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use mosb_image::layer::MAX_LAYERS;
+use mosb_image::media_type::{DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST};
 use mosb_image::{Digest, Platform};
 
 use super::error::Error;
 
-/// OCI image manifest.
-pub const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// OCI image index.
-pub const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
-/// Docker image manifest, schema 2.
-pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
-/// Docker manifest list.
-pub const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
 /// The `Accept` header of a request for a manifest.
 pub(super) const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, \
     application/vnd.oci.image.index.v1+json, \

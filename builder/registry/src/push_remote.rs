@@ -5,11 +5,11 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use url::Url;
 
 use mosb_image::Digest;
+use mosb_image::media_type::OCI_MANIFEST;
 
 use super::credentials::normal_host;
 use super::error::Error;
 use super::location::Destination;
-use super::manifest::OCI_MANIFEST;
 use super::push_plan::{BlobFrom, BlobSource, BlobToPush, MovedTag, PushPlan, former_tag};
 use super::refused_check::RefusedCheck;
 use super::remote::Remote;

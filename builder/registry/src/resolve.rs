@@ -202,7 +202,7 @@ mod tests {
     fn configs_are_cached_by_digest_and_size() {
         let configs = Configs::default();
         let blob = |content: &[u8]| BlobRef {
-            media_type: "application/vnd.oci.image.config.v1+json".to_owned(),
+            media_type: mosb_image::media_type::OCI_CONFIG.to_owned(),
             digest: Digest::of(content),
             size: content.len() as u64,
             annotations: Default::default(),

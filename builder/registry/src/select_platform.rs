@@ -1,9 +1,10 @@
 //! Which image of an index is meant.
 
 use mosb_image::Platform;
+use mosb_image::media_type::{DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST};
 
 use super::error::Error;
-use super::manifest::{DOCKER_LIST, DOCKER_MANIFEST, IndexEntry, OCI_INDEX, OCI_MANIFEST, invalid};
+use super::manifest::{IndexEntry, invalid};
 
 impl IndexEntry {
     /// Whether it can be an image at all: attestations have the platform unknown/unknown (BuildKit)

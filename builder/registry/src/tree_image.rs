@@ -19,6 +19,7 @@ use super::push_plan::{BlobFrom, BlobToPush, PushPlan};
 use super::verify::collect;
 use super::{Blobs as _, Target};
 use mosb_image::gzip::compress;
+use mosb_image::media_type::{OCI_CONFIG, OCI_LAYER_GZIP, OCI_MANIFEST};
 use mosb_image::tree::{self, BaseTree};
 use mosb_image::{DiffId, Digest, PinnedRef, RepoRef};
 use mosb_types::canonical_json;
@@ -30,9 +31,6 @@ const LABEL: &str = "mosb.dev/base-tree";
 const VERSION_LABEL: &str = "mosb.dev/base-tree-version";
 /// The one file in its layer.
 const FILE: &str = "base-tree";
-const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
-const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// The most that is read of a layer; a tree of 100 000 paths has some 4 MB, compressed a quarter of
 /// that.
 const LAYER_LIMIT: u64 = 64 << 20;
@@ -95,15 +93,15 @@ fn image(base: &Digest, tree: &[u8]) -> PushPlan {
         },
         from: BlobFrom::Bytes(bytes.into()),
     };
-    let (layer, config) = (blob(LAYER, layer), blob(CONFIG, config));
+    let (layer, config) = (blob(OCI_LAYER_GZIP, layer), blob(OCI_CONFIG, config));
     let described = |blob: &BlobRef| json!({ "mediaType": blob.media_type, "digest": blob.digest, "size": blob.size });
     let manifest = canonical_json(&json!({
-        "schemaVersion": 2, "mediaType": MANIFEST,
+        "schemaVersion": 2, "mediaType": OCI_MANIFEST,
         "config": described(&config.blob), "layers": [described(&layer.blob)],
     }));
     PushPlan {
         manifest: manifest.into(),
-        media_type: MANIFEST.to_owned(),
+        media_type: OCI_MANIFEST.to_owned(),
         blobs: vec![layer, config],
         tags: vec![tag(base)],
         protected_tag: None,

@@ -7,22 +7,19 @@ use serde_json::{Map, Value, json};
 
 use super::error::Error;
 use mosb_image::edit::annotate_base;
+use mosb_image::media_type::{
+    DOCKER_LAYER, DOCKER_LAYER_GZIP, DOCKER_LAYER_ZSTD, OCI_CONFIG, OCI_LAYER, OCI_LAYER_GZIP,
+    OCI_LAYER_ZSTD, OCI_MANIFEST,
+};
 use mosb_image::{DiffId, Digest};
 use mosb_plan::plan::Base;
 use mosb_types::canonical_json;
 
-pub(super) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-pub(super) const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-pub(super) const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
-
 /// Docker's types of layers, and OCI's for the same bytes.
 const DOCKER_LAYERS: [(&str, &str); 3] = [
-    ("application/vnd.docker.image.rootfs.diff.tar.gzip", OCI_LAYER),
-    (
-        "application/vnd.docker.image.rootfs.diff.tar.zstd",
-        "application/vnd.oci.image.layer.v1.tar+zstd",
-    ),
-    ("application/vnd.docker.image.rootfs.diff.tar", "application/vnd.oci.image.layer.v1.tar"),
+    (DOCKER_LAYER_GZIP, OCI_LAYER_GZIP),
+    (DOCKER_LAYER_ZSTD, OCI_LAYER_ZSTD),
+    (DOCKER_LAYER, OCI_LAYER),
 ];
 
 /// Fields of a config that the OCI image spec and Docker's own config know, so that buildah decides
@@ -133,7 +130,7 @@ pub fn assemble(
         base.manifest.get("layers").and_then(Value::as_array).into_iter().flatten().take(kept);
     let above = layers
         .iter()
-        .map(|layer| json!({ "mediaType": OCI_LAYER, "digest": layer.digest, "size": layer.size }));
+        .map(|layer| json!({ "mediaType": OCI_LAYER_GZIP, "digest": layer.digest, "size": layer.size }));
     manifest["layers"] = below.map(as_oci).chain(above).collect();
     manifest["schemaVersion"] = json!(2);
     manifest["mediaType"] = json!(OCI_MANIFEST);
@@ -253,7 +250,7 @@ mod tests {
             let descriptors = manifest["layers"].as_array().unwrap();
             assert_eq!(descriptors.len(), want, "{what}");
             assert_eq!(config["rootfs"]["diff_ids"].as_array().unwrap().len(), want, "{what}");
-            assert!(descriptors.iter().all(|d| d["mediaType"] == OCI_LAYER), "{what}");
+            assert!(descriptors.iter().all(|d| d["mediaType"] == OCI_LAYER_GZIP), "{what}");
             assert_eq!(
                 descriptors[..kept].iter().filter(|d| d["annotations"]["a"] == "b").count(),
                 kept,
@@ -270,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_history_of_equal_builds_is_equal() {
-        let mut base = base(OCI_LAYER);
+        let mut base = base(OCI_LAYER_GZIP);
         let of_base = json!({ "created_by": "base", "comment": "FROM scratch" });
         base.config.raw["history"] = json!([of_base]);
         let administrators = json!({ "created_by": "LABEL", "comment": "the administrator's" });
@@ -303,7 +300,7 @@ mod tests {
 
     #[test]
     fn layers_that_do_not_add_up_are_refused() {
-        let base = base(OCI_LAYER);
+        let base = base(OCI_LAYER_GZIP);
         for (what, config, layers) in [
             ("one short", built(&[b"1", b"2", b"3"]), vec![]),
             ("one over", built(&[b"1", b"2"]), vec![new(3)]),

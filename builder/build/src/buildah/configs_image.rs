@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::error::Error;
 use crate::direct;
 use mosb_image::Digest;
+use mosb_image::media_type::OCI_LAYER_GZIP;
 use mosb_plan::plan::{Base, BaseName, BuildPlan};
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Source, Target};
 use mosb_types::canonical_json;
@@ -153,7 +154,7 @@ impl Made {
     fn layer(&self) -> BlobToPush {
         let layer = &self.image.layer;
         let blob = BlobRef {
-            media_type: super::assemble::OCI_LAYER.to_owned(),
+            media_type: OCI_LAYER_GZIP.to_owned(),
             digest: layer.digest,
             size: layer.size,
             annotations: Default::default(),

@@ -7,8 +7,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::container_build::ContainerBuild;
-use super::{Error, assemble, commands};
+use super::{Error, commands};
 use mosb_image::Digest;
+use mosb_image::media_type::OCI_MANIFEST;
 use mosb_plan::payload::context;
 use mosb_plan::plan::Base;
 
@@ -50,7 +51,7 @@ pub(super) fn write_view(base: &Base, layout: &Path, view: &Path) -> Result<(), 
     let blob = layout.join("blobs/sha256").join(base.manifest_digest.hex());
     let size = fs::metadata(&blob).map_err(io(&blob))?.len();
     let media_type =
-        base.manifest.get("mediaType").and_then(Value::as_str).unwrap_or(assemble::OCI_MANIFEST);
+        base.manifest.get("mediaType").and_then(Value::as_str).unwrap_or(OCI_MANIFEST);
     let index = json!({ "schemaVersion": 2, "manifests": [{
         "mediaType": media_type, "digest": base.manifest_digest, "size": size,
         "annotations": { "org.opencontainers.image.ref.name": commands::VIEW_TAG },

@@ -7,6 +7,7 @@ use super::assemble::{self, NewLayer};
 use super::configs_image::ConfigsImage;
 use super::container_build::ContainerBuild;
 use crate::BuiltLayer;
+use mosb_image::media_type::{OCI_CONFIG, OCI_LAYER_GZIP};
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
 
 /// Pushes a built image: the layers of the base from its source, the others from the build.
@@ -58,11 +59,11 @@ pub fn push_plan(build: &ContainerBuild, built: &BuiltImage, base: &Resolved) ->
     };
     let lower = lower.into_iter().take(image.base_layers);
     let layers = image.layers.iter().map(|layer| BlobToPush {
-        blob: blob(assemble::OCI_LAYER, layer.digest, layer.size),
+        blob: blob(OCI_LAYER_GZIP, layer.digest, layer.size),
         from: BlobFrom::File(built.blobs.join(layer.digest.hex())),
     });
     let config = BlobToPush {
-        blob: blob(assemble::OCI_CONFIG, image.config_digest(), image.config.len() as u64),
+        blob: blob(OCI_CONFIG, image.config_digest(), image.config.len() as u64),
         from: BlobFrom::Bytes(image.config.clone().into()),
     };
     PushPlan {

@@ -9,6 +9,7 @@ use super::super::{DiffId, Digest};
 use super::budget::{Counted, limit_of};
 use super::entries::{Entries, ReadError};
 use super::{Budget, Error, Layer};
+use crate::media_type;
 
 /// Bytes that are read at once, of the blob and of the tar.
 const BUFFER: usize = 128 << 10;
@@ -18,15 +19,15 @@ const BUFFER: usize = 128 << 10;
 /// How a blob is compressed is read off its first bytes, as unpackers do: media types are wrong
 /// often enough.
 const MEDIA_TYPES: [&str; 10] = [
-    "application/vnd.oci.image.layer.v1.tar",
-    "application/vnd.oci.image.layer.v1.tar+gzip",
-    "application/vnd.oci.image.layer.v1.tar+zstd",
+    media_type::OCI_LAYER,
+    media_type::OCI_LAYER_GZIP,
+    media_type::OCI_LAYER_ZSTD,
     "application/vnd.oci.image.layer.nondistributable.v1.tar",
     "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
     "application/vnd.oci.image.layer.nondistributable.v1.tar+zstd",
-    "application/vnd.docker.image.rootfs.diff.tar",
-    "application/vnd.docker.image.rootfs.diff.tar.gzip",
-    "application/vnd.docker.image.rootfs.diff.tar.zstd",
+    media_type::DOCKER_LAYER,
+    media_type::DOCKER_LAYER_GZIP,
+    media_type::DOCKER_LAYER_ZSTD,
     "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
 ];
 
