@@ -221,11 +221,13 @@ fn builds_and_nodes_show_what_is_in_service_staged_and_running() {
     site.machine_with_staged("node-1", 1, Some(2), &[("mosb.dev/staged", staged(2))]);
     site.machine("node-2", 2, &[]);
     let (code, builds) = site.object("builds worker");
-    assert_eq!((code, &builds["kind"]), (Some(0), &json!("PoolBuilds")));
+    assert_eq!((code, &builds["kind"]), (Some(0), &json!("BuildList")));
     let rows = builds["builds"].as_array().unwrap();
     let names: Vec<&Value> = rows.iter().map(|row| &row["build"]).collect();
     assert_eq!(names, [&json!(build(2)), &json!(build(1))], "newest first");
     assert_eq!((&rows[0]["inService"], &rows[1]["inService"]), (&json!(true), &json!(false)));
+    assert_eq!(site.object("builds").1["builds"], builds["builds"], "the only pool with images");
+    assert_eq!(rows[0]["pool"], "worker");
     assert_eq!(rows[0]["stagedOn"], json!(["node-1"]));
     assert_eq!(rows[0]["runningOn"], json!(["node-2"]));
     assert_eq!(rows[1]["runningOn"], json!(["node-1"]));

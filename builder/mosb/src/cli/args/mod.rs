@@ -238,10 +238,11 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Wait(Wait),
     #[cfg(feature = "cluster")]
-    /// Lists the images of a pool, newest first, and where they run
+    /// Lists the images of a pool, or of all pools, newest first, and where they run
     ///
-    /// Example:
+    /// Examples:
     ///
+    ///   mosb builds
     ///   mosb builds worker
     #[command(verbatim_doc_comment)]
     Builds(Builds),

@@ -7,8 +7,8 @@ use super::cluster::Cluster;
 /// `mosb builds`.
 #[derive(Debug, Args)]
 pub struct Builds {
-    /// The pool
-    pub pool: String,
+    /// The pool [default: all pools]
+    pub pool: Option<String>,
     #[command(flatten)]
     pub cluster: Cluster,
 }

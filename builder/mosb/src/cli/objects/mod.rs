@@ -54,7 +54,7 @@ pub use preflight::{CheckedImage, ImageCheck, Preflight};
 pub use prepare_result::PrepareResult;
 pub use render_explanation::RenderExplanation;
 pub use rollout::{
-    NodeInfo, NodeList, PoolBuild, PoolBuilds, PoolCondition, RolloutMachines, RolloutRequest,
+    BuildList, NodeInfo, NodeList, PoolBuild, PoolCondition, RolloutMachines, RolloutRequest,
     RolloutStatus, RolloutTarget,
 };
 pub use version::Version;
@@ -131,7 +131,7 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<NodeList>(),
         schema::<NodeReport>(),
         schema::<Plan>(),
-        schema::<PoolBuilds>(),
+        schema::<BuildList>(),
         schema::<PoolStatus>(),
         schema::<Preflight>(),
         schema::<PrepareResult>(),

@@ -3,13 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The builds and former images of a pool.
+/// The builds and former images of pools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct PoolBuilds {
-    /// The pool.
-    pub pool: String,
-    /// Each image, newest first.
+pub struct BuildList {
+    /// Each image, by pool, newest first.
     pub builds: Vec<PoolBuild>,
 }
 
@@ -19,6 +17,8 @@ pub struct PoolBuilds {
 pub struct PoolBuild {
     /// Name of the MachineOSBuild. A rebuild has the same name and another image.
     pub build: String,
+    /// Its pool.
+    pub pool: String,
     /// The rendered config.
     pub config: String,
     /// The base, pinned; none if the MachineOSBuild is deleted.

@@ -43,7 +43,7 @@ pub enum ClusterJob {
         timeout: Duration,
     },
     /// `builds`, of a pool.
-    Builds(String),
+    Builds(Option<String>),
     /// `nodes`, of a pool or all.
     Nodes(Option<String>),
     /// `nodes drift`, and `nodes adopt --dry-run`, of a pool.

@@ -2,7 +2,7 @@
 
 use super::page::Page;
 use crate::cli::objects::{
-    NodeInfo, NodeList, Object, PoolBuild, PoolBuilds, RolloutRequest, RolloutStatus,
+    BuildList, NodeInfo, NodeList, Object, PoolBuild, RolloutRequest, RolloutStatus,
 };
 
 /// Hex digits of a digest: enough to tell the images of a pool apart.
@@ -10,20 +10,22 @@ const DIGITS: usize = 12;
 /// Names of nodes in a row of a build.
 const NAMED: usize = 3;
 
-impl Object for PoolBuilds {
-    const KIND: &'static str = "PoolBuilds";
+impl Object for BuildList {
+    const KIND: &'static str = "BuildList";
 
     fn text(&self) -> String {
         let mut page = Page::default();
         if self.builds.is_empty() {
-            page.line(&format!("{}: no builds", self.pool));
+            page.line("no builds");
             return page.into_text();
         }
-        let head =
-            ["BUILD", "IMAGE", "CONFIG", "BASE", "METHOD", "AGE", "STATE", "STAGED", "RUNNING"];
+        let head = [
+            "BUILD", "POOL", "IMAGE", "CONFIG", "BASE", "METHOD", "AGE", "STATE", "STAGED", "RUNNING",
+        ];
         let rows = self.builds.iter().map(|build| {
             vec![
                 build.build.clone(),
+                build.pool.clone(),
                 short(build.image.as_deref()),
                 build.config.clone(),
                 short(build.base.as_deref()),

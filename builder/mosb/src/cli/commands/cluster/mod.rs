@@ -61,7 +61,7 @@ pub async fn in_cluster(
             Ok(code)
         }
         ClusterJob::Builds(pool) => {
-            print(settings, &rollout::builds(&client, &namespaces, pool).await?)
+            print(settings, &rollout::builds(&client, &namespaces, pool.as_deref()).await?)
         }
         ClusterJob::Nodes(pool) => {
             print(settings, &rollout::nodes(&client, &namespaces, pool.as_deref()).await?)

@@ -12,14 +12,14 @@ use super::confirm::Consent;
 use super::look::no_pool;
 use crate::cli::error::Error;
 use crate::cli::objects::{
-    NodeEtc, NodeEtcOf, NodeInfo, NodeList, PoolBuild, PoolBuilds, PoolCondition, PoolDrift,
+    BuildList, NodeEtc, NodeEtcOf, NodeInfo, NodeList, PoolBuild, PoolCondition, PoolDrift,
     RolloutMachines, RolloutRequest, RolloutStatus, RolloutTarget,
 };
 use crate::cli::progress::Progress;
 use crate::cli::resolve::Rollout;
 use crate::cli::{ExitCode, Result};
 use mosb_controller::rollout::{
-    self, DrainRecords, NodeView, OwnPlace, RolloutPhase, RolloutSnapshot, RolloutView,
+    self, BuildView, DrainRecords, NodeView, OwnPlace, RolloutPhase, RolloutSnapshot, RolloutView,
 };
 use mosb_controller::{ClusterCache, Namespaces};
 
@@ -33,11 +33,29 @@ fn snapshot(cache: &ClusterCache, pool: &str) -> Result<RolloutSnapshot, Error> 
     found.filter(|found| !found.is_pool_missing).ok_or_else(|| no_pool(pool))
 }
 
-pub async fn builds(client: &Client, namespaces: &Namespaces, pool: &str) -> Result<PoolBuilds> {
+pub async fn builds(
+    client: &Client,
+    namespaces: &Namespaces,
+    pool: Option<&str>,
+) -> Result<BuildList> {
     let cache = ClusterCache::read_machines(client, namespaces).await?;
-    let (views, now) = (rollout::build_views(&snapshot(&cache, pool)?), Timestamp::now());
-    let build = |view: rollout::BuildView| PoolBuild {
+    let pools = match pool {
+        Some(pool) => vec![pool.to_owned()],
+        None => cache.pools.list().iter().map(|pool| pool.metadata.name.clone()).collect(),
+    };
+    let now = Timestamp::now();
+    let mut builds = Vec::new();
+    for pool in pools {
+        let views = rollout::build_views(&snapshot(&cache, &pool)?).into_iter();
+        builds.extend(views.map(|view| pool_build(view, &pool, now)));
+    }
+    Ok(BuildList { builds })
+}
+
+fn pool_build(view: BuildView, pool: &str, now: Timestamp) -> PoolBuild {
+    PoolBuild {
         build: view.build,
+        pool: pool.to_owned(),
         config: view.config,
         base: view.base,
         method: view.method,
@@ -49,8 +67,7 @@ pub async fn builds(client: &Client, namespaces: &Namespaces, pool: &str) -> Res
         pinned: view.pinned,
         staged_on: view.staged_on,
         running_on: view.running_on,
-    };
-    Ok(PoolBuilds { pool: pool.to_owned(), builds: views.into_iter().map(build).collect() })
+    }
 }
 
 pub async fn nodes(

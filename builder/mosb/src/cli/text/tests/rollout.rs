@@ -56,6 +56,7 @@ fn nodes() -> Vec<NodeInfo> {
 fn the_images_of_a_pool() {
     let build = PoolBuild {
         build: BUILD.to_owned(),
+        pool: "worker".to_owned(),
         config: RENDERED.to_owned(),
         base: text(&format!("quay.io/fedora/fedora-coreos@{}", digest("base"))),
         method: text("direct"),
@@ -89,9 +90,8 @@ fn the_images_of_a_pool() {
             ..build
         },
     ];
-    looks_like("builds", &PoolBuilds { pool: "worker".to_owned(), builds });
-    let none = PoolBuilds { pool: "worker".to_owned(), builds: Vec::new() };
-    assert_eq!(none.text(), "worker: no builds\n");
+    looks_like("builds", &BuildList { builds });
+    assert_eq!(BuildList { builds: Vec::new() }.text(), "no builds\n");
 }
 
 #[test]
