@@ -3,7 +3,7 @@
 //! write does not retry what failed.
 
 use super::cluster_cache::ClusterCache;
-use super::cluster_names::{IMAGE_CONFIG, OPERATOR_IMAGES, RENDERER};
+use super::cluster_names::{IMAGE_CONFIG, OPERATOR_IMAGES, OS_IMAGE_URL, RENDERER};
 use super::snapshot::{Snapshot, Versions};
 use crate::status::{IMAGE_BUILD_DEGRADED, RENDER_DEGRADED};
 use crate::workload::Workload;
@@ -100,7 +100,7 @@ pub(super) fn shared_versions(cache: &ClusterCache) -> Versions {
         let version = cache.named(name).and_then(|map| map.metadata.resource_version.clone());
         (format!("configmap {name}"), version)
     };
-    let mut versions: Versions = [CONFIG_MAP, OPERATOR_IMAGES].map(map).into();
+    let mut versions: Versions = [CONFIG_MAP, OPERATOR_IMAGES, OS_IMAGE_URL].map(map).into();
     let generation = |value: &serde_json::Value| Some(value["metadata"]["generation"].to_string());
     let controller_config = cache.controller_configs.get(RENDERER);
     let of_controller_config = controller_config.and_then(|value| generation(&value));

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use super::ClusterCache;
 use super::settings::{SettingsResult, Sources};
 use crate::cluster_names::{
-    IMAGE_CONFIG, OPERATOR_IMAGES, OPERATOR_NAMESPACE, OTHER_BUILDER, RENDERER,
+    IMAGE_CONFIG, OPERATOR_IMAGES, OPERATOR_NAMESPACE, OS_IMAGE_URL, OTHER_BUILDER, RENDERER,
 };
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 
@@ -51,6 +51,7 @@ impl ClusterCache {
         self.settings_cache.read(Sources {
             ours: self.named(CONFIG_MAP),
             images: self.named(OPERATOR_IMAGES),
+            os_images: self.named(OS_IMAGE_URL),
             controller_config: self.controller_configs.get(RENDERER),
             mirror_sets: self.mirror_sets.iter().flat_map(|store| store.list()).collect(),
             image_config: self.image_configs.get(IMAGE_CONFIG),

@@ -40,6 +40,7 @@ impl SettingsCache {
 pub(super) struct Sources {
     pub ours: Option<Arc<ConfigMap>>,
     pub images: Option<Arc<ConfigMap>>,
+    pub os_images: Option<Arc<ConfigMap>>,
     pub controller_config: Option<Arc<Value>>,
     pub mirror_sets: Vec<Arc<Value>>,
     pub image_config: Option<Arc<Value>>,
@@ -49,7 +50,7 @@ impl Sources {
     /// Whether they are the same allocations: the cache replaces an object when it changes.
     fn is_same(&self, others: &Self) -> bool {
         let maps = |sources: &Self| {
-            [&sources.ours, &sources.images].map(|map| map.as_ref().map(Arc::as_ptr))
+            [&sources.ours, &sources.images, &sources.os_images].map(|map| map.as_ref().map(Arc::as_ptr))
         };
         let config = |sources: &Self| {
             [&sources.controller_config, &sources.image_config]
@@ -69,12 +70,13 @@ impl Sources {
             Some(text) => ClusterSettings::parse(text)?,
             None => ClusterSettings::default(),
         };
-        let images = self.images.as_ref();
-        let images = images.and_then(|map| serde_json::to_value(&**map).ok());
+        let value = |map: &Option<Arc<ConfigMap>>| serde_json::to_value(&**map.as_ref()?).ok();
+        let (images, os_images) = (value(&self.images), value(&self.os_images));
         let mirror_sets: Vec<Value> = self.mirror_sets.iter().map(|set| (**set).clone()).collect();
         Ok(settings.merged(&ClusterObjects {
             controller_config: self.controller_config.as_deref(),
             operator_images: images.as_ref(),
+            os_images: os_images.as_ref(),
             mirror_sets: &mirror_sets,
             image_config: self.image_config.as_deref(),
         }))

@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 
 use super::contents::{Contents, find};
-use super::observe::{controller_config, images, observe};
+use super::observe::{controller_config, observe};
 use super::snapshot::{RenderOutput, RenderSnapshot};
 use crate::Error;
 use crate::apply::{ApplyError, compare_rendered};
@@ -141,8 +141,8 @@ fn request(
     let (os_image, extensions_image) = match &controller_config {
         Some(_) => (None, None),
         None => {
-            let images = images(&resolver.cache)?;
-            (images.os, images.extensions)
+            let (settings, _) = resolver.cache.settings()?;
+            (settings.base_os_container_image, settings.base_os_extensions_container_image)
         }
     };
     let pool_settings = resolver.cache.pool_settings.iter();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::snapshot::{Inputs, Member, RenderLookupResults, RenderSnapshot, SeenRendered};
 use crate::cluster_cache::{ClusterCache, POOL_WATCHES, Trigger};
-use crate::cluster_names::{OS_IMAGE_URL, RENDERER};
+use crate::cluster_names::RENDERER;
 use crate::inputs;
 use crate::lookup::Problem;
 use mosb_image::Digest;
@@ -145,31 +145,12 @@ fn settings(cache: &ClusterCache) -> Result<Value, Problem> {
         "release": config.metadata.annotation(labels::RELEASE_IMAGE_VERSION),
         }),
         None => {
-            let images = images(cache)?;
-            json!({ "os": images.os, "extensions": images.extensions })
+            let (settings, _) = cache.settings()?;
+            json!({
+                "os": settings.base_os_container_image,
+                "extensions": settings.base_os_extensions_container_image,
+            })
         }
-    })
-}
-
-/// The default images of pools, where there is no ControllerConfig.
-pub(super) struct Images {
-    pub os: Option<String>,
-    pub extensions: Option<String>,
-}
-
-/// The images of mosb's settings, else those of the older ConfigMap.
-pub(super) fn images(cache: &ClusterCache) -> Result<Images, Problem> {
-    let (settings, _) = cache.settings()?;
-    let older = cache.named(OS_IMAGE_URL);
-    let older = |key: &str| {
-        let image = older.as_ref()?.data.as_ref()?.get(key)?.trim();
-        (!image.is_empty()).then(|| image.to_owned())
-    };
-    Ok(Images {
-        os: settings.base_os_container_image.or_else(|| older("baseOSContainerImage")),
-        extensions: settings
-            .base_os_extensions_container_image
-            .or_else(|| older("baseOSExtensionsContainerImage")),
     })
 }
 

@@ -91,14 +91,17 @@ fn a_change_concerns_the_pools_that_have_or_select_it() {
 }
 
 #[test]
-fn the_base_is_that_of_the_settings_else_of_the_older_config_map() {
+fn the_base_is_that_of_the_settings_else_of_the_last_config_map() {
     let cache = ClusterCache::empty("mosb");
     let fill = |name: &str, key: &str, text: &str| {
         let map = json!({ "metadata": { "name": name }, "data": { key: text } });
         let map = serde_json::from_value(map).unwrap();
         cache.settings[name].replace([(name.to_owned(), map)]);
     };
-    let os = || crate::render::observe::images(&cache).map(|images| images.os);
+    let os = || {
+        let read = cache.settings().map_err(crate::lookup::Problem::from);
+        read.map(|(settings, _)| settings.base_os_container_image)
+    };
     assert_eq!(os(), Ok(None));
     let older = "machine-config-osimageurl";
     fill(older, "baseOSContainerImage", "a.test/os:1\n");

@@ -31,6 +31,7 @@ pub(super) fn read(
     let (mut settings, odd) = settings.merged(&ClusterObjects {
         controller_config,
         operator_images: None,
+        os_images: None,
         mirror_sets: &manifests.mirror_sets,
         image_config: manifests.image_configs.first(),
     });

@@ -19,6 +19,8 @@ pub struct ClusterObjects<'a> {
     pub controller_config: Option<&'a Value>,
     /// ConfigMap `machine-config-operator-images`.
     pub operator_images: Option<&'a Value>,
+    /// ConfigMap `machine-config-osimageurl`.
+    pub os_images: Option<&'a Value>,
     /// All ImageDigestMirrorSets, ImageTagMirrorSets and ImageContentSourcePolicies.
     pub mirror_sets: &'a [Value],
     /// Image `cluster` of `config.openshift.io`.
@@ -26,12 +28,21 @@ pub struct ClusterObjects<'a> {
 }
 
 impl ClusterSettings {
-    /// The settings, overridden by the cluster's objects: field by field, and mirrors as a whole. A
-    /// value that can't be read is reported and ignored, because one invalid object must not stop
-    /// every build.
+    /// The settings, overridden by the cluster's objects: field by field, and mirrors as a whole. Only
+    /// `machine-config-osimageurl` comes after them. A value that can't be read is reported and ignored,
+    /// because one invalid object must not stop every build.
     #[must_use]
     pub fn merged(mut self, cluster: &ClusterObjects<'_>) -> (Self, Vec<Finding>) {
         let mut findings = Vec::new();
+        if let Some(map) = cluster.os_images {
+            let mut last = Self::default();
+            last.take_base(&map["data"]);
+            let (base, extensions) =
+                (last.base_os_container_image, last.base_os_extensions_container_image);
+            self.base_os_container_image = self.base_os_container_image.or(base);
+            self.base_os_extensions_container_image =
+                self.base_os_extensions_container_image.or(extensions);
+        }
         if let Some(map) = cluster.operator_images {
             self.take_images(map, &mut findings);
         }
@@ -118,7 +129,7 @@ fn odd(object: &str, message: &str) -> Finding {
 }
 
 fn given(value: &Value) -> Option<String> {
-    let text = value.as_str().filter(|text| !text.is_empty())?;
+    let text = value.as_str().map(str::trim).filter(|text| !text.is_empty())?;
     Some(text.to_owned())
 }
 

@@ -207,9 +207,16 @@ fn the_clusters_objects_win_field_by_field() {
         "imageRegistryBundleData": [{ "file": "a.io..5000", "data": pem(PEM) }, { "file": "b.io", "data": pem(PEM) }],
         "imageRegistryBundleUserData": [{ "file": "b.io", "data": pem(&format!("user\n{PEM}")) }],
     } });
+    let last = json!({ "data": { "baseOSContainerImage": "last\n", "baseOSExtensionsContainerImage": "" } });
+    let of_last = ClusterObjects { os_images: Some(&last), ..ClusterObjects::default() };
+    assert_eq!(ours.clone().merged(&of_last), (ours.clone(), vec![]), "ours first");
+    let (without, _) = ClusterSettings::default().merged(&of_last);
+    assert_eq!(without.base_os_container_image.as_deref(), Some("last"));
+    assert_eq!(without.base_os_extensions_container_image, None);
     let cluster = ClusterObjects {
         controller_config: Some(&config),
         operator_images: Some(&images),
+        os_images: Some(&last),
         mirror_sets: &[],
         image_config: None,
     };
