@@ -33,6 +33,10 @@ impl Desk {
             Image::new().label("containers.bootc", "1").layer(Compression::Gzip, tree.tar());
         Layout::create(&desk.at("base")).put("os", &image);
         desk.write("worker.yaml", &config(NAME, "a"));
+        let mut of_operator = config(NAME, "a");
+        let release = "machineconfiguration.openshift.io/release-image-version";
+        of_operator["metadata"]["annotations"] = json!({ release: "4.20.1" });
+        desk.write("operator.yaml", &of_operator);
         desk
     }
 
@@ -83,7 +87,13 @@ fn a_build_can_be_planned_done_and_looked_at() {
     let (code, plan) = desk.object("plan worker.yaml --base oci:base:os --output oci:out");
     assert_eq!((code, plan["kind"].as_str()), (0, Some("Plan")), "{plan:#}");
     assert_eq!(plan["method"], "direct");
-    assert_eq!(plan["leftOut"][0]["code"], "kernel-arguments");
+    assert_eq!(plan["buildOn"], "every-config", "{}", plan["buildOnReason"]);
+    let mut added = plan["added"].as_array().unwrap().iter();
+    assert!(added.any(|one| one["path"] == "/var/usrlocal/bin/b"), "{plan:#}");
+    let (_, of_operator) = desk.object("plan operator.yaml --base oci:base:os");
+    assert_eq!(of_operator["buildOn"], "os-change");
+    assert!(of_operator["buildOnReason"].as_str().unwrap().contains("4.20.1"), "{of_operator:#}");
+    assert_eq!(of_operator["leftOut"][0]["code"], "kernel-arguments");
     assert!(!desk.at("out").exists(), "a plan writes nothing");
 
     let (code, dry) =

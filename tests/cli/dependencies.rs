@@ -1,5 +1,5 @@
-//! `deny.toml` permits every crate of this build, no crate is yanked, important crates have one version
-//! only, and each one that is declared is used.
+//! `deny.toml` permits every crate of this build, no crate is yanked, important crates have one
+//! version only, and each one that is declared is used.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -164,18 +164,21 @@ fn no_locked_crate_is_yanked() {
 #[test]
 fn every_dependency_of_a_crate_is_named_in_it() {
     let root = mosb_tests::repository().join("builder");
-    let unused: Vec<String> = fs::read_dir(root).unwrap().flat_map(|entry| {
-        let path = entry.unwrap().path();
-        let manifest: toml::Table =
-            fs::read_to_string(path.join("Cargo.toml")).unwrap().parse().unwrap();
-        // Optional ones may be for the demo, which is not below the crate.
-        let needed = manifest["dependencies"].as_table().unwrap().iter();
-        let needed = needed.filter(|(_, how)| how.get("optional").is_none());
-        let sources = sources(&path.join("src"));
-        let is_unused = |name: &&String| !sources.contains(&name.replace('-', "_"));
-        let unused = needed.map(|(name, _)| name).filter(is_unused);
-        unused.map(|name| format!("{}: {name}", path.display())).collect::<Vec<_>>()
-    }).collect();
+    let unused: Vec<String> = fs::read_dir(root)
+        .unwrap()
+        .flat_map(|entry| {
+            let path = entry.unwrap().path();
+            let manifest: toml::Table =
+                fs::read_to_string(path.join("Cargo.toml")).unwrap().parse().unwrap();
+            // Optional ones may be for the demo, which is not below the crate.
+            let needed = manifest["dependencies"].as_table().unwrap().iter();
+            let needed = needed.filter(|(_, how)| how.get("optional").is_none());
+            let sources = sources(&path.join("src"));
+            let is_unused = |name: &&String| !sources.contains(&name.replace('-', "_"));
+            let unused = needed.map(|(name, _)| name).filter(is_unused);
+            unused.map(|name| format!("{}: {name}", path.display())).collect::<Vec<_>>()
+        })
+        .collect();
     assert_eq!(unused, Vec::<String>::new());
 }
 

@@ -1,6 +1,6 @@
-//! The unit of a new machine under a real systemd: it brings the machine to an image whose registry it
-//! reaches only by a mirror, with an authority that only its config has. There, a program of the config
-//! in `/usr/local/bin` runs.
+//! The unit of a new machine under a real systemd: it brings the machine to an image whose registry
+//! it reaches only by a mirror, with an authority that only its config has. There, a program of the
+//! config in `/usr/local/bin` runs.
 
 use std::process::Command;
 

@@ -110,8 +110,7 @@ fn files_of_an_image_come_without_a_reboot_and_stay_with_it() {
     let directory = tempfile::tempdir().unwrap();
     let ca = Certificate::authority(directory.path(), "lab").certificate;
     let ca = std::fs::read_to_string(ca).unwrap();
-    let build =
-        |word, ca, story| lab.build_from("lab/os", &config(word, ca, story));
+    let build = |word, ca, story| lab.build_from("lab/os", &config(word, ca, story));
     let (a, b, c) =
         (build("a", None, "one"), build("b", Some(&*ca), "one"), build("c", None, "two"));
     let has = |what: &str, want: &str| assert_eq!(machine.run(STATE).ok().text(), want, "{what}");

@@ -23,7 +23,8 @@ pub fn registry() -> Registry {
 pub fn build(mosb: &Mosb, registry: &Registry, rendered: &Value, method: &str) -> String {
     let (base, target) = (registry.repository(BASE), registry.repository("os"));
     let line = ["build", "-", "--base", &base, "--output", &target, "--method", method];
-    let line = [&line[..], &["--isolation", "chroot", "-o", "json"]].concat();
+    let more = ["--build-on", "os-change", "--isolation", "chroot", "-o", "json"];
+    let line = [&line[..], &more].concat();
     let built = mosb.run_with(line, rendered.to_string().as_bytes()).ok();
     let image = built.json()["image"].as_str().unwrap().to_owned();
     image.replace(registry.address(), REGISTRY)

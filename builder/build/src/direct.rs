@@ -61,11 +61,7 @@ pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPl
         .iter()
         .map(|layer| BlobToPush { blob: layer.clone(), from: BlobFrom::Store(base.store.clone()) });
     let layer = BlobToPush {
-        blob: blob(
-            OCI_LAYER_GZIP,
-            image.layer.digest,
-            image.layer.bytes.len(),
-        ),
+        blob: blob(OCI_LAYER_GZIP, image.layer.digest, image.layer.bytes.len()),
         from: BlobFrom::Bytes(image.layer.bytes.clone()),
     };
     let config = BlobToPush {

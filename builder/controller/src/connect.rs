@@ -81,8 +81,8 @@ async fn config(kubeconfig: Option<PathBuf>, context: Option<String>) -> Result<
     Ok(config)
 }
 
-/// The namespace in which a controller runs or ran: that of the overlays if it has its Lease, else the
-/// given one.
+/// The namespace in which a controller runs or ran: that of the overlays if it has its Lease, else
+/// the given one.
 pub async fn installed_in(client: &Client, otherwise: String) -> String {
     let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
     match leases.get_opt(LEASE).await {

@@ -1,7 +1,7 @@
 //! Adds a layer to a base's manifest and config, and changes nothing else.
 //!
-//! Both are edited as JSON values and written as canonical JSON: structs would drop fields that they
-//! don't know (`Healthcheck`, `Shell`, vendors' own).
+//! Both are edited as JSON values and written as canonical JSON: structs would drop fields that
+//! they don't know (`Healthcheck`, `Shell`, vendors' own).
 
 use std::collections::BTreeMap;
 

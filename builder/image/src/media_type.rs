@@ -1,5 +1,5 @@
-//! Media types of manifests, configs and layers (OCI image spec 1.1; Docker image manifest, version 2,
-//! schema 2).
+//! Media types of manifests, configs and layers (OCI image spec 1.1; Docker image manifest,
+//! version 2, schema 2).
 
 pub const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::api::{Api, files, object};
+use super::os_builds::good;
 use mosb_tests::node;
 
 #[test]
@@ -97,7 +98,18 @@ fn the_columns_and_short_names_are_the_real_ones() {
         (
             "machineosbuilds",
             "MachineOSBuild",
-            vec!["Prepared", "Building", "Succeeded", "Interrupted", "Failed", "Image", "Age"],
+            vec![
+                "Prepared",
+                "Building",
+                "Succeeded",
+                "Interrupted",
+                "Failed",
+                "Pool",
+                "Method",
+                "Base",
+                "Image",
+                "Age",
+            ],
         ),
     ];
     for (name, kind, want) in cases {
@@ -116,5 +128,16 @@ fn the_columns_and_short_names_are_the_real_ones() {
             "{kind}: {conditions:?}"
         );
         node().kubectl(&["get", name, "--ignore-not-found"]).ok();
+    }
+    let mut build = super::named(&good(), "crds-columns");
+    let base = format!("quay.io/acme/base@sha256:{}", "0".repeat(64));
+    build["metadata"]["labels"] = json!({ format!("{real}/target-machine-config-pool"): "a-pool" });
+    build["metadata"]["annotations"] =
+        json!({ "mosb.dev/method": "direct", "mosb.dev/base": base });
+    Api::new().apply("columns", &build).unwrap();
+    let shown = node().kubectl(&["get", "machineosbuild", "crds-columns", "--output=wide"]);
+    let shown = shown.ok().text();
+    for value in ["a-pool", "direct", &base] {
+        assert!(shown.split_whitespace().any(|word| word == value), "{value}: {shown}");
     }
 }

@@ -82,6 +82,9 @@ impl Base {
                 "build",
                 "--method",
                 "direct",
+                // Only what Ignition and systemd make of the config.
+                "--build-on",
+                "os-change",
                 "-",
                 "--base",
                 &self.layout.reference("base"),

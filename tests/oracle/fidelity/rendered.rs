@@ -83,9 +83,8 @@ fn a_directory_rendered_and_built_is_what_the_real_tools_make_of_it() {
     let output = base.directory.path().join("output");
     let target = format!("oci:{}", output.display());
     let reference = base.layout.reference("base");
-    let line = [
-        "build", "-", "--method", "direct", "--base", &reference, "--output", &target, "-o", "json",
-    ];
+    let line = ["build", "-", "--method", "direct", "--base", &reference, "--output", &target];
+    let line = [&line[..], &["--build-on", "os-change", "-o", "json"]].concat();
     let built = base.mosb.run_with(line, &rendered.stdout).ok().json();
     let layer = Layout::at(output).layers(built["renderedConfig"].as_str().unwrap()).pop().unwrap();
     let direct = base.snapshot.with_layer(layer).unwrap();

@@ -128,9 +128,9 @@ pub fn assemble(
     let mut manifest = if on_base { base.manifest.clone() } else { Value::Object(Map::new()) };
     let below =
         base.manifest.get("layers").and_then(Value::as_array).into_iter().flatten().take(kept);
-    let above = layers
-        .iter()
-        .map(|layer| json!({ "mediaType": OCI_LAYER_GZIP, "digest": layer.digest, "size": layer.size }));
+    let above = layers.iter().map(
+        |layer| json!({ "mediaType": OCI_LAYER_GZIP, "digest": layer.digest, "size": layer.size }),
+    );
     manifest["layers"] = below.map(as_oci).chain(above).collect();
     manifest["schemaVersion"] = json!(2);
     manifest["mediaType"] = json!(OCI_MANIFEST);

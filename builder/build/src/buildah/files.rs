@@ -50,8 +50,7 @@ pub(super) fn write_view(base: &Base, layout: &Path, view: &Path) -> Result<(), 
     symlink(layout.join("blobs"), view.join("blobs")).map_err(io(view))?;
     let blob = layout.join("blobs/sha256").join(base.manifest_digest.hex());
     let size = fs::metadata(&blob).map_err(io(&blob))?.len();
-    let media_type =
-        base.manifest.get("mediaType").and_then(Value::as_str).unwrap_or(OCI_MANIFEST);
+    let media_type = base.manifest.get("mediaType").and_then(Value::as_str).unwrap_or(OCI_MANIFEST);
     let index = json!({ "schemaVersion": 2, "manifests": [{
         "mediaType": media_type, "digest": base.manifest_digest, "size": size,
         "annotations": { "org.opencontainers.image.ref.name": commands::VIEW_TAG },

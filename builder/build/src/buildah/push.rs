@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::BuiltImage;
-use super::assemble::{self, NewLayer};
+use super::assemble::NewLayer;
 use super::configs_image::ConfigsImage;
 use super::container_build::ContainerBuild;
 use crate::BuiltLayer;

@@ -50,7 +50,8 @@ impl Sources {
     /// Whether they are the same allocations: the cache replaces an object when it changes.
     fn is_same(&self, others: &Self) -> bool {
         let maps = |sources: &Self| {
-            [&sources.ours, &sources.images, &sources.os_images].map(|map| map.as_ref().map(Arc::as_ptr))
+            [&sources.ours, &sources.images, &sources.os_images]
+                .map(|map| map.as_ref().map(Arc::as_ptr))
         };
         let config = |sources: &Self| {
             [&sources.controller_config, &sources.image_config]

@@ -84,6 +84,7 @@ impl DecisionBuilder<'_> {
                     label(labels::TARGET_MACHINE_CONFIG_POOL, desired.pool.as_str()),
                     label(labels::RENDERED_MACHINE_CONFIG, desired.rendered.as_str()),
                     label(labels::MACHINE_OS_CONFIG, &owner.name),
+                    label(labels::MACHINEOSCONFIG, &owner.name),
                 ]
                 .into(),
                 annotations,

@@ -57,6 +57,8 @@ pub const EPHEMERAL_BUILD_OBJECT: &str = "machineconfiguration.openshift.io/ephe
 pub const ON_CLUSTER_LAYERING: &str = "machineconfiguration.openshift.io/on-cluster-layering";
 /// Label of everything that serves a MachineOSConfig.
 pub const MACHINE_OS_CONFIG: &str = "machineconfiguration.openshift.io/machine-os-config";
+/// The same of a MachineOSBuild, as the design document of install-time images spells it.
+pub const MACHINEOSCONFIG: &str = "machineconfiguration.openshift.io/machineosconfig";
 /// Label of a MachineOSBuild that represents an image built elsewhere (`true`). Annotation of a
 /// MachineOSConfig, and of the component MachineConfig created for it: that image,
 /// `host/repository@sha256:…`.

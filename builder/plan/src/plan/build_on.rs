@@ -1,6 +1,6 @@
-//! The default of `--build-on`. It follows from who rendered the config: a machine-config-daemon applies
-//! what the Machine Config Operator renders, and of all other configs nothing but the image reaches a
-//! machine.
+//! The default of `--build-on`. It follows from who rendered the config: a machine-config-daemon
+//! applies what the Machine Config Operator renders, and of all other configs nothing but the image
+//! reaches a machine.
 
 use crate::api::{BuildOn, RenderedConfig, labels};
 use crate::render::RENDERER;
@@ -31,8 +31,8 @@ pub fn build_on_reason(config: &RenderedConfig, build_on: BuildOn) -> String {
     }
 }
 
-/// What shows that a config was rendered for a cluster of the Machine Config Operator: the renderer, or
-/// the release, which only its ControllerConfig has.
+/// What shows that a config was rendered for a cluster of the Machine Config Operator: the renderer,
+/// or the release, which only its ControllerConfig has.
 fn sign_of_operator(config: &RenderedConfig) -> Option<String> {
     let release = config.annotation(labels::RELEASE_IMAGE_VERSION);
     let renderer = config.annotation(labels::GENERATED_BY_CONTROLLER_VERSION);
@@ -63,7 +63,11 @@ mod tests {
             ("nothing stated", json!({ by: "", release: "" }), EveryConfig),
             ("the operator", json!({ by: "0f1e2d", release: "4.20.1" }), OsChange),
             ("no release", json!({ by: "0f1e2d" }), OsChange),
-            ("mosb, for an OpenShift cluster", json!({ by: RENDERER, release: "4.20.1" }), OsChange),
+            (
+                "mosb, for an OpenShift cluster",
+                json!({ by: RENDERER, release: "4.20.1" }),
+                OsChange,
+            ),
         ] {
             let config = json!({
                 "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",

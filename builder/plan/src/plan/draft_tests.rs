@@ -86,13 +86,7 @@ fn a_plan_lists_what_it_adds() {
             MethodChoice::Auto,
             (&[], 0, 1),
         ),
-        (
-            "nothing below /var",
-            "/etc/x",
-            BuildOn::EveryConfig,
-            MethodChoice::Auto,
-            (&[], 0, 1),
-        ),
+        ("nothing below /var", "/etc/x", BuildOn::EveryConfig, MethodChoice::Auto, (&[], 0, 1)),
     ] {
         let draft = Draft::new(request(path, build_on, method)).unwrap();
         let plan = draft.finish(&tree()).unwrap();
@@ -104,11 +98,7 @@ fn a_plan_lists_what_it_adds() {
         let got = (&added[..], only_installed, lists);
         assert_eq!(
             got,
-            (
-                &want.0.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>()[..],
-                want.1,
-                want.2
-            ),
+            (&want.0.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>()[..], want.1, want.2),
             "{what}"
         );
     }
@@ -127,22 +117,8 @@ fn kernel_arguments_are_in_an_image_for_bootc_alone() {
     let removed = json!({ "config": { "kernelArguments": { "shouldNotExist": ["d"] } } });
     for (what, spec, build_on, method, tree, want) in [
         ("bootc", &both, EveryConfig, Auto, tree(), (true, Some("a b c"), 1)),
-        (
-            "rpm-ostree",
-            &both,
-            EveryConfig,
-            Auto,
-            with_rpm_ostree,
-            (false, None, 3),
-        ),
-        (
-            "not known",
-            &both,
-            EveryConfig,
-            Containerfile,
-            tree(),
-            (false, Some("a b c"), 3),
-        ),
+        ("rpm-ostree", &both, EveryConfig, Auto, with_rpm_ostree, (false, None, 3)),
+        ("not known", &both, EveryConfig, Containerfile, tree(), (false, Some("a b c"), 3)),
         ("a daemon", &both, OsChange, Auto, tree(), (false, None, 3)),
         ("only removed", &removed, EveryConfig, Auto, tree(), (false, None, 1)),
         ("none", &json!({}), EveryConfig, Auto, tree(), (false, None, 0)),

@@ -12,7 +12,8 @@ use mosb_image::edit;
 
 pub(super) fn image_labels(request: &BuildRequest, inputs: &Inputs) -> BTreeMap<String, String> {
     let extensions = request.extensions_image.as_ref();
-    let extensions = extensions.map(|image| (labels::IMAGE_EXTENSIONS.to_owned(), image.to_string()));
+    let extensions =
+        extensions.map(|image| (labels::IMAGE_EXTENSIONS.to_owned(), image.to_string()));
     let base = request.base.name.as_str().to_owned();
     [
         (labels::IMAGE_MACHINE_CONFIG, request.config.name().to_string()),
@@ -31,11 +32,7 @@ pub(super) fn image_labels(request: &BuildRequest, inputs: &Inputs) -> BTreeMap<
 
 /// What names the base in the image's manifest. `lower` is the image that the layer of a direct build
 /// is put on.
-pub(super) fn annotations(
-    base: &Base,
-    lower: &Base,
-    method: &Method,
-) -> BTreeMap<String, String> {
+pub(super) fn annotations(base: &Base, lower: &Base, method: &Method) -> BTreeMap<String, String> {
     // buildah always makes an OCI image; a direct build has the media types of what it is put on.
     let has_none = match method {
         Method::Direct | Method::Prepared(_) => edit::is_docker(&lower.manifest),

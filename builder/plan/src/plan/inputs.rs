@@ -10,8 +10,8 @@ use crate::api::{BuildName, PoolName};
 use mosb_image::{Digest, PinnedRef, Platform, RepoRef};
 use mosb_types::canonical_json;
 
-/// Which bytes this version makes of the same inputs: the label `mosb.dev/format`. Raised only when the
-/// bytes of an image change, so that a new version of mosb alone names no other images.
+/// Which bytes this version makes of the same inputs: the label `mosb.dev/format`. Raised only when
+/// the bytes of an image change, so that a new version of mosb alone names no other images.
 pub const FORMAT: u32 = 1;
 
 /// Everything that an image depends on, as the digest of its canonical JSON. Where it is pushed,

@@ -97,6 +97,7 @@ fn row_12_a_build_its_job_and_what_that_needs_appear() {
     assert_eq!(build.spec.rendered_image_push_spec, format!("quay.io/acme/os:{}", rendered(1)));
     let label = |key| build.metadata.labels.get(key).map(String::as_str);
     assert_eq!(label(labels::MACHINE_OS_CONFIG), Some("worker"));
+    assert_eq!(label(labels::MACHINEOSCONFIG), Some("worker"));
     assert_eq!(label(labels::RENDERED_MACHINE_CONFIG), Some(&*rendered(1)));
     assert_eq!(label(labels::TARGET_MACHINE_CONFIG_POOL), Some("worker"));
     assert_eq!(build.metadata.annotation(labels::JOB_UID), fake.job_uid().as_deref());

@@ -52,6 +52,7 @@ fn row_56_a_pre_built_image_is_put_in_service_without_a_job() {
     let label = |key: &str| build.metadata.labels.get(key).map(String::as_str);
     assert_eq!(label(labels::PRE_BUILT_IMAGE), Some("true"));
     assert_eq!(label(labels::MACHINE_OS_CONFIG), Some("worker"));
+    assert_eq!(label(labels::MACHINEOSCONFIG), Some("worker"));
     assert_eq!(build.metadata.finalizers, ["foregroundDeletion"]);
     let secret = labels::RENDERED_IMAGE_PUSH_SECRET;
     assert_eq!(build.metadata.annotation(secret), Some("push"));

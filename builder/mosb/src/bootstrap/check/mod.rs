@@ -273,8 +273,8 @@ impl<'a> Validator<'a> {
         }
     }
 
-    /// Reports a pre-built image that no installation takes: its controller skips what says that it is in
-    /// service, and nothing of a cluster that does not exist yet is.
+    /// Reports a pre-built image that no installation takes: its controller skips what says that it
+    /// is in service, and nothing of a cluster that does not exist yet is.
     fn not_seeded(&mut self, config: &Manifest<MachineOsConfig>, why: &str) {
         let image = self.image(config);
         let image = image.map_or_else(|| "the image".to_owned(), |image| image.to_string());

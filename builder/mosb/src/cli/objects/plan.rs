@@ -10,8 +10,8 @@ use super::diff::Side;
 use super::path_entry::PathEntry;
 use mosb_image::Digest;
 use mosb_plan::containerfile::{Hint, Part, Split, SplitStage};
-use mosb_plan::plan::{BuildPlan, build_on_reason};
 use mosb_plan::plan::diff::ChangeCost;
+use mosb_plan::plan::{BuildPlan, build_on_reason};
 use mosb_registry::Target;
 use mosb_types::Finding;
 

@@ -20,7 +20,8 @@ impl Object for BuildList {
             return page.into_text();
         }
         let head = [
-            "BUILD", "POOL", "IMAGE", "CONFIG", "BASE", "METHOD", "AGE", "STATE", "STAGED", "RUNNING",
+            "BUILD", "POOL", "IMAGE", "CONFIG", "BASE", "METHOD", "AGE", "STATE", "STAGED",
+            "RUNNING",
         ];
         let rows = self.builds.iter().map(|build| {
             vec![

@@ -28,9 +28,9 @@ pub struct ClusterObjects<'a> {
 }
 
 impl ClusterSettings {
-    /// The settings, overridden by the cluster's objects: field by field, and mirrors as a whole. Only
-    /// `machine-config-osimageurl` comes after them. A value that can't be read is reported and ignored,
-    /// because one invalid object must not stop every build.
+    /// The settings, overridden by the cluster's objects: field by field, and mirrors as a whole.
+    /// Only `machine-config-osimageurl` comes after them. A value that can't be read is reported and
+    /// ignored, because one invalid object must not stop every build.
     #[must_use]
     pub fn merged(mut self, cluster: &ClusterObjects<'_>) -> (Self, Vec<Finding>) {
         let mut findings = Vec::new();

@@ -284,8 +284,7 @@ fn odd_objects_stop_nothing() {
     let cluster = ClusterObjects {
         controller_config: Some(&config),
         operator_images: Some(&images),
-        mirror_sets: &[],
-        image_config: None,
+        ..ClusterObjects::default()
     };
     let (merged, findings) = ours.clone().merged(&cluster);
     assert_eq!(merged, ours);
