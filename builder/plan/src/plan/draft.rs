@@ -143,8 +143,7 @@ impl Draft {
     }
 
     /// Completes a plan that does not [need](Self::needs_tree) the base's tree, of which nothing is known.
-    pub fn finish_unread(mut self) -> BuildPlan {
-        self.write_in_its_format();
+    pub fn finish_unread(self) -> BuildPlan {
         self.complete(None, None, None)
     }
 
