@@ -288,10 +288,15 @@ fn two_machines_that_fell_back_stop_the_pool_until_a_person_starts_it() {
         fleet.wait(HALF_AN_HOUR);
     }
     let (_, reason, message) = status(&fleet, "RolloutDegraded");
-    assert_eq!((&*reason, running(&fleet, 2)), ("MachinesFailed", 0), "{message}");
+    // Another machine had its turn between the two; the first one had it again, or not.
+    assert_eq!(
+        (&*reason, running(&fleet, 2)),
+        ("MachinesFailed", 1),
+        "{message} {:?}",
+        fleet.reboots
+    );
     assert!(message.contains("failed at the target: w0, w1"), "{message}");
-    // The first one had its turn again before the second one failed, or not.
-    assert!((2..=3).contains(&fleet.reboots.len()), "{:?}", fleet.reboots);
+    assert!((3..=4).contains(&fleet.reboots.len()), "{:?}", fleet.reboots);
     for name in ["w0", "w1"] {
         fleet.node(name).falls_back.clear();
     }
