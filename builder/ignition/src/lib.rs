@@ -48,7 +48,7 @@
 //!
 //! and the warnings `unsaid-mode` and `sectors-of-512`.
 //!
-//! Codes of warnings: `unknown-field`, `newer-field`, `misspelt-field`, `special-mode-bits`,
+//! Codes of warnings: `unknown-field`, `newer-field`, `misspelt-field`, `decimal-mode`, `special-mode-bits`,
 //! `hard-link-owner`, `no-install-section`, and, only of [`Document::read`], `lost-field`. Of
 //! [`Config::left_to_machine`]: `left-to-machine`, `at-installation`.
 //!
