@@ -17,6 +17,14 @@ pub enum ReferenceError {
         "{0:?}: the registry host is missing; write host/repository, for example quay.io/acme/os"
     )]
     Host(String),
+    /// A form of another tool.
+    #[error("{image:?}: {remedy}")]
+    OtherForm {
+        /// As it was given.
+        image: String,
+        /// What it is, and what to write.
+        remedy: String,
+    },
     /// The repository breaks the grammar.
     #[error(
         "{0:?}: the repository may hold lower-case letters, digits, and single separators . _ - / between them"
@@ -116,6 +124,41 @@ fn is_repository(s: &str) -> bool {
     s.len() <= 255 && s.split('/').all(component)
 }
 
+fn without_host(text: &str) -> ReferenceError {
+    other_form(text).unwrap_or_else(|| ReferenceError::Host(text.to_owned()))
+}
+
+/// Forms in which rpm-ostree, bootc and skopeo print and take images, and what to write.
+fn other_form(text: &str) -> Option<ReferenceError> {
+    // (ostree-rs-ext, container/README) `ostree-remote-image:REMOTE:docker://…`.
+    let of_ostree =
+        ["ostree-unverified-registry:", "ostree-unverified-image:", "ostree-image-signed:"];
+    let of_remote = ["ostree-remote-registry:", "ostree-remote-image:"];
+    let after = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| text.strip_prefix(prefix));
+    let of_remote = after(&of_remote).and_then(|rest| Some(rest.split_once(':')?.1));
+    if let Some(rest) = after(&of_ostree).or(of_remote) {
+        let transports = ["docker://", "registry:"];
+        let name = transports.iter().find_map(|transport| rest.strip_prefix(transport));
+        let name = name.unwrap_or(rest);
+        let remedy = format!("this form of rpm-ostree and bootc is not read; write {name}");
+        return Some(ReferenceError::OtherForm { image: text.to_owned(), remedy });
+    }
+    let in_files = ["oci-archive:", "docker-archive:", "docker-daemon:", "containers-storage:"];
+    let remedy = if after(&in_files).is_some() {
+        format!(
+            "this form of containers' tools is not read; copy it with `skopeo copy {text} oci:DIR`, and write oci:DIR where a directory is taken, else push it to a registry"
+        )
+    } else if let Some(name) = after(&["https://", "http://", "docker://", "registry:"]) {
+        format!("an image is written without a scheme; write {name}")
+    } else if after(&["oci:", "dir:"]).is_some() {
+        "a directory is not taken here; push the image to a registry, and write host/repository"
+            .to_owned()
+    } else {
+        return None;
+    };
+    Some(ReferenceError::OtherForm { image: text.to_owned(), remedy })
+}
+
 /// Whether a text can be a tag (OCI distribution spec).
 pub fn is_tag(s: &str) -> bool {
     let first = s.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
@@ -194,10 +237,9 @@ impl From<PinnedRef> for ImageRef {
 impl FromStr for RepoRef {
     type Err = ReferenceError;
     fn from_str(s: &str) -> Result<Self, Self::Err> {
-        let (host, repository) =
-            s.split_once('/').ok_or_else(|| ReferenceError::Host(s.to_owned()))?;
+        let (host, repository) = s.split_once('/').ok_or_else(|| without_host(s))?;
         if !is_host(host) {
-            return Err(ReferenceError::Host(s.to_owned()));
+            return Err(without_host(s));
         }
         if !is_repository(repository) {
             return Err(ReferenceError::Repository(s.to_owned()));
@@ -209,6 +251,9 @@ impl FromStr for RepoRef {
 impl FromStr for ImageRef {
     type Err = ReferenceError;
     fn from_str(s: &str) -> Result<Self, Self::Err> {
+        if let Some(error) = other_form(s) {
+            return Err(error);
+        }
         let (name, digest) = match s.split_once('@') {
             Some((name, digest)) => {
                 let digest = digest
@@ -219,7 +264,7 @@ impl FromStr for ImageRef {
             None => (s, None),
         };
         // A colon before the last slash is the port's.
-        let slash = name.rfind('/').ok_or_else(|| ReferenceError::Host(s.to_owned()))?;
+        let slash = name.rfind('/').ok_or_else(|| without_host(s))?;
         let (repo, tag) = match name[slash..].find(':') {
             Some(colon) => (&name[..slash + colon], Some(&name[slash + colon + 1..])),
             None => (name, None),
@@ -322,6 +367,27 @@ mod tests {
                 Err(ReferenceError::Tag(bad.to_owned())),
                 "{bad:?}"
             );
+        }
+        for (other, want) in [
+            (
+                "oci-archive:fedora-coreos.ociarchive",
+                "`skopeo copy oci-archive:fedora-coreos.ociarchive oci:DIR`",
+            ),
+            ("docker-archive:os.tar", "oci:DIR"),
+            ("docker-daemon:os:1", "oci:DIR"),
+            ("containers-storage:localhost/os", "oci:DIR"),
+            ("ostree-unverified-registry:quay.io/example/os:1", "write quay.io/example/os:1"),
+            ("ostree-unverified-image:docker://quay.io/example/os:1", "write quay.io/example/os:1"),
+            ("ostree-image-signed:registry:quay.io/os@sha256:00", "write quay.io/os@sha256:00"),
+            ("ostree-remote-registry:fedora:quay.io/os:1", "write quay.io/os:1"),
+            ("ostree-remote-image:fedora:docker://quay.io/os:1", "write quay.io/os:1"),
+            ("https://quay.io/example/os:1", "write quay.io/example/os:1"),
+            ("docker://quay.io/example/os:1", "write quay.io/example/os:1"),
+            ("oci:out", "a directory is not taken here"),
+        ] {
+            let error = other.parse::<ImageRef>().unwrap_err().to_string();
+            assert!(error.contains(want) && !error.contains("missing"), "{error}");
+            assert!(other.parse::<RepoRef>().is_err(), "{other}");
         }
         assert!(matches!(
             "quay.io/os@sha256:00".parse::<ImageRef>(),

@@ -172,6 +172,12 @@ impl FromStr for Target {
                     cause: "a dir: folder is not written; write oci:DIR or host/repo",
                 });
             }
+            None if ["oci-archive:", "docker-archive:"].iter().any(|form| s.starts_with(form)) => {
+                return Err(Error::Location {
+                    text: s.to_owned(),
+                    cause: "an archive is not written; write oci:DIR, and make one of it with `skopeo copy`",
+                });
+            }
             None => {
                 let image = s.strip_prefix("docker://").unwrap_or(s);
                 let image: ImageRef = image.parse().map_err(Error::Target)?;
@@ -240,6 +246,8 @@ mod tests {
         }
         let pinned = format!("quay.io/os@{}", Digest::of(b""));
         assert!(matches!(pinned.parse::<Target>(), Err(Error::Location { .. })));
-        assert!("dir:x".parse::<Target>().is_err());
+        for other in ["dir:x", "oci-archive:x", "docker-archive:x"] {
+            assert!(matches!(other.parse::<Target>(), Err(Error::Location { .. })), "{other}");
+        }
     }
 }
