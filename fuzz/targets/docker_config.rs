@@ -6,6 +6,6 @@ use mosb_registry::credentials::DockerConfig;
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(config) = DockerConfig::parse(data) {
-        config.find("registry.example:5000", "a/b/c");
+        drop(config.find("registry.example:5000", "a/b/c"));
     }
 });

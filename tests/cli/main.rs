@@ -15,6 +15,7 @@ mod fetch_fixture;
 mod injection;
 mod part_program;
 mod part_proxy;
+mod real_directories;
 mod render_commands;
 mod render_fetch;
 mod render_fetch_faults;

@@ -149,6 +149,35 @@ fn the_pool_and_the_controller_config_are_used() {
     );
 }
 
+/// The README's line for an Ignition config makes an object that both commands take.
+#[test]
+fn what_build_sends_to_render_is_rendered() {
+    let desk = Desk::new();
+    Layout::create(&desk.at("base")).put("base", &Image::new());
+    let name = format!("rendered-worker-{}", "1".repeat(32));
+    let labels = json!({ ROLE: "worker" });
+    let spec_2 = json!({ "ignition": { "version": "2.2.0" }, "storage": { "files": [
+        { "filesystem": "root", "path": "/etc/example.conf", "mode": 420, "contents": { "source": "data:,x" } },
+    ] } });
+    let wrapped = |metadata: Value| json!({ "apiVersion": API, "kind": "MachineConfig", "metadata": metadata, "spec": { "config": spec_2 } });
+    desk.write("worker.json", wrapped(json!({ "name": name, "labels": labels })));
+    desk.write("bare.json", wrapped(json!({ "name": name })));
+    let build = "--base oci:base:base --platform linux/amd64 --output oci:out";
+    let refused = desk.run(&format!("build worker.json {build}"));
+    assert_eq!(refused.code(), Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("render the config first"), "{}", refused.stderr);
+    let rendered = desk.run("render --pool worker worker.json").ok();
+    desk.write("rendered.yaml", rendered.text());
+    desk.run(&format!("plan rendered.yaml --base oci:base:base --platform linux/amd64")).ok();
+    let bare = desk.run("render --pool worker bare.json");
+    assert_eq!(bare.code(), Some(2), "{bare:?}");
+    for said in
+        ["[rendered-skipped]", "add the label machineconfiguration.openshift.io/role: worker"]
+    {
+        assert!(bare.stderr.contains(said), "{}", bare.stderr);
+    }
+}
+
 #[test]
 fn an_explanation_matches_its_schema() {
     let desk = Desk::new();

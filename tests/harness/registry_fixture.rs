@@ -17,7 +17,7 @@ use crate::{Compression, Image, Layout, Registry, Tree};
 /// Options that ignore the files of this machine and use short delays.
 pub fn options() -> Options {
     Options {
-        certs: CertDirs { cert_dir: None, per_host: Vec::new(), everywhere: None },
+        certs: CertDirs { per_host: Vec::new(), ..CertDirs::default() },
         retry: RetryPolicy {
             tries: 4,
             first: Duration::from_millis(10),
@@ -45,7 +45,7 @@ pub fn options_for(registry: &Registry, authfile: &Path) -> Options {
         certs: CertDirs {
             cert_dir: has_any.then_some(certificates),
             per_host: Vec::new(),
-            everywhere: None,
+            ..CertDirs::default()
         },
         ..options()
     }

@@ -3,15 +3,17 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
 use super::{DockerConfigJson, registries_conf};
 use mosb_plan::api::ClusterSettings;
-use mosb_plan::api::cluster_settings::Proxy;
+use mosb_plan::api::cluster_settings::{MirrorSourcePolicy, Mirrors, Proxy};
 use mosb_registry::http::{ProxyVariables, Secret};
-use mosb_registry::{self as registry, CertDirs, Client, CredentialSources, Logins, Options};
+use mosb_registry::{
+    self as registry, CertDirs, Client, CredentialSources, Logins, Options, SettingNames,
+};
 use mosb_types::Diagnostic;
 
 /// A client, and the temporary folder with the files that it reads.
@@ -50,6 +52,7 @@ impl RegistryClient {
     ) -> Result<Self, RegistryClientError> {
         let files = files(settings).map_err(RegistryClientError::Files)?;
         let root = files.path();
+        let names = names(settings, root);
         let there = |name: &str| Some(root.join(name)).filter(|path| path.exists());
         let client = Client::new(&Options {
             credentials: CredentialSources {
@@ -60,10 +63,12 @@ impl RegistryClient {
                 cert_dir: None,
                 per_host: there(HOSTS).into_iter().collect(),
                 everywhere: there(EVERYWHERE),
+                names: names.clone(),
             },
             proxy: proxy.map_or(base.proxy, proxy_variables),
             registries_conf: there(MIRRORS).map(|path| (path, true)),
             signature_policy: there(POLICY).map(|path| (path, true)),
+            names,
             ..base
         })?;
         Ok(Self { client, _files: files })
@@ -92,23 +97,60 @@ fn files(settings: &ClusterSettings) -> io::Result<TempDir> {
     if let Some(policy) = settings.pull_policy() {
         write(&root.join(POLICY), policy.with_signatures().as_bytes())?;
     }
-    let everywhere = [
-        ("trust-bundle.crt", &settings.additional_trust_bundle),
-        ("registry-trust.crt", &settings.registry_trust_bundle),
-    ];
-    for (name, pem) in everywhere {
-        if let Some(pem) = pem {
-            let folder = root.join(EVERYWHERE);
-            fs::create_dir_all(&folder)?;
-            write(&folder.join(name), pem.as_bytes())?;
+    for (path, _, pem) in bundles(settings, root) {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
         }
-    }
-    for (host, pem) in &settings.image_registry_bundles {
-        let folder = root.join(HOSTS).join(host);
-        fs::create_dir_all(&folder)?;
-        write(&folder.join("ca.crt"), pem.as_bytes())?;
+        write(&path, pem.as_bytes())?;
     }
     Ok(folder)
+}
+
+/// The file, the field and the certificates of each bundle of CAs.
+fn bundles<'a>(settings: &'a ClusterSettings, root: &Path) -> Vec<(PathBuf, String, &'a str)> {
+    let everywhere = [
+        ("trust-bundle.crt", "additionalTrustBundle", &settings.additional_trust_bundle),
+        ("registry-trust.crt", "registryTrustBundle", &settings.registry_trust_bundle),
+    ];
+    let everywhere = everywhere.into_iter().filter_map(|(file, field, pem)| {
+        Some((root.join(EVERYWHERE).join(file), field.to_owned(), pem.as_deref()?))
+    });
+    let of_hosts = settings.image_registry_bundles.iter().map(|(host, pem)| {
+        let field = format!("imageRegistryBundles.{host}");
+        (root.join(HOSTS).join(host).join("ca.crt"), field, &**pem)
+    });
+    everywhere.chain(of_hosts).collect()
+}
+
+/// What messages call these files: nobody but us has them.
+fn names(settings: &ClusterSettings, root: &Path) -> SettingNames {
+    let bundles = bundles(settings, root).into_iter();
+    let bundles =
+        bundles.map(|(path, field, _)| (path, format!("{field} of the cluster settings")));
+    let own = [
+        (
+            root.join(POLICY),
+            "in signaturePolicy of ConfigMap mosb-config, or in policy.json of the rendered config"
+                .to_owned(),
+        ),
+        (root.join(MIRRORS), "mirrors and registrySources of the cluster settings".to_owned()),
+    ];
+    let sources = &settings.registry_sources;
+    let never =
+        |mirrors: &&Mirrors| mirrors.mirror_source_policy == MirrorSourcePolicy::NeverContactSource;
+    let mirrored = settings.mirrors.iter().filter(never).map(|mirrors| {
+        let object = mirrors.object_name();
+        (mirrors.source.clone(), format!("mirrorSourcePolicy: NeverContactSource of {object}"))
+    });
+    let listed = sources.blocked_registries.iter();
+    let listed = listed.map(|scope| (scope.clone(), sources.list_name("blockedRegistries")));
+    let allowed =
+        (!sources.allowed_registries.is_empty()).then(|| sources.list_name("allowedRegistries"));
+    SettingNames {
+        files: bundles.chain(own).collect(),
+        allowed,
+        blocked: mirrored.chain(listed).collect(),
+    }
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -144,5 +186,40 @@ mod tests {
         assert!(!root.join(MIRRORS).exists() && !root.join(EVERYWHERE).exists());
         drop(folder);
         assert!(!root.exists());
+    }
+
+    #[test]
+    fn messages_name_the_setting_and_no_temporary_file() {
+        let text = r#"
+registrySources: {allowedRegistries: [registry.redhat.io, m.example], blockedRegistries: [bad.example]}
+signaturePolicy: '{"default":[{"type":"insecureAcceptAnything"}],"transports":{"docker":{"m.example/x":[{"type":"reject"}]}}}'
+imageRegistryBundles: {m.example: "-----BEGIN CERTIFICATE-----"}
+mirrors: [{source: m.example/only, mirrorSourcePolicy: NeverContactSource}]
+"#;
+        let mut settings = ClusterSettings::parse(text).unwrap();
+        let problem = |settings: &ClusterSettings, image: &str| {
+            let logins = DockerConfigJson::empty();
+            let client = RegistryClient::new("", &logins, settings, None, Options::default());
+            let image = image.parse().unwrap();
+            match client.unwrap().client().pull_repositories(&image) {
+                Ok(_) => String::new(),
+                Err(error) => error.to_string(),
+            }
+        };
+        let of_mosb_config = "registrySources.allowedRegistries of ConfigMap mosb-config";
+        for (image, want) in [
+            ("other.example/os", of_mosb_config),
+            ("bad.example/os", of_mosb_config),
+            ("m.example/x/os", "signaturePolicy of ConfigMap mosb-config"),
+            ("m.example/only", "NeverContactSource of ConfigMap mosb-config"),
+        ] {
+            let message = problem(&settings, image);
+            assert!(message.contains(want) && !message.contains("/mosb-"), "{image}: {message}");
+        }
+        settings.registry_sources.allowed_registries.clear();
+        settings.registry_sources.object = "Image cluster".to_owned();
+        let message = problem(&settings, "bad.example/os");
+        let want = "blocked by \"bad.example\" in spec.registrySources.blockedRegistries of Image cluster; take it out there";
+        assert!(message.contains(want), "{message}");
     }
 }

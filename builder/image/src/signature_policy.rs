@@ -70,7 +70,8 @@ struct RawRequirement {
     kind: String,
 }
 
-const DEFAULT: &str = "default";
+/// The scope of what no other scope is about.
+pub const DEFAULT: &str = "default";
 
 impl Default for SignaturePolicy {
     fn default() -> Self {

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
+use super::setting_names::SettingNames;
 
 /// Where certificates are.
 #[derive(Debug, Clone)]
@@ -15,6 +16,8 @@ pub struct CertDirs {
     /// CAs for every registry beside those; unlike those, they make no registry on loopback one
     /// that speaks TLS.
     pub everywhere: Option<PathBuf>,
+    /// What messages call the files.
+    pub names: SettingNames,
 }
 
 impl Default for CertDirs {
@@ -23,6 +26,7 @@ impl Default for CertDirs {
             cert_dir: None,
             per_host: vec!["/etc/containers/certs.d".into(), "/etc/docker/certs.d".into()],
             everywhere: None,
+            names: SettingNames::default(),
         }
     }
 }
@@ -38,10 +42,10 @@ impl CertDirs {
     /// The certificates for a registry; `None` where there is no folder for it.
     pub(super) fn read(&self, host: &str) -> Result<Option<Certificates>, Error> {
         if let Some(dir) = &self.cert_dir {
-            return read(dir).map(Some);
+            return read(dir, &self.names).map(Some);
         }
         match self.per_host.iter().map(|root| root.join(host)).find(|dir| dir.is_dir()) {
-            Some(dir) => read(&dir).map(Some),
+            Some(dir) => read(&dir, &self.names).map(Some),
             None => Ok(None),
         }
     }
@@ -49,30 +53,30 @@ impl CertDirs {
     /// The CAs for every registry.
     pub(super) fn read_everywhere(&self) -> Result<Certificates, Error> {
         match &self.everywhere {
-            Some(dir) => read(dir),
+            Some(dir) => read(dir, &self.names),
             None => Ok(Certificates::default()),
         }
     }
 }
 
-fn wrong(file: &Path, cause: impl ToString) -> Error {
-    Error::Certificate { file: file.to_owned(), cause: cause.to_string() }
-}
-
-fn read(dir: &Path) -> Result<Certificates, Error> {
+fn read(dir: &Path, names: &SettingNames) -> Result<Certificates, Error> {
+    let wrong = |file: &Path, cause: &dyn ToString| Error::Certificate {
+        file: names.of_file(file),
+        cause: cause.to_string(),
+    };
     let mut paths = std::fs::read_dir(dir)
         .and_then(|entries| entries.map(|e| e.map(|e| e.path())).collect::<Result<Vec<_>, _>>())
-        .map_err(|e| wrong(dir, e))?;
+        .map_err(|e| wrong(dir, &e))?;
     paths.sort();
-    let load = |path: &Path| std::fs::read(path).map_err(|e| wrong(path, e));
+    let load = |path: &Path| std::fs::read(path).map_err(|e| wrong(path, &e));
     let mut all = Certificates::default();
     for path in &paths {
         match path.extension().and_then(|e| e.to_str()) {
             Some("crt") => {
                 let found = reqwest::Certificate::from_pem_bundle(&load(path)?)
-                    .map_err(|_| wrong(path, "no certificate in it"))?;
+                    .map_err(|_| wrong(path, &"no certificate in it"))?;
                 if found.is_empty() {
-                    return Err(wrong(path, "no certificate in it"));
+                    return Err(wrong(path, &"no certificate in it"));
                 }
                 all.authorities.extend(found);
             }
@@ -82,7 +86,7 @@ fn read(dir: &Path) -> Result<Certificates, Error> {
                 pem.push(b'\n');
                 pem.extend(load(&key)?);
                 let identity = reqwest::Identity::from_pem(&pem)
-                    .map_err(|_| wrong(path, "no client certificate with its key"))?;
+                    .map_err(|_| wrong(path, &"no client certificate with its key"))?;
                 // Which of several a server wants can't be known before it asks: the first, as
                 // there is one slot.
                 all.identity.get_or_insert(identity);
@@ -90,7 +94,7 @@ fn read(dir: &Path) -> Result<Certificates, Error> {
             Some("key") => {
                 let certificate = path.with_extension("cert");
                 if !certificate.exists() {
-                    return Err(wrong(path, "a key without its certificate"));
+                    return Err(wrong(path, &"a key without its certificate"));
                 }
             }
             _ => {}
@@ -109,7 +113,7 @@ mod tests {
         let dirs = CertDirs {
             cert_dir: None,
             per_host: vec![root.path().join("none"), root.path().to_owned()],
-            everywhere: None,
+            ..CertDirs::default()
         };
         assert!(dirs.read("reg.example:5000").unwrap().is_none());
         let dir = root.path().join("reg.example:5000");

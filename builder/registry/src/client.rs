@@ -18,6 +18,7 @@ use super::registries_conf::{By, PullSource, RegistriesConf};
 use super::remote::Remote;
 use super::request::{Timeouts, TransferStats};
 use super::resolve::{self, Configs, Resolved};
+use super::setting_names::SettingNames;
 use super::signature_policy::LoadedPolicy;
 use super::store::Store;
 use super::token::Scopes;
@@ -36,6 +37,8 @@ pub struct Options {
     pub registries_conf: Option<(PathBuf, bool)>,
     /// `policy.json`, and whether the user or the cluster named it.
     pub signature_policy: Option<(PathBuf, bool)>,
+    /// What messages call these settings.
+    pub names: SettingNames,
     pub timeouts: Timeouts,
     pub retry: RetryPolicy,
     /// Concurrent transfers of blobs and manifests.
@@ -51,6 +54,7 @@ impl Default for Options {
             proxy: ProxyVariables::default(),
             registries_conf: None,
             signature_policy: None,
+            names: SettingNames::default(),
             timeouts: Timeouts::default(),
             retry: RetryPolicy::default(),
             parallel: 8,
@@ -90,11 +94,11 @@ impl Client {
     /// Reads the files that the options name; connects to nothing yet.
     pub fn new(options: &Options) -> Result<Self, Error> {
         let conf = match &options.registries_conf {
-            Some((file, required)) => RegistriesConf::read(file, *required)?,
+            Some((file, required)) => RegistriesConf::read(file, *required, &options.names)?,
             None => RegistriesConf::default(),
         };
         let policy = options.signature_policy.as_ref();
-        let policy = policy.map(|(file, named)| LoadedPolicy::read(file, *named));
+        let policy = policy.map(|(file, named)| LoadedPolicy::read(file, *named, &options.names));
         let settings = Settings {
             keyring: Arc::new(Keyring::read(&options.credentials)?),
             proxies: Arc::new(Proxies::new(&options.proxy)?),

@@ -22,10 +22,11 @@ pub enum Login {
     Token(Secret<String>),
 }
 
-/// What one file holds.
+/// What one file holds. As in containers' tools, an entry that can't be used is an error only for
+/// the registry that it is for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DockerConfig {
-    logins: BTreeMap<String, Login>,
+    logins: BTreeMap<String, Result<Login, CredentialsError>>,
     helpers: BTreeMap<String, String>,
     store: Option<String>,
 }
@@ -38,7 +39,7 @@ pub enum CredentialEntry<'a> {
     Helper(&'a str),
 }
 
-/// Why a file can't be used. Never quotes the file.
+/// Why a file, or an entry of it, can't be used. Never quotes a login.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CredentialsError {
@@ -51,10 +52,10 @@ pub enum CredentialsError {
         column: usize,
     },
     /// `auth` of an entry.
-    #[error("the auth of {0:?} is not base64 of user:password")]
+    #[error("the auth of {0:?} is not base64 of user:password; log in again")]
     Auth(String),
     /// A helper's name could be a path.
-    #[error("{0:?} can't be a credential helper: want letters, digits, . _ -")]
+    #[error("{0:?} can't be a credential helper: must be letters, digits, . _ -")]
     HelperName(String),
 }
 
@@ -108,7 +109,7 @@ impl DockerConfig {
         };
         let mut logins = BTreeMap::new();
         for (key, auth) in raw.auths.unwrap_or_default() {
-            if let Some(login) = login(&key, auth)? {
+            if let Some(login) = login(&key, auth).transpose() {
                 logins.insert(normal_key(&key), login);
             }
         }
@@ -119,34 +120,45 @@ impl DockerConfig {
             .map(|(key, helper)| (normal_key(&key), helper))
             .collect();
         let store = raw.store.filter(|store| !store.is_empty());
-        for name in helpers.values().chain(&store) {
-            let fine = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-            if !name.bytes().all(fine) {
-                return Err(CredentialsError::HelperName(name.clone()));
-            }
-        }
         Ok(Self { logins, helpers, store })
     }
 
     /// What is written about a repository of a registry: the helper of the host, the most specific
     /// login, the store.
-    pub fn find(&self, host: &str, repository: &str) -> Option<CredentialEntry<'_>> {
+    ///
+    /// # Errors
+    /// The entry for this repository can't be used.
+    pub fn find(
+        &self,
+        host: &str,
+        repository: &str,
+    ) -> Result<Option<CredentialEntry<'_>>, CredentialsError> {
         let host = normal_host(host);
-        if let Some(helper) = self.helpers.get(host).filter(|name| !name.is_empty()) {
-            return Some(CredentialEntry::Helper(helper));
+        if let Some(name) = self.helpers.get(host).filter(|name| !name.is_empty()) {
+            return helper(name).map(Some);
         }
         let mut key = format!("{host}/{repository}");
         loop {
-            if let Some(login) = self.logins.get(&key) {
-                return Some(CredentialEntry::Login(login));
+            match self.logins.get(&key) {
+                Some(Ok(login)) => return Ok(Some(CredentialEntry::Login(login))),
+                Some(Err(error)) => return Err(error.clone()),
+                None => {}
             }
             match key.rfind('/') {
                 Some(slash) => key.truncate(slash),
                 None => break,
             }
         }
-        self.store.as_deref().map(CredentialEntry::Helper)
+        self.store.as_deref().map(helper).transpose()
     }
+}
+
+fn helper(name: &str) -> Result<CredentialEntry<'_>, CredentialsError> {
+    let fine = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    if !name.bytes().all(fine) {
+        return Err(CredentialsError::HelperName(name.to_owned()));
+    }
+    Ok(CredentialEntry::Helper(name))
 }
 
 /// The path of a repository below `/v2/`; Docker Hub's own images are filed under `library/`.
@@ -191,9 +203,11 @@ fn login(key: &str, raw: RawAuth) -> Result<Option<Login>, CredentialsError> {
     })
 }
 
-/// What `auth` of a login says; none if it is no base64 of `user:password`.
+/// What `auth` of a login says; none if it is no base64 of `user:password`. Line breaks in base64
+/// mean nothing to containers' tools and to Kubernetes.
 pub fn user_and_password(auth: &str) -> Option<(String, String)> {
-    let auth = auth.trim().trim_end_matches('=');
+    let auth: String = auth.trim().chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    let auth = auth.trim_end_matches('=');
     let text = String::from_utf8(STANDARD_LENIENT.decode(auth).ok()?).ok()?;
     let (user, password) = text.split_once(':')?;
     // docker pads with NULs on some machines.
@@ -281,23 +295,23 @@ mod tests {
         ] {
             assert_eq!(
                 config.find(host, repository),
-                want.as_ref().map(CredentialEntry::Login),
+                Ok(want.as_ref().map(CredentialEntry::Login)),
                 "{host}/{repository}"
             );
         }
-        assert_eq!(config.find("gcr.io", "a/b"), Some(CredentialEntry::Helper("gcloud")));
+        assert_eq!(config.find("gcr.io", "a/b"), Ok(Some(CredentialEntry::Helper("gcloud"))));
     }
 
     #[test]
     fn both_formats_and_nothing_are_read() {
         let old = DockerConfig::parse(br#"{"quay.io": {"auth": "YTpi", "email": "x"}}"#).unwrap();
-        assert_eq!(old.find("quay.io", "x"), Some(CredentialEntry::Login(&password("a", "b"))));
+        assert_eq!(old.find("quay.io", "x"), Ok(Some(CredentialEntry::Login(&password("a", "b")))));
         let store =
             DockerConfig::parse(br#"{"auths": {"quay.io": {}}, "credsStore": "pass"}"#).unwrap();
-        assert_eq!(store.find("quay.io", "x"), Some(CredentialEntry::Helper("pass")));
+        assert_eq!(store.find("quay.io", "x"), Ok(Some(CredentialEntry::Helper("pass"))));
         for nothing in ["", " \n", "{}", r#"{"auths": null}"#, r#"{"detachKeys": "ctrl-x"}"#] {
             let config = DockerConfig::parse(nothing.as_bytes()).unwrap();
-            assert_eq!(config.find("quay.io", "x"), None, "{nothing:?}");
+            assert_eq!(config.find("quay.io", "x"), Ok(None), "{nothing:?}");
         }
     }
 
@@ -306,21 +320,6 @@ mod tests {
         for (what, text, want) in [
             ("not JSON", "hunter2", CredentialsError::Json { line: 1, column: 1 }),
             ("a list", "[\"hunter2\"]", CredentialsError::Json { line: 1, column: 0 }),
-            (
-                "not base64",
-                r#"{"auths": {"a.io": {"auth": "hunter2!"}}}"#,
-                CredentialsError::Auth("a.io".to_owned()),
-            ),
-            (
-                "no colon",
-                r#"{"auths": {"a.io": {"auth": "aHVudGVyMg=="}}}"#,
-                CredentialsError::Auth("a.io".to_owned()),
-            ),
-            (
-                "helper with a path",
-                r#"{"credsStore": "../sh"}"#,
-                CredentialsError::HelperName("../sh".to_owned()),
-            ),
         ] {
             let error = DockerConfig::parse(text.as_bytes()).unwrap_err();
             assert!(!error.to_string().contains("hunter2"), "{what}");
@@ -328,5 +327,32 @@ mod tests {
         }
         let error = DockerConfig::parse(br#"{"auths": {"a.io": "hunter2"}}"#).unwrap_err();
         assert!(!error.to_string().contains("hunter2"));
+    }
+
+    #[test]
+    fn an_odd_entry_harms_only_its_own_registry() {
+        let wrong = |key: &str| Err(CredentialsError::Auth(key.to_owned()));
+        let config = DockerConfig::parse(
+            br#"{"auths": {
+                "fake": {"auth": "bar"},
+                "a.io": {"auth": "hunter2!"},
+                "b.io/x": {"auth": "aHVudGVyMg=="},
+                "c.io": {"auth": "dTpw\n"},
+                "d.io": {"auth": "dT\r\npw"}
+            }, "credHelpers": {"e.io": "../sh"}}"#,
+        )
+        .unwrap();
+        let login = password("u", "p");
+        for (host, repository, want) in [
+            ("registry.example.com", "os", Ok(None)),
+            ("a.io", "os", wrong("a.io")),
+            ("b.io", "os", Ok(None)),
+            ("b.io", "x/os", wrong("b.io/x")),
+            ("c.io", "os", Ok(Some(CredentialEntry::Login(&login)))),
+            ("d.io", "os", Ok(Some(CredentialEntry::Login(&login)))),
+            ("e.io", "os", Err(CredentialsError::HelperName("../sh".to_owned()))),
+        ] {
+            assert_eq!(config.find(host, repository), want, "{host}/{repository}");
+        }
     }
 }

@@ -98,9 +98,11 @@ pub enum Error {
     #[diagnostic(code = "untrusted-tls", class = Transient)]
     TlsOnLoopback { host: String },
     /// A certificate file that can't be used.
-    #[error("{}: {cause}; want PEM: CAs in *.crt, client certificates in *.cert with their *.key", file.display())]
+    #[error(
+        "{file}: {cause}; give PEM: CAs in *.crt, client certificates in *.cert with their *.key"
+    )]
     #[diagnostic(code = "bad-certificate", class = InvalidInput)]
-    Certificate { file: PathBuf, cause: String },
+    Certificate { file: String, cause: String },
     /// A proxy variable that is no URL.
     #[error("proxy variable {0}")]
     #[diagnostic(code = "bad-proxy", class = InvalidInput)]
@@ -207,27 +209,45 @@ pub enum Error {
     #[diagnostic(code = "bad-credentials", class = InvalidInput)]
     Credentials { origin: String, cause: String },
     /// registries.conf.
-    #[error("{}: {cause}", file.display())]
+    #[error("{file}: {cause}")]
     #[diagnostic(code = "bad-registries-conf", class = InvalidInput)]
-    RegistriesConf { file: PathBuf, cause: String },
+    RegistriesConf { file: String, cause: String },
     /// A layer of a base that was read.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Layer(#[from] layer::Error),
     /// A `policy.json` that can't be used.
-    #[error("{}: {cause}", file.display())]
+    #[error("{file}: {cause}")]
     #[diagnostic(code = "bad-signature-policy", class = InvalidInput)]
-    SignaturePolicy { file: PathBuf, cause: String },
-    /// `reject`, or a registry that is not among the allowed ones.
+    SignaturePolicy { file: String, cause: String },
+    /// `reject` of a policy.
     #[error(
-        "{image}: rejected by {scope:?} of the policy {}; allow it there, or use another image", file.display()
+        "{image}: rejected by {scope:?} of the policy {file}; allow it there, or use another image"
     )]
     #[diagnostic(code = "rejected", class = InvalidInput)]
-    Rejected { image: String, scope: String, file: PathBuf },
+    Rejected {
+        image: String,
+        scope: String,
+        /// The file, or the setting of a cluster.
+        file: String,
+    },
+    /// A registry that is not among those that are allowed.
+    #[error("{image}: {list} does not list its registry; add it there, or use another image")]
+    #[diagnostic(code = "rejected", class = InvalidInput)]
+    NotAllowed {
+        image: String,
+        /// The list, with its object.
+        list: String,
+    },
     /// `blocked = true`.
-    #[error("{image}: blocked by {prefix:?} in registries.conf")]
+    #[error("{image}: blocked by {prefix:?} in {by}; take it out there, or use another image")]
     #[diagnostic(code = "blocked", class = InvalidInput)]
-    Blocked { image: String, prefix: String },
+    Blocked {
+        image: String,
+        prefix: String,
+        /// The file, or the setting of a cluster.
+        by: String,
+    },
 }
 
 fn file_error_class(error: &io::Error) -> ErrorClass {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::credentials::{CredentialEntry, DockerConfig, Login, normal_host};
+use super::credentials::{CredentialEntry, CredentialsError, DockerConfig, Login, normal_host};
 use super::error::Error;
 use crate::http::Secret;
 
@@ -112,7 +112,7 @@ impl Keyring {
     pub fn read(sources: &CredentialSources) -> Result<Self, Error> {
         let parse = |origin: String, text: &[u8]| match DockerConfig::parse(text) {
             Ok(config) => Ok((origin, config)),
-            Err(e) => Err(Error::Credentials { origin, cause: e.to_string() }),
+            Err(error) => Err(unusable(&origin, &error)),
         };
         let mut configs = Vec::new();
         if let Some(Logins { origin, json }) = &sources.only {
@@ -146,7 +146,7 @@ impl Keyring {
         }
         let mut credential = None;
         for (origin, config) in &self.configs {
-            let found = match config.find(host, repository) {
+            let found = match config.find(host, repository).map_err(|e| unusable(origin, &e))? {
                 None => None,
                 Some(CredentialEntry::Login(login)) => {
                     Some(Credential { login: login.clone(), origin: origin.clone() })
@@ -171,6 +171,10 @@ impl Keyring {
     fn lock(&self) -> MutexGuard<'_, CredentialCache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn unusable(origin: &str, error: &CredentialsError) -> Error {
+    Error::Credentials { origin: origin.to_owned(), cause: error.to_string() }
 }
 
 fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {

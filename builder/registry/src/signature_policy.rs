@@ -1,32 +1,44 @@
 //! The `policy.json` that a client obeys.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::error::Error;
-use mosb_image::signature_policy::{Requirement, SignaturePolicy, Verdict};
+use super::setting_names::SettingNames;
+use mosb_image::signature_policy::{DEFAULT, Requirement, SignaturePolicy, Verdict};
 use mosb_types::Finding;
 
 /// A policy, and where it came from.
 #[derive(Debug, Clone)]
 pub(super) struct LoadedPolicy {
     policy: SignaturePolicy,
-    file: PathBuf,
+    /// What messages call it.
+    name: String,
+    /// What messages call the list outside of which the policy rejects everything.
+    allowed: Option<String>,
     /// Whether the user or the cluster named the policy. It then applies to pushes too, because a
     /// client with this policy could not read a pushed image that the policy rejects.
     holds_for_pushes: bool,
 }
 
 impl LoadedPolicy {
-    pub fn read(file: &Path, named: bool) -> Result<Self, Error> {
-        Ok(Self { policy: read_policy(file)?, file: file.to_owned(), holds_for_pushes: named })
+    pub fn read(file: &Path, named: bool, names: &SettingNames) -> Result<Self, Error> {
+        Ok(Self {
+            policy: read_policy(file)?,
+            name: names.of_file(file),
+            allowed: names.allowed.clone(),
+            holds_for_pushes: named,
+        })
     }
 
     pub fn check_pull(&self, image: &str) -> Result<(), Error> {
         let Verdict { scope, requirement } = self.policy.verdict(image);
         match requirement {
-            Requirement::Reject => {
-                Err(Error::Rejected { image: image.to_owned(), scope, file: self.file.clone() })
-            }
+            Requirement::Reject => Err(match &self.allowed {
+                Some(list) if scope == DEFAULT => {
+                    Error::NotAllowed { image: image.to_owned(), list: list.clone() }
+                }
+                _ => Error::Rejected { image: image.to_owned(), scope, file: self.name.clone() },
+            }),
             Requirement::Accept | Requirement::Signature(_) => Ok(()),
         }
     }
@@ -43,7 +55,7 @@ impl LoadedPolicy {
         };
         let message = format!(
             "{scope:?} of the policy {} asks for a signature ({kind}), which mosb does not check",
-            self.file.display()
+            self.name
         );
         Some(Finding::new("signature-not-checked", message).object(image))
     }
@@ -54,7 +66,7 @@ impl LoadedPolicy {
 /// # Errors
 /// It can't be read, or is none.
 pub fn read_policy(file: &Path) -> Result<SignaturePolicy, Error> {
-    let wrong = |cause: String| Error::SignaturePolicy { file: file.to_owned(), cause };
+    let wrong = |cause: String| Error::SignaturePolicy { file: file.display().to_string(), cause };
     let text = std::fs::read(file).map_err(|error| wrong(format!("not readable: {error}")))?;
     SignaturePolicy::parse(&text).map_err(|error| wrong(error.to_string()))
 }

@@ -70,11 +70,6 @@ pub enum SecretProblem {
         place: String,
         want: &'static str,
     },
-    /// `auth` of a login.
-    #[error(
-        "{key}: {registry:?}.auth is no base64 of user:password; make the secret anew with kubectl create secret docker-registry"
-    )]
-    Auth { key: &'static str, registry: String },
     /// A field that logins don't have.
     #[error("{key}: {place}: logins have no such field; take it out")]
     UnknownField {
@@ -87,7 +82,9 @@ pub enum SecretProblem {
 const NEW_TYPE: &str = "kubernetes.io/dockerconfigjson";
 const OLD_TYPE: &str = "kubernetes.io/dockercfg";
 const OLD_KEY: &str = ".dockercfg";
-/// The fields of a login.
+/// Fields of a login that are a secret of their own, without a user.
+const TOKENS: [&str; 2] = ["identitytoken", "registrytoken"];
+/// The other fields of a login.
 const FIELDS: [&str; 4] = ["username", "password", "email", "auth"];
 /// Beside `auths`; these name programs on the machine that wrote the file, which pods haven't.
 const IGNORED: [&str; 2] = ["credHelpers", "credsStore"];
@@ -100,8 +97,11 @@ impl DockerConfigJson {
 
     /// Parses a Secret of type `kubernetes.io/dockerconfigjson` or `kubernetes.io/dockercfg`.
     ///
+    /// An `auth` that can't be decoded stays: it is an error of the registry that it is for, once
+    /// that is asked.
+    ///
     /// # Errors
-    /// Everything that the Machine Config Operator rejects, and a login that matches no registry.
+    /// What the Machine Config Operator rejects, except tokens in a login.
     pub fn from_secret(secret: &v1::Secret) -> Result<Self, SecretError> {
         parse(secret).map(|logins| Self(Secret::new(logins))).map_err(|problem| SecretError {
             name: secret.metadata.name.clone().unwrap_or_default(),
@@ -130,7 +130,7 @@ impl DockerConfigJson {
     #[must_use]
     pub fn used_for(&self, repos: &[RepoRef]) -> Self {
         let usable = |login: &Map<String, Value>| {
-            ["auth", "username"].iter().any(|field| {
+            ["auth", "username"].iter().chain(&TOKENS).any(|field| {
                 let value = login.get(*field).and_then(Value::as_str);
                 value.is_some_and(|value| !value.is_empty())
             })
@@ -154,7 +154,7 @@ impl DockerConfigJson {
     /// password.
     pub fn has_login_of(&self, others: &Self) -> bool {
         let users = |logins: &Self| -> Vec<(String, String)> {
-            logins.0.expose().values().filter_map(user_of).collect()
+            logins.0.expose().values().flat_map(users_of).collect()
         };
         let others = users(others);
         users(self).iter().any(|user| others.contains(user))
@@ -171,13 +171,17 @@ impl DockerConfigJson {
     }
 }
 
-/// User and password of a login.
-fn user_of(login: &Map<String, Value>) -> Option<(String, String)> {
+/// User and password of a login, and its tokens, which have no user.
+fn users_of(login: &Map<String, Value>) -> Vec<(String, String)> {
     let field = |name: &str| login.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
-    match field("auth") {
+    let user = match field("auth") {
         Some(auth) => user_and_password(auth),
-        None => Some((field("username")?.to_owned(), field("password")?.to_owned())),
-    }
+        None => field("username")
+            .zip(field("password"))
+            .map(|(user, password)| (user.to_owned(), password.to_owned())),
+    };
+    let tokens = TOKENS.iter().filter_map(|name| Some((String::new(), field(name)?.to_owned())));
+    user.into_iter().chain(tokens).collect()
 }
 
 fn parse(secret: &v1::Secret) -> Result<BTreeMap<String, Map<String, Value>>, SecretProblem> {
@@ -244,17 +248,12 @@ fn checked(
     login.retain(|_, value| !value.is_null());
     for (field, value) in &login {
         let place = format!("{registry:?}.{field}");
-        if !FIELDS.contains(&&**field) {
+        if !FIELDS.iter().chain(&TOKENS).any(|known| known == field) {
             return Err(SecretProblem::UnknownField { key, place });
         }
         if !value.is_string() {
             return Err(shape(key, place, "a text"));
         }
-    }
-    let auth = login.get("auth").and_then(Value::as_str);
-    if auth.is_some_and(|auth| !auth.is_empty() && user_and_password(auth).is_none()) {
-        let registry = registry.to_owned();
-        return Err(SecretProblem::Auth { key, registry });
     }
     Ok(login)
 }

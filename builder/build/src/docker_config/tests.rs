@@ -28,28 +28,6 @@ fn text(config: &DockerConfigJson) -> String {
 }
 
 #[test]
-fn an_unused_auth_entry_is_reported_without_its_value() {
-    let (kind, key) = NEW;
-    for (what, auth, good) in [
-        ("as docker writes it", "YTpi", true),
-        ("without padding", "YWI6YmM", true),
-        ("nothing", "", true),
-        ("no base64", "user:hunter2", false),
-        ("no colon", "aHVudGVyMg==", false),
-        ("no text", "/zr/", false),
-    ] {
-        let config = format!(r#"{{"auths":{{"quay.io":{{"auth":"{auth}"}}}}}}"#);
-        let found = DockerConfigJson::from_secret(&secret(kind, &[(key, &config)]));
-        assert_eq!(found.is_ok(), good, "{what}");
-        if let Err(error) = found {
-            let message = error.to_string();
-            assert!(message.starts_with("secret s: ") && message.contains("quay.io"));
-            assert!(!message.contains(auth), "{message}");
-        }
-    }
-}
-
-#[test]
 fn both_forms_become_one() {
     for (what, (kind, key), given, want) in [
         ("new", NEW, r#"{"auths":{"q":{"auth":"YTpi"}}}"#, r#"{"auths":{"q":{"auth":"YTpi"}}}"#),
@@ -74,6 +52,12 @@ fn both_forms_become_one() {
         ),
         ("programs only", NEW, r#"{"credsStore":"y"}"#, r#"{"auths":{}}"#),
         ("nothing", NEW, "{}", r#"{"auths":{}}"#),
+        (
+            "an auth that nobody needs, and a token",
+            NEW,
+            r#"{"auths":{"fake":{"auth":"bar"},"q":{"auth":"YTpi","identitytoken":"t"}}}"#,
+            r#"{"auths":{"fake":{"auth":"bar"},"q":{"auth":"YTpi","identitytoken":"t"}}}"#,
+        ),
         ("null logins", NEW, r#"{"auths":null}"#, r#"{"auths":{}}"#),
         (
             "null in a login",
@@ -201,7 +185,7 @@ fn a_login_is_known_again_in_another_form_and_for_another_registry() {
         |text: &str| DockerConfigJson::from_secret(&secret(NEW.0, &[(NEW.1, text)])).unwrap();
     // `me:hunter2`, of which both forms are.
     let pushes = logins(
-        r#"{"auths":{"reg.example":{"auth":"bWU6aHVudGVyMg=="},"b.example":{"username":"b","password":"b"}}}"#,
+        r#"{"auths":{"reg.example":{"auth":"bWU6aHVudGVyMg=="},"b.example":{"username":"b","password":"b"},"c.example":{"identitytoken":"hunter3"}}}"#,
     );
     for (what, text, want) in [
         ("the same", r#"{"auths":{"reg.example":{"auth":"bWU6aHVudGVyMg=="}}}"#, true),
@@ -226,6 +210,7 @@ fn a_login_is_known_again_in_another_form_and_for_another_registry() {
             r#"{"auths":{"reg.example":{"username":"you","password":"hunter2"}}}"#,
             false,
         ),
+        ("a token", r#"{"auths":{"a":{"auth":"MDo","identitytoken":"hunter3"}}}"#, true),
         ("none", "{}", false),
     ] {
         assert_eq!(logins(text).has_login_of(&pushes), want, "{what}");

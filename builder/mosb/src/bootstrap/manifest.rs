@@ -33,9 +33,9 @@ pub struct Manifests {
     /// Never printed.
     pub secrets: Vec<(String, Secret<SecretObject>)>,
     /// ImageDigestMirrorSets, ImageTagMirrorSets, ImageContentSourcePolicies.
-    pub mirror_sets: Vec<Value>,
+    pub mirror_sets: Vec<Manifest<()>>,
     /// Images `cluster` of OpenShift's configuration.
-    pub image_configs: Vec<Value>,
+    pub image_configs: Vec<Manifest<()>>,
 }
 
 /// The name under which the controller looks for a ControllerConfig.

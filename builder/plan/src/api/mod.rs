@@ -32,6 +32,7 @@ pub use image_builder::{ImageBuilderType, ImageBuilderTypeError};
 pub use image_format::{is_digest_format, is_tag_format};
 pub use machine_config::{
     API_VERSION, GROUP, MachineConfig, RENDERED_LIMIT, RenderedConfig, RenderedConfigError,
+    foreign_config,
 };
 pub use machine_os_build::{
     BuildCondition, Builder, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus,

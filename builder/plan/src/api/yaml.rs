@@ -79,9 +79,49 @@ pub fn parse_all(bytes: &[u8], limits: Limits) -> Result<Vec<Value>, YamlError> 
     let options = serde_saphyr::options! {
         legacy_octal_numbers: true, with_snippet: false, budget: budget,
     };
-    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
-        .map_err(|e| YamlError::Yaml(shorten_message(&e.to_string())))?;
+    let parse = |text: &str| {
+        serde_saphyr::from_multiple_with_options::<Value>(text, options.clone())
+            .map_err(|e| YamlError::Yaml(shorten_message(&e.to_string())))
+    };
+    let mut documents = parse(text)?;
+    if !text.ends_with(['\n', '\r'])
+        && let Ok(marked) = parse(&format!("{text}{MARK}"))
+    {
+        for (document, marked) in documents.iter_mut().zip(&marked) {
+            remove_added_line_break(document, marked);
+        }
+    }
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+}
+
+/// A letter after the end of a text shows which value the text ends in.
+const MARK: char = 'x';
+
+/// The YAML crate ends a block with a line break also where the text ends without one; YAML 1.2
+/// (8.1.1.2) and Kubernetes don't. `marked` is the same document with [`MARK`] after its text.
+fn remove_added_line_break(document: &mut Value, marked: &Value) {
+    match (document, marked) {
+        (Value::String(text), Value::String(marked)) => {
+            let without = text.strip_suffix('\n');
+            let is_last = without.is_some_and(|without| *marked == format!("{without}{MARK}\n"));
+            if is_last {
+                text.pop();
+            }
+        }
+        (Value::Array(items), Value::Array(marked)) => {
+            for (item, marked) in items.iter_mut().zip(marked) {
+                remove_added_line_break(item, marked);
+            }
+        }
+        (Value::Object(fields), Value::Object(marked)) => {
+            for (key, field) in fields {
+                if let Some(marked) = marked.get(key) {
+                    remove_added_line_break(field, marked);
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// As many values as a JSON text can hold: each but the first follows a comma, a colon or a
@@ -151,6 +191,17 @@ mod tests {
             ("separators", "---\na: 1\n---\n", json!({ "a": 1 })),
             ("json", "{\"a\": 0.5, \"b\": \"\u{e4}\"}", json!({ "a": 0.5, "b": "\u{e4}" })),
             ("mark", "\u{feff}a: 1", json!({ "a": 1 })),
+            ("block at the end", "a: |\n  x", json!({ "a": "x" })),
+            ("kept block at the end", "a: |+\n  x\n\n  y", json!({ "a": "x\n\ny" })),
+            ("folded block at the end", "a: >\n  x\n  y", json!({ "a": "x y" })),
+            (
+                "item at the end",
+                "a: [{b: c}]\nd:\n- |\n  x",
+                json!({ "a": [{ "b": "c" }], "d": ["x"] }),
+            ),
+            ("blanks at the end", "a: |\n  x\n  ", json!({ "a": "x\n" })),
+            ("other end", "a: |\n  x\nb: \"y\\n\"", json!({ "a": "x\n", "b": "y\n" })),
+            ("comment at the end", "a: |\n  x\n# y", json!({ "a": "x\n" })),
         ] {
             assert_eq!(parse_one(text.as_bytes()), Ok(want), "{what}");
         }

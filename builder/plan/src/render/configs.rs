@@ -91,8 +91,8 @@ pub(super) fn merge(
     explain: bool,
 ) -> Result<Resolution<Merged>, Error> {
     if !read.problems.is_empty() {
-        let (pool, problems) = (pool.to_string(), read.problems);
-        return Err(Error::Invalid { pool, problems });
+        let (pool, problems, warnings) = (pool.to_string(), read.problems, read.warnings);
+        return Err(Error::Invalid { pool, problems, warnings });
     }
     if !read.needs.is_empty() {
         return Ok(Resolution::Needs(read.needs));
@@ -116,6 +116,7 @@ pub(super) fn merge(
     let unusable = |error: ignition::Error| Error::Invalid {
         pool: pool.to_string(),
         problems: problems(error),
+        warnings: Vec::new(),
     };
     let embedded = match snapshot::contents(merged.clone(), contents).map_err(unusable)? {
         Resolution::Needs(needs) => {
@@ -129,8 +130,11 @@ pub(super) fn merge(
         Resolution::Done(embedded) => embedded,
     };
     let config = embedded.into_json();
-    ignition::parse(&config)
-        .map_err(|error| Error::Merged { pool: pool.to_string(), problems: problems(error) })?;
+    ignition::parse(&config).map_err(|error| Error::Merged {
+        pool: pool.to_string(),
+        problems: problems(error),
+        warnings: Vec::new(),
+    })?;
     Ok(Resolution::Done(Merged { config, provenance, warnings: read.warnings }))
 }
 

@@ -14,6 +14,8 @@ pub enum Error {
         pool: String,
         /// All problems: `object` is file, MachineConfig and field.
         problems: Vec<Finding>,
+        /// What was skipped or does nothing, which may be the reason.
+        warnings: Vec<Finding>,
     },
     /// Each input is valid, but the merged config is not.
     #[error(
@@ -26,6 +28,8 @@ pub enum Error {
         /// All problems: `object` is the field of the merged config and the MachineConfigs
         /// that it comes from.
         problems: Vec<Finding>,
+        /// As those of [`Error::Invalid`].
+        warnings: Vec<Finding>,
     },
     /// The name of the pool is too long.
     #[error(
@@ -62,6 +66,28 @@ pub enum Error {
         name: String,
         source: RenderedConfigError,
     },
+}
+
+impl Error {
+    /// What was skipped or does nothing, which may be the reason.
+    pub fn warnings(&self) -> &[Finding] {
+        match self {
+            Self::Invalid { warnings, .. } | Self::Merged { warnings, .. } => warnings,
+            Self::PoolName { .. }
+            | Self::TooLarge { .. }
+            | Self::Previous { .. }
+            | Self::Result { .. } => &[],
+        }
+    }
+
+    /// Puts these before the warnings that it has.
+    #[must_use]
+    pub fn with_warnings(mut self, more: Vec<Finding>) -> Self {
+        if let Self::Invalid { warnings, .. } | Self::Merged { warnings, .. } = &mut self {
+            warnings.splice(0..0, more);
+        }
+        self
+    }
 }
 
 fn faults(count: usize) -> String {

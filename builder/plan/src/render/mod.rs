@@ -16,7 +16,7 @@
 //! | `not-completed` | a cluster is not through with the ControllerConfig, or with a KubeletConfig of the pool |
 //!
 //! Those of a warning: `unknown-setting`, `os-image-overridden`, `mixed-versions`,
-//! `nearly-too-large`, `none-of-its-own`, `rendered-skipped`. Of [`unreconcilable`]:
+//! `nearly-too-large`, `none-of-its-own`, `rendered-skipped`, `settings-left-out`. Of [`unreconcilable`]:
 //! `needs-reinstall`.
 
 mod attribute;
@@ -84,6 +84,8 @@ pub struct Request {
 
 /// The role whose MachineConfigs all pools but `master` get too.
 const WORKER: &str = "worker";
+/// The pool of the control plane.
+const MASTER: &str = "master";
 
 impl Request {
     /// Pins an image to the digest that its tag has now.
@@ -137,8 +139,8 @@ pub fn render(request: &Request, contents: &Contents) -> Result<Outcome, Error> 
     let pool = &request.pool;
     let selected = select::select(request);
     let (mut problems, mut warnings) = (selected.problems, selected.notices);
-    guards::check(request, &mut problems);
     let chosen = selected.chosen;
+    guards::check(request, &chosen, &mut problems, &mut warnings);
     let settings = settings::merge(&chosen, &mut problems, &mut warnings);
     let images = images::decide(request, &chosen, &settings, &mut problems, &mut warnings);
     guards::same_version(&chosen, &mut warnings);
@@ -146,11 +148,12 @@ pub fn render(request: &Request, contents: &Contents) -> Result<Outcome, Error> 
     let read = configs::read(&chosen, contents, explain, &mut problems, &mut warnings);
     if !problems.is_empty() {
         let pool = pool.to_string();
-        return Err(Error::Invalid { pool, problems });
+        return Err(Error::Invalid { pool, problems, warnings });
     }
-    let merged = match configs::merge(pool, &chosen, read, contents, explain)? {
-        Resolution::Needs(needs) => return Ok(Outcome::Needs(needs)),
-        Resolution::Done(merged) => merged,
+    let merged = match configs::merge(pool, &chosen, read, contents, explain) {
+        Ok(Resolution::Needs(needs)) => return Ok(Outcome::Needs(needs)),
+        Ok(Resolution::Done(merged)) => merged,
+        Err(error) => return Err(error.with_warnings(warnings)),
     };
     warnings.extend(merged.warnings);
     let mut spec = json!({

@@ -2,12 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::{Component, Request, WORKER, order};
+use super::{Component, MASTER, Request, WORKER, order};
 use crate::api::{self, PoolName, RenderedName, Selector, labels};
 use mosb_types::Finding;
-
-/// The pool of the control plane.
-const MASTER: &str = "master";
 
 /// The pool's MachineConfigs, and problems of all inputs.
 #[derive(Debug)]
@@ -32,7 +29,7 @@ pub(super) fn select(request: &Request) -> Selected<'_> {
             };
             let mut chosen: Vec<_> = configs.into_iter().filter(is_wanted).collect();
             if chosen.is_empty() && problems.is_empty() {
-                problems.push(nothing(request));
+                problems.push(nothing(request, &rendered));
             }
             order::sort(&mut chosen);
             chosen
@@ -152,13 +149,22 @@ fn by_role(pool: &PoolName) -> Selector {
     }
 }
 
-fn nothing(request: &Request) -> Finding {
-    let message = match request.pool_object {
-        Some(_) => {
+fn nothing(request: &Request, rendered: &[&Component]) -> Finding {
+    let owned = |one: &&&Component| !one.config.metadata.owner_references.is_empty();
+    let message = match (&request.pool_object, rendered.iter().find(|one| !owned(one))) {
+        (_, Some(one)) => format!(
+            "{} is skipped: it has the name of a rendered MachineConfig and no role; to render it, add the label {}: {}",
+            one.place(""),
+            labels::ROLE,
+            request.pool
+        ),
+        (Some(_), None) => {
             "its machineConfigSelector selects none of the MachineConfigs; check their labels"
+                .to_owned()
         }
-        None => {
+        (None, None) => {
             "none of the MachineConfigs has its role; check their labels, or give the pool's selector"
+                .to_owned()
         }
     };
     Finding::new("nothing-selected", message).object(format!("MachineConfigPool {}", request.pool))

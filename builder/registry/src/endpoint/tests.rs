@@ -12,7 +12,7 @@ fn plain_http_is_used_for_loopback_without_certificates_or_on_request() {
         certs: CertDirs {
             cert_dir: None,
             per_host: vec![certs.path().to_owned()],
-            everywhere: None,
+            ..CertDirs::default()
         },
         tls_verify,
         timeouts: Timeouts::default(),

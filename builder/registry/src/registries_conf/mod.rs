@@ -9,6 +9,7 @@ use mosb_image::RepoRef;
 
 use super::credentials::path_in_registry;
 use super::error::Error;
+use super::setting_names::SettingNames;
 
 /// All entries of a file and its drop-ins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,6 +32,9 @@ struct Registry {
     mirror_by_digest_only: bool,
     #[serde(default, rename = "mirror")]
     mirrors: Vec<Mirror>,
+    /// What messages call the file that it is in.
+    #[serde(skip)]
+    from: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -84,7 +88,7 @@ impl RegistriesConf {
     /// The file and its drop-ins (`<file>.d/*.conf`, in the order of their names; a later entry of
     /// the same prefix replaces an earlier one). Without `required`, a file that isn't there holds
     /// nothing.
-    pub fn read(file: &Path, required: bool) -> Result<Self, Error> {
+    pub fn read(file: &Path, required: bool, names: &SettingNames) -> Result<Self, Error> {
         let mut all = Self::default();
         match std::fs::read_to_string(file) {
             Ok(text) => all.add(&text, file)?,
@@ -109,6 +113,11 @@ impl RegistriesConf {
                 .map_err(|e| wrong(&path, format!("not readable: {e}")))?;
             all.add(&text, &path)?;
         }
+        for registry in &mut all.registries {
+            if let Some(name) = names.blocked.get(&registry.prefix) {
+                registry.from.clone_from(name);
+            }
+        }
         Ok(all)
     }
 
@@ -123,6 +132,11 @@ impl RegistriesConf {
             ));
         }
         for mut new in raw.registries {
+            new.from = file.display().to_string();
+            let mirrors = new.mirrors.iter_mut().map(|mirror| &mut mirror.location);
+            for place in mirrors.chain([&mut new.prefix, &mut new.location]) {
+                without_slashes(place).map_err(|cause| wrong(file, cause))?;
+            }
             if new.prefix.is_empty() {
                 new.prefix = new.location.clone();
             }
@@ -160,7 +174,7 @@ impl RegistriesConf {
             let moved = if location.is_empty() {
                 name.clone()
             } else {
-                format!("{}{}", location.trim_end_matches('/'), &name[covered..])
+                format!("{location}{}", &name[covered..])
             };
             Ok(PullSource { repo: moved.parse()?, insecure, mirror })
         };
@@ -204,7 +218,25 @@ pub fn full_name(repo: &RepoRef) -> String {
 }
 
 fn blocked(repo: &RepoRef, registry: &Registry) -> Error {
-    Error::Blocked { image: repo.to_string(), prefix: registry.prefix.clone() }
+    Error::Blocked {
+        image: repo.to_string(),
+        prefix: registry.prefix.clone(),
+        by: registry.from.clone(),
+    }
+}
+
+/// Prefixes and locations are read as containers' tools read them: slashes at the end mean nothing,
+/// and a URI scheme is an error.
+fn without_slashes(place: &mut String) -> Result<(), String> {
+    place.truncate(place.trim_end_matches('/').len());
+    for scheme in ["https://", "http://"] {
+        if let Some(rest) = place.strip_prefix(scheme) {
+            return Err(format!(
+                "{place:?} has a URI scheme, which is not taken here; write {rest:?}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// How many bytes of `host/repository` a prefix covers: whole components, or `*.domain` for the
@@ -221,7 +253,7 @@ pub fn covers(prefix: &str, name: &str) -> Option<usize> {
 }
 
 fn wrong(file: &Path, cause: String) -> Error {
-    Error::RegistriesConf { file: file.to_owned(), cause }
+    Error::RegistriesConf { file: file.display().to_string(), cause }
 }
 
 #[cfg(test)]

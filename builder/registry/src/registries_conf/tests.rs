@@ -30,8 +30,13 @@ prefix = "*.plain.example"
 insecure = true
 
 [[registry]]
-prefix = "evil.example"
+prefix = "evil.example/"
 blocked = true
+
+[[registry]]
+location = "slash.example/os//"
+[[registry.mirror]]
+location = "mirror.example/os/"
 
 [[registry]]
 location = "old.example"
@@ -71,6 +76,7 @@ fn names_are_pulled_from_the_location_of_the_longest_prefix() {
         ("corp.example/x", By::Tag, vec!["corp.example/x"]),
         ("a.plain.example/x", By::Tag, vec!["a.plain.example/x insecure"]),
         ("old.example/x", By::Tag, vec!["old.example/x"]),
+        ("slash.example/os/x", By::Tag, vec!["mirror.example/os/x mirror", "slash.example/os/x"]),
         ("old.example/x", By::Digest, vec!["newer.example/x mirror", "old.example/x"]),
     ] {
         let got: Vec<_> = conf
@@ -94,7 +100,8 @@ fn pushes_go_to_the_name_and_blocked_names_nowhere() {
     assert!(!conf.push_insecure(&"quay.io/other".parse().unwrap()).unwrap());
     let evil: RepoRef = "evil.example/x/y".parse().unwrap();
     assert!(matches!(conf.pull_sources(&evil, By::Tag), Err(Error::Blocked { .. })));
-    assert!(matches!(conf.push_insecure(&evil), Err(Error::Blocked { .. })));
+    let error = conf.push_insecure(&evil).unwrap_err().to_string();
+    assert!(error.contains("blocked by \"evil.example\" in registries.conf; "), "{error}");
 }
 
 #[test]
@@ -103,6 +110,12 @@ fn invalid_files_are_rejected_with_the_cause() {
         ("version 1", "[registries.search]\nregistries = ['a.io']", "version 1"),
         ("an empty entry", "[[registry]]\ninsecure = true", "neither prefix nor location"),
         ("not TOML", "registry = ", "line 1"),
+        ("a URI", "[[registry]]\nlocation = 'https://a.io/x'", "write \"a.io/x\""),
+        (
+            "a mirror's URI",
+            "[[registry]]\nlocation = 'a.io'\nmirror = [{ location = 'http://m.io' }]",
+            "write \"m.io\"",
+        ),
     ] {
         let error =
             RegistriesConf::default().add(text, Path::new("/etc/r.conf")).unwrap_err().to_string();
@@ -122,12 +135,16 @@ fn drop_ins_are_read_in_order_and_replace() {
     std::fs::write(drop_ins.join("10.conf"), "[[registry]]\nprefix = 'a.io'\nlocation = 'b.io'\n")
         .unwrap();
     std::fs::write(drop_ins.join("30.conf.bak"), "rubbish").unwrap();
-    let conf = RegistriesConf::read(&file, true).unwrap();
+    let none = SettingNames::default();
+    let conf = RegistriesConf::read(&file, true, &none).unwrap();
     let places = conf.pull_sources(&"a.io/x".parse().unwrap(), By::Tag).unwrap();
     assert_eq!(places[0].repo.to_string(), "c.io/x");
     let nothing = dir.path().join("none.conf");
-    assert_eq!(RegistriesConf::read(&nothing, false).unwrap(), RegistriesConf::default());
-    assert!(matches!(RegistriesConf::read(&nothing, true), Err(Error::RegistriesConf { .. })));
+    assert_eq!(RegistriesConf::read(&nothing, false, &none).unwrap(), RegistriesConf::default());
+    assert!(matches!(
+        RegistriesConf::read(&nothing, true, &none),
+        Err(Error::RegistriesConf { .. })
+    ));
 }
 
 #[test]

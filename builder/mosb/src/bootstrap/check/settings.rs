@@ -1,6 +1,10 @@
 //! The cluster-wide settings that the manifests have.
 
-use super::super::manifest::Manifests;
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::super::manifest::{Manifest, Manifests};
 use super::super::secrets::{Secrets, data};
 use super::ValidationOptions;
 use mosb_plan::api::cluster_settings::CONFIG_KEY;
@@ -28,14 +32,20 @@ pub(super) fn read(
         }
     }
     let controller_config = manifests.controller_config().map(|config| &config.raw);
+    let mirror_sets: Vec<Value> = manifests.mirror_sets.iter().map(|set| set.raw.clone()).collect();
+    let image_config = manifests.image_configs.first();
     let (mut settings, odd) = settings.merged(&ClusterObjects {
         controller_config,
         operator_images: None,
         os_images: None,
-        mirror_sets: &manifests.mirror_sets,
-        image_config: manifests.image_configs.first(),
+        mirror_sets: &mirror_sets,
+        image_config: image_config.map(|config| &config.raw),
     });
     notices.extend(odd);
+    let object = &mut settings.registry_sources.object;
+    if let Some(config) = image_config.filter(|_| !object.is_empty()) {
+        *object = format!("{object} ({})", config.origin);
+    }
     let Some(proxy) = settings.proxy.clone() else {
         return settings;
     };
@@ -64,9 +74,23 @@ fn several(manifests: &Manifests, problems: &mut Vec<Finding>) {
     let named = manifests.named_controller_configs();
     let more = manifests.settings.iter().skip(1).map(|map| ("ConfigMap", &map.origin));
     let more = more.chain(named.skip(1).map(|config| ("ControllerConfig", &config.origin)));
+    let images = manifests.image_configs.iter().skip(1);
+    let more = more.chain(images.map(|config| ("Image cluster", &config.origin)));
     for (kind, origin) in more {
         let message = format!("there is another {kind} like this; keep one of them");
         problems.push(Finding::new("duplicate-name", message).object(origin.clone()));
+    }
+    let text = |set: &Manifest<()>, path: &str| {
+        set.raw.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let mut first = BTreeMap::new();
+    for set in &manifests.mirror_sets {
+        let (kind, name) = (text(set, "/kind"), text(set, "/metadata/name"));
+        let place = set.place(&kind, &name, "metadata.name");
+        if let Some(other) = first.insert((kind, name), &set.origin) {
+            let message = format!("another one has this name ({other}); keep one of them");
+            problems.push(Finding::new("duplicate-name", message).object(place));
+        }
     }
 }
 

@@ -41,7 +41,12 @@ fn sorted(objects: &[Value]) -> Option<Manifests> {
             "MachineOSConfig" => all.os_configs.push(manifest(origin, raw)?),
             "ConfigMap" => all.settings.push(manifest(origin, raw)?),
             "Secret" => all.secrets.push((origin, Secret::new(SecretObject(read(raw)?)))),
-            "ImageDigestMirrorSet" => all.mirror_sets.push(raw.clone()),
+            "ImageDigestMirrorSet" => {
+                all.mirror_sets.push(Manifest { origin, object: (), raw: raw.clone() });
+            }
+            "Image" => {
+                all.image_configs.push(Manifest { origin, object: (), raw: raw.clone() });
+            }
             _ => return None,
         }
     }

@@ -51,7 +51,7 @@ pub fn read(
             // A missing object may be one of the skipped ones.
             for notice in &notices {
                 let object = notice.object.as_deref().unwrap_or_default();
-                tracing::info!("{object}: {}", notice.message);
+                tracing::warn!("{object}: {}", notice.message);
             }
             // A missing object may be in a file that was not read.
             let hides = |finding: &Finding| {

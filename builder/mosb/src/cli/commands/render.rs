@@ -33,7 +33,17 @@ pub async fn render(wanted: &Render, settings: &Settings, progress: &Progress) -
     }
     let fetcher = (!wanted.offline).then(|| fetcher(wanted, settings));
     let rendered = resolve::render(request, fetcher, &|step| progress.step(step)).await;
-    let rendered = rendered.map_err(render_error)?;
+    let rendered = match rendered {
+        Ok(rendered) => rendered,
+        Err(error) => {
+            // What was skipped may be the reason.
+            notices.iter().for_each(warn);
+            if let RenderFailure::Invalid(invalid) = &error {
+                invalid.warnings().iter().for_each(warn);
+            }
+            return Err(render_error(error));
+        }
+    };
     let unreconcilable = match &previous {
         Some(previous) => Some(render::unreconcilable(previous, &rendered.config, Update::Daemon)?),
         None => None,
@@ -97,7 +107,7 @@ async fn read(wanted: &Render) -> Result<Inputs> {
     let read = spawn_blocking(move || {
         let mut manifests = Manifests::read(&inputs);
         let [pool_file, controller_file] = files;
-        let mut request = Request {
+        let request = Request {
             pool_object: pool_object(&mut manifests, pool_file, pool.as_str()),
             controller_config: controller_config(&mut manifests, controller_file),
             pool,
@@ -108,15 +118,11 @@ async fn read(wanted: &Render) -> Result<Inputs> {
             configs: std::mem::take(&mut manifests.objects.configs),
             explain,
         };
-        if request.pool_object.is_none() {
-            // Without the pool it is unknown whether they select it.
-            for settings in request.pool_settings.drain(..) {
-                let name = format!("{} {}", settings.kind, settings.metadata.name);
-                manifests.skip(&settings.kind, name);
-            }
-        }
         if !manifests.problems.is_empty() {
-            return Err(all_wrong(&request, manifests.problems).into());
+            manifests.notices().iter().for_each(warn);
+            let error = all_wrong(&request, manifests.problems);
+            error.warnings().iter().for_each(warn);
+            return Err(error.into());
         }
         let previous = previous.as_ref().map(input::config).transpose()?;
         Ok::<_, Failure>((request, manifests.notices(), previous))
@@ -126,14 +132,16 @@ async fn read(wanted: &Render) -> Result<Inputs> {
 
 /// All problems of files and objects.
 fn all_wrong(request: &Request, mut problems: Vec<Finding>) -> render::Error {
-    if let Err(render::Error::Invalid { problems: more, .. }) =
+    let mut warnings = Vec::new();
+    if let Err(render::Error::Invalid { problems: more, warnings: of_them, .. }) =
         render::render(request, &Contents::new())
     {
         // A missing object may be in a file that was not read.
         problems.extend(more.into_iter().filter(|it| it.code != "nothing-selected"));
+        warnings = of_them;
     }
     let pool = request.pool.to_string();
-    render::Error::Invalid { pool, problems }
+    render::Error::Invalid { pool, problems, warnings }
 }
 
 /// The pool of this name in its own file, else among the inputs.

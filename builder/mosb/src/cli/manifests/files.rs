@@ -12,7 +12,19 @@ use mosb_types::{Diagnostic as _, Finding};
 
 /// A file of manifests.
 #[derive(Debug)]
-pub(super) struct File(Input);
+pub(super) struct File {
+    input: Input,
+    /// Whether nobody named it: it was found in a directory.
+    pub in_directory: bool,
+}
+
+/// What a file holds.
+#[derive(Debug)]
+pub(super) enum Content {
+    Objects(Vec<Value>),
+    /// It can't be an object of Kubernetes, and nobody named it; with the reason.
+    NoObject(&'static str),
+}
 
 /// The number of bytes that may still be read.
 #[derive(Debug)]
@@ -26,11 +38,12 @@ impl Default for RemainingBytes {
 
 /// The files of an operand: the file itself, or the sorted files of a directory.
 pub(super) fn of(operand: &Input, problems: &mut Vec<Finding>) -> Vec<File> {
+    let named = || vec![File { input: operand.clone(), in_directory: false }];
     let Input::File(directory) = operand else {
-        return vec![File(operand.clone())];
+        return named();
     };
     if !directory.is_dir() {
-        return vec![File(operand.clone())];
+        return named();
     }
     match listed(directory) {
         Ok(files) if files.is_empty() => {
@@ -38,7 +51,10 @@ pub(super) fn of(operand: &Input, problems: &mut Vec<Finding>) -> Vec<File> {
             problems.push(Finding::new("bad-file", message).object(operand.to_string()));
             Vec::new()
         }
-        Ok(files) => files.into_iter().map(|it| File(Input::File(it))).collect(),
+        Ok(files) => {
+            let file = |path| File { input: Input::File(path), in_directory: true };
+            files.into_iter().map(file).collect()
+        }
         Err(source) => {
             let file = operand.to_string();
             problems.push(to_problem(&file, &Error::Read { file: file.clone(), source }));
@@ -64,21 +80,25 @@ fn listed(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 impl File {
     /// The objects in it.
-    pub fn objects(&self, remaining: &mut RemainingBytes) -> Result<Vec<Value>, Finding> {
+    pub fn objects(&self, remaining: &mut RemainingBytes) -> Result<Content, Finding> {
         let file = self.to_string();
-        let bytes = self.0.bytes("list of MachineConfigs", remaining.0);
+        let bytes = self.input.bytes("list of MachineConfigs", remaining.0);
         let bytes = bytes.map_err(|error| to_problem(&file, &error))?;
         remaining.0 -= bytes.len();
-        yaml::parse_all(&bytes, Limits::LIST).map_err(|source| {
-            let source = Error::Yaml { file: file.clone(), source };
-            to_problem(&file, &source)
-        })
+        match yaml::parse_all(&bytes, Limits::LIST) {
+            Ok(objects) => Ok(Content::Objects(objects)),
+            // Each object has a kind.
+            Err(_) if self.in_directory && !bytes.windows(4).any(|word| word == b"kind") => {
+                Ok(Content::NoObject("it can't be read, and has no kind"))
+            }
+            Err(source) => Err(to_problem(&file, &Error::Yaml { file: file.clone(), source })),
+        }
     }
 }
 
 impl fmt::Display for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.input.fmt(f)
     }
 }
 

@@ -8,14 +8,17 @@ mod files;
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::ByteString;
+use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use self::files::Content;
 use super::input::Input;
 use crate::bootstrap::{self, Manifest};
 use mosb_build::SecretObject;
-use mosb_plan::api::API_VERSION;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
+use mosb_plan::api::{API_VERSION, foreign_config};
 use mosb_plan::render::Component;
 use mosb_registry::http::Secret;
 use mosb_types::Finding;
@@ -52,6 +55,8 @@ pub struct Manifests {
     pub problems: Vec<Finding>,
     /// The number of objects of each skipped kind, and the first of them.
     skipped: BTreeMap<String, (usize, String)>,
+    /// Notices of files of a directory without an object.
+    no_objects: Vec<Finding>,
     purpose: Purpose,
     count: usize,
 }
@@ -72,8 +77,12 @@ impl Manifests {
         let mut remaining = files::RemainingBytes::default();
         for operand in operands {
             for file in files::of(operand, &mut manifests.problems) {
+                let name = file.to_string();
                 match file.objects(&mut remaining) {
-                    Ok(documents) => manifests.documents(&file.to_string(), documents),
+                    Ok(Content::Objects(documents)) => {
+                        manifests.documents(&name, documents, file.in_directory);
+                    }
+                    Ok(Content::NoObject(why)) => manifests.no_object(name, why),
                     Err(problem) => manifests.problems.push(problem),
                 }
             }
@@ -81,31 +90,45 @@ impl Manifests {
         manifests
     }
 
-    fn documents(&mut self, file: &str, documents: Vec<Value>) {
+    fn documents(&mut self, file: &str, documents: Vec<Value>, in_directory: bool) {
         if documents.is_empty() {
-            let message = "it is empty; give MachineConfigs, or leave the file out";
-            self.problems.push(Finding::new("bad-file", message).object(file));
+            if in_directory {
+                self.no_object(file.to_owned(), "it is empty");
+            } else {
+                let message = "it is empty; give MachineConfigs, or leave the file out";
+                self.problems.push(Finding::new("bad-file", message).object(file));
+            }
         }
         let several = documents.len() > 1;
         for (number, document) in documents.into_iter().enumerate() {
             let place = if several { vec![format!("document {}", number + 1)] } else { Vec::new() };
+            if in_directory && is_no_object(&document) {
+                let origin = origin(file, &place);
+                self.no_object(origin, foreign_config(&document).unwrap_or("it has no kind"));
+                continue;
+            }
             self.object(file, place, document, "");
         }
+    }
+
+    /// A directory also holds files of other tools, such as kustomize and Helm.
+    fn no_object(&mut self, origin: String, why: &str) {
+        let message = format!("it is skipped: {why}");
+        self.no_objects.push(Finding::new("object-skipped", message).object(origin));
     }
 
     /// Adds an object or a list of objects. `kind` is the kind of the entries of a typed list that
     /// omit it.
     fn object(&mut self, file: &str, place: Vec<String>, mut object: Value, kind: &str) {
-        let origin = if place.is_empty() {
-            file.to_owned()
-        } else {
-            format!("{file} ({})", place.join(", "))
-        };
+        let origin = origin(file, &place);
         let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-        let (version, kind) = match (text("apiVersion"), text("kind")) {
-            ("", "") if !kind.is_empty() => (API_VERSION.to_owned(), kind.to_owned()),
-            (version, kind) => (version.to_owned(), kind.to_owned()),
-        };
+        let is_typed = text("apiVersion").is_empty() && text("kind").is_empty();
+        if is_typed && !kind.is_empty() && object.is_object() {
+            object["apiVersion"] = API_VERSION.into();
+            object["kind"] = kind.into();
+        }
+        let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (version, kind) = (text("apiVersion").to_owned(), text("kind").to_owned());
         if let Some(items) = items(&mut object, &kind) {
             let of = kind.strip_suffix("List").unwrap_or_default();
             for (number, item) in items.into_iter().enumerate() {
@@ -124,13 +147,10 @@ impl Manifests {
         }
         let problem = |message: String| Finding::new("bad-object", message).object(origin.clone());
         match kind.as_str() {
-            "" if object.get("ignition").is_some() => {
-                let message =
-                    "it is an Ignition config; put it into spec.config of a MachineConfig";
-                self.problems.push(problem(message.to_owned()));
-            }
             "" => {
-                let message = "it is no object with a kind; give MachineConfigs";
+                let message = foreign_config(&object);
+                let message =
+                    message.unwrap_or("it is not an object with a kind; give MachineConfigs");
                 self.problems.push(problem(message.to_owned()));
             }
             "MachineConfig" | "MachineOSConfig"
@@ -195,22 +215,25 @@ impl Manifests {
         let is_ours = |object: &Value| object.pointer("/metadata/name") == Some(&CONFIG_MAP.into());
         match (group, kind) {
             ("", "Secret") => {
-                if let Some(secret) = self.shaped(&origin, kind, object) {
+                if let Some(object) = self.with_base64(&origin, kind, object, "data")
+                    && let Some(secret) = self.shaped(&origin, kind, object)
+                {
                     self.objects.secrets.push((origin, Secret::new(SecretObject(secret))));
                 }
             }
             ("", "ConfigMap") if is_ours(&object) => {
-                let settings = self.manifest(origin, kind, object);
+                let object = self.with_base64(&origin, kind, object, "binaryData");
+                let settings = object.and_then(|object| self.manifest(origin, kind, object));
                 self.objects.settings.extend(settings);
             }
             ("config.openshift.io", "ImageDigestMirrorSet" | "ImageTagMirrorSet")
             | ("operator.openshift.io", "ImageContentSourcePolicy") => {
-                self.objects.mirror_sets.push(object);
+                self.objects.mirror_sets.push(Manifest { origin, object: (), raw: object });
             }
             ("config.openshift.io", "Image")
                 if object.pointer("/metadata/name") == Some(&"cluster".into()) =>
             {
-                self.objects.image_configs.push(object);
+                self.objects.image_configs.push(Manifest { origin, object: (), raw: object });
             }
             _ => self.skip(kind, origin),
         }
@@ -232,20 +255,46 @@ impl Manifests {
         kind: &str,
         object: Value,
     ) -> Option<T> {
-        match serde_json::from_value(object) {
+        match serde_path_to_error::deserialize(object) {
             Ok(shaped) => Some(shaped),
             Err(error) => {
+                let field = error.path().to_string();
                 // The text before it may be a value.
-                let text = error.to_string();
-                let expected = match text.rsplit_once("expected ") {
-                    Some((_, expected)) => format!(": want {expected} there"),
-                    None => String::new(),
+                let text = error.into_inner().to_string();
+                let problem = match text.rsplit_once("expected ") {
+                    Some((_, expected)) => format!("must be {expected}"),
+                    None => "its value can't be read".to_owned(),
                 };
-                let message = format!("it is no {kind}: a field holds another type{expected}");
+                let message = format!("it is not a valid {kind}: {field}: {problem}");
                 self.problems.push(Finding::new("bad-object", message).object(origin));
                 None
             }
         }
+    }
+
+    /// The object without line breaks in the base64 values of a field: an API server ignores them.
+    /// Reports values that are not base64.
+    fn with_base64(
+        &mut self,
+        origin: &str,
+        kind: &str,
+        mut object: Value,
+        field: &str,
+    ) -> Option<Value> {
+        let before = self.problems.len();
+        let values = object.get_mut(field).and_then(Value::as_object_mut);
+        for (key, value) in values.into_iter().flatten() {
+            if let Value::String(text) = value {
+                text.retain(|c| !matches!(c, '\r' | '\n'));
+            }
+            if ByteString::deserialize(&*value).is_err() {
+                let message = format!(
+                    "it is not a valid {kind}: {field}[{key:?}]: must be base64; `base64 -w0` makes it of a file"
+                );
+                self.problems.push(Finding::new("bad-object", message).object(origin));
+            }
+        }
+        (self.problems.len() == before).then_some(object)
     }
 
     /// Counts an object that is not read.
@@ -268,8 +317,18 @@ impl Manifests {
             };
             Finding::new("object-skipped", message).object(first.clone())
         });
-        notices.collect()
+        notices.chain(self.no_objects.iter().cloned()).collect()
     }
+}
+
+/// The file, and the place in it.
+fn origin(file: &str, place: &[String]) -> String {
+    if place.is_empty() { file.to_owned() } else { format!("{file} ({})", place.join(", ")) }
+}
+
+/// Whether nothing says that it is meant as an object of Kubernetes.
+fn is_no_object(document: &Value) -> bool {
+    document.get("kind").is_none() && document.get("apiVersion") != Some(&API_VERSION.into())
 }
 
 /// The entries of a list; null or a missing list is empty.

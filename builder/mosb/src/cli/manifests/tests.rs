@@ -59,18 +59,19 @@ fn lists_are_unpacked_and_kinds_are_sorted() {
 fn invalid_objects_are_reported_without_their_values() {
     for (what, text, want) in [
         ("empty", "", "it is empty"),
-        ("text", "hunter2", "no object with a kind"),
+        ("text", "hunter2", "not an object with a kind"),
         ("ignition", "ignition: {version: 3.5.0}", "an Ignition config"),
+        ("butane", "variant: fcos\nversion: 1.5.0", "a Butane config; translate it with"),
         ("version", "apiVersion: v1\nkind: MachineConfig", "MachineConfig of \"v1\""),
         (
             "labels",
             &object("MachineConfig", "a").to_string().replace("{\"name\":\"a\"}", "\"hunter2\""),
-            "it is no MachineConfig: a field holds another type: want ",
+            "it is not a valid MachineConfig: metadata: must be ",
         ),
         (
             "spec",
             &format!("{{\"spec\":\"hunter2\",{}", &object("MachineConfig", "a").to_string()[1..]),
-            "want a map there",
+            "not a valid MachineConfig: spec: must be a map",
         ),
     ] {
         let read = sorted(text);
@@ -84,7 +85,7 @@ fn invalid_objects_are_reported_without_their_values() {
 fn objects_are_bounded() {
     let mut read = Manifests { count: MOST - 1, ..Manifests::default() };
     let items = vec![object("MachineConfig", "a"); 10];
-    read.documents("f", vec![json!({ "kind": "List", "items": items })]);
+    read.documents("f", vec![json!({ "kind": "List", "items": items })], false);
     assert_eq!(read.objects.configs.len(), 1);
     assert_eq!(read.problems.len(), 1);
     assert_eq!(read.problems[0].code, "too-many-objects");
@@ -144,6 +145,70 @@ fn a_misspelt_kind_is_reported_where_it_is_needed() {
         assert_eq!(spelt(Manifests::of_installation(&operands)), installing, "{kind}");
         assert_eq!(spelt(Manifests::read(&operands)), rendering, "{kind}");
     }
+}
+
+/// As in a repository with kustomize, Helm and an installer's files; the shell has made the empty
+/// file of the output.
+#[test]
+fn files_without_an_object_are_skipped_in_a_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = object("MachineConfig", "a").to_string();
+    for (name, text) in [
+        ("50-x.yaml", &*config),
+        ("kustomization.yaml", "resources: [50-x.yaml]\n"),
+        ("values.yaml", "replicas: 3\n"),
+        ("notes.yaml", "# nothing yet\n"),
+        ("install-config.yaml", "apiVersion: v1\nmetadata: {name: a}\nbaseDomain: example.com\n"),
+        ("worker.yaml", ""),
+        ("list.json", "[1]"),
+        ("tsconfig.json", "{ // comment\n}"),
+        ("butane.yaml", "variant: fcos\nversion: 1.5.0\n"),
+        ("mixed.yaml", &format!("a: 1\n---\n{}", object("MachineConfig", "b"))),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let directory = [Input::File(folder.path().to_owned())];
+    for read in [Manifests::read(&directory), Manifests::of_installation(&directory)] {
+        assert_eq!(read.problems, [], "skipped");
+        assert_eq!(read.objects.configs.len(), 2);
+        let notices = read.notices();
+        assert_eq!(notices.len(), 9, "{notices:?}");
+        assert!(notices.iter().all(|it| it.code == "object-skipped"), "{notices:?}");
+        let butane = notices.iter().find(|it| it.to_string().contains("/butane.yaml"));
+        assert!(butane.unwrap().message.contains("a Butane config"), "{butane:?}");
+    }
+    for (name, problems) in [("values.yaml", 1), ("worker.yaml", 1), ("mixed.yaml", 1)] {
+        let named = Manifests::read(&[Input::File(folder.path().join(name))]);
+        assert_eq!(named.problems.len(), problems, "{name}");
+    }
+    // An object that lost its kind is not a file of another tool, and a kind is meant.
+    for text in [&*format!("apiVersion: {API_VERSION}\nmetadata: {{name: c}}\n"), "kind: [a\n"] {
+        std::fs::write(folder.path().join("c.yaml"), text).unwrap();
+        assert_eq!(Manifests::read(&directory).problems.len(), 1, "{text}");
+    }
+}
+
+#[test]
+fn line_breaks_in_the_base64_of_a_secret_mean_nothing() {
+    let secret = |data: &str| {
+        let text = format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: a}}\ndata:\n{data}");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("f.yaml");
+        std::fs::write(&file, text).unwrap();
+        Manifests::of_installation(&[Input::File(file)])
+    };
+    for data in
+        ["  k: |\n    aHVud\n    GVyMg==\n", "  k: aHVudGVyMg==\n", "  k: >-\n    aHVudGVyMg==\n"]
+    {
+        let read = secret(data);
+        assert!(read.problems.is_empty(), "{data}: {:?}", read.problems);
+        let (_, secret) = &read.objects.secrets[0];
+        assert_eq!(secret.expose().0.data.as_ref().unwrap()["k"].0, b"hunter2", "{data}");
+    }
+    let problems = secret("  good: YQ==\n  bad: hunter2!\n").problems;
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].message.contains("data[\"bad\"]: must be base64"), "{problems:?}");
+    assert!(!problems[0].message.contains("hunter2"), "{problems:?}");
 }
 
 /// The manifests of these files, in this order.

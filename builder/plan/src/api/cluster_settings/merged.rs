@@ -151,7 +151,9 @@ fn decoded(value: &Value) -> Result<Option<String>, &'static str> {
     let Some(text) = given(value) else {
         return Ok(None);
     };
-    let bytes = STANDARD.decode(text).map_err(|_| "it is no base64")?;
+    // An API server ignores line breaks in base64.
+    let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    let bytes = STANDARD.decode(text).map_err(|_| "it is not base64")?;
     let text = String::from_utf8(bytes).map_err(|_| "it is no text")?;
     if text.contains("-----BEGIN CERTIFICATE-----") {
         Ok(Some(text))
@@ -179,12 +181,12 @@ fn mirrors(objects: &[Value], findings: &mut Vec<Finding>) -> Vec<Mirrors> {
         ] {
             let entries = object["spec"][list].as_array().into_iter().flatten();
             for (at, entry) in entries.enumerate() {
-                let read = from_entry(entry, by);
+                let (kind, name) = name(object);
+                let read = from_entry(entry, by, format!("{kind} {name}"));
                 if mirror(&read).is_ok() {
                     all.push(read);
                     continue;
                 }
-                let (kind, name) = name(object);
                 let message = format!("spec.{list}[{at}] names no registry; it is left out");
                 findings.push(odd(&format!("{kind}/{name}"), &message));
             }
@@ -193,11 +195,15 @@ fn mirrors(objects: &[Value], findings: &mut Vec<Finding>) -> Vec<Mirrors> {
     all
 }
 
-fn from_entry(entry: &Value, by: MirrorBy) -> Mirrors {
+/// Slashes at the end of a place mean nothing, as in the `registries.conf` that a cluster makes of
+/// it.
+fn from_entry(entry: &Value, by: MirrorBy, object: String) -> Mirrors {
     let listed = entry["mirrors"].as_array().into_iter().flatten();
+    let place = |value: &Value| Some(given(value)?.trim_end_matches('/').to_owned());
     Mirrors {
-        source: given(&entry["source"]).unwrap_or_default(),
-        mirrors: listed.filter_map(given).collect(),
+        source: place(&entry["source"]).unwrap_or_default(),
+        mirrors: listed.filter_map(place).collect(),
+        object,
         by,
         mirror_source_policy: match entry["mirrorSourcePolicy"].as_str() {
             Some("NeverContactSource") => MirrorSourcePolicy::NeverContactSource,

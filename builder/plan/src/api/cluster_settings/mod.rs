@@ -123,6 +123,16 @@ pub struct Mirrors {
     /// Whether the source itself is contacted if no mirror has an image.
     #[serde(default)]
     pub mirror_source_policy: MirrorSourcePolicy,
+    /// The object that they are in, for messages. Empty for the ConfigMap.
+    #[serde(skip)]
+    pub object: String,
+}
+
+impl Mirrors {
+    /// What messages call the object that they are in.
+    pub fn object_name(&self) -> &str {
+        if self.object.is_empty() { "ConfigMap mosb-config" } else { &self.object }
+    }
 }
 
 /// The references that mirrors serve.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::CONFIG_MAP;
 use super::check::is_scope;
 use mosb_image::signature_policy::SignaturePolicy;
 use mosb_types::Finding;
@@ -19,9 +20,20 @@ pub struct RegistrySources {
     pub blocked_registries: Vec<String>,
     /// For these, certificates are not checked and plain HTTP is allowed.
     pub insecure_registries: Vec<String>,
+    /// The object that these lists are in, for messages. Empty for the ConfigMap.
+    #[serde(skip)]
+    pub object: String,
 }
 
 impl RegistrySources {
+    /// What messages call one of the lists.
+    pub fn list_name(&self, field: &str) -> String {
+        match &*self.object {
+            "" => format!("registrySources.{field} of ConfigMap {CONFIG_MAP}"),
+            object => format!("spec.registrySources.{field} of {object}"),
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.lists().iter().all(|(_, list)| list.is_empty())
     }
@@ -58,6 +70,7 @@ impl RegistrySources {
             allowed_registries: list("allowedRegistries"),
             blocked_registries: list("blockedRegistries"),
             insecure_registries: list("insecureRegistries"),
+            object: "Image cluster".to_owned(),
         }
     }
 }

@@ -64,6 +64,9 @@ pub struct RenderedConfig {
 /// Why an object is no rendered MachineConfig. The caller adds the object's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderedConfigError {
+    /// The config of another tool.
+    #[error("{0}")]
+    Foreign(&'static str),
     /// Another kind.
     #[error("it is {found}; give a rendered MachineConfig ({API_VERSION})")]
     Kind {
@@ -106,8 +109,11 @@ impl RenderedConfig {
     pub fn from_value(value: Value) -> Result<Self, RenderedConfigError> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         if text("kind") != "MachineConfig" || text("apiVersion") != API_VERSION {
+            if let Some(what) = foreign_config(&value) {
+                return Err(RenderedConfigError::Foreign(what));
+            }
             let found = match (value.is_object(), text("kind"), text("apiVersion")) {
-                (false, ..) => "no object with fields".to_owned(),
+                (false, ..) => "not an object with fields".to_owned(),
                 (true, "", _) => "an object without a kind".to_owned(),
                 (true, kind, version) => format!("of kind {kind:?} ({version:?})"),
             };
@@ -186,6 +192,31 @@ impl RenderedConfig {
     /// An annotation that is part of the config.
     pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         self.object.get("metadata")?.get("annotations")?.get(key)?.as_str()
+    }
+}
+
+/// What an object without a kind is, if it is the config of another tool that users have in the
+/// place of a MachineConfig, and how to make a MachineConfig of it.
+pub fn foreign_config(value: &Value) -> Option<&'static str> {
+    let has = |key: &str| value.get(key).is_some();
+    if has("kind") {
+        return None;
+    }
+    match value.get("variant").and_then(Value::as_str) {
+        Some("openshift") => Some(
+            "it is a Butane config; translate it with `butane --strict`, which makes a MachineConfig",
+        ),
+        Some(_) if has("version") => Some(
+            "it is a Butane config; translate it with `butane --strict`, and put the result into spec.config of a MachineConfig, as README.md shows (\"A first real build\")",
+        ),
+        _ if value.pointer("/ignition/version").is_some()
+            || value.pointer("/ignition/config").is_some() =>
+        {
+            Some(
+                "it is an Ignition config; put it into spec.config of a MachineConfig, as README.md shows (\"A first real build\")",
+            )
+        }
+        _ => None,
     }
 }
 

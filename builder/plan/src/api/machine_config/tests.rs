@@ -45,6 +45,21 @@ fn errors_name_the_invalid_field() {
     for (what, change, want) in [
         ("other kind", (|o| o["kind"] = json!("Pod")) as Change, "it is of kind \"Pod\""),
         (
+            "Ignition",
+            |o| *o = json!({ "ignition": { "version": "3.4.0" } }),
+            "it is an Ignition config; put it into spec.config of a MachineConfig",
+        ),
+        (
+            "Butane",
+            |o| *o = json!({ "variant": "fcos", "version": "1.5.0" }),
+            "it is a Butane config; translate it with `butane --strict`, and put",
+        ),
+        (
+            "Butane of OpenShift",
+            |o| *o = json!({ "variant": "openshift", "version": "4.20.0", "metadata": {} }),
+            "`butane --strict`, which makes a MachineConfig",
+        ),
+        (
             "unrendered",
             |o| o["metadata"]["name"] = json!("99-worker"),
             "metadata.name \"99-worker\" is not rendered",

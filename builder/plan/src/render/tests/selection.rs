@@ -74,6 +74,19 @@ fn rendered_ones_are_skipped_and_guards_hold() {
     assert_eq!(first.warnings[0].code, "rendered-skipped");
     assert_eq!(first.config.name(), rendered(&request("worker", vec![one.clone()])).config.name());
 
+    let only = |name: &str| {
+        let mut unowned = config(name, "", json!({}));
+        unowned.config.metadata.labels.clear();
+        render(&request("worker", vec![unowned]), &Contents::new()).unwrap_err()
+    };
+    let error = only(&format!("rendered-worker-{}", "1".repeat(32)));
+    let message = &error.findings()[0].message;
+    assert!(
+        message.contains("add the label machineconfiguration.openshift.io/role: worker"),
+        "{message}"
+    );
+    assert_eq!(error.warnings()[0].code, "rendered-skipped");
+
     let settings = |status: Value| {
         let selector = json!({ "matchLabels": { "pool": "w" } });
         let settings = json!({ "kind": "KubeletConfig", "metadata": { "name": "k", "generation": 1 },
@@ -104,5 +117,69 @@ fn rendered_ones_are_skipped_and_guards_hold() {
                 "{what}"
             )
         }
+    }
+}
+
+/// Without the pool, or with a manifest of it, the labels decide that every cluster sets.
+#[test]
+fn settings_of_a_pool_are_known_by_the_labels_of_every_cluster() {
+    const LABEL: &str = "pools.operator.machineconfiguration.openshift.io";
+    let one = || file("a", "worker", "/etc/a", "a");
+    let manifest = |name: &str, role: &str| {
+        let selector = json!({ "matchExpressions": [{ "key": labels::ROLE, "operator": "In", "values": [role] }] });
+        pool(json!({ "metadata": { "name": name }, "spec": { "machineConfigSelector": selector } }))
+    };
+    let mut made = config("99-worker-generated-kubelet", "worker", json!({}));
+    made.config.metadata.owner_references =
+        serde_json::from_value(json!([{ "kind": "KubeletConfig", "name": "k" }])).unwrap();
+    for (what, name, pool_object, more, label, want) in [
+        ("its own", "worker", None, None, format!("{LABEL}/worker"), "not-completed"),
+        (
+            "of a manifest",
+            "worker",
+            manifest("worker", "worker"),
+            None,
+            format!("{LABEL}/worker"),
+            "not-completed",
+        ),
+        ("what it gets of worker", "infra", None, None, format!("{LABEL}/worker"), "not-completed"),
+        (
+            "a pool that selects worker's",
+            "infra",
+            manifest("infra", "worker"),
+            None,
+            format!("{LABEL}/worker"),
+            "not-completed",
+        ),
+        ("its own custom pool", "infra", None, None, format!("{LABEL}/infra"), "not-completed"),
+        ("of another pool", "worker", None, None, format!("{LABEL}/master"), ""),
+        (
+            "by a label of somebody",
+            "worker",
+            None,
+            None,
+            "custom-kubelet".to_owned(),
+            "settings-left-out",
+        ),
+        ("with its MachineConfig", "worker", None, Some(made), format!("{LABEL}/worker"), ""),
+    ] {
+        let settings = json!({ "kind": "KubeletConfig", "metadata": { "name": "k" },
+                               "spec": { "machineConfigPoolSelector": { "matchLabels": { label: "" } } } });
+        let request = Request {
+            pool_object,
+            pool_settings: vec![serde_json::from_value(settings).unwrap()],
+            ..request(name, [one()].into_iter().chain(more).collect())
+        };
+        let codes: Vec<_> = match render(&request, &Contents::new()) {
+            Ok(Outcome::Rendered(rendered)) => rendered.warnings,
+            Ok(Outcome::Needs(needs)) => panic!("{needs:?}"),
+            Err(error) => error.findings(),
+        };
+        let codes: Vec<_> = codes
+            .into_iter()
+            .filter(|it| it.object.as_deref() == Some("KubeletConfig k"))
+            .map(|it| it.code)
+            .collect();
+        assert_eq!(codes.join(" "), want, "{what}");
     }
 }

@@ -125,10 +125,10 @@ fn remedy(kind: Kind, error: &Error, host: &str, remedies: Remedies) -> Option<S
             format!("push elsewhere, or let {host} take uploads")
         }
         (Error::Blocked { .. }, Manifests) if kind == Kind::Push => {
-            "push elsewhere, or take mirrorSourcePolicy: NeverContactSource out of the mirror sets for it".to_owned()
+            "push elsewhere, or take it out there".to_owned()
         }
         (Error::Blocked { .. }, Manifests) => {
-            "add a mirror for it, or take mirrorSourcePolicy: NeverContactSource out of the mirror sets for it".to_owned()
+            "add a mirror for it, or take it out there".to_owned()
         }
         _ => return None,
     })

@@ -285,13 +285,33 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
         (
             "blocked",
             Kind::Registry,
-            Error::Blocked { image: "quay.example/acme/os".to_owned(), prefix: HOST.to_owned() },
+            Error::Blocked {
+                image: "quay.example/acme/os".to_owned(),
+                prefix: HOST.to_owned(),
+                by: "mirrorSourcePolicy: NeverContactSource of ImageDigestMirrorSet a".to_owned(),
+            },
             Manifests,
             (
                 Failed,
                 "blocked",
-                "quay.example/acme/os: blocked by \"quay.example\" in registries.conf",
-                "add a mirror for it, or take mirrorSourcePolicy: NeverContactSource out of the mirror sets for it",
+                "quay.example/acme/os: blocked by \"quay.example\" in mirrorSourcePolicy: NeverContactSource of ImageDigestMirrorSet a",
+                "add a mirror for it, or take it out there",
+            ),
+        ),
+        (
+            "not among the allowed registries",
+            Kind::Registry,
+            Error::NotAllowed {
+                image: "quay.example/acme/os".to_owned(),
+                list: "spec.registrySources.allowedRegistries of Image cluster (m/image.yaml)"
+                    .to_owned(),
+            },
+            Manifests,
+            (
+                Failed,
+                "rejected",
+                "quay.example/acme/os: spec.registrySources.allowedRegistries of Image cluster (m/image.yaml) does not list its registry",
+                "add it there, or use another image",
             ),
         ),
     ] {
