@@ -148,6 +148,7 @@ fn leave(
         storage_driver: Some(driver.to_owned()),
         isolation: None,
         volumes: Vec::new(),
+        context: None,
         authfile: None,
         cert_dir: None,
         tls_verify: false,

@@ -33,6 +33,7 @@ fn ours(fixture: &Fixture, base: &Base) -> Duration {
         storage_driver: Some("overlay".to_owned()),
         isolation: None,
         volumes: Vec::new(),
+        context: None,
         authfile: None,
         cert_dir: None,
         tls_verify: false,

@@ -42,6 +42,9 @@ fn bad_input_gets_one_error_and_leaves_nothing() {
     fs::write(desk.at("broken.yaml"), "a: [b").unwrap();
     fs::write(desk.at("two.yaml"), "a: 1\n---\nb: 2\n").unwrap();
     fs::write(desk.at("file"), "").unwrap();
+    fs::write(desk.at("copy"), "FROM configs AS final\nCOPY files/ /etc/example.d/\n").unwrap();
+    fs::write(desk.at("scratch"), "FROM ${UNKNOWN} AS tools\nLABEL a=1\nFROM scratch\nLABEL b=1\n")
+        .unwrap();
     Layout::create(&desk.at("several"))
         .put_index("os", &[Image::new(), Image::new().architecture("arm64")]);
     let build = "--base oci:base:os --output oci:out";
@@ -72,6 +75,23 @@ fn bad_input_gets_one_error_and_leaves_nothing() {
             "no/such/d",
         ),
         (format!("build worker.yaml {build} --containerfile none"), "unreadable-file", "none"),
+        (format!("plan worker.yaml {build} --containerfile copy"), "no-build-context", "line 2"),
+        (
+            format!("build worker.yaml {build} --containerfile copy --dry-run"),
+            "no-build-context",
+            "COPY files/",
+        ),
+        (
+            format!("plan worker.yaml {build} --containerfile copy --context several"),
+            "not-in-context",
+            "line 2",
+        ),
+        (
+            format!("plan worker.yaml {build} --containerfile copy --context none"),
+            "unusable-context",
+            "none",
+        ),
+        (format!("plan worker.yaml {build} --containerfile scratch"), "not-from-configs", "line 3"),
         (format!("build worker.yaml {build} --trust-bundle file"), "bad-file", "PEM"),
         (format!("build worker.yaml {build} --authfile none"), "", "none"),
         ("build worker.yaml --base oci:base:os --output oci:file".to_owned(), "", "file"),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Literals with a hyphen that are not error codes. A new literal belongs here or into
 /// `docs/commands.md`.
-const NO_CODES: [&str; 43] = [
+const NO_CODES: [&str; 44] = [
     "base-tree",
     "base-trees",
     "config-only",
@@ -32,6 +32,7 @@ const NO_CODES: [&str; 43] = [
     "make-anew",
     "mosb-boot-image-stubs",
     "mosb-controller",
+    "mosb-files",
     "mosb-prepared",
     "mosb-system",
     "mosb-wait-for-done",
@@ -53,7 +54,7 @@ const NO_CODES: [&str; 43] = [
 ];
 /// Files whose literals with a hyphen are not error codes: packages, builders, unit states, names
 /// of objects, volumes, containers and programs, words of a result file.
-const NO_CODES_IN: [&str; 19] = [
+const NO_CODES_IN: [&str; 20] = [
     "boot-image/src/platform/marketplace.rs",
     "build/src/registries_conf.rs",
     "controller/src/cluster_names.rs",
@@ -70,6 +71,7 @@ const NO_CODES_IN: [&str; 19] = [
     "plan/src/api/cluster_settings/mod.rs",
     "plan/src/api/extensions.rs",
     "plan/src/api/image_builder.rs",
+    "plan/src/containerfile/mount.rs",
     "plan/src/plan/packages.rs",
     "systemd/src/state.rs",
     "types/src/error_class.rs",

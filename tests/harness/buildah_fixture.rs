@@ -52,6 +52,7 @@ impl BuildahFixture {
             storage_driver: None,
             isolation: None,
             volumes: Vec::new(),
+            context: None,
             authfile: None,
             cert_dir: None,
             tls_verify: true,

@@ -7,6 +7,7 @@ mod boot_image_stub;
 mod build_faults;
 mod buildah_build;
 mod consumers;
+mod containerfile_rules;
 mod fetch_faults;
 mod fidelity;
 mod first_boot;

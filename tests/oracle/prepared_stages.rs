@@ -256,3 +256,51 @@ fn only_the_last_part_is_run_for_another_config() {
     let why = warnings.iter().find(|one| one["code"] == "prepared-not-used").unwrap();
     assert!(why["message"].as_str().unwrap().contains("line 5"), "{why:#}");
 }
+
+#[test]
+fn a_build_context_counts_by_what_is_copied() {
+    let folder = Folder::new();
+    let own = "\
+FROM base
+COPY files/ /usr/share/files/
+FROM configs
+COPY . /usr/share/all/
+RUN --mount=type=bind,source=files,target=/m cp /m/a /usr/share/mounted
+";
+    folder.write("1", own);
+    let context = folder.mosb.home().join("work/context");
+    fs::create_dir_all(context.join("files")).unwrap();
+    let put = |name: &str, text: &str| fs::write(context.join(name), text).unwrap();
+    put("files/a", "1");
+    put("files/key.pem", "secret");
+    put("other", "1");
+    put(".containerignore", "**/*.pem\n");
+    symlink("/etc/shadow", context.join("files/link")).unwrap();
+    let plan = || {
+        let plan = folder.run("plan", "out", &["--context", "context"]);
+        (plan["inputs"].clone(), plan["prepared"]["reused"].clone())
+    };
+    let built = folder.run("build", "out", &["--context", "context"]);
+    let tree = folder.tree("out");
+    for (path, is_there) in [
+        ("usr/share/files/a", true),
+        ("usr/share/files/key.pem", false),
+        ("usr/share/all/files/a", true),
+        ("usr/share/all/files/key.pem", false),
+        ("usr/share/all/other", true),
+        ("usr/share/all/machineconfig", false),
+        ("usr/share/mounted", true),
+    ] {
+        assert_eq!(tree.0.contains_key(path), is_there, "{path}");
+    }
+    assert!(matches!(tree.0["usr/share/files/link"].kind, Kind::Link { .. }));
+    let inputs = built["inputs"].clone();
+    put("files/key.pem", "another");
+    assert_eq!(plan(), (inputs.clone(), json!(true)), "what is ignored");
+    put("other", "2");
+    let (other, reused) = plan();
+    assert_eq!((other != inputs, reused), (true, json!(true)), "what the last part copies");
+    put("files/a", "2");
+    let (changed, reused) = plan();
+    assert_eq!((changed != other, reused), (true, json!(false)), "what the prepared part copies");
+}

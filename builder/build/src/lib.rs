@@ -7,6 +7,7 @@
 
 pub mod buildah;
 mod cgroup;
+mod context_dir;
 mod copy_containers;
 pub mod direct;
 mod docker_config;

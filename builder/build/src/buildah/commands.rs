@@ -14,10 +14,13 @@ use super::version::Version;
 use super::volume::Volume;
 use crate::exec::Command;
 use mosb_image::Digest;
+use mosb_plan::containerfile;
 
 pub(super) const INSTALL: &str = "the package buildah (1.28 or newer)";
 pub(super) const CONTAINERFILE: &str = "Containerfile";
 pub(super) const CONTEXT: &str = "context";
+/// mosb's own files, if the context is the administrator's.
+pub(super) const FILES: &str = "files";
 pub(super) const VIEW: &str = "base";
 /// The folder with what a last part starts from.
 pub(super) const START: &str = "start";
@@ -61,6 +64,8 @@ pub struct Options {
     pub isolation: Option<String>,
     /// `--volume`: entitlements, repositories, keys.
     pub volumes: Vec<Volume>,
+    /// The directory of the administrator's build context.
+    pub context: Option<PathBuf>,
     /// A docker config file with pull credentials, 0600.
     pub authfile: Option<PathBuf>,
     pub cert_dir: Option<PathBuf>,
@@ -203,6 +208,10 @@ pub(super) fn bud(
     }
     for (number, volume) in options.volumes.iter().enumerate() {
         command = command.option("--volume", volume.argument(at, number));
+    }
+    if build.context.is_some() {
+        let named = format!("{}={}", containerfile::FILES, at.join(FILES).display());
+        command = command.option("--build-context", named);
     }
     for (key, value) in &build.build_args {
         command = command.option("--build-arg", format!("{key}={value}"));

@@ -5,14 +5,18 @@ use std::collections::BTreeMap;
 use super::configs_image::ConfigsImage;
 use super::error::Error;
 use mosb_plan::payload::context::{self, File};
-use mosb_plan::plan::{Base, BuildPlan, Prepared};
+use mosb_plan::plan::{Base, BuildContext, BuildPlan, Prepared};
 
 /// A Containerfile with what it is built from, and the names of the image.
 #[derive(Debug, Clone)]
 pub struct ContainerBuild {
     pub containerfile: String,
+    /// The administrator's part of it; empty if there is none.
+    pub own: String,
     /// The files of the build context.
     pub files: Vec<File>,
+    /// What is copied of the administrator's directory, beside them.
+    pub context: Option<BuildContext>,
     pub base: Base,
     /// What it starts from instead of the base.
     pub configs: Option<ConfigsImage>,
@@ -38,7 +42,9 @@ impl ContainerBuild {
     pub fn of_plan(plan: &BuildPlan, containerfile: impl Into<String>) -> Result<Self, Error> {
         Ok(Self {
             containerfile: containerfile.into(),
+            own: plan.request.containerfile.clone().unwrap_or_default(),
             files: context::files(plan)?,
+            context: plan.request.context.clone(),
             base: plan.request.base.clone(),
             configs: None,
             labels: plan.labels.clone(),
@@ -78,7 +84,9 @@ impl ContainerBuild {
         let tag = prepared.tag().to_string();
         Self {
             containerfile: containerfile.into(),
+            own: prepared.own.as_ref().map(|own| own.text.clone()).unwrap_or_default(),
             files: context::prepared_files(prepared),
+            context: prepared.context(),
             base: prepared.request.base.clone(),
             configs: None,
             labels: prepared.labels(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::version::Version;
 use crate::exec;
+use mosb_plan::containerfile::Need;
 use mosb_plan::payload;
 use mosb_types::Diagnostic;
 
@@ -34,6 +35,10 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Payload(#[from] payload::Error),
+    /// The administrator's build context.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Context(#[from] crate::context_dir::Error),
     /// A file of ours.
     #[error("{}: can't be read or written; check that the cache directory is yours and has space", path.display())]
     #[diagnostic(code = "unusable-file", class = InvalidInput)]
@@ -48,11 +53,11 @@ pub enum Error {
     Version(String),
     /// buildah is too old for the Containerfile.
     #[error(
-        "the Containerfile has a here-document, which buildah {found} doesn't know; install buildah {} or newer, or write RUN lines",
-        super::version::HEREDOC
+        "Containerfile, line {}: {}, which buildah {found} doesn't know; install buildah {since} or newer, or write it otherwise",
+        need.line, need.what
     )]
-    #[diagnostic(code = "heredoc", class = InvalidInput)]
-    Heredoc { found: Version },
+    #[diagnostic(code = "buildah-too-old", class = InvalidInput)]
+    TooOld { found: Version, since: Version, need: Need },
     /// The store can't grow as far as it must.
     #[error("{}: {available} MiB are free and the build needs about {needed} MiB with storage driver {driver}; free some, or give --storage-driver overlay or another --cache-dir", path.display())]
     #[diagnostic(code = "no-space", class = InvalidInput)]

@@ -28,9 +28,22 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     file.and_then(|mut file| file.write_all(bytes)).map_err(io(path))
 }
 
-pub(super) fn write_context(build: &ContainerBuild, at: &Path) -> Result<(), Error> {
-    let folder = at.join(commands::CONTEXT).join(context::FOLDER);
+/// Writes the files that the build copies of; `dir` is the administrator's build context.
+pub(super) fn write_context(
+    build: &ContainerBuild,
+    dir: Option<&Path>,
+    at: &Path,
+) -> Result<(), Error> {
+    let is_shared = build.context.is_none();
+    let own = at.join(if is_shared { commands::CONTEXT } else { commands::FILES });
+    let folder = own.join(context::FOLDER);
     make_dir(&folder)?;
+    if let Some(context) = &build.context {
+        let to = at.join(commands::CONTEXT);
+        make_dir(&to)?;
+        let missing = || Error::Output("no directory for its build context".to_owned());
+        crate::context_dir::copy(dir.ok_or_else(missing)?, context, &to)?;
+    }
     write(&at.join(commands::CONTAINERFILE), build.containerfile.as_bytes())?;
     for file in &build.files {
         let path = folder.join(&file.name);

@@ -30,7 +30,7 @@ pub use error::{BUILDAH_FAILED, Error};
 pub use push::{push, push_plan};
 pub use space::{Driver, FreeSpace, check_space, needed};
 pub use storage::{RemovedStorage, Storage, remove, storage};
-pub use version::{Version, check_heredoc, version};
+pub use version::{Version, check_needs, version};
 pub use volume::{Volume, of_the_node};
 
 use std::fs;
@@ -221,11 +221,11 @@ async fn run(
     mut on_line: impl FnMut(Stream, &str),
 ) -> Result<(), Error> {
     let version = version().await?;
-    check_heredoc(&build.containerfile, version)?;
+    check_needs(&build.own, version)?;
     let driver = options.storage_driver.as_deref();
     check_space(build.lower(), driver, &FreeSpace::of(&options.cache_dir, driver)?)?;
     make_dir(&at.join(commands::TMP))?;
-    write_context(build, at)?;
+    write_context(build, options.context.as_deref(), at)?;
     volume::copy(&options.volumes, at)?;
     match base {
         BaseSource::Registry(_) => {}

@@ -6,10 +6,7 @@ use std::str::FromStr;
 use super::commands::INSTALL;
 use super::error::Error;
 use crate::exec::Command;
-use mosb_plan::containerfile;
-
-/// The first version that knows here-documents.
-pub const HEREDOC: Version = Version(1, 33, 0);
+use mosb_plan::containerfile::{self, Need};
 
 /// A version of buildah.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,15 +43,15 @@ pub async fn version() -> Result<Version, Error> {
     String::from_utf8_lossy(&answer).parse()
 }
 
-/// Rejects a Containerfile that this buildah would misread.
+/// Rejects a Containerfile of the administrator that this buildah would refuse or misread.
 ///
 /// # Errors
-/// A here-document, and a buildah before 1.33.
-pub fn check_heredoc(text: &str, version: Version) -> Result<(), Error> {
-    if version < HEREDOC && containerfile::needs_heredoc(text) {
-        Err(Error::Heredoc { found: version })
-    } else {
-        Ok(())
+/// Something in it that only later versions know.
+pub fn check_needs(text: &str, version: Version) -> Result<(), Error> {
+    let since = |need: &Need| Version(need.since.0, need.since.1, 0);
+    match containerfile::needs(text).into_iter().find(|need| version < since(need)) {
+        Some(need) => Err(Error::TooOld { found: version, since: since(&need), need }),
+        None => Ok(()),
     }
 }
 
@@ -77,9 +74,23 @@ mod tests {
         ] {
             assert_eq!(text.parse().ok(), want, "{text:?}");
         }
-        let text = "RUN <<EOF\ntrue\nEOF\n";
-        assert_eq!(check_heredoc(text, Version(1, 28, 2)).unwrap_err().code(), "heredoc");
-        assert!(check_heredoc(text, Version(1, 33, 0)).is_ok());
-        assert!(check_heredoc("RUN true", Version(1, 28, 2)).is_ok());
+        for (text, since) in [
+            ("RUN <<EOF\ntrue\nEOF\n", Some(Version(1, 33, 0))),
+            ("RUN --network=none true", Some(Version(1, 30, 0))),
+            ("COPY --link --from=extract a b", Some(Version(1, 37, 0))),
+            ("ADD --checksum=sha256:a https://x /x", Some(Version(1, 33, 0))),
+            ("WORKDIR ${A:?none}", Some(Version(1, 30, 0))),
+            ("RUN --mount=type=tmpfs,target=x true", Some(Version(1, 30, 0))),
+            ("RUN true", None),
+        ] {
+            let old = check_needs(text, Version(1, 28, 2));
+            assert_eq!(
+                old.err().map(|error| error.code()),
+                since.map(|_| "buildah-too-old"),
+                "{text}"
+            );
+            let new = since.map_or(Ok(()), |since| check_needs(text, since));
+            assert!(new.is_ok(), "{text}: {new:?}");
+        }
     }
 }

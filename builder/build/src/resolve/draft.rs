@@ -1,11 +1,15 @@
 //! The part of a plan that needs no tree of the base.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use tokio::task::spawn_blocking;
+
 use mosb_ignition as ignition;
-use mosb_plan::containerfile::has_instruction;
-use mosb_plan::plan::{self, BuildRequest, Draft};
+use mosb_image::Platform;
+use mosb_plan::containerfile::{self, has_instruction};
+use mosb_plan::plan::{self, BuildContext, BuildRequest, Draft};
 use mosb_registry::Resolved;
 use mosb_types::Finding;
 
@@ -15,6 +19,7 @@ use super::error::Error;
 use super::extensions_image::extensions_image;
 use super::unchecked_images::unchecked_images;
 use super::unresolved::Unresolved;
+use crate::context_dir;
 
 /// A plan without the parts that depend on the base's tree. It has the names of the whole plan.
 #[derive(Debug)]
@@ -58,11 +63,15 @@ pub async fn draft(
         warnings.extend(unchecked_images(context.client, text, &build_args, platform));
     }
     let resolving = began.elapsed();
+    let given = (containerfile.as_deref(), request.context);
+    let platform = &base.config.platform;
+    let build_context = build_context(given, &build_args, platform, &mut warnings).await?;
     let draft = Draft::new(BuildRequest {
         config: request.config,
         base,
         extensions_image,
         containerfile,
+        context: build_context,
         build_args,
         trust_bundle: request.trust_bundle,
         method: request.method,
@@ -71,4 +80,24 @@ pub async fn draft(
         push: request.push,
     })?;
     Ok(ResolvedDraft { draft, base: resolved, warnings, resolving })
+}
+
+/// What the Containerfile uses of the given directory.
+async fn build_context(
+    (text, dir): (Option<&str>, Option<PathBuf>),
+    build_args: &BTreeMap<String, String>,
+    platform: &Platform,
+    warnings: &mut Vec<Finding>,
+) -> Result<Option<BuildContext>, Error> {
+    let Some(dir) = dir else {
+        return Ok(None);
+    };
+    let uses = containerfile::context_paths(text.unwrap_or_default(), build_args, platform);
+    if uses.is_empty() {
+        let message = "your Containerfile copies and mounts nothing of it, so it does nothing";
+        warnings.push(Finding::new("option-unused", message).object("--context"));
+        return Ok(None);
+    }
+    let read = spawn_blocking(move || context_dir::read(&dir, &uses)).await;
+    Ok(Some(read.expect("reading does not panic and is not cancelled")?))
 }

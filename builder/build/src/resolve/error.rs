@@ -29,6 +29,10 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Plan(#[from] plan::Error),
+    /// The directory of the build context.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Context(#[from] crate::context_dir::Error),
     /// An image that can't be found or read.
     #[error(transparent)]
     #[diagnostic(transparent)]

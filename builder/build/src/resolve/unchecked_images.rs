@@ -46,7 +46,7 @@ mod tests {
             ("FROM", "FROM q.io/signed/a:1", &["q.io/signed/a:1"][..]),
             (
                 "COPY and RUN",
-                "FROM configs\nARG A\nCOPY --from=q.io/$A/b /a /b\nRUN --mount=from=q.io/signed/c true",
+                "FROM configs\nARG A\nCOPY --from=q.io/$A/b /a /b\nRUN --mount=from=q.io/signed/c,target=/x true",
                 &["q.io/signed/b", "q.io/signed/c"],
             ),
             ("none is asked for", "FROM q.io/other", &[]),

@@ -1,5 +1,7 @@
 //! A build request before any image is resolved.
 
+use std::path::PathBuf;
+
 use bytes::Bytes;
 
 use mosb_image::{ImageRef, Platform};
@@ -15,6 +17,7 @@ pub struct Unresolved;
 impl Stage for Unresolved {
     type Config = RenderedConfig;
     type Containerfile = String;
+    type Context = PathBuf;
     type TrustBundle = Bytes;
     type Base = UnresolvedBase;
     type ExtensionsImage = ImageRef;

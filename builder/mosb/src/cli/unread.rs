@@ -19,6 +19,7 @@ pub struct Unread;
 impl Stage for Unread {
     type Config = ConfigFile;
     type Containerfile = PathBuf;
+    type Context = PathBuf;
     type TrustBundle = PathBuf;
     type Base = UnresolvedBase;
     type ExtensionsImage = ImageRef;
@@ -55,6 +56,7 @@ pub async fn read(request: &BuildRequest<Unread>) -> Result<BuildRequest<Unresol
                 .as_deref()
                 .map(input::containerfile)
                 .transpose()?,
+            context: request.context,
             trust_bundle: request.trust_bundle.map(trust_bundle).transpose()?,
             base: request.base,
             extensions_image: request.extensions_image,

@@ -3,27 +3,6 @@
 
 use super::error::Error;
 
-const INSTRUCTIONS: [&str; 18] = [
-    "ADD",
-    "ARG",
-    "CMD",
-    "COPY",
-    "ENTRYPOINT",
-    "ENV",
-    "EXPOSE",
-    "FROM",
-    "HEALTHCHECK",
-    "LABEL",
-    "MAINTAINER",
-    "ONBUILD",
-    "RUN",
-    "SHELL",
-    "STOPSIGNAL",
-    "USER",
-    "VOLUME",
-    "WORKDIR",
-];
-
 /// One instruction with its continuation lines joined.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Instruction {
@@ -35,28 +14,14 @@ pub(super) struct Instruction {
     /// In upper case.
     pub name: String,
     pub arguments: String,
-    heredocs: Vec<String>,
-}
-
-/// Checks the text that mosb appends to its own Containerfile.
-///
-/// # Errors
-/// An unknown instruction, missing arguments, an `escape` directive, a here-document without an
-/// end.
-pub fn check(text: &str) -> Result<(), Error> {
-    instructions(text)?.iter().try_for_each(Instruction::check)
+    /// The ends of its here-documents.
+    pub heredocs: Vec<String>,
 }
 
 /// Whether it holds more than comments.
 pub fn has_instruction(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim);
     lines.any(|line| !line.is_empty() && !line.starts_with('#'))
-}
-
-/// Whether it has a here-document, which buildah knows since 1.33.
-pub fn needs_heredoc(text: &str) -> bool {
-    let found = instructions(text);
-    found.is_ok_and(|found| found.iter().any(|one| !one.heredocs.is_empty()))
 }
 
 /// All of them; those that there aren't too.
@@ -121,17 +86,17 @@ fn heredocs(name: &str, arguments: &str) -> Vec<String> {
     if !["RUN", "COPY", "ADD"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
         return Vec::new();
     }
-    let end = |word: &str| {
-        let rest = word.trim_start_matches(|c: char| c.is_ascii_digit()).strip_prefix("<<")?;
-        let rest = rest.strip_prefix('-').unwrap_or(rest);
-        let end = rest.trim_matches(['"', '\'']);
-        let first = end.chars().next()?;
-        let plain = |c: char| c.is_alphanumeric() || "_.-".contains(c);
-        (first.is_alphabetic() || first == '_')
-            .then(|| end.chars().take_while(|c| plain(*c)).collect())
-    };
-    let words = words(arguments);
-    words.iter().filter_map(|word| end(word)).collect()
+    words(arguments).iter().filter_map(|word| heredoc_end(word)).collect()
+}
+
+/// The end of the here-document that a word begins.
+pub(super) fn heredoc_end(word: &str) -> Option<String> {
+    let rest = word.trim_start_matches(|c: char| c.is_ascii_digit()).strip_prefix("<<")?;
+    let rest = rest.strip_prefix('-').unwrap_or(rest);
+    let end = rest.trim_matches(['"', '\'']);
+    let first = end.chars().next()?;
+    let plain = |c: char| c.is_alphanumeric() || "_.-".contains(c);
+    (first.is_alphabetic() || first == '_').then(|| end.chars().take_while(|c| plain(*c)).collect())
 }
 
 /// Words that blanks separate outside of quotes, with their quotes.
@@ -157,39 +122,6 @@ pub(super) fn wrong(line: usize, problem: &str) -> Error {
     Error::Administrator { line, problem: problem.to_owned() }
 }
 
-impl Instruction {
-    pub fn check(&self) -> Result<(), Error> {
-        let name = self.name.as_str();
-        if !INSTRUCTIONS.contains(&name) {
-            let known = INSTRUCTIONS.join(", ");
-            return Err(wrong(
-                self.line,
-                &format!("{name:?} is no instruction; known are {known}"),
-            ));
-        }
-        // Flags such as --from=x are no arguments.
-        let words: Vec<_> =
-            self.arguments.split_whitespace().skip_while(|word| word.starts_with("--")).collect();
-        let problem = match (name, &words[..]) {
-            (_, []) => format!("{name} needs arguments"),
-            ("ENV" | "LABEL", _) if !self.arguments.contains('=') => {
-                format!("{name} needs key=value")
-            }
-            ("FROM", [_] | [_, _, _])
-                if words.get(1).is_none_or(|word| word.eq_ignore_ascii_case("as")) =>
-            {
-                return Ok(());
-            }
-            ("FROM", _) => "FROM takes an image, or an image AS a name".to_owned(),
-            ("COPY" | "ADD", [one]) if !one.starts_with('[') => {
-                format!("{name} needs a source and a destination")
-            }
-            _ => return Ok(()),
-        };
-        Err(wrong(self.line, &problem))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,45 +140,6 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_instructions_are_rejected_with_their_line() {
-        for (what, text, want) in [
-            ("empty", "", None),
-            ("comments", "# a\n\n  # b", None),
-            (
-                "as is usual",
-                "FROM configs AS final\nRUN rpm-ostree install tree && \\\n    ostree container commit\n",
-                None,
-            ),
-            ("flags", "FROM --platform=linux/amd64 quay.io/a/b AS c\nCOPY --from=c /a /b\n", None),
-            ("no FROM", "RUN true", None),
-            ("lower case", "from configs\nrun true", None),
-            ("comment in a continuation", "RUN a && \\\n # why\n\n b", None),
-            ("here-document", "RUN <<EOF\nNOT AN INSTRUCTION\nEOF\nRUN true", None),
-            (
-                "quoted values",
-                "LABEL a=b c d\nENV A=\"b c\"\nHEALTHCHECK NONE\nCMD [\"a\"]\nCOPY [\"a\", \"b\"]",
-                None,
-            ),
-            ("unknown", "FROM a\nINSTALL b", Some(2)),
-            ("a word of a shell", "RUN a\nb", Some(2)),
-            ("no arguments", "\nRUN", Some(2)),
-            ("only flags", "RUN --network=none", Some(1)),
-            ("one path", "COPY a", Some(1)),
-            ("two words", "FROM a b", Some(1)),
-            ("no value", "ENV a b", Some(1)),
-            ("nothing follows", "FROM a\nRUN a \\", Some(2)),
-            ("open here-document", "RUN true\nRUN <<EOF\nfoo", Some(2)),
-            ("escape", "# escape=`\nRUN a", Some(1)),
-        ] {
-            let line = check(text).err().map(|error| match error {
-                Error::Administrator { line, .. } => line,
-                other => panic!("{what}: {other}"),
-            });
-            assert_eq!(line, want, "{what}");
-        }
-    }
-
-    #[test]
     fn here_documents_are_recognised() {
         for (text, want) in [
             ("RUN <<EOF\na\nEOF", true),
@@ -261,7 +154,8 @@ mod tests {
             ("LABEL a=<<EOF", false),
             ("# RUN <<EOF", false),
         ] {
-            assert_eq!(needs_heredoc(text), want, "{text}");
+            let found = instructions(text).unwrap();
+            assert_eq!(found.iter().any(|one| !one.heredocs.is_empty()), want, "{text}");
         }
     }
 }

@@ -16,6 +16,17 @@ pub enum Error {
         /// What is wrong and what would be right.
         problem: String,
     },
+    /// It takes files of a directory that the build doesn't have.
+    #[error(
+        "Containerfile, line {line}: {what}: there is no build context; write the file as a here-document (COPY <<EOF /path), take it from an image (COPY --from), or, by hand, give its directory with --context"
+    )]
+    #[diagnostic(code = "no-build-context", class = InvalidInput)]
+    NoContext {
+        /// From 1.
+        line: usize,
+        /// The instruction and the path.
+        what: String,
+    },
     /// The administrator's last stage is not what an image is made of.
     #[error(
         "the Containerfile's last stage does not continue ours: it begins FROM {from}, line {line}; let its last stage begin with FROM configs, or with FROM base and without anything of the config"

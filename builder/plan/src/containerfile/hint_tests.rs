@@ -70,7 +70,7 @@ fn what_names_something_of_the_config_gets_none() {
         "FROM base\nRUN a",
         "FROM base AS a\nFROM configs\nRUN a",
         "FROM q.io/b AS base\nFROM configs\nRUN a",
-        "COPY --from=$X a b",
+        "RUN --mount=from=$X,target=/a b",
         "FROM q.io/t\nFROM configs\nCOPY --from=2 a b",
     ] {
         assert_eq!(hint_for(own), None, "{own}");

@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::administrator::instructions;
 use super::error::Error;
-use super::scan::{Mention, Scan, problem};
+use super::rules::check;
+use super::scan::{Mention, Scan, Unknown, problem};
 use super::stages::OWN_STAGES;
+use crate::plan::ContextPath;
 use mosb_image::{ImageRef, Platform};
 
 /// Names of images that no registry is asked for (containers-transports(5)).
@@ -31,11 +33,11 @@ pub fn images(
     let mut images = BTreeSet::new();
     for instruction in instructions(text)? {
         instruction.check()?;
-        for mention in scan.read(&instruction)? {
+        for mention in scan.read(&instruction).map_err(Unknown::into_error)? {
             let (name, stage) = match mention {
                 Mention::From { image, stage } => (image, stage),
-                Mention::CopyFrom(name) | Mention::MountFrom(name) => (name, None),
-                Mention::Argument(_) => continue,
+                Mention::CopyFrom(named) | Mention::MountFrom { named, .. } => (named.name, None),
+                Mention::Argument(_) | Mention::Context(_) | Mention::Absent => continue,
             };
             images.extend(image(&name, &stages).map_err(|what| problem(&instruction, &what))?);
             stages.extend(stage);
@@ -44,9 +46,42 @@ pub fn images(
     Ok(images)
 }
 
+/// What a Containerfile copies or mounts of its build context; nothing of a text that can't be built.
+pub fn context_paths(
+    text: &str,
+    build_args: &BTreeMap<String, String>,
+    platform: &Platform,
+) -> Vec<ContextPath> {
+    let mut scan = Scan::new(build_args, platform);
+    let mut paths = Vec::new();
+    for instruction in instructions(text).unwrap_or_default() {
+        // What is not known is an error of the stages.
+        let mentions = scan.read(&instruction).unwrap_or_default();
+        paths.extend(mentions.into_iter().filter_map(|mention| match mention {
+            Mention::Context(path) => Some(path),
+            _ => None,
+        }));
+    }
+    paths
+}
+
+/// Checks a text for a cluster, where no build has a context, by itself.
+///
+/// # Errors
+/// As [`check`]; a use of the build context.
+pub fn check_in_cluster(text: &str) -> Result<(), Error> {
+    check(text)?;
+    // Which one is used depends on neither.
+    let platform = Platform::new("linux", "amd64", None).expect("the name of a platform");
+    match context_paths(text, &BTreeMap::new(), &platform).first() {
+        Some(used) => Err(Error::NoContext { line: used.line, what: used.to_string() }),
+        None => Ok(()),
+    }
+}
+
 /// The image of a registry that a name is; none for a stage and for what is on this machine.
 fn image(name: &str, stages: &[String]) -> Result<Option<ImageRef>, String> {
-    let is_stage = |stage: &String| stage.eq_ignore_ascii_case(name);
+    let is_stage = |stage: &String| stage == name;
     let is_number = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
     let is_local = LOCAL_TRANSPORTS.iter().any(|transport| name.starts_with(transport));
     if name == "scratch" || is_number || is_local || stages.iter().any(is_stage) {

@@ -60,7 +60,7 @@ pub(super) fn needed(needs: &[bool], origin: &Origin) -> bool {
 }
 
 /// For each stage, what the first stage of its chain of `FROM` begins with.
-fn beginnings(stages: &[Stage]) -> Vec<Origin> {
+pub(super) fn beginnings(stages: &[Stage]) -> Vec<Origin> {
     let mut begins: Vec<Origin> = Vec::with_capacity(stages.len());
     for stage in stages {
         let begin = match &stage.from.to {

@@ -19,6 +19,9 @@ use crate::plan::packages;
 use mosb_ignition::Owner;
 use mosb_image::{Digest, PinnedRef};
 
+/// The build context with mosb's own files, beside one of the administrator's.
+pub const FILES: &str = "mosb-files";
+
 macro_rules! sections {
     ($($name:ident = $file:literal;)*) => {
         $(const $name: Template = Template::new($file, include_str!(concat!("../../../../containerfiles/", $file)));)*
@@ -57,7 +60,7 @@ sections! {
 /// An administrator's Containerfile that can't be built; a name or label that isn't valid in one.
 pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     let request = &plan.request;
-    let mut text = EXTRACT.fill(&[])?;
+    let mut text = extract_stage(request.context.is_some())?;
     let split = split(request)?;
     text += &extensions_stage(request)?;
     let mut base = safe("the base", from(&request.base))?;
@@ -119,7 +122,7 @@ pub fn render_prepared(prepared: &Prepared) -> Result<String, Error> {
     let request = &prepared.request;
     let mut text = String::new();
     if prepared.has_trust_files || request.trust_bundle.is_some() {
-        text += &EXTRACT.fill(&[])?;
+        text += &extract_stage(prepared.context().is_some())?;
     }
     text += &extensions_stage(request)?;
     let base = safe("the base", from(&request.base))?;
@@ -160,7 +163,7 @@ pub fn render_prepared(prepared: &Prepared) -> Result<String, Error> {
 /// # Errors
 /// As [`render`].
 pub fn render_last(plan: &BuildPlan, configs: &Digest) -> Result<String, Error> {
-    let mut text = EXTRACT.fill(&[])?;
+    let mut text = extract_stage(plan.request.context.is_some())?;
     text += &extensions_stage(&plan.request)?;
     let last = split(&plan.request)?.last;
     if last.as_ref().is_some_and(|last| last.needs_base.is_some()) {
@@ -175,6 +178,13 @@ pub fn render_last(plan: &BuildPlan, configs: &Digest) -> Result<String, Error> 
         }
     }
     Ok(text)
+}
+
+/// The stage with mosb's own files: of the build context, or of another one if the administrator's
+/// directory is that.
+fn extract_stage(has_context: bool) -> Result<String, Error> {
+    let from = if has_context { format!(" --from={FILES}") } else { String::new() };
+    EXTRACT.fill(&[("from", &from)])
 }
 
 /// The stage with the packages, if some are installed.

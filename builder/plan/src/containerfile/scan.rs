@@ -1,21 +1,20 @@
 //! What the instructions of an administrator's Containerfile refer to, with their variables.
 //!
-//! Read as buildah reads them: `FROM` sees no variable but a default written in place, `--from` and
-//! `RUN --mount` see the arguments of their stage. The invariant: a reference that can't be decided
-//! is an error with its line, never left out.
+//! Read as buildah reads them: `FROM` sees no variable but a default written in place, `COPY --from`
+//! sees the arguments of its stage, `RUN --mount` the environment too. The invariant: a reference
+//! that is not known is never left out. It is wrong if the build fails, and else undecided.
 
 use std::collections::BTreeMap;
-use std::iter::Peekable;
-use std::str::Chars;
 
-use super::administrator::{Instruction, words, wrong};
+use super::administrator::{Instruction, heredoc_end, words, wrong};
 use super::error::Error;
+use super::flags::{flags, shown};
+use super::mount::Mount;
+use super::rules::json_words;
+use super::variables::{Unexpanded, Variables, expanded};
+use crate::plan::ContextPath;
 use mosb_image::Platform;
 
-/// Bytes of a word with the values of its variables; the longest name of an image has some 700.
-const LONGEST: usize = 1024;
-/// Defaults within defaults, as in `${A:-${B:-c}}`.
-const DEEPEST: usize = 16;
 /// The most characters of a message, which may quote the text and becomes part of a status.
 const SHOWN: usize = 1000;
 
@@ -25,11 +24,46 @@ pub(super) enum Mention {
     /// `FROM`: another stage begins.
     From { image: String, stage: Option<String> },
     /// `COPY --from`.
-    CopyFrom(String),
-    /// `RUN --mount=…from=`.
-    MountFrom(String),
+    CopyFrom(Named),
+    /// `RUN --mount=…from=`. A cache is of a stage, never of an image.
+    MountFrom { named: Named, is_cache: bool },
     /// An `ARG` that the stage declares.
     Argument(String),
+    /// A path of the build context that is copied or mounted.
+    Context(ContextPath),
+    /// A secret or a socket that the step runs without.
+    Absent,
+}
+
+/// A name after `from`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Named {
+    pub name: String,
+    /// Whether it is written without variables.
+    pub is_literal: bool,
+}
+
+/// Why the references of an instruction are not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// The build fails here, if it comes here.
+    Wrong(Error),
+    /// It is known in the build only.
+    Undecided(Error),
+}
+
+impl Unknown {
+    pub fn into_error(self) -> Error {
+        match self {
+            Self::Wrong(error) | Self::Undecided(error) => error,
+        }
+    }
+}
+
+/// The same before it has its line.
+enum Unread {
+    Wrong(String),
+    Undecided(String),
 }
 
 /// A problem of an instruction, cut to what a status can hold.
@@ -43,12 +77,14 @@ pub(super) struct Scan {
     /// The values that an `ARG` without one takes.
     arguments: BTreeMap<String, String>,
     /// Of the stage so far: the values of `ARG` and `ENV` that are known.
-    variables: BTreeMap<String, String>,
+    variables: Variables,
     /// Of the stage so far: whether a name is one of `ARG`; none if `ENV` has it too, with another
     /// value, as versions of buildah and instructions differ in which of the two they use.
     kinds: BTreeMap<String, Option<bool>>,
     /// What the instruction names so far.
     mentions: Vec<Mention>,
+    /// Its line.
+    line: usize,
 }
 
 impl Scan {
@@ -59,36 +95,45 @@ impl Scan {
             ("TARGETOS".to_owned(), platform.os().to_owned()),
             ("TARGETARCH".to_owned(), platform.architecture().to_owned()),
         ]);
-        Self { arguments, variables: BTreeMap::new(), kinds: BTreeMap::new(), mentions: Vec::new() }
+        Self {
+            arguments,
+            variables: Variables::new(),
+            kinds: BTreeMap::new(),
+            mentions: Vec::new(),
+            line: 0,
+        }
     }
 
     /// What the next instruction names, in its order.
     ///
     /// # Errors
-    /// A name that can't be decided.
-    pub fn read(&mut self, instruction: &Instruction) -> Result<Vec<Mention>, Error> {
+    /// A name that is not known.
+    pub fn read(&mut self, instruction: &Instruction) -> Result<Vec<Mention>, Unknown> {
         self.mentions.clear();
-        self.instruction(&instruction.name, &instruction.arguments)
-            .map_err(|what| problem(instruction, &what))?;
+        self.line = instruction.line;
+        let read = self.instruction(&instruction.name, &instruction.arguments);
+        read.map_err(|unread| match unread {
+            Unread::Wrong(what) => Unknown::Wrong(problem(instruction, &what)),
+            Unread::Undecided(what) => Unknown::Undecided(problem(instruction, &what)),
+        })?;
         Ok(std::mem::take(&mut self.mentions))
     }
 
-    fn instruction(&mut self, name: &str, text: &str) -> Result<(), String> {
+    fn instruction(&mut self, name: &str, text: &str) -> Result<(), Unread> {
         match name {
             "FROM" => self.from(text),
             "ARG" | "ENV" => {
                 self.assign(name == "ARG", text);
                 Ok(())
             }
-            "COPY" | "ADD" => self.flags(text).iter().try_for_each(|flag| self.copy(flag)),
-            "RUN" => self.flags(text).iter().try_for_each(|flag| self.run(flag)),
+            "COPY" => self.copy("COPY", text),
+            "ADD" => self.copy("ADD", text),
+            "RUN" => flags(text).0.iter().try_for_each(|flag| self.run(flag)),
             // It runs where a later stage begins with this one.
             "ONBUILD" => {
                 let (name, text) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
                 match &*name.to_ascii_uppercase() {
-                    name @ ("ONBUILD" | "FROM" | "MAINTAINER") => {
-                        Err(format!("{name} can't stand behind ONBUILD; take it out"))
-                    }
+                    "ONBUILD" => Ok(()),
                     name => self.instruction(name, text.trim()),
                 }
             }
@@ -96,12 +141,12 @@ impl Scan {
         }
     }
 
-    fn from(&mut self, text: &str) -> Result<(), String> {
+    fn from(&mut self, text: &str) -> Result<(), Unread> {
         let mut words = text.split_whitespace().skip_while(|word| word.starts_with("--"));
         let image = words.next().unwrap_or_default();
-        let image = expanded(image, &BTreeMap::new()).map_err(|problem| {
+        let image = expanded(image, &Variables::new()).map_err(|problem| {
             let image = shown(image);
-            format!("FROM {image}: {problem}; an ARG doesn't count in a FROM of this text: write the image itself, or a default as in ${{NAME:-image}}")
+            Unread::Wrong(format!("FROM {image}: {problem}; an ARG doesn't count in a FROM of this text: write the image itself, or a default as in ${{NAME:-image}}"))
         })?;
         let stage = words.next().and(words.next()).map(str::to_owned);
         self.mentions.push(Mention::From { image, stage });
@@ -110,38 +155,83 @@ impl Scan {
         Ok(())
     }
 
-    /// With the values of their variables; as they are written, where one is not known.
-    fn flags(&self, text: &str) -> Vec<String> {
-        let mut flags = flags(text);
-        for flag in &mut flags {
-            if let Ok(known) = expanded(flag, &self.variables) {
-                *flag = known;
+    fn copy(&mut self, by: &'static str, text: &str) -> Result<(), Unread> {
+        let (flags, rest) = flags(text);
+        let mut has_from = false;
+        // The environment does not count here.
+        let is_argument = |name: &str| self.kinds.get(name) == Some(&Some(true));
+        let arguments = self.variables.iter().filter(|(name, _)| is_argument(name));
+        let arguments: Variables =
+            arguments.map(|(name, value)| (name.clone(), value.clone())).collect();
+        for flag in flags {
+            let flag = decided(&flag, &arguments);
+            let (name, image) = named(&flag.name)?;
+            if name == "--from" {
+                has_from = true;
+                let name = self.image(image, &arguments, Sees::Arguments)?;
+                let is_literal = flag.is_literal && name == image;
+                self.mentions.push(Mention::CopyFrom(Named { name, is_literal }));
             }
         }
-        flags
-    }
-
-    fn copy(&mut self, flag: &str) -> Result<(), String> {
-        let (name, image) = named(flag)?;
-        if name == "--from" {
-            let image = self.image(image)?;
-            self.mentions.push(Mention::CopyFrom(image));
+        if !has_from {
+            self.context(by, rest);
         }
         Ok(())
     }
 
-    fn run(&mut self, flag: &str) -> Result<(), String> {
-        let (name, mount) = named(flag)?;
+    /// What `COPY` and `ADD` take of the build context.
+    fn context(&mut self, by: &'static str, text: &str) {
+        let listed = json_words(text).ok().flatten();
+        let words = listed.unwrap_or_else(|| text.split_whitespace().map(str::to_owned).collect());
+        let sources = words.split_last().map(|(_, sources)| sources).unwrap_or_default();
+        for source in sources {
+            let is_remote = |word: &str| {
+                let remote = ["http://", "https://", "git://", "git@", "ssh://"];
+                remote.iter().any(|start| word.starts_with(start))
+            };
+            let path = expanded(source, &self.variables).ok();
+            let is_remote = by == "ADD" && is_remote(path.as_deref().unwrap_or(source));
+            if heredoc_end(source).is_none() && !is_remote {
+                self.mentions.push(Mention::Context(ContextPath { line: self.line, by, path }));
+            }
+        }
+    }
+
+    fn run(&mut self, flag: &str) -> Result<(), Unread> {
+        let decided = decided(flag, &self.variables);
+        let (name, value) = named(&decided.name)?;
         if name != "--mount" {
             return Ok(());
         }
-        for option in mount.split(',') {
+        let read = Mount::read(value).map_err(Unread::Wrong)?;
+        for option in value.split(',') {
             let (key, image) = named(option.trim_matches('"'))?;
-            if key.eq_ignore_ascii_case("from") {
-                let image = self.image(image)?;
-                self.mentions.push(Mention::MountFrom(image));
+            if key == "from" {
+                let name = self.image(image, &self.variables, Sees::All)?;
+                let is_literal = decided.is_literal && name == image.trim_matches(['"', '\'']);
+                let is_cache = read.as_ref().is_some_and(Mount::is_cache);
+                let named = Named { name, is_literal };
+                self.mentions.push(Mention::MountFrom { named, is_cache });
             }
         }
+        let mentions = match &read {
+            None if !value.contains("from=")
+                && (!value.contains("type=") || value.contains("type=bind")) =>
+            {
+                Some(Mention::Context(ContextPath {
+                    line: self.line,
+                    by: "RUN --mount",
+                    path: None,
+                }))
+            }
+            None => None,
+            Some(mount) if mount.is_absent() => Some(Mention::Absent),
+            Some(mount) => mount.context_path().map(|path| {
+                let path = Some(path.to_owned());
+                Mention::Context(ContextPath { line: self.line, by: "RUN --mount", path })
+            }),
+        };
+        self.mentions.extend(mentions);
         Ok(())
     }
 
@@ -168,141 +258,50 @@ impl Scan {
         }
     }
 
-    fn image(&self, text: &str) -> Result<String, String> {
-        expanded(text, &self.variables)
-            .map_err(|problem| format!("from={}: {problem}; write the image itself", shown(text)))
+    /// The image or stage that a text after `from` is.
+    fn image(&self, text: &str, variables: &Variables, sees: Sees) -> Result<String, Unread> {
+        expanded(text, variables).map_err(|problem| {
+            let message = format!("from={}: {problem}; write the image itself", shown(text));
+            match (problem, sees) {
+                // The environment of the image may have it.
+                (Unexpanded::Missing(_), Sees::All) => Unread::Undecided(message),
+                // Which of two values counts differs between versions.
+                (Unexpanded::Missing(name), Sees::Arguments)
+                    if self.kinds.get(&name) == Some(&None) =>
+                {
+                    Unread::Undecided(message)
+                }
+                (Unexpanded::Missing(_) | Unexpanded::Other(_), _) => Unread::Wrong(message),
+            }
+        })
     }
 }
 
-/// The flags of an instruction as buildah takes them: without quotes and backslashes, and before it
-/// looks for variables.
-fn flags(text: &str) -> Vec<String> {
-    let mut flags = Vec::new();
-    let mut rest = text.trim_start();
-    while rest.starts_with("--") {
-        let (flag, after) = first_word(rest);
-        if flag == "--" {
-            break;
-        }
-        flags.push(flag);
-        rest = after.trim_start();
-    }
-    flags
+/// The variables that count for a reference.
+#[derive(Debug, Clone, Copy)]
+enum Sees {
+    /// Those of `ARG`.
+    Arguments,
+    /// The environment too.
+    All,
 }
 
-/// The first word of a text, and the rest.
-fn first_word(text: &str) -> (String, &str) {
-    let mut word = String::new();
-    let mut quote = None;
-    let mut chars = text.char_indices();
-    while let Some((at, c)) = chars.next() {
-        match c {
-            _ if quote == Some(c) => quote = None,
-            '"' | '\'' if quote.is_none() => quote = Some(c),
-            '\\' => word.extend(chars.next().map(|(_, escaped)| escaped)),
-            _ if quote.is_none() && c.is_whitespace() => return (word, &text[at..]),
-            _ => word.push(c),
-        }
+/// A flag with the values of its variables; as it is written, where one is not known.
+fn decided(flag: &str, variables: &Variables) -> Named {
+    match expanded(flag, variables) {
+        Ok(name) => Named { is_literal: !flag.contains('$'), name },
+        Err(_) => Named { is_literal: true, name: flag.to_owned() },
     }
-    (word, "")
-}
-
-/// A word for a message.
-fn shown(word: &str) -> String {
-    let cut = word.char_indices().nth(100);
-    cut.map_or_else(|| word.to_owned(), |(at, _)| format!("{}…", &word[..at]))
 }
 
 /// The name and the value of a flag or option. With a variable in its name it could be any.
-fn named(option: &str) -> Result<(&str, &str), String> {
+fn named(option: &str) -> Result<(&str, &str), Unread> {
     let (name, value) = option.split_once('=').unwrap_or((option, ""));
     if name.contains('$') {
-        return Err(format!(
+        return Err(Unread::Undecided(format!(
             "{}: its name can't be decided before the build; write the name itself",
             shown(option)
-        ));
+        )));
     }
     Ok((name, value))
-}
-
-/// A word without its quotes and with the values of its variables; a backslash takes what follows
-/// it as it is.
-fn expanded(text: &str, variables: &BTreeMap<String, String>) -> Result<String, String> {
-    expanded_within(text, variables, DEEPEST)
-}
-
-fn expanded_within(
-    text: &str,
-    variables: &BTreeMap<String, String>,
-    depth: usize,
-) -> Result<String, String> {
-    let mut out = String::new();
-    let mut chars = text.chars().peekable();
-    let mut quote = None;
-    while let Some(c) = chars.next() {
-        match c {
-            '\'' | '"' if quote.is_none() => quote = Some(c),
-            _ if quote == Some(c) => quote = None,
-            '\\' if quote != Some('\'') => out.extend(chars.next()),
-            '$' if quote != Some('\'') => out += &variable(&mut chars, variables, depth)?,
-            _ => out.push(c),
-        }
-        // Values that are made of values grow with each line.
-        if out.len() > LONGEST {
-            return Err(format!("it has more than {LONGEST} bytes"));
-        }
-    }
-    Ok(out)
-}
-
-/// A variable after `$`: `NAME`, `{NAME}`, or `{NAME:-word}`, `{NAME:+word}` and the same
-/// without the colon.
-fn variable(
-    chars: &mut Peekable<Chars<'_>>,
-    variables: &BTreeMap<String, String>,
-    depth: usize,
-) -> Result<String, String> {
-    let braced = chars.next_if_eq(&'{').is_some();
-    let mut name = String::new();
-    while let Some(c) = chars.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
-        name.push(c);
-    }
-    let value = variables.get(&name);
-    let missing = || format!("{name} has no value that is known before the build");
-    if !braced {
-        return value.cloned().ok_or_else(missing);
-    }
-    let rest = until_brace(chars).ok_or_else(|| format!("${{{name} has no end"))?;
-    let (empty_counts, operation) = match rest.strip_prefix(':') {
-        Some(operation) => (false, operation),
-        None => (true, &*rest),
-    };
-    let set = value.filter(|value| empty_counts || !value.is_empty());
-    match (operation.chars().next(), set) {
-        (None, _) if rest.is_empty() => value.cloned().ok_or_else(missing),
-        (Some('-'), Some(value)) => Ok(value.clone()),
-        (Some('-'), None) | (Some('+'), Some(_)) => {
-            let depth = depth.checked_sub(1);
-            let depth = depth.ok_or_else(|| format!("more than {DEEPEST} braces in each other"))?;
-            expanded_within(&operation[1..], variables, depth)
-        }
-        (Some('+'), None) => Ok(String::new()),
-        _ => Err(format!("${{{name}{rest}}} can't be decided before the build")),
-    }
-}
-
-/// Up to the brace that closes, which braces within don't.
-fn until_brace(chars: &mut Peekable<Chars<'_>>) -> Option<String> {
-    let mut depth = 0;
-    let mut rest = String::new();
-    for c in chars {
-        match c {
-            '}' if depth == 0 => return Some(rest),
-            '}' => depth -= 1,
-            '{' => depth += 1,
-            _ => {}
-        }
-        rest.push(c);
-    }
-    None
 }

@@ -11,10 +11,10 @@ use std::ops::Range;
 use super::administrator::wrong;
 use super::error::Error;
 use super::extensions_image::extensions_image;
-use super::parts::{Parts, needed, needs_config, parts, reached};
-use super::stages::{BASE, OWN_STAGES, Origin, Reference, Stage, Stages, read};
-use crate::plan::{BuildRequest, OwnInstructions, OwnLast, OwnParts};
-use mosb_types::Finding;
+use super::parts::{Parts, beginnings, needed, needs_config, parts, reached};
+use super::stage_rules;
+use super::stages::{OWN_STAGES, Origin, Reference, Stage, Stages, read};
+use crate::plan::{BuildRequest, ContextPath, OwnInstructions, OwnLast, OwnParts};
 
 /// The name of the prepared part's last stage, if the administrator gave it none.
 const PREPARED: &str = "mosb-prepared";
@@ -44,6 +44,8 @@ pub struct Split {
     pub(super) can_use_base: bool,
     /// Why a reference is known in the build only. Then all stages are the last part.
     pub undecided: Option<Error>,
+    /// Build arguments that no stage declares.
+    pub(super) unused_arguments: Vec<String>,
 }
 
 /// What runs before the config is written.
@@ -58,6 +60,8 @@ pub struct PreparedStages {
     pub name: String,
     /// The build arguments that can affect it.
     pub build_args: BTreeMap<String, String>,
+    /// What it takes of the build context.
+    pub context: Vec<ContextPath>,
 }
 
 /// What runs on the base with the config, the stage `configs`.
@@ -108,13 +112,24 @@ pub fn split(request: &BuildRequest) -> Result<Split, Error> {
     let has_extensions = extensions_image(request).is_some();
     let platform = &request.base.config.platform;
     let stages = read(text, &request.build_args, platform, has_extensions)?;
-    split_stages(text, &request.build_args, stages)
+    split_stages(text, &request.build_args, stages, request.context.is_some())
+}
+
+/// A last stage that begins with an image is known for another one, whatever the others are.
+fn last_begins(last: &Stage, begins: &[Origin]) -> Result<(), Error> {
+    match begins.last() {
+        Some(Origin::Image(_)) if last.wrong.is_none() => {
+            Err(Error::FinalStage { line: last.from.line, from: last.from.name.clone() })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn split_stages(
     text: &str,
     build_args: &BTreeMap<String, String>,
     found: Stages,
+    has_context: bool,
 ) -> Result<Split, Error> {
     let Stages { stages, undecided, number } = found;
     let uses_base = stages.iter().flat_map(Stage::references).any(|one| one.to == Origin::Base);
@@ -125,6 +140,13 @@ fn split_stages(
         names?;
     }
     let end = stages.len().checked_sub(1);
+    if let Some(last) = stages.last() {
+        last_begins(last, &beginnings(&stages))?;
+        let reached = reached(&stages, end.into_iter());
+        let mut built = stages.iter().zip(&reached).filter(|(_, is_built)| **is_built);
+        let wrong = built.find_map(|(stage, _)| stage.wrong.as_ref()).or(last.wrong.as_ref());
+        wrong.cloned().map_or(Ok(()), Err)?;
+    }
     let ends = match undecided {
         // All that follows a reference that isn't known could be needed.
         Some(_) => Parts { prepared: None, last: end },
@@ -136,13 +158,20 @@ fn split_stages(
         members
     };
     let in_prepared = members(ends.prepared);
-    let in_last = if undecided.is_some() { vec![true; stages.len()] } else { members(ends.last) };
+    let surely_last = members(ends.last);
+    let is_built: Vec<bool> =
+        in_prepared.iter().zip(&surely_last).map(|(prepared, last)| *prepared || *last).collect();
+    stage_rules::check(&stages, &is_built, &ends, has_context)?;
+    let in_last = if undecided.is_some() { vec![true; stages.len()] } else { surely_last };
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let prepared = ends.prepared.map(|end| PreparedStages {
         text: prepared_text(&lines, &stages, &in_prepared, end),
         canonical: selected(&stages, &in_prepared).map(|stage| &*stage.canonical).collect(),
         name: prepared_name(&stages[end]).to_owned(),
         build_args: used_arguments(&stages, &in_prepared, build_args),
+        context: selected(&stages, &in_prepared)
+            .flat_map(|stage| stage.facts.context.clone())
+            .collect(),
     });
     let texts = |is_in: &dyn Fn(usize) -> bool| -> String {
         let stages = stages.iter().enumerate().filter(|(at, _)| is_in(*at));
@@ -187,7 +216,12 @@ fn split_stages(
         needs_config: needs[at],
         stage: stage.clone(),
     });
-    Ok(Split { prepared, last, stages: placed.collect(), uses_base, can_use_base, undecided })
+    let all = vec![true; stages.len()];
+    let used = used_arguments(&stages, &all, build_args);
+    let unused = build_args.keys().filter(|name| !used.contains_key(*name)).cloned();
+    let unused_arguments = unused.collect();
+    let stages = placed.collect();
+    Ok(Split { prepared, last, stages, uses_base, can_use_base, undecided, unused_arguments })
 }
 
 /// For each stage, the first reference to it from a stage that is built.
@@ -275,8 +309,8 @@ impl Split {
     /// What runs before the config is written, and what after it.
     pub fn own_parts(&self) -> OwnParts {
         let prepared = self.prepared.clone().map(|prepared| {
-            let PreparedStages { text, canonical, name, build_args } = prepared;
-            OwnInstructions { text, canonical, name, build_args }
+            let PreparedStages { text, canonical, name, build_args, context } = prepared;
+            OwnInstructions { text, canonical, name, build_args, context }
         });
         let last = match &self.last {
             None => OwnLast::Nothing,
@@ -288,30 +322,15 @@ impl Split {
         };
         OwnParts { prepared, last }
     }
-
-    /// What the administrator should know.
-    pub fn warnings(&self) -> Vec<Finding> {
-        let has_name = |stage: &&Stage| {
-            stage.name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(BASE))
-        };
-        let own = self.stages.iter().map(|one| &one.stage).find(has_name).map(|stage| {
-            let message = format!(
-                "your Containerfile has a stage of this name (line {}), so FROM base is that stage and not the base without the config",
-                stage.from.line
-            );
-            Finding::new("stage-name", message).object(BASE)
-        });
-        let undecided = self.undecided.as_ref().map(|error| {
-            let message = format!("all of it runs after the config is written, because of {error}");
-            Finding::new("stages-undecided", message)
-        });
-        own.into_iter().chain(undecided).collect()
-    }
 }
 
 #[cfg(test)]
 #[path = "split_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "split_facts_tests.rs"]
+mod facts_tests;
 
 #[cfg(test)]
 #[path = "split_property_tests.rs"]

@@ -246,7 +246,7 @@ fn the_last_part_may_need_the_base_without_the_config() {
         ("the prepared part only", "FROM base\nCOPY --from=base a b", OwnLast::Nothing),
         ("configs", "RUN a", OwnLast::OnConfigs),
         ("both parts", "FROM base\nFROM configs\nCOPY --from=extract a b", OwnLast::OnConfigs),
-        ("undecided", "FROM configs\nCOPY --from=$X a b", OwnLast::OnConfigs),
+        ("undecided", "FROM configs\nRUN --mount=from=$X,target=/a b", OwnLast::OnConfigs),
         ("a copy", "FROM configs\nRUN a\nCOPY --from=base a b", OwnLast::NeedsBase { line: 3 }),
         (
             "by a stage of both",

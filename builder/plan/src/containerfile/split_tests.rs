@@ -9,7 +9,7 @@ fn of_with(text: &str, has_extensions: bool) -> Result<Split, Error> {
     let arguments = [("GIVEN", "configs"), ("USED", "u"), ("OTHER", "o"), ("no_proxy", "n")];
     let arguments = arguments.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let stages = read(text, &arguments, &"linux/amd64".parse().unwrap(), has_extensions)?;
-    split_stages(text, &arguments, stages)
+    split_stages(text, &arguments, stages, false)
 }
 
 pub(super) fn of(text: &str) -> Result<Split, Error> {
@@ -70,21 +70,14 @@ fn each_stage_is_in_its_part() {
             "lll",
         ),
         ("base is only copied of", "FROM configs\nCOPY --from=base /a /b", "l"),
-        ("extensions in the prepared part", "FROM base\nCOPY --from=extensions /a /b", "p"),
         ("small letters", "from base as a\nfrom a\nrun true", "pp"),
         (
-            "other letters of a stage",
-            "FROM Base AS Tools\nFROM configs\nCOPY --from=tools /a /b",
+            "a capital letter of a stage",
+            "FROM base AS Tools\nFROM configs\nCOPY --from=Tools /a /b",
             "bl",
         ),
         ("a platform", "FROM --platform=linux/amd64 base\nRUN a", "p"),
         ("a default", "FROM ${X:-base}\nRUN a", "p"),
-        ("a variable", "FROM base\nARG X=extensions\nCOPY --from=$X /a /b", "p"),
-        (
-            "a build argument",
-            "FROM base AS a\nFROM configs\nARG GIVEN\nCOPY --from=$GIVEN /a /b",
-            "pl",
-        ),
         ("a line that goes on", "FROM \\\n# configs\n base\nRUN a \\\n\n --from=configs", "p"),
         ("words of a command", "FROM base\nRUN a --from=configs\nLABEL b=--from=extract", "p"),
         ("a comment", "# FROM configs\nFROM base\n# COPY --from=configs a b", "p"),
@@ -105,11 +98,6 @@ fn each_stage_is_in_its_part() {
             "FROM q.io/b AS base\nFROM base AS t\nFROM configs\nCOPY --from=t a b",
             "lll",
         ),
-        (
-            "its name in other letters",
-            "FROM q.io/b AS BASE\nFROM base AS t\nFROM configs\nCOPY --from=t a b",
-            "lll",
-        ),
         ("an own stage named configs", "FROM configs AS configs\nRUN a\nFROM configs", "ll"),
         ("the number of extract", "FROM configs\nCOPY --from=0 /a /b", "l"),
         (
@@ -125,9 +113,22 @@ fn each_stage_is_in_its_part() {
             "lll",
         ),
         ("a number as a name", "FROM configs AS 7\nFROM 7", "ll"),
-        ("a number that there isn't", "FROM q.io/a\nFROM configs\nCOPY --from=9 /a /b", "ll"),
-        ("a number in FROM", "FROM configs\nFROM 0", "ll"),
-        ("not known before the build", "FROM q.io/a\nFROM configs\nCOPY --from=$X /a /b", "ll"),
+        (
+            "not known before the build",
+            "FROM q.io/a\nFROM configs\nRUN --mount=type=bind,from=$X,target=/x true",
+            "ll",
+        ),
+        ("what fails is not built", "FROM $X\nCOPY a b\nFROM configs\nRUN a", "-l"),
+        ("root again", "FROM base\nUSER core\nRUN a\nUSER 0:0", "p"),
+        ("a user of a variable", "FROM base\nUSER $A", "p"),
+        ("a user of the last part", "FROM configs\nUSER core", "l"),
+        (
+            "scratch with a program",
+            "FROM scratch AS s\nCOPY --from=q.io/a /a /a\nRUN a\nFROM configs\nCOPY --from=s /a /b",
+            "ll",
+        ),
+        ("a label of the prepared part", "FROM base\nLABEL mosb.dev/inputs=a", "p"),
+        ("a web page", "FROM configs\nADD https://example.com/a /b", "l"),
     ] {
         let split = of(text).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(letters(&split), want, "{what}");
@@ -136,6 +137,8 @@ fn each_stage_is_in_its_part() {
     }
     let numbered = "FROM q.io/a\nFROM configs\nCOPY --from=2 /a /b";
     assert_eq!(letters(&of_with(numbered, true).unwrap()), "-l", "2 is configs");
+    let extensions = "FROM base\nCOPY --from=extensions /a /b";
+    assert_eq!(letters(&of_with(extensions, true).unwrap()), "p");
 }
 
 #[test]
@@ -169,7 +172,91 @@ fn what_has_no_parts_is_an_error_with_its_line() {
         ("a name of mosb's", "FROM base AS configs\nRUN a", 1, "the name configs"),
         ("a number", "FROM q.io/t\nFROM base\nCOPY --from=2 /a /b", 3, "its number"),
         ("not known", "FROM base\nRUN a\nCOPY --from=$X /a /b", 3, "X has no value"),
-        ("syntax", "FROM base\nINSTALL a", 2, "no instruction"),
+        ("syntax", "FROM base\nINSTALL a", 2, "not an instruction"),
+        (
+            "beside what is not known",
+            "FROM $X AS t\nLABEL a=1\nFROM scratch\nLABEL b=1",
+            3,
+            "begins FROM scratch",
+        ),
+        ("FROM of an argument", "ARG X=configs\nFROM $X\nRUN a", 2, "X has no value"),
+        ("FROM of a build argument", "ARG GIVEN\nFROM $GIVEN", 2, "GIVEN has no value"),
+        ("an argument of COPY", "FROM configs\nCOPY --from=$X a b", 2, "X has no value"),
+        (
+            "the environment of COPY",
+            "FROM configs\nENV X=q.io/a\nCOPY --from=$X a b",
+            3,
+            "X has no value",
+        ),
+        (
+            "a stage of a variable",
+            "FROM q.io/t AS t\nFROM configs\nARG X=t\nCOPY --from=$X a b",
+            4,
+            "write t",
+        ),
+        (
+            "a default that is a stage",
+            "FROM configs\nCOPY --from=${X:-extract} a b",
+            2,
+            "write extract",
+        ),
+        ("FROM in other letters", "FROM Configs\nRUN a", 1, "other letters"),
+        (
+            "COPY in other letters",
+            "FROM q.io/t AS t\nFROM configs\nCOPY --from=T a b",
+            3,
+            "the stage t",
+        ),
+        (
+            "a mount in other letters",
+            "FROM configs\nRUN --mount=type=bind,from=Extract,target=/x true",
+            2,
+            "other letters",
+        ),
+        (
+            "a later stage",
+            "FROM configs AS a\nCOPY --from=b a b\nFROM configs AS b\nFROM a",
+            2,
+            "in line 3",
+        ),
+        ("the stage itself", "FROM configs AS a\nCOPY --from=a a b", 2, "comes later"),
+        ("a number that there isn't", "FROM configs\nCOPY --from=9 /a /b", 2, "no stage 9"),
+        (
+            "a number of a mount",
+            "FROM configs\nRUN --mount=type=bind,from=0,target=/x true",
+            2,
+            "by its number",
+        ),
+        ("a number in FROM", "FROM configs\nFROM 0", 2, "no stage 0"),
+        (
+            "a number of another",
+            "FROM q.io/a AS 3\nFROM configs\nCOPY --from=3 a b",
+            3,
+            "number of another",
+        ),
+        (
+            "a cache of an image",
+            "FROM configs\nRUN --mount=type=cache,from=q.io/a,target=/x true",
+            2,
+            "must be a stage",
+        ),
+        ("no extensions", "FROM configs\nCOPY --from=extensions a b", 2, "no stage extensions"),
+        ("scratch", "FROM scratch AS s\nRUN a\nFROM configs\nCOPY --from=s a b", 2, "no shell"),
+        (
+            "scratch by a stage",
+            "FROM scratch AS s\nFROM s AS t\nRUN a\nFROM configs\nCOPY --from=t a b",
+            3,
+            "no shell",
+        ),
+        ("a user at the end", "FROM base\nUSER core\nRUN a", 2, "must be root"),
+        ("a user before", "FROM base AS a\nUSER 7:0\nFROM a", 2, "must be root"),
+        (
+            "a label of mosb",
+            "FROM configs AS a\nLABEL b=c mosb.dev/inputs=a\nFROM a",
+            2,
+            "one of mosb's",
+        ),
+        ("another base", "FROM q.io/b AS BASE\nFROM base\nRUN a", 1, "the name BASE"),
     ] {
         let error = of(text).expect_err(what);
         let found = match &error {
@@ -185,24 +272,22 @@ fn what_has_no_parts_is_an_error_with_its_line() {
 #[test]
 fn what_can_t_be_decided_leaves_the_build_as_it_was() {
     for (what, text, says) in [
-        ("a variable", "FROM q.io/a\nCOPY --from=$X /a /b\nFROM q.io/b", "X has no value"),
         (
-            "two names in other letters",
-            "FROM q.io/a AS t\nFROM q.io/b AS T\nFROM configs\nCOPY --from=t a b",
-            "other letters",
+            "a variable",
+            "FROM q.io/a\nFROM configs\nRUN --mount=type=bind,from=$X,target=/x true",
+            "X has no value",
         ),
         (
-            "a name that is a number",
-            "FROM q.io/a AS 3\nFROM q.io/b AS b\nFROM configs\nCOPY --from=3 a b",
-            "number of another",
+            "an argument, and another value in the environment",
+            "FROM configs\nARG X=q.io/a\nENV X=q.io/b\nCOPY --from=$X a b",
+            "X has no value",
         ),
     ] {
         let split = of(text).unwrap();
         let undecided = split.undecided.as_ref().expect(what);
         assert!(undecided.to_string().contains(says), "{what}: {undecided}");
         assert_eq!(split.last.as_ref().unwrap().text, text, "{what}");
-        let codes: Vec<_> = split.warnings().into_iter().map(|one| one.code).collect();
-        assert_eq!(codes, ["stages-undecided"], "{what}");
+        assert_eq!(codes(&split), ["stages-undecided"], "{what}");
     }
 }
 
@@ -277,13 +362,18 @@ fn each_stage_has_the_first_reference_that_puts_it_there() {
 
 #[test]
 fn an_own_stage_named_base_is_a_warning() {
-    let split = of("FROM q.io/b AS Base\nFROM configs\nCOPY --from=base a b").unwrap();
+    let split = of("FROM q.io/b AS base\nFROM configs\nCOPY --from=base a b").unwrap();
+    assert_eq!(codes(&split), ["stage-name"]);
     let warnings = split.warnings();
-    assert_eq!(warnings.len(), 1);
-    assert_eq!(warnings[0].code, "stage-name");
     assert!(warnings[0].message.contains("line 1"), "{}", warnings[0]);
     assert!(!split.uses_base);
-    assert!(of("FROM base\nRUN a").unwrap().warnings().is_empty());
+    assert!(codes(&of("FROM base\nRUN a").unwrap()).is_empty());
+}
+
+/// The codes of the warnings but for that of the build arguments of these tests.
+pub(super) fn codes(split: &Split) -> Vec<String> {
+    let codes = split.warnings().into_iter().map(|one| one.code);
+    codes.filter(|code| code != "build-arg-unused").collect()
 }
 
 #[test]

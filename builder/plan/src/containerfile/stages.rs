@@ -2,7 +2,8 @@
 //!
 //! Input: the text and its build arguments. Output: a graph whose references point to earlier
 //! stages, to stages of mosb, or to images. Invariant: the graph is never guessed. What can't be
-//! decided before the build is in [`Stages::undecided`], with its line.
+//! decided before the build is in [`Stages::undecided`], with its line; what the build refuses is in
+//! the [stage](Stage::wrong) that it would fail in.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +11,8 @@ use std::ops::Range;
 
 use super::administrator::{Instruction, instructions};
 use super::error::Error;
-use super::scan::{Mention, Scan, problem};
+use super::facts::Facts;
+use super::scan::{Mention, Named, Scan, Unknown, problem};
 use mosb_image::Platform;
 
 /// The base without the config; written only where the administrator's text refers to it.
@@ -47,6 +49,10 @@ pub struct Stage {
     pub instructions: usize,
     /// The names of `ARG`.
     pub arguments: Vec<String>,
+    /// What else its instructions say.
+    pub facts: Facts,
+    /// Why the build fails in this stage, if it is built.
+    pub(super) wrong: Option<Error>,
     /// Its instructions without comments and line breaks, but with their here-documents.
     pub(super) canonical: String,
     /// The arguments of its `FROM`.
@@ -112,6 +118,8 @@ impl Stage {
             lines: first_line..first_line,
             instructions: 0,
             arguments: Vec::new(),
+            facts: Facts::default(),
+            wrong: None,
             canonical: String::new(),
             from_arguments: String::new(),
             from_lines: first_line..first_line,
@@ -151,12 +159,21 @@ pub(super) fn read(
     for instruction in instructions(text)? {
         instruction.check()?;
         let mentions = scan.read(&instruction);
-        if let Err(error) = reader.instruction(&instruction, mentions, next_line) {
-            reader.found.undecided.get_or_insert(error);
+        match reader.instruction(&instruction, mentions, next_line) {
+            Ok(()) => {}
+            Err(Unknown::Undecided(error)) => {
+                reader.found.undecided.get_or_insert(error);
+            }
+            Err(Unknown::Wrong(error)) => {
+                if let Some(stage) = reader.found.stages.last_mut() {
+                    stage.wrong.get_or_insert(error);
+                }
+            }
         }
         next_line = instruction.last_line + 1;
         if let Some(stage) = reader.found.stages.last_mut() {
             stage.lines.end = next_line;
+            stage.facts.add(&instruction);
             stage.canonical += &format!("{} {}\n", instruction.name, instruction.arguments);
             for line in &lines[instruction.heredoc_line - 1..instruction.last_line] {
                 stage.canonical += &format!("{line}\n");
@@ -179,9 +196,9 @@ impl Reader {
     fn instruction(
         &mut self,
         instruction: &Instruction,
-        mentions: Result<Vec<Mention>, Error>,
+        mentions: Result<Vec<Mention>, Unknown>,
         first_line: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Unknown> {
         if instruction.name == "FROM" {
             let (image, name) = match &mentions {
                 Ok(mentions) => match mentions.first() {
@@ -196,14 +213,17 @@ impl Reader {
             };
             let (to, wrong) = match to {
                 Ok(to) => (to, None),
-                Err(what) => (Origin::Image(image.clone()), Some(problem(instruction, &what))),
+                Err(what) => {
+                    let wrong = Unknown::Wrong(problem(instruction, &what));
+                    (Origin::Image(image.clone()), Some(wrong))
+                }
             };
             let from = Reference { to, name: image, line: instruction.line, by: By::From };
             let mut stage = Stage::new(name, from, first_line);
             stage.from_arguments.clone_from(&instruction.arguments);
             stage.from_lines = instruction.line..instruction.last_line + 1;
             self.found.stages.push(stage);
-            return mentions.and(wrong.map_or(Ok(()), Err));
+            return mentions.map(drop).and(wrong.map_or(Ok(()), Err));
         }
         if self.found.stages.is_empty() {
             let name = CONFIGS.to_owned();
@@ -212,17 +232,41 @@ impl Reader {
         }
         let at = self.found.stages.len() - 1;
         self.found.stages[at].instructions += usize::from(instruction.name != "ARG");
+        let wrong = |what: String| Unknown::Wrong(problem(instruction, &what));
         for mention in mentions? {
-            let (name, by) = match mention {
-                Mention::CopyFrom(name) => (name, By::CopyFrom),
-                Mention::MountFrom(name) => (name, By::MountFrom),
+            let (named, by) = match mention {
+                Mention::CopyFrom(named) => (named, By::CopyFrom),
+                Mention::MountFrom { named, is_cache } => {
+                    if is_cache
+                        && matches!(self.resolve(&named.name, By::MountFrom), Ok(Origin::Image(_)))
+                    {
+                        let what =
+                            format!("a cache from={} must be a stage before this line", named.name);
+                        return Err(wrong(what));
+                    }
+                    (named, By::MountFrom)
+                }
                 Mention::Argument(name) => {
                     self.found.stages[at].arguments.push(name);
                     continue;
                 }
+                Mention::Context(path) => {
+                    self.found.stages[at].facts.context.push(path);
+                    continue;
+                }
+                Mention::Absent => {
+                    self.found.stages[at].facts.absent.push(instruction.line);
+                    continue;
+                }
                 Mention::From { .. } => continue,
             };
-            let to = self.resolve(&name, by).map_err(|what| problem(instruction, &what))?;
+            let Named { name, is_literal } = named;
+            let to = self.resolve(&name, by).map_err(wrong)?;
+            if !is_literal && !matches!(to, Origin::Image(_)) {
+                return Err(wrong(format!(
+                    "from is a variable with the value {name}, and buildah builds a stage only if its name is written; write {name}"
+                )));
+            }
             if is_number(&name) {
                 self.found.number.get_or_insert(instruction.line);
             }
@@ -244,25 +288,35 @@ impl Reader {
             before.iter().rposition(|stage| stage.name.as_deref().is_some_and(is))
         };
         let exact = newest(&|stage| stage == name);
-        let same = newest(&|stage| stage.eq_ignore_ascii_case(name));
-        if exact.is_some() && exact != same {
-            return Err(format!("two stages are called {name}, in other letters; rename one"));
+        if is_number(name) {
+            return self.numbered(name, by, exact);
         }
-        match (same, is_number(name)) {
-            (Some(at), false) => Ok(Origin::Stage(at)),
-            (None, false) => Ok(self.own_or_image(name)),
-            (same, true) => self.numbered(name, by, same),
+        match exact {
+            Some(at) => Ok(Origin::Stage(at)),
+            None => self.own_or_image(name, before),
         }
     }
 
-    fn own_or_image(&self, name: &str) -> Origin {
-        let own = OWN_STAGES.into_iter().find(|own| own.eq_ignore_ascii_case(name));
-        match own {
-            Some(BASE) => Origin::Base,
-            Some(CONFIGS) => self.configs(),
-            Some(EXTRACT) => Origin::Extract,
-            Some(EXTENSIONS) => Origin::Extensions,
-            _ => Origin::Image(name.to_owned()),
+    /// buildah tells capital from small letters.
+    fn own_or_image(&self, name: &str, before: &[Stage]) -> Result<Origin, String> {
+        match name {
+            BASE => return Ok(Origin::Base),
+            CONFIGS => return Ok(self.configs()),
+            EXTRACT => return Ok(Origin::Extract),
+            EXTENSIONS if self.has_extensions => return Ok(Origin::Extensions),
+            EXTENSIONS => {
+                return Err(
+                    "there is no stage extensions, as the config installs no package".to_owned()
+                );
+            }
+            _ => {}
+        }
+        let names = before.iter().filter_map(|stage| stage.name.as_deref()).chain(OWN_STAGES);
+        match names.into_iter().find(|other| other.eq_ignore_ascii_case(name)) {
+            Some(other) => {
+                Err(format!("{name} is not a stage; the stage {other} is written in other letters"))
+            }
+            None => Ok(Origin::Image(name.to_owned())),
         }
     }
 
@@ -273,13 +327,14 @@ impl Reader {
     }
 
     /// A number is that of a stage in the whole Containerfile, where mosb's own come first. buildah
-    /// knows it in `COPY` and `RUN`, and has no stage of that number in `FROM`.
+    /// takes it in `COPY` before a name. A mount by a number finds a stage only if something else
+    /// makes buildah build it.
     fn numbered(&self, number: &str, by: By, named: Option<usize>) -> Result<Origin, String> {
         let own = match self.has_extensions {
             true => &[Origin::Extract, Origin::Extensions][..],
             false => &[Origin::Extract][..],
         };
-        let index = number.parse::<usize>().ok().filter(|_| by != By::From);
+        let index = number.parse::<usize>().ok().filter(|_| by == By::CopyFrom);
         let leading = usize::from(self.found.stages.first().is_some_and(Stage::is_leading));
         let last = self.found.stages.len().saturating_sub(1);
         let by_index = index.and_then(|index| match index.checked_sub(own.len()) {
@@ -291,10 +346,14 @@ impl Reader {
             }
         });
         match (by_index, named.map(Origin::Stage)) {
-            (Some(one), None) | (None, Some(one)) => Ok(one),
+            (None, None) if by == By::MountFrom => Err(format!(
+                "from={number}: buildah builds no stage that a mount names by its number; give the stage a name, and write that"
+            )),
+            (Some(one), None) => Ok(one),
+            (None, Some(one)) if by != By::CopyFrom => Ok(one),
             (Some(one), Some(other)) if one == other => Ok(one),
-            (Some(_), Some(_)) => Err(format!(
-                "{number} is the name of one stage and the number of another; give the stage a name without digits"
+            (_, Some(_)) => Err(format!(
+                "{number} is the name of a stage and the number of another; give the stage a name without digits"
             )),
             (None, None) => Err(format!(
                 "there is no stage {number} before this line; give the stage a name, and write that"

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::{BuildOn, RenderedConfig};
-use crate::containerfile::administrator;
+use crate::containerfile::{check, needs};
 use crate::plan::Base;
 use crate::plan::BaseName;
 use crate::plan::BuilderNodes;
@@ -117,7 +117,7 @@ fn a_prepared_base_names_nothing_of_the_config() {
     all.trust_bundle = Some("-----BEGIN CERTIFICATE-----\n".into());
     let made = prepared_text(all);
     assert!(!made.contains("rendered-"), "{made}");
-    assert_eq!(administrator::check(&made), Ok(()));
+    assert_eq!(check(&made), Ok(()));
     expect_file!["../../../../testdata/prepared/everything/Containerfile"].assert_eq(&made);
 
     let mut bundle = request(json!({}), base(false, true));
@@ -132,7 +132,7 @@ fn a_prepared_base_names_nothing_of_the_config() {
 
     packages.containerfile = Some("FROM base\nRUN dnf install -y agent\n".to_owned());
     let made = prepared_text(packages);
-    assert_eq!(administrator::check(&made), Ok(()));
+    assert_eq!(check(&made), Ok(()));
     expect_file!["../../../../testdata/prepared/own/Containerfile"].assert_eq(&made);
 }
 
@@ -153,7 +153,7 @@ fn the_config_is_written_on_the_prepared_part_and_the_last_part_runs_on_it() {
         let made = text(request.clone()).unwrap();
         let file = format!("../../../../testdata/containerfile/{case}/Containerfile");
         expect_file![file].assert_eq(&made);
-        assert_eq!(administrator::check(&made), Ok(()), "{case}");
+        assert_eq!(check(&made), Ok(()), "{case}");
     }
 }
 
@@ -181,14 +181,17 @@ fn the_last_part_is_run_on_an_image_that_has_all_the_rest() {
         let made = render_last(&plan, &Digest::of(b"configs")).unwrap();
         let file = format!("../../../../testdata/containerfile/last-{case}/Containerfile");
         expect_file![file].assert_eq(&made);
-        assert_eq!(administrator::check(&made), Ok(()), "{case}");
+        assert_eq!(check(&made), Ok(()), "{case}");
     }
 }
 
 #[test]
 fn what_refers_to_no_base_is_appended_unchanged() {
     let plain = text(request(json!({ "config": units() }), base(true, false))).unwrap();
-    for own in ["FROM q.io/t AS unused\n\nFROM configs\r\nRUN a", "RUN a\nCOPY --from=$X a b"] {
+    for own in [
+        "FROM q.io/t AS unused\n\nFROM configs\r\nRUN a",
+        "RUN a\nRUN --mount=type=bind,from=$X,target=/x b",
+    ] {
         let mut request = request(json!({ "config": units() }), base(true, false));
         request.containerfile = Some(own.to_owned());
         let inputs =
@@ -214,8 +217,8 @@ fn a_kernel_of_another_architecture_is_no_containerfile() {
 #[test]
 fn our_own_text_passes_our_own_check_and_needs_no_here_document() {
     let made = text(request(json!({ "config": units() }), base(true, false))).unwrap();
-    assert_eq!(administrator::check(&made), Ok(()));
-    assert!(!administrator::needs_heredoc(&made));
+    assert_eq!(check(&made), Ok(()));
+    assert_eq!(needs(&made), []);
 }
 
 #[test]

@@ -100,6 +100,24 @@ pub enum BaseError {
         /// The rendered config in its label.
         config: String,
     },
+    /// buildah compares the two when it writes an image.
+    #[error(
+        "{image}: its config has {entries} entries of history that made a layer, and {layers} layers, so buildah can't build on it; build the base anew, or without a history"
+    )]
+    #[diagnostic(code = "base-not-buildable")]
+    History { image: String, entries: usize, layers: usize },
+    /// buildah runs them, and a direct build does not.
+    #[error(
+        "{image}: its config has ONBUILD instructions ({first}), which buildah would run; take a base without them"
+    )]
+    #[diagnostic(code = "base-not-buildable")]
+    OnBuild { image: String, first: String },
+    /// The steps of mosb run as this user.
+    #[error(
+        "{image}: its config has the user {user:?}, and the steps of a build with buildah must run as root; take a base with USER root"
+    )]
+    #[diagnostic(code = "base-not-buildable")]
+    User { image: String, user: String },
 }
 
 impl Base {
@@ -141,6 +159,33 @@ impl Base {
         })
     }
 
+    /// Checks what buildah does with the config; a direct build does not care.
+    ///
+    /// # Errors
+    /// A config that makes every build on it fail.
+    pub fn check_buildable(&self) -> Result<(), BaseError> {
+        let image = || self.image.clone();
+        let raw = &self.config.raw;
+        let history = raw.get("history").and_then(Value::as_array).map(Vec::as_slice);
+        let history = history.unwrap_or_default();
+        let is_layer = |entry: &&Value| entry["empty_layer"] != Value::Bool(true);
+        let (entries, layers) =
+            (history.iter().filter(is_layer).count(), self.config.diff_ids.len());
+        if !history.is_empty() && entries != layers {
+            return Err(BaseError::History { image: image(), entries, layers });
+        }
+        let onbuild = raw.pointer("/config/OnBuild").and_then(Value::as_array);
+        if let Some(first) = onbuild.and_then(|list| list.first()) {
+            let first = first.as_str().unwrap_or_default().chars().take(100).collect();
+            return Err(BaseError::OnBuild { image: image(), first });
+        }
+        let user = raw.pointer("/config/User").and_then(Value::as_str).unwrap_or_default();
+        if !is_root(user) {
+            return Err(BaseError::User { image: image(), user: user.to_owned() });
+        }
+        Ok(())
+    }
+
     /// Whether nodes can boot it: an ostree-native image (`ostree.bootable`, `containers.bootc`).
     pub fn is_bootable(&self) -> bool {
         ["ostree.bootable", "containers.bootc"].iter().any(|key| {
@@ -156,6 +201,11 @@ impl Base {
     pub fn is_ostree(&self) -> bool {
         self.is_bootable() || self.config.labels.keys().any(|key| key.starts_with("ostree."))
     }
+}
+
+/// Whether a user of an image may write all of it; the group does not matter.
+pub(crate) fn is_root(user: &str) -> bool {
+    matches!(user.split(':').next(), Some("" | "0" | "root"))
 }
 
 impl BaseConfig {
@@ -176,5 +226,46 @@ impl BaseConfig {
         let diff_ids = serde_json::from_value(diff_ids)
             .map_err(|e| format!("its rootfs.diff_ids are no digests ({e})"))?;
         Ok(Self { platform, labels, diff_ids, raw })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn buildah_needs_root_and_a_history_that_fits() {
+        let layer = json!({ "created_by": "a" });
+        let empty = json!({ "created_by": "a", "empty_layer": true });
+        for (what, config, history, want) in [
+            ("nothing", json!({}), json!(null), None),
+            ("no history", json!({}), json!([]), None),
+            ("its history", json!({}), json!([empty, layer, empty]), None),
+            ("a longer history", json!({}), json!([layer, layer]), Some("2 entries")),
+            ("empty layers only", json!({}), json!([empty]), Some("0 entries")),
+            ("root", json!({ "User": "root" }), json!(null), None),
+            ("root with a group", json!({ "User": "0:7" }), json!(null), None),
+            ("another user", json!({ "User": "core" }), json!(null), Some("core")),
+            ("a number", json!({ "User": "65532:0" }), json!(null), Some("65532")),
+            ("no trigger", json!({ "OnBuild": null }), json!(null), None),
+            ("a trigger", json!({ "OnBuild": ["COPY a b"] }), json!(null), Some("COPY a b")),
+        ] {
+            let config = json!({
+                "os": "linux", "architecture": "amd64", "config": config, "history": history,
+                "rootfs": { "diff_ids": [DiffId::of(b"a")] },
+            });
+            let base = Base::new(
+                BaseName::from_layout(Digest::of(b"a")),
+                "oci:a".to_owned(),
+                None,
+                br#"{ "layers": [{}] }"#,
+                config.to_string().as_bytes(),
+            );
+            let refused = base.unwrap().check_buildable().err().map(|error| error.to_string());
+            assert_eq!(refused.is_some(), want.is_some(), "{what}: {refused:?}");
+            assert!(refused.unwrap_or_default().contains(want.unwrap_or_default()), "{what}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::base::Base;
+use super::build_context::BuildContext;
 use super::method::MethodChoice;
 use crate::api::{BuildOn, RenderedConfig};
 use mosb_image::{PinnedRef, RepoRef};
@@ -17,6 +18,8 @@ use mosb_image::{PinnedRef, RepoRef};
 pub trait Stage {
     type Config;
     type Containerfile;
+    /// The directory that the Containerfile copies of.
+    type Context;
     /// Certificates in PEM.
     type TrustBundle;
     type Base;
@@ -32,6 +35,7 @@ pub struct Pinned;
 impl Stage for Pinned {
     type Config = RenderedConfig;
     type Containerfile = String;
+    type Context = BuildContext;
     type TrustBundle = Bytes;
     type Base = Base;
     type ExtensionsImage = PinnedRef;
@@ -48,6 +52,8 @@ pub struct BuildRequest<S: Stage = Pinned> {
     pub extensions_image: Option<S::ExtensionsImage>,
     /// The administrator's own.
     pub containerfile: Option<S::Containerfile>,
+    /// What the Containerfile copies of a directory; none in a cluster.
+    pub context: Option<S::Context>,
     /// ARGs of the Containerfile.
     pub build_args: BTreeMap<String, String>,
     pub trust_bundle: Option<S::TrustBundle>,
@@ -68,6 +74,7 @@ impl<S: Stage> BuildRequest<S> {
             base,
             extensions_image: None,
             containerfile: None,
+            context: None,
             build_args: BTreeMap::new(),
             trust_bundle: None,
             method: MethodChoice::Auto,

@@ -92,6 +92,7 @@ impl Draft {
             base: request.base.manifest_digest,
             extensions: request.extensions_image.as_ref(),
             containerfile: request.containerfile.as_deref(),
+            context: request.context.as_ref(),
             build_args: &request.build_args,
             platform: &request.base.config.platform,
             trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
@@ -134,10 +135,14 @@ impl Draft {
         warnings
     }
 
+    /// Checks that what must be run may be, and can be on this base.
     fn allow_reasons(&self) -> Result<(), Error> {
         if self.request.method == MethodChoice::Direct && !self.reasons.is_empty() {
             let config = self.request.config.name().to_string();
             return Err(Error::NotDirect { config, reasons: self.reasons.clone() });
+        }
+        if !self.reasons.is_empty() {
+            self.request.base.check_buildable()?;
         }
         Ok(())
     }

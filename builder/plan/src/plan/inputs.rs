@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::build_context::BuildContext;
 use crate::api::{BuildName, PoolName};
 use mosb_image::{Digest, PinnedRef, Platform, RepoRef};
 use mosb_types::canonical_json;
@@ -34,6 +35,8 @@ pub(super) struct Parts<'a> {
     /// With its name, which is a label of the image.
     pub extensions: Option<&'a PinnedRef>,
     pub containerfile: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<&'a BuildContext>,
     pub build_args: &'a BTreeMap<String, String>,
     pub platform: &'a Platform,
     pub trust_bundle: Option<Digest>,

@@ -7,6 +7,7 @@
 
 mod apply;
 mod base;
+mod build_context;
 mod build_on;
 mod build_plan;
 mod build_request;
@@ -29,7 +30,11 @@ mod var_files;
 pub use apply::{
     ApplyError, CURRENT_CONFIG, WrittenEntry, WrittenEtc, instance_of, written_to_etc,
 };
+pub(crate) use base::is_root;
 pub use base::{Base, BaseConfig, BaseError, BaseName};
+pub use build_context::{
+    BuildContext, ContextEntry, ContextPath, IgnoreFile, Listing, MissingPath, used_paths,
+};
 pub use build_on::{build_on_reason, default_build_on};
 pub use build_plan::BuildPlan;
 pub use build_request::{BuildRequest, Pinned, Stage};

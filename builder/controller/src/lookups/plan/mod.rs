@@ -192,7 +192,7 @@ fn planned(
         reasons: draft.reasons().iter().map(Reason::finding).collect(),
         platform: draft.request().base.config.platform.clone(),
         warnings,
-        containerfile_problem: wrong.or(split.err()).map(Problem::from),
+        containerfile_problem: split.err().or(wrong).map(Problem::from),
         os_changed: before.os_changed(&draft.request().config),
         is_login_change: before.is_login_change(&draft.request().config),
         is_live_change: before.is_live_change(&draft.request().config),

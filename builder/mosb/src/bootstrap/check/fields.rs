@@ -52,7 +52,7 @@ pub fn invalid_fields(config: &MachineOsConfig, nested: bool) -> Vec<(&'static s
                 "a Containerfile of {length} characters, and the API takes {MAX_CONTENT_CHARS}; shorten it"
             );
             wrong.push(("spec.containerFile", message));
-        } else if let Err(error) = containerfile::check(&file.content) {
+        } else if let Err(error) = containerfile::check_in_cluster(&file.content) {
             wrong.push(("spec.containerFile", error.to_string()));
         }
     }

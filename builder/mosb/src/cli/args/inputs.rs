@@ -25,6 +25,9 @@ pub struct Inputs {
     /// Your own Containerfile, which runs before or after the config is written
     #[arg(long, value_name = "FILE")]
     pub containerfile: Option<PathBuf>,
+    /// The directory that your Containerfile copies of; what it uses of it counts as an input
+    #[arg(long, value_name = "DIR", requires = "containerfile")]
+    pub context: Option<PathBuf>,
     /// The image with the packages of spec.extensions
     #[arg(long, value_name = "IMAGE")]
     pub extensions_image: Option<String>,

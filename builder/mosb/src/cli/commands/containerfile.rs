@@ -108,6 +108,7 @@ pub(super) fn options(wanted: &Buildah, settings: &Settings) -> Result<buildah::
         storage_driver: wanted.storage_driver.map(|driver| driver.as_str().to_owned()),
         isolation: wanted.isolation.map(|isolation| isolation.as_str().to_owned()),
         volumes: wanted.volumes.clone(),
+        context: wanted.context.clone(),
         authfile: settings.authfile.clone().or_else(|| environment.registry_auth_file.clone()),
         cert_dir: settings.cert_dir.clone(),
         tls_verify: settings.tls_verify,

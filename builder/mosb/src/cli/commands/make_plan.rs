@@ -119,10 +119,11 @@ async fn local_buildah(
         Method::Direct | Method::Prepared(_) => return Ok(None),
         Method::LastPart(_) | Method::Containerfile(_) => {}
     }
-    let text = containerfile::render(plan)?;
+    containerfile::render(plan)?;
     match buildah::version().await {
         Ok(version) => {
-            buildah::check_heredoc(&text, version).map_err(mosb_build::Error::from)?;
+            let own = plan.request.containerfile.as_deref().unwrap_or_default();
+            buildah::check_needs(own, version).map_err(mosb_build::Error::from)?;
             Ok(Some(version))
         }
         Err(why) => {

@@ -137,6 +137,10 @@ pub struct PlannedStage {
     /// How the stage could run before the config is written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// What only a build shows, with its line: images, users by name, what is downloaded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub unchecked: Vec<String>,
 }
 
 /// When a stage runs.
@@ -244,6 +248,7 @@ impl PlannedStage {
                 reason: one.reason.as_ref().map(ToString::to_string),
                 runs_again: if one.part == Part::Unused { 0 } else { stage.instructions },
                 hint: hint.filter(|hint| hint.stage == at).map(|hint| hint.message.clone()),
+                unchecked: one.unchecked(),
             }
         };
         split.stages.iter().enumerate().map(of).collect()

@@ -90,6 +90,7 @@ pub fn in_pod(typed: args::InPod) -> Result<InPod> {
                         failure,
                         buildah: Buildah {
                             volumes: volumes(&build.volume)?,
+                            context: None,
                             isolation: None,
                             storage_driver: build.storage_driver,
                         },

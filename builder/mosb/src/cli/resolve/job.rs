@@ -117,6 +117,8 @@ impl Diff {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Buildah {
     pub volumes: Vec<Volume>,
+    /// `--context`: the directory that the Containerfile copies of.
+    pub context: Option<PathBuf>,
     pub isolation: Option<Isolation>,
     pub storage_driver: Option<StorageDriver>,
 }

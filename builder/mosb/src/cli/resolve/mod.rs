@@ -94,6 +94,11 @@ pub fn resolve(cli: Cli, environment: Environment) -> Result<Invocation> {
                 "-o containerfile and -o configmap print a build without a prepared base; leave out --prepared",
             );
         }
+        Some(inputs) if common.format == Format::Configmap && inputs.context.is_some() => {
+            return usage(
+                "-o configmap prints a build of a cluster, which has no build context; leave out --context",
+            );
+        }
         _ => {}
     }
     if common.format == Format::Name && !matches!(command, Command::Render(_)) {
@@ -230,6 +235,7 @@ fn build_request(inputs: &args::Inputs) -> Result<BuildRequest<Unread>> {
             .transpose()
             .map_err(|e| Error::Usage(format!("--extensions-image {e}")))?,
         containerfile: inputs.containerfile.clone(),
+        context: inputs.context.clone(),
         build_args: build_args(&inputs.build_arg)?,
         trust_bundle: inputs.trust_bundle.clone(),
         method: inputs.method,
@@ -242,6 +248,7 @@ fn build_request(inputs: &args::Inputs) -> Result<BuildRequest<Unread>> {
 fn buildah(inputs: &args::Inputs) -> Result<Buildah, Error> {
     Ok(Buildah {
         volumes: volumes(&inputs.volume)?,
+        context: inputs.context.clone(),
         isolation: inputs.isolation,
         storage_driver: inputs.storage_driver,
     })

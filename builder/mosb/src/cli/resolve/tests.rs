@@ -43,6 +43,7 @@ fn a_build_is_understood() {
     assert_eq!(request.build_on, Some(BuildOn::EveryConfig));
     let buildah = Buildah {
         volumes: ["/e:/e:ro", "/k:/k"].map(|text| text.parse().unwrap()).to_vec(),
+        context: None,
         isolation: Some(Isolation::Chroot),
         storage_driver: Some(StorageDriver::Vfs),
     };

@@ -136,6 +136,9 @@ fn stages_section(page: &mut Page, stages: &[PlannedStage]) {
         if let Some(hint) = &stage.hint {
             page.line(&format!("  line {}: {hint}", stage.line));
         }
+        for unchecked in &stage.unchecked {
+            page.line(&format!("  not checked: {unchecked}"));
+        }
     }
 }
 

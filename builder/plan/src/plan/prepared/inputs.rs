@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::OwnInstructions;
 use super::trust_files::TrustEntry;
+use crate::plan::build_context::BuildContext;
 use crate::plan::build_request::BuildRequest;
 use crate::plan::packages;
 use mosb_image::{Digest, Platform};
@@ -65,6 +66,18 @@ struct Parts<'a> {
     containerfile: Option<&'a str>,
     /// The arguments that these instructions declare.
     build_args: Option<&'a BTreeMap<String, String>>,
+    /// What they copy or mount of the build context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<BuildContext>,
+}
+
+/// The part of the build context that the instructions use, if they use any.
+pub(super) fn context(
+    request: &BuildRequest,
+    own: Option<&OwnInstructions>,
+) -> Option<BuildContext> {
+    let uses = own.map(|own| &*own.context).filter(|uses| !uses.is_empty())?;
+    request.context.as_ref().map(|context| context.part(uses))
 }
 
 impl PreparedInputs {
@@ -97,6 +110,7 @@ impl PreparedInputs {
             built_by: BuiltBy { nodes, program: "buildah" },
             containerfile: own.map(|own| &*own.canonical),
             build_args: own.map(|own| &own.build_args),
+            context: context(request, own),
         })
     }
 

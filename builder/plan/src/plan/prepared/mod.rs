@@ -27,6 +27,7 @@ pub(super) use trust_files::without_trust_files;
 pub(crate) use trust_path::is_trust_file;
 
 use super::base::base_annotations;
+use super::build_context::{BuildContext, ContextPath};
 use super::build_request::BuildRequest;
 use super::method::Reason;
 use crate::api::labels;
@@ -43,6 +44,8 @@ pub struct OwnInstructions {
     pub name: String,
     /// The build arguments that can affect them.
     pub build_args: BTreeMap<String, String>,
+    /// What they take of the build context.
+    pub context: Vec<ContextPath>,
 }
 
 /// The administrator's Containerfile, by when its parts run.
@@ -111,6 +114,11 @@ impl Prepared {
     /// The extensions to install, in one order whatever that of the config is.
     pub fn extensions(&self) -> Vec<String> {
         inputs::sorted_extensions(&self.request)
+    }
+
+    /// What is copied of the build context.
+    pub fn context(&self) -> Option<BuildContext> {
+        inputs::context(&self.request, self.own.as_ref())
     }
 
     /// The tag of the image.

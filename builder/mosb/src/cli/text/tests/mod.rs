@@ -176,6 +176,7 @@ fn stages() -> Vec<PlannedStage> {
         reason: reason.map(str::to_owned),
         runs_again,
         hint: None,
+        unchecked: Vec::new(),
     };
     vec![
         stage(1, Some("tools"), StagePart::Both, Some("COPY --from=tools (line 5)"), 1),

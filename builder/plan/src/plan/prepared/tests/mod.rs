@@ -63,6 +63,7 @@ fn given() -> Given {
             canonical: "FROM base AS own\nRUN a\n".to_owned(),
             name: "own".to_owned(),
             build_args: [("A".to_owned(), "b".to_owned())].into(),
+            context: Vec::new(),
         }),
         last: OwnLast::Nothing,
         nodes: BuilderNodes::Any,

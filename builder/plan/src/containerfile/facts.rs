@@ -1,0 +1,69 @@
+//! What the instructions of a stage say, beside the stages and images that they name.
+
+use super::administrator::{Instruction, words};
+use super::flags::flags;
+use crate::plan::ContextPath;
+
+/// A word of an instruction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AtLine {
+    /// From 1.
+    pub line: usize,
+    pub text: String,
+}
+
+/// Facts of a stage, in the order of its text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// What it takes of the build context.
+    pub context: Vec<ContextPath>,
+    /// `USER`.
+    pub users: Vec<AtLine>,
+    /// `--chown`.
+    pub owners: Vec<AtLine>,
+    /// `ADD` of a URL.
+    pub urls: Vec<AtLine>,
+    /// The keys of `LABEL`.
+    pub labels: Vec<AtLine>,
+    /// Instructions that buildah ignores in an OCI image.
+    pub ignored: Vec<AtLine>,
+    /// The lines that mount a secret or a socket that no build has.
+    pub absent: Vec<usize>,
+    /// The first `RUN` before anything is copied, without a mount.
+    pub(super) run_before_copy: Option<usize>,
+    /// Whether something is copied.
+    pub(super) copies: bool,
+}
+
+impl Facts {
+    /// Adds an instruction.
+    pub(super) fn add(&mut self, instruction: &Instruction) {
+        let line = instruction.line;
+        let at = |text: &str| AtLine { line, text: text.to_owned() };
+        match instruction.name.as_str() {
+            "USER" => self.users.push(at(instruction.arguments.trim_matches(['"', '\'']))),
+            "LABEL" => {
+                let keys = words(&instruction.arguments);
+                let keys =
+                    keys.iter().map(|word| word.split_once('=').map_or(&**word, |(key, _)| key));
+                self.labels.extend(keys.map(|key| at(key.trim_matches(['"', '\'']))));
+            }
+            "HEALTHCHECK" | "SHELL" | "ONBUILD" => self.ignored.push(at(&instruction.name)),
+            "RUN" if !self.copies && !instruction.arguments.starts_with("--mount") => {
+                self.run_before_copy.get_or_insert(line);
+            }
+            "COPY" | "ADD" => {
+                let (flags, rest) = flags(&instruction.arguments);
+                let owners = flags.iter().filter_map(|flag| flag.strip_prefix("--chown="));
+                self.owners.extend(owners.map(at));
+                let is_url =
+                    |word: &&str| word.starts_with("http://") || word.starts_with("https://");
+                if instruction.name == "ADD" {
+                    self.urls.extend(rest.split_whitespace().filter(is_url).map(at));
+                }
+                self.copies = true;
+            }
+            _ => {}
+        }
+    }
+}
