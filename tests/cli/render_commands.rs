@@ -168,7 +168,7 @@ fn what_build_sends_to_render_is_rendered() {
     assert!(refused.stderr.contains("render the config first"), "{}", refused.stderr);
     let rendered = desk.run("render --pool worker worker.json").ok();
     desk.write("rendered.yaml", rendered.text());
-    desk.run(&format!("plan rendered.yaml --base oci:base:base --platform linux/amd64")).ok();
+    desk.run("plan rendered.yaml --base oci:base:base --platform linux/amd64").ok();
     let bare = desk.run("render --pool worker bare.json");
     assert_eq!(bare.code(), Some(2), "{bare:?}");
     for said in

@@ -54,6 +54,18 @@ fn a_new_machine_pulls_by_the_mirror_and_with_the_authority_of_its_config() {
     let mut tar = Command::new("tar");
     let archive = tar.arg("-C").arg(files.path()).args(["-c", "."]).output().unwrap();
     machine.enter(&["sh", "-euc", WRITE], &archive.stdout).ok();
+    // Where the script gives up, systemd starts neither it again nor the kubelet.
+    machine.run("systemctl stop kubelet.service; echo 3 > /var/lib/mosb/first-boot/reboots").ok();
+    let started = machine.run("systemctl start kubelet.service");
+    assert!(!started.status.success(), "{started:?}");
+    let state = machine.run(&format!(
+        "systemctl show --value --property=ExecMainStatus {FIRST_BOOT_UNIT}
+         systemctl is-active {FIRST_BOOT_UNIT} kubelet.service; true"
+    ));
+    assert_eq!(state.text(), "78\nfailed\ninactive\n");
+    let again =
+        format!("rm /var/lib/mosb/first-boot/reboots; systemctl reset-failed {FIRST_BOOT_UNIT}");
+    machine.run(&again).ok();
     // A first try without the authority fails. The next one is not made of what that one saw.
     machine.run("mv /var/lib/mosb/first-boot/containers/certs.d /var/lib/mosb/").ok();
     let (boot, boots) = (machine.boot_id().unwrap(), booted(machine));
