@@ -10,7 +10,7 @@ use mosb_tests::build_fixture::{BuildFixture, config};
 
 /// The digest of the image of [`config`] on the base. If it changes, every image changes, so
 /// `plan::FORMAT` must increase too.
-const DIGEST: &str = "sha256:984da51f673e3f8efe176324bdd79b139d4f5ac636d91ec9d657e8c84ad01713";
+const DIGEST: &str = "sha256:d16dc76c512c7af2670914a66531d76b3742b8d249c869e4f5fc1ac934eff0bb";
 
 fn digest(mosb: &Mosb, fixture: &BuildFixture, config: &str) -> Value {
     let target = format!("oci:{}", mosb.home().join("image").display());

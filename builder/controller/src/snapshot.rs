@@ -187,7 +187,7 @@ impl BuildNodes {
         match self {
             Self::Any => json!("any"),
             Self::Selected(labels) => json!({ "selected": labels }),
-            Self::ControlPlane { .. } => json!("control-plane"),
+            Self::ControlPlane { .. } => json!("control plane"),
         }
     }
 }
