@@ -9,7 +9,8 @@ use tempfile::TempDir;
 use mosb_build::buildah::{check_needs, version};
 use mosb_plan::containerfile;
 use mosb_tests::buildah_fixture::{BuildahFixture, block_on, plan};
-use mosb_tests::{base_image, run};
+use mosb_tests::parts::DEBIAN_ROOT;
+use mosb_tests::{finish, limited};
 
 /// A store with the Debian root, and a build context with mosb's files.
 struct Buildah {
@@ -23,9 +24,11 @@ impl Buildah {
         let files = new.path("context/machineconfig");
         fs::create_dir_all(&files).unwrap();
         fs::write(files.join("currentconfig"), "{}").unwrap();
-        let pulled =
-            run("buildah", new.arguments(&["pull", "--quiet", &base_image().reference("base")]));
-        pulled.ok().text().trim().clone_into(&mut new.base);
+        // buildah makes a name of the path, which can't be any path.
+        let pull = new.arguments(&["pull", "--quiet", "oci:image:base"]);
+        let mut pull_command = limited("buildah");
+        pull_command.current_dir(DEBIAN_ROOT.directory()).args(pull);
+        finish(&mut pull_command, &[]).ok().text().trim().clone_into(&mut new.base);
         new
     }
 
@@ -48,9 +51,8 @@ impl Buildah {
         fs::write(&file, format!("{before}\n{configs}\n{own}\n")).unwrap();
         let (file, context) =
             (file.display().to_string(), self.path("context").display().to_string());
-        let built = run(
-            "buildah",
-            self.arguments(&[
+        let built = finish(
+            limited("buildah").args(self.arguments(&[
                 "bud",
                 "--layers=false",
                 "--format=oci",
@@ -62,7 +64,8 @@ impl Buildah {
                 "--file",
                 &file,
                 &context,
-            ]),
+            ])),
+            &[],
         );
         println!("{own}\n{built:?}\n");
         built.code() == Some(0)
