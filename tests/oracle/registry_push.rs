@@ -97,8 +97,11 @@ async fn a_tag_of_another_platform_does_not_move() {
         let amd = client.resolve(&source(&amd), None).await.unwrap();
         let arm = client.resolve(&source(&arm), None).await.unwrap();
         client.push(&place, &plan_on(&amd, "one", &["name"])).await.unwrap();
+        let other = arm.platform.clone().unwrap();
+        let planned = client.check_tag(&place, "name", &other).await.unwrap_err();
         let error = client.push(&place, &plan_on(&arm, "two", &["name"])).await.unwrap_err();
         assert!(matches!(error, Error::TagOfAnotherPlatform { .. }), "{to}: {error}");
+        assert_eq!(planned.to_string(), error.to_string(), "{to}: before the build");
         assert!(error.to_string().contains(":name is an image for linux/amd64, and"), "{error}");
         let named = client.resolve(&source(&format!("{to}:name")), None).await.unwrap();
         assert_eq!(named.platform.unwrap().architecture(), "amd64", "{to}");

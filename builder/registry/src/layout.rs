@@ -148,6 +148,13 @@ pub(super) fn read_index(folder: &Folder) -> Result<Option<Value>, Error> {
     Ok(Some(index))
 }
 
+/// What a tag names, if it names something.
+pub(super) fn named_by(index: &Value, tag: &str) -> Option<Digest> {
+    let mut entries = index["manifests"].as_array()?.iter();
+    let entry = entries.find(|entry| entry["annotations"][REF_NAME].as_str() == Some(tag))?;
+    entry["digest"].as_str()?.parse().ok()
+}
+
 /// The digest of a tag, or of the only image.
 fn pick(dir: &Path, index: &Value, tag: Option<&str>) -> Result<Digest, Error> {
     let mut found: Vec<(Digest, Option<&str>)> = Vec::new();

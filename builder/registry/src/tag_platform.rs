@@ -2,13 +2,18 @@
 //! machine if a build for a second platform moves it.
 //!
 //! Only what a tag names now is read, and only if that is another image: a push of a new image makes no
-//! request for it.
+//! request for it. A plan, and a build that runs programs for minutes, ask before.
+
+use std::time::Duration;
 
 use mosb_image::{Digest, Platform};
-use mosb_types::{Diagnostic as _, ErrorClass};
+use mosb_types::{Diagnostic as _, ErrorClass, Finding};
 
+use super::client::Client;
 use super::error::Error;
-use super::location::{Destination, Source};
+use super::folder::Folder;
+use super::layout::{ImageFolder, named_by, read_index};
+use super::location::{Destination, Source, Target};
 use super::manifest::{self, Document};
 use super::push_plan::{BlobFrom, PushPlan};
 use super::resolve::{Configs, resolve};
@@ -31,30 +36,106 @@ pub(super) async fn check(
         return Ok(());
     };
     for (tag, former) in moving {
-        let source = match destination {
-            Destination::Registry(repo) => Source::Registry(repo.pinned(*former).into()),
-            Destination::Layout(dir) => {
-                Source::Layout { dir: dir.clone(), tag: None, digest: Some(*former) }
-            }
-        };
-        let found = resolve(&source, store.clone(), None, &Configs::default()).await;
-        let has = match found.map(|former| former.platform) {
-            Ok(Some(platform)) => vec![platform.to_string()],
-            Err(Error::PlatformAmbiguous { has, .. }) => has,
-            Ok(None) => continue,
+        match platforms_of(destination, store.clone(), *former).await {
+            Ok(has) => stays(destination, tag, &pushed, has)?,
             Err(error) if error.class() == ErrorClass::Transient => return Err(error),
             // It was deleted, is damaged or not an image, or the login may only push.
             Err(error) => {
                 tracing::warn!(%error, "the platform of the tag {tag} is not known, so it moves");
-                continue;
             }
-        };
-        if !is_same(&pushed, &has) {
-            let image = format!("{destination}:{tag}");
-            return Err(Error::TagOfAnotherPlatform { image, pushed, has });
         }
     }
     Ok(())
+}
+
+/// The longest wait for a target before a build.
+const WAIT: Duration = Duration::from_secs(10);
+
+impl Client {
+    /// Checks, before an image for a platform is built, that a push would leave the tag on its
+    /// platform. A finding says if the target can't tell; the push asks again.
+    ///
+    /// # Errors
+    /// The tag names an image for another platform, or for several.
+    pub async fn check_tag(
+        &self,
+        target: &Target,
+        tag: &str,
+        platform: &Platform,
+    ) -> Result<Option<Finding>, Error> {
+        let destination = target.destination();
+        let asked = tokio::time::timeout(WAIT, self.platforms_of_tag(destination, tag)).await;
+        let why = match asked {
+            Ok(Ok(has)) => {
+                return stays(destination, tag, platform, has.unwrap_or_default()).map(|()| None);
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer in {} s", WAIT.as_secs()),
+        };
+        let message = format!(
+            "not checked whether it is an image for another platform, which a push refuses to replace: {why}"
+        );
+        let object = format!("{destination}:{tag}");
+        Ok(Some(Finding::new("tag-not-checked", message).object(object)))
+    }
+
+    /// The platforms of the image that a tag names; `None` if it names nothing.
+    async fn platforms_of_tag(
+        &self,
+        destination: &Destination,
+        tag: &str,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let (store, former) = match destination {
+            Destination::Registry(repo) => {
+                let Some(former) = self.digest_of(&repo.tagged(tag)?).await? else {
+                    return Ok(None);
+                };
+                (Store::remotes(vec![self.pushing(repo)?]), former)
+            }
+            Destination::Layout(dir) if !dir.exists() => return Ok(None),
+            Destination::Layout(dir) => {
+                let index = read_index(&Folder::open(dir)?)?;
+                let Some(former) = index.and_then(|index| named_by(&index, tag)) else {
+                    return Ok(None);
+                };
+                (Store::folder(ImageFolder::layout(dir)?), former)
+            }
+        };
+        platforms_of(destination, store, former).await.map(Some)
+    }
+}
+
+/// The platforms of an image in a destination; none if its config names none.
+async fn platforms_of(
+    destination: &Destination,
+    store: Store,
+    image: Digest,
+) -> Result<Vec<String>, Error> {
+    let source = match destination {
+        Destination::Registry(repo) => Source::Registry(repo.pinned(image).into()),
+        Destination::Layout(dir) => {
+            Source::Layout { dir: dir.clone(), tag: None, digest: Some(image) }
+        }
+    };
+    match resolve(&source, store, None, &Configs::default()).await {
+        Ok(found) => Ok(found.platform.iter().map(Platform::to_string).collect()),
+        Err(Error::PlatformAmbiguous { has, .. }) => Ok(has),
+        Err(error) => Err(error),
+    }
+}
+
+/// Rejects an image for a platform under a tag that names one for these platforms, if it names any.
+fn stays(
+    destination: &Destination,
+    tag: &str,
+    pushed: &Platform,
+    has: Vec<String>,
+) -> Result<(), Error> {
+    if has.is_empty() || is_same(pushed, &has) {
+        return Ok(());
+    }
+    let image = format!("{destination}:{tag}");
+    Err(Error::TagOfAnotherPlatform { image, pushed: pushed.clone(), has })
 }
 
 /// The platform in the config of the image that is pushed.
@@ -81,6 +162,29 @@ fn is_same(pushed: &Platform, has: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Options;
+    use crate::http::RetryPolicy;
+
+    #[tokio::test]
+    async fn a_target_that_can_not_tell_is_a_finding() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::create_dir(path("empty")).unwrap();
+        std::fs::create_dir(path("damaged")).unwrap();
+        std::fs::write(path("damaged").join("index.json"), "{").unwrap();
+        let retry = RetryPolicy { tries: 1, ..RetryPolicy::default() };
+        let client = Client::new(&Options { retry, ..Options::default() }).unwrap();
+        for (target, is_asked) in [
+            (Target::layout(&path("none")), true),
+            (Target::layout(&path("empty")), true),
+            (Target::layout(&path("damaged")), false),
+            ("127.0.0.1:1/acme/os".parse().unwrap(), false),
+        ] {
+            let platform = "linux/arm64".parse().unwrap();
+            let found = client.check_tag(&target, "name", &platform).await.unwrap();
+            assert_eq!(found.is_none(), is_asked, "{target}: {found:?}");
+        }
+    }
 
     #[test]
     fn a_tag_stays_on_its_platform() {

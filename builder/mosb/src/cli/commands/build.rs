@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::containerfile;
-use super::make_plan::{PlannedBuild, complete, draft, planning};
+use super::make_plan::{PlannedBuild, check_tag, complete, draft, planning};
 use super::prepared_base::{self, On};
 use super::pushed_image::{pushed_image, tag_moved};
 use crate::cli::Result;
@@ -44,8 +44,11 @@ pub async fn build(
         let pool = drafted.draft.request().config.pool();
         warnings.extend(prepared_base::remember(context, pool, inputs, &build.target, source));
     }
+    let is_checked = matches!(on, On::ToMake(_));
     let on = match on {
         On::ToMake(prepared) => {
+            // The push checks it too, but only after the programs ran for minutes.
+            warnings.extend(check_tag(context, drafted.draft.request(), &build.target).await?);
             let of = (drafted.draft.request().config.pool(), &drafted.base);
             let making = prepared_base::make(context, &prepared, of, build, settings);
             let (made, source) = making.await?;
@@ -65,6 +68,9 @@ pub async fn build(
             mosb_build::direct::build(&context.push, &plan, lower, &build.target).await?
         }
         Method::LastPart(_) | Method::Containerfile(_) => {
+            if !is_checked {
+                warnings.extend(check_tag(context, &plan.request, &build.target).await?);
+            }
             context.progress.step("building with buildah");
             let made = containerfile::container_build(&plan, prepared.as_ref())?;
             containerfile::run(context, &made, &base, build, settings).await?

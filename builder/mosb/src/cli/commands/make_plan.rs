@@ -9,9 +9,7 @@ use crate::cli::unread::{self, Unread};
 use mosb_build::buildah;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, ResolvedPlan, Trees};
 use mosb_plan::containerfile;
-use mosb_plan::plan::BuildPlan;
-use mosb_plan::plan::BuildRequest;
-use mosb_plan::plan::Method;
+use mosb_plan::plan::{BuildPlan, BuildRequest, Method};
 use mosb_registry::base_tree;
 use mosb_registry::{Resolved, Target};
 use mosb_types::Finding;
@@ -47,6 +45,21 @@ pub async fn draft(
     request: &BuildRequest<Unread>,
 ) -> Result<ResolvedDraft> {
     Ok(resolve::draft(planning, unread::read(request).await?).await?)
+}
+
+/// Checks that the tag with the name of the rendered config would stay on its platform. The other tag
+/// is made of the inputs, with the platform. A finding says if the target can't tell.
+///
+/// # Errors
+/// It names an image for another platform.
+pub async fn check_tag(
+    context: &CliContext,
+    request: &BuildRequest,
+    target: &Target,
+) -> Result<Option<Finding>> {
+    let (tag, platform) = (request.config.name().tag(), &request.base.config.platform);
+    context.progress.step(&format!("checking the tag of {target}"));
+    Ok(context.push.check_tag(target, &tag.to_string(), platform).await?)
 }
 
 /// Completes a plan on its base, or on its prepared base. One that must be made first is not there yet:

@@ -2,7 +2,7 @@
 
 use super::containerfile::{check_space, command_lines, container_build};
 use super::diff::change;
-use super::make_plan::{PlannedBuild, complete, draft, planning};
+use super::make_plan::{PlannedBuild, check_tag, complete, draft, planning};
 use super::prepared_base::{self, On};
 use crate::cli::Result;
 use crate::cli::args::Format;
@@ -36,6 +36,9 @@ pub async fn plan(
     let on = if runs_elsewhere {
         On::Base
     } else {
+        if let Some(target) = target {
+            warnings.extend(check_tag(context, drafted.draft.request(), target).await?);
+        }
         prepared_base::find(context, planning, &drafted, given, target, &mut warnings).await?
     };
     let to_make = match &on {
