@@ -14,6 +14,7 @@ use mosb_registry::Resolved;
 use mosb_types::Finding;
 
 use super::base::{base, base_source};
+use super::base_tree::cached;
 use super::context::{PlanContext, resolve};
 use super::error::Error;
 use super::extensions_image::extensions_image;
@@ -79,7 +80,24 @@ pub async fn draft(
         build_on: request.build_on,
         push: request.push,
     })?;
+    check_names(context, &draft, &resolved).await?;
     Ok(ResolvedDraft { draft, base: resolved, warnings, resolving })
+}
+
+/// Checks the users and groups that the Containerfile names, if the cache has the base's tree.
+async fn check_names(
+    context: PlanContext<'_>,
+    draft: &Draft,
+    resolved: &Resolved,
+) -> Result<(), Error> {
+    // What is wrong with the text itself is said where it is rendered.
+    let names = containerfile::looked_up(draft.request()).unwrap_or_default();
+    if !names.is_empty()
+        && let Some(obtained) = cached(context, resolved).await
+    {
+        containerfile::check_names(&names, &obtained.tree)?;
+    }
+    Ok(())
 }
 
 /// What the Containerfile uses of the given directory.

@@ -29,6 +29,10 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Plan(#[from] plan::Error),
+    /// The Containerfile asks for what the base doesn't have.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Containerfile(#[from] mosb_plan::containerfile::Error),
     /// The directory of the build context.
     #[error(transparent)]
     #[diagnostic(transparent)]

@@ -29,6 +29,10 @@ pub struct Facts {
     pub ignored: Vec<AtLine>,
     /// The lines that mount a secret or a socket that no build has.
     pub absent: Vec<usize>,
+    /// Those of the users and owners that the build looks up in the files that the stage begins with.
+    pub(super) looked_up: Vec<AtLine>,
+    /// Whether an instruction may bring users or groups.
+    pub(super) may_bring_names: bool,
     /// The first `RUN` before anything is copied, without a mount.
     pub(super) run_before_copy: Option<usize>,
     /// Whether something is copied.
@@ -49,13 +53,23 @@ impl Facts {
                 self.labels.extend(keys.map(|key| at(key.trim_matches(['"', '\'']))));
             }
             "HEALTHCHECK" | "SHELL" | "ONBUILD" => self.ignored.push(at(&instruction.name)),
-            "RUN" if !self.copies && !instruction.arguments.starts_with("--mount") => {
-                self.run_before_copy.get_or_insert(line);
+            "RUN" => {
+                if !self.copies && !instruction.arguments.starts_with("--mount") {
+                    self.run_before_copy.get_or_insert(line);
+                }
+                let user = self.users.last().filter(|_| !self.may_bring_names);
+                self.looked_up.extend(user.cloned());
+                self.may_bring_names = true;
             }
             "COPY" | "ADD" => {
                 let (flags, rest) = flags(&instruction.arguments);
                 let owners = flags.iter().filter_map(|flag| flag.strip_prefix("--chown="));
-                self.owners.extend(owners.map(at));
+                let owners: Vec<_> = owners.map(at).collect();
+                if !self.may_bring_names {
+                    self.looked_up.extend(owners.iter().cloned());
+                }
+                self.owners.extend(owners);
+                self.may_bring_names |= may_write_etc(rest);
                 let is_url =
                     |word: &&str| word.starts_with("http://") || word.starts_with("https://");
                 if instruction.name == "ADD" {
@@ -66,4 +80,13 @@ impl Facts {
             _ => {}
         }
     }
+}
+
+/// Whether files that are copied may come to `/etc`. Where a variable or a relative path leads is open.
+fn may_write_etc(arguments: &str) -> bool {
+    let to = arguments.split_whitespace().next_back().unwrap_or_default();
+    let first = to.strip_prefix('/').and_then(|path| path.split('/').next());
+    first.is_none_or(|first| matches!(first, "" | "." | ".." | "etc"))
+        || to.contains(['$', '"', '\'', '\\'])
+        || to.contains("/..")
 }

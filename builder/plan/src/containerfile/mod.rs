@@ -17,6 +17,7 @@ mod flags;
 mod hint;
 mod images;
 mod mount;
+mod names;
 mod needs;
 mod parts;
 mod render;
@@ -30,8 +31,10 @@ mod variables;
 
 pub use administrator::has_instruction;
 pub use error::Error;
+pub use facts::AtLine;
 pub use hint::{Hint, hint};
 pub use images::{check_in_cluster, context_paths, images};
+pub use names::{check_names, looked_up};
 pub use needs::{Need, Since, needs};
 pub use render::{FILES, render, render_last, render_prepared};
 pub use rules::check;

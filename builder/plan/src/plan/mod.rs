@@ -27,6 +27,7 @@ mod prepared;
 mod push_spec;
 mod var_files;
 
+pub(crate) use apply::number_in;
 pub use apply::{
     ApplyError, CURRENT_CONFIG, WrittenEntry, WrittenEtc, instance_of, written_to_etc,
 };

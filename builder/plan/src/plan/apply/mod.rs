@@ -28,6 +28,7 @@ use mosb_image::path::TreePath;
 use mosb_image::tree::BaseTree;
 use mosb_types::{Diagnostic, Finding, escape_control};
 pub use on_machine::{WrittenEntry, WrittenEtc, written_to_etc};
+pub(crate) use owners::number_in;
 pub(super) use paths::real_path;
 pub use units::instance_of;
 pub(super) use units::preset_units;

@@ -59,7 +59,7 @@ impl Applier<'_> {
 }
 
 /// The third field of the first line with this name (passwd(5), group(5)).
-fn number_in(file: &[u8], name: &str) -> Option<u32> {
+pub(crate) fn number_in(file: &[u8], name: &str) -> Option<u32> {
     let text = String::from_utf8_lossy(file);
     text.lines().find_map(|line| {
         let mut fields = line.split(':');
