@@ -119,6 +119,7 @@ fn a_plan_refuses_what_buildah_refuses() {
         rendered.is_ok() && needs.is_ok()
     };
     assert!(is_planned(FINE) && buildah.builds(FINE));
+    let mut wrong = Vec::new();
     for own in [
         // Of the context.
         "FROM configs\nCOPY files/ /etc/",
@@ -133,7 +134,6 @@ fn a_plan_refuses_what_buildah_refuses() {
         // Names of stages.
         "FROM Configs\nLABEL a=b",
         "FROM configs\nCOPY --from=Extract /machineconfig /a",
-        "FROM configs AS a\nCOPY --from=a /etc /a",
         "FROM configs AS a\nCOPY --from=b /etc /a\nFROM configs AS b\nFROM a",
         "FROM configs\nCOPY --from=7 /machineconfig /a",
         "FROM configs\nCOPY --from=extensions / /a",
@@ -175,8 +175,10 @@ fn a_plan_refuses_what_buildah_refuses() {
         "FROM configs\nRUN --mount=type=cache,target=/m,sharing=private true",
         "FROM configs\nRUN --mount=type=secret,id=a,required=true true",
     ] {
-        assert!(!is_planned(own), "a plan takes {own}");
-        assert!(!buildah.builds(own), "buildah takes {own}");
+        let (plan, build) = (is_planned(own), buildah.builds(own));
+        if plan || build {
+            wrong.push((own, plan, build));
+        }
     }
     // What later versions know.
     for own in [
@@ -186,6 +188,10 @@ fn a_plan_refuses_what_buildah_refuses() {
         "FROM configs\nWORKDIR /${A:-b}${HOME:?none}",
         "FROM configs\nRUN --mount=type=tmpfs,target=m true",
     ] {
-        assert_eq!(is_planned(own), buildah.builds(own), "{own}");
+        let (plan, build) = (is_planned(own), buildah.builds(own));
+        if plan != build {
+            wrong.push((own, plan, build));
+        }
     }
+    assert!(wrong.is_empty(), "a plan takes it, buildah builds it: {wrong:#?}");
 }

