@@ -20,7 +20,7 @@ fn unsupported_changes_are_listed_and_set_the_exit_code() {
     let other = desk.run("render --pool worker a.yaml c.yaml --previous before.yaml");
     assert_eq!(other.code(), Some(1));
     assert!(other.text().contains("name: eve"), "it is printed all the same");
-    for field in ["spec.config.passwd.users[eve]: ", "spec.fips: "] {
+    for field in ["c.yaml: c: spec.config.passwd.users[eve]: ", "c.yaml: c: spec.fips: "] {
         assert!(other.stderr.contains(&format!("warning: {field}")), "{}", other.stderr);
     }
     let explained =

@@ -41,7 +41,7 @@ pub use docker_config::{DOCKER_CONFIG_KEY, DockerConfigJson, SecretError, Secret
 pub use job_method::JobMethod;
 pub use named_secret::NamedSecret;
 pub use pull_permission::pull_permission;
-pub use pull_repositories::pull_repositories;
+pub use pull_repositories::{PushLogin, pull_only_login, pull_repositories};
 pub use pull_settings::{MAX_PULL_SETTINGS, PullSettings, PullSettingsTooLarge};
 pub use redactor::Redactor;
 pub use registries_conf::registries_conf;

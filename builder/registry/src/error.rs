@@ -81,13 +81,13 @@ pub enum Error {
     TooSlow { host: String, cause: String, tries: u32 },
     /// The TLS handshake failed.
     #[error(
-        "{host}: no trusted TLS connection: {cause}; put its CA in --cert-dir, or use --tls-verify=false for a registry you trust"
+        "{host}: no trusted TLS connection: {cause}; put its CA in --cert-dir (in a cluster imageRegistryBundles of ConfigMap mosb-config), or use --tls-verify=false for a registry you trust"
     )]
     #[diagnostic(code = "untrusted-tls", class = Transient)]
     Tls { host: String, cause: String },
     /// It doesn't speak TLS at all.
     #[error(
-        "the registry at {host} answers in plain HTTP; use --tls-verify=false, or insecure = true in registries.conf, if that is meant"
+        "the registry at {host} answers in plain HTTP; use --tls-verify=false, or insecure = true in registries.conf (in a cluster registrySources.insecureRegistries of ConfigMap mosb-config), if that is meant"
     )]
     #[diagnostic(code = "untrusted-tls", class = Transient)]
     PlainHttp { host: String },

@@ -70,8 +70,8 @@ pub enum SecretProblem {
         place: String,
         want: &'static str,
     },
-    /// A field that logins don't have.
-    #[error("{key}: {place}: logins have no such field; take it out")]
+    /// A field that logins don't have, and none that they have.
+    #[error("{key}: {place}: logins have no such field; write username and password, or auth")]
     UnknownField {
         key: &'static str,
         /// Path in the JSON document.
@@ -86,8 +86,9 @@ const OLD_KEY: &str = ".dockercfg";
 const TOKENS: [&str; 2] = ["identitytoken", "registrytoken"];
 /// The other fields of a login.
 const FIELDS: [&str; 4] = ["username", "password", "email", "auth"];
-/// Beside `auths`; these name programs on the machine that wrote the file, which pods haven't.
-const IGNORED: [&str; 2] = ["credHelpers", "credsStore"];
+/// Settings of docker and podman without `auths`; a file with one of them is no `.dockercfg`. The
+/// programs that they name are on the machine that wrote the file, and pods haven't them.
+const SETTINGS: [&str; 3] = ["credHelpers", "credsStore", "HttpHeaders"];
 
 impl DockerConfigJson {
     /// No logins.
@@ -101,7 +102,7 @@ impl DockerConfigJson {
     /// that is asked.
     ///
     /// # Errors
-    /// What the Machine Config Operator rejects, except tokens in a login.
+    /// What podman can't read. It ignores fields that it doesn't know, beside `auths` and in a login.
     pub fn from_secret(secret: &v1::Secret) -> Result<Self, SecretError> {
         parse(secret).map(|logins| Self(Secret::new(logins))).map_err(|problem| SecretError {
             name: secret.metadata.name.clone().unwrap_or_default(),
@@ -160,6 +161,16 @@ impl DockerConfigJson {
         users(self).iter().any(|user| others.contains(user))
     }
 
+    /// The registries whose login can't be read.
+    pub fn unreadable(&self) -> impl Iterator<Item = &str> {
+        let is_unreadable = |login: &Map<String, Value>| {
+            let auth = login.get("auth").and_then(Value::as_str).unwrap_or_default();
+            !auth.is_empty() && user_and_password(auth).is_none()
+        };
+        let logins = self.0.expose().iter();
+        logins.filter(move |(_, login)| is_unreadable(login)).map(|(registry, _)| &**registry)
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.expose().is_empty()
@@ -203,15 +214,9 @@ fn parse(secret: &v1::Secret) -> Result<BTreeMap<String, Map<String, Value>>, Se
     // serde's own message may quote the input.
     let mut config: Map<String, Value> = serde_json::from_slice(bytes)
         .map_err(|e| SecretProblem::Json { key, line: e.line(), column: e.column() })?;
-    let is_new = config.keys().any(|field| field == "auths" || IGNORED.contains(&&**field));
+    let is_new = config.keys().any(|field| field == "auths" || SETTINGS.contains(&&**field));
     let auths = if is_new {
-        config.retain(|field, _| !IGNORED.contains(&&**field));
-        let auths = config.remove("auths").unwrap_or_default();
-        if let Some(field) = config.keys().next() {
-            let place = field.clone();
-            return Err(SecretProblem::UnknownField { key, place });
-        }
-        match auths {
+        match config.remove("auths").unwrap_or_default() {
             Value::Object(auths) => auths,
             Value::Null => Map::new(),
             _ => return Err(shape(key, "auths", "an object")),
@@ -246,16 +251,19 @@ fn checked(
         }
     };
     login.retain(|_, value| !value.is_null());
-    for (field, value) in &login {
-        let place = format!("{registry:?}.{field}");
-        if !FIELDS.iter().chain(&TOKENS).any(|known| known == field) {
-            return Err(SecretProblem::UnknownField { key, place });
-        }
-        if !value.is_string() {
-            return Err(shape(key, place, "a text"));
-        }
+    let is_known = |field: &str| FIELDS.iter().chain(&TOKENS).any(|known| *known == field);
+    let place = |field: &str| format!("{registry:?}.{field}");
+    let unknown = login.keys().find(|field| !is_known(field)).map(|field| place(field));
+    login.retain(|field, _| is_known(field));
+    match unknown {
+        // Such as a misspelt one.
+        Some(place) if login.is_empty() => return Err(SecretProblem::UnknownField { key, place }),
+        Some(_) | None => {}
     }
-    Ok(login)
+    match login.iter().find(|(_, value)| !value.is_string()) {
+        Some((field, _)) => Err(shape(key, place(field), "a text")),
+        None => Ok(login),
+    }
 }
 
 #[cfg(test)]

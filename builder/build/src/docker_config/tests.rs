@@ -58,6 +58,13 @@ fn both_forms_become_one() {
             r#"{"auths":{"fake":{"auth":"bar"},"q":{"auth":"YTpi","identitytoken":"t"}}}"#,
             r#"{"auths":{"fake":{"auth":"bar"},"q":{"auth":"YTpi","identitytoken":"t"}}}"#,
         ),
+        (
+            "settings of docker, and more in a login",
+            NEW,
+            r#"{"auths":{"q":{"auth":"YTpi","serveraddress":"q"}},"HttpHeaders":{"a":"b"},"psFormat":"c"}"#,
+            r#"{"auths":{"q":{"auth":"YTpi"}}}"#,
+        ),
+        ("headers only", NEW, r#"{"HttpHeaders":{"a":"b"}}"#, r#"{"auths":{}}"#),
         ("null logins", NEW, r#"{"auths":null}"#, r#"{"auths":{}}"#),
         (
             "null in a login",
@@ -135,12 +142,7 @@ fn rejections_name_the_cause_and_quote_no_secret() {
         ("null", secret(new, &[(new_key, "null")]), P::Json { key, line: 1, column: 4 }),
         ("a list", secret(new, &[(new_key, "[\"hunter2\"]")]), P::Json { key, line: 1, column: 0 }),
         (
-            "more",
-            secret(new, &[(new_key, r#"{"auths":{},"HttpHeaders":{"a":"hunter2"}}"#)]),
-            unknown("HttpHeaders"),
-        ),
-        (
-            "more in a login",
+            "nothing else in a login",
             secret(new, &[(new_key, r#"{"auths":{"q":{"token":"hunter2"}}}"#)]),
             unknown("\"q\".token"),
         ),

@@ -91,7 +91,7 @@ pub enum Error {
     },
     /// The TLS handshake failed.
     #[error(
-        "{asked}: no trusted TLS connection: {cause}; give its CA with --ca or in the config's ignition.security.tls"
+        "{asked}: no trusted TLS connection: {cause}; give its CA with --ca (in a cluster additionalTrustBundle of ConfigMap mosb-config) or in the config's ignition.security.tls"
     )]
     #[diagnostic(code = "untrusted-tls", class = Transient)]
     Tls { asked: Asked, cause: String },

@@ -6,12 +6,10 @@ use super::rendered_config::get_rendered_config;
 use super::{Resolver, invalid_input};
 use crate::lookup::Problem;
 use crate::rollout::TargetImage;
-use mosb_build::{DockerConfigJson, NamedSecret, PullSettings, pull_repositories, registries_conf};
+use mosb_build::{DockerConfigJson, NamedSecret, PullSettings, PushLogin, pull_only_login};
 use mosb_image::{ImageRef, PinnedRef, Platform};
 use mosb_plan::api::{ClusterSettings, MachineOsConfig, RenderedName};
-use mosb_registry::registries_conf::By;
 use mosb_registry::{Client, Error, Source};
-use mosb_types::Diagnostic;
 
 impl Resolver {
     /// Whether the registry itself has an image now, and for which of these platforms. No worker may
@@ -111,17 +109,6 @@ impl MachineSecrets {
     }
 }
 
-/// Machines would get a login that pushes.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
-#[error(
-    "{image}: the login that pulls it is one that secret {secret} pushes with, and every machine would have it; give the pool a pull secret with a login that can only pull (spec.baseImagePullSecret, or globalPullSecret in ConfigMap mosb-config)"
-)]
-#[diagnostic(code = "push-login", class = InvalidInput)]
-pub struct PushLogin {
-    pub image: String,
-    pub secret: String,
-}
-
 /// The credentials of a pool, and the settings with the addresses of the proxy.
 #[derive(Debug)]
 pub(crate) struct MachineAccess {
@@ -137,15 +124,7 @@ impl MachineAccess {
     /// # Errors
     /// It is one that pushes.
     pub fn pull_only_login_for(&self, image: &PinnedRef) -> Result<DockerConfigJson, PushLogin> {
-        let conf = registries_conf(&self.settings);
-        let pulled = pull_repositories(image.repo(), conf.as_deref(), &[By::Digest]);
-        let login = self.pull.credentials.used_for(&pulled);
-        match &self.push {
-            Some(push) if login.has_login_of(&push.credentials) => {
-                Err(PushLogin { image: image.to_string(), secret: push.name.clone() })
-            }
-            Some(_) | None => Ok(login),
-        }
+        pull_only_login(image, &self.pull.credentials, self.push.as_ref(), &self.settings)
     }
 
     /// Mirrors, CAs and proxy for an image.

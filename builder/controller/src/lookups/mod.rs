@@ -32,7 +32,7 @@ use super::observe::result_in;
 use super::snapshot::Snapshot;
 use crate::workload::result_name;
 pub use limits::{LookupError, LookupLimits, LookupPermit, busy_pause};
-pub(crate) use machine_image::{MachineAccess, MachineSecrets, PushLogin};
+pub(crate) use machine_image::{MachineAccess, MachineSecrets};
 pub(crate) use machine_part::machine_part_changed;
 use mosb_build::JobResult;
 use mosb_image::{Digest, ImageRef, PinnedRef};

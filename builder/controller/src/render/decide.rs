@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::garbage;
-use super::snapshot::{Inputs, RenderOutput, RenderSnapshot};
+use super::snapshot::{Inputs, OverridingImage, RenderOutput, RenderSnapshot};
 use crate::action::{Action, NewObject, Patch};
 use crate::decision::Decision;
 use crate::kinds::Kind;
@@ -146,9 +146,9 @@ fn set_configuration(
         let note = format!("{name} of {} MachineConfigs", inputs.members.len());
         let reason = EventReason::RenderedConfigGenerated;
         actions.push(Action::Event(Event::new(on(), reason, name, note)));
-        if let Some(image) = &output.overriding {
+        if let Some(OverridingImage { image, place }) = &output.overriding {
             let note = format!(
-                "a MachineConfig sets the base OS image of {name}: {image}; cluster updates don't change it any more"
+                "{place} sets the base OS image of {name}: {image}; cluster updates don't change it any more"
             );
             let reason = EventReason::OsImageUrlOverridden;
             actions.push(Action::Event(Event::new(on(), reason, image, note)));

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::contents::{Contents, find};
 use super::observe::{controller_config, observe};
-use super::snapshot::{RenderOutput, RenderSnapshot};
+use super::snapshot::{OverridingImage, RenderOutput, RenderSnapshot};
 use crate::Error;
 use crate::apply::{ApplyError, compare_rendered};
 use crate::cluster_cache::ClusterCache;
@@ -87,7 +87,7 @@ pub(super) async fn render(
     let rendered = resolver.limits.with_timeouts(FETCHES, what, rendering).await?;
     let name = rendered.config.name().to_string();
     let (refused, clash) = futures_util::try_join!(
-        find_refusal(resolver, snapshot, &rendered.config),
+        find_refusal(resolver, snapshot, &rendered),
         find_different(resolver, snapshot, &name, &rendered.object)
     )?;
     if let Some(problem) = without_base(resolver, &rendered).or(clash).or(refused) {
@@ -98,8 +98,10 @@ pub(super) async fn render(
         tracing::warn!(code = warning.code, "{place}: {}", warning.message);
     }
     let mut warnings = rendered.warnings.iter();
-    let overridden = warnings.any(|warning| warning.code == "os-image-overridden");
-    let overriding = rendered.config.os_image_url.filter(|_| overridden);
+    let overridden = warnings.find(|warning| warning.code == "os-image-overridden");
+    let overriding = overridden.zip(rendered.config.os_image_url).map(|(warning, image)| {
+        OverridingImage { image, place: warning.object.clone().unwrap_or_default() }
+    });
     Ok(RenderOutput { name, object: Arc::new(rendered.object), overriding, pins })
 }
 
@@ -158,7 +160,7 @@ fn request(
         extensions_image,
         pins: Default::default(),
         configs: configs.into_iter().map(component).collect(),
-        explain: false,
+        explain: true,
     };
     request.pins = known_pins(&request);
     Ok(request)
@@ -257,10 +259,10 @@ fn without_base(resolver: &Resolver, rendered: &Rendered) -> Option<Problem> {
 async fn find_refusal(
     resolver: &Resolver,
     snapshot: &RenderSnapshot,
-    new: &RenderedConfig,
+    new: &Rendered,
 ) -> Result<Option<Problem>, Error> {
     let name = &snapshot.pool.spec.configuration.name;
-    if name.is_empty() || name == new.name().as_str() {
+    if name.is_empty() || name == new.config.name().as_str() {
         return Ok(None);
     }
     let Some(object) = find(&resolver.client, name).await? else {
@@ -289,8 +291,8 @@ fn is_left_to_build(cache: &ClusterCache, pool: &str) -> bool {
     cache.rolling_out && !configs.is_empty() && configs.iter().all(builds_all)
 }
 
-fn refusal(old: &RenderedConfig, new: &RenderedConfig, update: Update) -> Option<Problem> {
-    let found = render::unreconcilable(old, new, update).ok()?;
+fn refusal(old: &RenderedConfig, new: &Rendered, update: Update) -> Option<Problem> {
+    let found = new.unreconcilable(old, update).ok()?;
     let problems = found.iter().map(|finding| {
         let place = finding.object.as_deref().unwrap_or_default();
         format!("{place}: {}", finding.message)

@@ -118,7 +118,15 @@ pub struct RenderOutput {
     pub name: String,
     pub object: Arc<Value>,
     /// The base OS image, if an administrator's MachineConfig sets it.
-    pub overriding: Option<String>,
+    pub overriding: Option<OverridingImage>,
     /// Images with a tag, and the digest of each.
     pub pins: BTreeMap<String, String>,
+}
+
+/// A base OS image that an administrator's MachineConfig sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverridingImage {
+    pub image: String,
+    /// The MachineConfig and its field.
+    pub place: String,
 }

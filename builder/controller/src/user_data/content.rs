@@ -1,6 +1,6 @@
 //! The Ignition config of a new machine. Pure: what it is made of was read before.
 
-use crate::lookups::PushLogin;
+use mosb_build::PushLogin;
 use mosb_build::new_machine::{self, InvalidConfig, OwnConfig, OwnConfigError, PullFiles};
 use mosb_ignition as ignition;
 use mosb_plan::api::RenderedConfig;

@@ -143,7 +143,7 @@ pub fn requests(
                 extensions_image: extensions_image.clone(),
                 pins: BTreeMap::new(),
                 configs: configs.all.clone(),
-                explain: false,
+                explain: true,
             }),
             Err(error) => {
                 let error: api::NameError = error;
@@ -254,11 +254,15 @@ fn overridden(seed: &Seed, rendered: &Rendered) -> Option<Finding> {
     if image == seed.image.to_string() {
         return None;
     }
+    let field = "spec.osImageURL";
     let message = format!(
-        "one of the pool's MachineConfigs, which comes after {}, names {image} in spec.osImageURL, so machines would not get {}; take it out",
+        "it comes after {} and names {image}, so machines of pool {} would not get {}; take it out",
         api::component_name(&seed.pool),
+        seed.pool,
         seed.image
     );
-    let place = format!("MachineConfigPool {}", seed.pool);
+    let explanation = rendered.explanation.as_ref();
+    let origins = explanation.map(|it| it.origins(field)).unwrap_or_default();
+    let place = format!("{origins}: {field}");
     Some(Finding::new("image-overridden", message).object(place))
 }

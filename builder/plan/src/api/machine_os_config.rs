@@ -135,8 +135,13 @@ impl MachineOsConfigSpec {
 }
 
 impl ContainerFile {
+    /// For which architecture it is, as the API writes it.
+    pub fn architecture(&self) -> &str {
+        if self.containerfile_arch.is_empty() { "NoArch" } else { &self.containerfile_arch }
+    }
+
     fn is_for_all(&self) -> bool {
-        matches!(&*self.containerfile_arch, "" | "NoArch")
+        self.architecture() == "NoArch"
     }
 }
 

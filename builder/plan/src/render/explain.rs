@@ -1,5 +1,7 @@
 //! The origin of each field of a rendered config.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -41,6 +43,24 @@ pub struct FieldOrigin {
     pub from: String,
     /// The MachineConfigs whose value is overridden, in the order of merging.
     pub overrides: Vec<String>,
+}
+
+impl Explanation {
+    /// The MachineConfigs that set a field or a part of it, as messages name them; empty if none
+    /// does.
+    pub fn origins(&self, field: &str) -> String {
+        let is_of = |one: &&FieldOrigin| {
+            let rest = one.field.strip_prefix(field);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        let names: BTreeSet<&str> =
+            self.fields.iter().filter(is_of).map(|one| &*one.from).collect();
+        let place = |name: &str| match self.machine_configs.iter().find(|one| one.name == name) {
+            Some(one) if !one.origin.is_empty() => format!("{}: {name}", one.origin),
+            Some(_) | None => name.to_owned(),
+        };
+        names.into_iter().map(place).collect::<Vec<_>>().join(", ")
+    }
 }
 
 pub(super) fn explain(

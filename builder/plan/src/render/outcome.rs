@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
+use super::Error;
 use super::explain::Explanation;
+use super::reconcile::{Update, unreconcilable};
 use crate::api::RenderedConfig;
 use mosb_ignition::snapshot::Reference;
 use mosb_types::Finding;
@@ -27,4 +29,28 @@ pub struct Rendered {
     pub warnings: Vec<Finding>,
     /// Where everything comes from, if [`super::Request::explain`] asked for it.
     pub explanation: Option<Explanation>,
+}
+
+impl Rendered {
+    /// What nodes of config `old` can't take of this one, as [`unreconcilable`] says, with the
+    /// MachineConfigs that cause it if there is an explanation.
+    ///
+    /// # Errors
+    /// The old config has no Ignition config that can be read.
+    pub fn unreconcilable(
+        &self,
+        old: &RenderedConfig,
+        update: Update,
+    ) -> Result<Vec<Finding>, Error> {
+        let mut found = unreconcilable(old, &self.config, update)?;
+        for finding in &mut found {
+            let field = finding.object.take().unwrap_or_default();
+            let explanation = self.explanation.as_ref();
+            let origins = explanation.map(|it| it.origins(&field)).unwrap_or_default();
+            // What is gone comes from none of them.
+            let place = if origins.is_empty() { field } else { format!("{origins}: {field}") };
+            finding.object = Some(place);
+        }
+        Ok(found)
+    }
 }

@@ -1,5 +1,6 @@
 //! What is decided for a pool, and what an object with the wanted name means.
 
+use crate::render::snapshot::OverridingImage;
 use super::*;
 
 /// Name of the case, the difference to a settled pool, and the actions.
@@ -32,7 +33,10 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
         Some(Ok(RenderOutput {
             name: NEW.to_owned(),
             object: object(NEW),
-            overriding: overriding.map(str::to_owned),
+            overriding: overriding.map(|image| OverridingImage {
+                image: image.to_owned(),
+                place: "99-own: spec.osImageURL".to_owned(),
+            }),
             pins: Default::default(),
         }))
     };

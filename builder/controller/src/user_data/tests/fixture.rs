@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::action::{Action, NewStatus};
 use crate::ignition_server::ServerKeys;
-use crate::lookups::PushLogin;
 use crate::user_data::condition::USER_DATA;
 use crate::user_data::content::{JoinConfig, MachineInputs};
 use crate::user_data::decide::{UserDataDecision, UserDataLookup, decide};
 use crate::user_data::snapshot::{FoundSecret, UserDataLookupResults, UserDataSnapshot};
+use mosb_build::PushLogin;
 use mosb_build::new_machine::PullFiles;
 use mosb_build::{DOCKER_CONFIG_KEY, DockerConfigJson};
 use mosb_image::{Digest, PinnedRef};

@@ -1,5 +1,7 @@
 //! Fields of a MachineOSConfig that the API server or the controller would reject.
 
+use std::collections::BTreeSet;
+
 use mosb_plan::api::{MachineOsConfig, NameError, PoolName, is_object_name};
 use mosb_plan::containerfile;
 use mosb_plan::plan;
@@ -45,7 +47,15 @@ pub fn invalid_fields(config: &MachineOsConfig, nested: bool) -> Vec<(&'static s
         let message = format!("it has {} entries, and the API takes {MAX_FILES}", files.len());
         wrong.push(("spec.containerFile", message));
     }
+    let mut architectures = BTreeSet::new();
     for file in files {
+        let architecture = file.architecture();
+        if !architectures.insert(architecture) {
+            let message = format!(
+                "two entries have containerfileArch {architecture}, and the API takes one of each; keep one of them"
+            );
+            wrong.push(("spec.containerFile", message));
+        }
         let length = file.content.chars().count();
         if length > MAX_CONTENT_CHARS {
             let message = format!(

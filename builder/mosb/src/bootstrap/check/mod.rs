@@ -8,7 +8,7 @@ pub use fields::invalid_fields;
 use std::collections::{BTreeMap, BTreeSet};
 
 use mosb_build::NamedSecret;
-use mosb_build::pull_permission;
+use mosb_build::{pull_only_login, pull_permission};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{ClusterSettings, MachineOsConfig, PoolName, labels};
 use mosb_plan::plan;
@@ -220,7 +220,7 @@ impl<'a> Validator<'a> {
         if self.problems.len() > before {
             return None;
         }
-        Some(Seed {
+        let seed = Seed {
             config: object.metadata.name.clone(),
             origin: config.origin.clone(),
             pool: pool.parse::<PoolName>().ok()?,
@@ -228,7 +228,29 @@ impl<'a> Validator<'a> {
             push: plan::push_repository(&object.spec.rendered_image_push_spec, nested).ok()?,
             push_secret,
             pull: self.pull(own),
-        })
+        };
+        self.pull_login(config, &seed);
+        Some(seed)
+    }
+
+    /// Reports a login that new machines would get and that can push, and one that nothing can be
+    /// pulled with.
+    fn pull_login(&mut self, config: &Manifest<MachineOsConfig>, seed: &Seed) {
+        let (pull, push) = (&seed.pull.credentials, seed.push_secret.as_ref());
+        match pull_only_login(&seed.image, pull, push, self.settings) {
+            Err(error) => {
+                let place = config.place(KIND, &seed.config, "spec.renderedImagePushSecret.name");
+                self.notices.push(Finding::from(&error).object(place));
+            }
+            // Where a registry is asked, that reports it.
+            Ok(_) if self.options.registries => {}
+            Ok(login) => self.notices.extend(login.unreadable().map(|registry| {
+                let message = format!(
+                    "{registry:?}.auth: is not user:password in base64, so nothing is pulled with it; log in anew"
+                );
+                Finding::new("bad-registry-secret", message).object(seed.pull.name.clone())
+            })),
+        }
     }
 
     /// Reports a Secret that the controller would not use for pulls.

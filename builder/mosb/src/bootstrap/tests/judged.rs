@@ -87,6 +87,16 @@ fn problems_are_reported_with_their_place() {
             "spec.containerFile",
         ),
         (
+            "two for one architecture",
+            with(
+                os_config("worker"),
+                "/spec/containerFile",
+                json!([{ "content": "RUN a" }, { "containerfileArch": "NoArch", "content": "RUN b" }]),
+            ),
+            "bad-machine-os-config",
+            "spec.containerFile",
+        ),
+        (
             "no push secret",
             with(os_config("worker"), "/spec/renderedImagePushSecret", json!({})),
             "bad-machine-os-config",
@@ -136,13 +146,25 @@ fn a_pull_secret_that_is_named_must_be_there() {
 }
 
 #[test]
-fn a_pull_secret_without_permission_for_builds_is_reported() {
+fn a_pull_secret_that_should_not_be_it_is_reported() {
     let own = json!({ "name": "own" });
     let config = with(os_config("worker"), "/spec/baseImagePullSecret", own);
     let label = json!({ labels::PULL_SECRET: "true" });
+    let permitted = with(secret("own"), "/metadata/labels", label);
+    let login = |user: &str| {
+        let login = json!({ "username": user, "password": "hunter2" });
+        json!({ "auths": { "registry.example.com": login } }).to_string()
+    };
+    let as_user = |user: &str| {
+        let data = json!({ ".dockerconfigjson": login(user) });
+        with(permitted.clone(), "/stringData", data)
+    };
+    let unpermitted = ["no-base-image", "pull-secret-not-permitted", "push-login"];
     for (what, own, want) in [
-        ("as it is", secret("own"), &["no-base-image", "pull-secret-not-permitted"][..]),
-        ("it says so", with(secret("own"), "/metadata/labels", label), &["no-base-image"]),
+        ("as it is", secret("own"), &unpermitted[..]),
+        ("it says so", permitted.clone(), &["no-base-image", "push-login"]),
+        ("another login", as_user("puller"), &["no-base-image"]),
+        ("the login that pushes", as_user("u"), &["no-base-image", "push-login"]),
     ] {
         let all = manifests(&[pool("worker"), secret("push"), own, config.clone()]);
         let checked = check(&all, &options(Cluster::Kubernetes)).unwrap();
@@ -267,6 +289,23 @@ fn without_a_registry_check_secrets_may_come_later() {
     assert!(checked.seeds[0].push_secret.is_none());
     let codes: Vec<&str> = checked.notices.iter().map(|it| &*it.code).collect();
     assert_eq!(codes, ["no-base-image", "missing-secret"]);
+    // Nobody else reports it then.
+    let text =
+        r#"{"auths":{"registry.example.com":{"auth":"hunter2"},"other.example":{"auth":"b"}}}"#;
+    let unreadable = with(
+        secret("global-pull-secret-copy"),
+        "/stringData",
+        json!({ ".dockerconfigjson": text }),
+    );
+    let all = manifests(&[pool("worker"), os_config("worker"), secret("push"), unreadable]);
+    for (registries, want) in [(true, None), (false, Some("registry.example.com"))] {
+        let options = ValidationOptions { registries, pull_secret: None, ..options };
+        let checked = check(&all, &options).unwrap();
+        let found = checked.notices.iter().find(|it| it.code == "bad-registry-secret");
+        let named = found.map(|it| it.message.split('"').nth(1).unwrap());
+        assert_eq!(named, want);
+        assert!(!format!("{found:?}").contains("hunter2"));
+    }
 }
 
 #[test]

@@ -107,7 +107,11 @@ fn another_machine_config_may_not_take_the_image_away() {
     let other = format!("quay.io/other/os@{DIGEST}");
     let spec = json!({ "osImageURL": other });
     for (what, name, want) in [
-        ("after the component", "99-image", Some("image-overridden")),
+        (
+            "after the component",
+            "99-image",
+            Some(("image-overridden", "f (document 4): 99-image: spec.osImageURL")),
+        ),
         ("before it", "05-image", None),
     ] {
         let all = manifests(&[
@@ -117,7 +121,8 @@ fn another_machine_config_may_not_take_the_image_away() {
             config(name, "worker", spec.clone()),
         ]);
         let found = kubernetes(&all).err().map(codes).unwrap_or_default();
-        assert_eq!(found.first().map(|(code, _)| &**code), want, "{what}");
+        let found = found.first().map(|(code, place)| (&**code, &**place));
+        assert_eq!(found, want, "{what}");
     }
 }
 

@@ -45,7 +45,7 @@ pub async fn render(wanted: &Render, settings: &Settings, progress: &Progress) -
         }
     };
     let unreconcilable = match &previous {
-        Some(previous) => Some(render::unreconcilable(previous, &rendered.config, Update::Daemon)?),
+        Some(previous) => Some(rendered.unreconcilable(previous, Update::Daemon)?),
         None => None,
     };
     let code = u8::from(unreconcilable.as_ref().is_some_and(|it| !it.is_empty()));
@@ -57,6 +57,8 @@ pub async fn render(wanted: &Render, settings: &Settings, progress: &Progress) -
             warn(finding);
         }
     }
+    let mut rendered = rendered;
+    rendered.explanation = rendered.explanation.filter(|_| wanted.explain);
     print(rendered, unreconcilable, notices, settings.format)?;
     Ok(code)
 }
@@ -103,7 +105,8 @@ async fn read(wanted: &Render) -> Result<Inputs> {
         (wanted.inputs.clone(), [wanted.pool_file.clone(), wanted.controller_config.clone()]);
     let previous = wanted.previous.clone();
     let (pool, os_image) = (wanted.pool.clone(), wanted.os_image.clone());
-    let (extensions_image, explain) = (wanted.extensions_image.clone(), wanted.explain);
+    let (extensions_image, explain) =
+        (wanted.extensions_image.clone(), wanted.explain || previous.is_some());
     let read = spawn_blocking(move || {
         let mut manifests = Manifests::read(&inputs);
         let [pool_file, controller_file] = files;

@@ -129,7 +129,13 @@ impl Manifests {
         }
         let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
         let (version, kind) = (text("apiVersion").to_owned(), text("kind").to_owned());
+        let is_part = object.pointer("/metadata/continue").and_then(Value::as_str);
+        let is_part = is_part.is_some_and(|token| !token.is_empty());
         if let Some(items) = items(&mut object, &kind) {
+            if is_part {
+                let message = "it is a part of a list: its metadata.continue says that more follow; read the list to its end, as `kubectl get -o yaml` does";
+                self.problems.push(Finding::new("bad-object", message).object(origin));
+            }
             let of = kind.strip_suffix("List").unwrap_or_default();
             for (number, item) in items.into_iter().enumerate() {
                 let item_place = [place.clone(), vec![format!("item {}", number + 1)]].concat();

@@ -24,7 +24,10 @@ fn lists_are_unpacked_and_kinds_are_sorted() {
         object("MachineConfig", "a"), object("MachineConfigPool", "p"), { "kind": "Secret" }, { "kind": "Secret" },
         { "kind": "List", "items": [object("MachineConfig", "b")] },
     ] });
-    let typed = json!({ "apiVersion": API_VERSION, "kind": "MachineConfigList", "items": [{ "metadata": { "name": "c" } }] });
+    let typed = json!({
+        "apiVersion": API_VERSION, "kind": "MachineConfigList", "metadata": { "continue": "" },
+        "items": [{ "metadata": { "name": "c" }, "spec": null }],
+    });
     let others = [object("ControllerConfig", "cc"), object("KubeletConfig", "k")];
     let read = sorted(&format!("{list}\n{typed}\n{}\n{}", others[0], others[1]));
     assert!(read.problems.is_empty(), "{:?}", read.problems);
@@ -63,6 +66,11 @@ fn invalid_objects_are_reported_without_their_values() {
         ("ignition", "ignition: {version: 3.5.0}", "an Ignition config"),
         ("butane", "variant: fcos\nversion: 1.5.0", "a Butane config; translate it with"),
         ("version", "apiVersion: v1\nkind: MachineConfig", "MachineConfig of \"v1\""),
+        (
+            "a part of a list",
+            "kind: MachineConfigList\nmetadata: {continue: hunter2}\nitems: []",
+            "it is a part of a list",
+        ),
         (
             "labels",
             &object("MachineConfig", "a").to_string().replace("{\"name\":\"a\"}", "\"hunter2\""),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::labels;
-use super::metadata::Metadata;
+use super::metadata::{Metadata, null_is_empty};
 use super::names::{NameError, PoolName, RenderedName};
 use super::settings::{FieldError, KernelType, MachineSettings};
 use mosb_types::canonical_json;
@@ -32,8 +32,8 @@ pub struct MachineConfig {
     /// Name, labels, annotations, owners.
     #[serde(default)]
     pub metadata: Metadata,
-    /// Everything, also fields that we don't know.
-    #[serde(default)]
+    /// Everything, also fields that we don't know; an API server drops a null.
+    #[serde(default, deserialize_with = "null_is_empty")]
     pub spec: Map<String, Value>,
 }
 

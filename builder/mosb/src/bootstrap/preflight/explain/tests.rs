@@ -160,7 +160,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
                 Failed,
                 "untrusted-tls",
                 "the registry at quay.example answers in plain HTTP",
-                "use --tls-verify=false, or insecure = true in registries.conf, if that is meant",
+                "use --tls-verify=false, or insecure = true in registries.conf (in a cluster registrySources.insecureRegistries of ConfigMap mosb-config), if that is meant",
             ),
         ),
         (
