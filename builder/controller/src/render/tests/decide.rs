@@ -1,7 +1,7 @@
 //! What is decided for a pool, and what an object with the wanted name means.
 
-use crate::render::snapshot::OverridingImage;
 use super::*;
+use crate::render::snapshot::OverridingImage;
 
 /// Name of the case, the difference to a settled pool, and the actions.
 type Case<'a> = (&'a str, &'a dyn Fn(&mut RenderSnapshot), &'a [&'a str]);
