@@ -134,9 +134,11 @@ fn the_columns_and_short_names_are_the_real_ones() {
     build["metadata"]["labels"] = json!({ format!("{real}/target-machine-config-pool"): "a-pool" });
     build["metadata"]["annotations"] =
         json!({ "mosb.dev/method": "direct", "mosb.dev/base": base });
-    Api::new().apply("columns", &build).unwrap();
+    node().install_kinds();
+    node().apply(&build.to_string());
     let shown = node().kubectl(&["get", "machineosbuild", "crds-columns", "--output=wide"]);
     let shown = shown.ok().text();
+    node().kubectl(&["delete", "machineosbuild", "crds-columns"]).ok();
     for value in ["a-pool", "direct", &base] {
         assert!(shown.split_whitespace().any(|word| word == value), "{value}: {shown}");
     }
