@@ -2,7 +2,7 @@
 //! latter is spent before the first request.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -111,9 +111,8 @@ impl Site<'_> {
     fn crane(&self, host: &str) -> Command {
         let mut command = peers::crane(self.fixture, self.base, host);
         command.env("HOME", self.fixture.shared("home"));
-        let authority = self.registry.certificates().join("ca.crt");
-        if authority.exists() {
-            command.env("SSL_CERT_FILE", authority);
+        if let Some(directory) = self.certificates() {
+            command.env("SSL_CERT_FILE", directory.join("ca.crt"));
         }
         command
     }
@@ -121,8 +120,17 @@ impl Site<'_> {
     fn mosb(&self, host: &str) -> Command {
         let cache = self.fixture.shared("program-trees");
         let mut command = build_command(self.fixture, self.base, host, &cache);
-        command.arg("--cert-dir").arg(self.registry.certificates());
+        // With certificates for a registry, plain HTTP is not tried.
+        if let Some(directory) = self.certificates() {
+            command.arg("--cert-dir").arg(directory);
+        }
         command
+    }
+
+    /// The directory with the authority's certificate, for a registry with TLS.
+    fn certificates(&self) -> Option<PathBuf> {
+        let directory = self.registry.certificates();
+        directory.join("ca.crt").exists().then_some(directory)
     }
 }
 
