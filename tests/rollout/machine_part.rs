@@ -320,7 +320,7 @@ fn the_daemon_of_rpm_ostree_gets_login_and_arguments(
     let own = json!({ "auths": {
         &story.lab.registry().host_port: { "auth": "d3Jvbmc6d3Jvbmc=" },
     }});
-    machine.changed_by_rpm_ostree(true);
+    machine.mark_changed_by_rpm_ostree();
     let write = "mkdir -p /etc/ostree; umask 077; cat > /etc/ostree/auth.json";
     machine.enter(&["sh", "-euc", write], own.to_string().as_bytes()).ok();
     let report = story.run("layered", &["report"]).report;
@@ -335,7 +335,6 @@ fn the_daemon_of_rpm_ostree_gets_login_and_arguments(
     assert_eq!(machine.run(left).text(), "");
     story.assert_no_login("after the daemon pulled");
     machine.run("rm /etc/ostree/auth.json").ok();
-    machine.changed_by_rpm_ostree(false);
 }
 
 /// A stock image has no part, and builds of another builder have none.

@@ -5,7 +5,6 @@ entry=$(ls "$disk"/boot/loader/entries/*.conf | sort -V | tail -n 1)
 link=$(sed -n 's/^options .*ostree=\([^ ]*\).*/\1/p' "$entry")
 deployment=$(readlink -f "$disk$link")
 echo "firmware: booting $deployment"
-[ ! -e "$shared/changed-by-rpm-ostree" ] || mark_origin "$deployment.origin"
 hostname "$(cat "$settings/hostname")"
 mount --bind "$deployment" "$deployment"
 cd "$deployment"

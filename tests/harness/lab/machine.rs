@@ -8,9 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::disk::{disk_of, install, provision};
-use super::{
-    Archives, BOOT_LOADER, CABLE, FIRMWARE, MARK_ORIGIN, PROGRAMS, initramfs, name, settings_of,
-};
+use super::{Archives, BOOT_LOADER, CABLE, FIRMWARE, PROGRAMS, initramfs, name, settings_of};
 use crate::child::{Finished, finish, limited};
 use crate::node::place::{checked, make_directory};
 use crate::node::{Node, Problem, Programs, condition, images, wait};
@@ -18,8 +16,9 @@ use crate::node::{Node, Problem, Programs, condition, images, wait};
 /// A boot on a busy machine, and everything shorter.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// In a shell line: the folder of the deployment that runs.
-const BOOTED: &str = r"readlink -f $(sed 's/.*ostree=\([^ ]*\).*/\1/' /proc/cmdline)";
+/// In a shell line: the folder of the deployment that runs, beside which is its origin file.
+const BOOTED: &str =
+    "booted=$(readlink -f \"$(sed 's/.*ostree=\\([^ ]*\\).*/\\1/' /proc/cmdline)\")";
 
 /// A machine, switched on.
 #[derive(Debug)]
@@ -144,13 +143,18 @@ impl Machine {
         status["status"]["staged"]["image"]["imageDigest"].as_str().map(str::to_owned)
     }
 
-    /// Whether rpm-ostree counts as what changed each deployment that boots, so that bootc does not
-    /// update it and rpm-ostree has to.
+    /// Marks what runs as changed by rpm-ostree, though it is not, so that bootc does not update it
+    /// and rpm-ostree has to.
     #[track_caller]
-    pub fn changed_by_rpm_ostree(&self, is_changed: bool) {
-        self.mark("changed-by-rpm-ostree", is_changed);
-        let change = if is_changed { MARK_ORIGIN } else { "sed -i '/^.packages.$/,$d' \"$1\"" };
-        self.run(&format!("set -- \"$({BOOTED}).origin\"; {change}")).ok();
+    pub fn mark_changed_by_rpm_ostree(&self) {
+        self.run(&format!("{BOOTED}; printf '[packages]\nrequested=\n' >> \"$booted.origin\""))
+            .ok();
+    }
+
+    /// Takes the mark away from what runs.
+    #[track_caller]
+    pub fn unmark_changed_by_rpm_ostree(&self) {
+        self.run(&format!("{BOOTED}; sed -i '/^.packages.$/,$d' \"$booted.origin\"")).ok();
     }
 
     /// The power fails: PID 1 is killed, and all processes with it. The firmware boots again.
@@ -181,7 +185,6 @@ impl Machine {
     pub fn remove(&self) {
         self.hold_off(true);
         self.fail_finalize(false);
-        self.mark("changed-by-rpm-ostree", false);
         wait(&format!("{} to be off", self.name), LIMIT, || {
             // It may just be booting.
             if self.pid().is_some() {

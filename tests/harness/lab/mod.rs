@@ -45,10 +45,6 @@ const FIRMWARE: &str = include_str!("firmware.sh");
 const BOOT_LOADER: &str = include_str!("boot_loader.sh");
 const INITRAMFS: &str = include_str!("initramfs.sh");
 
-/// In the origin file `$1` of a deployment, the group that rpm-ostree keeps packages in; here none.
-const MARK_ORIGIN: &str =
-    r#"grep -qx '\[packages\]' "$1" || printf '[packages]\nrequested=\n' >> "$1""#;
-
 /// A cable between the bridge and a machine, in whose network namespace the process `$1` is. `$6`: the
 /// address of the service `kubernetes`, if the API server runs on the machine.
 const CABLE: &str = r#"
@@ -183,5 +179,5 @@ fn write_settings(place: &Place, index: u8) -> Result<(), Problem> {
 
 /// The last stage of the boot, with the shell functions that it uses.
 fn initramfs() -> String {
-    format!("{KERNEL_SETTINGS}mark_origin() {{\n{MARK_ORIGIN}\n}}\n{INITRAMFS}")
+    format!("{KERNEL_SETTINGS}{INITRAMFS}")
 }
