@@ -20,6 +20,7 @@ mod part_lab_end;
 mod pull_settings;
 mod rollout_cluster;
 mod rollout_story;
+mod rpm_ostree_machine;
 mod simulated;
 mod single_node_story;
 mod slot_times;

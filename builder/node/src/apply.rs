@@ -61,8 +61,10 @@ pub async fn apply(
     let mut finalization = None;
     for _ in 0..STEPS {
         let state = MachineState::read(host).await?;
+        state.check_only_image()?;
         let machine = MachineRecord::read(host.root())?;
-        let fit = TargetFit::read(host, target, part, &machine.set, &state).await?;
+        let set = machine.known_of(state.booted_digest());
+        let fit = TargetFit::read(host, target, part, &set, &state).await?;
         if policy == RebootPolicy::Forbidden && !fit.booted {
             check_live(host, desired, &machine, &state, &fit).await?;
             live::bring(host, &target.image, &state.boot_id).await?;
@@ -85,9 +87,10 @@ pub async fn apply(
         };
         match next_step(&facts) {
             NextStep::Done => {
-                if state.has_staged(&target.image) && !fit.staged {
-                    // The report can't show it: it has the digest of the target.
-                    unstage(host, desired, &machine.set).await?;
+                let is_hidden = state.has_staged(&target.image) && !fit.staged;
+                // The report can't show one that has the digest of the target.
+                if is_hidden || state.deployments.pending.is_some() {
+                    unstage(host, desired, &set).await?;
                 }
                 if live::restore(host, &target.image, &state.boot_id).await? {
                     adopt::arm(host).await?;
@@ -150,7 +153,8 @@ async fn check_live(
         return needs_reboot("it is not staged");
     }
     let running = NodeTarget { image: target.image.repo().pinned(from), ..target.clone() };
-    if !TargetFit::read(host, &running, part, &machine.set, state).await?.booted {
+    let set = machine.known_of(state.booted_digest());
+    if !TargetFit::read(host, &running, part, &set, state).await?.booted {
         return needs_reboot("for its kernel arguments");
     }
     Ok(())

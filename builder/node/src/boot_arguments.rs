@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::host::{Host, words};
 use crate::kernel_arguments::ArgumentChange;
 use crate::machine_state::{RPM_OSTREE_STATUS, read_rpm_ostree};
+use crate::rpm_ostree_daemon::settle;
 use crate::rpm_ostree_status::{Place, places};
 
 /// How long reading may take.
@@ -63,6 +64,7 @@ pub(crate) fn brings_arguments(host: &Host, tree: &str) -> bool {
 /// Changes the arguments of what the machine boots next: of the staged deployment, or of a new one
 /// of the booted image. It needs no registry.
 pub(crate) async fn change_next(host: &Host, change: &ArgumentChange) -> Result<(), Error> {
+    settle(host, None).await?;
     let mut command = words(["rpm-ostree", "kargs"]);
     command.extend(change.words());
     host.run(KARGS, &command, CHANGE_LIMIT).await.map(drop)

@@ -71,6 +71,7 @@ pub(crate) fn parse(text: &str) -> Result<BootcStatus, String> {
             booted: status.booted.as_ref().map(of_entry),
             staged: status.staged.as_ref().map(of_entry),
             others: others.map(of_entry).collect(),
+            ..Deployments::default()
         },
     })
 }

@@ -123,6 +123,12 @@ pub enum Error {
     )]
     #[diagnostic(code = "needs-reboot", class = Rejected)]
     NeedsReboot { image: String, cause: String },
+    /// rpm-ostree put something into the booted deployment that its image does not have.
+    #[error(
+        "the booted deployment of this machine has more than its image: {changes}; put that into the image, then run `rpm-ostree reset` on the machine and reboot it"
+    )]
+    #[diagnostic(code = "locally-changed", class = InvalidInput)]
+    LocallyChanged { changes: String },
     /// A program of the machine failed.
     #[error("{command} on the machine: {source}")]
     #[diagnostic(transparent)]
@@ -139,7 +145,7 @@ pub enum Error {
     NotStaged { image: String, unit: String, last: String },
     /// The machine runs the target, and another image is staged.
     #[error(
-        "{image}: still staged, so the next reboot boots it: {cause}; it is tried again; by hand, `ostree admin undeploy 0` removes it, or `rpm-ostree cleanup --pending`"
+        "{image}: still staged, so the next reboot boots it: {cause}; it is tried again; by hand, `ostree admin undeploy 0` removes it, or `rpm-ostree cleanup --pending`, which also removes one that is first after a rollback"
     )]
     #[diagnostic(code = "still-staged", class = Transient)]
     StillStaged { image: String, cause: String },
@@ -149,7 +155,7 @@ pub enum Error {
     )]
     #[diagnostic(code = "unstaged-by-others", class = Transient)]
     UnstagedByOthers { image: String },
-    /// rpm-ostree's daemon must be started anew, and works for somebody else.
+    /// rpm-ostree's daemon must change something or be started anew, and works for somebody else.
     #[error(
         "rpm-ostree on the machine: another transaction did not end within {seconds} s; see rpm-ostree status; it is tried again"
     )]
@@ -189,9 +195,10 @@ impl Error {
     /// The exit code of an error that decides what the controller does next.
     pub fn exit_code(&self) -> Option<ExitCode> {
         match self {
-            Self::NotImageBased | Self::NoTool | Self::NoKernelArguments { .. } => {
-                Some(ExitCode::Unreconcilable)
-            }
+            Self::NotImageBased
+            | Self::NoTool
+            | Self::NoKernelArguments { .. }
+            | Self::LocallyChanged { .. } => Some(ExitCode::Unreconcilable),
             Self::WrongImage { .. } => Some(ExitCode::WrongImage),
             Self::OtherImage { .. } | Self::NotFinalized { .. } | Self::ArgumentsMissing { .. } => {
                 Some(ExitCode::NotFinalized)

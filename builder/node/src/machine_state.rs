@@ -86,9 +86,22 @@ impl MachineState {
         self.deployments.staged_digest() == Some(image.digest())
     }
 
-    /// Whether the next reboot boots something else, as far as that is staged.
-    pub fn has_other_staged(&self, image: &PinnedRef) -> bool {
-        self.deployments.staged.is_some() && !self.has_staged(image)
+    /// Whether the next reboot boots what was not staged for this image.
+    pub fn boots_other_next(&self, image: &PinnedRef) -> bool {
+        let Deployments { staged, pending, .. } = &self.deployments;
+        pending.is_some() || staged.is_some() && !self.has_staged(image)
+    }
+
+    /// What the booted deployment has beside its image would come along with each other image.
+    ///
+    /// # Errors
+    /// It has something.
+    pub fn check_only_image(&self) -> Result<(), Error> {
+        let changes = &self.deployments.local_changes;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        Err(Error::LocallyChanged { changes: changes.join(", ") })
     }
 
     pub fn booted_digest(&self) -> Option<Digest> {

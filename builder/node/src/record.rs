@@ -140,7 +140,7 @@ mod tests {
         let state = MachineState {
             boot_id: "now".to_owned(),
             tool: None,
-            deployments: Deployments { booted: Some(booted), staged: None, others: Vec::new() },
+            deployments: Deployments { booted: Some(booted), ..Deployments::default() },
         };
         let ended = record("new", Phase::Rebooting).ended(&state);
         let applied = record("new", Phase::Applied);

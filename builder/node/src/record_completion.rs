@@ -106,7 +106,7 @@ mod tests {
             let state = MachineState {
                 boot_id: "now".to_owned(),
                 tool: None,
-                deployments: Deployments { booted: None, staged: None, others: Vec::new() },
+                deployments: Deployments::default(),
             };
             record_if_complete(&root, &desired, &MachineRecord::default(), &state).unwrap();
             let recorded = MachineRecord::read(&root).unwrap().target;

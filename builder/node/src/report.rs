@@ -47,9 +47,10 @@ pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
         }
         Err(error) => return (with_state(report, state), Some(error)),
     }
+    let local = state.check_only_image().err();
     report = with_state(report, state);
     report.etc = adopt::etc_report(host.root());
-    let error = report.tool.is_none().then_some(Error::NoTool);
+    let error = report.tool.is_none().then_some(Error::NoTool).or(local);
     (report, error)
 }
 
@@ -87,7 +88,8 @@ async fn completed(
     if part.is_none() && target.machine_part.is_some() {
         return Ok(None);
     }
-    let fit = TargetFit::read(host, target, part, &machine.set, state).await?;
+    let set = machine.known_of(state.booted_digest());
+    let fit = TargetFit::read(host, target, part, &set, state).await?;
     let has_all = fit.booted && missing(host.root(), part, &machine.set)?.is_empty();
     Ok(has_all.then(|| machine.completed(target, part)))
 }
@@ -125,7 +127,8 @@ fn with_state(report: NodeReport, state: MachineState) -> NodeReport {
     NodeReport {
         tool: state.tool,
         booted: deployments.booted,
-        staged: deployments.staged,
+        // The next reboot boots it, too.
+        staged: deployments.staged.or(deployments.pending),
         rollback: deployments.others.into_iter().next(),
         ..report
     }

@@ -19,7 +19,7 @@ use crate::placed_login::{self, PlacedLogin};
 use crate::placed_settings;
 use crate::pull_access::PullAccess;
 use crate::record_completion::record_if_complete;
-use crate::rpm_ostree_daemon;
+use crate::rpm_ostree_daemon::{self, settle};
 use crate::staging_unit::StagingUnit;
 use crate::target_fit::TargetFit;
 use crate::unstage::unstage;
@@ -37,14 +37,16 @@ pub async fn stage(host: &Host, desired: &DesiredState<'_>) -> Result<(), Error>
     remove_leftover_login(host).await?;
     adopt::arm(host).await?;
     let state = MachineState::read(host).await?;
+    state.check_only_image()?;
     let record = MachineRecord::read(host.root())?;
+    let set = record.known_of(state.booted_digest());
     let DesiredState { target, part, .. } = *desired;
-    let fit = TargetFit::read(host, target, part, &record.set, &state).await?;
+    let fit = TargetFit::read(host, target, part, &set, &state).await?;
     if fit.booted {
-        unstage(host, desired, &record.set).await?;
+        unstage(host, desired, &set).await?;
         return record_if_complete(host.root(), desired, &record, &state);
     }
-    if is_left_to_stage(host.root(), desired, &record.set, &fit)? {
+    if is_left_to_stage(host.root(), desired, &set, &fit)? {
         bring(host, desired, &state).await?;
     }
     renew_live(host, target, &state).await
@@ -83,10 +85,10 @@ pub(crate) async fn bring(
     let image = &desired.target.image;
     let record = MachineRecord::read(host.root())?;
     if state.runs(image) {
-        // A new deployment is a copy of the staged one, if there is one.
-        unstage(host, desired, &record.set).await?;
+        // A new deployment is a copy of the one that is next.
+        unstage(host, desired, &record.known_of(state.booted_digest())).await?;
     } else if !state.has_staged(image) {
-        bring_image(host, desired, state).await?;
+        bring_image(host, desired, state, &record).await?;
     }
     bring_arguments(host, desired, &record).await
 }
@@ -98,25 +100,30 @@ async fn bring_arguments(
     record: &MachineRecord,
 ) -> Result<(), Error> {
     let DesiredState { target, part, .. } = *desired;
-    let fit = |set: SetByMosb| async move {
+    let fit = |record: MachineRecord| async move {
         let state = MachineState::read(host).await?;
-        TargetFit::read(host, target, part, &set, &state).await
+        let set = record.known_of(state.booted_digest());
+        let fit = TargetFit::read(host, target, part, &set, &state).await?;
+        Ok::<_, Error>((fit.change, set))
     };
-    let change = fit(record.set.clone()).await?.change;
+    let (change, set) = fit(record.clone()).await?;
     if change.is_empty() {
         return Ok(());
     }
     // The record first: arguments that it does not have are others'.
-    let begun = record.begun(target, part, &change.removed_of_others(&record.set));
+    let begun = record.begun(target, part, &change.removed_of_others(&set));
     begun.write(host.root(), record)?;
     tracing::info!(image = %target.image, "staging its kernel arguments");
     let changed = change_next(host, &change).await;
     // Whatever the exit code: what counts is what is staged afterwards.
-    let after = fit(begun.set).await?;
-    if after.change.is_empty() {
+    let (left, _) = fit(begun).await?;
+    if left.is_empty() {
         return Ok(());
     }
-    let cause = changed.err().map_or_else(|| "no error".to_owned(), |error| error_text(&error));
+    let mut cause = changed.err().map_or_else(|| "no error".to_owned(), |error| error_text(&error));
+    if left.has_blanks() {
+        cause += "; before v2023.4, rpm-ostree does not change an argument with a blank: keep it in the config until the machines run an image with a newer one";
+    }
     Err(Error::ArgumentsNotStaged { image: target.image.to_string(), cause })
 }
 
@@ -124,12 +131,22 @@ async fn bring_image(
     host: &Host,
     desired: &DesiredState<'_>,
     state: &MachineState,
+    record: &MachineRecord,
 ) -> Result<(), Error> {
     let DesiredState { target, access, .. } = *desired;
     let tool = state.tool.ok_or(Error::NoTool)?;
     let unit = StagingUnit::of(target);
     if !unit.is_running(host).await? {
         StagingUnit::stop_all(host).await?;
+        if tool == NodeTool::RpmOstree {
+            // One of this target, whose client was killed, goes on.
+            settle(host, Some(&unit)).await?;
+            // The image would get the arguments and packages of what is next, and be locked as it.
+            unstage(host, desired, &record.known_of(state.booted_digest())).await?;
+            if MachineState::read(host).await?.has_staged(&target.image) {
+                return Ok(());
+            }
+        }
         start(host, &unit, tool, target, access).await?;
     }
     tracing::info!(image = %target.image, unit = unit.name(), "staging");

@@ -12,7 +12,7 @@ use crate::placed_login::cleanup_property;
 /// The units of all targets.
 const ALL_UNITS: &str = "mosb-stage-*.service";
 /// How long a machine may take to stage an image: gigabytes over a slow line.
-const STAGING_LIMIT: Duration = Duration::from_secs(30 * 60);
+pub(crate) const STAGING_LIMIT: Duration = Duration::from_secs(30 * 60);
 /// How much longer than its limit a unit may run, while systemd ends it.
 const STOP_LIMIT: Duration = Duration::from_secs(120);
 /// How often a running unit is looked at.
@@ -31,6 +31,12 @@ impl StagingUnit {
         Self(format!("mosb-stage-{}.service", target.id()))
     }
 
+    /// Whether it is the name of such a unit.
+    pub fn is_name(name: &str) -> bool {
+        let around = ALL_UNITS.split_once('*');
+        around.is_some_and(|(start, end)| name.starts_with(start) && name.ends_with(end))
+    }
+
     pub fn name(&self) -> &str {
         &self.0
     }
@@ -39,7 +45,8 @@ impl StagingUnit {
         is_running(host, &self.0).await
     }
 
-    /// Ends all staging, which has become obsolete.
+    /// Ends all staging, which has become obsolete. rpm-ostree's daemon goes on without the unit; see
+    /// [`settle`](crate::rpm_ostree_daemon::settle).
     pub async fn stop_all(host: &Host) -> Result<(), Error> {
         let stop = words(["systemctl", "stop", ALL_UNITS]);
         host.run("systemctl stop", &stop, STOP_LIMIT).await.map(drop)
