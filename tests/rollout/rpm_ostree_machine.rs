@@ -186,12 +186,17 @@ fn what_a_killed_client_began_is_joined(story: &Story<'_>, target: &Target<'_>) 
     let begun = transaction(story);
     target.start_stage(story, "second");
     wait("the second command", POD, || {
-        story.namespace.log("second", "main").is_some_and(|log| log.contains("waiting")).then_some(())
+        story
+            .namespace
+            .log("second", "main")
+            .is_some_and(|log| log.contains("waiting"))
+            .then_some(())
     });
     assert_eq!(transaction(story), begun);
     story.lab.registry_away(false);
     target.assert_staged(&story.end("second"), story, &["a=1", "b=2"]);
-    let unit = "journalctl --boot --quiet --unit='mosb-stage-*' --output=cat | grep -c Started || true";
+    let unit =
+        "journalctl --boot --quiet --unit='mosb-stage-*' --output=cat | grep -c Started || true";
     println!("units: {}", story.machine().run(unit).text());
     story.machine().run("rpm-ostree cleanup --pending").ok();
 }
@@ -238,7 +243,9 @@ fn layered_packages_are_refused(story: &Story<'_>, target: &Target<'_>) {
             [ ! ${file%.origin} -ef / ] || echo $file; done)
         test -n \"$origin\"";
     let daemon = "touch /ostree/deploy; systemctl try-restart rpm-ostreed.service";
-    let layer = format!("{origin}; cp $origin /run/origin; printf '[packages]\\nrequested=vim;\\n' >> $origin; {daemon}");
+    let layer = format!(
+        "{origin}; cp $origin /run/origin; printf '[packages]\\nrequested=vim;\\n' >> $origin; {daemon}"
+    );
     machine.run(&layer).ok();
     let report = story.run("layered-report", &["report"]);
     let staged = target.stage(story, "layered-stage");

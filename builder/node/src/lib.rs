@@ -19,7 +19,7 @@
 //! | `placed_login`, `placed_settings`, `leftover_login` | where the tools read these; removing them |
 //! | `staging_unit`, `rpm_ostree_daemon` | the unit that stages an image; the daemon that does it |
 //! | `kernel_arguments`, `boot_arguments`, `target_fit` | what changes in them; those of the deployments; what is missing |
-//! | `stage`, `unstage` | staging an image, and removing one |
+//! | `stage`, `unstage`, `boot_space` | staging an image; taking the next boot from another one; room for its kernel |
 //! | `core_user`, `ssh_keys`, `shadow`, `password_file`, `core_access` | the keys and the password of `core` |
 //! | `machine_record` | what mosb set on the machine |
 //! | `file_tree`, `entry_state`, `drift` | a directory without its links; what is at a path; which files of its image the machine hides |
@@ -32,6 +32,7 @@ mod adopt;
 mod apply;
 mod attributes;
 mod boot_arguments;
+mod boot_space;
 mod bootc_status;
 mod core_access;
 mod core_user;

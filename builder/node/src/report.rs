@@ -3,6 +3,7 @@
 use mosb_plan::api::rollout::{AttemptedTarget, NodeReport, NodeTarget};
 
 use crate::adopt;
+use crate::boot_space;
 use crate::core_access::missing;
 use crate::error::Error;
 use crate::host::Host;
@@ -50,8 +51,17 @@ pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
     let local = state.check_only_image().err();
     report = with_state(report, state);
     report.etc = adopt::etc_report(host.root());
+    report.boot_full = report.staged.is_some() && is_boot_full(root);
     let error = report.tool.is_none().then_some(Error::NoTool).or(local);
     (report, error)
+}
+
+/// Whether what is staged has no room in `/boot`; not if that is not known.
+fn is_boot_full(root: &HostRoot) -> bool {
+    boot_space::lacks_room(root).unwrap_or_else(|error| {
+        tracing::warn!("{error}");
+        false
+    })
 }
 
 /// Records the end of an attempt that rebooted the machine into its target; none if it did not. The

@@ -155,6 +155,7 @@ impl FakeNode {
             rollback: None,
             applied: self.applied.clone(),
             live_incomplete: self.has_some_files(),
+            boot_full: false,
             attempted: self.record.as_ref().map(|(target, attempt, _)| AttemptedTarget {
                 target: target.clone(),
                 attempt: *attempt,

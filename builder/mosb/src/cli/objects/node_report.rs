@@ -29,6 +29,9 @@ pub struct NodeReport {
     /// Whether it may have some files only of an image that it did not boot; absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub live_incomplete: bool,
+    /// True if `/boot` has no room for the kernel of what is staged, beside those that are there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub boot_full: bool,
     /// The last target that the machine rebooted for and does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempted: Option<AttemptedTarget>,
@@ -114,6 +117,7 @@ impl From<&rollout::NodeReport> for NodeReport {
             rollback: deployment(&report.rollback),
             applied: report.applied.as_ref().map(AppliedTarget::from),
             live_incomplete: report.live_incomplete,
+            boot_full: report.boot_full,
             attempted: report.attempted.as_ref().map(|last| AttemptedTarget {
                 target: AppliedTarget::from(&last.target),
                 attempt: last.attempt,

@@ -25,6 +25,7 @@ impl Object for NodeReport {
             ("rollback", rollback.as_deref()),
             ("applied", self.applied.as_ref().map(|target| &*target.image)),
             ("live", self.live_incomplete.then_some("incomplete: some files of another image")),
+            ("/boot", self.boot_full.then_some("no room for the staged kernel beside the others")),
             ("attempted", attempted.as_deref()),
         ]);
         page.into_text()

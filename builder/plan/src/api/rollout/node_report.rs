@@ -37,6 +37,10 @@ pub struct NodeReport {
     /// command that writes them was killed, or another deployment with such files was booted.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub live_incomplete: bool,
+    /// Whether `/boot` has no room for the kernel of what is staged, beside those that are there: ostree
+    /// then deletes what the machine may go back to before it writes it, or does not finalize it.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub boot_full: bool,
     /// The last attempt that the machine rebooted for, from its record; none if it runs the target
     /// of that attempt.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -206,6 +210,7 @@ mod tests {
             rollback: deployment(),
             applied: None,
             live_incomplete: true,
+            boot_full: true,
             attempted: None,
             etc: Some(EtcReport {
                 hidden: PathList { count: 9, paths: vec!["\u{1}".repeat(5000)] },

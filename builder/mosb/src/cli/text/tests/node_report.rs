@@ -21,6 +21,7 @@ fn a_machine() {
             live_from: None,
         }),
         live_incomplete: false,
+        boot_full: true,
         attempted: None,
         etc: None,
         error: None,
@@ -33,6 +34,7 @@ fn a_machine() {
         rollback: None,
         applied: None,
         live_incomplete: true,
+        boot_full: false,
         attempted: Some(AttemptedTarget {
             target: AppliedTarget {
                 image: format!("{os}@{}", digest("staged")),
