@@ -66,7 +66,8 @@ impl Host {
     }
 }
 
-/// `command` in the namespaces of process 1. The environment is the machine's: with a variable
+/// `command` in the namespaces of process 1. That of the network is one of them: rpm-ostree's daemon
+/// has a socket without a file for each transaction. The environment is the machine's: with a variable
 /// `container`, bootc would refuse to run.
 fn in_host(words: &[String]) -> Command {
     let command = Command::new("nsenter", "the package util-linux")
@@ -74,6 +75,7 @@ fn in_host(words: &[String]) -> Command {
         .arg("--mount")
         .arg("--uts")
         .arg("--ipc")
+        .arg("--net")
         .arg("--")
         .arg("env")
         .arg("-i")
@@ -102,7 +104,7 @@ mod tests {
         assert_eq!(
             in_host(&words(["bootc", "status", "--json"])).to_string(),
             format!(
-                "nsenter --target=1 --mount --uts --ipc -- env -i PATH={PATH} LC_ALL=C bootc status --json"
+                "nsenter --target=1 --mount --uts --ipc --net -- env -i PATH={PATH} LC_ALL=C bootc status --json"
             )
         );
     }
