@@ -119,7 +119,7 @@ mod tests {
     fn a_transaction_is_ours_by_the_unit_of_its_client() {
         let status = |initiator: &str| {
             format!(
-                "State: busy\nAutomaticUpdates: disabled\nTransaction: rebase --bypass-driver ostree-unverified-registry:reg.example/os\n{initiator}Deployments:\n* lab:x\n"
+                "State: busy\nTransaction: rebase --bypass-driver 'ostree-unverified-registry:reg.example/os' \n{initiator}Deployments:\n* ostree-unverified-registry:reg.example/os:1\n"
             )
         };
         let ours = "mosb-stage-0a1b2c3d4e5f.service";

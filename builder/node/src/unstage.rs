@@ -18,8 +18,8 @@ use crate::target_fit::TargetFit;
 
 /// How long it may take; a tool waits for another one that changes the deployments.
 const UNSTAGE_LIMIT: Duration = Duration::from_secs(300);
-/// One that is staged, and one behind it that a rollback put first and that is pinned.
-const MOST_CHANGES: usize = 2;
+/// What somebody stages meanwhile, and behind it one that a rollback put first and that is pinned.
+const MOST_CHANGES: usize = 3;
 /// The mark of a staged deployment in the output of `ostree admin status`.
 const STAGED: &str = "(staged)";
 
