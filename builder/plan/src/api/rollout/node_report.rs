@@ -69,7 +69,8 @@ pub struct Deployment {
     /// The image as the tool spells it; empty for a deployment of another origin.
     #[serde(default)]
     pub image: String,
-    /// Digest of the manifest; none for a deployment that is not an image.
+    /// Digest of the manifest; none for a deployment that is not an image or has more than one, and for
+    /// one that is staged and that no reboot boots.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub digest: Option<Digest>,
 }
