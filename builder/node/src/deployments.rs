@@ -16,6 +16,8 @@ pub(crate) struct Deployments {
     pub staged: Option<Deployment>,
     /// Finalized and not booted, in boot order.
     pub others: Vec<Deployment>,
+    /// Nothing is staged, and the next reboot boots the first of the others.
+    pub rollback_queued: bool,
 }
 
 impl Deployments {
@@ -46,6 +48,13 @@ pub(crate) fn deployment(image: &str, digest: Option<&str>) -> Deployment {
     let pinned = name.parse::<ImageRef>().ok().and_then(|image| image.digest());
     let digest = pinned.or_else(|| digest.and_then(|text| text.parse().ok()));
     Deployment { image: name.chars().take(NAME).collect(), digest }
+}
+
+/// The root of a deployment on the machine; none for names that no path has.
+pub(crate) fn tree(osname: &str, checksum: &str, serial: u32) -> Option<String> {
+    let is_plain = |text: &str| !text.is_empty() && !text.starts_with('.') && !text.contains('/');
+    (is_plain(osname) && is_plain(checksum))
+        .then(|| format!("/ostree/deploy/{osname}/deploy/{checksum}.{serial}"))
 }
 
 /// A reference without the transport and the signature policy of ostree's container references

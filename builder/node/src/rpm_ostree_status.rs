@@ -3,7 +3,7 @@
 use mosb_plan::api::rollout::Deployment;
 use serde::Deserialize;
 
-use crate::deployments::{DEPLOYMENTS, Deployments, deployment};
+use crate::deployments::{self, DEPLOYMENTS, Deployments, deployment};
 
 #[derive(Deserialize)]
 struct Status {
@@ -90,10 +90,7 @@ pub(crate) fn places(text: &str) -> Result<Places, String> {
 
 fn tree(entry: &Entry) -> Option<String> {
     let (osname, checksum) = (entry.osname.as_deref()?, entry.checksum.as_deref()?);
-    let is_plain = |text: &str| !text.is_empty() && !text.starts_with('.') && !text.contains('/');
-    let serial = entry.serial?;
-    (is_plain(osname) && is_plain(checksum))
-        .then(|| format!("/ostree/deploy/{osname}/deploy/{checksum}.{serial}"))
+    deployments::tree(osname, checksum, entry.serial?)
 }
 
 /// Whether the daemon changes the machine for somebody at the moment.

@@ -1,10 +1,11 @@
-//! Removes a staged image from a machine that runs its target: otherwise the next reboot, for
-//! whatever reason, boots that image.
+//! Removes a staged image from a machine that runs its target, and undoes a rollback that is queued
+//! there: otherwise the next reboot, for whatever reason, boots another image.
 
 use std::time::Duration;
 
 use mosb_plan::api::rollout::NodeTool;
 
+use crate::deployments::Deployments;
 use crate::desired_state::DesiredState;
 use crate::error::Error;
 use crate::host::{Host, words};
@@ -15,14 +16,16 @@ use crate::target_fit::TargetFit;
 
 /// How long it may take; a tool waits for another one that changes the deployments.
 const UNSTAGE_LIMIT: Duration = Duration::from_secs(300);
+/// What is removed at most: a staged image, and then a rollback, which is not next before.
+const STEPS: usize = 2;
 /// The mark of a staged deployment in the output of `ostree admin status`.
 const STAGED: &str = "(staged)";
 
 /// Removes what is staged on a machine that runs the image of `desired`, unless it is that image with
-/// its kernel arguments; `set` is what mosb set before.
+/// its kernel arguments, and undoes a rollback that is queued; `set` is what mosb set before.
 ///
 /// # Errors
-/// It is still staged.
+/// The next reboot still boots another image.
 pub(crate) async fn unstage(
     host: &Host,
     desired: &DesiredState<'_>,
@@ -30,28 +33,48 @@ pub(crate) async fn unstage(
 ) -> Result<(), Error> {
     // What is being staged would be there a moment later.
     StagingUnit::stop_all(host).await?;
-    let state = MachineState::read(host).await?;
+    let mut state = MachineState::read(host).await?;
+    let mut removed = Ok(());
+    for _ in 0..STEPS {
+        if !has_obsolete(host, desired, set, &state).await? {
+            return Ok(());
+        }
+        removed = remove_next(host, &state).await;
+        // Whatever the exit code: what counts is what is there afterwards.
+        state = MachineState::read(host).await?;
+    }
     if !has_obsolete(host, desired, set, &state).await? {
         return Ok(());
     }
-    let removed = match state.tool.ok_or(Error::NoTool)? {
+    let Deployments { staged, others, .. } = state.deployments;
+    Err(Error::StillStaged {
+        image: staged.or(others.into_iter().next()).map(|one| one.image).unwrap_or_default(),
+        cause: removed.err().map_or_else(|| "no error".to_owned(), |error| error.to_string()),
+    })
+}
+
+/// Removes what the next reboot boots in place of the booted deployment.
+async fn remove_next(host: &Host, state: &MachineState) -> Result<(), Error> {
+    let tool = state.tool.ok_or(Error::NoTool)?;
+    tracing::info!(%tool, "another deployment is not what the next reboot boots any more");
+    match tool {
+        NodeTool::Bootc if state.deployments.rollback_queued => {
+            host.run("bootc rollback", &words(["bootc", "rollback"]), UNSTAGE_LIMIT).await.map(drop)
+        }
         // bootc has no command for it.
         NodeTool::Bootc => undeploy(host).await,
         NodeTool::RpmOstree => {
             let cleanup = words(["rpm-ostree", "cleanup", "--pending"]);
             host.run("rpm-ostree cleanup", &cleanup, UNSTAGE_LIMIT).await.map(drop)
         }
-    };
-    // Whatever the exit code: what counts is what is staged afterwards.
-    let after = MachineState::read(host).await?;
-    if !has_obsolete(host, desired, set, &after).await? {
-        tracing::info!(image = %desired.target.image, "the machine runs it; another deployment is no longer staged");
-        return Ok(());
     }
-    Err(Error::StillStaged {
-        image: after.deployments.staged.map(|staged| staged.image).unwrap_or_default(),
-        cause: removed.err().map_or_else(|| "no error".to_owned(), |error| error.to_string()),
-    })
+}
+
+/// Removes a staged image that this machine must not boot. It stays if that fails.
+pub(crate) async fn remove_refused(host: &Host, state: &MachineState) {
+    if let Err(error) = remove_next(host, state).await {
+        tracing::error!("{error}");
+    }
 }
 
 async fn has_obsolete(
@@ -61,7 +84,7 @@ async fn has_obsolete(
     state: &MachineState,
 ) -> Result<bool, Error> {
     if !state.has_staged(&desired.target.image) {
-        return Ok(state.has_other_staged(&desired.target.image));
+        return Ok(state.boots_other_next(&desired.target.image));
     }
     let fit = TargetFit::read(host, desired.target, desired.part, set, state).await?;
     Ok(!fit.staged)
