@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use super::machine_tools::{self, MachineTools};
 use super::make::{self, Make};
 use super::{cluster_api, image, lab, ostree, package_base, root, vm_base};
 
@@ -28,6 +29,8 @@ enum Version {
     /// A hash over these files and directories of `tests/`, and over the versions of the parts that
     /// it needs.
     Sources(&'static [&'static str]),
+    /// The same, and over the real programs that machines of tests get; see `machine_tools`.
+    SourcesAndTools(&'static [&'static str]),
 }
 
 /// The program that applies Ignition configs. A direct build must produce the same tree.
@@ -165,7 +168,12 @@ pub static PACKAGE_BASE: Part = Part {
 /// The base image of the lab's machines, and a disk with it; see `lab/base`.
 pub static LAB_BASE: Part = Part {
     name: "lab-base",
-    version: Version::Sources(&["harness/lab/base", "harness/root.rs", lab::base::UPDATE_CA_TRUST]),
+    version: Version::SourcesAndTools(&[
+        "harness/lab/base",
+        "harness/root.rs",
+        lab::base::UPDATE_CA_TRUST,
+        machine_tools::RECIPE,
+    ]),
     needs: &[&IGNITION, &OSTREE_EXT_CLI],
     make: Make::Function(lab::base::make),
 };
@@ -181,14 +189,15 @@ pub static MOSB_ROOT: Part = Part {
 /// The base image of virtual machines; see `vm_base.rs`.
 pub static VM_BASE: Part = Part {
     name: "vm-base",
-    version: Version::Sources(&[
+    version: Version::SourcesAndTools(&[
         "harness/vm_base.rs",
         "harness/root.rs",
         "harness/ostree.rs",
         vm_base::RECIPE,
-        vm_base::BOOTC,
-        vm_base::RPM_OSTREE,
-        vm_base::RPM_OSTREE_UNIT,
+        machine_tools::RECIPE,
+        machine_tools::BOOTC,
+        machine_tools::RPM_OSTREE,
+        machine_tools::RPM_OSTREE_UNIT,
     ]),
     needs: &[&IGNITION, &OSTREE_EXT_CLI],
     make: Make::Function(vm_base::make),
@@ -256,11 +265,15 @@ impl Part {
     pub fn version(&self) -> String {
         match self.version {
             Version::Released(version) => version.to_owned(),
-            Version::Sources(paths) => make::hash(
-                paths.iter().map(|path| source(path)),
-                self.needs.iter().map(|part| part.version()),
-            ),
+            Version::Sources(paths) => self.hash(paths, None),
+            Version::SourcesAndTools(paths) => self.hash(paths, MachineTools::get().version()),
         }
+    }
+
+    fn hash(&self, paths: &[&str], tools: Option<&str>) -> String {
+        let needs = self.needs.iter().map(|part| part.version());
+        let versions = needs.chain(tools.map(str::to_owned));
+        make::hash(paths.iter().map(|path| source(path)), versions)
     }
 }
 
@@ -281,11 +294,13 @@ pub fn cache() -> PathBuf {
 
 /// Builds every missing part that `make test` needs, and prints the directory of each.
 pub fn make_all() {
+    eprintln!("{}", MachineTools::get());
     make_missing(&ALL);
 }
 
 /// Builds the missing parts for the test program `vm`, and prints the directory of each.
 pub fn make_for_vm() {
+    eprintln!("{}", MachineTools::get());
     make_missing(&VM);
 }
 

@@ -4,22 +4,20 @@
 //! A Debian in ostree's shape, as in `ostree.rs`, with Ignition, whose kernel is Debian's.
 //! `tests/parts/vm-base` has the rest of the recipe: an initramfs, a unit that runs the script of a
 //! test, the units that a machine in a test has no use for, which are masked. bootc and rpm-ostree are
-//! the stand-ins of the lab's machines.
+//! those of the lab's machines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::child::{finish, limited};
 use super::layout::Layout;
+use super::machine_tools::MachineTools;
 use super::ostree::{MADE, SHAPE};
 use super::parts::{OSTREE_EXT_CLI, VM_BASE, source};
 use super::root::{make_debian, put_ignition};
 
 /// Below `tests/`.
 pub const RECIPE: &str = "parts/vm-base";
-pub const BOOTC: &str = "harness/lab/base/bootc";
-pub const RPM_OSTREE: &str = "harness/lab/base/rpm-ostree";
-pub const RPM_OSTREE_UNIT: &str = "harness/lab/base/rpm-ostreed.service";
 
 const PACKAGES: &str = "usr-is-merged,systemd,systemd-sysv,udev,kmod,mount,passwd,\
     ostree,ostree-boot,skopeo,busybox-static,dbus,jq";
@@ -42,15 +40,19 @@ pub fn vm_base() -> (Layout, PathBuf) {
 /// Makes both in a directory.
 pub fn make(directory: &Path) {
     let root = directory.join("debian");
-    make_debian(&root, PACKAGES, &[KERNEL]);
+    let tools = MachineTools::get();
+    let of_tools = tools.debian_arguments();
+    let mut arguments: Vec<&str> = of_tools.iter().map(String::as_str).collect();
+    arguments.push(KERNEL);
+    make_debian(&root, PACKAGES, &arguments);
     put_ignition(&root);
+    tools.put(&root);
     let importer = OSTREE_EXT_CLI.program();
     let mut shape = limited("sh");
     shape.args(["-euc", SHAPE, "sh"]).arg(root).arg(&importer).current_dir(directory);
     finish(&mut shape, &[]).ok();
     fs::write(directory.join("functions"), MADE).unwrap();
     let mut make = limited(source(RECIPE).join("make"));
-    make.arg(source(RECIPE)).arg(importer);
-    make.args([BOOTC, RPM_OSTREE, RPM_OSTREE_UNIT].map(source)).current_dir(directory);
+    make.arg(source(RECIPE)).arg(importer).current_dir(directory);
     finish(&mut make, &[]).ok();
 }

@@ -66,14 +66,16 @@ impl Host {
     }
 }
 
-/// `command` in the namespaces of process 1. The environment is the machine's: with a variable
-/// `container`, bootc would refuse to run.
+/// `command` in the namespaces of process 1; the sockets of rpm-ostree's transactions belong to its
+/// network namespace. The environment is the machine's: with a variable `container`, bootc would
+/// refuse to run.
 fn in_host(words: &[String]) -> Command {
     let command = Command::new("nsenter", "the package util-linux")
         .arg("--target=1")
         .arg("--mount")
         .arg("--uts")
         .arg("--ipc")
+        .arg("--net")
         .arg("--")
         .arg("env")
         .arg("-i")
@@ -102,7 +104,7 @@ mod tests {
         assert_eq!(
             in_host(&words(["bootc", "status", "--json"])).to_string(),
             format!(
-                "nsenter --target=1 --mount --uts --ipc -- env -i PATH={PATH} LC_ALL=C bootc status --json"
+                "nsenter --target=1 --mount --uts --ipc --net -- env -i PATH={PATH} LC_ALL=C bootc status --json"
             )
         );
     }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::machine_control_plane::write_units;
 use super::{Lab, MAX_MACHINES, Machine, base, kubelet};
+use crate::machine_tools::MachineTools;
 use crate::node::place::{Place, checked};
 use crate::node::settings::Kubelet;
 use crate::node::{Node, Parts, Problem, Programs, images};
@@ -67,6 +68,7 @@ impl Lab {
     fn try_start(machines: usize, kind: ControlPlaneKind) -> Result<Self, Problem> {
         let nodes = machines + usize::from(kind == ControlPlaneKind::Node);
         assert!(nodes <= MAX_MACHINES, "there are addresses for {MAX_MACHINES} nodes");
+        println!("{}", MachineTools::get());
         let (programs, base) = (programs(), base::image());
         let indexes = 0..u8::try_from(machines).expect("a few");
         let begun = Instant::now();

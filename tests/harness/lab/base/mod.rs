@@ -3,14 +3,16 @@
 //!
 //! A Debian in ostree's shape, with systemd, ostree, what brings an image onto a machine, and Ignition
 //! and `ostree container commit` for builds with buildah. bootc and rpm-ostree with its daemon are
-//! stand-ins ([bootc](bootc), [rpm-ostree](rpm-ostree)) over the real importer and the real ostree, and
-//! update-ca-trust is one over the real p11-kit, that of the base with packages. The kubelet,
+//! those of the [tools](MachineTools): real ones, or stand-ins ([bootc](bootc),
+//! [rpm-ostree](rpm-ostree)) over the real importer and the real ostree. update-ca-trust is a stand-in
+//! over the real p11-kit, that of the base with packages. The kubelet,
 //! containerd and runc are not in it: a machine gets them from the harness.
 
 use std::path::{Path, PathBuf};
 
 use crate::child::{finish, limited, run};
 use crate::layout::Layout;
+use crate::machine_tools::MachineTools;
 use crate::parts::{LAB_BASE, OSTREE_EXT_CLI, source};
 use crate::root::put_ignition;
 
@@ -61,15 +63,17 @@ pub fn make(directory: &Path) {
     .map(str::to_owned)
     .to_vec();
     arguments.extend(LEFT_OUT.map(|path| format!("--dpkgopt=path-exclude={path}")));
+    let tools = MachineTools::get();
+    arguments.extend(tools.debian_arguments());
     arguments.extend(["bookworm".to_owned(), root.to_str().unwrap().to_owned()]);
     run("mmdebstrap", arguments);
     put_ignition(&root);
+    tools.put(&root);
 
     let mut shell = limited("sh");
     shell
         .args(["-euc", SHAPE, "sh"])
         .arg(OSTREE_EXT_CLI.program())
-        .arg(source("harness/lab/base"))
         .args([STOCK, &format!("{REGISTRY}/{REPOSITORY}")])
         .arg(source(UPDATE_CA_TRUST))
         .current_dir(directory);

@@ -1,9 +1,8 @@
 # Makes of `tree`, a Debian root, the OCI layout `image` and the disk `disk`.
-# $1: the importer; $2: the folder of the stand-ins; $3: the image's tag; $4: its repository;
-# $5: the stand-in of update-ca-trust.
+# $1: the importer; $2: the image's tag; $3: its repository; $4: the stand-in of update-ca-trust.
 cd tree
 # As in Fedora: the trust store, compiled, and what it is compiled of.
-install "$5" usr/bin/update-ca-trust
+install "$4" usr/bin/update-ca-trust
 mkdir -p etc/pki/ca-trust/source/anchors usr/share/pki/ca-trust-source
 sed -i "s|^x-init-reserved:.*|x-init-reserved: paths='/etc/pki/ca-trust/source:/usr/share/pki/ca-trust-source'|" \
     usr/share/p11-kit/modules/p11-kit-trust.module
@@ -14,8 +13,6 @@ install -D "$1" usr/libexec/ostree-ext-cli
 mkdir -p usr/libexec/libostree/ext
 printf '#!/bin/sh\nexec /usr/libexec/ostree-ext-cli "$@"\n' > usr/libexec/libostree/ext/ostree-container
 chmod 755 usr/libexec/libostree/ext/ostree-container
-install "$2/bootc" "$2/rpm-ostree" usr/bin
-install --mode=644 "$2/rpm-ostreed.service" usr/lib/systemd/system
 for library in $(ldd "$1" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | sort -u); do
     test -e "./$library" || cp -L "$library" usr/lib/*-linux-gnu/
 done
@@ -44,9 +41,10 @@ mv etc usr/etc
 cd ..
 
 ostree --repo=made init --mode=bare
-ostree --repo=made commit --branch="$3" --tree=dir=tree --timestamp=@0
+# rpm-ostree prints no status of a commit whose time is 0.
+ostree --repo=made commit --branch="$2" --tree=dir=tree --timestamp=@1700000000
 "$1" container encapsulate --repo=made --compression-fast --label=containers.bootc=1 --label=ostree.bootable=true \
-    "$3" "oci:image:$3"
+    "$2" "oci:image:$2"
 rm -rf tree made
 
 digest=$(jq --raw-output '.manifests[0].digest' image/index.json)
@@ -54,8 +52,8 @@ mkdir disk
 ostree admin init-fs --modern disk
 ostree admin os-init lab --sysroot=disk
 ostree --repo=disk/ostree/repo config set sysroot.bootloader none
-"$1" container image deploy --sysroot disk --stateroot lab --imgref "ostree-unverified-image:oci:$PWD/image:$3" \
-    --target-imgref "ostree-unverified-registry:$4@$digest"
+"$1" container image deploy --sysroot disk --stateroot lab --imgref "ostree-unverified-image:oci:$PWD/image:$2" \
+    --target-imgref "ostree-unverified-registry:$3@$digest"
 # Parts can be removed.
 chattr -i disk/ostree/deploy/lab/deploy/*.0
 # The journal of earlier boots is there.
