@@ -15,13 +15,13 @@ const OWN: &str = "own=1";
 const NEEDS_REBOOT: (i64, &str) = (45, "needs-reboot");
 
 /// A part with a name, which its keys and its hash have too.
-struct Part {
+pub struct Part {
     name: &'static str,
-    part: MachinePart,
+    pub part: MachinePart,
 }
 
 impl Part {
-    fn new(name: &'static str, arguments: &[&str], removed: &[&str], has_access: bool) -> Self {
+    pub fn new(name: &'static str, arguments: &[&str], removed: &[&str], has_access: bool) -> Self {
         let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
         let part = MachinePart {
             kernel_arguments: texts(arguments),
@@ -36,7 +36,7 @@ impl Part {
         Self { name, part }
     }
 
-    fn file(&self) -> String {
+    pub fn file(&self) -> String {
         format!("{}.json", self.name)
     }
 }
@@ -53,7 +53,7 @@ struct Parts {
 }
 
 /// The words of a command for a target.
-fn words(command: &str, image: &MachineImage, part: Option<&Part>, more: &[&str]) -> Vec<String> {
+pub fn words(command: &str, image: &MachineImage, part: Option<&Part>, more: &[&str]) -> Vec<String> {
     let digest = part.map(|part| part.part.digest());
     let mut target = json!({ "image": image.reference });
     let mut words = vec![command.to_owned(), "--target".to_owned()];
@@ -68,12 +68,12 @@ fn words(command: &str, image: &MachineImage, part: Option<&Part>, more: &[&str]
     words
 }
 
-fn start(story: &Story<'_>, name: &str, words: &[String]) {
+pub fn start(story: &Story<'_>, name: &str, words: &[String]) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     story.start(name, &words);
 }
 
-fn run(story: &Story<'_>, name: &str, words: &[String]) -> Ended {
+pub fn run(story: &Story<'_>, name: &str, words: &[String]) -> Ended {
     start(story, name, words);
     story.end(name)
 }
