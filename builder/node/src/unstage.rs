@@ -56,7 +56,7 @@ pub(crate) async fn unstage(
 /// Removes what the next reboot boots in place of the booted deployment.
 async fn remove_next(host: &Host, state: &MachineState) -> Result<(), Error> {
     let tool = state.tool.ok_or(Error::NoTool)?;
-    tracing::info!(%tool, "another deployment is not what the next reboot boots any more");
+    tracing::info!(%tool, "removing what the next reboot would boot in place of the target");
     match tool {
         NodeTool::Bootc if state.deployments.rollback_queued => {
             host.run("bootc rollback", &words(["bootc", "rollback"]), UNSTAGE_LIMIT).await.map(drop)

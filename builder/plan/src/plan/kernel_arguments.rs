@@ -27,20 +27,17 @@ pub fn parse_kargs_file(text: &str) -> Vec<String> {
     list.and_then(Result::ok).unwrap_or_default()
 }
 
-/// Which arguments the image brings, for people. `is_certain` is whether the base is known to lack
+/// Which arguments the image brings, for people; nothing for none. `is_certain` is whether the base is known to lack
 /// rpm-ostree.
 pub(super) fn findings(arguments: &[String], is_certain: bool) -> Vec<Finding> {
+    if arguments.is_empty() {
+        return Vec::new();
+    }
     let unsure = if_unsure(is_certain);
-    let message = if arguments.is_empty() {
-        format!(
-            "no kernel arguments: bootc removes those that the image before brought to a machine{unsure}"
-        )
-    } else {
-        format!(
-            "bootc sets these kernel arguments when it brings the image to a machine{unsure}: {}",
-            arguments.join(" ")
-        )
-    };
+    let message = format!(
+        "bootc sets these kernel arguments when it brings the image to a machine{unsure}: {}",
+        arguments.join(" ")
+    );
     vec![Finding::new("kernel-arguments-file", message).path(FILE)]
 }
 
