@@ -58,7 +58,7 @@ pub use fuzz::fuzz_targets;
 pub use ignition_server::{IgnitionServer, ignition_fetch};
 pub use lab::{Lab, Machine, MachineImage};
 pub use layout::{Compression, Image, Layout};
-pub use machine_tools::skipped_with_real;
+pub use machine_tools::{MachineTools, skipped_with_real};
 pub use mosb::Mosb;
 pub use node::{Api, BUSYBOX_IMAGE, COUNTED, Event, Namespace, Node, RECORDED, condition, wait};
 pub use one_node::{node, programs};

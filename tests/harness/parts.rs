@@ -294,13 +294,13 @@ pub fn cache() -> PathBuf {
 
 /// Builds every missing part that `make test` needs, and prints the directory of each.
 pub fn make_all() {
-    println!("{}", MachineTools::get());
+    eprintln!("{}", MachineTools::get());
     make_missing(&ALL);
 }
 
 /// Builds the missing parts for the test program `vm`, and prints the directory of each.
 pub fn make_for_vm() {
-    println!("{}", MachineTools::get());
+    eprintln!("{}", MachineTools::get());
     make_missing(&VM);
 }
 

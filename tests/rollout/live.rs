@@ -1,6 +1,6 @@
 //! A machine gets registries, certificates, a CA and the pull secret of an image while it runs another
-//! one. The machine has the stand-in of bootc, and a stand-in of CRI-O that counts its reloads; its base
-//! has a stand-in of update-ca-trust over the real p11-kit. ostree, its merge of `/etc` and reboots are
+//! one. bootc of the machine may be a stand-in. CRI-O is one, which counts its reloads, and so is
+//! update-ca-trust of its base, over the real p11-kit. ostree, its merge of `/etc` and reboots are
 //! real.
 
 use serde_json::{Value, json};

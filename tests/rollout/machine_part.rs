@@ -1,5 +1,5 @@
 //! Kernel arguments, SSH keys and the password of `core`, which `mosb node` brings to a machine with
-//! its image. The machine has the stand-ins of bootc and rpm-ostree; boot entries, shadow file and
+//! its image. bootc and rpm-ostree of the machine may be stand-ins; boot entries, shadow file and
 //! reboots are real.
 
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ const NEEDS_REBOOT: (i64, &str) = (45, "needs-reboot");
 /// A part with a name, which its keys and its hash have too.
 pub struct Part {
     name: &'static str,
-    part: MachinePart,
+    pub part: MachinePart,
 }
 
 impl Part {
@@ -36,7 +36,7 @@ impl Part {
         Self { name, part }
     }
 
-    fn file(&self) -> String {
+    pub fn file(&self) -> String {
         format!("{}.json", self.name)
     }
 
@@ -329,8 +329,8 @@ fn the_daemon_of_rpm_ostree_gets_login_and_arguments(
     let own = json!({ "auths": {
         &story.lab.registry().host_port: { "auth": "d3Jvbmc6d3Jvbmc=" },
     }});
-    let write = "mkdir -p /var/lib/lab /etc/ostree; touch /var/lib/lab/layered; umask 077
-        cat > /etc/ostree/auth.json";
+    machine.mark_changed_by_rpm_ostree();
+    let write = "mkdir -p /etc/ostree; umask 077; cat > /etc/ostree/auth.json";
     machine.enter(&["sh", "-euc", write], own.to_string().as_bytes()).ok();
     let report = story.run("layered", &["report"]).report;
     assert_eq!(report.tool.unwrap().to_string(), "rpm-ostree");
@@ -343,7 +343,7 @@ fn the_daemon_of_rpm_ostree_gets_login_and_arguments(
         "ls -d /run/mosb-rollout /run/systemd/system/rpm-ostreed.service.d/* 2>/dev/null || true";
     assert_eq!(machine.run(left).text(), "");
     story.assert_no_login("after the daemon pulled");
-    machine.run("rm /var/lib/lab/layered /etc/ostree/auth.json").ok();
+    machine.run("rm /etc/ostree/auth.json").ok();
 }
 
 /// A stock image has no part, and builds of another builder have none.

@@ -1,5 +1,5 @@
 //! Keys and kernel arguments of a config on the machines of a pool, and files that machines had before
-//! mosb. rpm-ostree is a stand-in on machines of the lab; boot entries, files and reboots are real.
+//! mosb. rpm-ostree may be a stand-in on machines of the lab; boot entries, files and reboots are real.
 
 use serde_json::{Value, json};
 

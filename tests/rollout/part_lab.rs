@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use mosb_tests::{MOSB_IMAGE, condition, mosb_image};
+use mosb_plan::api::rollout::NodeTool;
+use mosb_tests::{MOSB_IMAGE, MachineTools, condition, mosb_image, sha256};
 
 use crate::test_lab::{POD, lab, namespace, pod, reboot, stage, timed};
 
@@ -22,6 +23,12 @@ fn machines_differ_and_run_systemd_and_their_pods_reach_each_other() {
         }
     }
     assert_eq!(ids.len(), 6, "{ids:?}");
+    // The real programs, if the environment names them.
+    for tool in [NodeTool::Bootc, NodeTool::RpmOstree] {
+        let want = sha256(&std::fs::read(MachineTools::get().program(tool)).unwrap());
+        let sum = lab.machine(0).run(&format!("sha256sum < /usr/bin/{tool}")).ok().text();
+        assert_eq!(sum.split_whitespace().next(), Some(&*want), "{tool}");
+    }
 
     let (namespace, first, second) = (namespace(&lab), lab.machine(0), lab.machine(1));
     let serve = "while :; do echo from $(hostname) | nc -l -p 80; done";

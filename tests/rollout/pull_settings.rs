@@ -197,10 +197,10 @@ fn the_proxy_is_used_and_its_password_is_nowhere(story: &Story<'_>, image: &Mach
     }
 }
 
-/// rpm-ostree's daemon pulls, not the unit. The lab's is a stand-in, whose unit is one of systemd.
+/// rpm-ostree's daemon pulls, not the unit.
 fn the_daemon_of_rpm_ostree_pulls_with_them(story: &Story<'_>, image: &MachineImage) {
     let (machine, registry) = (story.machine, story.lab.registry());
-    machine.run("mkdir -p /var/lib/lab; touch /var/lib/lab/layered").ok();
+    machine.mark_changed_by_rpm_ostree();
     let proxy = TunnelProxy::start(story.lab.node().outside().into());
     let mut with = authority(story);
     with["mirrors"] = json!([{ "source": format!("{AWAY}/acme"),
@@ -215,7 +215,7 @@ fn the_daemon_of_rpm_ostree_pulls_with_them(story: &Story<'_>, image: &MachineIm
     // It was started anew, without them.
     let unknown = "certificate signed by unknown authority";
     story.assert_not_staged(story.stage("daemon-without", &image.reference, None), unknown);
-    machine.run("rm /var/lib/lab/layered").ok();
+    machine.unmark_changed_by_rpm_ostree();
 }
 
 /// SIGKILL while the unit pulls: it ends by itself, and removes what it was given.

@@ -62,10 +62,11 @@ fn what_a_person_does_with_rpm_ostree_is_mended() {
     let one = Target { image: one, part: a };
     let two = Target { image: two, part: c };
     let three = Target { image: three, part: none };
-    // As on a machine that rpm-ostree changed once.
-    story.machine().run("mkdir -p /var/lib/lab; touch /var/lib/lab/layered").ok();
-    follow(&story, "one", one.image, Some(one.part));
-    follow(&story, "two", two.image, Some(two.part));
+    for (name, target) in [("one", &one), ("two", &two)] {
+        story.machine().mark_changed_by_rpm_ostree();
+        follow(&story, name, target.image, Some(target.part));
+    }
+    story.machine().mark_changed_by_rpm_ostree();
 
     a_rollback_is_undone_where_the_target_runs(&story, &one, &two);
     arguments_of_a_pending_deployment_do_not_come_along(&story, &three);
@@ -88,13 +89,13 @@ fn a_rollback_is_undone_where_the_target_runs(
     for (name, apply) in [("rollback-stage", false), ("rollback-apply", true)] {
         story.machine().run("rpm-ostree rollback").ok();
         let report = story.run(&format!("{name}-report"), &["report"]);
-        assert_eq!((report.code, report.staged()), (0, before.image.digest.clone()));
+        assert_eq!((report.code, report.report.rollback_queued), (0, true));
         let ended = if apply {
             run(story, name, &words("apply", runs.image, Some(runs.part), &["--attempt", "1"]))
         } else {
             runs.stage(story, name)
         };
-        assert_eq!((ended.code, ended.staged()), (0, String::new()), "{name}");
+        assert_eq!((ended.code, ended.report.rollback_queued), (0, false), "{name}");
         let way_back = ended.report.rollback.unwrap().digest.unwrap().to_string();
         assert_eq!(way_back, before.image.digest, "{name}");
         assert_eq!(next_arguments(story), ["a=2"], "{name}");
@@ -230,6 +231,7 @@ fn a_transaction_of_somebody_else_is_waited_for(
 fn arguments_go_after_a_way_back_by_hand(story: &Story<'_>, target: &Target<'_>) {
     story.machine().run("rpm-ostree rollback").ok();
     reboot(story);
+    story.machine().mark_changed_by_rpm_ostree();
     assert_eq!(boot_arguments(story.machine()), ["a=1", "b=2"]);
     let ended = target.stage(story, "by-hand");
     target.assert_staged(&ended, story, &[]);
@@ -239,14 +241,8 @@ fn arguments_go_after_a_way_back_by_hand(story: &Story<'_>, target: &Target<'_>)
 /// rpm-ostree can't layer a package on the machines of the lab; the origin is as if it had.
 fn layered_packages_are_refused(story: &Story<'_>, target: &Target<'_>) {
     let machine = story.machine();
-    let origin = "origin=$(ls /ostree/deploy/lab/deploy/*.origin | while read -r file; do
-            [ ! ${file%.origin} -ef / ] || echo $file; done)
-        test -n \"$origin\"";
-    let daemon = "touch /ostree/deploy; systemctl try-restart rpm-ostreed.service";
-    let layer = format!(
-        "{origin}; cp $origin /run/origin; printf '[packages]\\nrequested=vim;\\n' >> $origin; {daemon}"
-    );
-    machine.run(&layer).ok();
+    machine.unmark_changed_by_rpm_ostree();
+    machine.mark_layered("vim");
     let report = story.run("layered-report", &["report"]);
     let staged = target.stage(story, "layered-stage");
     let apply = words("apply", target.image, Some(target.part), &["--attempt", "1"]);
@@ -256,7 +252,8 @@ fn layered_packages_are_refused(story: &Story<'_>, target: &Target<'_>) {
         assert!(ended.message().contains("vim") && ended.message().contains("rpm-ostree reset"));
         assert_eq!((ended.booted(), ended.staged()), (String::new(), String::new()));
     }
-    machine.run(&format!("{origin}; cp /run/origin $origin; {daemon}")).ok();
+    machine.unmark_changed_by_rpm_ostree();
+    machine.mark_changed_by_rpm_ostree();
     assert_eq!(story.run("reset-report", &["report"]).code, 0);
 }
 
@@ -266,8 +263,9 @@ fn the_cause_is_named_where_blanks_can_not_be_removed(
     with_blanks: &Target<'_>,
     without: &Target<'_>,
 ) {
-    story.machine().run("touch /var/lib/lab/splits-arguments").ok();
+    story.machine().run("mkdir -p /var/lib/lab; touch /var/lib/lab/splits-arguments").ok();
     follow(story, "blanks", with_blanks.image, Some(with_blanks.part));
+    story.machine().mark_changed_by_rpm_ostree();
     let ended = without.stage(story, "without-blanks");
     assert_eq!(ended.failure(), (3, "arguments-not-staged"));
     assert!(ended.message().contains("v2023.4"), "{}", ended.message());

@@ -3,10 +3,10 @@
 //!
 //! Real: what [update](super::update) names, the command line that the kernel reports after each
 //! boot, `mosb node stage`, `apply` and `report` in the machine, as the Jobs of a roll-out run them,
-//! and the shutdown that they begin. Stand-ins: those of the lab for
+//! and the shutdown that they begin. Stand-ins: the test for the boot loader, which appends what an
+//! emulated machine needs; and, unless the environment names real ones, those of the lab for
 //! [bootc](../harness/lab/base/bootc) and [rpm-ostree](../harness/lab/base/rpm-ostree), of which
-//! `rpm-ostree kargs` writes the arguments with the real ostree; the test for the boot loader, which
-//! appends what an emulated machine needs.
+//! `rpm-ostree kargs` writes the arguments with the real ostree.
 
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@
 //! Real: the kernel, systemd, `mosb build`, buildah, the registry, and the importer (ostree-ext)
 //! that rpm-ostree and bootc are built on. Stand-ins: Debian for CoreOS; the test for the boot
 //! loader, of whose entries it takes the default or the next, as after a rollback; the command line
-//! of ostree-ext for rpm-ostree and bootc. What `mosb node` brings beside an image, by the lab's
-//! stand-ins for `bootc` and `rpm-ostree kargs`, is in [machine_part](super::machine_part).
+//! of ostree-ext for rpm-ostree and bootc. What `mosb node` brings beside an image, by `bootc`
+//! and `rpm-ostree kargs` as in the lab, is in [machine_part](super::machine_part).
 
 use mosb_tests::{Mosb, Registry};
 

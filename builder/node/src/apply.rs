@@ -18,7 +18,7 @@ use crate::machine_state::MachineState;
 use crate::next_step::{Facts, NextStep, next_step};
 use crate::record::{Phase, Record};
 use crate::record_completion::{write_applied, write_completed};
-use crate::stage::bring;
+use crate::stage::{bring, settle_staging};
 use crate::staging_unit::{is_running, show};
 use crate::target_fit::TargetFit;
 use crate::unstage::unstage;
@@ -59,6 +59,9 @@ pub async fn apply(
     let DesiredState { target, part, .. } = *desired;
     let image = || target.image.to_string();
     let mut finalization = None;
+    if policy != RebootPolicy::Forbidden {
+        settle_staging(host, target).await?;
+    }
     for _ in 0..STEPS {
         let state = MachineState::read(host).await?;
         state.check_only_image()?;
@@ -87,9 +90,9 @@ pub async fn apply(
         };
         match next_step(&facts) {
             NextStep::Done => {
-                let is_hidden = state.has_staged(&target.image) && !fit.staged;
-                // The report can't show one that has the digest of the target.
-                if is_hidden || state.deployments.pending.is_some() {
+                let is_unfit = state.has_staged(&target.image) && !fit.staged;
+                if is_unfit || state.deployments.rollback_queued {
+                    // The report can't show what has the digest of the target.
                     unstage(host, desired, &set).await?;
                 }
                 if live::restore(host, &target.image, &state.boot_id).await? {

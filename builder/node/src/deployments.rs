@@ -14,11 +14,10 @@ pub(crate) const DEPLOYMENTS: usize = 32;
 pub(crate) struct Deployments {
     pub booted: Option<Deployment>,
     pub staged: Option<Deployment>,
-    /// Finalized, and first in the boot order, as after `rpm-ostree rollback`: unless another one is
-    /// staged, the next reboot boots it.
-    pub pending: Option<Deployment>,
-    /// The others that are finalized and not booted, in boot order.
+    /// Finalized and not booted, in boot order.
     pub others: Vec<Deployment>,
+    /// Nothing is staged, and the next reboot boots the first of the others.
+    pub rollback_queued: bool,
     /// What the booted deployment has beside its image, as layered packages, for people.
     pub local_changes: Vec<String>,
 }
@@ -34,8 +33,7 @@ impl Deployments {
 
     /// Whether an image is there that could be booted and is not.
     pub fn has_other(&self, image: Digest) -> bool {
-        let mut others = self.pending.iter().chain(&self.others);
-        others.any(|one| one.digest == Some(image))
+        self.others.iter().any(|one| one.digest == Some(image))
     }
 }
 
@@ -52,6 +50,13 @@ pub(crate) fn deployment(image: &str, digest: Option<&str>) -> Deployment {
     let pinned = name.parse::<ImageRef>().ok().and_then(|image| image.digest());
     let digest = pinned.or_else(|| digest.and_then(|text| text.parse().ok()));
     Deployment { image: name.chars().take(NAME).collect(), digest }
+}
+
+/// The root of a deployment on the machine; none for names that no path has.
+pub(crate) fn tree(osname: &str, checksum: &str, serial: u32) -> Option<String> {
+    let is_plain = |text: &str| !text.is_empty() && !text.starts_with('.') && !text.contains('/');
+    (is_plain(osname) && is_plain(checksum))
+        .then(|| format!("/ostree/deploy/{osname}/deploy/{checksum}.{serial}"))
 }
 
 #[cfg(test)]

@@ -117,6 +117,7 @@ mod tests {
                 others: others.iter().filter_map(|image| one(image)).collect(),
                 ..Deployments::default()
             },
+            ..MachineState::default()
         }
     }
 

@@ -28,7 +28,14 @@ pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
     let mut report = NodeReport { boot_id, ..NodeReport::default() };
     let state = match MachineState::read(host).await {
         Ok(state) => state,
-        Err(error) => return (report, Some(error)),
+        Err(error) => {
+            if !matches!(error, Error::NotImageBased) {
+                // What it booted is known all the same.
+                let known = MachineState::without_tool(host).unwrap_or_default();
+                report = with_state(report, known);
+            }
+            return (report, Some(error));
+        }
     };
     let root = host.root();
     let records = Record::read(root).and_then(|record| Ok((record, MachineRecord::read(root)?)));
@@ -137,9 +144,9 @@ fn with_state(report: NodeReport, state: MachineState) -> NodeReport {
     NodeReport {
         tool: state.tool,
         booted: deployments.booted,
-        // The next reboot boots it, too.
-        staged: deployments.staged.or(deployments.pending),
+        staged: deployments.staged,
         rollback: deployments.others.into_iter().next(),
+        rollback_queued: deployments.rollback_queued,
         ..report
     }
 }

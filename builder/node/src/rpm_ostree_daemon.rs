@@ -58,11 +58,16 @@ pub(crate) async fn settle(host: &Host, staging: Option<&StagingUnit>) -> Result
     Ok(had_one)
 }
 
-/// Cancels the transaction of a unit of ours, if there is one; returns whether there was.
-pub(crate) async fn cancel_ours(host: &Host) -> Result<bool, Error> {
+/// Cancels the transaction of another unit of ours than `staging`, if there is one; returns whether there
+/// was.
+pub(crate) async fn cancel_ours(
+    host: &Host,
+    staging: Option<&StagingUnit>,
+) -> Result<bool, Error> {
+    let is_of = |name: &str| staging.is_some_and(|staging| staging.name() == name);
     match transaction(host).await? {
-        Some(Initiator::Unit(_)) => settle(host, None).await,
-        Some(Initiator::Other) | None => Ok(false),
+        Some(Initiator::Unit(name)) if !is_of(&name) => settle(host, staging).await,
+        Some(Initiator::Unit(_) | Initiator::Other) | None => Ok(false),
     }
 }
 

@@ -4,7 +4,7 @@ use mosb_plan::api::rollout::Deployment;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::deployments::{DEPLOYMENTS, Deployments, deployment};
+use crate::deployments::{self, DEPLOYMENTS, Deployments, deployment};
 
 #[derive(Deserialize)]
 struct Status {
@@ -86,12 +86,13 @@ pub(crate) fn parse(text: &str) -> Result<Deployments, String> {
             found.local_changes = local_changes(entry);
         } else if entry.staged {
             found.staged = Some(one);
-        } else if has_booted && found.booted.is_none() && found.pending.is_none() {
-            found.pending = Some(one);
         } else {
+            // Before the booted one, it is what the next reboot boots.
+            found.rollback_queued |= has_booted && found.booted.is_none();
             found.others.push(one);
         }
     }
+    found.rollback_queued &= found.staged.is_none();
     Ok(found)
 }
 
@@ -116,10 +117,7 @@ pub(crate) fn places(text: &str) -> Result<Places, String> {
 
 fn tree(entry: &Entry) -> Option<String> {
     let (osname, checksum) = (entry.osname.as_deref()?, entry.checksum.as_deref()?);
-    let is_plain = |text: &str| !text.is_empty() && !text.starts_with('.') && !text.contains('/');
-    let serial = entry.serial?;
-    (is_plain(osname) && is_plain(checksum))
-        .then(|| format!("/ostree/deploy/{osname}/deploy/{checksum}.{serial}"))
+    deployments::tree(osname, checksum, entry.serial?)
 }
 
 /// Whether the daemon changes the machine for somebody at the moment.
@@ -219,28 +217,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_first_and_not_staged_is_pending() {
+    fn what_is_first_and_not_staged_is_a_queued_rollback() {
         let found = first_with(STAGED, json!({}));
-        assert_eq!((found.pending, found.others), (None, Vec::new()));
+        assert_eq!((found.rollback_queued, found.others), (false, Vec::new()));
         assert!(found.staged.unwrap().digest.is_some() && found.booted.unwrap().digest.is_some());
         let found = first_with(PENDING, json!({}));
         let digest = found.booted_digest().unwrap();
-        assert_eq!(found.pending.as_ref().unwrap().digest, Some(digest));
-        assert_eq!((&found.staged, &found.others), (&None, &Vec::new()));
+        assert_eq!((found.rollback_queued, &found.staged), (true, &None));
         assert!(found.has_other(digest));
         // Nothing was booted, as in a recovery system.
         let text = PENDING.replace("\"booted\": true", "\"booted\": false");
         let found = parse(&text).unwrap();
-        assert_eq!((found.pending, found.others.len()), (None, 2));
+        assert_eq!((found.rollback_queued, found.others.len()), (false, 2));
         // Behind a staged one.
         let text = json!({ "deployments": [
             entry("a", Digest::of(b"a"), false, true), entry("b", Digest::of(b"b"), false, false),
             entry("c", Digest::of(b"c"), true, false), entry("d", Digest::of(b"d"), false, false),
         ] });
         let found = parse(&text.to_string()).unwrap();
-        let names = [&found.staged, &found.pending, &found.booted, &found.others.first().cloned()]
-            .map(|one| one.as_ref().unwrap().image.clone());
-        assert_eq!(names, ["a", "b", "c", "d"]);
+        let names = |list: &[Deployment]| list.iter().map(|one| one.image.clone()).collect::<Vec<_>>();
+        assert_eq!((found.rollback_queued, names(&found.others)), (false, vec!["b".to_owned(), "d".to_owned()]));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use mosb_plan::api::rollout::{NodeTarget, NodeTool};
 use mosb_types::error_text;
 
 use crate::adopt;
-use crate::boot_arguments::change_next;
+use crate::boot_arguments::{arguments_of_image, brings_arguments, change_next};
 use crate::core_access;
 use crate::desired_state::DesiredState;
 use crate::error::Error;
@@ -22,8 +22,12 @@ use crate::record_completion::record_if_complete;
 use crate::rpm_ostree_daemon::{self, settle};
 use crate::staging_unit::StagingUnit;
 use crate::target_fit::TargetFit;
-use crate::unstage::unstage;
+use crate::tool::{InstalledTools, is_installed};
+use crate::unstage::{remove_refused, unstage};
+use crate::update_units;
 
+/// What bootc runs, up to 1.11 after it has staged, and then before.
+const PODMAN: &str = "podman";
 /// How much of the tool's output an error has; a report has little space.
 const LAST_CHARACTERS: usize = 500;
 
@@ -36,20 +40,39 @@ const LAST_CHARACTERS: usize = 500;
 pub async fn stage(host: &Host, desired: &DesiredState<'_>) -> Result<(), Error> {
     remove_leftover_login(host).await?;
     adopt::arm(host).await?;
+    let DesiredState { target, part, .. } = *desired;
+    settle_staging(host, target).await?;
     let state = MachineState::read(host).await?;
     state.check_only_image()?;
     let record = MachineRecord::read(host.root())?;
     let set = record.known_of(state.booted_digest());
-    let DesiredState { target, part, .. } = *desired;
-    let fit = TargetFit::read(host, target, part, &set, &state).await?;
+    let fit = TargetFit::read(host, target, part, &set, &state).await;
+    if let Err(Error::NoKernelArguments { .. }) = fit
+        && state.has_staged(&target.image)
+    {
+        // Any reboot would boot it.
+        remove_refused(host, &state).await;
+    }
+    let fit = fit?;
     if fit.booted {
         unstage(host, desired, &set).await?;
         return record_if_complete(host.root(), desired, &record, &state);
     }
     if is_left_to_stage(host.root(), desired, &set, &fit)? {
         bring(host, desired, &state).await?;
+    } else {
+        update_units::stop_until_reboot(host).await?;
     }
     renew_live(host, target, &state).await
+}
+
+/// Ends the staging of other targets, and waits for that of this one.
+pub(crate) async fn settle_staging(host: &Host, target: &NodeTarget) -> Result<(), Error> {
+    StagingUnit::settle(host, target).await?;
+    if MachineState::without_tool(host)?.tool == Some(NodeTool::RpmOstree) {
+        rpm_ostree_daemon::cancel_ours(host, Some(&StagingUnit::of(target))).await?;
+    }
+    Ok(())
 }
 
 /// Brings what another boot of the image before undid of a target whose files the machine has.
@@ -84,13 +107,35 @@ pub(crate) async fn bring(
 ) -> Result<(), Error> {
     let image = &desired.target.image;
     let record = MachineRecord::read(host.root())?;
+    update_units::stop_until_reboot(host).await?;
     if state.runs(image) {
         // A new deployment is a copy of the one that is next.
         unstage(host, desired, &record.known_of(state.booted_digest())).await?;
     } else if !state.has_staged(image) {
         bring_image(host, desired, state, &record).await?;
     }
-    bring_arguments(host, desired, &record).await
+    let brought = bring_arguments(host, desired, &record).await;
+    if let Err(Error::NoKernelArguments { .. }) = brought {
+        // Any reboot would boot it.
+        remove_refused(host, &MachineState::read(host).await?).await;
+    }
+    brought
+}
+
+/// Logs which kernel arguments of the booted image stay on the machine, because the staged one does not
+/// have the file by which bootc would remove them.
+fn warn_of_arguments_that_stay(host: &Host, staged: &MachineState) -> Result<(), Error> {
+    let Some(tree) = &staged.staged_tree else { return Ok(()) };
+    let root = host.root();
+    let stay = arguments_of_image(root, "")?;
+    let is_by_image = staged.tool == Some(NodeTool::Bootc) && !InstalledTools::of(root).rpm_ostree;
+    if is_by_image && !stay.is_empty() && !brings_arguments(host, tree) {
+        tracing::warn!(
+            arguments = stay.join(" "),
+            "these kernel arguments stay on the machine, because the image is not built for bootc by mosb; before you bring such an image, roll out a config without them"
+        );
+    }
+    Ok(())
 }
 
 /// Gives what is staged the kernel arguments of the target, or stages the booted image with them.
@@ -164,14 +209,16 @@ async fn bring_image(
     // Whatever the tool's exit code: some fail after the image is staged.
     let staged = MachineState::read(host).await?;
     if staged.runs(&target.image) || staged.has_staged(&target.image) {
-        return Ok(());
+        return warn_of_arguments_that_stay(host, &staged);
     }
-    let last = unit.last_output(host).await;
-    Err(Error::NotStaged {
-        image: target.image.to_string(),
-        unit: unit.name().to_owned(),
-        last: last_characters(&access.redactor().redact(&last)),
-    })
+    let image = target.image.to_string();
+    let last = access.redactor().redact(&unit.last_output(host).await);
+    // The error begins with it, and tools repeat it.
+    let mut last = last_characters(&last.replace(&image, "the image"));
+    if tool == NodeTool::Bootc && !is_installed(host.root(), PODMAN) {
+        last += "\nthis machine has no podman, which bootc needs; put it into the image";
+    }
+    Err(Error::NotStaged { image, unit: unit.name().to_owned(), last })
 }
 
 /// The end of a text: the cause of a failure is in its last lines.

@@ -36,7 +36,7 @@ pub(crate) async fn unstage(
     // What is being staged would be there a moment later.
     StagingUnit::stop_all(host).await?;
     let mut state = MachineState::read(host).await?;
-    if state.tool == Some(NodeTool::RpmOstree) && cancel_ours(host).await? {
+    if state.tool == Some(NodeTool::RpmOstree) && cancel_ours(host, None).await? {
         state = MachineState::read(host).await?;
     }
     let mut cause = "no error".to_owned();
@@ -45,7 +45,7 @@ pub(crate) async fn unstage(
             return Ok(());
         }
         // Whatever the exit code: what counts is what is next afterwards.
-        if let Err(error) = take_next_boot(host, &state).await {
+        if let Err(error) = remove_next(host, &state).await {
             cause = error_text(&error);
         }
         state = MachineState::read(host).await?;
@@ -53,9 +53,38 @@ pub(crate) async fn unstage(
     if !has_obsolete(host, desired, set, &state).await? {
         return Ok(());
     }
-    let Deployments { staged, pending, .. } = state.deployments;
-    let image = staged.or(pending).map(|next| next.image).unwrap_or_default();
-    Err(Error::StillStaged { image, cause })
+    let Deployments { staged, others, .. } = state.deployments;
+    let next = staged.or(others.into_iter().next());
+    Err(Error::StillStaged { image: next.map(|one| one.image).unwrap_or_default(), cause })
+}
+
+/// Takes the next boot from the deployment that has it.
+async fn remove_next(host: &Host, state: &MachineState) -> Result<(), Error> {
+    let is_queued = state.deployments.rollback_queued;
+    let tool = state.tool.ok_or(Error::NoTool)?;
+    tracing::info!(%tool, "removing what the next reboot would boot in place of the target");
+    let (name, command) = match tool {
+        // bootc has no command for what is staged.
+        NodeTool::Bootc if !is_queued => return undeploy(host).await,
+        // Both undo a rollback. What was queued stays a way back.
+        NodeTool::Bootc => ("bootc rollback", words(["bootc", "rollback"])),
+        NodeTool::RpmOstree => {
+            settle(host, None).await?;
+            if is_queued {
+                ("rpm-ostree rollback", words(["rpm-ostree", "rollback"]))
+            } else {
+                ("rpm-ostree cleanup", words(["rpm-ostree", "cleanup", "--pending"]))
+            }
+        }
+    };
+    host.run(name, &command, UNSTAGE_LIMIT).await.map(drop)
+}
+
+/// Removes a staged image that this machine must not boot. It stays if that fails.
+pub(crate) async fn remove_refused(host: &Host, state: &MachineState) {
+    if let Err(error) = remove_next(host, state).await {
+        tracing::error!("{error}");
+    }
 }
 
 async fn has_obsolete(
@@ -72,30 +101,6 @@ async fn has_obsolete(
     }
     let fit = TargetFit::read(host, desired.target, desired.part, set, state).await?;
     Ok(!fit.staged)
-}
-
-/// Takes the next boot from the deployment that has it.
-async fn take_next_boot(host: &Host, state: &MachineState) -> Result<(), Error> {
-    let Deployments { staged, pending, .. } = &state.deployments;
-    tracing::info!(
-        ?staged,
-        ?pending,
-        "the next reboot would boot it; the booted one is next again"
-    );
-    match state.tool.ok_or(Error::NoTool)? {
-        // bootc has no command for it.
-        NodeTool::Bootc => undeploy(host).await,
-        NodeTool::RpmOstree => {
-            settle(host, None).await?;
-            let (name, command) = if staged.is_some() {
-                ("rpm-ostree cleanup", words(["rpm-ostree", "cleanup", "--pending"]))
-            } else {
-                // Undoes a rollback. What was put first stays a way back.
-                ("rpm-ostree rollback", words(["rpm-ostree", "rollback"]))
-            };
-            host.run(name, &command, UNSTAGE_LIMIT).await.map(drop)
-        }
-    }
 }
 
 /// Removes the first deployment if it is the staged one. ostree itself refuses to remove the booted

@@ -16,6 +16,12 @@ use crate::node::{Node, Problem, Programs, condition, images, wait};
 /// A boot on a busy machine, and everything shorter.
 const LIMIT: Duration = Duration::from_secs(180);
 
+/// In a shell line: the folder of the deployment that runs, beside which is its origin file.
+const BOOTED: &str =
+    "booted=$(readlink -f \"$(sed 's/.*ostree=\\([^ ]*\\).*/\\1/' /proc/cmdline)\")";
+/// rpm-ostree's daemon reads it anew.
+const RELOAD: &str = "touch /ostree/deploy; systemctl try-restart rpm-ostreed.service";
+
 /// A machine, switched on.
 #[derive(Debug)]
 pub struct Machine {
@@ -118,7 +124,7 @@ impl Machine {
         finish(&mut nsenter, stdin)
     }
 
-    /// What the stand-in for bootc answers to `bootc status --json`.
+    /// What bootc answers to `bootc status --json`.
     #[track_caller]
     pub fn status(&self) -> Value {
         self.run("bootc status --json").ok().json()
@@ -137,6 +143,27 @@ impl Machine {
     pub fn staged_digest(&self) -> Option<String> {
         let status = self.status();
         status["status"]["staged"]["image"]["imageDigest"].as_str().map(str::to_owned)
+    }
+
+    /// Marks what runs as changed by rpm-ostree, though it is not, so that bootc does not update it
+    /// and rpm-ostree has to.
+    #[track_caller]
+    pub fn mark_changed_by_rpm_ostree(&self) {
+        self.run(&format!("{BOOTED}; printf '[packages]\nrequested=\n' >> \"$booted.origin\"; {RELOAD}"))
+            .ok();
+    }
+
+    /// Marks what runs as if rpm-ostree had layered a package, which it can't do in the lab.
+    #[track_caller]
+    pub fn mark_layered(&self, package: &str) {
+        let mark = format!("printf '[packages]\nrequested={package};\n' >> \"$booted.origin\"");
+        self.run(&format!("{BOOTED}; {mark}; {RELOAD}")).ok();
+    }
+
+    /// Takes the mark away from what runs.
+    #[track_caller]
+    pub fn unmark_changed_by_rpm_ostree(&self) {
+        self.run(&format!("{BOOTED}; sed -i '/^.packages.$/,$d' \"$booted.origin\"; {RELOAD}")).ok();
     }
 
     /// The power fails: PID 1 is killed, and all processes with it. The firmware boots again.

@@ -8,7 +8,8 @@
 //! kubelet and containerd are one unit of that systemd. `systemctl reboot` ends PID 1, and the
 //! machine's firmware, a loop, reads the newest loader entry and starts what it names. Not real: the
 //! kernel, the initramfs and the boot loader; and bootc and rpm-ostree, which are stand-ins over the
-//! importer that both are built on.
+//! importer that both are built on, unless the environment names real ones
+//! ([`MachineTools`](crate::machine_tools::MachineTools)).
 //!
 //! Invariant: everything lives in the namespaces of the control plane, so nothing is left when the
 //! value is dropped or this process ends, however it ends. The disks are in memory: freezing the

@@ -27,6 +27,8 @@ pub const RPM_OSTREE_UNIT: &str = "harness/lab/base/rpm-ostreed.service";
 
 const BOOTC_VARIABLE: &str = "LAB_BOOTC";
 const RPM_OSTREE_VARIABLE: &str = "LAB_RPM_OSTREE";
+/// In its install tree.
+const RPM_OSTREE_PROGRAM: &str = "usr/bin/rpm-ostree";
 /// What `bootc switch` runs.
 const BOOTC_PACKAGES: &str = "podman";
 /// The libraries of rpm-ostree, the settings of librpm, what the daemon asks and runs, `rpm` and
@@ -52,7 +54,7 @@ impl MachineTools {
         static TOOLS: OnceLock<MachineTools> = OnceLock::new();
         TOOLS.get_or_init(|| {
             let bootc = named(BOOTC_VARIABLE, "");
-            let rpm_ostree = named(RPM_OSTREE_VARIABLE, "usr/bin/rpm-ostree");
+            let rpm_ostree = named(RPM_OSTREE_VARIABLE, RPM_OSTREE_PROGRAM);
             let trees = rpm_ostree.iter().flat_map(|tree| ["usr", "etc"].map(|at| tree.join(at)));
             let real: Vec<PathBuf> = bootc.iter().cloned().chain(trees).collect();
             let version = (!real.is_empty()).then(|| hash(real, []));
@@ -64,6 +66,17 @@ impl MachineTools {
         match tool {
             NodeTool::Bootc => self.bootc.is_some(),
             NodeTool::RpmOstree => self.rpm_ostree.is_some(),
+        }
+    }
+
+    /// The file of a program.
+    pub fn program(&self, tool: NodeTool) -> PathBuf {
+        match tool {
+            NodeTool::Bootc => self.bootc.clone().unwrap_or_else(|| source(BOOTC)),
+            NodeTool::RpmOstree => match &self.rpm_ostree {
+                Some(tree) => tree.join(RPM_OSTREE_PROGRAM),
+                None => source(RPM_OSTREE),
+            },
         }
     }
 
@@ -88,14 +101,13 @@ impl MachineTools {
     /// Puts the programs into a Debian root.
     #[track_caller]
     pub fn put(&self, root: &Path) {
-        let bootc = self.bootc.clone().unwrap_or_else(|| source(BOOTC));
-        put_program(&bootc, &root.join("usr/bin/bootc"));
+        put_program(&self.program(NodeTool::Bootc), &root.join("usr/bin/bootc"));
         if let Some(tree) = &self.rpm_ostree {
             let [usr, etc] = ["usr", "etc"].map(|at| tree.join(at));
             let flags = ["--recursive", "--no-dereference", "--preserve=mode"].map(Path::new);
             run("cp", flags.into_iter().chain([usr.as_path(), &etc, root]));
         } else {
-            put_program(&source(RPM_OSTREE), &root.join("usr/bin/rpm-ostree"));
+            put_program(&self.program(NodeTool::RpmOstree), &root.join("usr/bin/rpm-ostree"));
             let unit = root.join("usr/lib/systemd/system/rpm-ostreed.service");
             fs::copy(source(RPM_OSTREE_UNIT), unit).unwrap();
         }

@@ -23,6 +23,9 @@ pub struct NodeReport {
     pub staged: Option<NodeDeployment>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollback: Option<NodeDeployment>,
+    /// Whether the next reboot boots `rollback`; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub rollback_queued: bool,
     /// The last target that was applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied: Option<AppliedTarget>,
@@ -115,6 +118,7 @@ impl From<&rollout::NodeReport> for NodeReport {
             booted: deployment(&report.booted),
             staged: deployment(&report.staged),
             rollback: deployment(&report.rollback),
+            rollback_queued: report.rollback_queued,
             applied: report.applied.as_ref().map(AppliedTarget::from),
             live_incomplete: report.live_incomplete,
             boot_full: report.boot_full,

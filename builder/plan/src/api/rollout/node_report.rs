@@ -29,6 +29,9 @@ pub struct NodeReport {
     pub staged: Option<Deployment>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rollback: Option<Deployment>,
+    /// Whether the next reboot boots `rollback`, without anything staged.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub rollback_queued: bool,
     /// The last target that was completed here, with its machine part, from the record of the
     /// machine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -163,11 +166,12 @@ impl NodeReport {
         self.effective_image() == Some(target.image.digest()) && target.accepts_part(part)
     }
 
-    /// Whether the next reboot boots another image than the booted one.
-    pub fn has_other_staged(&self) -> bool {
+    /// Whether the next reboot boots another image than the booted one, or a rollback.
+    pub fn boots_other_next(&self) -> bool {
         let digest = |one: &Option<Deployment>| one.as_ref().and_then(|one| one.digest);
-        self.staged.is_some()
-            && (digest(&self.staged).is_none() || digest(&self.staged) != digest(&self.booted))
+        let is_other_staged = self.staged.is_some()
+            && (digest(&self.staged).is_none() || digest(&self.staged) != digest(&self.booted));
+        is_other_staged || self.rollback_queued
     }
 
     /// One line of JSON that [`parse`](Self::parse) takes.
@@ -209,6 +213,7 @@ mod tests {
             booted: deployment(),
             staged: deployment(),
             rollback: deployment(),
+            rollback_queued: true,
             applied: None,
             live_incomplete: true,
             boot_full: true,
