@@ -53,7 +53,12 @@ struct Parts {
 }
 
 /// The words of a command for a target.
-pub fn words(command: &str, image: &MachineImage, part: Option<&Part>, more: &[&str]) -> Vec<String> {
+pub fn words(
+    command: &str,
+    image: &MachineImage,
+    part: Option<&Part>,
+    more: &[&str],
+) -> Vec<String> {
     let digest = part.map(|part| part.part.digest());
     let mut target = json!({ "image": image.reference });
     let mut words = vec![command.to_owned(), "--target".to_owned()];
