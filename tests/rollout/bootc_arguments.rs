@@ -21,7 +21,11 @@ struct Images {
 
 /// As of an image that is built on a base without rpm-ostree.
 fn build(lab: &Lab, arguments: &str) -> MachineImage {
-    lab.build("lab/os", "/usr/lib/bootc/kargs.d/90-mosb.toml", &format!("kargs%20%3D%20{arguments}"))
+    lab.build(
+        "lab/os",
+        "/usr/lib/bootc/kargs.d/90-mosb.toml",
+        &format!("kargs%20%3D%20{arguments}"),
+    )
 }
 
 #[test]
@@ -42,7 +46,12 @@ fn arguments_come_and_go_with_images_for_bootc() {
     let story = Story::new(&lab, "bootc-arguments", &files);
     let before = boot_arguments(story.machine());
     let and = |more: &[&str]| {
-        before.iter().map(String::as_str).chain(more.iter().copied()).map(str::to_owned).collect::<Vec<_>>()
+        before
+            .iter()
+            .map(String::as_str)
+            .chain(more.iter().copied())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     story.machine().run(NO_RPM_OSTREE).ok();
 

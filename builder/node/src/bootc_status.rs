@@ -186,8 +186,7 @@ mod tests {
 
     #[test]
     fn the_next_boot_may_be_the_rollback_and_never_what_is_locked() {
-        let [booted, staged, before] =
-            [b"booted" as &[u8], b"staged", b"before"].map(Digest::of);
+        let [booted, staged, before] = [b"booted" as &[u8], b"staged", b"before"].map(Digest::of);
         for (what, has_staged, download_only, queued, want_staged, want_queued) in [
             ("staged", true, false, false, Some(staged), false),
             ("staged, and locked", true, true, false, None, false),
@@ -204,7 +203,11 @@ mod tests {
                 "rollbackQueued": queued,
             }));
             let found = parse(&text).unwrap().deployments;
-            assert_eq!((found.staged_digest(), found.rollback_queued), (want_staged, want_queued), "{what}");
+            assert_eq!(
+                (found.staged_digest(), found.rollback_queued),
+                (want_staged, want_queued),
+                "{what}"
+            );
         }
     }
 
@@ -215,7 +218,8 @@ mod tests {
         let layered = json!({ "booted": { "image": null, "incompatible": true, "pinned": false } });
         let layered = parse(&status(layered)).unwrap();
         assert!(layered.incompatible && !layered.read_only);
-        let live = json!({ "booted": entry("reg.example/os:1", Digest::of(b"live")), "readOnly": true });
+        let live =
+            json!({ "booted": entry("reg.example/os:1", Digest::of(b"live")), "readOnly": true });
         assert!(parse(&status(live)).unwrap().read_only);
         assert_eq!(layered.deployments.booted.unwrap().digest, None);
     }

@@ -102,8 +102,7 @@ mod tests {
             };
             let access = crate::PullAccess::default();
             let desired = DesiredState { target: &target, access: &access, part: part.as_ref() };
-            let state =
-                MachineState { boot_id: "now".to_owned(), ..MachineState::default() };
+            let state = MachineState { boot_id: "now".to_owned(), ..MachineState::default() };
             record_if_complete(&root, &desired, &MachineRecord::default(), &state).unwrap();
             let recorded = MachineRecord::read(&root).unwrap().target;
             assert_eq!(recorded, want.then(|| target.clone()), "{what}");

@@ -64,7 +64,8 @@ impl StagingUnit {
         let others: Vec<String> = running.iter().filter(|unit| **unit != own.0).cloned().collect();
         if !others.is_empty() {
             tracing::info!(units = others.join(" "), "stopping what stages another image");
-            let stop = words(["systemctl", "stop", "--"]).into_iter().chain(others).collect::<Vec<_>>();
+            let stop =
+                words(["systemctl", "stop", "--"]).into_iter().chain(others).collect::<Vec<_>>();
             host.run("systemctl stop", &stop, STOP_LIMIT).await?;
         }
         if running.contains(&own.0) {

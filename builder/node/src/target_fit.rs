@@ -56,10 +56,12 @@ impl TargetFit {
         }
         let image = || target.image.to_string();
         let running = root.text(COMMAND_LINE, SMALL_FILE)?.unwrap_or_default();
-        if let Some(argument) = argument_that_stays(part, &running, &arguments_of_image(root, "")?) {
+        if let Some(argument) = argument_that_stays(part, &running, &arguments_of_image(root, "")?)
+        {
             return Err(Error::ArgumentStays { image: image(), argument: argument.to_owned() });
         }
-        let tree = if runs { Some("") } else { state.staged_tree.as_deref().filter(|_| has_staged) };
+        let tree =
+            if runs { Some("") } else { state.staged_tree.as_deref().filter(|_| has_staged) };
         let lacks_file = tree.is_some_and(|tree| !brings_arguments(host, tree));
         if lacks_file && !part.kernel_arguments.is_empty() {
             return Err(Error::NoKernelArguments { image: image() });

@@ -12,8 +12,7 @@ use crate::host::words;
 /// How many lines are read of the journal: those that a text has, and those of process 1.
 const LINES: &str = "--lines=40";
 /// The fields that are read.
-const FIELDS: &str =
-    "--output-fields=MESSAGE,_SYSTEMD_UNIT,_SYSTEMD_INVOCATION_ID,INVOCATION_ID";
+const FIELDS: &str = "--output-fields=MESSAGE,_SYSTEMD_UNIT,_SYSTEMD_INVOCATION_ID,INVOCATION_ID";
 /// How many lines the text has, the last ones.
 const LAST_LINES: usize = 15;
 
@@ -66,8 +65,7 @@ pub(crate) fn of_last_run(journal: &str, unit: &str) -> String {
     let entries: Vec<Entry> =
         journal.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let last = entries.iter().rev().find_map(|entry| entry.run(unit));
-    let is_of_run =
-        |entry: &&Entry| entry.unit.as_deref() == Some(unit) && entry.run(unit) == last;
+    let is_of_run = |entry: &&Entry| entry.unit.as_deref() == Some(unit) && entry.run(unit) == last;
     let texts: Vec<String> = entries.iter().filter(is_of_run).map(Entry::text).collect();
     texts[texts.len().saturating_sub(LAST_LINES)..].join("\n").trim_end().to_owned()
 }

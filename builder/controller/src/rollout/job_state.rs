@@ -114,7 +114,8 @@ impl<'a> MachineState<'a> {
                 {
                     failed(
                         None,
-                        "it ended well, and another image is still what the machine boots next".to_owned(),
+                        "it ended well, and another image is still what the machine boots next"
+                            .to_owned(),
                         created,
                     )
                 } else if is_done {

@@ -146,7 +146,8 @@ mod tests {
         ] {
             let mut unit = unit.clone();
             unit["name"] = json!(TIMER);
-            let config = json!({ "ignition": { "version": "3.5.0" }, "systemd": { "units": [unit] } });
+            let config =
+                json!({ "ignition": { "version": "3.5.0" }, "systemd": { "units": [unit] } });
             let config = ignition::parse(&config).unwrap().config;
             let found = findings(Some(&config), Some(&base(&entries)));
             let found: Vec<_> =

@@ -153,6 +153,7 @@ impl FakeNode {
             booted: Some(deployment(self.booted)),
             staged: self.staged.map(deployment),
             rollback: None,
+            rollback_queued: false,
             applied: self.applied.clone(),
             live_incomplete: self.has_some_files(),
             boot_full: false,

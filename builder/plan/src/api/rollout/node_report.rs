@@ -284,6 +284,26 @@ mod tests {
     }
 
     #[test]
+    fn what_boots_next_is_staged_or_a_queued_rollback() {
+        let of = |name: &str| {
+            let digest = Some(Digest::of(name.as_bytes()));
+            (!name.is_empty()).then(|| Deployment { image: "reg.example/os".to_owned(), digest })
+        };
+        for (booted, staged, rollback_queued, want) in [
+            ("a", "", false, false),
+            ("a", "a", false, false),
+            ("a", "b", false, true),
+            ("a", "", true, true),
+        ] {
+            let (booted, staged) = (of(booted), of(staged));
+            let report =
+                NodeReport { booted, staged, rollback_queued, ..NodeReport::default() };
+            assert_eq!(report.boots_other_next(), want, "{}", report.to_json());
+            assert_eq!(NodeReport::parse(&report.to_json()), Ok(report));
+        }
+    }
+
+    #[test]
     fn a_later_field_is_ignored_and_a_missing_boot_is_an_error() {
         let report = NodeReport::parse(r#"{"bootID":"b0","tool":"bootc","later":1}"#).unwrap();
         assert_eq!((report.boot_id.as_str(), report.tool), ("b0", Some(NodeTool::Bootc)));

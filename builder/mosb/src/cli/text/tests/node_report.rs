@@ -14,6 +14,7 @@ fn a_machine() {
         booted: Some(deployment(format!("{os}:latest"), Some("booted"))),
         staged: Some(deployment(format!("{os}@{}", digest("staged")), Some("staged"))),
         rollback: Some(deployment("fedora/x86_64/coreos/stable".to_owned(), None)),
+        rollback_queued: false,
         applied: Some(AppliedTarget {
             image: format!("{os}@{}", digest("booted")),
             config: Some(RENDERED.to_owned()),
@@ -31,7 +32,8 @@ fn a_machine() {
         tool: None,
         booted: Some(deployment(String::new(), None)),
         staged: None,
-        rollback: None,
+        rollback: Some(deployment(format!("{os}:before"), Some("before"))),
+        rollback_queued: true,
         applied: None,
         live_incomplete: true,
         boot_full: false,
