@@ -15,13 +15,13 @@ const OWN: &str = "own=1";
 const NEEDS_REBOOT: (i64, &str) = (45, "needs-reboot");
 
 /// A part with a name, which its keys and its hash have too.
-struct Part {
+pub struct Part {
     name: &'static str,
-    part: MachinePart,
+    pub part: MachinePart,
 }
 
 impl Part {
-    fn new(name: &'static str, arguments: &[&str], removed: &[&str], has_access: bool) -> Self {
+    pub fn new(name: &'static str, arguments: &[&str], removed: &[&str], has_access: bool) -> Self {
         let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
         let part = MachinePart {
             kernel_arguments: texts(arguments),
@@ -36,8 +36,13 @@ impl Part {
         Self { name, part }
     }
 
-    fn file(&self) -> String {
+    pub fn file(&self) -> String {
         format!("{}.json", self.name)
+    }
+
+    /// The files of parts, for a [`Story`].
+    pub fn files<const N: usize>(parts: [&Self; N]) -> [(String, String); N] {
+        parts.map(|part| (part.file(), String::from_utf8(part.part.to_json()).unwrap()))
     }
 }
 
@@ -53,7 +58,12 @@ struct Parts {
 }
 
 /// The words of a command for a target.
-fn words(command: &str, image: &MachineImage, part: Option<&Part>, more: &[&str]) -> Vec<String> {
+pub fn words(
+    command: &str,
+    image: &MachineImage,
+    part: Option<&Part>,
+    more: &[&str],
+) -> Vec<String> {
     let digest = part.map(|part| part.part.digest());
     let mut target = json!({ "image": image.reference });
     let mut words = vec![command.to_owned(), "--target".to_owned()];
@@ -68,19 +78,19 @@ fn words(command: &str, image: &MachineImage, part: Option<&Part>, more: &[&str]
     words
 }
 
-fn start(story: &Story<'_>, name: &str, words: &[String]) {
+pub fn start(story: &Story<'_>, name: &str, words: &[String]) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     story.start(name, &words);
 }
 
-fn run(story: &Story<'_>, name: &str, words: &[String]) -> Ended {
+pub fn run(story: &Story<'_>, name: &str, words: &[String]) -> Ended {
     start(story, name, words);
     story.end(name)
 }
 
 /// Stages and applies a target with a reboot.
 #[track_caller]
-fn follow(story: &Story<'_>, name: &str, image: &MachineImage, part: Option<&Part>) {
+pub fn follow(story: &Story<'_>, name: &str, image: &MachineImage, part: Option<&Part>) {
     let staged = run(story, &format!("{name}-stage"), &words("stage", image, part, &[]));
     assert_eq!((staged.code, staged.staged()), (0, image.digest.clone()), "{name}");
     let apply = words("apply", image, part, &["--attempt", "1"]);
@@ -140,8 +150,7 @@ fn arguments_keys_and_password_come_with_the_image_change_and_go() {
         empty: Part::new("empty", &[], &[], false),
     };
     let all = [&parts.a, &parts.b, &parts.c, &parts.d, &parts.empty];
-    let files = all.map(|part| (part.file(), String::from_utf8(part.part.to_json()).unwrap()));
-    let story = Story::new(&lab, "machine-part", &files);
+    let story = Story::new(&lab, "machine-part", &Part::files(all));
     let [one, two] = ["one", "two"].map(|name| lab.build("lab/os", "/etc/story", name));
     without_the_user_nothing_is_staged(&story, &one, &parts);
     a_person_sets_up_the_machine(&story);

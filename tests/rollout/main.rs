@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
 mod adopt;
+mod bootc_arguments;
 mod controller_pod;
 mod first_boot;
 mod guarded_pod;
@@ -20,6 +21,7 @@ mod part_lab_end;
 mod pull_settings;
 mod rollout_cluster;
 mod rollout_story;
+mod rpm_ostree_machine;
 mod simulated;
 mod single_node_story;
 mod slot_times;

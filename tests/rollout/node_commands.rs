@@ -25,8 +25,10 @@ fn a_machine_reports_stages_and_applies_images() {
     an_image_is_staged_and_its_login_is_gone(&story, &one);
     a_login_of_the_machine_stays_as_it_is(&story, [&two, &one]);
     a_killed_pod_does_not_end_the_staging(&story, &two);
+    what_updates_the_machine_by_itself_is_stopped(&story, [&one, &two]);
     an_attempt_reboots_once_and_ends_well(&story, &two);
     another_image_is_not_staged_any_more_where_the_target_runs(&story, [&two, &one]);
+    a_queued_rollback_is_reported_and_undone(&story, &two);
     a_failed_finalization_is_final_for_the_attempt(&story, &one);
     a_power_cut_before_finalizing_takes_another_attempt(&story, &two);
     going_back_to_stock_is_the_same(&story, &stock);
@@ -148,13 +150,54 @@ fn a_killed_pod_does_not_end_the_staging(story: &Story<'_>, image: &MachineImage
     wait("the unit that stages", POD, || unit().contains("running").then_some(()));
     machine.run("test -s /run/ostree/auth.json").ok();
     story.namespace.kubectl(&["delete", "pod", "killed", "--wait=true"]).ok();
-    assert_eq!(story.run("beside", &["report"]).code, 0);
+    // The status of bootc waits for what pulls.
+    story.start("beside", &["report"]);
+    wait("the report to wait", POD, || {
+        let log = story.namespace.log("beside", "main").unwrap_or_default();
+        log.contains("bootc status waits").then_some(())
+    });
     machine.run("test -s /run/ostree/auth.json").ok();
     assert!(unit().contains("running"), "{}", unit());
     story.lab.registry_away(false);
     wait("the end of the unit", POD, || unit().is_empty().then_some(()));
+    let beside = story.end("beside");
+    assert_eq!((beside.code, beside.staged()), (0, image.digest.clone()));
     assert_eq!(machine.staged_digest().as_ref(), Some(&image.digest));
     story.assert_no_login("after a killed pod");
+}
+
+/// bootc's own timer would reboot the machine as soon as an image is staged.
+fn what_updates_the_machine_by_itself_is_stopped(
+    story: &Story<'_>,
+    [other, staged]: [&MachineImage; 2],
+) {
+    let machine = story.machine();
+    let boot = machine.boot_id();
+    machine
+        .run(
+            "cd /usr/local; mkdir -p lib/systemd/system; cd lib/systemd/system
+             printf '[Service]\nType=oneshot\nExecStart=bootc upgrade --apply --quiet\n' \
+                 > bootc-fetch-apply-updates.service
+             printf '[Timer]\nOnActiveSec=1h\n' > bootc-fetch-apply-updates.timer
+             systemctl daemon-reload; systemctl start bootc-fetch-apply-updates.timer",
+        )
+        .ok();
+    for (name, image) in [("own-timer", other), ("own-timer-back", staged)] {
+        let ended = story.stage(name, image);
+        assert_eq!((ended.code, ended.staged()), (0, image.digest.clone()), "{name}");
+        let state = machine.run("systemctl is-active bootc-fetch-apply-updates.timer").text();
+        assert_eq!(state.trim(), "inactive", "{name}");
+    }
+    let started = machine.run("systemctl start bootc-fetch-apply-updates.service");
+    assert!(!started.status.success(), "it is masked");
+    assert_eq!(machine.boot_id(), boot);
+    machine
+        .run(
+            "rm -r /usr/local/lib/systemd; cd /run/systemd/system
+             rm bootc-fetch-apply-updates.timer bootc-fetch-apply-updates.service
+             systemctl daemon-reload",
+        )
+        .ok();
 }
 
 fn an_attempt_reboots_once_and_ends_well(story: &Story<'_>, image: &MachineImage) {
@@ -211,6 +254,27 @@ fn another_image_is_not_staged_any_more_where_the_target_runs(
     machine.wait_reboot(&before);
     machine.wait_ready();
     assert_eq!(machine.booted_digest(), digest, "a reboot changes nothing");
+}
+
+fn a_queued_rollback_is_reported_and_undone(story: &Story<'_>, image: &MachineImage) {
+    let machine = story.machine();
+    for name in ["stage", "apply"] {
+        machine.run("bootc rollback").ok();
+        let report = story.run(&format!("{name}-queued"), &["report"]).report;
+        assert!(report.rollback_queued && report.staged.is_none(), "{name}: {report:?}");
+        let name = format!("{name}-undoes");
+        let ended = match &*name {
+            "stage-undoes" => story.run(&name, &["stage", "--target", &target(image)]),
+            _ => story.apply(&name, image, "1"),
+        };
+        assert_eq!((ended.code, ended.booted()), (0, image.digest.clone()), "{name}");
+        assert!(!ended.report.rollback_queued, "{name}");
+    }
+    let before = machine.boot_id().unwrap();
+    machine.run("systemctl reboot").ok();
+    machine.wait_reboot(&before);
+    machine.wait_ready();
+    assert_eq!(machine.booted_digest(), image.digest);
 }
 
 fn a_failed_finalization_is_final_for_the_attempt(story: &Story<'_>, image: &MachineImage) {

@@ -117,6 +117,16 @@ impl<'a> Story<'a> {
         Ended { code: ended["exitCode"].as_i64().unwrap(), report }
     }
 
+    /// Waits for the pod's end, deletes it, and returns what it logged.
+    pub fn log_of_end(&self, name: &str) -> String {
+        self.namespace.wait(&format!("pod/{name}"), POD, |pod| {
+            pod["status"]["containerStatuses"][0]["state"]["terminated"].is_object()
+        });
+        let log = self.namespace.log(name, "main").unwrap_or_default();
+        self.namespace.kubectl(&["delete", "pod", name, "--wait=true"]).ok();
+        log
+    }
+
     pub fn run(&self, name: &str, words: &[&str]) -> Ended {
         let begun = Instant::now();
         self.start(name, words);

@@ -11,6 +11,7 @@ pub mod gzip;
 pub mod hidden;
 pub mod layer;
 pub mod media_type;
+pub mod ostree_reference;
 pub mod overlay;
 pub mod path;
 pub mod platform;
@@ -19,6 +20,7 @@ pub mod signature_policy;
 pub mod tree;
 
 pub use digest::{DiffId, Digest, DigestError};
+pub use ostree_reference::OstreeImageRef;
 pub use path::{TreePath, TreePathError};
 pub use platform::{Platform, PlatformError};
 pub use reference::{ImageRef, PinnedRef, ReferenceError, RepoRef};

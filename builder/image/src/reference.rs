@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::digest::{Digest, DigestError};
+use super::ostree_reference::OstreeImageRef;
 
 /// Why a text is no reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -130,24 +131,23 @@ fn without_host(text: &str) -> ReferenceError {
 
 /// Forms in which rpm-ostree, bootc and skopeo print and take images, and what to write.
 fn other_form(text: &str) -> Option<ReferenceError> {
-    // (ostree-rs-ext, container/README) `ostree-remote-image:REMOTE:docker://…`.
-    let of_ostree =
-        ["ostree-unverified-registry:", "ostree-unverified-image:", "ostree-image-signed:"];
-    let of_remote = ["ostree-remote-registry:", "ostree-remote-image:"];
     let after = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| text.strip_prefix(prefix));
-    let of_remote = after(&of_remote).and_then(|rest| Some(rest.split_once(':')?.1));
-    if let Some(rest) = after(&of_ostree).or(of_remote) {
-        let transports = ["docker://", "registry:"];
-        let name = transports.iter().find_map(|transport| rest.strip_prefix(transport));
-        let name = name.unwrap_or(rest);
-        let remedy = format!("this form of rpm-ostree and bootc is not read; write {name}");
-        return Some(ReferenceError::OtherForm { image: text.to_owned(), remedy });
-    }
-    let in_files = ["oci-archive:", "docker-archive:", "docker-daemon:", "containers-storage:"];
-    let remedy = if after(&in_files).is_some() {
+    let copied = |from: &str| {
         format!(
-            "this form of containers' tools is not read; copy it with `skopeo copy {text} oci:DIR`, and write oci:DIR where a directory is taken, else push it to a registry"
+            "this form of containers' tools is not read; copy it with `skopeo copy {from} oci:DIR`, and write oci:DIR where a directory is taken, else push it to a registry"
         )
+    };
+    let in_files = ["oci-archive:", "docker-archive:", "docker-daemon:", "containers-storage:"];
+    let remedy = if let Some(of_ostree) = OstreeImageRef::parse(text) {
+        match of_ostree {
+            OstreeImageRef::Registry(name) => {
+                format!("this form of rpm-ostree and bootc is not read; write {name}")
+            }
+            OstreeImageRef::Storage(name) => copied(&format!("containers-storage:{name}")),
+            OstreeImageRef::File(path) => copied(path),
+        }
+    } else if after(&in_files).is_some() {
+        copied(text)
     } else if let Some(name) = after(&["https://", "http://", "docker://", "registry:"]) {
         format!("an image is written without a scheme; write {name}")
     } else if after(&["oci:", "dir:"]).is_some() {
@@ -381,6 +381,11 @@ mod tests {
             ("ostree-image-signed:registry:quay.io/os@sha256:00", "write quay.io/os@sha256:00"),
             ("ostree-remote-registry:fedora:quay.io/os:1", "write quay.io/os:1"),
             ("ostree-remote-image:fedora:docker://quay.io/os:1", "write quay.io/os:1"),
+            (
+                "ostree-remote-image:fedora:containers-storage:localhost/os",
+                "`skopeo copy containers-storage:localhost/os oci:DIR`",
+            ),
+            ("ostree-unverified-image:oci-archive:/os.tar", "oci-archive:/os.tar oci:DIR"),
             ("https://quay.io/example/os:1", "write quay.io/example/os:1"),
             ("docker://quay.io/example/os:1", "write quay.io/example/os:1"),
             ("oci:out", "a directory is not taken here"),

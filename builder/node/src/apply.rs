@@ -18,7 +18,7 @@ use crate::machine_state::MachineState;
 use crate::next_step::{Facts, NextStep, next_step};
 use crate::record::{Phase, Record};
 use crate::record_completion::{write_applied, write_completed};
-use crate::stage::bring;
+use crate::stage::{bring, settle_staging};
 use crate::staging_unit::{is_running, show};
 use crate::target_fit::TargetFit;
 use crate::unstage::unstage;
@@ -59,10 +59,15 @@ pub async fn apply(
     let DesiredState { target, part, .. } = *desired;
     let image = || target.image.to_string();
     let mut finalization = None;
+    if policy != RebootPolicy::Forbidden {
+        settle_staging(host, target).await?;
+    }
     for _ in 0..STEPS {
         let state = MachineState::read(host).await?;
+        state.check_only_image()?;
         let machine = MachineRecord::read(host.root())?;
-        let fit = TargetFit::read(host, target, part, &machine.set, &state).await?;
+        let set = machine.known_of(state.booted_digest());
+        let fit = TargetFit::read(host, target, part, &set, &state).await?;
         if policy == RebootPolicy::Forbidden && !fit.booted {
             check_live(host, desired, &machine, &state, &fit).await?;
             live::bring(host, &target.image, &state.boot_id).await?;
@@ -85,9 +90,10 @@ pub async fn apply(
         };
         match next_step(&facts) {
             NextStep::Done => {
-                if state.has_staged(&target.image) && !fit.staged {
-                    // The report can't show it: it has the digest of the target.
-                    unstage(host, desired, &machine.set).await?;
+                let is_unfit = state.has_staged(&target.image) && !fit.staged;
+                if is_unfit || state.deployments.rollback_queued {
+                    // The report can't show what has the digest of the target.
+                    unstage(host, desired, &set).await?;
                 }
                 if live::restore(host, &target.image, &state.boot_id).await? {
                     adopt::arm(host).await?;
@@ -150,7 +156,8 @@ async fn check_live(
         return needs_reboot("it is not staged");
     }
     let running = NodeTarget { image: target.image.repo().pinned(from), ..target.clone() };
-    if !TargetFit::read(host, &running, part, &machine.set, state).await?.booted {
+    let set = machine.known_of(state.booted_digest());
+    if !TargetFit::read(host, &running, part, &set, state).await?.booted {
         return needs_reboot("for its kernel arguments");
     }
     Ok(())

@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
-use mosb_plan::plan::{KERNEL_ARGUMENTS_FILE, split_arguments};
+use mosb_plan::plan::{KERNEL_ARGUMENTS_FILE, parse_kargs_file, split_arguments};
 
 use crate::error::Error;
 use crate::host::{Host, words};
+use crate::host_root::HostRoot;
 use crate::kernel_arguments::ArgumentChange;
-use crate::machine_state::{RPM_OSTREE_STATUS, read_rpm_ostree};
+use crate::machine_state::{RPM_OSTREE_STATUS, SMALL_FILE, read_rpm_ostree};
+use crate::rpm_ostree_daemon::settle;
 use crate::rpm_ostree_status::{Place, places};
 
 /// How long reading may take.
@@ -60,9 +62,17 @@ pub(crate) fn brings_arguments(host: &Host, tree: &str) -> bool {
     host.root().exists(&format!("{tree}{KERNEL_ARGUMENTS_FILE}"))
 }
 
+/// The arguments that a deployment of an image for bootc has from that image. The empty path is the
+/// booted one.
+pub(crate) fn arguments_of_image(root: &HostRoot, tree: &str) -> Result<Vec<String>, Error> {
+    let text = root.text(&format!("{tree}{KERNEL_ARGUMENTS_FILE}"), SMALL_FILE)?;
+    Ok(text.map(|text| parse_kargs_file(&text)).unwrap_or_default())
+}
+
 /// Changes the arguments of what the machine boots next: of the staged deployment, or of a new one
 /// of the booted image. It needs no registry.
 pub(crate) async fn change_next(host: &Host, change: &ArgumentChange) -> Result<(), Error> {
+    settle(host, None).await?;
     let mut command = words(["rpm-ostree", "kargs"]);
     command.extend(change.words());
     host.run(KARGS, &command, CHANGE_LIMIT).await.map(drop)

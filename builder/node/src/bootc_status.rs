@@ -3,7 +3,7 @@
 use mosb_plan::api::rollout::Deployment;
 use serde::Deserialize;
 
-use crate::deployments::{DEPLOYMENTS, Deployments, deployment};
+use crate::deployments::{DEPLOYMENTS, Deployments, deployment, tree};
 
 /// The version of bootc's objects.
 const API_VERSION: &str = "org.containers.bootc/v1";
@@ -14,6 +14,10 @@ pub(crate) struct BootcStatus {
     pub deployments: Deployments,
     /// Whether the booted deployment was changed by rpm-ostree, so that bootc can't update it.
     pub incompatible: bool,
+    /// Whether the disk of the machine can't be written, as of a live system (bootc 1.16.7).
+    pub read_only: bool,
+    /// The root of the staged deployment.
+    pub staged_tree: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -32,13 +36,30 @@ struct Status {
     rollback: Option<BootEntry>,
     #[serde(default)]
     other_deployments: Vec<BootEntry>,
+    #[serde(default)]
+    rollback_queued: bool,
+    #[serde(default)]
+    read_only: bool,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct BootEntry {
     image: Option<ImageStatus>,
     #[serde(default)]
     incompatible: bool,
+    /// Staged and locked: no reboot finalizes it (bootc 1.12).
+    #[serde(default)]
+    download_only: bool,
+    ostree: Option<OstreeEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OstreeEntry {
+    stateroot: String,
+    checksum: String,
+    deploy_serial: u32,
 }
 
 #[derive(Deserialize)]
@@ -53,25 +74,37 @@ struct ImageReference {
     image: String,
 }
 
-/// Reads the output.
+/// Reads the output, from the first line that begins with a brace: up to version 1.6, a bootc that waits
+/// for another one writes a line about that before.
 ///
 /// # Errors
 /// It is no status of version 1.
 pub(crate) fn parse(text: &str) -> Result<BootcStatus, String> {
-    let host: Host = serde_json::from_str(text).map_err(|error| format!("no status: {error}"))?;
+    let mut begins = std::iter::once(0).chain(text.match_indices('\n').map(|(end, _)| end + 1));
+    let begin = begins.find(|at| text[*at..].starts_with('{')).unwrap_or_default();
+    let host: Host =
+        serde_json::from_str(&text[begin..]).map_err(|error| format!("no status: {error}"))?;
     if host.api_version != API_VERSION {
         let version: String = host.api_version.chars().take(60).collect();
         return Err(format!("a status of version {version:?}; {API_VERSION} is read"));
     }
     let status = host.status;
+    let staged = status.staged.as_ref().filter(|entry| !entry.download_only);
     let others = status.rollback.iter().chain(&status.other_deployments).take(DEPLOYMENTS);
     Ok(BootcStatus {
         incompatible: status.booted.as_ref().is_some_and(|entry| entry.incompatible),
         deployments: Deployments {
             booted: status.booted.as_ref().map(of_entry),
-            staged: status.staged.as_ref().map(of_entry),
+            staged: staged.map(of_entry),
             others: others.map(of_entry).collect(),
+            rollback_queued: status.rollback_queued && staged.is_none(),
+            ..Deployments::default()
         },
+        read_only: status.read_only,
+        staged_tree: staged.and_then(|entry| {
+            let ostree = entry.ostree.as_ref()?;
+            tree(&ostree.stateroot, &ostree.checksum, ostree.deploy_serial)
+        }),
     })
 }
 
@@ -130,8 +163,52 @@ mod tests {
         assert!(!read.incompatible);
         let found = read.deployments;
         assert_eq!((found.booted_digest(), found.staged_digest()), (Some(booted), Some(staged)));
-        assert!(found.has_other(before) && !found.has_other(booted));
+        assert!(found.has_other(before) && !found.has_other(booted) && !found.rollback_queued);
         assert_eq!(found.booted.unwrap().image, "reg.example/os:1");
+        let tree = format!("/ostree/deploy/default/deploy/{}.0", "0".repeat(64));
+        assert_eq!(read.staged_tree, Some(tree));
+    }
+
+    /// Of bootc up to 1.6, which had to wait for ostree's lock.
+    #[test]
+    fn what_comes_before_the_json_is_left_out() {
+        let booted = Digest::of(b"booted");
+        let text = status(json!({ "booted": entry("reg.example/os:1", booted) }));
+        for before in ["Waiting for sysroot lock...\n", "a\n{b\n", "a { b\n"] {
+            let read = parse(&format!("{before}{text}"));
+            if before.contains("\n{") {
+                assert!(read.is_err(), "{before:?}");
+            } else {
+                assert_eq!(read.unwrap().deployments.booted_digest(), Some(booted), "{before:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_next_boot_may_be_the_rollback_and_never_what_is_locked() {
+        let [booted, staged, before] = [b"booted" as &[u8], b"staged", b"before"].map(Digest::of);
+        for (what, has_staged, download_only, queued, want_staged, want_queued) in [
+            ("staged", true, false, false, Some(staged), false),
+            ("staged, and locked", true, true, false, None, false),
+            ("a rollback", false, false, true, None, true),
+            ("a rollback, and staged", true, false, true, Some(staged), false),
+            ("a rollback, and locked", true, true, true, None, true),
+        ] {
+            let mut entry_staged = entry("reg.example/os:2", staged);
+            entry_staged["downloadOnly"] = json!(download_only);
+            let text = status(json!({
+                "staged": has_staged.then_some(entry_staged),
+                "booted": entry("reg.example/os:1", booted),
+                "rollback": entry("reg.example/os:0", before),
+                "rollbackQueued": queued,
+            }));
+            let found = parse(&text).unwrap().deployments;
+            assert_eq!(
+                (found.staged_digest(), found.rollback_queued),
+                (want_staged, want_queued),
+                "{what}"
+            );
+        }
     }
 
     #[test]
@@ -140,7 +217,10 @@ mod tests {
         assert_eq!(none.unwrap().deployments, Deployments::default());
         let layered = json!({ "booted": { "image": null, "incompatible": true, "pinned": false } });
         let layered = parse(&status(layered)).unwrap();
-        assert!(layered.incompatible);
+        assert!(layered.incompatible && !layered.read_only);
+        let live =
+            json!({ "booted": entry("reg.example/os:1", Digest::of(b"live")), "readOnly": true });
+        assert!(parse(&status(live)).unwrap().read_only);
         assert_eq!(layered.deployments.booted.unwrap().digest, None);
     }
 

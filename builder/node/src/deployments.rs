@@ -1,7 +1,7 @@
 //! The images that a machine has: the one that it booted, the one that the next reboot applies, and
 //! the ones that it may go back to.
 
-use mosb_image::{Digest, ImageRef};
+use mosb_image::{Digest, ImageRef, OstreeImageRef};
 use mosb_plan::api::rollout::Deployment;
 
 /// The most characters of an image's name.
@@ -16,6 +16,10 @@ pub(crate) struct Deployments {
     pub staged: Option<Deployment>,
     /// Finalized and not booted, in boot order.
     pub others: Vec<Deployment>,
+    /// Nothing is staged, and the next reboot boots the first of the others.
+    pub rollback_queued: bool,
+    /// What the booted deployment has beside its image, as layered packages, for people.
+    pub local_changes: Vec<String>,
 }
 
 impl Deployments {
@@ -42,21 +46,17 @@ fn digest(deployment: Option<&Deployment>) -> Option<Digest> {
 /// A digest in the reference is preferred. It is what was asked for and was verified by the pull;
 /// for the digest of an index, the tool's own digest may be that of the machine's platform.
 pub(crate) fn deployment(image: &str, digest: Option<&str>) -> Deployment {
-    let name = without_transport(image);
+    let name = OstreeImageRef::parse(image).map_or(image, OstreeImageRef::name);
     let pinned = name.parse::<ImageRef>().ok().and_then(|image| image.digest());
     let digest = pinned.or_else(|| digest.and_then(|text| text.parse().ok()));
     Deployment { image: name.chars().take(NAME).collect(), digest }
 }
 
-/// A reference without the transport and the signature policy of ostree's container references
-/// (`ostree-unverified-registry:`, `ostree-image-signed:docker://`, `ostree-remote-image:X:docker://`).
-fn without_transport(image: &str) -> &str {
-    if let Some((_, name)) = image.rsplit_once("docker://") {
-        return name;
-    }
-    let prefixes =
-        ["ostree-unverified-registry:", "ostree-unverified-image:registry:", "registry:"];
-    prefixes.iter().find_map(|prefix| image.strip_prefix(prefix)).unwrap_or(image)
+/// The root of a deployment on the machine; none for names that no path has.
+pub(crate) fn tree(osname: &str, checksum: &str, serial: u32) -> Option<String> {
+    let is_plain = |text: &str| !text.is_empty() && !text.starts_with('.') && !text.contains('/');
+    (is_plain(osname) && is_plain(checksum))
+        .then(|| format!("/ostree/deploy/{osname}/deploy/{checksum}.{serial}"))
 }
 
 #[cfg(test)]
@@ -88,6 +88,20 @@ mod tests {
                 "",
                 Some(&*two_text),
                 Some(one),
+            ),
+            (
+                "a remote of ostree",
+                format!("ostree-remote-registry:fedora:reg.example/os@{one}"),
+                "",
+                None,
+                Some(one),
+            ),
+            (
+                "a local storage",
+                "ostree-remote-image:fedora:containers-storage:localhost/os:1".to_owned(),
+                "localhost/os:1",
+                Some(&*two_text),
+                Some(two),
             ),
             (
                 "no image",

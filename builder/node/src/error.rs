@@ -105,6 +105,36 @@ pub enum Error {
     )]
     #[diagnostic(code = "no-kernel-arguments", class = InvalidInput)]
     NoKernelArguments { image: String },
+    /// An argument of `shouldNotExist` that the machine has, and bootc does not remove.
+    #[error(
+        "{image}: its config has the kernel argument {argument:?} in shouldNotExist, this machine boots with it, and bootc can't remove it; remove it from options in the files of /boot/loader/entries on the machine and reboot it, or remove it from shouldNotExist"
+    )]
+    #[diagnostic(code = "kernel-argument-stays", class = InvalidInput)]
+    ArgumentStays { image: String, argument: String },
+    /// Layered packages and the like, and no rpm-ostree.
+    #[error(
+        "rpm-ostree has changed what this machine booted, for example by layered packages, so bootc does not update it; undo that with rpm-ostree reset and reboot, or install the machine anew"
+    )]
+    #[diagnostic(code = "changed-by-rpm-ostree", class = InvalidInput)]
+    ChangedByRpmOstree,
+    /// A live system.
+    #[error(
+        "the disk of this machine can't be written, as bootc reports, so its image can't be changed; install the machine on a disk"
+    )]
+    #[diagnostic(code = "read-only-machine", class = InvalidInput)]
+    ReadOnlyMachine,
+    /// The tool waits for another program.
+    #[error(
+        "{command} on the machine: no answer within {seconds} s, as while another program changes the image of this machine; ps shows bootc, ostree or rpm-ostree; it is tried again"
+    )]
+    #[diagnostic(code = "deployments-busy", class = Transient)]
+    DeploymentsBusy { command: &'static str, seconds: u64 },
+    /// A unit that brings another OS to the machine can't be stopped.
+    #[error(
+        "{units} of the machine: still running, and would reboot it into what is staged without a drain: {cause}; mask it on the machine, and in a MachineConfig of the pool; it is tried again"
+    )]
+    #[diagnostic(code = "update-unit-runs", class = Transient)]
+    UpdateUnitRuns { units: String, cause: String },
     /// rpm-ostree ended, and the arguments are not staged.
     #[error(
         "{image}: its kernel arguments are not staged on this machine: {cause}; it is tried again"
@@ -123,6 +153,12 @@ pub enum Error {
     )]
     #[diagnostic(code = "needs-reboot", class = Rejected)]
     NeedsReboot { image: String, cause: String },
+    /// rpm-ostree put something into the booted deployment that its image does not have.
+    #[error(
+        "the booted deployment of this machine has more than its image: {changes}; put that into the image, then run `rpm-ostree reset` on the machine and reboot it"
+    )]
+    #[diagnostic(code = "locally-changed", class = InvalidInput)]
+    LocallyChanged { changes: String },
     /// A program of the machine failed.
     #[error("{command} on the machine: {source}")]
     #[diagnostic(transparent)]
@@ -137,9 +173,9 @@ pub enum Error {
     )]
     #[diagnostic(code = "not-staged", class = Transient)]
     NotStaged { image: String, unit: String, last: String },
-    /// The machine runs the target, and another image is staged.
+    /// The machine runs the target, and another image is what it boots next.
     #[error(
-        "{image}: still staged, so the next reboot boots it: {cause}; it is tried again; by hand, `ostree admin undeploy 0` removes it, or `rpm-ostree cleanup --pending`"
+        "{image}: still staged or queued, so the next reboot boots it: {cause}; it is tried again; by hand, `ostree admin undeploy 0` removes it, or `rpm-ostree cleanup --pending`; `bootc rollback` or `rpm-ostree rollback` undoes a rollback that is queued"
     )]
     #[diagnostic(code = "still-staged", class = Transient)]
     StillStaged { image: String, cause: String },
@@ -149,7 +185,7 @@ pub enum Error {
     )]
     #[diagnostic(code = "unstaged-by-others", class = Transient)]
     UnstagedByOthers { image: String },
-    /// rpm-ostree's daemon must be started anew, and works for somebody else.
+    /// rpm-ostree's daemon must change something or be started anew, and works for somebody else.
     #[error(
         "rpm-ostree on the machine: another transaction did not end within {seconds} s; see rpm-ostree status; it is tried again"
     )]
@@ -189,9 +225,13 @@ impl Error {
     /// The exit code of an error that decides what the controller does next.
     pub fn exit_code(&self) -> Option<ExitCode> {
         match self {
-            Self::NotImageBased | Self::NoTool | Self::NoKernelArguments { .. } => {
-                Some(ExitCode::Unreconcilable)
-            }
+            Self::NotImageBased
+            | Self::NoTool
+            | Self::NoKernelArguments { .. }
+            | Self::LocallyChanged { .. }
+            | Self::ArgumentStays { .. }
+            | Self::ChangedByRpmOstree
+            | Self::ReadOnlyMachine => Some(ExitCode::Unreconcilable),
             Self::WrongImage { .. } => Some(ExitCode::WrongImage),
             Self::OtherImage { .. } | Self::NotFinalized { .. } | Self::ArgumentsMissing { .. } => {
                 Some(ExitCode::NotFinalized)
@@ -213,6 +253,8 @@ impl Error {
             | Self::BadShadow { .. }
             | Self::PasswordFileBusy { .. }
             | Self::ArgumentsNotStaged { .. }
+            | Self::DeploymentsBusy { .. }
+            | Self::UpdateUnitRuns { .. }
             | Self::Program { .. }
             | Self::BadStatus { .. }
             | Self::NotStaged { .. }

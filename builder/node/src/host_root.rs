@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rustix::fs::{
     AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, fchmod, flock, fstat,
-    mkdirat, openat, openat2, readlinkat, symlinkat,
+    fstatvfs, mkdirat, openat, openat2, readlinkat, symlinkat,
 };
 use rustix::io::Errno;
 
@@ -49,6 +49,13 @@ impl HostRoot {
     pub fn tree(&self, path: &str) -> Result<FileTree, Error> {
         let folder = self.folder(path).map_err(|error| failed(path, "not readable", error))?;
         Ok(FileTree::new(folder, path))
+    }
+
+    /// How many bytes of the file system of a directory are free.
+    pub fn free_bytes(&self, path: &str) -> Result<u64, Error> {
+        let found = self.folder(path).and_then(|folder| fstatvfs(&folder));
+        let found = found.map_err(|error| failed(path, "not readable", error))?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
     /// All of a regular file; none if there is no file.

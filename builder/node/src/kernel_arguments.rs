@@ -52,10 +52,16 @@ impl ArgumentChange {
         of_others.cloned().collect()
     }
 
-    /// The words of `rpm-ostree kargs`.
+    /// Whether an argument has a blank, which is in quotes.
+    pub fn has_blanks(&self) -> bool {
+        self.add.iter().chain(&self.remove).any(|argument| argument.contains(char::is_whitespace))
+    }
+
+    /// The words of `rpm-ostree kargs`. Those with a condition (`--append-if-missing`) look only at the
+    /// key from v2023.4 to v2023.12; what is there is known.
     pub fn words(&self) -> Vec<String> {
-        let add = self.add.iter().map(|argument| format!("--append-if-missing={argument}"));
-        let remove = self.remove.iter().map(|argument| format!("--delete-if-present={argument}"));
+        let add = self.add.iter().map(|argument| format!("--append={argument}"));
+        let remove = self.remove.iter().map(|argument| format!("--delete={argument}"));
         add.chain(remove).collect()
     }
 }
@@ -117,14 +123,7 @@ mod tests {
             add: vec!["--reboot".to_owned(), "a=\"b c\"".to_owned()],
             remove: texts("quiet"),
         };
-        assert_eq!(
-            change.words(),
-            [
-                "--append-if-missing=--reboot",
-                "--append-if-missing=a=\"b c\"",
-                "--delete-if-present=quiet"
-            ]
-        );
+        assert_eq!(change.words(), ["--append=--reboot", "--append=a=\"b c\"", "--delete=quiet"]);
         let set = SetByMosb { kernel_arguments: texts("quiet"), ..SetByMosb::default() };
         assert_eq!(change.removed_of_others(&set), texts(""));
         assert_eq!(change.removed_of_others(&SetByMosb::default()), texts("quiet"));

@@ -17,9 +17,10 @@
 //! | `desired_state`, `machine_part_file` | what a command brings the machine to |
 //! | `pull_access`, `login` | what an image is pulled with; credentials of a registry |
 //! | `placed_login`, `placed_settings`, `leftover_login` | where the tools read these; removing them |
-//! | `staging_unit`, `rpm_ostree_daemon` | the unit that stages an image; the daemon that does it |
+//! | `staging_unit`, `unit_output`, `rpm_ostree_daemon` | the unit that stages an image; what it wrote; the daemon that does it |
+//! | `update_units` | units of the machine that would update it by themselves |
 //! | `kernel_arguments`, `boot_arguments`, `target_fit` | what changes in them; those of the deployments; what is missing |
-//! | `stage`, `unstage` | staging an image, and removing one |
+//! | `stage`, `unstage`, `boot_space` | staging an image; taking the next boot from another one; room for its kernel |
 //! | `core_user`, `ssh_keys`, `shadow`, `password_file`, `core_access` | the keys and the password of `core` |
 //! | `machine_record` | what mosb set on the machine |
 //! | `file_tree`, `entry_state`, `drift` | a directory without its links; what is at a path; which files of its image the machine hides |
@@ -32,6 +33,7 @@ mod adopt;
 mod apply;
 mod attributes;
 mod boot_arguments;
+mod boot_space;
 mod bootc_status;
 mod core_access;
 mod core_user;
@@ -72,7 +74,9 @@ mod stage;
 mod staging_unit;
 mod target_fit;
 mod tool;
+mod unit_output;
 mod unstage;
+mod update_units;
 
 pub use adopt::{Adoption, KeptPath, adopt};
 pub use apply::{RebootPolicy, apply};

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use mosb_image::Digest;
 use mosb_plan::api::rollout::{MachinePart, NodeTarget};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -16,6 +17,8 @@ use crate::host_root::HostRoot;
 /// In the machine's own state, which no image replaces.
 const FOLDER: &str = "/var/lib/mosb";
 const FILE: &str = "/var/lib/mosb/target";
+/// How many targets it has. A machine has three or four deployments, and more that are pinned.
+const FORMER: usize = 8;
 /// The most bytes that are read: some parts.
 const LIMIT: u64 = 8 * 1024 * 1024;
 
@@ -27,6 +30,10 @@ pub(crate) struct MachineRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<NodeTarget>,
     pub set: SetByMosb,
+    /// The targets before, the newest last: their deployments may still be there, and the next one
+    /// may be based on theirs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<FormerTarget>,
     /// What is being brought; none once it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingTarget>,
@@ -48,6 +55,17 @@ pub(crate) struct SetByMosb {
     /// Password hashes of targets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub password_hashes: Vec<String>,
+}
+
+/// The kernel arguments of a target that was completed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FormerTarget {
+    image: Digest,
+    #[serde(default)]
+    kernel_arguments: Vec<String>,
+    #[serde(default)]
+    removed_kernel_arguments: Vec<String>,
 }
 
 /// A target that is being brought, with its part, so that a report can verify it after the reboot.
@@ -114,14 +132,38 @@ impl MachineRecord {
             };
         }
         let pending = Some(PendingTarget { target: target.clone(), part: part.cloned() });
-        Self { target: self.target.clone(), set, pending }
+        Self { target: self.target.clone(), set, former: self.former.clone(), pending }
     }
 
     /// Once the machine has all of a target. Without a part, what was set stays so, for a later target
     /// that has one.
     pub fn completed(&self, target: &NodeTarget, part: Option<&MachinePart>) -> Self {
         let set = part.map_or_else(|| self.set.clone(), |part| self.set_by(part));
-        Self { target: Some(target.clone()), set, pending: None }
+        let image = target.image.digest();
+        let others = self.former.iter().filter(|former| former.image != image);
+        let mut former: Vec<FormerTarget> = others.cloned().collect();
+        former.push(FormerTarget {
+            image,
+            kernel_arguments: set.kernel_arguments.clone(),
+            removed_kernel_arguments: set.removed_kernel_arguments.clone(),
+        });
+        former.drain(..former.len().saturating_sub(FORMER));
+        Self { target: Some(target.clone()), set, former, pending: None }
+    }
+
+    /// What mosb may have set on the booted deployment and on what is based on it. Somebody may have
+    /// gone back to an earlier image, so arguments of each recorded target count; what a target removed
+    /// is missing only where its own image is booted.
+    pub fn known_of(&self, booted: Option<Digest>) -> SetByMosb {
+        let mut known = self.set.clone();
+        for former in &self.former {
+            known.kernel_arguments = union(&known.kernel_arguments, &former.kernel_arguments);
+            if booted == Some(former.image) {
+                let removed = &former.removed_kernel_arguments;
+                known.removed_kernel_arguments = union(&known.removed_kernel_arguments, removed);
+            }
+        }
+        known
     }
 
     /// What is set once a machine has a part.
@@ -164,7 +206,6 @@ fn union(one: &[String], other: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mosb_image::Digest;
     use std::os::unix::fs::PermissionsExt as _;
 
     fn target(name: &str) -> NodeTarget {
@@ -218,6 +259,38 @@ mod tests {
             record.completed(&target("four"), Some(&wants_it)).set.removed_kernel_arguments,
             quiet
         );
+    }
+
+    #[test]
+    fn arguments_of_each_recorded_target_are_known() {
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let booted = |name: &str| Some(target(name).image.digest());
+        let (one, two) = (part(&["a"], &["quiet"], None), part(&["b"], &[], None));
+        let record = MachineRecord::default()
+            .begun(&target("one"), Some(&one), &texts(&["quiet"]))
+            .completed(&target("one"), Some(&one))
+            .begun(&target("two"), Some(&two), &[])
+            .completed(&target("two"), Some(&two));
+        for (what, booted, arguments, removed) in [
+            ("the last target", booted("two"), &["b", "a"][..], &[][..]),
+            ("back at the one before", booted("one"), &["b", "a"], &["quiet"]),
+            ("another image", booted("other"), &["b", "a"], &[]),
+            ("no image", None, &["b", "a"], &[]),
+        ] {
+            let known = record.known_of(booted);
+            assert_eq!(known.kernel_arguments, texts(arguments), "{what}");
+            assert_eq!(known.removed_kernel_arguments, texts(removed), "{what}");
+        }
+        let text = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<MachineRecord>(&text).unwrap(), record);
+        // The same image counts once, and not more than some.
+        let again = record.completed(&target("one"), Some(&two));
+        assert_eq!(again.former.len(), 2);
+        let many = (0..20).fold(record, |record, number| {
+            record.completed(&target(&number.to_string()), Some(&two))
+        });
+        assert_eq!(many.former.len(), FORMER);
+        assert_eq!(many.known_of(None).kernel_arguments, ["b"]);
     }
 
     #[test]

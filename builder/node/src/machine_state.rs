@@ -1,9 +1,11 @@
 //! What the machine runs, has staged and may go back to, by its own tools.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use mosb_build::exec;
 use mosb_image::{Digest, PinnedRef};
-use mosb_plan::api::rollout::NodeTool;
+use mosb_plan::api::rollout::{Deployment, NodeTool};
 
 use crate::bootc_status;
 use crate::deployments::Deployments;
@@ -15,67 +17,83 @@ use crate::tool::InstalledTools;
 
 /// Where a machine that booted an ostree deployment has a file.
 pub(crate) const BOOTED_OSTREE: &str = "/run/ostree-booted";
-/// How long a status may take; a tool waits for another one that changes the deployments.
-const STATUS_LIMIT: Duration = Duration::from_secs(120);
+/// How long a status may take. bootc waits for whoever changes the deployments, without an end from
+/// version 1.7 on; a Job that reports has 300 s.
+const STATUS_LIMIT: Duration = Duration::from_secs(240);
+/// After how long it is logged that bootc waits.
+const QUIET: Duration = Duration::from_secs(10);
 /// The name of the command in errors.
 pub(crate) const RPM_OSTREE_STATUS: &str = "rpm-ostree status";
+/// The arguments that the kernel booted with.
+pub(crate) const COMMAND_LINE: &str = "/proc/cmdline";
 /// The most bytes of the kernel's arguments and of an origin file.
-const SMALL_FILE: u64 = 64 * 1024;
+pub(crate) const SMALL_FILE: u64 = 64 * 1024;
 
 /// The state of the machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MachineState {
     pub boot_id: String,
     /// None if the machine has neither.
     pub tool: Option<NodeTool>,
     pub deployments: Deployments,
+    /// The root of the staged deployment, where bootc staged it.
+    pub staged_tree: Option<String>,
 }
 
 impl MachineState {
-    /// Asks the machine's tools.
+    /// Asks the tool that changes what the machine booted. Another answer is not taken in its place:
+    /// only this tool knows what is staged.
     ///
     /// # Errors
-    /// The machine is not image-based, or its deployments can't be read.
+    /// The machine is not image-based, or its deployments can't be read or changed.
     pub async fn read(host: &Host) -> Result<Self, Error> {
         let boot_id = host.boot_id()?;
         if !host.root().exists(BOOTED_OSTREE) {
             return Err(Error::NotImageBased);
         }
-        let installed = InstalledTools::of(host.root());
-        let mut failure = None;
-        if installed.bootc {
-            match bootc(host).await {
-                // What rpm-ostree changed on this machine, bootc refuses to update.
-                Ok(status) if !(status.incompatible && installed.rpm_ostree) => {
-                    let (tool, deployments) = (Some(NodeTool::Bootc), status.deployments);
-                    return Ok(Self { boot_id, tool, deployments });
+        let mut state = Self { boot_id, ..Self::without_tool(host)? };
+        match state.tool {
+            Some(NodeTool::Bootc) => {
+                let status = bootc(host).await?;
+                if status.incompatible {
+                    return Err(Error::ChangedByRpmOstree);
                 }
-                Ok(_) => {}
-                Err(error) => failure = Some(error),
-            }
-        }
-        if installed.rpm_ostree {
-            match rpm_ostree(host).await {
-                Ok(deployments) => {
-                    return Ok(Self { boot_id, tool: Some(NodeTool::RpmOstree), deployments });
+                if status.read_only {
+                    return Err(Error::ReadOnlyMachine);
                 }
-                Err(error) => failure = Some(error),
+                state.deployments = status.deployments;
+                state.staged_tree = status.staged_tree;
             }
+            Some(NodeTool::RpmOstree) => state.deployments = rpm_ostree(host).await?,
+            None => {}
         }
-        let tool = match (installed.bootc, installed.rpm_ostree) {
-            (true, _) => Some(NodeTool::Bootc),
-            (false, true) => Some(NodeTool::RpmOstree),
-            (false, false) => None,
+        Ok(state)
+    }
+
+    /// The tool and the booted deployment by the files of ostree, for a report without an answer of
+    /// the tool. They don't show what is staged.
+    ///
+    /// # Errors
+    /// A file can't be read.
+    pub fn without_tool(host: &Host) -> Result<Self, Error> {
+        let root = host.root();
+        let arguments = root.text(COMMAND_LINE, SMALL_FILE)?.unwrap_or_default();
+        let link = origin::boot_link(&arguments).and_then(|link| root.link(link));
+        let origin = match link.as_deref().and_then(origin::origin_file) {
+            Some(file) => root.text(&file, SMALL_FILE)?,
+            None => None,
         };
-        let deployments = by_origin(host)?;
-        match failure {
-            Some(error) if deployments.booted.is_none() => Err(error),
-            Some(error) => {
-                tracing::warn!("{error}");
-                Ok(Self { boot_id, tool, deployments })
-            }
-            None => Ok(Self { boot_id, tool, deployments }),
-        }
+        let is_changed = origin.as_deref().is_some_and(origin::is_changed_by_rpm_ostree);
+        let booted = origin.map(|text| {
+            let booted = origin::parse(&text);
+            // It is not the image alone.
+            Deployment { digest: booted.digest.filter(|_| !is_changed), ..booted }
+        });
+        Ok(Self {
+            tool: InstalledTools::of(root).tool(is_changed),
+            deployments: Deployments { booted, ..Deployments::default() },
+            ..Self::default()
+        })
     }
 
     pub fn runs(&self, image: &PinnedRef) -> bool {
@@ -86,9 +104,22 @@ impl MachineState {
         self.deployments.staged_digest() == Some(image.digest())
     }
 
-    /// Whether the next reboot boots something else, as far as that is staged.
-    pub fn has_other_staged(&self, image: &PinnedRef) -> bool {
-        self.deployments.staged.is_some() && !self.has_staged(image)
+    /// What the booted deployment has beside its image would come along with each other image.
+    ///
+    /// # Errors
+    /// It has something.
+    pub fn check_only_image(&self) -> Result<(), Error> {
+        let changes = &self.deployments.local_changes;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        Err(Error::LocallyChanged { changes: changes.join(", ") })
+    }
+
+    /// Whether the next reboot of a machine that runs this image boots something else.
+    pub fn boots_other_next(&self, image: &PinnedRef) -> bool {
+        let is_other_staged = self.deployments.staged.is_some() && !self.has_staged(image);
+        is_other_staged || self.deployments.rollback_queued
     }
 
     pub fn booted_digest(&self) -> Option<Digest> {
@@ -98,8 +129,24 @@ impl MachineState {
 
 async fn bootc(host: &Host) -> Result<bootc_status::BootcStatus, Error> {
     let command = "bootc status";
-    let text = host.run(command, &words(["bootc", "status", "--json"]), STATUS_LIMIT).await?;
-    bootc_status::parse(&text).map_err(|cause| Error::BadStatus { command, cause })
+    let words = words(["bootc", "status", "--json"]);
+    let mut answer = pin!(host.run(command, &words, STATUS_LIMIT));
+    let answer = match tokio::time::timeout(QUIET, &mut answer).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            tracing::info!(
+                "{command} waits, as while another program changes the image of this machine"
+            );
+            answer.await
+        }
+    };
+    match answer {
+        Ok(text) => bootc_status::parse(&text).map_err(|cause| Error::BadStatus { command, cause }),
+        Err(Error::Program { source: exec::Error::TimedOut { .. }, .. }) => {
+            Err(Error::DeploymentsBusy { command, seconds: STATUS_LIMIT.as_secs() })
+        }
+        Err(error) => Err(error),
+    }
 }
 
 async fn rpm_ostree(host: &Host) -> Result<Deployments, Error> {
@@ -112,17 +159,4 @@ async fn rpm_ostree(host: &Host) -> Result<Deployments, Error> {
 pub(crate) async fn read_rpm_ostree(host: &Host) -> Result<String, Error> {
     let command = words(["rpm-ostree", "status", "--json"]);
     host.run(RPM_OSTREE_STATUS, &command, STATUS_LIMIT).await
-}
-
-/// The booted deployment by the files of ostree, which don't show what is staged.
-fn by_origin(host: &Host) -> Result<Deployments, Error> {
-    let root = host.root();
-    let arguments = root.text("/proc/cmdline", SMALL_FILE)?.unwrap_or_default();
-    let link = origin::boot_link(&arguments).and_then(|link| root.link(link));
-    let origin = match link.as_deref().and_then(origin::origin_file) {
-        Some(file) => root.text(&file, SMALL_FILE)?,
-        None => None,
-    };
-    let booted = origin.map(|text| origin::parse(&text));
-    Ok(Deployments { booted, ..Deployments::default() })
 }

@@ -115,7 +115,9 @@ mod tests {
                 booted: one(booted),
                 staged: one(staged),
                 others: others.iter().filter_map(|image| one(image)).collect(),
+                ..Deployments::default()
             },
+            ..MachineState::default()
         }
     }
 

@@ -47,6 +47,13 @@ pub(crate) fn parse(text: &str) -> Deployment {
     deployment(name.unwrap_or_default(), None)
 }
 
+/// Whether rpm-ostree changed the deployment, so that bootc refuses to update it: these are the groups by
+/// which bootc decides (`origin_has_rpmostree_stuff` in its `utils.rs`).
+pub(crate) fn is_changed_by_rpm_ostree(text: &str) -> bool {
+    let groups = ["[rpmostree]", "[packages]", "[overrides]", "[modules]"];
+    text.lines().any(|line| groups.contains(&line.trim()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,5 +99,10 @@ mod tests {
         let found = parse("[origin]\nrefspec=fedora:fedora/x86_64/coreos/stable\n");
         assert_eq!((found.digest, &*found.image), (None, "fedora:fedora/x86_64/coreos/stable"));
         assert_eq!(parse("=\n[").image, "");
+        assert!(!is_changed_by_rpm_ostree(&text.replace("[rpmostree]", "")));
+        for group in ["[rpmostree]", "[packages]", "[overrides]", "[modules]"] {
+            let text = format!("[origin]\ncontainer-image-reference=x\n{group}\nrequested=a\n");
+            assert!(is_changed_by_rpm_ostree(&text), "{group}");
+        }
     }
 }

@@ -139,8 +139,8 @@ mod tests {
             Deployment { image: "reg.example/os".to_owned(), digest: Some(Digest::of(b"new")) };
         let state = MachineState {
             boot_id: "now".to_owned(),
-            tool: None,
-            deployments: Deployments { booted: Some(booted), staged: None, others: Vec::new() },
+            deployments: Deployments { booted: Some(booted), ..Deployments::default() },
+            ..MachineState::default()
         };
         let ended = record("new", Phase::Rebooting).ended(&state);
         let applied = record("new", Phase::Applied);

@@ -64,7 +64,6 @@ mod tests {
     use std::os::unix::fs::MetadataExt as _;
 
     use super::*;
-    use crate::deployments::Deployments;
     use mosb_plan::api::rollout::MachinePart;
 
     /// As of a machine that was installed with the keys of a config.
@@ -103,11 +102,7 @@ mod tests {
             };
             let access = crate::PullAccess::default();
             let desired = DesiredState { target: &target, access: &access, part: part.as_ref() };
-            let state = MachineState {
-                boot_id: "now".to_owned(),
-                tool: None,
-                deployments: Deployments { booted: None, staged: None, others: Vec::new() },
-            };
+            let state = MachineState { boot_id: "now".to_owned(), ..MachineState::default() };
             record_if_complete(&root, &desired, &MachineRecord::default(), &state).unwrap();
             let recorded = MachineRecord::read(&root).unwrap().target;
             assert_eq!(recorded, want.then(|| target.clone()), "{what}");

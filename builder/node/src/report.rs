@@ -3,6 +3,7 @@
 use mosb_plan::api::rollout::{AttemptedTarget, NodeReport, NodeTarget};
 
 use crate::adopt;
+use crate::boot_space;
 use crate::core_access::missing;
 use crate::error::Error;
 use crate::host::Host;
@@ -27,7 +28,14 @@ pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
     let mut report = NodeReport { boot_id, ..NodeReport::default() };
     let state = match MachineState::read(host).await {
         Ok(state) => state,
-        Err(error) => return (report, Some(error)),
+        Err(error) => {
+            if !matches!(error, Error::NotImageBased) {
+                // What it booted is known all the same.
+                let known = MachineState::without_tool(host).unwrap_or_default();
+                report = with_state(report, known);
+            }
+            return (report, Some(error));
+        }
     };
     let root = host.root();
     let records = Record::read(root).and_then(|record| Ok((record, MachineRecord::read(root)?)));
@@ -47,10 +55,20 @@ pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
         }
         Err(error) => return (with_state(report, state), Some(error)),
     }
+    let local = state.check_only_image().err();
     report = with_state(report, state);
     report.etc = adopt::etc_report(host.root());
-    let error = report.tool.is_none().then_some(Error::NoTool);
+    report.boot_full = report.staged.is_some() && is_boot_full(root);
+    let error = report.tool.is_none().then_some(Error::NoTool).or(local);
     (report, error)
+}
+
+/// Whether what is staged has no room in `/boot`; not if that is not known.
+fn is_boot_full(root: &HostRoot) -> bool {
+    boot_space::lacks_room(root).unwrap_or_else(|error| {
+        tracing::warn!("{error}");
+        false
+    })
 }
 
 /// Records the end of an attempt that rebooted the machine into its target; none if it did not. The
@@ -87,7 +105,8 @@ async fn completed(
     if part.is_none() && target.machine_part.is_some() {
         return Ok(None);
     }
-    let fit = TargetFit::read(host, target, part, &machine.set, state).await?;
+    let set = machine.known_of(state.booted_digest());
+    let fit = TargetFit::read(host, target, part, &set, state).await?;
     let has_all = fit.booted && missing(host.root(), part, &machine.set)?.is_empty();
     Ok(has_all.then(|| machine.completed(target, part)))
 }
@@ -127,6 +146,7 @@ fn with_state(report: NodeReport, state: MachineState) -> NodeReport {
         booted: deployments.booted,
         staged: deployments.staged,
         rollback: deployments.others.into_iter().next(),
+        rollback_queued: deployments.rollback_queued,
         ..report
     }
 }

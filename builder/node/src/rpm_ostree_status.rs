@@ -2,8 +2,9 @@
 
 use mosb_plan::api::rollout::Deployment;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
-use crate::deployments::{DEPLOYMENTS, Deployments, deployment};
+use crate::deployments::{self, DEPLOYMENTS, Deployments, deployment};
 
 #[derive(Deserialize)]
 struct Status {
@@ -13,7 +14,7 @@ struct Status {
 #[derive(Deserialize)]
 struct Transaction {
     /// Its method, sender and object; null if there is none.
-    transaction: Option<serde_json::Value>,
+    transaction: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -30,7 +31,27 @@ struct Entry {
     osname: Option<String>,
     checksum: Option<String>,
     serial: Option<u32>,
+    /// Whether a reboot leaves out what is staged.
+    #[serde(default)]
+    finalization_locked: bool,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
 }
+
+/// What the next image of rpm-ostree gets too, from the origin of a deployment. Empty or false if there
+/// is none (rpm-ostree, `rpmostreed-deployment-utils.cxx`).
+const LOCAL_CHANGES: [&str; 10] = [
+    "requested-packages",
+    "requested-local-packages",
+    "requested-local-fileoverride-packages",
+    "requested-modules",
+    "requested-modules-enabled",
+    "requested-base-removals",
+    "requested-base-local-replacements",
+    "base-remote-replacements",
+    "regenerate-initramfs",
+    "initramfs-etc",
+];
 
 /// Where a deployment is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,24 +69,30 @@ pub(crate) struct Places {
     pub staged: Option<Place>,
 }
 
-/// Reads the output: the deployments in boot order, the staged one first.
+/// Reads the output: the deployments in boot order, the staged one first. Those before the booted one
+/// are what the next reboot boots.
 ///
 /// # Errors
 /// It is no status.
 pub(crate) fn parse(text: &str) -> Result<Deployments, String> {
     let status: Status =
         serde_json::from_str(text).map_err(|error| format!("no status: {error}"))?;
+    let has_booted = status.deployments.iter().any(|entry| entry.booted);
     let mut found = Deployments::default();
     for entry in status.deployments.iter().take(DEPLOYMENTS) {
         let one = of_entry(entry);
         if entry.booted {
             found.booted = Some(one);
+            found.local_changes = local_changes(entry);
         } else if entry.staged {
             found.staged = Some(one);
         } else {
+            // Before the booted one, it is what the next reboot boots.
+            found.rollback_queued |= has_booted && found.booted.is_none();
             found.others.push(one);
         }
     }
+    found.rollback_queued &= found.staged.is_none();
     Ok(found)
 }
 
@@ -90,10 +117,7 @@ pub(crate) fn places(text: &str) -> Result<Places, String> {
 
 fn tree(entry: &Entry) -> Option<String> {
     let (osname, checksum) = (entry.osname.as_deref()?, entry.checksum.as_deref()?);
-    let is_plain = |text: &str| !text.is_empty() && !text.starts_with('.') && !text.contains('/');
-    let serial = entry.serial?;
-    (is_plain(osname) && is_plain(checksum))
-        .then(|| format!("/ostree/deploy/{osname}/deploy/{checksum}.{serial}"))
+    deployments::tree(osname, checksum, entry.serial?)
 }
 
 /// Whether the daemon changes the machine for somebody at the moment.
@@ -108,14 +132,32 @@ pub(crate) fn has_transaction(text: &str) -> Result<bool, String> {
 
 fn of_entry(entry: &Entry) -> Deployment {
     let name = entry.container_image_reference.as_deref().or(entry.origin.as_deref());
-    deployment(name.unwrap_or_default(), entry.container_image_reference_digest.as_deref())
+    let digest = entry.container_image_reference_digest.as_deref();
+    let found = deployment(name.unwrap_or_default(), digest);
+    // With more than the image, or if no reboot boots it, it is not that image.
+    let is_image = !entry.finalization_locked && local_changes(entry).is_empty();
+    Deployment { digest: found.digest.filter(|_| is_image), ..found }
+}
+
+fn local_changes(entry: &Entry) -> Vec<String> {
+    let describe = |key: &&str| {
+        let value = entry.rest.get(*key)?;
+        let names: Vec<&str> = match value {
+            Value::Array(list) => list.iter().map(|one| one.as_str().unwrap_or("…")).collect(),
+            Value::Object(map) => map.keys().map(String::as_str).collect(),
+            Value::Bool(true) => return Some((*key).to_owned()),
+            Value::Bool(false) | Value::Null | Value::Number(_) | Value::String(_) => return None,
+        };
+        (!names.is_empty()).then(|| format!("{key} {}", names.join(" ")))
+    };
+    LOCAL_CHANGES.iter().filter_map(describe).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use mosb_image::Digest;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn entry(name: &str, digest: Digest, booted: bool, staged: bool) -> Value {
         json!({
@@ -158,6 +200,77 @@ mod tests {
         assert!(found.has_other(before));
         assert_eq!(found.booted.unwrap().image, "reg.example/os:1");
         assert_eq!(found.staged.unwrap().image, format!("reg.example/os@{staged}"));
+    }
+
+    /// Answers of rpm-ostree 2023.1, without manifests: a kernel argument was staged; and the booted
+    /// deployment was left by `rpm-ostree rollback`.
+    const STAGED: &str = include_str!("../../../testdata/node/rpm-ostree-staged.json");
+    const PENDING: &str = include_str!("../../../testdata/node/rpm-ostree-pending.json");
+
+    /// The first deployment, which is not booted, with other values.
+    fn first_with(text: &str, values: Value) -> Deployments {
+        let mut status: Value = serde_json::from_str(text).unwrap();
+        for (key, value) in values.as_object().unwrap() {
+            status["deployments"][0][key] = value.clone();
+        }
+        parse(&status.to_string()).unwrap()
+    }
+
+    #[test]
+    fn what_is_first_and_not_staged_is_a_queued_rollback() {
+        let found = first_with(STAGED, json!({}));
+        assert_eq!((found.rollback_queued, found.others), (false, Vec::new()));
+        assert!(found.staged.unwrap().digest.is_some() && found.booted.unwrap().digest.is_some());
+        let found = first_with(PENDING, json!({}));
+        let digest = found.booted_digest().unwrap();
+        assert_eq!((found.rollback_queued, &found.staged), (true, &None));
+        assert!(found.has_other(digest));
+        // Nothing was booted, as in a recovery system.
+        let text = PENDING.replace("\"booted\": true", "\"booted\": false");
+        let found = parse(&text).unwrap();
+        assert_eq!((found.rollback_queued, found.others.len()), (false, 2));
+        // Behind a staged one.
+        let text = json!({ "deployments": [
+            entry("a", Digest::of(b"a"), false, true), entry("b", Digest::of(b"b"), false, false),
+            entry("c", Digest::of(b"c"), true, false), entry("d", Digest::of(b"d"), false, false),
+        ] });
+        let found = parse(&text.to_string()).unwrap();
+        let names = |list: &[Deployment]| list.iter().map(|one| one.image.clone()).collect::<Vec<_>>();
+        assert_eq!((found.rollback_queued, names(&found.others)), (false, vec!["b".to_owned(), "d".to_owned()]));
+    }
+
+    #[test]
+    fn a_locked_or_changed_deployment_is_not_its_image() {
+        for (what, values, is_image) in [
+            ("as it was", json!({}), true),
+            ("locked", json!({ "finalization-locked": true }), false),
+            ("unlocked", json!({ "finalization-locked": false }), true),
+            ("layered", json!({ "requested-packages": ["vim"] }), false),
+            ("a local file", json!({ "requested-local-packages": ["0:x"] }), false),
+            ("removed", json!({ "requested-base-removals": ["nano"] }), false),
+            ("replaced", json!({ "requested-base-local-replacements": ["0:x"] }), false),
+            (
+                "replaced from a repository",
+                json!({ "base-remote-replacements": { "repo=updates": ["kernel"] } }),
+                false,
+            ),
+            ("an initramfs of its own", json!({ "regenerate-initramfs": true }), false),
+            ("files in the initramfs", json!({ "initramfs-etc": ["/etc/x"] }), false),
+        ] {
+            let found = first_with(STAGED, values);
+            let staged = found.staged.unwrap();
+            assert_eq!(staged.digest.is_some(), is_image, "{what}");
+            assert!(staged.image.starts_with("reg.example/lab/stock@sha256:"), "{what}");
+            assert!(found.local_changes.is_empty(), "{what}: it is not booted");
+        }
+        let text = PENDING.replace(
+            "\"requested-packages\": []",
+            "\"requested-packages\": [\"vim\", \"htop\"], \"initramfs-etc\": [\"/etc/x\"]",
+        );
+        let found = parse(&text).unwrap();
+        assert_eq!(found.booted_digest(), None);
+        let want = ["requested-packages vim htop", "initramfs-etc /etc/x"];
+        assert_eq!(found.local_changes, want);
     }
 
     #[test]

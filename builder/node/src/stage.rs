@@ -5,7 +5,7 @@ use mosb_plan::api::rollout::{NodeTarget, NodeTool};
 use mosb_types::error_text;
 
 use crate::adopt;
-use crate::boot_arguments::change_next;
+use crate::boot_arguments::{arguments_of_image, brings_arguments, change_next};
 use crate::core_access;
 use crate::desired_state::DesiredState;
 use crate::error::Error;
@@ -19,11 +19,15 @@ use crate::placed_login::{self, PlacedLogin};
 use crate::placed_settings;
 use crate::pull_access::PullAccess;
 use crate::record_completion::record_if_complete;
-use crate::rpm_ostree_daemon;
+use crate::rpm_ostree_daemon::{self, settle};
 use crate::staging_unit::StagingUnit;
 use crate::target_fit::TargetFit;
-use crate::unstage::unstage;
+use crate::tool::{InstalledTools, is_installed};
+use crate::unstage::{remove_refused, unstage};
+use crate::update_units;
 
+/// What bootc runs, up to 1.11 after it has staged, and then before.
+const PODMAN: &str = "podman";
 /// How much of the tool's output an error has; a report has little space.
 const LAST_CHARACTERS: usize = 500;
 
@@ -36,18 +40,39 @@ const LAST_CHARACTERS: usize = 500;
 pub async fn stage(host: &Host, desired: &DesiredState<'_>) -> Result<(), Error> {
     remove_leftover_login(host).await?;
     adopt::arm(host).await?;
-    let state = MachineState::read(host).await?;
-    let record = MachineRecord::read(host.root())?;
     let DesiredState { target, part, .. } = *desired;
-    let fit = TargetFit::read(host, target, part, &record.set, &state).await?;
+    settle_staging(host, target).await?;
+    let state = MachineState::read(host).await?;
+    state.check_only_image()?;
+    let record = MachineRecord::read(host.root())?;
+    let set = record.known_of(state.booted_digest());
+    let fit = TargetFit::read(host, target, part, &set, &state).await;
+    if let Err(Error::NoKernelArguments { .. }) = fit
+        && state.has_staged(&target.image)
+    {
+        // Any reboot would boot it.
+        remove_refused(host, &state).await;
+    }
+    let fit = fit?;
     if fit.booted {
-        unstage(host, desired, &record.set).await?;
+        unstage(host, desired, &set).await?;
         return record_if_complete(host.root(), desired, &record, &state);
     }
-    if is_left_to_stage(host.root(), desired, &record.set, &fit)? {
+    if is_left_to_stage(host.root(), desired, &set, &fit)? {
         bring(host, desired, &state).await?;
+    } else {
+        update_units::stop_until_reboot(host).await?;
     }
     renew_live(host, target, &state).await
+}
+
+/// Ends the staging of other targets, and waits for that of this one.
+pub(crate) async fn settle_staging(host: &Host, target: &NodeTarget) -> Result<(), Error> {
+    StagingUnit::settle(host, target).await?;
+    if MachineState::without_tool(host)?.tool == Some(NodeTool::RpmOstree) {
+        rpm_ostree_daemon::cancel_ours(host, Some(&StagingUnit::of(target))).await?;
+    }
+    Ok(())
 }
 
 /// Brings what another boot of the image before undid of a target whose files the machine has.
@@ -82,13 +107,35 @@ pub(crate) async fn bring(
 ) -> Result<(), Error> {
     let image = &desired.target.image;
     let record = MachineRecord::read(host.root())?;
+    update_units::stop_until_reboot(host).await?;
     if state.runs(image) {
-        // A new deployment is a copy of the staged one, if there is one.
-        unstage(host, desired, &record.set).await?;
+        // A new deployment is a copy of the one that is next.
+        unstage(host, desired, &record.known_of(state.booted_digest())).await?;
     } else if !state.has_staged(image) {
-        bring_image(host, desired, state).await?;
+        bring_image(host, desired, state, &record).await?;
     }
-    bring_arguments(host, desired, &record).await
+    let brought = bring_arguments(host, desired, &record).await;
+    if let Err(Error::NoKernelArguments { .. }) = brought {
+        // Any reboot would boot it.
+        remove_refused(host, &MachineState::read(host).await?).await;
+    }
+    brought
+}
+
+/// Logs which kernel arguments of the booted image stay on the machine, because the staged one does not
+/// have the file by which bootc would remove them.
+fn warn_of_arguments_that_stay(host: &Host, staged: &MachineState) -> Result<(), Error> {
+    let Some(tree) = &staged.staged_tree else { return Ok(()) };
+    let root = host.root();
+    let stay = arguments_of_image(root, "")?;
+    let is_by_image = staged.tool == Some(NodeTool::Bootc) && !InstalledTools::of(root).rpm_ostree;
+    if is_by_image && !stay.is_empty() && !brings_arguments(host, tree) {
+        tracing::warn!(
+            arguments = stay.join(" "),
+            "these kernel arguments stay on the machine, because the image is not built for bootc by mosb; before you bring such an image, roll out a config without them"
+        );
+    }
+    Ok(())
 }
 
 /// Gives what is staged the kernel arguments of the target, or stages the booted image with them.
@@ -98,25 +145,30 @@ async fn bring_arguments(
     record: &MachineRecord,
 ) -> Result<(), Error> {
     let DesiredState { target, part, .. } = *desired;
-    let fit = |set: SetByMosb| async move {
+    let fit = |record: MachineRecord| async move {
         let state = MachineState::read(host).await?;
-        TargetFit::read(host, target, part, &set, &state).await
+        let set = record.known_of(state.booted_digest());
+        let fit = TargetFit::read(host, target, part, &set, &state).await?;
+        Ok::<_, Error>((fit.change, set))
     };
-    let change = fit(record.set.clone()).await?.change;
+    let (change, set) = fit(record.clone()).await?;
     if change.is_empty() {
         return Ok(());
     }
     // The record first: arguments that it does not have are others'.
-    let begun = record.begun(target, part, &change.removed_of_others(&record.set));
+    let begun = record.begun(target, part, &change.removed_of_others(&set));
     begun.write(host.root(), record)?;
     tracing::info!(image = %target.image, "staging its kernel arguments");
     let changed = change_next(host, &change).await;
     // Whatever the exit code: what counts is what is staged afterwards.
-    let after = fit(begun.set).await?;
-    if after.change.is_empty() {
+    let (left, _) = fit(begun).await?;
+    if left.is_empty() {
         return Ok(());
     }
-    let cause = changed.err().map_or_else(|| "no error".to_owned(), |error| error_text(&error));
+    let mut cause = changed.err().map_or_else(|| "no error".to_owned(), |error| error_text(&error));
+    if left.has_blanks() {
+        cause += "; before v2023.4, rpm-ostree does not change an argument with a blank: keep it in the config until the machines run an image with a newer one";
+    }
     Err(Error::ArgumentsNotStaged { image: target.image.to_string(), cause })
 }
 
@@ -124,12 +176,22 @@ async fn bring_image(
     host: &Host,
     desired: &DesiredState<'_>,
     state: &MachineState,
+    record: &MachineRecord,
 ) -> Result<(), Error> {
     let DesiredState { target, access, .. } = *desired;
     let tool = state.tool.ok_or(Error::NoTool)?;
     let unit = StagingUnit::of(target);
     if !unit.is_running(host).await? {
         StagingUnit::stop_all(host).await?;
+        if tool == NodeTool::RpmOstree {
+            // One of this target, whose client was killed, goes on.
+            settle(host, Some(&unit)).await?;
+            // The image would get the arguments and packages of what is next, and be locked as it.
+            unstage(host, desired, &record.known_of(state.booted_digest())).await?;
+            if MachineState::read(host).await?.has_staged(&target.image) {
+                return Ok(());
+            }
+        }
         start(host, &unit, tool, target, access).await?;
     }
     tracing::info!(image = %target.image, unit = unit.name(), "staging");
@@ -147,14 +209,16 @@ async fn bring_image(
     // Whatever the tool's exit code: some fail after the image is staged.
     let staged = MachineState::read(host).await?;
     if staged.runs(&target.image) || staged.has_staged(&target.image) {
-        return Ok(());
+        return warn_of_arguments_that_stay(host, &staged);
     }
-    let last = unit.last_output(host).await;
-    Err(Error::NotStaged {
-        image: target.image.to_string(),
-        unit: unit.name().to_owned(),
-        last: last_characters(&access.redactor().redact(&last)),
-    })
+    let image = target.image.to_string();
+    let last = access.redactor().redact(&unit.last_output(host).await);
+    // The error begins with it, and tools repeat it.
+    let mut last = last_characters(&last.replace(&image, "the image"));
+    if tool == NodeTool::Bootc && !is_installed(host.root(), PODMAN) {
+        last += "\nthis machine has no podman, which bootc needs; put it into the image";
+    }
+    Err(Error::NotStaged { image, unit: unit.name().to_owned(), last })
 }
 
 /// The end of a text: the cause of a failure is in its last lines.

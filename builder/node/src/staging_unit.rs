@@ -8,19 +8,18 @@ use mosb_plan::api::rollout::{NodeTarget, NodeTool};
 use crate::error::Error;
 use crate::host::{Host, words};
 use crate::placed_login::cleanup_property;
+use crate::unit_output;
 
 /// The units of all targets.
 const ALL_UNITS: &str = "mosb-stage-*.service";
 /// How long a machine may take to stage an image: gigabytes over a slow line.
-const STAGING_LIMIT: Duration = Duration::from_secs(30 * 60);
+pub(crate) const STAGING_LIMIT: Duration = Duration::from_secs(30 * 60);
 /// How much longer than its limit a unit may run, while systemd ends it.
 const STOP_LIMIT: Duration = Duration::from_secs(120);
 /// How often a running unit is looked at.
 const POLL: Duration = Duration::from_secs(1);
 /// How long an answer of systemd or the journal may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-/// How many lines of the unit an error has.
-const LAST_LINES: u32 = 15;
 
 /// The unit that stages one target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +30,12 @@ impl StagingUnit {
         Self(format!("mosb-stage-{}.service", target.id()))
     }
 
+    /// Whether it is the name of such a unit.
+    pub fn is_name(name: &str) -> bool {
+        let around = ALL_UNITS.split_once('*');
+        around.is_some_and(|(start, end)| name.starts_with(start) && name.ends_with(end))
+    }
+
     pub fn name(&self) -> &str {
         &self.0
     }
@@ -39,7 +44,8 @@ impl StagingUnit {
         is_running(host, &self.0).await
     }
 
-    /// Ends all staging, which has become obsolete.
+    /// Ends all staging, which has become obsolete. rpm-ostree's daemon goes on without the unit; see
+    /// [`settle`](crate::rpm_ostree_daemon::settle).
     pub async fn stop_all(host: &Host) -> Result<(), Error> {
         let stop = words(["systemctl", "stop", ALL_UNITS]);
         host.run("systemctl stop", &stop, STOP_LIMIT).await.map(drop)
@@ -47,11 +53,26 @@ impl StagingUnit {
 
     /// Whether the staging of any target runs.
     pub async fn is_any_running(host: &Host) -> Result<bool, Error> {
-        let states = "--state=active,activating,reloading,deactivating";
-        let list = words(["systemctl", "list-units", "--plain", "--no-legend", "--full", states]);
-        let list: Vec<String> = list.into_iter().chain([ALL_UNITS.to_owned()]).collect();
-        let text = host.run("systemctl list-units", &list, ANSWER_LIMIT).await?;
-        Ok(!text.trim().is_empty())
+        Ok(!running(host, &[ALL_UNITS]).await?.is_empty())
+    }
+
+    /// Ends the staging of other targets, and waits for that of this one: while a tool stages, its
+    /// status waits.
+    pub async fn settle(host: &Host, target: &NodeTarget) -> Result<(), Error> {
+        let own = Self::of(target);
+        let running = running(host, &[ALL_UNITS]).await?;
+        let others: Vec<String> = running.iter().filter(|unit| **unit != own.0).cloned().collect();
+        if !others.is_empty() {
+            tracing::info!(units = others.join(" "), "stopping what stages another image");
+            let stop =
+                words(["systemctl", "stop", "--"]).into_iter().chain(others).collect::<Vec<_>>();
+            host.run("systemctl stop", &stop, STOP_LIMIT).await?;
+        }
+        if running.contains(&own.0) {
+            tracing::info!(unit = own.0, "waiting for what stages this image already");
+            own.wait(host, target).await?;
+        }
+        Ok(())
     }
 
     /// Starts the tool. `access`: properties of the unit that show it a login and settings.
@@ -100,24 +121,32 @@ impl StagingUnit {
         Ok(())
     }
 
-    /// The end of what it wrote, for an error; empty if the journal has nothing.
+    /// The end of what its last run wrote, for an error; empty if the journal has nothing.
     pub async fn last_output(&self, host: &Host) -> String {
-        let mut command = words(["journalctl", "--boot", "--quiet", "--no-pager", "--output=cat"]);
-        // Without systemd's own messages about the unit.
-        command.extend([format!("--lines={LAST_LINES}"), format!("_SYSTEMD_UNIT={}", self.0)]);
         // What the tool wrote last may not be in the journal yet.
         let sync = words(["journalctl", "--sync"]);
         if let Err(error) = host.run("journalctl --sync", &sync, ANSWER_LIMIT).await {
             tracing::warn!("{error}");
         }
-        match host.run("journalctl", &command, ANSWER_LIMIT).await {
-            Ok(text) => text.trim_end().to_owned(),
+        match host.run("journalctl", &unit_output::command(&self.0), ANSWER_LIMIT).await {
+            Ok(text) => unit_output::of_last_run(&text, &self.0),
             Err(error) => {
                 tracing::warn!("{error}");
                 String::new()
             }
         }
     }
+}
+
+/// Which units of these names run or are queued.
+pub(crate) async fn running(host: &Host, names: &[&str]) -> Result<Vec<String>, Error> {
+    let states = "--state=active,activating,reloading,deactivating";
+    let list = words(["systemctl", "list-units", "--plain", "--no-legend", "--full", states]);
+    let names = names.iter().map(|name| (*name).to_owned());
+    let list: Vec<String> = list.into_iter().chain(names).collect();
+    let text = host.run("systemctl list-units", &list, ANSWER_LIMIT).await?;
+    let name = |line: &str| line.split_whitespace().next().map(str::to_owned);
+    Ok(text.lines().filter_map(name).collect())
 }
 
 /// Whether a unit runs or is queued. One that is not loaded is inactive.

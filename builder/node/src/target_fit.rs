@@ -1,13 +1,16 @@
 //! Whether a deployment of the machine is that of a target: its image, with its kernel arguments.
 
 use mosb_plan::api::rollout::{MachinePart, NodeTarget};
+use mosb_plan::plan::split_arguments;
 
-use crate::boot_arguments::{AllBootArguments, BootArguments, brings_arguments};
+use crate::boot_arguments::{
+    AllBootArguments, BootArguments, arguments_of_image, brings_arguments,
+};
 use crate::error::Error;
 use crate::host::Host;
 use crate::kernel_arguments::ArgumentChange;
 use crate::machine_record::SetByMosb;
-use crate::machine_state::MachineState;
+use crate::machine_state::{COMMAND_LINE, MachineState, SMALL_FILE};
 use crate::tool::InstalledTools;
 
 /// What of a machine is as a target wants it.
@@ -25,7 +28,7 @@ impl TargetFit {
     /// Compares the machine with a target and its part; `set` is what mosb set before.
     ///
     /// Without a part, any arguments fit. Where there is no rpm-ostree, arguments come with the image,
-    /// and bootc sets them.
+    /// and bootc sets them. It removes those of the booted image alone.
     ///
     /// # Errors
     /// The arguments can't be read, or nothing brings them to this machine.
@@ -40,15 +43,28 @@ impl TargetFit {
         let has_staged = state.has_staged(&target.image);
         let by_image = Self { booted: runs, staged: has_staged, change: ArgumentChange::default() };
         let part = part.filter(|part| ArgumentChange::may_be_needed(part, set));
-        let Some(part) = part.filter(|_| runs || has_staged) else {
+        let Some(part) = part else {
             return Ok(by_image);
         };
-        if InstalledTools::of(host.root()).rpm_ostree {
+        let root = host.root();
+        if InstalledTools::of(root).rpm_ostree {
+            if !runs && !has_staged {
+                return Ok(by_image);
+            }
             let arguments = AllBootArguments::read(host).await?;
             return Ok(Self::of(part, set, runs, has_staged, &arguments));
         }
-        if runs && !part.kernel_arguments.is_empty() && !brings_arguments(host, "") {
-            return Err(Error::NoKernelArguments { image: target.image.to_string() });
+        let image = || target.image.to_string();
+        let running = root.text(COMMAND_LINE, SMALL_FILE)?.unwrap_or_default();
+        if let Some(argument) = argument_that_stays(part, &running, &arguments_of_image(root, "")?)
+        {
+            return Err(Error::ArgumentStays { image: image(), argument: argument.to_owned() });
+        }
+        let tree =
+            if runs { Some("") } else { state.staged_tree.as_deref().filter(|_| has_staged) };
+        let lacks_file = tree.is_some_and(|tree| !brings_arguments(host, tree));
+        if lacks_file && !part.kernel_arguments.is_empty() {
+            return Err(Error::NoKernelArguments { image: image() });
         }
         Ok(by_image)
     }
@@ -80,9 +96,40 @@ impl TargetFit {
     }
 }
 
+/// An argument that must go, and that the machine has from something else than its image
+/// (`of_image`), so that bootc does not remove it.
+fn argument_that_stays<'a>(
+    part: &'a MachinePart,
+    running: &str,
+    of_image: &[String],
+) -> Option<&'a str> {
+    let stays = |argument: &&String| {
+        !of_image.contains(argument) && split_arguments(running).any(|one| one == **argument)
+    };
+    part.removed_kernel_arguments.iter().find(stays).map(String::as_str)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bootc_removes_no_argument_that_is_not_of_the_image() {
+        for (running, of_image, removed, want) in [
+            ("rw quiet a=1", "", "quiet", Some("quiet")),
+            ("rw quiet a=1", "quiet", "quiet", None),
+            ("rw a=1", "", "quiet", None),
+            ("rw quiets a=quiet", "", "quiet", None),
+            ("rw quiet b", "quiet", "quiet b", Some("b")),
+            ("rw quiet", "", "", None),
+        ] {
+            let texts = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            let part =
+                MachinePart { removed_kernel_arguments: texts(removed), ..MachinePart::default() };
+            let found = argument_that_stays(&part, running, &texts(of_image));
+            assert_eq!(found, want, "{running} {of_image} {removed}");
+        }
+    }
 
     #[test]
     fn a_deployment_fits_with_its_image_and_its_arguments() {

@@ -1,5 +1,7 @@
 //! Which program changes the machine's image.
 
+use mosb_plan::api::rollout::NodeTool;
+
 use crate::host::PATH;
 use crate::host_root::HostRoot;
 
@@ -12,10 +14,24 @@ pub(crate) struct InstalledTools {
 
 impl InstalledTools {
     pub fn of(root: &HostRoot) -> Self {
-        let has =
-            |name: &str| PATH.split(':').any(|folder| root.exists(&format!("{folder}/{name}")));
+        let has = |name: &str| is_installed(root, name);
         Self { bootc: has("bootc"), rpm_ostree: has("rpm-ostree") }
     }
+
+    /// The one that changes what the machine booted: what rpm-ostree changed, bootc refuses to update.
+    pub fn tool(self, is_changed_by_rpm_ostree: bool) -> Option<NodeTool> {
+        match (self.bootc, self.rpm_ostree) {
+            (true, true) if is_changed_by_rpm_ostree => Some(NodeTool::RpmOstree),
+            (true, _) => Some(NodeTool::Bootc),
+            (false, true) => Some(NodeTool::RpmOstree),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Whether a program is where the machine's are.
+pub(crate) fn is_installed(root: &HostRoot, name: &str) -> bool {
+    PATH.split(':').any(|folder| root.exists(&format!("{folder}/{name}")))
 }
 
 #[cfg(test)]
@@ -34,6 +50,21 @@ mod tests {
         ] {
             root.write(path, b"", 0o755).unwrap();
             assert_eq!(InstalledTools::of(&root), want, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_rpm_ostree_changed_is_changed_by_it() {
+        use NodeTool::{Bootc, RpmOstree};
+        for (bootc, rpm_ostree, is_changed, want) in [
+            (true, true, false, Some(Bootc)),
+            (true, true, true, Some(RpmOstree)),
+            (true, false, true, Some(Bootc)),
+            (false, true, false, Some(RpmOstree)),
+            (false, false, false, None),
+        ] {
+            let found = InstalledTools { bootc, rpm_ostree }.tool(is_changed);
+            assert_eq!(found, want, "{bootc} {rpm_ostree} {is_changed}");
         }
     }
 }

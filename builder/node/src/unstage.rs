@@ -1,28 +1,33 @@
-//! Removes a staged image from a machine that runs its target: otherwise the next reboot, for
-//! whatever reason, boots that image.
+//! Takes the next boot from an image that is not the target, staged or put first by a rollback:
+//! otherwise any reboot boots it, and what rpm-ostree stages gets its kernel arguments and packages.
 
 use std::time::Duration;
 
 use mosb_plan::api::rollout::NodeTool;
+use mosb_types::error_text;
 
+use crate::deployments::Deployments;
 use crate::desired_state::DesiredState;
 use crate::error::Error;
 use crate::host::{Host, words};
 use crate::machine_record::SetByMosb;
 use crate::machine_state::MachineState;
+use crate::rpm_ostree_daemon::{cancel_ours, settle};
 use crate::staging_unit::StagingUnit;
 use crate::target_fit::TargetFit;
 
 /// How long it may take; a tool waits for another one that changes the deployments.
 const UNSTAGE_LIMIT: Duration = Duration::from_secs(300);
+/// What somebody stages meanwhile, and behind it one that a rollback put first and that is pinned.
+const MOST_CHANGES: usize = 3;
 /// The mark of a staged deployment in the output of `ostree admin status`.
 const STAGED: &str = "(staged)";
 
-/// Removes what is staged on a machine that runs the image of `desired`, unless it is that image with
-/// its kernel arguments; `set` is what mosb set before.
+/// Makes the booted deployment the next one again, unless the image of `desired` is staged with its
+/// kernel arguments; `set` is what mosb set before.
 ///
 /// # Errors
-/// It is still staged.
+/// Another one is still next.
 pub(crate) async fn unstage(
     host: &Host,
     desired: &DesiredState<'_>,
@@ -30,28 +35,56 @@ pub(crate) async fn unstage(
 ) -> Result<(), Error> {
     // What is being staged would be there a moment later.
     StagingUnit::stop_all(host).await?;
-    let state = MachineState::read(host).await?;
+    let mut state = MachineState::read(host).await?;
+    if state.tool == Some(NodeTool::RpmOstree) && cancel_ours(host, None).await? {
+        state = MachineState::read(host).await?;
+    }
+    let mut cause = "no error".to_owned();
+    for _ in 0..MOST_CHANGES {
+        if !has_obsolete(host, desired, set, &state).await? {
+            return Ok(());
+        }
+        // Whatever the exit code: what counts is what is next afterwards.
+        if let Err(error) = remove_next(host, &state).await {
+            cause = error_text(&error);
+        }
+        state = MachineState::read(host).await?;
+    }
     if !has_obsolete(host, desired, set, &state).await? {
         return Ok(());
     }
-    let removed = match state.tool.ok_or(Error::NoTool)? {
-        // bootc has no command for it.
-        NodeTool::Bootc => undeploy(host).await,
+    let Deployments { staged, others, .. } = state.deployments;
+    let next = staged.or(others.into_iter().next());
+    Err(Error::StillStaged { image: next.map(|one| one.image).unwrap_or_default(), cause })
+}
+
+/// Takes the next boot from the deployment that has it.
+async fn remove_next(host: &Host, state: &MachineState) -> Result<(), Error> {
+    let is_queued = state.deployments.rollback_queued;
+    let tool = state.tool.ok_or(Error::NoTool)?;
+    tracing::info!(%tool, "removing what the next reboot would boot in place of the target");
+    let (name, command) = match tool {
+        // bootc has no command for what is staged.
+        NodeTool::Bootc if !is_queued => return undeploy(host).await,
+        // Both undo a rollback. What was queued stays a way back.
+        NodeTool::Bootc => ("bootc rollback", words(["bootc", "rollback"])),
         NodeTool::RpmOstree => {
-            let cleanup = words(["rpm-ostree", "cleanup", "--pending"]);
-            host.run("rpm-ostree cleanup", &cleanup, UNSTAGE_LIMIT).await.map(drop)
+            settle(host, None).await?;
+            if is_queued {
+                ("rpm-ostree rollback", words(["rpm-ostree", "rollback"]))
+            } else {
+                ("rpm-ostree cleanup", words(["rpm-ostree", "cleanup", "--pending"]))
+            }
         }
     };
-    // Whatever the exit code: what counts is what is staged afterwards.
-    let after = MachineState::read(host).await?;
-    if !has_obsolete(host, desired, set, &after).await? {
-        tracing::info!(image = %desired.target.image, "the machine runs it; another deployment is no longer staged");
-        return Ok(());
+    host.run(name, &command, UNSTAGE_LIMIT).await.map(drop)
+}
+
+/// Removes a staged image that this machine must not boot. It stays if that fails.
+pub(crate) async fn remove_refused(host: &Host, state: &MachineState) {
+    if let Err(error) = remove_next(host, state).await {
+        tracing::error!("{error}");
     }
-    Err(Error::StillStaged {
-        image: after.deployments.staged.map(|staged| staged.image).unwrap_or_default(),
-        cause: removed.err().map_or_else(|| "no error".to_owned(), |error| error.to_string()),
-    })
 }
 
 async fn has_obsolete(
@@ -60,8 +93,11 @@ async fn has_obsolete(
     set: &SetByMosb,
     state: &MachineState,
 ) -> Result<bool, Error> {
+    if state.boots_other_next(&desired.target.image) {
+        return Ok(true);
+    }
     if !state.has_staged(&desired.target.image) {
-        return Ok(state.has_other_staged(&desired.target.image));
+        return Ok(false);
     }
     let fit = TargetFit::read(host, desired.target, desired.part, set, state).await?;
     Ok(!fit.staged)

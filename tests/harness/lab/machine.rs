@@ -19,6 +19,8 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// In a shell line: the folder of the deployment that runs, beside which is its origin file.
 const BOOTED: &str =
     "booted=$(readlink -f \"$(sed 's/.*ostree=\\([^ ]*\\).*/\\1/' /proc/cmdline)\")";
+/// rpm-ostree's daemon reads it anew.
+const RELOAD: &str = "touch /ostree/deploy; systemctl try-restart rpm-ostreed.service";
 
 /// A machine, switched on.
 #[derive(Debug)]
@@ -147,14 +149,21 @@ impl Machine {
     /// and rpm-ostree has to.
     #[track_caller]
     pub fn mark_changed_by_rpm_ostree(&self) {
-        self.run(&format!("{BOOTED}; printf '[packages]\nrequested=\n' >> \"$booted.origin\""))
+        self.run(&format!("{BOOTED}; printf '[packages]\nrequested=\n' >> \"$booted.origin\"; {RELOAD}"))
             .ok();
+    }
+
+    /// Marks what runs as if rpm-ostree had layered a package, which it can't do in the lab.
+    #[track_caller]
+    pub fn mark_layered(&self, package: &str) {
+        let mark = format!("printf '[packages]\nrequested={package};\n' >> \"$booted.origin\"");
+        self.run(&format!("{BOOTED}; {mark}; {RELOAD}")).ok();
     }
 
     /// Takes the mark away from what runs.
     #[track_caller]
     pub fn unmark_changed_by_rpm_ostree(&self) {
-        self.run(&format!("{BOOTED}; sed -i '/^.packages.$/,$d' \"$booted.origin\"")).ok();
+        self.run(&format!("{BOOTED}; sed -i '/^.packages.$/,$d' \"$booted.origin\"; {RELOAD}")).ok();
     }
 
     /// The power fails: PID 1 is killed, and all processes with it. The firmware boots again.

@@ -110,11 +110,12 @@ impl<'a> MachineState<'a> {
                     failed(None, text, created)
                 } else if job.verb == NodeVerb::Stage
                     && booted == target
-                    && report.has_other_staged()
+                    && report.boots_other_next()
                 {
                     failed(
                         None,
-                        "it ended well, and another image is still staged".to_owned(),
+                        "it ended well, and another image is still what the machine boots next"
+                            .to_owned(),
                         created,
                     )
                 } else if is_done {

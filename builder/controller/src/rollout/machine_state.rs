@@ -189,7 +189,7 @@ impl<'a> MachineState<'a> {
     pub fn is_to_unstage(&self, target: &NodeTarget) -> bool {
         let is_other = || self.staged.as_ref().is_some_and(|staged| !self.has(staged));
         self.runs(target.image.digest())
-            && self.report.as_ref().is_some_and(NodeReport::has_other_staged)
+            && self.report.as_ref().is_some_and(NodeReport::boots_other_next)
             || self.has(target) && is_other()
     }
 

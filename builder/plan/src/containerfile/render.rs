@@ -84,7 +84,7 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     if plan.var_paths.is_some() {
         text += &VAR_FILES.fill(&[])?;
     }
-    if !plan.kernel_arguments.is_empty() {
+    if plan.kernel_arguments.is_some() {
         text += &KERNEL_ARGUMENTS.fill(&[])?;
     }
     text += &CURRENT_CONFIG.fill(&[])?;

@@ -56,7 +56,7 @@ impl File {
 ///   `ignition.json`;
 /// - `preset-units`: the units to preset, one a line;
 /// - `var-files/…`: what brings files below `/var` to machines, if there are any;
-/// - `kargs.toml`: the kernel arguments, for an image without rpm-ostree, if there are any;
+/// - `kargs.toml`: the kernel arguments, for an image without rpm-ostree;
 /// - the trust bundle, if there is one.
 ///
 /// # Errors
@@ -91,8 +91,8 @@ pub fn files(plan: &BuildPlan) -> Result<Vec<File>, Error> {
             }),
         );
     }
-    if !plan.kernel_arguments.is_empty() {
-        let content = kargs_file(&plan.kernel_arguments);
+    if let Some(arguments) = &plan.kernel_arguments {
+        let content = kargs_file(arguments);
         files.push(File::new("kargs.toml", content.into_bytes()));
     }
     if let Some(bundle) = &plan.request.trust_bundle {

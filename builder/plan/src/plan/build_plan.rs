@@ -37,8 +37,9 @@ pub struct BuildPlan {
     /// The paths of the config that a Containerfile build looks for below `/var`, to bring them to
     /// machines; nothing for an image that brings none and removes none.
     pub var_paths: Option<Vec<String>>,
-    /// The kernel arguments that a Containerfile build adds to an image without rpm-ostree.
-    pub kernel_arguments: Vec<String>,
+    /// The kernel arguments of the file that an image has for bootc, which may be none; nothing for an
+    /// image without that file. A Containerfile build adds it to an image without rpm-ostree.
+    pub kernel_arguments: Option<Vec<String>>,
     /// What mosb adds to the image beside what the config says.
     pub added: Vec<Finding>,
     /// The parts of the config that are not in the image, and the program that applies them.

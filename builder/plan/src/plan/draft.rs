@@ -1,6 +1,6 @@
 //! The plan, made in two steps: first without the base's tree, then with it.
 
-use super::apply::{Additions, apply, preset_units, real_path};
+use super::apply::{Additions, apply, has_rpm_ostree, preset_units, real_path};
 use super::build_plan::BuildPlan;
 use super::build_request::BuildRequest;
 use super::explain::{self, ImagePaths};
@@ -14,11 +14,12 @@ use super::prepared::{
     BuilderNodes, Obstacle, OwnParts, Prepared, PreparedBase, is_trust_file, without_trust_files,
 };
 use super::var_files::{self, VarPaths};
-use super::{BaseError, Error};
+use super::{BaseError, Error, update_units};
+use crate::api::rollout::MachinePart;
 use crate::api::{BuildName, BuildOn, KernelType, labels};
 use mosb_ignition as ignition;
 use mosb_image::Digest;
-use mosb_image::overlay::LayerEntry;
+use mosb_image::overlay::{LayerEntry, Overlay};
 use mosb_image::tree::BaseTree;
 use mosb_types::Finding;
 
@@ -31,8 +32,8 @@ pub struct Draft {
     warnings: Vec<Finding>,
     /// The paths that the image may have to bring to machines; nothing if it never does.
     var_paths: Vec<String>,
-    /// The same for kernel arguments.
-    kernel_arguments: Vec<String>,
+    /// What machines need beside the image; nothing if an image never brings kernel arguments.
+    part: Option<MachinePart>,
 }
 
 impl Draft {
@@ -65,11 +66,11 @@ impl Draft {
         };
         warnings.extend(var_paths.refused);
         let var_paths = var_paths.paths;
-        let kernel_arguments = match request.build_on {
-            BuildOn::EveryConfig => machine_part(&request.config).kernel_arguments,
-            BuildOn::OsChange => Vec::new(),
+        let part = match request.build_on {
+            BuildOn::EveryConfig => Some(machine_part(&request.config)),
+            BuildOn::OsChange => None,
         };
-        let draft = Self { request, ignition, reasons, warnings, var_paths, kernel_arguments };
+        let draft = Self { request, ignition, reasons, warnings, var_paths, part };
         draft.allow_reasons()?;
         Ok(draft)
     }
@@ -211,7 +212,7 @@ impl Draft {
         let request = &self.request;
         let additions = Additions {
             var_paths: self.brings_to_machines().then_some(&*self.var_paths),
-            kernel_arguments: &self.kernel_arguments,
+            kernel_arguments: self.part.as_ref().map(|part| &*part.kernel_arguments),
         };
         let current = request.config.current_config();
         let applied = apply(tree, ignition, current, additions, request.base.is_ostree())
@@ -254,22 +255,36 @@ impl Draft {
             (notes, layer, emptied) = (written.notes, written.layer, written.left_out);
             brought = written.var_files;
             if !written.has_kernel_arguments {
-                self.kernel_arguments.clear();
+                self.part = None;
             }
             self.warnings.extend(written.warnings);
         }
+        let lacks_rpm_ostree = match tree {
+            Some(tree) => has_rpm_ostree(&Overlay::new(tree)).ok().map(|has| !has),
+            None => None,
+        };
+        // Of a base with rpm-ostree, no image has the file.
+        let part = self.part.as_ref().filter(|_| lacks_rpm_ostree != Some(false));
+        let lacks_rpm_ostree = lacks_rpm_ostree == Some(true);
+        let of_bootc = part.map(|part| kernel_arguments::warnings(part, lacks_rpm_ostree));
+        let of_file =
+            part.map(|part| kernel_arguments::findings(&part.kernel_arguments, lacks_rpm_ostree));
+        self.warnings.extend(of_bootc.unwrap_or_default());
+        self.warnings.extend(update_units::findings(self.ignition.as_ref(), tree));
         let warnings = self.warnings();
-        let Self { request, ignition, reasons, var_paths, kernel_arguments, .. } = self;
+        let Self { request, ignition, reasons, var_paths, part, .. } = self;
+        let kernel_arguments = part.map(|part| part.kernel_arguments);
         let mut added = var_files::findings(&brought, tree.is_some());
-        added.extend(kernel_arguments::findings(&kernel_arguments, is_certain));
+        added.extend(of_file.unwrap_or_default());
         let paths = if is_certain {
             ImagePaths::of_layer(&layer)
         } else {
             ImagePaths::of_config(ignition.as_ref(), tree)
         };
         notes.extend(explain::notes(&request, &paths, &brought));
-        let in_image = if is_certain { &*kernel_arguments } else { &[] };
-        let mut left_out = explain::left_to_machine(&request, ignition.as_ref(), in_image);
+        let brings_arguments =
+            is_certain && kernel_arguments.as_ref().is_some_and(|list| !list.is_empty());
+        let mut left_out = explain::left_to_machine(&request, ignition.as_ref(), brings_arguments);
         left_out.extend(emptied);
         let method = match (is_certain, &prepared) {
             (true, Some(prepared)) if prepared.has_last => Method::LastPart(reasons),

@@ -105,7 +105,7 @@ fn a_plan_lists_what_it_adds() {
 }
 
 #[test]
-fn kernel_arguments_are_in_an_image_for_bootc_alone() {
+fn kernel_arguments_are_in_every_image_for_bootc_alone() {
     use BuildOn::{EveryConfig, OsChange};
     use MethodChoice::{Auto, Containerfile};
     let with_rpm_ostree = BaseTree::from_entries([(
@@ -115,17 +115,36 @@ fn kernel_arguments_are_in_an_image_for_bootc_alone() {
     let both = json!({ "kernelArguments": ["a b"],
         "config": { "kernelArguments": { "shouldExist": ["c"], "shouldNotExist": ["d"] } } });
     let removed = json!({ "config": { "kernelArguments": { "shouldNotExist": ["d"] } } });
-    for (what, spec, build_on, method, tree, want) in [
-        ("bootc", &both, EveryConfig, Auto, tree(), (true, Some("a b c"), 1)),
-        ("rpm-ostree", &both, EveryConfig, Auto, with_rpm_ostree, (false, None, 3)),
-        ("not known", &both, EveryConfig, Containerfile, tree(), (false, Some("a b c"), 3)),
-        ("a daemon", &both, OsChange, Auto, tree(), (false, None, 3)),
-        ("only removed", &removed, EveryConfig, Auto, tree(), (false, None, 1)),
-        ("none", &json!({}), EveryConfig, Auto, tree(), (false, None, 0)),
+    let blank = json!({ "kernelArguments": ["a=\"b c\""] });
+    let rpm_ostree = Some(&with_rpm_ostree);
+    let bootc = tree();
+    let bootc = Some(&bootc);
+    let stays = "kernel-argument-stays d";
+    for (what, spec, build_on, method, tree, want, warned) in [
+        ("bootc", &both, EveryConfig, Auto, bootc, (true, Some("a b c"), 1), stays),
+        ("rpm-ostree", &both, EveryConfig, Auto, rpm_ostree, (false, None, 3), ""),
+        ("buildah", &both, EveryConfig, Containerfile, bootc, (false, Some("a b c"), 3), stays),
+        ("not read", &both, EveryConfig, Containerfile, None, (false, Some("a b c"), 3), stays),
+        ("a daemon", &both, OsChange, Auto, bootc, (false, None, 3), ""),
+        ("only removed", &removed, EveryConfig, Auto, bootc, (true, Some(""), 1), stays),
+        ("none", &json!({}), EveryConfig, Auto, bootc, (true, Some(""), 0), ""),
+        (
+            "a blank",
+            &blank,
+            EveryConfig,
+            Auto,
+            bootc,
+            (true, Some("a=\"b c\""), 0),
+            "kernel-argument-blank a=\"b c\"",
+        ),
+        ("a blank, rpm-ostree", &blank, EveryConfig, Auto, rpm_ostree, (false, None, 1), ""),
     ] {
         let draft = Draft::new(request_of(spec, build_on, method)).unwrap();
         let names = draft.names();
-        let plan = draft.finish(&tree).unwrap();
+        let plan = match tree {
+            Some(tree) => draft.finish(tree).unwrap(),
+            None => draft.finish_unread(),
+        };
         assert_eq!((plan.inputs.clone(), plan.build_name.clone()), names, "{what}");
         let file = plan.layer.iter().find_map(|entry| match entry {
             LayerEntry::Put(path, mosb_image::overlay::Node::File { meta, content })
@@ -136,13 +155,26 @@ fn kernel_arguments_are_in_an_image_for_bootc_alone() {
             _ => None,
         });
         let (in_layer, arguments, left_out) = want;
-        let content = (0o644, "kargs = [\"a\",\"b\",\"c\"]\n".to_owned());
-        assert_eq!(file, in_layer.then_some(content), "{what}");
-        let of_plan = plan.kernel_arguments.join(" ");
-        assert_eq!(Some(&*of_plan).filter(|text| !text.is_empty()), arguments, "{what}");
-        assert_eq!(plan.added.len(), usize::from(arguments.is_some()), "{what}");
+        let content = |list: &str| {
+            let list: Vec<&str> = match list {
+                "a b c" => vec!["a", "b", "c"],
+                "" => vec![],
+                one => vec![one],
+            };
+            (0o644, format!("kargs = {}\n", json!(list)))
+        };
+        assert_eq!(file, arguments.filter(|_| in_layer).map(content), "{what}");
+        let of_plan = plan.kernel_arguments.as_ref().map(|list| list.join(" "));
+        assert_eq!(of_plan.as_deref(), arguments, "{what}");
+        let has_arguments = arguments.is_some_and(|list| !list.is_empty());
+        assert_eq!(plan.added.len(), usize::from(has_arguments), "{what}");
         let left = plan.left_out.iter().filter(|one| one.to_string().contains("argument"));
         assert_eq!(left.count(), left_out, "{what}: {:?}", plan.left_out);
+        let warnings = plan.warnings.iter().filter(|one| one.code.starts_with("kernel-argument"));
+        let warnings: Vec<String> = warnings
+            .map(|one| format!("{} {}", one.code, one.object.as_deref().unwrap_or_default()))
+            .collect();
+        assert_eq!(warnings.join(", "), warned, "{what}");
     }
 }
 

@@ -13,13 +13,12 @@ use mosb_types::Finding;
 /// initial content.
 const IMPORTED: [&str; 3] = ["etc", "usr", "var"];
 
-/// The parts of a config that the image does not bring; `in_image` are kernel arguments that it does.
+/// The parts of a config that the image does not bring; `brings` is whether it brings kernel arguments.
 pub(super) fn left_to_machine(
     request: &BuildRequest,
     ignition: Option<&ignition::Config>,
-    in_image: &[String],
+    brings: bool,
 ) -> Vec<Finding> {
-    let brings = !in_image.is_empty();
     let mut left = ignition.map(|config| config.left_to_machine(brings)).unwrap_or_default();
     if !request.config.kernel_arguments.is_empty() && !brings {
         let arguments = request.config.kernel_arguments.join(" ");

@@ -25,6 +25,7 @@ pub mod packages;
 mod pre_built;
 mod prepared;
 mod push_spec;
+mod update_units;
 mod var_files;
 
 pub(crate) use apply::number_in;
@@ -44,6 +45,7 @@ pub use explain::secret_files;
 pub use inputs::{FORMAT, Inputs};
 pub use kernel_arguments::FILE as KERNEL_ARGUMENTS_FILE;
 pub(crate) use kernel_arguments::kargs_file;
+pub use kernel_arguments::parse_kargs_file;
 pub(crate) use machine_part::{CORE, OF_CORE};
 pub use machine_part::{is_same_but_login, machine_part, split_arguments};
 pub use method::{Method, MethodChoice, Reason};
@@ -55,6 +57,7 @@ pub use prepared::{
     PreparedError, PreparedInputs, PreparedTag,
 };
 pub use push_spec::{PushSpecError, push_repository};
+pub use update_units::UPDATE_UNITS;
 pub use var_files::FOLDER as VAR_FILES;
 pub(crate) use var_files::collect_files;
 

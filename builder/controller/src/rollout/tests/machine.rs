@@ -153,8 +153,10 @@ impl FakeNode {
             booted: Some(deployment(self.booted)),
             staged: self.staged.map(deployment),
             rollback: None,
+            rollback_queued: false,
             applied: self.applied.clone(),
             live_incomplete: self.has_some_files(),
+            boot_full: false,
             attempted: self.record.as_ref().map(|(target, attempt, _)| AttemptedTarget {
                 target: target.clone(),
                 attempt: *attempt,

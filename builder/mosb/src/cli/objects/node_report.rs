@@ -23,12 +23,18 @@ pub struct NodeReport {
     pub staged: Option<NodeDeployment>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollback: Option<NodeDeployment>,
+    /// Whether the next reboot boots `rollback`; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub rollback_queued: bool,
     /// The last target that was applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied: Option<AppliedTarget>,
     /// Whether it may have some files only of an image that it did not boot; absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub live_incomplete: bool,
+    /// Whether `/boot` has no room for the kernel of what is staged, beside those that are there; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub boot_full: bool,
     /// The last target that the machine rebooted for and does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempted: Option<AttemptedTarget>,
@@ -112,8 +118,10 @@ impl From<&rollout::NodeReport> for NodeReport {
             booted: deployment(&report.booted),
             staged: deployment(&report.staged),
             rollback: deployment(&report.rollback),
+            rollback_queued: report.rollback_queued,
             applied: report.applied.as_ref().map(AppliedTarget::from),
             live_incomplete: report.live_incomplete,
+            boot_full: report.boot_full,
             attempted: report.attempted.as_ref().map(|last| AttemptedTarget {
                 target: AppliedTarget::from(&last.target),
                 attempt: last.attempt,

@@ -23,8 +23,10 @@ impl Object for NodeReport {
             ("booted", booted.as_deref()),
             ("staged", staged.as_deref()),
             ("rollback", rollback.as_deref()),
+            ("next boot", self.rollback_queued.then_some("the rollback")),
             ("applied", self.applied.as_ref().map(|target| &*target.image)),
             ("live", self.live_incomplete.then_some("incomplete: some files of another image")),
+            ("/boot", self.boot_full.then_some("no room for the staged kernel beside the others")),
             ("attempted", attempted.as_deref()),
         ]);
         page.into_text()

@@ -29,6 +29,9 @@ pub struct NodeReport {
     pub staged: Option<Deployment>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rollback: Option<Deployment>,
+    /// Whether the next reboot boots `rollback`, without anything staged.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub rollback_queued: bool,
     /// The last target that was completed here, with its machine part, from the record of the
     /// machine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -37,6 +40,10 @@ pub struct NodeReport {
     /// command that writes them was killed, or another deployment with such files was booted.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub live_incomplete: bool,
+    /// Whether `/boot` has no room for the kernel of what is staged, beside those that are there: ostree
+    /// then deletes what the machine may go back to before it writes it, or does not finalize it.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub boot_full: bool,
     /// The last attempt that the machine rebooted for, from its record; none if it runs the target
     /// of that attempt.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -65,7 +72,8 @@ pub struct Deployment {
     /// The image as the tool spells it; empty for a deployment of another origin.
     #[serde(default)]
     pub image: String,
-    /// Digest of the manifest; none for a deployment that is not an image.
+    /// Digest of the manifest; none for a deployment that is not an image or has more than one, and for
+    /// one that is staged and that no reboot boots.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub digest: Option<Digest>,
 }
@@ -158,11 +166,12 @@ impl NodeReport {
         self.effective_image() == Some(target.image.digest()) && target.accepts_part(part)
     }
 
-    /// Whether the next reboot boots another image than the booted one.
-    pub fn has_other_staged(&self) -> bool {
+    /// Whether the next reboot boots another image than the booted one, or a rollback.
+    pub fn boots_other_next(&self) -> bool {
         let digest = |one: &Option<Deployment>| one.as_ref().and_then(|one| one.digest);
-        self.staged.is_some()
-            && (digest(&self.staged).is_none() || digest(&self.staged) != digest(&self.booted))
+        let is_other_staged = self.staged.is_some()
+            && (digest(&self.staged).is_none() || digest(&self.staged) != digest(&self.booted));
+        is_other_staged || self.rollback_queued
     }
 
     /// One line of JSON that [`parse`](Self::parse) takes.
@@ -204,8 +213,10 @@ mod tests {
             booted: deployment(),
             staged: deployment(),
             rollback: deployment(),
+            rollback_queued: true,
             applied: None,
             live_incomplete: true,
+            boot_full: true,
             attempted: None,
             etc: Some(EtcReport {
                 hidden: PathList { count: 9, paths: vec!["\u{1}".repeat(5000)] },
@@ -270,6 +281,26 @@ mod tests {
         assert!(report.has(&target("b", "a", "keys")) && report.has(&b()));
         assert!(!report.has(&target("b", "a", "others")));
         assert!(!NodeReport::default().has(&b()));
+    }
+
+    #[test]
+    fn what_boots_next_is_staged_or_a_queued_rollback() {
+        let of = |name: &str| {
+            let digest = Some(Digest::of(name.as_bytes()));
+            (!name.is_empty()).then(|| Deployment { image: "reg.example/os".to_owned(), digest })
+        };
+        for (booted, staged, rollback_queued, want) in [
+            ("a", "", false, false),
+            ("a", "a", false, false),
+            ("a", "b", false, true),
+            ("a", "", true, true),
+        ] {
+            let (booted, staged) = (of(booted), of(staged));
+            let report =
+                NodeReport { booted, staged, rollback_queued, ..NodeReport::default() };
+            assert_eq!(report.boots_other_next(), want, "{}", report.to_json());
+            assert_eq!(NodeReport::parse(&report.to_json()), Ok(report));
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use bytes::Bytes;
 
 use super::method::Reason;
 pub use commit::CURRENT_CONFIG;
+pub(super) use kernel_arguments::has_rpm_ostree;
 use mosb_ignition::{Config, ContentError};
 use mosb_image::overlay::{Meta, Node, Overlay};
 use mosb_image::path::TreePath;
@@ -39,8 +40,9 @@ pub(super) struct Additions<'a> {
     /// Of these paths, those that lie below `/var` are brought to machines, and what an earlier image
     /// brought is removed. With nothing here, the image does neither.
     pub var_paths: Option<&'a [String]>,
-    /// The kernel arguments, for an image without rpm-ostree.
-    pub kernel_arguments: &'a [String],
+    /// The kernel arguments, for an image without rpm-ostree; nothing for an image that brings none and
+    /// removes none.
+    pub kernel_arguments: Option<&'a [String]>,
 }
 
 /// The changed tree, and the decisions about it.
@@ -173,7 +175,10 @@ pub(super) fn apply<'a>(
         Some(paths) => applier.var_files(paths)?,
         None => Vec::new(),
     };
-    let has_kernel_arguments = applier.kernel_arguments(additions.kernel_arguments)?;
+    let has_kernel_arguments = match additions.kernel_arguments {
+        Some(arguments) => applier.kernel_arguments(arguments)?,
+        None => false,
+    };
     applier.no_whiteouts()?;
     let left_out = if commits { applier.commit() } else { Vec::new() };
     let Applier { tree, reasons, warnings, .. } = applier;

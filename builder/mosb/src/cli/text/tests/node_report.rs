@@ -14,6 +14,7 @@ fn a_machine() {
         booted: Some(deployment(format!("{os}:latest"), Some("booted"))),
         staged: Some(deployment(format!("{os}@{}", digest("staged")), Some("staged"))),
         rollback: Some(deployment("fedora/x86_64/coreos/stable".to_owned(), None)),
+        rollback_queued: false,
         applied: Some(AppliedTarget {
             image: format!("{os}@{}", digest("booted")),
             config: Some(RENDERED.to_owned()),
@@ -21,6 +22,7 @@ fn a_machine() {
             live_from: None,
         }),
         live_incomplete: false,
+        boot_full: true,
         attempted: None,
         etc: None,
         error: None,
@@ -30,9 +32,11 @@ fn a_machine() {
         tool: None,
         booted: Some(deployment(String::new(), None)),
         staged: None,
-        rollback: None,
+        rollback: Some(deployment(format!("{os}:before"), Some("before"))),
+        rollback_queued: true,
         applied: None,
         live_incomplete: true,
+        boot_full: false,
         attempted: Some(AttemptedTarget {
             target: AppliedTarget {
                 image: format!("{os}@{}", digest("staged")),
