@@ -338,6 +338,34 @@ fn two_machines_that_fell_back_stop_the_pool_until_a_person_starts_it() {
     assert_eq!((running(&fleet, 2), &*status(&fleet, "RolloutDegraded").0), (4, "False"));
 }
 
+#[test]
+fn a_machine_that_falls_back_before_it_reports_is_seen() {
+    let mut fleet = rolling(2, "stage");
+    fleet.settle();
+    for times in 1..=3 {
+        let node = fleet.node("w0");
+        assert!(node.staged.is_some(), "{times}");
+        node.reboot();
+        fleet.pass("worker", usize::MAX);
+        fleet.node("w0").boot_up();
+        fleet.pass("worker", usize::MAX);
+        fleet.node("w0").go_back();
+        fleet.settle();
+        let node = &fleet.nodes["w0"];
+        assert_eq!((node.staged, node.state()), (None, "Degraded"), "{times}");
+        let reason = node.reason();
+        assert!(reason.contains(&format!("{times} of 3 times")), "{reason}");
+        fleet.wait(HALF_AN_HOUR);
+        fleet.settle();
+    }
+    assert_eq!(fleet.nodes["w0"].staged, None, "three times at most");
+    // A machine that loses power before that is written did not boot it.
+    fleet.node("w1").boot_again();
+    fleet.settle();
+    let node = &fleet.nodes["w1"];
+    assert_eq!((node.staged.is_some(), node.state()), (true, "Done"));
+}
+
 /// Others reboot the machines of such a pool.
 #[test]
 fn an_image_that_a_machine_fell_back_from_is_staged_after_a_pause() {
