@@ -26,11 +26,9 @@ pub(crate) struct Record {
     pub phase: Phase,
     /// Whether a finalized deployment had the image before the reboot already. If not, one that has
     /// it after the reboot was finalized by it.
-    #[serde(default)]
     pub had_image: bool,
-    /// What the machine ran when the record was written. None if that was no image, or in a record
-    /// of an older version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What the machine ran when the record was written. None if that was not an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub booted: Option<Digest>,
 }
 
@@ -105,19 +103,14 @@ mod tests {
             booted: Some(Digest::of(b"old")),
         };
         record.write(&root).unwrap();
-        assert_eq!(Record::read(&root).unwrap(), Some(record));
-        let of_older = serde_json::json!({
-            "target": { "image": image }, "attempt": 1, "bootID": "0", "phase": "applied",
-        });
-        root.write(FILE, of_older.to_string().as_bytes(), 0o600).unwrap();
-        let older = Record::read(&root).unwrap().unwrap();
-        assert_eq!((older.had_image, older.booted), (false, None));
+        assert_eq!(Record::read(&root).unwrap(), Some(record.clone()));
         let of_later = serde_json::json!({
-            "target": { "image": image, "later": 1 }, "attempt": 1, "bootID": "0", "phase": "later", "later": {},
+            "target": { "image": image, "later": 1 }, "attempt": 2, "bootID": record.boot_id, "phase": "later",
+            "hadImage": true, "later": {},
         });
         root.write(FILE, of_later.to_string().as_bytes(), 0o600).unwrap();
-        let later = Record::read(&root).unwrap().unwrap();
-        assert_eq!(later, Record { phase: Phase::Rebooting, ..older });
+        let later = Record::read(&root).unwrap();
+        assert_eq!(later, Some(Record { booted: None, ..record }));
         root.write(FILE, b"{", 0o600).unwrap();
         assert_eq!(Record::read(&root).unwrap(), None);
         root.write(FILE, &[b' '; LIMIT as usize + 1], 0o600).unwrap();

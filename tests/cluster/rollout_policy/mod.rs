@@ -19,9 +19,10 @@ const NAMESPACE: &str = "mosb-rollout";
 const CONTROLLER: &str = "system:serviceaccount:mosb-system:mosb-controller";
 const JOB_CONTROLLER: &str = "system:serviceaccount:kube-system:job-controller";
 /// Names of the golden files of our Jobs.
-const JOBS: [&str; 7] = [
+const JOBS: [&str; 8] = [
     "report",
     "stage",
+    "stage-without-login",
     "apply",
     "stage-with-machine-part",
     "apply-with-machine-part",

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use crate::admission_policy::RUNTIME_CLASS;
 
 /// Commands of the container that `mosb node apply` would not be run by.
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
+    "mosb node apply --target {} --attempt 1",
     "sh -c true",
     "mosb node report",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json",

@@ -30,12 +30,16 @@ fn target(pod: &Value) -> Value {
 
 /// Whether the container of this pod may pull an image.
 pub fn pulls(pod: &Value) -> bool {
-    !is_without_reboot(pod)
+    has_word(pod, "--auth")
 }
 
 fn is_without_reboot(pod: &Value) -> bool {
+    has_word(pod, "--no-reboot")
+}
+
+fn has_word(pod: &Value, word: &str) -> bool {
     let command = pod["spec"]["containers"][0]["command"].as_array();
-    command.is_some_and(|words| words.contains(&json!("--no-reboot")))
+    command.is_some_and(|words| words.contains(&json!(word)))
 }
 
 /// Whether the Secret of a pod has the machine part of its target, as `mosb node` checks it.

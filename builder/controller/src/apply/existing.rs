@@ -42,13 +42,12 @@ pub(super) fn compare(
             }
             is_leftover
         }
-        // Its name has verb, node, target and number. One of a node that was deleted is being
-        // deleted too.
+        // Its name has verb, node, target and number, so no other node has one of this name.
         NewObject::NodeJob(_) => {
             if meta.owner_references.iter().flatten().any(|one| one.uid == owner) {
                 return Ok(());
             }
-            there.labels().contains_key(labels::NODE_JOB)
+            meta.deletion_timestamp.is_some()
         }
         NewObject::Input(_) => {
             if meta.owner_references.iter().flatten().any(|one| one.uid == owner) {

@@ -180,7 +180,7 @@ impl<'a> Context<'a> {
     pub fn login(&self, job: &MachineJob, target: &NodeTarget) -> NodeLogin {
         let (snapshot, config) = (self.snapshot, self.snapshot.config.as_ref());
         let is_own = |config| is_own_image(config, &snapshot.builds, &target.image);
-        let grant = if !job.verb.pulls() {
+        let grant = if !job.pulls {
             LoginGrant::NothingToPull
         } else if config.is_some_and(is_own) {
             LoginGrant::OwnImage

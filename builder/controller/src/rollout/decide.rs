@@ -27,6 +27,7 @@ use crate::decision::Decision;
 use crate::lookup::Problem;
 use crate::lookups::machine_part_changed;
 use mosb_plan::api::rollout::RolloutMode;
+use mosb_types::ErrorClass;
 
 /// What to do about the machines of a pool.
 pub type RolloutDecision = Decision<RolloutLookup, RolloutReason>;
@@ -131,8 +132,8 @@ impl<'a> Pass<'a> {
         };
         let begins =
             |given: &[String], jobs: &[NodeJobRequest]| !given.is_empty() || !jobs.is_empty();
-        let needs_image = begins(&given, &jobs);
-        if (needs_image || begins(&[], &removals) || begins(&[], &parts))
+        let asks_registry = begins(&given, &jobs);
+        if (asks_registry || begins(&[], &removals) || begins(&[], &parts))
             && self.may_bring_part() == Some(false)
         {
             (given, removals, jobs, parts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -140,7 +141,7 @@ impl<'a> Pass<'a> {
         let results = &self.cx.snapshot.lookup_results;
         match (self.cx.target(), self.cx.target_image()) {
             (None, _) => {}
-            (Some(target), None) if needs_image => {
+            (Some(target), None) if asks_registry => {
                 let lookup = RolloutLookup::Image(target.image.clone());
                 if results.awaits(&lookup) {
                     // What is under way goes on, and the rest begins with the answer.
@@ -158,12 +159,19 @@ impl<'a> Pass<'a> {
                 (given, jobs) = (Vec::new(), Vec::new());
             }
             (Some(_), Some(TargetImage::Unknown(problem))) => {
-                let reason = match &*problem.reason {
-                    "push-login" => "PushLogin",
-                    _ => "RegistryFailed",
-                };
-                self.block(reason, problem.message.clone(), Some(PROBLEM_REQUEUE));
-                (given, jobs) = (Vec::new(), Vec::new());
+                let is_away = problem.class == ErrorClass::Transient;
+                // What is staged was confirmed before, and is on the machine.
+                if !is_away || !jobs.is_empty() {
+                    let reason = match &*problem.reason {
+                        "push-login" => "PushLogin",
+                        _ => "RegistryFailed",
+                    };
+                    self.block(reason, problem.message.clone(), Some(PROBLEM_REQUEUE));
+                }
+                jobs.clear();
+                if !is_away {
+                    given.clear();
+                }
             }
             (Some(_), None | Some(TargetImage::Present { .. })) => {}
         }

@@ -2,7 +2,7 @@
 //! loader or a person went back. Such a machine failed at this target, whatever its last Job reported.
 //! Pure.
 //!
-//! Input: the report that the Node has of an earlier boot, and the newest one. Output: the record of it
+//! Input: what the Node has of an earlier boot, its report and what was staged, and the newest report. Output: the record of it
 //! on the Node, and when the machine may get the target again. Invariant: a machine is rebooted into
 //! one target at most [`MAX_FALLBACKS`] times after it was there, with pauses, unless a person asks
 //! for more.
@@ -13,10 +13,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::context::Context;
+use super::job_request::NodeVerb;
 use super::machine_state::MachineState;
 use super::slot_phase::pause;
+use super::snapshot::JobPhase;
 use mosb_plan::api::labels;
-use mosb_plan::api::rollout::{Fallback, NodeReport, NodeTarget};
+use mosb_plan::api::rollout::{Deployment, Fallback, NodeReport, NodeTarget};
 
 /// How often a machine may fall back from a target: then it does not get it again.
 const MAX_FALLBACKS: u32 = 3;
@@ -44,6 +46,7 @@ impl MachineState<'_> {
         let digest = |report: &NodeReport| report.booted.as_ref()?.digest;
         let before = self.machine.metadata.annotation(labels::NODE_REPORT);
         let before = before.and_then(|text| NodeReport::parse(text).ok());
+        let is_unseen = self.has_fallen_unseen(target, before.as_ref(), known.is_some());
         let ran = before.filter(|before| digest(before) == Some(target.image.digest()));
         // Into the target of its slot, which may be an earlier one than that of the pool.
         let is_brought =
@@ -54,11 +57,42 @@ impl MachineState<'_> {
                 && digest(report) != digest(&before)
                 && !is_brought
         });
-        if !has_fallen {
+        if !has_fallen && !is_unseen {
             return known;
         }
         let times = known.map_or(0, |known| known.times).saturating_add(1);
         Some(Fallback { target: target.clone(), at: Time(now), times })
+    }
+}
+
+impl MachineState<'_> {
+    /// Whether others rebooted it into this target and it went back before it reported that boot: what
+    /// was staged in an earlier boot is a deployment now, and was none before. Without that, it lost
+    /// power before the staged image was written. `before`: the report on its Node.
+    fn has_fallen_unseen(
+        &self,
+        target: &NodeTarget,
+        before: Option<&NodeReport>,
+        is_known: bool,
+    ) -> bool {
+        let is_it = |one: &Option<Deployment>| {
+            one.as_ref().and_then(|one| one.digest) == Some(target.image.digest())
+        };
+        let Some(report) = self.report.as_ref().filter(|report| report.booted.is_some()) else {
+            return false;
+        };
+        // In a slot, the `apply` Job reports it.
+        if self.has_slot() || is_it(&report.booted) || !is_it(&report.rollback) {
+            return false;
+        }
+        let mark = self.staged_mark().filter(|mark| mark.target.is_same_to_machines(target));
+        let by_mark = before.filter(|before| mark.is_some_and(|it| it.boot_id == before.boot_id));
+        let by_jobs = self.jobs().filter_map(|job| match (job.verb, &job.phase) {
+            (NodeVerb::Stage, JobPhase::Succeeded(report)) => Some(&**report),
+            _ => None,
+        });
+        let mut staged = by_jobs.filter(|staged| is_it(&staged.staged)).chain(by_mark);
+        staged.any(|one| one.boot_id != report.boot_id && (is_known || !is_it(&one.rollback)))
     }
 }
 

@@ -29,12 +29,6 @@ impl NodeVerb {
         }
     }
 
-    /// Whether the Job may pull an image. Keys, a password and files of an image that is on the machine
-    /// need none.
-    pub fn pulls(self) -> bool {
-        matches!(self, Self::Stage | Self::Apply)
-    }
-
     /// The verb of a label.
     pub fn from_label(label: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|verb| verb.as_str() == label)
@@ -55,13 +49,15 @@ pub struct NodeJobRequest {
     pub target: Option<NodeTarget>,
     /// The attempt of `apply`, or the try of another verb, from 1.
     pub number: u32,
+    /// Whether it may pull the image. Only then it gets a login.
+    pub pulls: bool,
     /// Whether `apply` adopts what the machine's first config wrote.
     pub adopts: bool,
     /// The image of the controller, by digest.
     pub image: String,
 }
 
-/// The Secret of a Job to create, with the login of its machine if it pulls and the machine part of its target:
+/// The Secret of a Job to create, with a login if it pulls and the machine part of its target:
 /// named as the Job and owned by it. Its content is read when it is created, and never part of a
 /// decision.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -100,11 +100,13 @@ impl MachinePlan {
         if cx.target().is_some() {
             self.marks.fallback(cx.fallback(state).as_ref());
         }
-        if let Some(report) = &state.report {
-            self.marks.report(report);
-            let (image, config) = cx.current(state);
-            self.marks.current(image, config);
-        }
+        // What was staged in an earlier boot stays until it is known what became of it.
+        let Some(report) = &state.report else {
+            return;
+        };
+        self.marks.report(report);
+        let (image, config) = cx.current(state);
+        self.marks.current(image, config);
         let has_booted =
             |staged: &NodeTarget| state.runs(staged.image.digest()) && state.has(staged);
         let staged = state.staged.as_ref().filter(|staged| !has_booted(staged));

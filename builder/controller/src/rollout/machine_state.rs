@@ -83,10 +83,15 @@ impl<'a> MachineState<'a> {
         if let Some(job) = by_job {
             return job.target.clone();
         }
-        let text = self.machine.metadata.annotation(labels::NODE_STAGED)?;
-        // One that can't be read counts as none: it is staged again.
-        let mark: StagedMark = serde_json::from_str(text).ok()?;
+        let mark = self.staged_mark()?;
         self.is_of_this_boot(&mark.boot_id).then_some(mark.target)
+    }
+
+    /// The mark of what is staged, also if that was in an earlier boot. One that can't be read counts as
+    /// none: it is staged again.
+    pub fn staged_mark(&self) -> Option<StagedMark> {
+        let text = self.machine.metadata.annotation(labels::NODE_STAGED)?;
+        serde_json::from_str(text).ok()
     }
 
     /// Whether a Job staged its target in this boot.

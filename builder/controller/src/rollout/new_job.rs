@@ -1,6 +1,7 @@
 //! The Job that a decision creates on a machine.
 
 use super::job_request::{NodeJobRequest, NodeVerb};
+use super::machine_state::MachineState;
 use super::snapshot::{Machine, RolloutSnapshot};
 use mosb_image::Digest;
 use mosb_plan::api::labels;
@@ -18,6 +19,11 @@ impl NodeJobRequest {
         target: Option<&NodeTarget>,
         number: u32,
     ) -> Self {
+        let has_image = |target: &NodeTarget| {
+            let state = MachineState::of(machine);
+            let digest = target.image.digest();
+            state.runs(digest) || state.effective_image() == Some(digest)
+        };
         let node_uid = machine.metadata.uid();
         let node = &Digest::of(node_uid.as_bytes()).hex()[..NODE];
         let what = target.map_or_else(|| "boot".to_owned(), NodeTarget::id);
@@ -29,6 +35,12 @@ impl NodeJobRequest {
             node_uid: node_uid.to_owned(),
             target: target.cloned(),
             number,
+            pulls: match verb {
+                NodeVerb::Report | NodeVerb::Part => false,
+                // What is staged may be lost before it runs.
+                NodeVerb::Apply => true,
+                NodeVerb::Stage => !target.is_some_and(has_image),
+            },
             adopts: verb == NodeVerb::Apply && adopts(snapshot),
             image: snapshot.cluster.own_image.clone(),
         }

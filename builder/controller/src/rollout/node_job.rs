@@ -30,8 +30,9 @@ const PULL_SETTINGS_FILE: &str = "/run/mosb/auth/pull-settings.json";
 const PART_KEY: &str = "machine-part.json";
 /// That file as the template mounts it.
 const PART_FILE: &str = "/run/mosb/auth/machine-part.json";
-/// The target of a command, and that it does not reboot.
+/// The target of a command, that it pulls, and that it does not reboot.
 const TARGET: &str = "--target";
+const AUTH: &str = "--auth";
 const NO_REBOOT: &str = "--no-reboot";
 /// How long a machine may take to bring keys and a password: one that is away must not keep others
 /// waiting.
@@ -166,8 +167,8 @@ fn fill_pod(pod: &mut PodSpec, request: &NodeJobRequest) {
 /// which Kubernetes would expand.
 fn arguments(request: &NodeJobRequest) -> Vec<String> {
     let target = request.target.iter().flat_map(|target| [TARGET.to_owned(), target.to_json()]);
-    let pull = ["--auth", AUTH_FILE, "--pull-settings", PULL_SETTINGS_FILE].map(str::to_owned);
-    let pull = pull.into_iter().filter(|_| request.verb.pulls());
+    let pull = [AUTH, AUTH_FILE, "--pull-settings", PULL_SETTINGS_FILE].map(str::to_owned);
+    let pull = pull.into_iter().filter(|_| request.pulls);
     let part = request.target.as_ref().and_then(|target| target.machine_part);
     let part = part.map(|_| ["--machine-part".to_owned(), PART_FILE.to_owned()]);
     let files = pull.chain(part.into_iter().flatten());
@@ -186,13 +187,16 @@ fn arguments(request: &NodeJobRequest) -> Vec<String> {
     }
 }
 
-/// What a Job does, and on which node, by its pod template. That can't be changed, as labels,
-/// annotations and owners can.
+/// What a Job does, and on which node, by its pod template and its name. These can't be changed, as
+/// labels, annotations and owners can.
 #[derive(Debug, PartialEq)]
 pub(super) struct JobCommand {
     pub verb: NodeVerb,
     /// None for [`NodeVerb::Report`].
     pub target: Option<NodeTarget>,
+    /// The attempt of `apply`, or the try of another verb, from 1.
+    pub number: u32,
+    pub pulls: bool,
     pub node: String,
 }
 
@@ -213,7 +217,10 @@ impl JobCommand {
         let target = arguments.iter().skip_while(|one| *one != TARGET).nth(1);
         let target = target.and_then(|text| serde_json::from_str(text).ok());
         let is_complete = target.is_some() != (verb == NodeVerb::Report);
-        is_complete.then_some(Self { verb, target, node: node_of(pod)? })
+        let (_, number) = job.metadata.name.as_deref()?.rsplit_once('-')?;
+        let number = number.parse().ok()?;
+        let pulls = arguments.iter().any(|one| one == AUTH);
+        is_complete.then_some(Self { verb, target, number, pulls, node: node_of(pod)? })
     }
 }
 
@@ -275,6 +282,7 @@ mod tests {
             node_uid: "11111111-2222-3333-4444-555555555555".to_owned(),
             target,
             number: 2,
+            pulls: matches!(verb, NodeVerb::Stage | NodeVerb::Apply),
             adopts: false,
             image: format!("quay.io/acme/mosb@{}", Digest::of(b"mosb")),
         }
@@ -287,12 +295,14 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_read_by_its_template_alone() {
+    fn a_job_is_read_by_its_name_and_template() {
         for verb in NodeVerb::ALL {
             let request = request(verb, Some(Digest::of(b"part")));
             let mut job = node_job(&request);
-            job.metadata = ObjectMeta::default();
-            let want = JobCommand { verb, target: request.target, node: request.node };
+            let name = Some(request.name);
+            job.metadata = ObjectMeta { name, ..ObjectMeta::default() };
+            let NodeJobRequest { target, number, pulls, node, .. } = request;
+            let want = JobCommand { verb, target, number, pulls, node };
             assert_eq!(JobCommand::of(&job), Some(want), "{verb:?}");
             let pod = job.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
             let command = pod.containers[0].command.as_mut().unwrap();
@@ -312,6 +322,9 @@ mod tests {
             let name = format!("{}-with-machine-part.yaml", verb.as_str());
             golden(&name, serde_json::to_value(job).unwrap());
         }
+        let unstaging = NodeJobRequest { pulls: false, ..request(NodeVerb::Stage, None) };
+        let unstaging = serde_json::to_value(node_job(&unstaging)).unwrap();
+        golden("stage-without-login.yaml", unstaging);
         let adopting = NodeJobRequest { adopts: true, ..request(NodeVerb::Apply, None) };
         golden("apply-adopting.yaml", serde_json::to_value(node_job(&adopting)).unwrap());
         let job =

@@ -210,10 +210,10 @@ pub(super) fn machine(
     }
 }
 
-/// A Job of ours; none if somebody edited it to be one of another machine, or edited away its number.
+/// A Job of ours; none if somebody edited it to be one of another machine.
 fn machine_job(cache: &ClusterCache, job: &Arc<Job>) -> Option<MachineJob> {
     let metadata = &job.metadata;
-    let JobCommand { verb, target, node } = JobCommand::of(job)?;
+    let JobCommand { verb, target, number, pulls, node } = JobCommand::of(job)?;
     let owner = owning_node(metadata).filter(|owner| owner.name == node)?;
     let name = job.name_any();
     let uid = metadata.uid.clone().unwrap_or_default();
@@ -234,7 +234,8 @@ fn machine_job(cache: &ClusterCache, job: &Arc<Job>) -> Option<MachineJob> {
         verb,
         node_uid: owner.uid.clone(),
         target,
-        number: non_empty_annotation(metadata, labels::ATTEMPT)?.parse().ok()?,
+        number,
+        pulls,
         has_login: verb == NodeVerb::Report || has_secret,
         created: metadata.creation_timestamp.clone(),
         deadline: deadline(job),

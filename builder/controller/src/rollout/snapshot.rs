@@ -92,6 +92,8 @@ pub struct MachineJob {
     pub target: Option<NodeTarget>,
     /// The attempt of `apply`, or the try of another verb, from 1.
     pub number: u32,
+    /// Whether it may pull the image.
+    pub pulls: bool,
     /// Whether the Secret with its login exists; true if it needs none.
     pub has_login: bool,
     pub created: Option<Time>,

@@ -176,6 +176,37 @@ fn without_its_registry_staging_waits_and_no_machine_is_drained() {
 }
 
 #[test]
+fn staged_machines_are_updated_without_the_registry() {
+    let mut fleet = rolling(2, "stage");
+    fleet.settle();
+    fleet.is_registry_down = true;
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), &*status(&fleet, "Updated").0), (2, "True"));
+    assert_eq!(status(&fleet, "RolloutDegraded").0, "False");
+    // Another machine has to pull.
+    fleet.add_node("w2", "worker", 1);
+    fleet.settle();
+    assert_eq!(status(&fleet, "RolloutDegraded").1, "RegistryFailed");
+    assert_eq!((running(&fleet, 2), fleet.nodes["w2"].staged), (2, None));
+    fleet.is_registry_down = false;
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), &*status(&fleet, "RolloutDegraded").0), (3, "False"));
+}
+
+/// Without it, the Job that reboots a machine would wait for its login, on a drained machine.
+#[test]
+fn staged_machines_wait_while_their_login_is_refused() {
+    let mut fleet = rolling(2, "stage");
+    fleet.settle();
+    fleet.is_login_refused = true;
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    fleet.settle();
+    assert_eq!(status(&fleet, "RolloutDegraded").1, "PushLogin");
+    assert!(fleet.nodes.values().all(|node| node.slot().is_none()));
+}
+
+#[test]
 fn staging_that_fails_is_retried_with_a_back_off_and_reported_after_three() {
     let mut fleet = rolling(1, "automatic");
     for tries in 1..=3 {
@@ -305,6 +336,34 @@ fn two_machines_that_fell_back_stop_the_pool_until_a_person_starts_it() {
     assert!(change(&fleet, &RolloutRequest::Start).unwrap().is_empty());
     fleet.settle();
     assert_eq!((running(&fleet, 2), &*status(&fleet, "RolloutDegraded").0), (4, "False"));
+}
+
+#[test]
+fn a_machine_that_falls_back_before_it_reports_is_seen() {
+    let mut fleet = rolling(2, "stage");
+    fleet.settle();
+    for times in 1..=3 {
+        let node = fleet.node("w0");
+        assert!(node.staged.is_some(), "{times}");
+        node.reboot();
+        fleet.pass("worker", usize::MAX);
+        fleet.node("w0").boot_up();
+        fleet.pass("worker", usize::MAX);
+        fleet.node("w0").go_back();
+        fleet.settle();
+        let node = &fleet.nodes["w0"];
+        assert_eq!((node.staged, node.state()), (None, "Degraded"), "{times}");
+        let reason = node.reason();
+        assert!(reason.contains(&format!("{times} of 3 times")), "{reason}");
+        fleet.wait(HALF_AN_HOUR);
+        fleet.settle();
+    }
+    assert_eq!(fleet.nodes["w0"].staged, None, "three times at most");
+    // A machine that loses power before that is written did not boot it.
+    fleet.node("w1").boot_again();
+    fleet.settle();
+    let node = &fleet.nodes["w1"];
+    assert_eq!((node.staged.is_some(), node.state()), (true, "Done"));
 }
 
 /// Others reboot the machines of such a pool.

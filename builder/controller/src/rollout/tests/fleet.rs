@@ -73,6 +73,8 @@ pub struct Fleet {
     /// Evictions of this pass by node.
     pub evicted: BTreeMap<String, NodeEvictions>,
     pub is_registry_down: bool,
+    /// The login that pulls is one that pushes.
+    pub is_login_refused: bool,
     /// The registry accepts connections and answers nothing.
     pub is_registry_silent: bool,
     /// The stock image can't be looked up.
@@ -117,6 +119,7 @@ impl Fleet {
             drains: BTreeMap::new(),
             evicted: BTreeMap::new(),
             is_registry_down: false,
+            is_login_refused: false,
             is_registry_silent: false,
             is_stock_unknown: false,
             hides_apply_jobs: false,

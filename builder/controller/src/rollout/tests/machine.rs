@@ -26,6 +26,8 @@ pub struct FakeNode {
     pub falls_back: BTreeSet<Digest>,
     /// What it ran before the last reboot.
     pub ran_before: Digest,
+    /// Its other deployment.
+    pub rollback: Option<Digest>,
     pub is_lost: bool,
     /// `apply` ends with exit code 1.
     pub is_busy: bool,
@@ -79,6 +81,7 @@ impl FakeNode {
             not_bootable: BTreeSet::new(),
             falls_back: BTreeSet::new(),
             ran_before: booted,
+            rollback: None,
             is_lost: false,
             is_busy: false,
             reports_nothing: false,
@@ -152,7 +155,7 @@ impl FakeNode {
             tool: (!self.has_no_tool).then_some(NodeTool::Bootc),
             booted: Some(deployment(self.booted)),
             staged: self.staged.map(deployment),
-            rollback: None,
+            rollback: self.rollback.map(deployment),
             rollback_queued: false,
             applied: self.applied.clone(),
             live_incomplete: self.has_some_files(),
@@ -180,6 +183,7 @@ impl FakeNode {
             self.is_finalized = true;
             if !self.not_bootable.contains(&staged) {
                 self.ran_before = self.booted;
+                self.rollback = Some(self.booted);
                 (self.booted, self.files) = (staged, staged);
                 self.arguments = self.staged_arguments;
             }
@@ -212,10 +216,16 @@ impl FakeNode {
             && self.falls_back.contains(&self.booted)
             && report.is_some_and(|report| report.boot_id == self.boot_id());
         if is_due {
-            (self.booted, self.files) = (self.ran_before, self.ran_before);
-            self.boot_again();
+            self.go_back();
         }
         is_due
+    }
+
+    /// Its health check goes back at once.
+    pub fn go_back(&mut self) {
+        self.rollback = Some(self.booted);
+        (self.booted, self.files) = (self.ran_before, self.ran_before);
+        self.boot_again();
     }
 
     /// It stops in the middle of whatever it does.

@@ -7,6 +7,7 @@ use crate::rollout::observe::{NO_POOL, updating_pools};
 use crate::rollout::*;
 use mosb_plan::api::{MachineConfigPool, MachineOsConfig, Metadata, labels};
 use mosb_registry::Confirmed;
+use mosb_types::ErrorClass;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -122,7 +123,13 @@ impl Fleet {
                 results.pending.insert(lookup.clone());
             }
             RolloutLookup::Image(image) => {
-                let found = if self.is_registry_down {
+                let found = if self.is_login_refused {
+                    TargetImage::Unknown(crate::Problem {
+                        class: ErrorClass::Rejected,
+                        reason: "push-login".to_owned(),
+                        message: "a login that pushes".to_owned(),
+                    })
+                } else if self.is_registry_down {
                     TargetImage::Unknown(problem("reg.example: no answer"))
                 } else {
                     // Those of the machines that it is for.

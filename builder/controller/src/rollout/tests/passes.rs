@@ -18,7 +18,7 @@ use tower::{BoxError, service_fn};
 
 use super::fleet::*;
 use super::stories::{rolling, running, status};
-use crate::action::{Action, NewStatus, Patch};
+use crate::action::{Action, NewObject, NewStatus, Patch};
 use crate::apply::{Executor, ReconcilePass};
 use crate::cluster_cache::{ClusterCache, SeenMachine};
 use crate::kinds::Kind;
@@ -32,8 +32,9 @@ use mosb_image::{Digest, PinnedRef};
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
 
-/// The writes that an API server got. It has no Secrets, each write of node `busy` is a conflict, and
-/// evictions of pod `hangs` are not answered.
+/// The writes that an API server got. It has no Secrets, each write of node `busy` is a conflict, each
+/// Job on a machine `taken` has the name of one that is not ours, and evictions of pod `hangs` are not
+/// answered.
 type Writes = Arc<Mutex<Vec<String>>>;
 
 fn reconciler() -> (RolloutReconciler, Writes) {
@@ -41,24 +42,35 @@ fn reconciler() -> (RolloutReconciler, Writes) {
     let seen = Arc::clone(&writes);
     let server = service_fn(move |request: Request<Body>| {
         let path = request.uri().path().to_owned();
-        let code = match *request.method() {
-            Method::GET => 404,
-            _ if path.ends_with("/busy") => 409,
-            _ => 200,
-        };
-        if *request.method() != Method::GET {
-            seen.lock().unwrap().push(path.clone());
-        }
-        let query = request.uri().query().unwrap_or_default().to_owned();
-        let code = if path == "/api/v1/pods" { 200 } else { code };
-        let body = if path == "/api/v1/pods" {
-            pods(&query)
-        } else if code == 200 {
-            json!({ "metadata": { "name": "x", "uid": "u", "resourceVersion": "2" } })
-        } else {
-            json!(Status::failure("said", "Reason").with_code(code))
-        };
+        let seen = Arc::clone(&seen);
         async move {
+            let is_read = *request.method() == Method::GET;
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let sent = request.into_body().collect_bytes().await.unwrap();
+            let sent: Value = serde_json::from_slice(&sent).unwrap_or_default();
+            let of_node = sent["metadata"]["ownerReferences"][0]["name"] == "taken";
+            let code = if path == "/api/v1/pods" || is_read && path.contains("/jobs/") {
+                200
+            } else if is_read {
+                404
+            } else if path.ends_with("/busy") || of_node {
+                409
+            } else {
+                200
+            };
+            if !is_read {
+                let name = sent["metadata"]["name"].as_str().unwrap_or_default();
+                let name = if path.ends_with("/jobs") { format!("/{name}") } else { String::new() };
+                seen.lock().unwrap().push(format!("{path}{name}"));
+            }
+            let body = if path == "/api/v1/pods" {
+                pods(&query)
+            } else if code == 200 {
+                json!({ "metadata": { "name": "x", "uid": "u", "resourceVersion": "2",
+                    "labels": { labels::NODE_JOB: "report" } } })
+            } else {
+                json!(Status::failure("said", "Reason").with_code(code))
+            };
             if path.ends_with("/hangs/eviction") {
                 pending::<()>().await;
             }
@@ -154,6 +166,25 @@ async fn pods_that_have_ended_hold_no_drain() {
     reconciler.look_up(&lookups, &mut snapshot, &mut pass).await.unwrap();
     let pods = snapshot.lookup_results.pods["w0"].as_ref().unwrap();
     assert_eq!(pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["Running-0"]);
+}
+
+#[tokio::test]
+async fn a_job_whose_name_is_taken_costs_its_machine() {
+    let (reconciler, writes) = reconciler();
+    let snapshot = snapshot(&["taken", "free"]);
+    let actions: Vec<Action> = snapshot
+        .machines
+        .iter()
+        .map(|machine| {
+            let job = NodeJobRequest::new(&snapshot, machine, NodeVerb::Report, None, 1);
+            Action::Create(NewObject::NodeJob(Box::new(job)))
+        })
+        .collect();
+    let mut pass = ReconcilePass::default();
+    reconciler.apply(&actions, &snapshot, &mut pass).await.unwrap();
+    let jobs: Vec<String> = writes.lock().unwrap().clone();
+    assert_eq!(jobs.len(), 2, "the other machine has its Job: {jobs:?}");
+    assert_eq!(pass.requeue_after, Some(Duration::from_secs(60)), "it is refused, not a conflict");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use crate::kinds::Kind;
 use crate::rollout::decide::{RolloutEvaluation, evaluate};
 use crate::rollout::drain_records::after_pass;
 use crate::rollout::ended_phases::ended_phases;
+use crate::rollout::job_request::LoginGrant;
 use crate::rollout::node_job::node_job;
 use crate::rollout::observe::{NO_POOL, deadline};
 use crate::rollout::*;
@@ -93,6 +94,7 @@ impl Fleet {
                     node_uid: request.node_uid.clone(),
                     target: request.target.clone(),
                     number: request.number,
+                    pulls: request.pulls,
                     has_login: request.verb == NodeVerb::Report,
                     created: Some(Time(self.now)),
                     deadline: deadline(&node_job(request)),
@@ -107,6 +109,16 @@ impl Fleet {
             Action::CreateNodeLogin(login) => {
                 let job = self.jobs.get_mut(&login.job)?;
                 assert_eq!(job.seen.uid, login.job_uid);
+                let (node, image) = (&self.nodes[&job.node], login.target.image.digest());
+                let needs_login = match job.seen.verb {
+                    NodeVerb::Report | NodeVerb::Part => false,
+                    NodeVerb::Apply => true,
+                    // What it is staging, or has lost, it may pull.
+                    NodeVerb::Stage => node.booted != image && node.staged != Some(image),
+                };
+                if !needs_login {
+                    assert_eq!(login.grant, LoginGrant::NothingToPull, "{}", login.job);
+                }
                 job.seen.has_login = true;
             }
             Action::Delete(target) => {

@@ -159,6 +159,7 @@ fn a_job_takes_a_place_on_a_ready_machine_until_its_deadline() {
         node_uid: String::new(),
         target: None,
         number: 1,
+        pulls: true,
         has_login: true,
         created: Some(Time(Timestamp::from_second(10_000 - age).unwrap())),
         deadline: deadline.map(Duration::from_secs),
