@@ -99,7 +99,7 @@ impl Reconciler for Renderer {
         &self,
         lookups: &[RenderLookup],
         snapshot: &mut RenderSnapshot,
-        _pass: &mut ReconcilePass,
+        pass: &mut ReconcilePass,
     ) -> Result<(), NoDecision> {
         for lookup in lookups {
             match lookup {
@@ -152,7 +152,8 @@ impl Reconciler for Renderer {
             | RenderReason::ByHand
             | RenderReason::Deleting
             | RenderReason::Rendering
-            | RenderReason::Rendered(_) => None,
+            | RenderReason::Rendered(_)
+            | RenderReason::DeletionsHeld { .. } => None,
         }
     }
 
@@ -163,6 +164,9 @@ impl Reconciler for Renderer {
             }
             RenderReason::OtherRenderer(_) => {
                 tracing::warn!(pool, reason = "other-renderer", "pool {pool}: {reason}");
+            }
+            RenderReason::DeletionsHeld { .. } => {
+                tracing::warn!(pool, reason = "watch-failed", "pool {pool}: {reason}");
             }
             RenderReason::ByHand
             | RenderReason::Deleting
