@@ -68,7 +68,8 @@ impl Applier<'_> {
         let mut landed: BTreeMap<TreePath, String> = BTreeMap::new();
         let mut entries = Vec::new();
         for entry in directories.chain(files).chain(links) {
-            let at = self.paths.join(&self.tree, entry.path()).map_err(|stop| stop.of(entry.path()))?;
+            let at =
+                self.paths.join(&self.tree, entry.path()).map_err(|stop| stop.of(entry.path()))?;
             if let Some(first) = landed.insert(at.clone(), entry.path().to_owned()) {
                 let second = entry.path().to_owned();
                 return Err(ApplyError::SamePath { first, second, real: at.to_string() });
@@ -227,8 +228,12 @@ impl Applier<'_> {
         } else {
             format!("{parent}/{}", link.target)
         };
-        let target =
-            self.paths.real(&self.tree, &leads).ok().flatten().and_then(|target| self.tree.get(&target));
+        let target = self
+            .paths
+            .real(&self.tree, &leads)
+            .ok()
+            .flatten()
+            .and_then(|target| self.tree.get(&target));
         let there = target.map_or((0, 0), |found| (found.meta.uid, found.meta.gid));
         let (uid, gid) = self.owners(path, &Owner::clone(&link.user), &link.group, there)?;
         let meta = Meta { mode: 0o777, uid, gid };

@@ -360,7 +360,10 @@ mod tests {
             assert_eq!(got.as_deref(), want, "{path}");
         }
         assert!(matches!(Paths::default().real(&tree, "/loop/x"), Err(PathError::Loop)));
-        assert!(matches!(Paths::default().real(&tree, "/etc/file/x"), Err(PathError::NotADirectory(_))));
+        assert!(matches!(
+            Paths::default().real(&tree, "/etc/file/x"),
+            Err(PathError::NotADirectory(_))
+        ));
     }
 
     #[test]
@@ -376,7 +379,10 @@ mod tests {
         ] {
             assert_eq!(Paths::default().join(&tree, path).unwrap().to_string(), want, "{path}");
         }
-        assert!(matches!(Paths::default().join(&tree, "/etc/file/a/x"), Err(PathError::NotADirectory(_))));
+        assert!(matches!(
+            Paths::default().join(&tree, "/etc/file/a/x"),
+            Err(PathError::NotADirectory(_))
+        ));
     }
 
     #[test]
@@ -397,7 +403,8 @@ mod tests {
     fn links_with_long_targets_cost_once_a_directory() {
         const LINKS: usize = 39;
         let long_way = |end: &str| format!("/{}{end}", "d/../".repeat(700));
-        let target = |n: usize| long_way(&if n == 0 { "d".to_owned() } else { format!("a{}", n - 1) });
+        let target =
+            |n: usize| long_way(&if n == 0 { "d".to_owned() } else { format!("a{}", n - 1) });
         let once: usize = (0..LINKS).map(|n| components(&target(n)).len()).sum();
         let links = (0..LINKS).map(|n| (format!("a{n}"), OwnedEntry::symlink(&target(n))));
         let directory = ("d".to_owned(), OwnedEntry::directory(0o755));
