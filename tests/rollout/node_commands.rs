@@ -25,6 +25,7 @@ fn a_machine_reports_stages_and_applies_images() {
     an_image_is_staged_and_its_login_is_gone(&story, &one);
     a_login_of_the_machine_stays_as_it_is(&story, [&two, &one]);
     a_killed_pod_does_not_end_the_staging(&story, &two);
+    a_reboot_that_is_refused_says_why(&story, &two);
     an_attempt_reboots_once_and_ends_well(&story, &two);
     another_image_is_not_staged_any_more_where_the_target_runs(&story, [&two, &one]);
     a_failed_finalization_is_final_for_the_attempt(&story, &one);
@@ -155,6 +156,17 @@ fn a_killed_pod_does_not_end_the_staging(story: &Story<'_>, image: &MachineImage
     wait("the end of the unit", POD, || unit().is_empty().then_some(()));
     assert_eq!(machine.staged_digest().as_ref(), Some(&image.digest));
     story.assert_no_login("after a killed pod");
+}
+
+fn a_reboot_that_is_refused_says_why(story: &Story<'_>, image: &MachineImage) {
+    let machine = story.machine();
+    let boot = machine.boot_id();
+    machine.run("systemctl mask --runtime reboot.target").ok();
+    let ended = story.apply("refused", image, "1");
+    assert_ne!(ended.code, 0);
+    assert!(ended.message().contains("reboot.target is masked"), "{}", ended.message());
+    assert_eq!(machine.boot_id(), boot);
+    machine.run("systemctl unmask --runtime reboot.target").ok();
 }
 
 fn an_attempt_reboots_once_and_ends_well(story: &Story<'_>, image: &MachineImage) {
