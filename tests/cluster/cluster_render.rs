@@ -3,6 +3,7 @@
 //!
 //! On a node of its own, as it looks at every pool there is.
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -153,6 +154,38 @@ impl RenderCluster {
 fn condition(pool: &Value) -> Option<&Value> {
     let conditions = pool["status"]["conditions"].as_array()?;
     conditions.iter().find(|one| one["type"] == "RenderDegraded")
+}
+
+#[test]
+fn hosts_that_hang_delay_only_their_pools() {
+    // There are more pools than workers.
+    const HANGING: usize = 20;
+    let mut cluster = RenderCluster::new();
+    cluster.start();
+    let first = cluster.other_than("worker", "");
+    // The kernel accepts the connections.
+    let silent: Vec<TcpListener> =
+        (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    for number in 0..HANGING {
+        let name = format!("slow-{number}");
+        let host = silent[number % silent.len()].local_addr().unwrap();
+        let file =
+            json!({ "path": "/etc/slow", "contents": { "source": format!("http://{host}/") } });
+        cluster.storage(&name, &name, json!({ "files": [file] }));
+        cluster.apply(json!({ "kind": "MachineConfigPool", "metadata": { "name": name },
+            "spec": { "machineConfigSelector": { "matchLabels": { ROLE: name } } } }));
+    }
+    for host in &silent {
+        host.accept().unwrap();
+    }
+    let began = Instant::now();
+    cluster.file("00-worker", "worker", "/etc/worker", "2");
+    cluster.other_than("worker", &first);
+    // One fetch may take a minute.
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+    let degraded = cluster.degraded(&format!("slow-{}", HANGING - 1), "True");
+    let message = degraded["message"].as_str().unwrap();
+    assert!(message.contains("127.0.0.1:"), "{message}");
 }
 
 #[test]

@@ -49,7 +49,9 @@ fn disks_that_change(cluster: &RolloutCluster) {
     for _ in 0..2 {
         cluster.node.apply(&disks.to_string());
         let message = blocked("Unreconcilable: ");
-        for want in ["spec.config.storage.disks[/dev/disk/by-id/data]", "revert", "reinstall"] {
+        for want in
+            ["60-disks: spec.config.storage.disks[/dev/disk/by-id/data]", "revert", "reinstall"]
+        {
             assert!(message.contains(want), "{message}");
         }
         let mut status = limited(program());

@@ -173,19 +173,21 @@ fn whoever_is_no_machine_of_the_pool_gets_the_same_bytes() {
     let own = bearer(token.expose());
     let served = ask(&request("GET /worker", &own));
     assert!(served.starts_with(b"HTTP/1.1 200 OK\r\n"));
-    let nothing = ask(&request("GET /none", &own));
+    let nothing = ask(&request("GET /none", ""));
     assert!(nothing.starts_with(b"HTTP/1.1 404 Not Found\r\n"));
+    let not_yet = ask(&request("GET /none", &own));
+    assert!(not_yet.starts_with(b"HTTP/1.1 503 Service Unavailable\r\n"));
     let (infra, wrong) = (bearer(site.key.token("infra", period).expose()), bearer("wrong"));
-    for (what, line, more) in [
-        ("no token", "GET /worker", ""),
-        ("no pool and no token", "GET /none", ""),
-        ("a wrong token", "GET /worker", &*wrong),
-        ("the token of another pool", "GET /worker", &*infra),
-        ("a file of the directory", "GET /tls.key", &*own),
-        ("a path outside", "GET /../../etc/passwd", &*own),
-        ("another method", "POST /worker", &*own),
+    for (what, line, more, want) in [
+        ("no token", "GET /worker", "", &nothing),
+        ("no token and a file", "GET /tls.key", "", &nothing),
+        ("a wrong token", "GET /worker", &*wrong, &not_yet),
+        ("the token of another pool", "GET /worker", &*infra, &not_yet),
+        ("a file of the directory", "GET /tls.key", &*own, &not_yet),
+        ("a path outside", "GET /../../etc/passwd", &*own, &not_yet),
+        ("another method", "POST /worker", &*own, &nothing),
     ] {
-        assert_eq!(ask(&request(line, more)), nothing, "{what}");
+        assert_eq!(ask(&request(line, more)), *want, "{what}");
     }
     let log = server.log();
     for reason in ["it has no token", "not one of this pool", "no config for this path"] {

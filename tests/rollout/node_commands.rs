@@ -26,6 +26,7 @@ fn a_machine_reports_stages_and_applies_images() {
     a_login_of_the_machine_stays_as_it_is(&story, [&two, &one]);
     a_killed_pod_does_not_end_the_staging(&story, &two);
     what_updates_the_machine_by_itself_is_stopped(&story, [&one, &two]);
+    a_reboot_that_is_refused_says_why(&story, &two);
     an_attempt_reboots_once_and_ends_well(&story, &two);
     another_image_is_not_staged_any_more_where_the_target_runs(&story, [&two, &one]);
     a_queued_rollback_is_reported_and_undone(&story, &two);
@@ -198,6 +199,17 @@ fn what_updates_the_machine_by_itself_is_stopped(
              systemctl daemon-reload",
         )
         .ok();
+}
+
+fn a_reboot_that_is_refused_says_why(story: &Story<'_>, image: &MachineImage) {
+    let machine = story.machine();
+    let boot = machine.boot_id();
+    machine.run("systemctl mask --runtime reboot.target").ok();
+    let ended = story.apply("refused", image, "1");
+    assert_ne!(ended.code, 0);
+    assert!(ended.message().contains("reboot.target is masked"), "{}", ended.message());
+    assert_eq!(machine.boot_id(), boot);
+    machine.run("systemctl unmask --runtime reboot.target").ok();
 }
 
 fn an_attempt_reboots_once_and_ends_well(story: &Story<'_>, image: &MachineImage) {

@@ -129,7 +129,12 @@ impl Reconciler for ConfigReconciler {
         let key = snapshot.name.clone();
         let mut plan = pass.plan.take().or_else(|| self.plans.get(&key));
         let expected = self.busy_hosts(&key);
-        let resolved = self.resolver.resolve(lookups, snapshot, &mut plan, &expected).await;
+        let resolving = self.resolver.resolve(lookups, snapshot, &mut plan, &expected);
+        let resolved = if lookups.iter().any(Lookup::leaves_cluster) {
+            pass.worker.release_during(resolving).await
+        } else {
+            resolving.await
+        };
         pass.plan = plan;
         match resolved {
             Ok(()) => {
@@ -138,9 +143,15 @@ impl Reconciler for ConfigReconciler {
             }
             Err(hosts) => {
                 let scope = self.lookup_scope(&key);
-                self.busy().insert(key, BusyHosts { hosts, scope });
-                Err(NoDecision::Busy)
+                self.busy().insert(key, BusyHosts { hosts: hosts.clone(), scope });
+                Err(NoDecision::Busy(hosts))
             }
+        }
+    }
+
+    fn fail_lookups(lookups: &[Lookup], snapshot: &mut Snapshot, problem: &Problem) {
+        for lookup in lookups {
+            snapshot.lookup_results.fail(lookup, problem);
         }
     }
 

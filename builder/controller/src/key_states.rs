@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::lookup::Problem;
+use super::lookup::{Problem, REPORT_DELAY};
 use super::reconciler::Debounce;
 use super::snapshot::EarlierProblem;
 use mosb_image::Digest;
@@ -22,6 +22,8 @@ struct KeyState {
     reason: String,
     /// The problem that the last reconcile reported.
     problem: Option<ReportedProblem>,
+    /// Since when its lookups have had no free slot.
+    held_since: Option<Instant>,
 }
 
 /// A problem, and the inputs that caused it.
@@ -88,6 +90,25 @@ impl KeyStates {
             let since = before.map_or_else(Instant::now, |before| before.since);
             ReportedProblem { inputs, cause: problem.cause(), since }
         });
+    }
+
+    /// Records that a lookup of this key had no free slot. Returns whether that lasts.
+    pub fn hold(&self, key: &str) -> bool {
+        let mut states = self.lock();
+        let state = states.entry(key.to_owned()).or_default();
+        state.held_since.get_or_insert_with(Instant::now).elapsed() >= REPORT_DELAY
+    }
+
+    /// Whether the lookups of this key have had no free slot for so long that it is reported.
+    pub fn is_held(&self, key: &str) -> bool {
+        let since = self.lock().get(key).and_then(|state| state.held_since);
+        since.is_some_and(|since| since.elapsed() >= REPORT_DELAY)
+    }
+
+    pub fn end_hold(&self, key: &str) {
+        if let Some(state) = self.lock().get_mut(key) {
+            state.held_since = None;
+        }
     }
 
     pub fn forget(&self, key: &str) {

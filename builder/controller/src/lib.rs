@@ -62,7 +62,8 @@ pub mod user_data;
 mod view;
 pub mod watch;
 mod watch_health;
-pub mod workload;
+pub mod worker;
+mod workload;
 
 pub use action::{Action, Attempt, NewObject, NewStatus, Patch, PoolStatusUpdate};
 pub use base_trees::BaseTreeKey;

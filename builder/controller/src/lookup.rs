@@ -3,6 +3,7 @@
 //! one reconcile.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use mosb_build::JobMethod;
 use mosb_build::JobResult;
@@ -29,6 +30,16 @@ pub enum Lookup {
     /// The result that the pod of a build reported, even if the watch has not shown it yet. Result:
     /// [`LookupResults::results`].
     Result { build: BuildName },
+}
+
+impl Lookup {
+    /// Whether more than the API server is asked.
+    pub fn leaves_cluster(&self) -> bool {
+        match self {
+            Self::Plan(_) | Self::Exists { .. } => true,
+            Self::OsImage { .. } | Self::Result { .. } => false,
+        }
+    }
 }
 
 /// Pull credentials in addition to the push secret.
@@ -91,6 +102,25 @@ pub struct LookupResults {
     pub results: BTreeMap<BuildName, Result<Option<JobResult>, Problem>>,
 }
 
+impl LookupResults {
+    /// Makes this problem the result of a lookup.
+    pub fn fail(&mut self, lookup: &Lookup, problem: &Problem) {
+        let problem = problem.clone();
+        match lookup {
+            Lookup::Plan(_) => self.plan = Some(Err(problem)),
+            Lookup::Exists { image, .. } => {
+                self.exists.insert(image.clone(), ImageStatus::Unknown(problem));
+            }
+            Lookup::OsImage { rendered } => {
+                self.os_image.insert(rendered.clone(), Err(problem));
+            }
+            Lookup::Result { build } => {
+                self.results.insert(build.clone(), Err(problem));
+            }
+        }
+    }
+}
+
 /// A summary of the plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
@@ -134,6 +164,12 @@ pub struct Planned {
 /// Reason of a [`Problem`]: the pool names a rendered config that does not exist (yet).
 pub const NO_RENDERED_CONFIG: &str = "no-rendered-config";
 
+/// A transient problem is reported once it has lasted this long.
+pub const REPORT_DELAY: Duration = Duration::from_secs(60);
+
+/// Reason of a [`Problem`]: other lookups at the same registry have not been answered yet.
+pub const REGISTRY_BUSY: &str = "registry-busy";
+
 /// Reason of a [`Problem`]: a lookup timed out.
 pub const LOOKUP_TIMEOUT: &str = "lookup-timeout";
 
@@ -155,6 +191,20 @@ impl Problem {
             reason: "watch-failed".to_owned(),
             message: format!("the watch failed: {watch}; check the API server"),
         }
+    }
+
+    /// A lookup waits for others: at these hosts, or for plans of other pools if there are none.
+    pub fn of_busy(hosts: &BTreeSet<String>) -> Self {
+        let message = if hosts.is_empty() {
+            "all registries: too many plans of other pools are under way; check whether the registries are slow".to_owned()
+        } else {
+            let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+            format!(
+                "{}: lookups of other pools there have not been answered yet, and this pool waits for them; check whether the host or the network is slow",
+                hosts.join(", ")
+            )
+        };
+        Self { class: ErrorClass::Transient, reason: REGISTRY_BUSY.to_owned(), message }
     }
 
     /// Reason and object, without the rest of the message: it may differ each time, for example if

@@ -28,7 +28,8 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     const KIND: &'static str;
     /// Precedes a key in the log.
     const LOG_PREFIX: &'static str = "";
-    /// Keys that are reconciled at once.
+    /// Keys that are reconciled at once, without those whose pass gave its
+    /// [`Worker`](super::worker::Worker) back.
     const WORKERS: usize;
     /// Whether changes that come together are handled as one.
     const DEBOUNCE: Option<Debounce> = None;
@@ -53,6 +54,9 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
         snapshot: &mut Self::Snapshot,
         pass: &mut ReconcilePass,
     ) -> impl Future<Output = Result<(), NoDecision>> + Send;
+
+    /// Makes this problem the result of lookups that had no free slot for long.
+    fn fail_lookups(_: &[Self::Lookup], _: &mut Self::Snapshot, _: &Problem) {}
 
     /// Applies the actions in order; the first error ends it.
     fn apply(
@@ -132,8 +136,8 @@ pub(crate) struct Debounce {
 /// Why a pass ends before there is a decision to apply.
 #[derive(Debug)]
 pub(crate) enum NoDecision {
-    /// A lookup has no free slot now.
-    Busy,
+    /// A lookup has no free slot now for these hosts, or for plans if the set is empty.
+    Busy(BTreeSet<String>),
     /// The inputs changed during a lookup.
     InputsChanged,
     Failed(ApplyError),

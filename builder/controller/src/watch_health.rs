@@ -138,19 +138,6 @@ impl WatchHealth {
         })
     }
 
-    /// A watch that listed its objects and failed lately, although its store counts as synced.
-    pub fn in_doubt(&self) -> Option<String> {
-        let watches = self.lock();
-        let is_listed = |entry: &WatchEntry| {
-            matches!(entry.state, WatchState::Broken { listed: true, .. })
-                && entry.not_synced().is_none()
-        };
-        let listed = watches.iter().filter(|(_, entry)| is_listed(entry));
-        let names: Vec<String> = listed.map(|(what, _)| what.clone()).collect();
-        drop(watches);
-        self.failed_lately(&names.iter().map(String::as_str).collect::<Vec<_>>())
-    }
-
     /// Whether the cluster serves the kind of this watch.
     pub fn is_served(&self, what: &str) -> bool {
         let watches = self.lock();

@@ -4,7 +4,7 @@
 //!
 //! Input: a directory as Kubernetes mounts a Secret, with the server's certificate and, for each
 //! pool, its config and hashes of its tokens. Output: a pool's config, to a request with a token of
-//! that pool; to any other request, the same 404. The parts that a controller needs to write that
+//! that pool; to any other token or pool, the same 503. The parts that a controller needs to write that
 //! Secret are here too, and pure but for random keys.
 //!
 //! Invariants: the server has no plain token. Whatever a peer sends has limits of size, time and

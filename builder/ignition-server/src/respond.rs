@@ -19,7 +19,7 @@ pub(crate) fn to_machine(
     let token = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = token.and_then(|value| value.strip_prefix(SCHEME));
     // Other methods get the answer to a path that there is not.
-    let path = if method == Method::GET { path } else { "" };
+    let (path, token) = if method == Method::GET { (path, token) } else { ("", None) };
     match served.answer(path, token, now) {
         Answer::Config(config) => {
             let mut response = Response::new(Full::new(config));
@@ -27,6 +27,7 @@ pub(crate) fn to_machine(
             response.headers_mut().insert(CONTENT_TYPE, kind);
             (response, None)
         }
+        Answer::NotYet(refusal) => (not_yet(), Some(refusal)),
         Answer::NotFound(refusal) => (not_found(), Some(refusal)),
     }
 }
@@ -48,7 +49,13 @@ pub(crate) fn to_kubelet(
     (response, None)
 }
 
-/// The same for everything that is not served: it tells nobody which pools there are.
+/// The same for every pool and every token that is not known: it tells nobody which pools there are.
+/// Ignition asks again after any 5xx, and never after a 404.
+fn not_yet() -> Response<Full<Bytes>> {
+    text(StatusCode::SERVICE_UNAVAILABLE, "not served yet\n".to_owned())
+}
+
+/// The same for everything that is not served.
 fn not_found() -> Response<Full<Bytes>> {
     text(StatusCode::NOT_FOUND, "not found\n".to_owned())
 }

@@ -36,7 +36,9 @@ struct PoolConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     Config(Bytes),
-    /// The peer does not learn why; the log does.
+    /// A token or a config that the server may have later: Ignition asks again. The peer does not learn
+    /// which; the log does.
+    NotYet(Refusal),
     NotFound(Refusal),
 }
 
@@ -123,9 +125,10 @@ impl Served {
         };
         let found = tokens.find(token.unwrap_or_default(), now);
         match (pool, token, found) {
-            (None, ..) => Answer::NotFound(Refusal::NoSuchPool),
+            (None, None, _) => Answer::NotFound(Refusal::NoSuchPool),
+            (None, Some(_), _) => Answer::NotYet(Refusal::NoSuchPool),
             (Some(_), None, _) => Answer::NotFound(Refusal::NoToken),
-            (Some(_), Some(_), TokenMatch::Unknown) => Answer::NotFound(Refusal::WrongToken),
+            (Some(_), Some(_), TokenMatch::Unknown) => Answer::NotYet(Refusal::WrongToken),
             (Some(_), Some(_), TokenMatch::Expired) => Answer::NotFound(Refusal::ExpiredToken),
             (Some(pool), Some(_), TokenMatch::Accepted) => Answer::Config(pool.config.clone()),
         }
@@ -176,19 +179,20 @@ mod tests {
         let others = token("infra", period);
         let later: Timestamp = "2027-11-25T10:00:00Z".parse().unwrap();
         let config = Answer::Config("config of worker".into());
-        let refused = |refusal| Answer::NotFound(refusal);
+        let (refused, not_yet) = (Answer::NotFound, Answer::NotYet);
         for (what, path, token, at, want) in [
             ("its own token", "/worker", Some(&own), now, config.clone()),
             ("the previous token", "/worker", Some(&older), now, config),
-            ("the one before", "/worker", Some(&oldest), now, refused(Refusal::WrongToken)),
+            ("the one before", "/worker", Some(&oldest), now, not_yet(Refusal::WrongToken)),
             ("too late", "/worker", Some(&own), later, refused(Refusal::ExpiredToken)),
-            ("another pool's", "/worker", Some(&others), now, refused(Refusal::WrongToken)),
+            ("another pool's", "/worker", Some(&others), now, not_yet(Refusal::WrongToken)),
             ("none", "/worker", None, now, refused(Refusal::NoToken)),
-            ("no pool", "/none", Some(&own), now, refused(Refusal::NoSuchPool)),
-            ("a key", "/tls.key", Some(&own), now, refused(Refusal::NoSuchPool)),
-            ("no slash", "worker", Some(&own), now, refused(Refusal::NoSuchPool)),
-            ("more", "/worker/", Some(&own), now, refused(Refusal::NoSuchPool)),
-            ("a way out", "/../worker", Some(&own), now, refused(Refusal::NoSuchPool)),
+            ("no pool", "/none", Some(&own), now, not_yet(Refusal::NoSuchPool)),
+            ("neither", "/none", None, now, refused(Refusal::NoSuchPool)),
+            ("a key", "/tls.key", Some(&own), now, not_yet(Refusal::NoSuchPool)),
+            ("no slash", "worker", Some(&own), now, not_yet(Refusal::NoSuchPool)),
+            ("more", "/worker/", Some(&own), now, not_yet(Refusal::NoSuchPool)),
+            ("a way out", "/../worker", Some(&own), now, not_yet(Refusal::NoSuchPool)),
         ] {
             assert_eq!(served.answer(path, token.map(String::as_str), at), want, "{what}");
         }

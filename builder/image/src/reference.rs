@@ -85,10 +85,8 @@ fn is_host(s: &str) -> bool {
         },
     };
     let label = |l: &str| {
-        !l.is_empty()
-            && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-            && !l.starts_with('-')
-            && !l.ends_with('-')
+        let is_plain = l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        !l.is_empty() && is_plain && !l.starts_with('-') && !l.ends_with('-')
     };
     let is_host = s.starts_with('[') || s.contains('.') || s.contains(':') || s == "localhost";
     is_host

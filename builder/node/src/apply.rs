@@ -27,7 +27,7 @@ use crate::unstage::unstage;
 const STEPS: usize = 4;
 /// The unit that reboots the machine.
 const REBOOT_UNIT: &str = "mosb-reboot.service";
-/// How long systemd may take to begin.
+/// How long systemd may take to begin or to refuse.
 const REBOOT_START_LIMIT: Duration = Duration::from_secs(120);
 /// How long the machine may take to shut down.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -201,13 +201,25 @@ async fn start_reboot(host: &Host) -> Result<(), Error> {
         return Ok(());
     }
     let finalizes = show(host, FINALIZE_UNIT, "LoadState").await? == "loaded";
-    host.run("systemd-run", &reboot_command(finalizes), REBOOT_START_LIMIT).await.map(drop)
+    match host.run("systemd-run", &reboot_command(finalizes), REBOOT_START_LIMIT).await {
+        // The shutdown ends whoever waits for the unit, too.
+        Err(_) if is_stopping(host).await => Ok(()),
+        ended => ended.map(drop),
+    }
 }
 
-/// The reboot waits for the unit that finalizes when it is stopped, so that it is active: it is
+/// Whether the machine is shutting down.
+async fn is_stopping(host: &Host) -> bool {
+    let show = words(["systemctl", "show", "--property=SystemState", "--value"]);
+    let state = host.run("systemctl show", &show, REBOOT_START_LIMIT).await;
+    state.is_ok_and(|state| state.trim() == "stopping")
+}
+
+/// Ends with what systemctl says: it refuses a reboot that an inhibitor blocks, also of root, and one
+/// whose target is masked. The reboot waits for the unit that finalizes when it is stopped, so that it is active: it is
 /// started by a path unit, which may be late.
 fn reboot_command(finalizes: bool) -> Vec<String> {
-    let mut command = words(["systemd-run", "--quiet", "--collect"]);
+    let mut command = words(["systemd-run", "--quiet", "--collect", "--wait", "--pipe"]);
     command.push(format!("--unit={REBOOT_UNIT}"));
     if finalizes {
         command.push(format!("--property=Requires={FINALIZE_UNIT}"));
@@ -225,11 +237,11 @@ mod tests {
     fn a_reboot_waits_for_what_finalizes() {
         assert_eq!(
             reboot_command(true).join(" "),
-            "systemd-run --quiet --collect --unit=mosb-reboot.service --property=Requires=ostree-finalize-staged.service --property=After=ostree-finalize-staged.service -- systemctl reboot"
+            "systemd-run --quiet --collect --wait --pipe --unit=mosb-reboot.service --property=Requires=ostree-finalize-staged.service --property=After=ostree-finalize-staged.service -- systemctl reboot"
         );
         assert_eq!(
             reboot_command(false).join(" "),
-            "systemd-run --quiet --collect --unit=mosb-reboot.service -- systemctl reboot"
+            "systemd-run --quiet --collect --wait --pipe --unit=mosb-reboot.service -- systemctl reboot"
         );
     }
 }

@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 
 use mosb_ignition as ignition;
 use mosb_image::Platform;
-use mosb_plan::containerfile::{self, has_instruction};
+use mosb_plan::containerfile::{self, AtLine, has_instruction};
 use mosb_plan::plan::{self, BuildContext, BuildRequest, Draft};
 use mosb_registry::Resolved;
 use mosb_types::Finding;
@@ -29,6 +29,8 @@ pub struct ResolvedDraft {
     /// The base, to build on.
     pub base: Resolved,
     pub warnings: Vec<Finding>,
+    /// Users and groups of the Containerfile that the base has.
+    pub decided_names: Vec<AtLine>,
     /// Time spent waiting for registries.
     pub resolving: Duration,
 }
@@ -80,8 +82,8 @@ pub async fn draft(
         build_on: request.build_on,
         push: request.push,
     })?;
-    check_names(context, &draft, &resolved).await?;
-    Ok(ResolvedDraft { draft, base: resolved, warnings, resolving })
+    let decided_names = check_names(context, &draft, &resolved).await?;
+    Ok(ResolvedDraft { draft, base: resolved, warnings, decided_names, resolving })
 }
 
 /// Checks the users and groups that the Containerfile names, if the cache has the base's tree.
@@ -89,15 +91,16 @@ async fn check_names(
     context: PlanContext<'_>,
     draft: &Draft,
     resolved: &Resolved,
-) -> Result<(), Error> {
+) -> Result<Vec<AtLine>, Error> {
     // What is wrong with the text itself is said where it is rendered.
     let names = containerfile::looked_up(draft.request()).unwrap_or_default();
-    if !names.is_empty()
-        && let Some(obtained) = cached(context, resolved).await
-    {
-        containerfile::check_names(&names, &obtained.tree)?;
+    if names.is_empty() {
+        return Ok(names);
     }
-    Ok(())
+    match cached(context, resolved).await {
+        Some(obtained) => Ok(containerfile::check_names(&names, &obtained.tree)?),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// What the Containerfile uses of the given directory.

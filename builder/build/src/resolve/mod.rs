@@ -23,5 +23,5 @@ pub use error::Error;
 pub use extensions_image::extensions_source;
 pub use plan::{ResolvedPlan, finish, finish_on, finish_with_tree};
 pub use prepared::{ResolvedPrepared, prepared_base};
-pub use render::{RenderFailure, render};
+pub use render::{RenderFailure, admit_all, render};
 pub use unresolved::{Unresolved, UnresolvedBase};

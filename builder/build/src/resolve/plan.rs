@@ -96,7 +96,7 @@ async fn finish_with(
     began: Instant,
 ) -> Result<ResolvedPlan, Error> {
     (context.on_step)("planning");
-    let ResolvedDraft { draft, base, mut warnings, resolving } = resolved_draft;
+    let ResolvedDraft { draft, base, mut warnings, resolving, .. } = resolved_draft;
     if let Some(obtained) = &obtained {
         warnings.extend(obtained.warnings.iter().cloned());
     }

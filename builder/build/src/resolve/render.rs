@@ -1,8 +1,11 @@
 //! Renders the MachineConfigs of a pool. Merging is pure and in [`mosb_plan::render`]; what they
 //! refer to is fetched here.
 
+use std::collections::BTreeSet;
+use std::future::{Ready, ready};
 use std::pin::pin;
 
+use mosb_ignition::Reference;
 use mosb_ignition::snapshot::Contents;
 use mosb_plan::render::{self, Outcome, Rendered, Request};
 use tokio::task::{JoinError, spawn_blocking};
@@ -22,23 +25,26 @@ pub enum RenderFailure<E> {
 type Merge = fn(&Request, &Contents) -> Result<Outcome, render::Error>;
 
 /// Renders, and fetches what that needs, until it is complete. `fetcher` is awaited only if there
-/// is a reference; without it, a reference is an error. `on_step` is called before each step with
-/// its description for people.
+/// is a reference; without it, a reference is an error. `admit` is called with the hosts, as
+/// `host:port`, before something is fetched there. `on_step` is called before each step with its
+/// description for people.
 ///
 /// # Errors
 /// Invalid MachineConfigs; a reference that can't be fetched; a panic while merging.
-pub async fn render<E: From<fetch::Error>>(
+pub async fn render<E: From<fetch::Error>, A: Future<Output = Result<(), E>>>(
     request: Request,
     fetcher: Option<impl Future<Output = Result<Fetcher, E>>>,
+    admit: impl FnMut(BTreeSet<String>) -> A,
     on_step: &(dyn Fn(&str) + Sync),
 ) -> Result<Rendered, RenderFailure<E>> {
-    render_with(render::render, request, fetcher, on_step).await
+    render_with(render::render, request, fetcher, admit, on_step).await
 }
 
-async fn render_with<E: From<fetch::Error>>(
+async fn render_with<E: From<fetch::Error>, A: Future<Output = Result<(), E>>>(
     merge: Merge,
     request: Request,
     fetcher: Option<impl Future<Output = Result<Fetcher, E>>>,
+    mut admit: impl FnMut(BTreeSet<String>) -> A,
     on_step: &(dyn Fn(&str) + Sync),
 ) -> Result<Rendered, RenderFailure<E>> {
     let (mut contents, mut request) = (Contents::new(), request);
@@ -67,14 +73,24 @@ async fn render_with<E: From<fetch::Error>>(
             1 => "fetching what 1 reference leads to".to_owned(),
             more => format!("fetching what {more} references lead to"),
         });
+        admit(hosts(&needs)).await.map_err(RenderFailure::Fetch)?;
         let fetched = fetcher.fetch_all(&needs, &mut contents).await;
         fetched.map_err(|error| RenderFailure::Fetch(error.into()))?;
     }
 }
 
+fn hosts(references: &[Reference]) -> BTreeSet<String> {
+    let urls = references.iter().map(|reference| reference.request().url());
+    urls.map(|url| url.authority().rsplit('@').next().unwrap_or_default().to_owned()).collect()
+}
+
+/// Everything may be fetched.
+pub fn admit_all<E>(_: BTreeSet<String>) -> Ready<Result<(), E>> {
+    ready(Ok(()))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::future::Ready;
 
     use super::*;
 
@@ -92,7 +108,8 @@ mod tests {
             explain: false,
         };
         let offline: Option<Ready<Result<Fetcher, fetch::Error>>> = None;
-        let rendered = render_with(|_, _| panic!("a bug"), request, offline, &|_| {}).await;
+        let rendered =
+            render_with(|_, _| panic!("a bug"), request, offline, admit_all, &|_| {}).await;
         let Err(RenderFailure::Stopped(error)) = rendered else { panic!("{rendered:?}") };
         assert!(error.is_panic());
     }

@@ -8,10 +8,12 @@ use crate::lookups::CachedPlan;
 use crate::observe::Facts;
 use crate::rollout::{JobSecretContent, NodeEvictions};
 use crate::target::Target;
+use crate::worker::Worker;
 
 /// State that the actions of one decision share.
 #[derive(Debug, Default)]
 pub struct ReconcilePass {
+    pub worker: Worker,
     /// The name of the MachineOSConfig; empty for other keys.
     pub config: String,
     /// The plan of this decision, if there is one.

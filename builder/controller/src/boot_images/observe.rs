@@ -54,6 +54,8 @@ pub(super) fn observe(cache: &ClusterCache, remembered: &Remembered) -> BootImag
         own_architecture: own_architecture(),
         other_controller: cache.other_renderer(),
         unread: stores.unread(),
+        doubtful: stores.doubtful(),
+        golden_doubt: stores.golden_doubt(),
         machine_configuration: stores.get(BootImageKind::MachineConfiguration, CLUSTER),
         cluster_version: stores.get(BootImageKind::ClusterVersion, CLUSTER_VERSION),
         infrastructure: stores.get(BootImageKind::Infrastructure, CLUSTER),

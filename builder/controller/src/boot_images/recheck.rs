@@ -6,7 +6,8 @@ use super::plan::BootImagePlan;
 use super::snapshot::BootImageSnapshot;
 
 const RECHECK: Duration = Duration::from_secs(600);
-/// The same while a set needs its stub, or a kind can't be listed: no watch shows a stub, or a right.
+/// The same while a set needs its stub, or a kind can't be listed: no watch shows a stub, or a right,
+/// or that it has recovered.
 const RIGHTS_RECHECK: Duration = Duration::from_secs(60);
 /// When a write that was refused is tried again.
 pub(super) const REFUSED_RETRY: Duration = Duration::from_secs(300);
@@ -16,7 +17,10 @@ pub(super) const FAILED_RETRY: Duration = Duration::from_secs(30);
 pub(super) const UNDONE_RETRY: Duration = Duration::from_secs(3600);
 
 pub(super) fn recheck(plan: &BootImagePlan, snapshot: &BootImageSnapshot) -> Option<Duration> {
-    let needs_rights = !snapshot.stubs.is_empty() || !snapshot.unread.is_empty();
+    let needs_rights = !snapshot.stubs.is_empty()
+        || !snapshot.unread.is_empty()
+        || !snapshot.doubtful.is_empty()
+        || snapshot.golden_doubt.is_some();
     let recheck = if needs_rights { RIGHTS_RECHECK } else { RECHECK };
     (plan.is_on || needs_rights).then_some(recheck)
 }

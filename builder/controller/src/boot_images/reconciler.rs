@@ -243,11 +243,10 @@ impl Reconciler for BootImageReconciler {
         is_affected(trigger).then(|| KEY.to_owned()).into_iter().collect()
     }
 
-    /// Until every watch has listed its objects, or failed to, and until none of them may miss what
-    /// is new. One that fails for long is reported.
+    /// Until every watch has listed its objects, or failed to.
     async fn prepare(&self, _key: &str) -> Option<Duration> {
         let health = &self.resolver.cache.boot_images.watch_health;
-        (health.is_listing() || health.in_doubt().is_some()).then_some(SOON)
+        health.is_listing().then_some(SOON)
     }
 
     fn observe(&self, _key: &str) -> Option<BootImageSnapshot> {

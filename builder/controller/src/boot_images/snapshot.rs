@@ -26,6 +26,10 @@ pub(crate) struct BootImageSnapshot {
     pub objects: BTreeMap<BootImageKind, BTreeMap<String, Arc<SeenObject>>>,
     /// Kinds that the API server serves and that can't be listed, and why.
     pub unread: BTreeMap<BootImageKind, String>,
+    /// Other kinds whose watch failed lately, so that the newest objects may be missing, and why.
+    pub doubtful: BTreeMap<BootImageKind, String>,
+    /// The same of the ConfigMap with the images of the release.
+    pub golden_doubt: Option<String>,
     pub machine_configuration: Option<Arc<SeenObject>>,
     pub cluster_version: Option<Arc<SeenObject>>,
     pub infrastructure: Option<Arc<SeenObject>>,

@@ -8,6 +8,7 @@ use super::machine_set::{MachineSet, SET_KINDS};
 use super::obstacle::{Failure, Obstacle};
 use super::snapshot::BootImageSnapshot;
 use crate::cluster_cache::{BootImageKind, SeenObject};
+use crate::lookup::Problem;
 use mosb_plan::api::boot_images::MachineConfiguration;
 
 /// Which sets need what is not known.
@@ -24,7 +25,8 @@ enum Scope {
 
 /// What is not known, and what the cluster's own choice is.
 #[derive(Debug)]
-pub(super) struct Unread {
+pub(super) struct Unread<'s> {
+    snapshot: &'s BootImageSnapshot,
     gaps: BTreeMap<BootImageKind, Failure>,
     /// Whether the Machine Config Operator has yet to see the newest MachineConfiguration.
     is_unobserved: bool,
@@ -32,8 +34,8 @@ pub(super) struct Unread {
     pub machine_configuration: Option<MachineConfiguration>,
 }
 
-impl Unread {
-    pub fn new(snapshot: &BootImageSnapshot) -> Self {
+impl<'s> Unread<'s> {
+    pub fn new(snapshot: &'s BootImageSnapshot) -> Self {
         let kinds = snapshot.unread.iter();
         let mut gaps: BTreeMap<_, _> =
             kinds.map(|(kind, why)| (*kind, unlisted(*kind, why))).collect();
@@ -53,7 +55,7 @@ impl Unread {
         let generation = snapshot.machine_configuration.as_ref().map(|one| one.generation);
         let is_unobserved = snapshot.other_controller.is_some()
             && observed.zip(generation).is_some_and(|(observed, newest)| observed < newest);
-        Self { gaps, is_unobserved, machine_configuration }
+        Self { snapshot, gaps, is_unobserved, machine_configuration }
     }
 
     /// The errors of the whole pass, while mosb manages sets.
@@ -70,6 +72,11 @@ impl Unread {
     pub fn check(&self, set: MachineSet<'_>) -> Result<(), Obstacle> {
         if let Some(kind) = self.gaps.keys().find(|kind| scope(**kind).has(set)) {
             return Err(Obstacle::Wait(format!("{kind} can't be read")));
+        }
+        let mut doubtful = self.snapshot.doubtful.iter();
+        let doubt = doubtful.find(|(kind, _)| scope(**kind).has(set)).map(|(_, watch)| watch);
+        if let Some(watch) = doubt.or(self.snapshot.golden_doubt.as_ref()) {
+            return Err(Obstacle::Wait(Problem::of_watch(watch).message));
         }
         if self.is_unobserved {
             return Err(Obstacle::Wait(

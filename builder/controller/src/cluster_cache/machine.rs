@@ -67,7 +67,7 @@ pub(super) fn machine(object: Node) -> Option<(String, SeenMachine)> {
     let meta = object.metadata;
     let status = object.status.unwrap_or_default();
     let mut annotations = meta.annotations.unwrap_or_default();
-    annotations.retain(|key, _| is_known(key));
+    annotations.retain(|key, _| is_known(key) || key == labels::SCALE_DOWN_DISABLED);
     let machine = SeenMachine {
         metadata: Metadata {
             name: meta.name?,

@@ -54,7 +54,8 @@ use self::desired_build::DesiredBuild;
 use self::seed::Seed;
 use super::action::Action;
 use super::lookup::{
-    ImageStatus, LOOKUP_TIMEOUT, Lookup, NO_RENDERED_CONFIG, Planned, Problem, Pull,
+    ImageStatus, LOOKUP_TIMEOUT, Lookup, NO_RENDERED_CONFIG, Planned, Problem, Pull, REGISTRY_BUSY,
+    REPORT_DELAY,
 };
 use super::pool_reason::PoolReason;
 use super::snapshot::Snapshot;
@@ -65,9 +66,6 @@ use mosb_types::ErrorClass;
 
 /// Objects that are applied together are visible within this time.
 const APPLY_SKEW: Duration = Duration::from_secs(5);
-
-/// A transient problem is reported once it has lasted this long.
-const REPORT_DELAY: Duration = Duration::from_secs(60);
 
 /// The result of [`decide`] for one snapshot.
 pub type Decision = super::decision::Decision<Lookup, PoolReason>;
@@ -314,7 +312,7 @@ impl<'a> DecisionBuilder<'a> {
 fn is_reported(snapshot: &Snapshot, problem: &Problem) -> bool {
     let earlier = snapshot.earlier_problem.as_ref();
     let lasts = earlier.is_some_and(|earlier| earlier.lasted >= REPORT_DELAY);
-    let at_once = [NO_RENDERED_CONFIG, LOOKUP_TIMEOUT].contains(&&*problem.reason);
+    let at_once = [NO_RENDERED_CONFIG, LOOKUP_TIMEOUT, REGISTRY_BUSY].contains(&&*problem.reason);
     problem.class != ErrorClass::Transient || at_once || lasts
 }
 

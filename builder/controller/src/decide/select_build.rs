@@ -4,10 +4,12 @@
 use super::DecisionBuilder;
 use crate::action::{Action, Patch};
 use crate::kinds::Kind;
-use crate::lookup::{ImageStatus, Lookup, PlanLookup, Planned};
+use crate::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Problem};
 use crate::pool_reason::PoolReason;
 use crate::status::{EventReason, blocking_conditions};
+use mosb_image::Platform;
 use mosb_plan::api::{BuildCondition, BuildOn, ImageBuilderType, MachineOsBuild, labels};
+use mosb_types::ErrorClass;
 
 impl<'a> DecisionBuilder<'a> {
     pub(super) fn run(&mut self) -> Result<PoolReason, Lookup> {
@@ -88,7 +90,7 @@ impl<'a> DecisionBuilder<'a> {
             },
             Err(problem) => {
                 let reason = self.problem(problem);
-                if problem.class != mosb_types::ErrorClass::Transient {
+                if problem.class != ErrorClass::Transient {
                     self.interrupt_running();
                 }
                 Ok(reason)
@@ -208,9 +210,45 @@ impl<'a> DecisionBuilder<'a> {
         if let Some(reason) = self.blocked_by_degraded_pool() {
             return Ok(reason);
         }
+        if let Some(problem) = self.tag_of_another_platform(planned)? {
+            return Ok(self.problem(&problem));
+        }
         self.supersede(None);
         self.create(planned, None);
         Ok(PoolReason::Creating(planned.build.to_string()))
+    }
+
+    /// Whether the tag of the planned image names one for another platform, as far as builds of this
+    /// pool show it: the push would be refused.
+    fn tag_of_another_platform(&self, planned: &Planned) -> Result<Option<Problem>, Lookup> {
+        let tagged = self.desired.push_spec();
+        let pushed = |build: &MachineOsBuild| {
+            let annotation = |key| build.metadata.annotation(key);
+            let platform: Platform = annotation(labels::PLATFORM)?.parse().ok()?;
+            let is_own = annotation(labels::ADOPTED_FROM).is_none() && !build.is_pre_built();
+            let is_pushed = build.status.state() == Some(BuildCondition::Succeeded)
+                && build.spec.rendered_image_push_spec == tagged;
+            let image = build.status.image()?.parse().ok()?;
+            (is_own && is_pushed && !planned.platform.accepts(&platform))
+                .then_some((platform, image))
+        };
+        let Some((build, (platform, image))) =
+            self.ours().find_map(|build| Some((build, pushed(build)?)))
+        else {
+            return Ok(None);
+        };
+        Ok(match self.image_status(&image, build)? {
+            ImageStatus::Present(_) => Some(Problem {
+                class: ErrorClass::InvalidInput,
+                reason: "tag-of-another-platform".to_owned(),
+                message: format!(
+                    "{tagged}: {} pushed an image for {platform} there, and this one is for {}, which no push replaces; name another repository in spec.renderedImagePushSpec, one for each platform",
+                    build.metadata.name, planned.platform
+                ),
+            }),
+            ImageStatus::Missing => None,
+            ImageStatus::Unknown(problem) => Some(problem.clone()),
+        })
     }
 
     /// Blocks if the pool is degraded for reasons that a new image doesn't fix.

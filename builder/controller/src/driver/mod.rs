@@ -19,8 +19,8 @@ mod tests;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument as _;
 
 use super::active_reconciles::ActiveReconciles;
@@ -28,6 +28,7 @@ use super::cluster_cache::{ClusterCache, OWN_WRITE_TIMEOUT, Trigger};
 use super::key_states::KeyStates;
 use super::queue::{Queue, Requeue};
 use super::reconciler::Reconciler;
+use super::worker::Worker;
 pub(crate) use run_pass::MAX_LOOKUP_ROUNDS;
 
 /// How long to wait while a watch is not synced.
@@ -40,6 +41,7 @@ pub(crate) struct Driver<R> {
     active: Arc<ActiveReconciles>,
     queue: Queue<String>,
     key_states: KeyStates,
+    workers: Arc<Semaphore>,
 }
 
 /// A [`Driver`] of any reconciler.
@@ -47,7 +49,7 @@ pub(crate) trait Controller: Send + Sync {
     /// Enqueues the keys that a change affects.
     fn enqueue(&self, trigger: &Trigger);
 
-    /// Starts the workers. After a stop, they finish what they are running.
+    /// Starts to work. After a stop, what is running is finished.
     fn start(self: Arc<Self>, workers: &mut JoinSet<()>, stopped: &watch::Receiver<bool>);
 }
 
@@ -63,9 +65,7 @@ impl<R: Reconciler> Controller for Driver<R> {
     }
 
     fn start(self: Arc<Self>, workers: &mut JoinSet<()>, stopped: &watch::Receiver<bool>) {
-        for _ in 0..R::WORKERS {
-            workers.spawn(Arc::clone(&self).work(stopped.clone()));
-        }
+        workers.spawn(Arc::clone(&self).work(stopped.clone()));
         workers.spawn(self.enqueue_answered(stopped.clone()));
     }
 }
@@ -82,22 +82,38 @@ impl<R: Reconciler> Driver<R> {
             active: Arc::clone(active),
             queue: Queue::default(),
             key_states: KeyStates::default(),
+            workers: Arc::new(Semaphore::new(R::WORKERS)),
         })
     }
 
+    /// Runs a pass for each key that is due, as long as there are workers.
     async fn work(self: Arc<Self>, mut stopped: watch::Receiver<bool>) {
+        let mut passes = JoinSet::new();
         loop {
-            let key = tokio::select! {
+            let next = async {
+                let worker = Worker::acquire(&self.workers).await;
+                (self.queue.next().await, worker)
+            };
+            tokio::select! {
                 // No new key after the stop.
                 biased;
-                _ = stopped.wait_for(|stopped| *stopped) => return,
-                key = self.queue.next() => key,
-            };
-            let reconcile = self.reconcile(&key, self.queue.is_paused(&key));
-            let requeue = self.active.run(&format!("{} {key}", R::KIND), reconcile).await;
-            self.queue.set_priority(&key, self.reconciler.is_prioritized(&key));
-            self.queue.done(&key, requeue);
+                _ = stopped.wait_for(|stopped| *stopped) => break,
+                Some(ended) = passes.join_next() => propagate_panic(ended),
+                (key, worker) = next => {
+                    passes.spawn(Arc::clone(&self).work_on(key, worker));
+                }
+            }
         }
+        while let Some(ended) = passes.join_next().await {
+            propagate_panic(ended);
+        }
+    }
+
+    async fn work_on(self: Arc<Self>, key: String, worker: Worker) {
+        let reconcile = self.reconcile(&key, self.queue.is_paused(&key), worker);
+        let requeue = self.active.run(&format!("{} {key}", R::KIND), reconcile).await;
+        self.queue.set_priority(&key, self.reconciler.is_prioritized(&key));
+        self.queue.done(&key, requeue);
     }
 
     /// Enqueues keys whose lookups ended that no worker waited for.
@@ -114,7 +130,7 @@ impl<R: Reconciler> Driver<R> {
 
     /// Reconciles a key and returns when to do so again. A paused key is reconciled only if the
     /// inputs of its problem changed.
-    async fn reconcile(&self, key: &str, is_paused: bool) -> Requeue {
+    async fn reconcile(&self, key: &str, is_paused: bool, worker: Worker) -> Requeue {
         let began = Instant::now();
         if !self.cache.watch_health.not_synced().is_empty() {
             return Requeue::CacheStale(CACHE_SYNC_REQUEUE);
@@ -124,7 +140,9 @@ impl<R: Reconciler> Driver<R> {
         {
             return Requeue::CacheStale(wait);
         }
-        if let Some(wait) = self.reconciler.prepare(key).await {
+        if let Some(wait) = self.reconciler.prepare(key).await
+            && !self.key_states.is_held(key)
+        {
             return Requeue::CacheStale(wait);
         }
         let Some(mut snapshot) = self.reconciler.observe(key) else {
@@ -144,8 +162,16 @@ impl<R: Reconciler> Driver<R> {
             R::set_earlier_problem(&mut snapshot, problem);
         }
         let span = self.reconciler.start_pass(key, &snapshot);
-        let result = self.run_pass(key, &mut snapshot).instrument(span).await;
+        let result = self.run_pass(key, &mut snapshot, worker).instrument(span).await;
         self.reconciler.record_pass(began.elapsed(), result.error.as_deref());
         result.requeue
+    }
+}
+
+fn propagate_panic(ended: Result<(), JoinError>) {
+    if let Err(failed) = ended
+        && failed.is_panic()
+    {
+        std::panic::resume_unwind(failed.into_panic());
     }
 }

@@ -11,6 +11,7 @@ use crate::lookup::Problem;
 use crate::lookups::busy_pause;
 use crate::queue::Requeue;
 use crate::reconciler::{NoDecision, Reconciler};
+use crate::worker::Worker;
 use mosb_image::Digest;
 use mosb_types::ErrorClass;
 
@@ -36,11 +37,17 @@ impl From<Requeue> for PassResult {
 }
 
 impl<R: Reconciler> Driver<R> {
-    pub(super) async fn run_pass(&self, key: &str, snapshot: &mut R::Snapshot) -> PassResult {
+    pub(super) async fn run_pass(
+        &self,
+        key: &str,
+        snapshot: &mut R::Snapshot,
+        worker: Worker,
+    ) -> PassResult {
         let mut pass = ReconcilePass::default();
+        pass.worker = worker;
         let decision = match self.decide(key, snapshot, &mut pass).await {
             Ok(decision) => decision,
-            Err(NoDecision::Busy) => return Requeue::CacheStale(busy_pause()).into(),
+            Err(NoDecision::Busy(_)) => return Requeue::CacheStale(busy_pause()).into(),
             Err(NoDecision::InputsChanged) => return Requeue::CacheStale(Duration::ZERO).into(),
             Err(NoDecision::Failed(error)) => {
                 return self.fail(key, snapshot, &mut pass, &error).await;
@@ -80,7 +87,15 @@ impl<R: Reconciler> Driver<R> {
             }
             let inputs = *inputs.get_or_insert_with(|| R::inputs_digest(snapshot));
             tokio::select! {
-                looked_up = self.reconciler.look_up(&decision.lookups, snapshot, pass) => looked_up?,
+                looked_up = self.reconciler.look_up(&decision.lookups, snapshot, pass) => {
+                    match looked_up {
+                        Ok(()) => self.key_states.end_hold(key),
+                        Err(NoDecision::Busy(hosts)) if self.key_states.hold(key) => {
+                            R::fail_lookups(&decision.lookups, snapshot, &Problem::of_busy(&hosts));
+                        }
+                        Err(no_decision) => return Err(no_decision),
+                    }
+                }
                 () = self.until_inputs_change(key, inputs) => {
                     tracing::debug!("{}{key}: its inputs changed during a lookup", R::LOG_PREFIX);
                     return Err(NoDecision::InputsChanged);

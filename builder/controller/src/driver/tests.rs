@@ -21,6 +21,8 @@ struct Fake {
     inputs: Mutex<&'static str>,
     lookups: Vec<&'static str>,
     hangs: bool,
+    is_busy: bool,
+    begun: Mutex<usize>,
     problem: Option<Problem>,
     requeue_after: Option<Duration>,
     error: Option<fn() -> ApplyError>,
@@ -31,6 +33,7 @@ struct Fake {
 struct FakeSnapshot {
     inputs: &'static str,
     looked_up: bool,
+    failed: Option<Problem>,
     earlier_problem: Option<EarlierProblem>,
 }
 
@@ -40,7 +43,7 @@ impl Reconciler for Fake {
     type Reason = &'static str;
 
     const KIND: &'static str = "fake";
-    const WORKERS: usize = 1;
+    const WORKERS: usize = 2;
 
     fn affected_keys(&self, _: &Trigger) -> BTreeSet<String> {
         ["worker".to_owned()].into()
@@ -48,8 +51,8 @@ impl Reconciler for Fake {
 
     fn observe(&self, key: &str) -> Option<FakeSnapshot> {
         let inputs = *self.inputs.lock().unwrap();
-        let seen = FakeSnapshot { inputs, looked_up: false, earlier_problem: None };
-        (key == "worker").then_some(seen)
+        let seen = FakeSnapshot { inputs, looked_up: false, failed: None, earlier_problem: None };
+        (key != "deleted").then_some(seen)
     }
 
     fn decide(&self, snapshot: &FakeSnapshot, _: Timestamp) -> DecisionOf<Self> {
@@ -62,13 +65,26 @@ impl Reconciler for Fake {
         &self,
         _: &[&'static str],
         snapshot: &mut FakeSnapshot,
-        _: &mut ReconcilePass,
+        pass: &mut ReconcilePass,
     ) -> Result<(), NoDecision> {
+        *self.begun.lock().unwrap() += 1;
         if self.hangs {
-            pending::<()>().await;
+            pass.worker.release_during(pending::<()>()).await;
+        }
+        if self.is_busy {
+            return Err(NoDecision::Busy(["slow.test".to_owned()].into()));
         }
         snapshot.looked_up = true;
         Ok(())
+    }
+
+    fn fail_lookups(_: &[&'static str], snapshot: &mut FakeSnapshot, problem: &Problem) {
+        snapshot.looked_up = true;
+        snapshot.failed = Some(problem.clone());
+    }
+
+    fn problem(snapshot: &FakeSnapshot, _: &DecisionOf<Self>) -> Option<Problem> {
+        snapshot.failed.clone()
     }
 
     async fn apply(
@@ -110,6 +126,10 @@ fn driver(fake: Fake) -> Arc<Driver<Fake>> {
     Driver::new(fake, &Arc::new(ClusterCache::empty("mosb")), &active)
 }
 
+async fn reconcile(driver: &Driver<Fake>, key: &str, is_paused: bool) -> Requeue {
+    driver.reconcile(key, is_paused, Worker::default()).await
+}
+
 fn problem() -> Problem {
     Problem {
         class: ErrorClass::Rejected,
@@ -137,9 +157,9 @@ async fn a_pass_decides_when_the_key_is_requeued() {
         ),
     ] {
         let driver = driver(fake);
-        assert_eq!(driver.reconcile("worker", false).await, want, "{what}");
+        assert_eq!(reconcile(&driver, "worker", false).await, want, "{what}");
         assert_eq!(*driver.reconciler.applied.lock().unwrap(), 1, "{what}");
-        assert_eq!(driver.reconcile("deleted", false).await, Requeue::Never, "{what}");
+        assert_eq!(reconcile(&driver, "deleted", false).await, Requeue::Never, "{what}");
     }
 }
 
@@ -150,9 +170,36 @@ async fn a_lookup_ends_when_an_input_changes() {
         tokio::time::sleep(INPUT_CHECK_INTERVAL * 10).await;
         *driver.reconciler.inputs.lock().unwrap() = "changed";
     };
-    let (requeue, ()) = tokio::join!(driver.reconcile("worker", false), change);
+    let (requeue, ()) = tokio::join!(reconcile(&driver, "worker", false), change);
     assert_eq!(requeue, Requeue::CacheStale(Duration::ZERO));
     assert_eq!(*driver.reconciler.applied.lock().unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_whose_lookups_hang_take_no_worker() {
+    let driver = driver(Fake { lookups: vec!["image"], hangs: true, ..Fake::default() });
+    let (mut workers, (stop, stopped)) = (JoinSet::new(), watch::channel(false));
+    Arc::clone(&driver).start(&mut workers, &stopped);
+    let keys: Vec<String> = (0..Fake::WORKERS * 4).map(|number| format!("pool-{number}")).collect();
+    keys.iter().for_each(|key| driver.queue.enqueue(key));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(*driver.reconciler.begun.lock().unwrap(), keys.len());
+    stop.send_replace(true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_finds_no_free_slot_reports_it() {
+    let driver = driver(Fake { lookups: vec!["image"], is_busy: true, ..Fake::default() });
+    let begun = tokio::time::Instant::now();
+    let reported = loop {
+        match reconcile(&driver, "worker", false).await {
+            Requeue::CacheStale(pause) if !pause.is_zero() => tokio::time::sleep(pause).await,
+            requeue => break requeue,
+        }
+    };
+    assert_eq!(reported, Requeue::Error(ErrorClass::Transient));
+    assert_eq!(begun.elapsed().as_secs(), 60);
+    assert_eq!(reconcile(&driver, "worker", false).await, reported, "it is tried each time");
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,7 +207,7 @@ async fn nothing_is_decided_from_a_view_before_our_own_write() {
     let driver = driver(Fake::default());
     driver.cache.own_writes.record_write("uid", "1", "2");
     let stale = Requeue::CacheStale(OWN_WRITE_TIMEOUT);
-    assert_eq!(driver.reconcile("worker", false).await, stale);
+    assert_eq!(reconcile(&driver, "worker", false).await, stale);
     assert_eq!(*driver.reconciler.applied.lock().unwrap(), 0);
 }
 
@@ -169,9 +216,9 @@ async fn a_paused_key_waits_for_a_change_of_its_inputs() {
     let error: Option<fn() -> ApplyError> = Some(|| ApplyError::Problem(problem()));
     let driver = driver(Fake { error, problem: Some(problem()), ..Fake::default() });
     let failed = Requeue::Error(ErrorClass::Rejected);
-    assert_eq!(driver.reconcile("worker", true).await, failed, "nothing is known yet");
-    assert_eq!(driver.reconcile("worker", true).await, Requeue::Paused);
-    assert_eq!(driver.reconcile("worker", false).await, failed, "the pause is over");
+    assert_eq!(reconcile(&driver, "worker", true).await, failed, "nothing is known yet");
+    assert_eq!(reconcile(&driver, "worker", true).await, Requeue::Paused);
+    assert_eq!(reconcile(&driver, "worker", false).await, failed, "the pause is over");
     *driver.reconciler.inputs.lock().unwrap() = "changed";
-    assert_eq!(driver.reconcile("worker", true).await, failed);
+    assert_eq!(reconcile(&driver, "worker", true).await, failed);
 }

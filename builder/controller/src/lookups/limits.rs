@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +19,10 @@ const MAX_PER_HOST: usize = 4;
 /// Concurrent plans. Each holds an unpacked manifest and config of its base, and the rendered
 /// config.
 const MAX_PLANS: usize = 8;
+/// How long a plan counts as one of those. A registry that takes longer to answer has not sent much
+/// yet, and of its plans there are [`MAX_PER_HOST`]. Otherwise two registries that hang would stop
+/// the plans of all pools.
+pub(super) const MAX_PLAN_HOLD: Duration = Duration::from_secs(5);
 /// The share of those for pools that failed last, so that others are not starved.
 const MAX_RETRIED_PLANS: usize = 4;
 /// How long a worker waits for a permit before it continues with another pool.
@@ -191,6 +196,20 @@ impl LookupLimits {
     }
 }
 
+/// Runs a lookup that holds a permit at most for this time.
+pub(super) async fn while_held<T>(
+    permit: LookupPermit,
+    most: Duration,
+    lookup: impl Future<Output = T>,
+) -> T {
+    let mut lookup = pin!(lookup);
+    if let Ok(found) = timeout(most, &mut lookup).await {
+        return found;
+    }
+    drop(permit);
+    lookup.await
+}
+
 /// A random delay until the next try, so that waiting pools don't retry all at once.
 pub fn busy_pause() -> Duration {
     // Randomness from the standard library's hasher seed.
@@ -256,6 +275,23 @@ mod tests {
         assert!(limits.plan(false).await.is_err(), "more than fit into memory");
         held.pop();
         assert!(limits.plan(false).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn plans_that_hang_leave_room_for_plans_of_others() {
+        let limits = LookupLimits::new(Duration::from_secs(60));
+        let mut hanging = Vec::new();
+        for _ in 0..MAX_PLANS {
+            let permit = limits.plan(false).await.unwrap();
+            hanging.push(while_held(permit, MAX_PLAN_HOLD, std::future::pending::<()>()));
+        }
+        assert!(limits.plan(false).await.is_err());
+        let hanging = timeout(MAX_PLAN_HOLD * 2, futures_util::future::join_all(hanging));
+        let (ended, ()) = tokio::join!(hanging, async {
+            tokio::time::sleep(MAX_PLAN_HOLD + PERMIT_WAIT).await;
+            assert!(limits.plan(false).await.is_ok());
+        });
+        assert!(ended.is_err(), "they go on");
     }
 
     #[tokio::test(start_paused = true)]

@@ -32,6 +32,7 @@ use super::observe::result_in;
 use super::snapshot::Snapshot;
 use crate::workload::result_name;
 pub use limits::{LookupError, LookupLimits, LookupPermit, busy_pause};
+use limits::{MAX_PLAN_HOLD, while_held};
 pub(crate) use machine_image::{MachineAccess, MachineSecrets};
 pub(crate) use machine_part::machine_part_changed;
 use mosb_build::JobResult;
@@ -149,14 +150,15 @@ impl Resolver {
         {
             return Ok(Arc::clone(cached));
         }
-        let permit = self.limits.plan(is_retry).await?;
-        let permit = self.limits.hosts(permit, expected.clone()).await?;
+        let plan_permit = self.limits.plan(is_retry).await?;
+        let permit = self.limits.hosts(LookupPermit::default(), expected.clone()).await?;
         let step = Mutex::new("reading its inputs".to_owned());
         let what = || {
             let step = step.lock().unwrap_or_else(PoisonError::into_inner);
             format!("machineconfig {}: {step}", lookup.rendered)
         };
-        let planned = plan::plan(self, lookup, permit, &step);
+        let planning = plan::plan(self, lookup, permit, &step);
+        let planned = while_held(plan_permit, MAX_PLAN_HOLD, planning);
         self.limits.with_timeout(what, planned).await.map(Arc::new)
     }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::Resolver;
 use super::rendered_config::get_rendered_config;
 use crate::lookup::{NO_RENDERED_CONFIG, PlanLookup, Problem};
+use crate::render::with_origins;
 use mosb_plan::api::RenderedConfig;
 use mosb_plan::plan::is_same_but_login;
 use mosb_plan::plan::live::live_change;
@@ -67,16 +68,34 @@ impl ConfigBefore {
         }
     }
 
-    /// What machines that boot images can't take on without a reinstallation. What can't be compared
-    /// has none.
-    pub(super) fn unreconcilable(&self, planned: &RenderedConfig) -> Vec<Finding> {
-        match self {
-            Self::Unknown | Self::Same => Vec::new(),
-            Self::Other(before) => {
-                render::unreconcilable(before, planned, Update::Image).unwrap_or_default()
-            }
+    /// What machines that boot images can't take on without a reinstallation, with the MachineConfigs
+    /// that bring it, as far as they are known. What can't be compared has none.
+    pub(super) async fn unreconcilable(
+        &self,
+        planned: &RenderedConfig,
+        resolver: &Resolver,
+        lookup: &PlanLookup,
+    ) -> Vec<Finding> {
+        let Self::Other(before) = self else {
+            return Vec::new();
+        };
+        let found = render::unreconcilable(before, planned, Update::Image).unwrap_or_default();
+        if found.is_empty() {
+            return found;
         }
+        let rendered = with_origins(resolver, lookup.pool.as_str()).await;
+        let named = rendered.ok().and_then(|it| it.unreconcilable(before, Update::Image).ok());
+        // The pool may have other MachineConfigs by now.
+        let named = named.filter(|named| are_of_same_fields(named, &found));
+        named.unwrap_or(found)
     }
+}
+
+/// Whether findings with the names of MachineConfigs are these.
+fn are_of_same_fields(named: &[Finding], found: &[Finding]) -> bool {
+    let field = |finding: &Finding| finding.object.clone().unwrap_or_default();
+    named.len() == found.len()
+        && named.iter().zip(found).all(|(named, found)| field(named).ends_with(&field(found)))
 }
 
 /// The fields that machines can't apply themselves.

@@ -13,6 +13,7 @@ use crate::decision::Decision;
 use crate::kinds::Kind;
 use crate::lookup::Problem;
 use crate::status::{Event, EventReason, RENDER_DEGRADED, Regarding, render_conditions};
+use crate::watch_health::RECOVERED_AFTER;
 use mosb_plan::api::{API_VERSION, Condition, condition, labels};
 
 /// What to do about a pool.
@@ -40,6 +41,11 @@ pub enum RenderReason {
     Degraded(Problem),
     /// It has the rendered config of its MachineConfigs, or gets it now.
     Rendered(String),
+    /// The same, and rendered configs that seem to be unused are not deleted, because a watch failed.
+    DeletionsHeld {
+        name: String,
+        watch: String,
+    },
 }
 
 impl fmt::Display for RenderReason {
@@ -57,6 +63,9 @@ impl fmt::Display for RenderReason {
             Self::Rendering => write!(f, "reading and merging its MachineConfigs"),
             Self::Degraded(problem) => write!(f, "not rendered: {}", problem.message),
             Self::Rendered(name) => write!(f, "rendered: {name}"),
+            Self::DeletionsHeld { name, watch } => {
+                write!(f, "rendered: {name}; {}", deletions_held(watch))
+            }
         }
     }
 }
@@ -108,9 +117,20 @@ fn has_sources(snapshot: &RenderSnapshot, inputs: &Inputs) -> bool {
 
 /// Nothing to render: delete rendered configs that are not used any more.
 fn settled(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {
-    let reason = RenderReason::Rendered(snapshot.pool.spec.configuration.name.clone());
-    let actions: Vec<Action> = degraded_condition(snapshot, None, now).into_iter().collect();
+    let name = snapshot.pool.spec.configuration.name.clone();
     let unused_configs = garbage::unused_configs(snapshot);
+    // A pool or build that names one may be unseen.
+    if let Some(watch) = snapshot.broken_watch.clone().filter(|_| !unused_configs.is_empty()) {
+        let condition = rendered_condition(snapshot, &deletions_held(&watch), now);
+        let actions = condition.into_iter().collect();
+        return RenderDecision {
+            // No event says that a watch has recovered.
+            requeue_after: Some(RECOVERED_AFTER),
+            ..RenderDecision::of(RenderReason::DeletionsHeld { name, watch }, actions)
+        };
+    }
+    let reason = RenderReason::Rendered(name);
+    let actions: Vec<Action> = rendered_condition(snapshot, "", now).into_iter().collect();
     if !actions.is_empty() || unused_configs.is_empty() {
         return RenderDecision::of(reason, actions);
     }
@@ -127,7 +147,7 @@ fn settled(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {
 
 /// Keep the rendered config and report the problem.
 fn degraded(snapshot: &RenderSnapshot, problem: &Problem, now: Timestamp) -> RenderDecision {
-    let actions = degraded_condition(snapshot, Some(problem), now).into_iter().collect();
+    let actions = degraded_condition(snapshot, problem, now).into_iter().collect();
     RenderDecision::of(RenderReason::Degraded(problem.clone()), actions)
 }
 
@@ -160,7 +180,7 @@ fn set_configuration(
         let patch = configuration(inputs, output);
         actions.push(Action::patch(Kind::MachineConfigPool, &snapshot.pool.metadata, patch));
     }
-    actions.extend(degraded_condition(snapshot, None, now));
+    actions.extend(rendered_condition(snapshot, "", now));
     RenderDecision::of(RenderReason::Rendered(name.clone()), actions)
 }
 
@@ -187,16 +207,32 @@ fn configuration(inputs: &Inputs, output: &RenderOutput) -> Patch {
 /// A problem that was reported before keeps its message, because its wording may differ each time.
 fn degraded_condition(
     snapshot: &RenderSnapshot,
-    wrong: Option<&Problem>,
+    wrong: &Problem,
     now: Timestamp,
 ) -> Option<Action> {
     let earlier = snapshot.earlier_problem.as_ref().map(|earlier| &earlier.cause);
-    let is_same = wrong.is_some_and(|wrong| earlier == Some(&wrong.cause()));
     let old = condition(&snapshot.pool.status.conditions, RENDER_DEGRADED);
-    if is_same && old.is_some_and(Condition::is_true) {
+    if earlier == Some(&wrong.cause()) && old.is_some_and(Condition::is_true) {
         return None;
     }
-    let wrong = wrong.map(|problem| (&*problem.reason, &*problem.message));
-    let conditions = render_conditions(&snapshot.pool.status.conditions, wrong, now)?;
+    replace_condition(snapshot, Err((&wrong.reason, &wrong.message)), now)
+}
+
+/// `note`: what waits although the pool is rendered.
+fn rendered_condition(snapshot: &RenderSnapshot, note: &str, now: Timestamp) -> Option<Action> {
+    replace_condition(snapshot, Ok(note), now)
+}
+
+fn replace_condition(
+    snapshot: &RenderSnapshot,
+    state: Result<&str, (&str, &str)>,
+    now: Timestamp,
+) -> Option<Action> {
+    let conditions = render_conditions(&snapshot.pool.status.conditions, state, now)?;
     Some(Action::replace_conditions(&snapshot.pool.metadata, conditions))
+}
+
+fn deletions_held(watch: &str) -> String {
+    let why = Problem::of_watch(watch).message;
+    format!("rendered configs that seem to be unused are not deleted now: {why}")
 }

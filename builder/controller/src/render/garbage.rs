@@ -7,11 +7,8 @@ use super::snapshot::{RenderSnapshot, SeenRendered};
 pub const RETAINED: usize = 3;
 
 /// Rendered configs that mosb created for this pool and that no pool or build names, except the
-/// newest. Nodes are still to be checked. None while a pool or build that names one may be unseen.
+/// newest. Nodes are still to be checked.
 pub(super) fn unused_configs(snapshot: &RenderSnapshot) -> Vec<&SeenRendered> {
-    if snapshot.broken_watch.is_some() {
-        return Vec::new();
-    }
     let unnamed =
         |one: &&SeenRendered| one.is_ours && !one.deleting && !snapshot.named.contains(&one.name);
     let mut unnamed: Vec<_> = snapshot.rendered.iter().filter(unnamed).collect();

@@ -1,7 +1,8 @@
 //! Lookups for rendering: renders a pool's MachineConfigs, and reads what metadata doesn't show.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::future::Ready;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
@@ -10,13 +11,14 @@ use serde_json::Value;
 
 use super::contents::{Contents, find};
 use super::observe::{controller_config, observe};
-use super::snapshot::{OverridingImage, RenderOutput, RenderSnapshot};
+use super::snapshot::{Member, OverridingImage, RenderOutput, RenderSnapshot};
 use crate::Error;
 use crate::apply::{ApplyError, compare_rendered};
 use crate::cluster_cache::ClusterCache;
 use crate::indexed_store::IndexKey;
 use crate::lookup::Problem;
 use crate::lookups::{LookupError, LookupPermit, Resolver};
+use crate::worker::Worker;
 use mosb_build::fetch::{self, Fetcher};
 use mosb_build::registry_client;
 use mosb_build::resolve::{self, RenderFailure};
@@ -36,8 +38,8 @@ const FETCHES: u32 = 4;
 pub(super) enum RenderError {
     /// The pool's condition reports it.
     Problem(Problem),
-    /// A lookup has no free slot now.
-    Busy,
+    /// A lookup has no free slot now for these hosts.
+    Busy(BTreeSet<String>),
     /// The API.
     Failed(ApplyError),
 }
@@ -52,7 +54,7 @@ impl From<LookupError> for RenderError {
     fn from(error: LookupError) -> Self {
         match error {
             LookupError::Problem(problem) => Self::Problem(problem),
-            LookupError::Busy(_) => Self::Busy,
+            LookupError::Busy(hosts) => Self::Busy(hosts),
         }
     }
 }
@@ -74,17 +76,22 @@ pub(super) async fn render(
     resolver: &Resolver,
     contents: &Contents,
     snapshot: &RenderSnapshot,
+    worker: &mut Worker,
 ) -> Result<RenderOutput, RenderError> {
     let inputs = snapshot.inputs.clone()?;
     let configs = contents.read(&resolver.client, &inputs.members).await?;
     let request = request(resolver, snapshot, configs)?;
-    let request = pin_within_limits(resolver, request).await?;
+    let request = pin_within_limits(resolver, request, worker).await?;
     let pins = request.pins.clone();
     // With its own time limit, so that the pool's condition reports the timeout.
     let pool = &snapshot.pool.metadata.name;
     let what = || format!("machineconfigpool {pool}: what its MachineConfigs refer to");
-    let rendering = rendered(resolver, request);
-    let rendered = resolver.limits.with_timeouts(FETCHES, what, rendering).await?;
+    let held = Mutex::new((&mut *worker, LookupPermit::default()));
+    let admit = |hosts| admit(resolver, &held, hosts);
+    let rendering = rendered(resolver, request, admit);
+    let rendered = resolver.limits.with_timeouts(FETCHES, what, rendering).await;
+    worker.reacquire().await;
+    let rendered = rendered?;
     let name = rendered.config.name().to_string();
     let (refused, clash) = futures_util::try_join!(
         find_refusal(resolver, snapshot, &rendered),
@@ -114,6 +121,28 @@ pub(crate) async fn without_components(
     resolver: &Resolver,
     pool: &str,
 ) -> Result<RenderedConfig, Problem> {
+    let request = request_of(resolver, pool, |one| !is_component_name(&one.name)).await?;
+    let request = pin(resolver, request).await?;
+    Ok(rendered::<Problem, _>(resolver, request, resolve::admit_all).await?.config)
+}
+
+/// The pool's MachineConfigs as they are now, with the origin of each field. Nothing is fetched.
+///
+/// # Errors
+/// The inputs are invalid, can't be read now, or refer to something.
+pub(crate) async fn with_origins(resolver: &Resolver, pool: &str) -> Result<Rendered, Problem> {
+    let request = request_of(resolver, pool, |_| true).await?;
+    let offline: Option<Ready<Result<Fetcher, Problem>>> = None;
+    let rendered = resolve::render(request, offline, resolve::admit_all, &|_| {}).await;
+    rendered.map_err(|error| failed(resolver, error))
+}
+
+/// What a pool is rendered from now, of these of its MachineConfigs.
+async fn request_of(
+    resolver: &Resolver,
+    pool: &str,
+    is_member: impl Fn(&Member) -> bool,
+) -> Result<Request, Problem> {
     let deleted = || Problem {
         class: ErrorClass::Transient,
         reason: "no-pool".to_owned(),
@@ -121,11 +150,10 @@ pub(crate) async fn without_components(
     };
     let snapshot = observe(&resolver.cache, pool).ok_or_else(deleted)?;
     let mut inputs = snapshot.inputs.clone()?;
-    inputs.members.retain(|one| !is_component_name(&one.name));
+    inputs.members.retain(is_member);
     let contents = Contents::default();
     let configs = contents.read(&resolver.client, &inputs.members).await?;
-    let request = pin(resolver, request(resolver, &snapshot, configs)?).await?;
-    Ok(rendered(resolver, request).await?.config)
+    request(resolver, &snapshot, configs)
 }
 
 fn request(
@@ -181,14 +209,37 @@ async fn pin(resolver: &Resolver, mut request: Request) -> Result<Request, Probl
 }
 
 /// The same as [`pin`], within the limits of a lookup.
-async fn pin_within_limits(resolver: &Resolver, request: Request) -> Result<Request, LookupError> {
+async fn pin_within_limits(
+    resolver: &Resolver,
+    request: Request,
+    worker: &mut Worker,
+) -> Result<Request, LookupError> {
     let images = render::unpinned(&request).into_iter();
-    let hosts = images.map(|one| one.reference.repo().host().to_owned()).collect();
+    let hosts: BTreeSet<String> =
+        images.map(|one| one.reference.repo().host().to_owned()).collect();
+    if hosts.is_empty() {
+        return Ok(request);
+    }
     let _permit = resolver.limits.hosts(LookupPermit::default(), hosts).await?;
     let pool = request.pool.to_string();
     let what = || format!("machineconfigpool {pool}: the images of its MachineConfigs");
     let pinning = async { Ok(pin(resolver, request).await?) };
-    resolver.limits.with_timeout(what, pinning).await
+    worker.release_during(resolver.limits.with_timeout(what, pinning)).await
+}
+
+/// Admits fetches from these hosts within the limits of lookups. From the first one on, the pass has
+/// no worker.
+async fn admit(
+    resolver: &Resolver,
+    held: &Mutex<(&mut Worker, LookupPermit)>,
+    hosts: BTreeSet<String>,
+) -> Result<(), LookupError> {
+    let lock = || held.lock().unwrap_or_else(PoisonError::into_inner);
+    lock().0.release();
+    let permit = std::mem::take(&mut lock().1);
+    let permit = resolver.limits.hosts(permit, hosts).await?;
+    lock().1 = permit;
+    Ok(())
 }
 
 /// Those pins of the last rendering that are still needed; none if the annotation was edited and
@@ -204,13 +255,26 @@ fn known_pins(request: &Request) -> BTreeMap<String, String> {
 }
 
 /// Renders, and fetches what that needs, until it is complete.
-async fn rendered(resolver: &Resolver, request: Request) -> Result<Rendered, Problem> {
-    let rendered = resolve::render(request, Some(fetcher(resolver)), &|_| {}).await;
-    rendered.map_err(|error| match error {
-        RenderFailure::Invalid(error) => to_problem(&resolver.cache.namespace, &error),
+async fn rendered<E, A>(
+    resolver: &Resolver,
+    request: Request,
+    admit: impl FnMut(BTreeSet<String>) -> A,
+) -> Result<Rendered, E>
+where
+    E: From<Problem> + From<fetch::Error>,
+    A: Future<Output = Result<(), E>>,
+{
+    let fetcher = async { Ok(fetcher(resolver).await?) };
+    let rendered = resolve::render(request, Some(fetcher), admit, &|_| {}).await;
+    rendered.map_err(|error| failed(resolver, error))
+}
+
+fn failed<E: From<Problem>>(resolver: &Resolver, error: RenderFailure<E>) -> E {
+    match error {
+        RenderFailure::Invalid(error) => to_problem(&resolver.cache.namespace, &error).into(),
         RenderFailure::Fetch(problem) => problem,
         RenderFailure::Stopped(error) => panic!("rendering does not panic: {error}"),
-    })
+    }
 }
 
 async fn fetcher(resolver: &Resolver) -> Result<Fetcher, Problem> {

@@ -29,7 +29,7 @@ mod snapshot;
 mod tests;
 
 pub use decide::{RenderDecision, RenderLookup, RenderReason, decide};
-pub(super) use lookups::without_components;
+pub(super) use lookups::{with_origins, without_components};
 pub use observe::observe;
 pub(crate) use renderer::Renderer;
 pub use snapshot::{

@@ -19,6 +19,7 @@ use crate::lookup::Problem;
 use crate::lookups::Resolver;
 use crate::reconciler::{Debounce, NoDecision, Reconciler};
 use crate::snapshot::EarlierProblem;
+use crate::worker::Worker;
 use mosb_image::Digest;
 
 #[derive(Debug)]
@@ -37,13 +38,18 @@ impl Renderer {
     }
 
     /// Adds the rendered config to the snapshot.
-    async fn render(&self, snapshot: &mut RenderSnapshot) -> Result<(), NoDecision> {
+    async fn render(
+        &self,
+        snapshot: &mut RenderSnapshot,
+        worker: &mut Worker,
+    ) -> Result<(), NoDecision> {
         let pool = snapshot.pool.metadata.name.clone();
         let began = Instant::now();
-        let output = match lookups::render(&self.resolver, &self.contents, snapshot).await {
+        let rendering = lookups::render(&self.resolver, &self.contents, snapshot, worker);
+        let output = match rendering.await {
             Ok(output) => Ok(output),
             Err(RenderError::Problem(problem)) => Err(problem),
-            Err(RenderError::Busy) => return Err(NoDecision::Busy),
+            Err(RenderError::Busy(hosts)) => return Err(NoDecision::Busy(hosts)),
             Err(RenderError::Failed(error)) => return Err(NoDecision::Failed(error)),
         };
         tracing::debug!("pool {pool}: rendered in {} ms", began.elapsed().as_millis());
@@ -66,7 +72,6 @@ impl Reconciler for Renderer {
 
     const KIND: &'static str = "pool";
     const LOG_PREFIX: &'static str = "pool ";
-    /// More than may wait for the same registry.
     const WORKERS: usize = 8;
     /// For example `kubectl apply` of several files.
     const DEBOUNCE: Option<Debounce> =
@@ -94,11 +99,11 @@ impl Reconciler for Renderer {
         &self,
         lookups: &[RenderLookup],
         snapshot: &mut RenderSnapshot,
-        _pass: &mut ReconcilePass,
+        pass: &mut ReconcilePass,
     ) -> Result<(), NoDecision> {
         for lookup in lookups {
             match lookup {
-                RenderLookup::Render => self.render(snapshot).await?,
+                RenderLookup::Render => self.render(snapshot, &mut pass.worker).await?,
                 RenderLookup::Nodes => {
                     let named = lookups::configs_on_nodes(&self.resolver).await?;
                     snapshot.lookup_results.configs_on_nodes = Some(named);
@@ -106,6 +111,10 @@ impl Reconciler for Renderer {
             }
         }
         Ok(())
+    }
+
+    fn fail_lookups(_: &[RenderLookup], snapshot: &mut RenderSnapshot, problem: &Problem) {
+        snapshot.lookup_results.output = Some(Err(problem.clone()));
     }
 
     async fn apply(
@@ -143,7 +152,8 @@ impl Reconciler for Renderer {
             | RenderReason::ByHand
             | RenderReason::Deleting
             | RenderReason::Rendering
-            | RenderReason::Rendered(_) => None,
+            | RenderReason::Rendered(_)
+            | RenderReason::DeletionsHeld { .. } => None,
         }
     }
 
@@ -154,6 +164,9 @@ impl Reconciler for Renderer {
             }
             RenderReason::OtherRenderer(_) => {
                 tracing::warn!(pool, reason = "other-renderer", "pool {pool}: {reason}");
+            }
+            RenderReason::DeletionsHeld { .. } => {
+                tracing::warn!(pool, reason = "watch-failed", "pool {pool}: {reason}");
             }
             RenderReason::ByHand
             | RenderReason::Deleting

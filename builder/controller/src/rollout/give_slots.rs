@@ -10,6 +10,7 @@ use super::part_jobs::part_failure;
 use super::slot_phase::SlotPhase;
 use super::slots::{self, SlotCandidate, SlotChoice, StopReason};
 use crate::cluster_cache::OWN_WRITE_TIMEOUT;
+use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -125,6 +126,11 @@ impl Pass<'_> {
                 first_attempt: attempt,
                 boot_id: state.machine.boot_id.clone(),
                 cordoned: true,
+                disables_scale_down: state
+                    .machine
+                    .metadata
+                    .annotation(labels::SCALE_DOWN_DISABLED)
+                    .is_none(),
                 without_drain: drain::is_skipped(state, &self.cx.snapshot.cluster),
                 applying: None,
                 failure: None,

@@ -88,6 +88,9 @@ impl MachinePlan {
         self.is_given = true;
         self.marks.slot(Some(slot));
         self.marks.cordon(true);
+        if slot.disables_scale_down {
+            self.marks.disable_scale_down(true);
+        }
         self.marks.desired_target(&slot.target);
         self.marks.state(NodeState::Working, "");
         let unseen = if is_etcd_unseen { "; etcd is external and was not checked" } else { "" };

@@ -52,6 +52,10 @@ impl Marks {
         self.set(labels::NODE_SLOT, slot.map(json));
     }
 
+    pub fn disable_scale_down(&mut self, is_disabled: bool) {
+        self.set(labels::SCALE_DOWN_DISABLED, is_disabled.then(|| "true".to_owned()));
+    }
+
     pub fn staged(&mut self, mark: Option<&StagedMark>) {
         let json = |mark: &StagedMark| serde_json::to_string(mark).expect("a mark is JSON");
         self.set(labels::NODE_STAGED, mark.map(json));

@@ -15,6 +15,7 @@ use super::leaving_configs::PoolConfigs;
 use super::lookup::RolloutLookupResults;
 use super::node_job::JobCommand;
 use super::pod_waiting::pod_waiting;
+use super::slots::max_unavailable;
 use super::snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, RefusedWrites,
     RolloutSettings, RolloutSnapshot,
@@ -294,14 +295,31 @@ fn cluster(cache: &ClusterCache, pool: &str, own: &OwnPlace) -> ClusterMachines 
         },
         control_plane: control_plane.iter().map(|seen| control_plane_node(seen)).collect(),
         jobs_elsewhere: elsewhere.collect(),
-        updating_elsewhere: updating_pools(&cache.pools.list(), pool),
+        updating_elsewhere: updating_pools(&cache.pools.list(), pool, |other| {
+            members(cache, &PoolSelectors::of(cache), &other.metadata.name)
+        }),
     }
 }
 
-/// Pools other than `own` of which machines are on their way, and nothing is in the way.
+/// The machines of another pool, and the image that it has in service.
+fn members(
+    cache: &ClusterCache,
+    selectors: &PoolSelectors,
+    pool: &str,
+) -> (Vec<Arc<SeenMachine>>, String) {
+    let is_member = selectors.members_of(pool);
+    let machines = cache.machines.filter_list(|seen| is_member(&seen.metadata.labels));
+    let configs = cache.configs.by_index([IndexKey::Pool(pool.to_owned())]);
+    let image = configs.first().map(|config| config.status.current_image_pull_spec.clone());
+    (machines, image.unwrap_or_default())
+}
+
+/// Pools other than `own` of which machines are on their way, and nothing is in the way. `members`:
+/// the machines of a pool, and its image.
 pub(super) fn updating_pools<'a>(
     pools: impl IntoIterator<Item = &'a Arc<MachineConfigPool>>,
     own: &str,
+    members: impl Fn(&MachineConfigPool) -> (Vec<Arc<SeenMachine>>, String),
 ) -> Vec<String> {
     let is_updating = |pool: &&Arc<MachineConfigPool>| {
         let status = &pool.status;
@@ -309,14 +327,39 @@ pub(super) fn updating_pools<'a>(
         let degraded = condition(&status.conditions, ROLLOUT_DEGRADED);
         let is_held = degraded
             .is_some_and(|one| one.is_true() && !OF_SOME_MACHINES.contains(&one.reason.as_str()));
+        let behind =
+            status.machine_count - status.updated_machine_count - status.degraded_machine_count;
         pool.metadata.name != own
             && !pool.metadata.is_being_deleted()
             && !pool.spec.paused
             && is_true("Updating")
             && !is_held
-            && status.updated_machine_count + status.degraded_machine_count < status.machine_count
+            && behind > 0
+            && {
+                let (machines, image) = members(pool);
+                can_go_on(pool, &machines, &image, behind)
+            }
     };
     pools.into_iter().filter(is_updating).map(|pool| pool.metadata.name.clone()).collect()
+}
+
+/// Whether one of so many machines that are behind can be updated before others are repaired: it has a
+/// slot, or is Ready and schedulable, and may get one.
+fn can_go_on(
+    pool: &MachineConfigPool,
+    machines: &[Arc<SeenMachine>],
+    image: &str,
+    behind: i64,
+) -> bool {
+    if machines.iter().any(|seen| has_slot(&seen.metadata)) {
+        return true;
+    }
+    let unavailable = machines.iter().filter(|seen| !seen.ready || seen.unschedulable);
+    let lame = unavailable.clone().filter(|seen| {
+        seen.metadata.annotation(labels::NODE_CURRENT_IMAGE).is_none_or(|current| current != image)
+    });
+    let max = max_unavailable(pool.spec.max_unavailable.as_ref(), machines.len()).unwrap_or(1);
+    unavailable.count() < max && usize::try_from(behind).is_ok_and(|behind| behind > lame.count())
 }
 
 fn control_plane_node(seen: &SeenMachine) -> ControlPlaneNode {

@@ -240,22 +240,26 @@ impl MachinePlan {
     }
 
     fn release(&mut self, state: &MachineState<'_>, slot: &Slot, target: &NodeTarget) {
-        self.marks.slot(None);
+        self.end_slot(slot);
         if state.runs(target.image.digest()) {
             self.marks.staged(None);
-        }
-        if slot.cordoned {
-            self.marks.cordon(false);
         }
         self.marks.desired_target(target);
         self.marks.state(NodeState::Done, "");
     }
 
-    fn take_back(&mut self, cx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) {
+    fn end_slot(&mut self, slot: &Slot) {
         self.marks.slot(None);
         if slot.cordoned {
             self.marks.cordon(false);
         }
+        if slot.disables_scale_down {
+            self.marks.disable_scale_down(false);
+        }
+    }
+
+    fn take_back(&mut self, cx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) {
+        self.end_slot(slot);
         let (image, config) = cx.current(state);
         self.marks.desired(image, config);
         self.marks.state(NodeState::Done, "");

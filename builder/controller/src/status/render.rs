@@ -10,20 +10,19 @@ pub const RENDER_DEGRADED: &str = "RenderDegraded";
 /// Maximum characters of its message.
 const MESSAGE: usize = 4096;
 
-/// The desired conditions of the pool; `None` if they are unchanged. `wrong`: reason
-/// (`bad-setting`) and message of a failed render.
+/// The desired conditions of the pool; `None` if they are unchanged. `state`: a note about a pool that
+/// is rendered; or reason (`bad-setting`) and message of a failed render.
 pub fn render_conditions(
     old: &[Condition],
-    wrong: Option<(&str, &str)>,
+    state: Result<&str, (&str, &str)>,
     now: Timestamp,
 ) -> Option<Vec<Condition>> {
     let before = condition(old, RENDER_DEGRADED);
-    let (status, reason, message) = match wrong {
-        Some((reason, message)) => {
-            ("True", camel_case(reason), message.chars().take(MESSAGE).collect())
-        }
-        None => ("False", String::new(), String::new()),
+    let (status, reason, message) = match state {
+        Ok(note) => ("False", String::new(), note),
+        Err((reason, message)) => ("True", camel_case(reason), message),
     };
+    let message: String = message.chars().take(MESSAGE).collect();
     if before.is_some_and(|before| before.matches(status, &reason, &message)) {
         return None;
     }
@@ -57,26 +56,26 @@ mod tests {
             status: "True".to_owned(),
             ..Condition::default()
         };
-        let old = render_conditions(std::slice::from_ref(&other), None, now(1)).unwrap();
+        let old = render_conditions(std::slice::from_ref(&other), Ok(""), now(1)).unwrap();
         assert_eq!(old[0], other);
         assert!(old[1].matches("False", "", ""));
-        assert_eq!(render_conditions(&old, None, now(2)), None, "unchanged");
+        assert_eq!(render_conditions(&old, Ok(""), now(2)), None, "unchanged");
 
-        let wrong = Some(("invalid-machine-configs", "50-a: spec.kernelType"));
+        let wrong = Err(("invalid-machine-configs", "50-a: spec.kernelType"));
         let list = render_conditions(&old, wrong, now(3)).unwrap();
         assert!(list[1].matches("True", "InvalidMachineConfigs", "50-a: spec.kernelType"));
         assert_eq!(list[1].last_transition_time, Some(now(3).into()));
         assert_eq!(render_conditions(&list, wrong, now(4)), None);
 
         let long = "x".repeat(2 * MESSAGE);
-        let list = render_conditions(&list, Some(("bad-setting", &long)), now(5)).unwrap();
+        let list = render_conditions(&list, Err(("bad-setting", &long)), now(5)).unwrap();
         assert_eq!(list[1].message.len(), MESSAGE);
         assert_eq!(
             list[1].last_transition_time,
             Some(now(3).into()),
             "it was degraded all the time"
         );
-        let mended = render_conditions(&list, None, now(6)).unwrap();
+        let mended = render_conditions(&list, Ok(""), now(6)).unwrap();
         assert_eq!(mended[1].last_transition_time, Some(now(6).into()));
         assert_eq!(mended.len(), 2);
     }

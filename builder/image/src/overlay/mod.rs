@@ -123,12 +123,14 @@ pub struct Overlay<'a> {
     changes: BTreeMap<TreePath, Change>,
     /// Whether a hard link was ever put.
     has_links: bool,
+    /// How often a link or directory was replaced or removed.
+    shape: u64,
 }
 
 impl<'a> Overlay<'a> {
     /// The base as it is.
     pub fn new(base: &'a BaseTree) -> Self {
-        Self { base, changes: BTreeMap::new(), has_links: false }
+        Self { base, changes: BTreeMap::new(), has_links: false, shape: 0 }
     }
 
     /// The node at exactly this path; links are not followed, and nothing is below a link or file.
@@ -166,6 +168,18 @@ impl<'a> Overlay<'a> {
         let mut above = std::iter::successors(path.parent(), TreePath::parent);
         // Upwards, because most new paths are in a new directory.
         above.any(|above| self.changes.get(&above).is_some_and(Change::hides_base))
+    }
+
+    /// A number that differs once a link or directory was replaced or removed: until then a path that
+    /// leads to a directory leads there.
+    pub fn shape(&self) -> u64 {
+        self.shape
+    }
+
+    fn record_loss(&mut self, path: &TreePath) {
+        if self.get(path).is_some_and(|found| found.kind != Kind::File) {
+            self.shape += 1;
+        }
     }
 
     /// The names in a directory, sorted; empty if the path is no directory.
@@ -232,6 +246,7 @@ impl<'a> Overlay<'a> {
         let was_replaced =
             matches!(self.changes.get(&path), Some(Change::Replaced(_) | Change::Removed));
         if !merges {
+            self.record_loss(&path);
             self.drop_below(&path);
         }
         let replaces = if merges {
@@ -255,6 +270,7 @@ impl<'a> Overlay<'a> {
     /// Removes a path and everything below it.
     pub fn remove(&mut self, path: &TreePath) {
         self.move_to_other_name(path);
+        self.record_loss(path);
         self.drop_below(path);
         self.changes.insert(path.clone(), Change::Removed);
     }

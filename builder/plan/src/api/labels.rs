@@ -207,6 +207,8 @@ pub const NODE_REPORT: &str = "mosb.dev/node-report";
 pub const NODE_STAGED: &str = "mosb.dev/staged";
 /// Annotation of a node: that it may be unavailable, and for which target, as JSON.
 pub const NODE_SLOT: &str = "mosb.dev/slot";
+/// Annotation of a node: the cluster autoscaler does not remove it.
+pub const SCALE_DOWN_DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
 /// Annotation of a node: the target that it booted and does not run any more, as JSON.
 pub const NODE_FALLBACK: &str = "mosb.dev/fallback";
 /// Annotation of a node: the image that it booted, `host/repository@sha256:…`.

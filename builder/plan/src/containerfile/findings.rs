@@ -6,8 +6,9 @@ use super::stages::{BASE, Origin, Stage};
 use mosb_types::Finding;
 
 impl SplitStage {
-    /// What only a build shows, with its line; nothing of a stage that isn't built.
-    pub fn unchecked(&self) -> Vec<String> {
+    /// What only a build shows, with its line; nothing of a stage that isn't built. `decided`: users and
+    /// groups that the base has.
+    pub fn unchecked(&self, decided: &[AtLine]) -> Vec<String> {
         if self.part == Part::Unused {
             return Vec::new();
         }
@@ -25,6 +26,7 @@ impl SplitStage {
                 .any(|name| !is_number(name) && name != "root" && !name.contains('$'))
         };
         let users = facts.users.iter().chain(&facts.owners).filter(by_name);
+        let users = users.filter(|user| !decided.contains(user));
         let users = users.map(|AtLine { line, text }| {
             format!("whether there is the user or group {text} (line {line})")
         });

@@ -1,6 +1,6 @@
 //! The flags of an instruction: as buildah splits them, and which of them it knows.
 
-use super::needs::Since;
+use super::administrator::Since;
 
 /// A flag that buildah has.
 #[derive(Debug)]

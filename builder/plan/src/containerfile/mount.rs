@@ -1,7 +1,7 @@
 //! `RUN --mount`: its options, as buildah reads them.
 
+use super::administrator::Since;
 use super::flags::shown;
-use super::needs::Since;
 
 /// The kinds of mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

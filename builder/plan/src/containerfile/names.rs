@@ -49,29 +49,36 @@ fn may_bring_names(request: &BuildRequest) -> bool {
 }
 
 /// Checks that the base has these users and groups. buildah reads `/etc/passwd` and `/etc/group`
-/// alone.
+/// alone. Returns those that it surely has.
 ///
 /// # Errors
 /// The first that it doesn't have.
-pub fn check_names(names: &[AtLine], tree: &BaseTree) -> Result<(), Error> {
-    for AtLine { line, text } in names {
+pub fn check_names(names: &[AtLine], tree: &BaseTree) -> Result<Vec<AtLine>, Error> {
+    let mut decided = Vec::new();
+    for name @ AtLine { line, text } in names {
+        let mut is_decided = true;
         let (user, group) = text.split_once(':').unwrap_or((text, ""));
         for (what, name, file) in [("user", user, "etc/passwd"), ("group", group, "etc/group")] {
             // What the build makes of these is not decided here.
             let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
             let is_number = name.bytes().all(|b| b.is_ascii_digit());
-            let Some(file_text) = tree.content(file) else {
+            if is_number {
+                continue;
+            }
+            let Some(file_text) = tree.content(file).filter(|_| is_plain) else {
+                is_decided = false;
                 continue;
             };
-            if is_plain && !is_number && number_in(file_text, name).is_none() {
+            if number_in(file_text, name).is_none() {
                 let problem = format!(
                     "the base's /{file} has no {what} {name}, and buildah looks nowhere else; write the number, or make the {what} in a RUN before"
                 );
                 return Err(wrong(*line, &problem));
             }
         }
+        decided.extend(is_decided.then(|| name.clone()));
     }
-    Ok(())
+    Ok(decided)
 }
 
 #[cfg(test)]
@@ -113,9 +120,18 @@ mod tests {
         ] {
             let mut request = request(json!({}), base(true, false));
             request.containerfile = Some(text.to_owned());
-            let found = check_names(&looked_up(&request).unwrap(), &tree);
+            let names = looked_up(&request).unwrap();
+            let found = check_names(&names, &tree);
             match (found, line) {
-                (Ok(()), None) => {}
+                (Ok(decided), None) => {
+                    assert_eq!(decided, names, "{text}");
+                    let stages = split(&request).unwrap().stages;
+                    let unchecked = |decided: &[AtLine]| -> usize {
+                        stages.iter().map(|one| one.unchecked(decided).len()).sum()
+                    };
+                    let named = names.iter().filter(|name| !name.text.starts_with('7')).count();
+                    assert_eq!(unchecked(&[]) - unchecked(&decided), named, "{text}");
+                }
                 (Err(Error::Administrator { line, .. }), Some(want)) => {
                     assert_eq!(line, want, "{text}");
                 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::str::Chars;
 
-use super::needs::Since;
+use super::administrator::Since;
 
 /// Bytes of a word with the values of its variables; the longest name of an image has some 700.
 const LONGEST: usize = 1024;
@@ -43,22 +43,46 @@ pub(super) fn expanded(text: &str, variables: &Variables) -> Result<String, Unex
 
 fn expanded_within(text: &str, variables: &Variables, depth: usize) -> Result<String, Unexpanded> {
     let mut out = String::new();
+    each_piece(text, |piece| {
+        match piece {
+            Piece::Char(c) => out.push(c),
+            Piece::Variable(chars) => out += &variable(chars, variables, depth)?,
+        }
+        // Values that are made of values grow with each line.
+        if out.len() > LONGEST {
+            return Err(Unexpanded::Other(format!("it has more than {LONGEST} bytes")));
+        }
+        Ok(())
+    })?;
+    Ok(out)
+}
+
+/// A piece of a word, without its quotes and backslashes.
+enum Piece<'t, 'c> {
+    Char(char),
+    /// What comes after a `$`.
+    Variable(&'c mut Peekable<Chars<'t>>),
+}
+
+/// Calls a function with each piece of a word. Returns the quote that has no end.
+fn each_piece<'t, E>(
+    text: &'t str,
+    mut on_piece: impl FnMut(Piece<'t, '_>) -> Result<(), E>,
+) -> Result<Option<char>, E> {
     let mut chars = text.chars().peekable();
     let mut quote = None;
     while let Some(c) = chars.next() {
         match c {
             '\'' | '"' if quote.is_none() => quote = Some(c),
             _ if quote == Some(c) => quote = None,
-            '\\' if quote != Some('\'') => out.extend(chars.next()),
-            '$' if quote != Some('\'') => out += &variable(&mut chars, variables, depth)?,
-            _ => out.push(c),
-        }
-        // Values that are made of values grow with each line.
-        if out.len() > LONGEST {
-            return Err(Unexpanded::Other(format!("it has more than {LONGEST} bytes")));
+            '\\' if quote != Some('\'') => {
+                chars.next().map_or(Ok(()), |c| on_piece(Piece::Char(c)))?;
+            }
+            '$' if quote != Some('\'') => on_piece(Piece::Variable(&mut chars))?,
+            _ => on_piece(Piece::Char(c))?,
         }
     }
-    Ok(out)
+    Ok(quote)
 }
 
 /// A variable after `$`: `NAME`, `{NAME}`, `{NAME:-word}` or `{NAME:+word}`.
@@ -127,47 +151,49 @@ pub(super) fn check_word(text: &str, later: &mut Vec<(String, Since)>) -> Result
 }
 
 fn check_within(text: &str, later: &mut Vec<(String, Since)>, depth: usize) -> Result<(), String> {
-    let mut chars = text.chars().peekable();
-    let mut quote = None;
-    while let Some(c) = chars.next() {
-        match c {
-            '\'' | '"' if quote.is_none() => quote = Some(c),
-            _ if quote == Some(c) => quote = None,
-            '\\' if quote != Some('\'') => drop(chars.next()),
-            '$' if quote != Some('\'') && chars.next_if_eq(&'{').is_some() => {
-                let name = variable_name(&mut chars);
-                let rest = until_brace(&mut chars)
-                    .ok_or_else(|| format!("${{{name} has no end; close it with a brace"))?;
-                let mut form = rest.chars();
-                let word = match (form.next(), form.next()) {
-                    (None, _) => continue,
-                    (Some(':'), Some('-' | '+')) => &rest[2..],
-                    (Some(':'), Some('?')) => {
-                        later.push((format!("${{{name}:?…}}"), REQUIRED));
-                        &rest[2..]
-                    }
-                    (Some(form @ ('#' | '%' | '/')), _) => {
-                        later.push((format!("${{{name}{form}…}}"), PATTERNS));
-                        &rest[1..]
-                    }
-                    _ => {
-                        return Err(format!(
-                            "${{{name}{rest}}} is not a form that buildah knows; write ${{{name}:-…}} or ${{{name}:+…}}"
-                        ));
-                    }
-                };
-                let depth = depth.checked_sub(1);
-                let depth =
-                    depth.ok_or_else(|| format!("more than {DEEPEST} braces in each other"))?;
-                check_within(word, later, depth)?;
-            }
-            _ => {}
-        }
-    }
-    match quote {
+    let open = each_piece(text, |piece| match piece {
+        Piece::Variable(chars) => match chars.next_if_eq(&'{') {
+            Some(_) => check_braces(chars, later, depth),
+            None => Ok(()),
+        },
+        Piece::Char(_) => Ok(()),
+    })?;
+    match open {
         Some(quote) => Err(format!("a {quote} has no end; close it, or write \\{quote}")),
         None => Ok(()),
     }
+}
+
+/// Checks a variable after `${`.
+fn check_braces(
+    chars: &mut Peekable<Chars<'_>>,
+    later: &mut Vec<(String, Since)>,
+    depth: usize,
+) -> Result<(), String> {
+    let name = variable_name(chars);
+    let rest =
+        until_brace(chars).ok_or_else(|| format!("${{{name} has no end; close it with a brace"))?;
+    let mut form = rest.chars();
+    let word = match (form.next(), form.next()) {
+        (None, _) => return Ok(()),
+        (Some(':'), Some('-' | '+')) => &rest[2..],
+        (Some(':'), Some('?')) => {
+            later.push((format!("${{{name}:?…}}"), REQUIRED));
+            &rest[2..]
+        }
+        (Some(form @ ('#' | '%' | '/')), _) => {
+            later.push((format!("${{{name}{form}…}}"), PATTERNS));
+            &rest[1..]
+        }
+        _ => {
+            return Err(format!(
+                "${{{name}{rest}}} is not a form that buildah knows; write ${{{name}:-…}} or ${{{name}:+…}}"
+            ));
+        }
+    };
+    let depth = depth.checked_sub(1);
+    let depth = depth.ok_or_else(|| format!("more than {DEEPEST} braces in each other"))?;
+    check_within(word, later, depth)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The plan, made in two steps: first without the base's tree, then with it.
 
-use super::apply::{Additions, apply, has_rpm_ostree, preset_units, real_path};
+use super::apply::{Additions, apply, has_rpm_ostree, preset_units, real_paths};
 use super::build_plan::BuildPlan;
 use super::build_request::BuildRequest;
 use super::explain::{self, ImagePaths};
@@ -246,8 +246,8 @@ impl Draft {
         let mut emptied = Vec::new();
         let mut brought = self.var_paths.clone();
         if let Some(tree) = tree {
-            let real = self.var_paths.iter().map(|path| real_path(tree, path));
-            brought = real.filter(|path| path.starts_with("/var/")).collect();
+            brought = real_paths(tree, &self.var_paths);
+            brought.retain(|path| path.starts_with("/var/"));
             brought.sort();
             brought.dedup();
         }

@@ -1,7 +1,7 @@
 //! Notices of a plan: settings that the machine applies, possible secrets, and paths that nodes
 //! treat differently.
 
-use super::apply::{CURRENT_CONFIG, real_path};
+use super::apply::{CURRENT_CONFIG, real_paths};
 use super::build_request::BuildRequest;
 use crate::render::first_boot_parts;
 use mosb_ignition as ignition;
@@ -138,8 +138,11 @@ impl ImagePaths {
             let files = storage.files.iter().map(|file| &file.path);
             files.chain(storage.links.iter().map(|link| &link.path))
         });
-        let real = |path: &String| base.map_or_else(|| path.clone(), |base| real_path(base, path));
-        Self { paths: paths.map(real).collect(), is_real: base.is_some() }
+        let paths = match base {
+            Some(base) => real_paths(base, paths),
+            None => paths.cloned().collect(),
+        };
+        Self { paths, is_real: base.is_some() }
     }
 }
 

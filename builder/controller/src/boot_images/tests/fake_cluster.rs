@@ -41,6 +41,8 @@ pub struct FakeCluster {
     pub other_controller: Option<String>,
     /// Kinds that can't be listed.
     pub unread: BTreeMap<BootImageKind, String>,
+    pub doubtful: BTreeMap<BootImageKind, String>,
+    pub golden_doubt: Option<String>,
     pub failed_writes: BTreeMap<String, FailedWrite>,
     /// Sets of which every write is refused.
     pub refused: BTreeSet<String>,
@@ -65,6 +67,8 @@ impl FakeCluster {
             user_data_secrets: BTreeSet::new(),
             other_controller: None,
             unread: BTreeMap::new(),
+            doubtful: BTreeMap::new(),
+            golden_doubt: None,
             failed_writes: BTreeMap::new(),
             refused: BTreeSet::new(),
             refuses_images: false,
@@ -206,6 +210,8 @@ impl FakeCluster {
             own_architecture: Some(Architecture::X86_64),
             other_controller: self.other_controller.clone(),
             unread: self.unread.clone(),
+            doubtful: self.doubtful.clone(),
+            golden_doubt: self.golden_doubt.clone(),
             machine_configuration: single(BootImageKind::MachineConfiguration),
             cluster_version: single(BootImageKind::ClusterVersion),
             infrastructure: single(BootImageKind::Infrastructure),

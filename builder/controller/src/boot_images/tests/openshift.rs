@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::fake_cluster::FakeCluster;
-use crate::boot_images::plan::BootImagePlan;
+use crate::boot_images::plan::{BootImagePlan, Outcome};
+use crate::boot_images::recheck::recheck;
 use crate::cluster_cache::BootImageKind::{
-    BootImageHistory, ClusterVersion, Infrastructure, MachineApiMachineSet as Sets,
-    MachineConfiguration,
+    AwsMachineTemplate, BootImageHistory, ClusterVersion, Infrastructure,
+    MachineApiMachineSet as Sets, MachineConfiguration,
 };
 
 pub const OLD: &str = "projects/rhcos-cloud/global/images/rhcos-1";
@@ -171,6 +172,35 @@ fn nothing_is_written_while_what_decides_it_is_not_known() {
                 assert!(errors[0].contains("cannot list; apply deploy/boot-images"), "{errors:?}");
             }
         }
+    }
+}
+
+#[test]
+fn a_set_names_the_watch_that_failed() {
+    let watch = || "machinesets.machine.openshift.io: connection refused".to_owned();
+    for (what, kind, waits) in [
+        ("the sets", Some(Sets), true),
+        ("their pins", Some(BootImageHistory), true),
+        ("other templates", Some(AwsMachineTemplate), false),
+        ("the images", None, true),
+    ] {
+        let mut cluster = cluster();
+        stub(&mut cluster, "3.2.0");
+        set(&mut cluster, "a");
+        match kind {
+            Some(kind) => drop(cluster.doubtful.insert(kind, watch())),
+            None => cluster.golden_doubt = Some(watch()),
+        }
+        let plan = cluster.settle();
+        assert_eq!(plan.errors, [], "{what}: it may pass");
+        let Outcome::Waiting(why) = &plan.sets[0].outcome else {
+            assert!(!waits, "{what}: {plan:?}");
+            continue;
+        };
+        assert!(waits && why.contains(&watch()), "{what}: {why}");
+        assert_eq!(cluster.writes, [""; 0], "{what}");
+        let recheck = recheck(&plan, &cluster.snapshot());
+        assert_eq!(recheck.map(|time| time.as_secs()), Some(60), "no event ends it");
     }
 }
 

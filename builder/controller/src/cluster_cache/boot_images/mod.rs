@@ -62,6 +62,19 @@ impl BootImageCache {
         BootImageKind::ALL.into_iter().filter_map(|kind| Some((kind, why(kind)?))).collect()
     }
 
+    /// The other kinds whose watch failed lately, and why.
+    pub fn doubtful(&self) -> BTreeMap<BootImageKind, String> {
+        let unread = self.unread();
+        let kinds = BootImageKind::ALL.into_iter().filter(|kind| !unread.contains_key(kind));
+        let failed = |kind: BootImageKind| self.watch_health.failed_lately(&[&kind.to_string()]);
+        kinds.filter_map(|kind| Some((kind, failed(kind)?))).collect()
+    }
+
+    /// Why the ConfigMap with the images of the release may be an older one.
+    pub fn golden_doubt(&self) -> Option<String> {
+        self.watch_health.failed_lately(&[GOLDEN])
+    }
+
     /// Why the ConfigMap with the images of the release is not known.
     pub fn golden_unread(&self) -> Option<String> {
         self.watch_health.why_not_synced(GOLDEN)

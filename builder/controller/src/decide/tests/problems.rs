@@ -164,6 +164,26 @@ fn a_running_build_continues_when_only_nodes_change() {
 }
 
 #[test]
+fn a_tag_of_another_platform_is_refused_before_the_job() {
+    let mut fake = FakeCluster::opted_in();
+    fake.nodes(&[("linux/amd64", &[])]);
+    fake.build();
+    let image = fake.image().to_owned();
+    fake.nodes(&[("linux/arm64", &[])]);
+    fake.containerfile("RUN true");
+    let PoolReason::Problem(problem) = fake.settle().reason else { panic!("{:?}", fake.blocked()) };
+    assert_eq!(problem.reason, "tag-of-another-platform");
+    let message = problem.message;
+    assert!(message.contains("linux/amd64") && message.contains("linux/arm64"), "{message}");
+    assert_eq!(fake.blocked().unwrap().0, "True");
+    assert_eq!(fake.snapshot.builds.len(), 1, "no other build");
+    // Nothing has the tag then.
+    fake.images.remove(&image.parse().unwrap());
+    fake.build();
+    assert_ne!(fake.image(), image);
+}
+
+#[test]
 fn a_node_of_another_platform_is_left_out_and_named() {
     let mut fake = FakeCluster::opted_in();
     let left_out = |fake: &FakeCluster| {

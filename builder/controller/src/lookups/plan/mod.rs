@@ -117,14 +117,16 @@ pub(super) async fn plan(
         invalid_input("bad-reference", format!("{}: the base is in no registry", lookup.rendered))
     })?;
     let nodes = builder_nodes(lookup, &resolver.cache);
-    let mut planned = planned(lookup, &resolved_draft, &base, &before?, nodes);
+    let before = before?;
+    let mut planned = planned(lookup, &resolved_draft, &base, &before, nodes);
+    let config = &resolved_draft.draft.request().config;
+    planned.unreconcilable = before.unreconcilable(config, resolver, lookup).await;
     let with = recognise::RegistryAccess {
         settings: &settings,
         proxy: proxy.as_ref(),
         push: &push,
         pull: &pull,
     };
-    let config = &resolved_draft.draft.request().config;
     planned.is_recognised = recognised(resolver, lookup, config, with).await?;
     let copies = resolver.copies(&lookup.pool, &planned.build).await?;
     let (own, name) = (lookup.clone(), planned.build.clone());
@@ -197,7 +199,7 @@ fn planned(
         is_login_change: before.is_login_change(&draft.request().config),
         is_live_change: before.is_live_change(&draft.request().config),
         machine_part: machine_part(&draft.request().config).digest(),
-        unreconcilable: before.unreconcilable(&draft.request().config),
+        unreconcilable: Vec::new(),
         is_recognised: false,
         has_last_part: prepared.as_ref().is_some_and(|prepared| prepared.has_last),
         prepared: prepared.map(|prepared| prepared.inputs.digest()),

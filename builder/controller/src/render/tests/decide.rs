@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::render::snapshot::OverridingImage;
+use crate::watch_health::RECOVERED_AFTER;
 
 /// Name of the case, the difference to a settled pool, and the actions.
 type Case<'a> = (&'a str, &'a dyn Fn(&mut RenderSnapshot), &'a [&'a str]);
@@ -270,6 +271,30 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
 }
 
 #[test]
+fn deletions_that_wait_for_a_watch_name_it() {
+    let mut snapshot = settled();
+    let unused = |n: i64| rendered(&format!("rendered-infra-{n:032}"), 10 + n);
+    snapshot.rendered.extend((1..=3).map(unused));
+    snapshot.broken_watch = Some("machineosbuilds: away".to_owned());
+    let decision = decide(&snapshot, now());
+    assert_eq!(decision.reason, RenderReason::Rendered(OLD.to_owned()), "none is unused");
+    snapshot.rendered.push(unused(4));
+    let decision = decide(&snapshot, now());
+    let [Action::ReplaceStatus(_, NewStatus::Conditions(conditions))] = &decision.actions[..]
+    else {
+        panic!("{decision:?}")
+    };
+    let ours = conditions.last().unwrap();
+    assert!(ours.message.contains("machineosbuilds: away"), "{ours:?}");
+    assert_eq!(decision.requeue_after, Some(RECOVERED_AFTER), "no event says that it works again");
+    snapshot.pool.status.conditions = conditions.clone();
+    assert_eq!(decide(&snapshot, now()).actions, [], "said once");
+    snapshot.broken_watch = None;
+    snapshot.rendered.truncate(1);
+    assert_eq!(words(&decide(&snapshot, now())), ["say False"], "it is over");
+}
+
+#[test]
 fn unreferenced_rendered_configs_are_deleted_except_the_newest() {
     let name = |n: i64| format!("rendered-infra-{n:032}");
     let with = |edit: &dyn Fn(&mut RenderSnapshot)| {
@@ -311,7 +336,7 @@ fn unreferenced_rendered_configs_are_deleted_except_the_newest() {
                 snapshot.broken_watch = Some("machineosbuilds: away".to_owned());
                 snapshot.lookup_results.configs_on_nodes = all.clone();
             },
-            vec![],
+            vec!["say False".to_owned()],
         ),
         (
             "others' stay",

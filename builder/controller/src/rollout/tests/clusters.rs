@@ -180,6 +180,27 @@ fn the_node_of_the_controller_waits_for_another_one_that_is_schedulable() {
 }
 
 #[test]
+fn the_autoscaler_removes_no_machine_that_has_a_slot() {
+    let mut fleet = rolling(2, "automatic");
+    let annotations = &mut fleet.node("w1").machine.metadata.annotations;
+    annotations.insert(labels::SCALE_DOWN_DISABLED.to_owned(), "true".to_owned());
+    let disabled = |fleet: &Fleet| {
+        ["w0", "w1"].map(|name| {
+            let metadata = &fleet.nodes[name].machine.metadata;
+            metadata.annotation(labels::SCALE_DOWN_DISABLED) == Some("true")
+        })
+    };
+    fleet.node("w0").held.insert("db".to_owned());
+    fleet.settle();
+    assert!(fleet.nodes["w0"].slot().is_some());
+    assert_eq!(disabled(&fleet), [true, true]);
+    fleet.node("w0").held.clear();
+    fleet.settle();
+    assert_eq!(running(&fleet, 2), 2);
+    assert_eq!(disabled(&fleet), [false, true], "what somebody else set stays");
+}
+
+#[test]
 fn the_node_of_the_controller_is_the_last_of_all_pools() {
     let mut fleet = two_pools(2, 3);
     fleet.own_node = Some("w0".to_owned());
@@ -190,7 +211,7 @@ fn the_node_of_the_controller_is_the_last_of_all_pools() {
     // While a machine of the other pool is held, the pool names what it waits for.
     let mut fleet = two_pools(2, 3);
     fleet.own_node = Some("w0".to_owned());
-    fleet.node("i1").machine.unschedulable = true;
+    fleet.node("i1").held.insert("db".to_owned());
     fleet.settle();
     let digest = image(2).digest();
     assert_ne!(fleet.nodes["w0"].booted, digest);
@@ -199,6 +220,18 @@ fn the_node_of_the_controller_is_the_last_of_all_pools() {
         message.contains("w0: the controller runs on it") && message.contains("infra"),
         "{message}"
     );
+
+    // One that can't be updated before it is repaired is not waited for.
+    let booted = |other: &str, lame: fn(&mut FakeNode)| {
+        let mut fleet = two_pools(2, 3);
+        fleet.own_node = Some("w0".to_owned());
+        lame(fleet.node(other));
+        fleet.settle();
+        (fleet.nodes["w0"].booted, fleet.nodes["i0"].booted)
+    };
+    let before = image(1).digest();
+    assert_eq!(booted("i1", |node| node.machine.unschedulable = true), (digest, before));
+    assert_eq!(booted("i2", |node| node.machine.ready = false), (digest, before));
 
     // A pool that is paused is not waited for.
     fleet.pools.get_mut("infra").unwrap().spec.paused = true;

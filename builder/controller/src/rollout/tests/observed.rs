@@ -2,6 +2,7 @@
 
 use super::fleet::*;
 use super::machine::{FakeJob, FakeNode};
+use crate::cluster_cache::SeenMachine;
 use crate::rollout::leaving_configs::PoolConfigs;
 use crate::rollout::observe::{NO_POOL, updating_pools};
 use crate::rollout::*;
@@ -83,6 +84,7 @@ impl Fleet {
                 updating_elsewhere: updating_pools(
                     &self.pools.values().cloned().map(Arc::new).collect::<Vec<_>>(),
                     pool,
+                    |other| self.members(&other.metadata.name),
                 ),
             },
             settings: self.settings,
@@ -90,6 +92,20 @@ impl Fleet {
             config,
             ..RolloutSnapshot::default()
         }
+    }
+
+    fn members(&self, pool: &str) -> (Vec<Arc<SeenMachine>>, String) {
+        let nodes = self.nodes.values().filter(|node| node.pool == pool);
+        let seen = nodes.map(|FakeNode { machine, .. }| {
+            Arc::new(SeenMachine {
+                metadata: machine.metadata.clone(),
+                ready: machine.ready,
+                unschedulable: machine.unschedulable,
+                ..SeenMachine::default()
+            })
+        });
+        let image = self.configs.get(pool).map(|one| one.status.current_image_pull_spec.clone());
+        (seen.collect(), image.unwrap_or_default())
     }
 
     fn seen(&self, node: &FakeNode) -> Machine {

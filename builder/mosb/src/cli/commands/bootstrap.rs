@@ -128,7 +128,9 @@ async fn for_kubernetes(
         }
         let pins = request.pins.clone();
         let fetcher = Some(async { fetcher(checked) });
-        match resolve::render(request, fetcher, &|step| progress.step(step)).await {
+        match resolve::render(request, fetcher, resolve::admit_all, &|step| progress.step(step))
+            .await
+        {
             Ok(done) => rendered.push(kubernetes::RenderedPool { rendered: done, pins }),
             // A problem of a MachineConfig appears in each of its pools.
             Err(RenderFailure::Invalid(invalid)) if !invalid.findings().is_empty() => {

@@ -30,6 +30,7 @@ pub async fn plan(
     let on_step = |step: &str| context.progress.step(step);
     let planning = planning(context, &on_step);
     let drafted = draft(planning, &planned.request).await?;
+    let decided_names = drafted.decided_names.clone();
     let (given, mut warnings) = (planned.prepared.as_ref(), Vec::new());
     // Containerfile and ConfigMaps run everything at once, on another machine.
     let runs_elsewhere = matches!(settings.format, Format::Containerfile | Format::Configmap);
@@ -73,7 +74,7 @@ pub async fn plan(
         format @ (Format::Text | Format::Json | Format::Yaml | Format::Name) => {
             let split = containerfile::split(&plan.request)?;
             let hint = containerfile::hint(&split, &plan);
-            let stages = PlannedStage::all(&split, hint.as_ref());
+            let stages = PlannedStage::all(&split, hint.as_ref(), &decided_names);
             let is_given = planned.request.base.image.is_some();
             let change = match &planned.previous {
                 Some(previous) => Some(change(context, previous, &plan, is_given).await?),

@@ -32,7 +32,8 @@ pub async fn render(wanted: &Render, settings: &Settings, progress: &Progress) -
         pin(&mut request, settings, progress).await?;
     }
     let fetcher = (!wanted.offline).then(|| fetcher(wanted, settings));
-    let rendered = resolve::render(request, fetcher, &|step| progress.step(step)).await;
+    let rendered =
+        resolve::render(request, fetcher, resolve::admit_all, &|step| progress.step(step)).await;
     let rendered = match rendered {
         Ok(rendered) => rendered,
         Err(error) => {

@@ -9,7 +9,7 @@ use super::build_result::{BaseTreeUse, PinnedBase, PreparedUse, reasons};
 use super::diff::Side;
 use super::path_entry::PathEntry;
 use mosb_image::Digest;
-use mosb_plan::containerfile::{Hint, Part, Split, SplitStage};
+use mosb_plan::containerfile::{AtLine, Hint, Part, Split, SplitStage};
 use mosb_plan::plan::diff::ChangeCost;
 use mosb_plan::plan::{BuildPlan, build_on_reason};
 use mosb_registry::Target;
@@ -233,7 +233,7 @@ impl Plan {
 
 impl PlannedStage {
     /// Describes the stages of a plan.
-    pub fn all(split: &Split, hint: Option<&Hint>) -> Vec<Self> {
+    pub fn all(split: &Split, hint: Option<&Hint>, decided_names: &[AtLine]) -> Vec<Self> {
         let of = |(at, one): (usize, &SplitStage)| {
             let stage = &one.stage;
             Self {
@@ -248,7 +248,7 @@ impl PlannedStage {
                 reason: one.reason.as_ref().map(ToString::to_string),
                 runs_again: if one.part == Part::Unused { 0 } else { stage.instructions },
                 hint: hint.filter(|hint| hint.stage == at).map(|hint| hint.message.clone()),
-                unchecked: one.unchecked(),
+                unchecked: one.unchecked(decided_names),
             }
         };
         split.stages.iter().enumerate().map(of).collect()

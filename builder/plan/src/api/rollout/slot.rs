@@ -22,6 +22,10 @@ pub struct Slot {
     pub boot_id: String,
     /// Whether the roll-out cordoned the node, so that it also uncordons it.
     pub cordoned: bool,
+    /// Whether the roll-out keeps the cluster autoscaler from removing the node, so that it also ends
+    /// that: a drained machine is empty.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disables_scale_down: bool,
     /// Whether the node reboots with its pods on it. Decided when the slot is given: a drain that
     /// has begun is not skipped later.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

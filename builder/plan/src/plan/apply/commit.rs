@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::paths::real;
+use super::paths::Paths;
 use super::{Applier, ApplyError};
 use mosb_image::path::TreePath;
 use mosb_image::tree::Kind;
@@ -32,8 +32,9 @@ impl Applier<'_> {
             );
             left_out.push(Finding::new("emptied-by-commit", message).path(path.to_string()));
         };
+        let paths = Paths::default();
         for emptied in EMPTIED {
-            let Ok(Some(directory)) = real(&self.tree, emptied) else {
+            let Ok(Some(directory)) = paths.real(&self.tree, emptied) else {
                 continue;
             };
             if self.tree.get(&directory).is_none_or(|found| found.kind != Kind::Directory) {

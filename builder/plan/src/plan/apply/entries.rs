@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
 
-use super::paths::{PathError, exact, join_path, real};
+use super::paths::PathError;
 use super::{Applier, ApplyError, FILE_LIMIT};
 use crate::plan::method::Reason;
 use mosb_ignition::{Directory, File, Link, Owner, Resource, Storage};
@@ -68,7 +68,8 @@ impl Applier<'_> {
         let mut landed: BTreeMap<TreePath, String> = BTreeMap::new();
         let mut entries = Vec::new();
         for entry in directories.chain(files).chain(links) {
-            let at = join_path(&self.tree, entry.path()).map_err(|stop| stop.of(entry.path()))?;
+            let at =
+                self.paths.join(&self.tree, entry.path()).map_err(|stop| stop.of(entry.path()))?;
             if let Some(first) = landed.insert(at.clone(), entry.path().to_owned()) {
                 let second = entry.path().to_owned();
                 return Err(ApplyError::SamePath { first, second, real: at.to_string() });
@@ -85,7 +86,7 @@ impl Applier<'_> {
     pub(super) fn entry(&mut self, at: &TreePath, entry: &Entry<'_>) -> Result<(), ApplyError> {
         let stop = |stop: PathError| stop.of(entry.path());
         if entry.overwrite()
-            && let Some(exact) = exact(&self.tree, at).map_err(stop)?
+            && let Some(exact) = self.paths.exact(&self.tree, at).map_err(stop)?
             && self.tree.get(&exact).is_some()
         {
             self.tree.remove(&exact);
@@ -99,7 +100,7 @@ impl Applier<'_> {
     }
 
     fn there(&self, path: &str, at: &TreePath) -> Result<Option<(TreePath, Found)>, ApplyError> {
-        let exact = exact(&self.tree, at).map_err(|stop| stop.of(path))?;
+        let exact = self.paths.exact(&self.tree, at).map_err(|stop| stop.of(path))?;
         Ok(exact.and_then(|exact| Some((exact.clone(), self.tree.get(&exact)?))))
     }
 
@@ -227,8 +228,12 @@ impl Applier<'_> {
         } else {
             format!("{parent}/{}", link.target)
         };
-        let target =
-            self::real(&self.tree, &leads).ok().flatten().and_then(|target| self.tree.get(&target));
+        let target = self
+            .paths
+            .real(&self.tree, &leads)
+            .ok()
+            .flatten()
+            .and_then(|target| self.tree.get(&target));
         let there = target.map_or((0, 0), |found| (found.meta.uid, found.meta.gid));
         let (uid, gid) = self.owners(path, &Owner::clone(&link.user), &link.group, there)?;
         let meta = Meta { mode: 0o777, uid, gid };
@@ -243,8 +248,8 @@ impl Applier<'_> {
             target: link.target.clone(),
             problem,
         };
-        let target = join_path(&self.tree, &link.target).map_err(|stop| stop.of(path))?;
-        let target = exact(&self.tree, &target).map_err(|stop| stop.of(path))?;
+        let target = self.paths.join(&self.tree, &link.target).map_err(|stop| stop.of(path))?;
+        let target = self.paths.exact(&self.tree, &target).map_err(|stop| stop.of(path))?;
         let target = target.and_then(|target| Some((target.clone(), self.tree.get(&target)?)));
         if let Some((here, _)) = self.there(path, at)? {
             let (target, _) = target.ok_or_else(|| wrong("does not exist"))?;

@@ -1,7 +1,7 @@
 //! The kernel arguments of the config, in an image that only bootc brings to machines. What a
 //! section of the Containerfile does in a build of buildah.
 
-use super::paths::exact;
+use super::paths::Paths;
 use super::{Applier, ApplyError};
 use crate::plan::kernel_arguments::{FILE, RPM_OSTREE, kargs_file};
 use mosb_image::overlay::Overlay;
@@ -23,6 +23,7 @@ impl Applier<'_> {
 /// Whether machines of this tree set their kernel arguments by rpm-ostree.
 pub(in crate::plan) fn has_rpm_ostree(tree: &Overlay<'_>) -> Result<bool, ApplyError> {
     let program: TreePath = RPM_OSTREE.parse().expect("a clean path");
-    let program = exact(tree, &program).map_err(|stop| stop.of(RPM_OSTREE))?;
+    let program =
+        Paths::default().exact(tree, &program).map_err(|stop| stop.of(RPM_OSTREE))?;
     Ok(program.is_some_and(|program| tree.get(&program).is_some()))
 }

@@ -30,7 +30,8 @@ use mosb_image::tree::BaseTree;
 use mosb_types::{Diagnostic, Finding, escape_control};
 pub use on_machine::{WrittenEntry, WrittenEtc, written_to_etc};
 pub(crate) use owners::number_in;
-pub(super) use paths::real_path;
+use paths::Paths;
+pub(super) use paths::real_paths;
 pub use units::instance_of;
 pub(super) use units::preset_units;
 
@@ -161,6 +162,7 @@ pub(super) fn apply<'a>(
 ) -> Result<Applied<'a>, ApplyError> {
     let mut applier = Applier {
         tree: Overlay::new(base),
+        paths: Paths::default(),
         reasons: Vec::new(),
         warnings: Vec::new(),
         left: TOTAL_LIMIT,
@@ -187,6 +189,7 @@ pub(super) fn apply<'a>(
 
 struct Applier<'a> {
     tree: Overlay<'a>,
+    paths: Paths,
     reasons: Vec<Reason>,
     warnings: Vec<Finding>,
     /// Bytes of content that are still allowed.

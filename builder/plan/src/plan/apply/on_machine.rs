@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::entries::Entry;
-use super::paths::join_path;
+use super::paths::Paths;
 use super::units::PRESET_FILE;
 use super::{Applier, ApplyError, TOTAL_LIMIT};
 use mosb_ignition as ignition;
@@ -57,6 +57,7 @@ pub fn written_to_etc(base: &BaseTree, config: &Value) -> Result<WrittenEtc, ign
     let config = ignition::parse(config)?.config;
     let mut applier = Applier {
         tree: Overlay::new(base),
+        paths: Paths::default(),
         reasons: Vec::new(),
         warnings: Vec::new(),
         left: TOTAL_LIMIT,
@@ -137,7 +138,7 @@ impl Applier<'_> {
             if !entry.path().starts_with(ETC) {
                 continue;
             }
-            match join_path(&self.tree, entry.path()) {
+            match self.paths.join(&self.tree, entry.path()) {
                 Ok(at) => entries.push((at, entry)),
                 Err(stop) => refuse(entry.path(), stop.of(entry.path())),
             }

@@ -44,7 +44,7 @@ impl Applier<'_> {
 
     fn look_up(&self, files: &[&str], name: &str) -> Option<u32> {
         files.iter().find_map(|file| {
-            let path = super::paths::real(&self.tree, file).ok()??;
+            let path = self.paths.real(&self.tree, file).ok()??;
             number_in(&self.content_of(&path)?, name)
         })
     }

@@ -1,5 +1,8 @@
 //! Resolves paths as the kernel does in a chroot of the base, and as Ignition does before it writes.
 
+use std::cell::{RefCell, RefMut};
+use std::collections::HashMap;
+
 use super::{Applier, ApplyError};
 use mosb_image::overlay::{Node, Overlay};
 use mosb_image::path::TreePath;
@@ -27,45 +30,231 @@ impl PathError {
     }
 }
 
-/// Resolves all links of a path, including the last component; `None` if nothing exists there.
-pub(super) fn real(tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, PathError> {
-    let mut at = TreePath::root();
-    let mut rest: Vec<String> = components(path);
-    let mut links = 0;
-    while let Some(component) = rest.pop() {
-        let Some(here) = tree.get(&at) else {
-            return Ok(None);
-        };
-        if here.kind != Kind::Directory {
-            return Err(PathError::NotADirectory(at));
-        }
-        if component == ".." {
-            at = at.parent().unwrap_or_default();
-            continue;
-        }
-        let Ok(next) = at.join(&component) else {
-            continue;
-        };
-        let Some(found) = tree.get(&next) else {
-            // Nothing can exist below a missing component.
-            return Ok(None);
-        };
-        match (found.kind, found.target) {
-            (Kind::Symlink, Some(target)) => {
-                links += 1;
-                if links > MAX_LINKS {
-                    return Err(PathError::Loop);
-                }
-                if target.starts_with('/') {
-                    at = TreePath::root();
-                }
-                rest.extend(components(&target));
-            }
-            (Kind::Symlink, None) => return Ok(None),
-            (Kind::Directory | Kind::File | Kind::Other, _) => at = next,
+/// Where the paths of one tree lead. What was found is remembered, so that links with long targets cost
+/// once a directory, and not once an entry.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    known: RefCell<Known>,
+}
+
+/// What was found in a tree of this shape. Directories stay where they are until that changes.
+#[derive(Debug, Default)]
+struct Known {
+    shape: u64,
+    /// The directories that links lead to.
+    links: HashMap<TreePath, LinkEnd>,
+    /// Of [`Paths::join`]: directories as a config writes them.
+    joined: HashMap<TreePath, Joined>,
+    /// Components of paths and targets that were looked up.
+    #[cfg(test)]
+    steps: usize,
+}
+
+#[derive(Debug, Clone)]
+struct LinkEnd {
+    directory: TreePath,
+    /// How many links are followed on the way, with the first.
+    links: usize,
+}
+
+/// A directory as Ignition computes its path, and the kernel's real path of it.
+#[derive(Debug, Clone)]
+struct Joined {
+    at: TreePath,
+    here: Option<TreePath>,
+}
+
+/// A path that is walked, or the target of a link on it.
+struct Walk {
+    link: Option<TreePath>,
+    links_before: usize,
+    rest: Vec<String>,
+}
+
+impl Known {
+    fn components(&mut self, path: &str) -> Vec<String> {
+        let components = components(path);
+        self.count(components.len());
+        components
+    }
+
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "tests count"))]
+    fn count(&mut self, _steps: usize) {
+        #[cfg(test)]
+        {
+            self.steps += _steps;
         }
     }
-    Ok(Some(at))
+}
+
+impl Paths {
+    /// What is known of this tree.
+    fn known(&self, tree: &Overlay<'_>) -> RefMut<'_, Known> {
+        let mut known = self.known.borrow_mut();
+        if known.shape != tree.shape() {
+            known.shape = tree.shape();
+            known.links.clear();
+            known.joined.clear();
+        }
+        known
+    }
+
+    /// Resolves all links of a path, including the last component; `None` if nothing exists there.
+    pub fn real(&self, tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, PathError> {
+        let mut known = self.known(tree);
+        let mut at = TreePath::root();
+        let mut links = 0;
+        let rest = known.components(path);
+        let mut open = vec![Walk { link: None, links_before: 0, rest }];
+        while let Some(walk) = open.last_mut() {
+            let Some(component) = walk.rest.pop() else {
+                let (link, links) = (walk.link.take(), links - walk.links_before);
+                if let Some(link) = link.filter(|_| is_directory(tree, &at)) {
+                    known.links.insert(link, LinkEnd { directory: at.clone(), links });
+                }
+                open.pop();
+                continue;
+            };
+            let Some(here) = tree.get(&at) else {
+                return Ok(None);
+            };
+            if here.kind != Kind::Directory {
+                return Err(PathError::NotADirectory(at));
+            }
+            if component == ".." {
+                at = at.parent().unwrap_or_default();
+                continue;
+            }
+            let Ok(next) = at.join(&component) else {
+                continue;
+            };
+            let Some(found) = tree.get(&next) else {
+                // Nothing can exist below a missing component.
+                return Ok(None);
+            };
+            match (found.kind, found.target) {
+                (Kind::Symlink, Some(target)) => {
+                    if let Some(end) = known.links.get(&next) {
+                        links += end.links;
+                        at = end.directory.clone();
+                        known.count(1);
+                    } else {
+                        if target.starts_with('/') {
+                            at = TreePath::root();
+                        }
+                        let rest = known.components(&target);
+                        open.push(Walk { link: Some(next), links_before: links, rest });
+                        links += 1;
+                    }
+                    if links > MAX_LINKS {
+                        return Err(PathError::Loop);
+                    }
+                }
+                (Kind::Symlink, None) => return Ok(None),
+                (Kind::Directory | Kind::File | Kind::Other, _) => at = next,
+            }
+        }
+        Ok(Some(at))
+    }
+
+    /// The path at which Ignition writes an entry: each parent that is a link is replaced by that
+    /// link's target, and the last component is never followed. The kernel resolves links to links.
+    pub fn join(&self, tree: &Overlay<'_>, path: &str) -> Result<TreePath, PathError> {
+        let path = clean(path);
+        let Some(parent) = path.parent() else {
+            return Ok(path);
+        };
+        let at = self.joined(tree, parent)?.at;
+        Ok(at.join(path.name()).unwrap_or(at))
+    }
+
+    fn joined(&self, tree: &Overlay<'_>, directory: TreePath) -> Result<Joined, PathError> {
+        let mut below = Vec::new();
+        let mut above = directory;
+        let mut joined = loop {
+            if let Some(joined) = self.known(tree).joined.get(&above) {
+                break joined.clone();
+            }
+            match above.parent() {
+                Some(parent) => below.push(std::mem::replace(&mut above, parent)),
+                None => break Joined { at: TreePath::root(), here: Some(TreePath::root()) },
+            }
+        };
+        while let Some(directory) = below.pop() {
+            joined = self.enter(tree, joined, directory.name())?;
+            if joined.here.as_ref().is_some_and(|here| is_directory(tree, here)) {
+                self.known(tree).joined.insert(directory, joined.clone());
+            } else if let (Some(here), false) = (&joined.here, below.is_empty()) {
+                return Err(PathError::NotADirectory(here.clone()));
+            }
+        }
+        Ok(joined)
+    }
+
+    fn enter(
+        &self,
+        tree: &Overlay<'_>,
+        Joined { at, here }: Joined,
+        component: &str,
+    ) -> Result<Joined, PathError> {
+        self.known(tree).count(1);
+        let exact = here.and_then(|here| here.join(component).ok());
+        let found = exact.as_ref().and_then(|exact| tree.get(exact));
+        let next = at.join(component).unwrap_or_default();
+        Ok(match found.map(|found| (found.kind, found.target)) {
+            Some((Kind::Symlink, Some(target))) => {
+                let to = if target.starts_with('/') {
+                    clean(&target)
+                } else {
+                    clean(&format!("{at}/{target}"))
+                };
+                self.known(tree).count(target.split('/').count());
+                let here = self.real(tree, &to.to_string())?;
+                Joined { at: to, here }
+            }
+            Some((Kind::Symlink, None)) | None => Joined { at: next, here: None },
+            Some((Kind::Directory | Kind::File | Kind::Other, _)) => {
+                Joined { at: next, here: exact }
+            }
+        })
+    }
+
+    /// Where Ignition writes an entry, through all links; a path that can't be resolved is as it is
+    /// written. What is missing is made.
+    pub fn written(&self, tree: &Overlay<'_>, path: &str) -> String {
+        let mut path = path.to_owned();
+        for _ in 0..MAX_LINKS {
+            match self.join(tree, &path).map(|next| next.to_string()) {
+                Ok(next) if next != path => path = next,
+                Ok(_) | Err(_) => break,
+            }
+        }
+        path
+    }
+
+    /// Resolves the links of the parents, but not the last component; `None` if a parent does not
+    /// exist.
+    pub fn exact(
+        &self,
+        tree: &Overlay<'_>,
+        path: &TreePath,
+    ) -> Result<Option<TreePath>, PathError> {
+        let Some(parent) = path.parent() else {
+            return Ok(Some(path.clone()));
+        };
+        let Some(parent) = self.real(tree, &parent.to_string())? else {
+            return Ok(None);
+        };
+        match tree.get(&parent) {
+            Some(found) if found.kind == Kind::Directory => Ok(parent.join(path.name()).ok()),
+            Some(_) => Err(PathError::NotADirectory(parent)),
+            None => Ok(None),
+        }
+    }
+}
+
+fn is_directory(tree: &Overlay<'_>, path: &TreePath) -> bool {
+    tree.get(path).is_some_and(|found| found.kind == Kind::Directory)
 }
 
 /// The components of a text, last first, without empty ones and `.`.
@@ -86,77 +275,19 @@ fn clean(path: &str) -> TreePath {
     at
 }
 
-/// The path at which Ignition writes an entry: each parent that is a link is replaced by that link's
-/// target, and the last component is never followed. The kernel resolves links to links.
-pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, PathError> {
-    let path = clean(path);
-    let Some(parent) = path.parent() else {
-        return Ok(path);
-    };
-    // The path as Ignition computes it, and the kernel's real path of it, if that exists.
-    let mut at = TreePath::root();
-    let mut here = Ok(Some(TreePath::root()));
-    for component in parent.components() {
-        let exact = match here? {
-            Some(here) => match tree.get(&here) {
-                Some(found) if found.kind == Kind::Directory => here.join(component).ok(),
-                Some(_) => return Err(PathError::NotADirectory(here)),
-                None => None,
-            },
-            None => None,
-        };
-        let found = exact.as_ref().and_then(|exact| tree.get(exact));
-        let next = at.join(component).unwrap_or_default();
-        (at, here) = match found.map(|found| (found.kind, found.target)) {
-            Some((Kind::Symlink, Some(target))) => {
-                let to = if target.starts_with('/') {
-                    clean(&target)
-                } else {
-                    clean(&format!("{at}/{target}"))
-                };
-                let here = real(tree, &to.to_string());
-                (to, here)
-            }
-            Some((Kind::Symlink, None)) | None => (next, Ok(None)),
-            Some((Kind::Directory | Kind::File | Kind::Other, _)) => (next, Ok(exact)),
-        };
-    }
-    Ok(at.join(path.name()).unwrap_or(at))
-}
-
-/// Where Ignition writes an entry on a base, through all links; a path that can't be resolved is as it is
-/// written. What is missing is made.
-pub(in crate::plan) fn real_path(base: &BaseTree, path: &str) -> String {
-    let tree = Overlay::new(base);
-    let mut path = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        match join_path(&tree, &path).map(|next| next.to_string()) {
-            Ok(next) if next != path => path = next,
-            Ok(_) | Err(_) => break,
-        }
-    }
-    path
-}
-
-/// Resolves the links of the parents, but not the last component; `None` if a parent does not exist.
-pub(super) fn exact(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<TreePath>, PathError> {
-    let Some(parent) = path.parent() else {
-        return Ok(Some(path.clone()));
-    };
-    let Some(parent) = real(tree, &parent.to_string())? else {
-        return Ok(None);
-    };
-    match tree.get(&parent) {
-        Some(found) if found.kind == Kind::Directory => Ok(parent.join(path.name()).ok()),
-        Some(_) => Err(PathError::NotADirectory(parent)),
-        None => Ok(None),
-    }
+/// Where Ignition writes entries on a base, through all links.
+pub(in crate::plan) fn real_paths<'p>(
+    base: &BaseTree,
+    paths: impl IntoIterator<Item = &'p String>,
+) -> Vec<String> {
+    let (tree, known) = (Overlay::new(base), Paths::default());
+    paths.into_iter().map(|path| known.written(&tree, path)).collect()
 }
 
 impl Applier<'_> {
     /// Creates a directory and its parents, as `mkdir -p` of root does, and returns its real path.
     pub(super) fn mkdir_all(&mut self, path: &TreePath) -> Result<TreePath, PathError> {
-        if let Some(real) = real(&self.tree, &path.to_string())? {
+        if let Some(real) = self.paths.real(&self.tree, &path.to_string())? {
             return match self.tree.get(&real) {
                 Some(found) if found.kind == Kind::Directory => Ok(real),
                 _ => Err(PathError::NotADirectory(real)),
@@ -173,7 +304,7 @@ impl Applier<'_> {
                 }
                 Some(Kind::Directory) => next,
                 Some(Kind::File | Kind::Other) => return Err(PathError::NotADirectory(next)),
-                Some(Kind::Symlink) => match real(&self.tree, &next.to_string())? {
+                Some(Kind::Symlink) => match self.paths.real(&self.tree, &next.to_string())? {
                     Some(real) => real,
                     None => return Err(PathError::Dangling(next)),
                 },
@@ -195,6 +326,7 @@ impl Applier<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mosb_image::overlay::Meta;
     use mosb_image::tree::OwnedEntry;
 
     fn base() -> BaseTree {
@@ -224,11 +356,14 @@ mod tests {
             ("/none/..", None),
             ("/", Some("/")),
         ] {
-            let got = real(&tree, path).unwrap().map(|p| p.to_string());
+            let got = Paths::default().real(&tree, path).unwrap().map(|p| p.to_string());
             assert_eq!(got.as_deref(), want, "{path}");
         }
-        assert!(matches!(real(&tree, "/loop/x"), Err(PathError::Loop)));
-        assert!(matches!(real(&tree, "/etc/file/x"), Err(PathError::NotADirectory(_))));
+        assert!(matches!(Paths::default().real(&tree, "/loop/x"), Err(PathError::Loop)));
+        assert!(matches!(
+            Paths::default().real(&tree, "/etc/file/x"),
+            Err(PathError::NotADirectory(_))
+        ));
     }
 
     #[test]
@@ -242,9 +377,12 @@ mod tests {
             ("/gone/a/x", "/var/none/a/x"),
             ("/none/x", "/none/x"),
         ] {
-            assert_eq!(join_path(&tree, path).unwrap().to_string(), want, "{path}");
+            assert_eq!(Paths::default().join(&tree, path).unwrap().to_string(), want, "{path}");
         }
-        assert!(matches!(join_path(&tree, "/etc/file/a/x"), Err(PathError::NotADirectory(_))));
+        assert!(matches!(
+            Paths::default().join(&tree, "/etc/file/a/x"),
+            Err(PathError::NotADirectory(_))
+        ));
     }
 
     #[test]
@@ -257,7 +395,53 @@ mod tests {
             ("/loop/x", "/loop/x"),
             ("/etc/file/a/x", "/etc/file/a/x"),
         ] {
-            assert_eq!(real_path(&base(), path), want, "{path}");
+            assert_eq!(real_paths(&base(), [&path.to_owned()]), [want], "{path}");
         }
+    }
+
+    #[test]
+    fn links_with_long_targets_cost_once_a_directory() {
+        const LINKS: usize = 39;
+        let long_way = |end: &str| format!("/{}{end}", "d/../".repeat(700));
+        let target =
+            |n: usize| long_way(&if n == 0 { "d".to_owned() } else { format!("a{}", n - 1) });
+        let once: usize = (0..LINKS).map(|n| components(&target(n)).len()).sum();
+        let links = (0..LINKS).map(|n| (format!("a{n}"), OwnedEntry::symlink(&target(n))));
+        let directory = ("d".to_owned(), OwnedEntry::directory(0o755));
+        let entries = links.chain([directory]);
+        let base = BaseTree::from_entries(entries.map(|(path, e)| (path.into_bytes(), e)));
+        let (mut tree, paths) = (Overlay::new(&base), Paths::default());
+        let meta = Meta { mode: 0o755, uid: 0, gid: 0 };
+        for n in 0..2000 {
+            let path = format!("/a{}/{n}/x", LINKS - 1);
+            let at = paths.join(&tree, &path).unwrap();
+            assert_eq!(at.to_string(), format!("/a{}/{n}/x", LINKS - 2));
+            assert_eq!(paths.exact(&tree, &at).unwrap(), None);
+            tree.put(format!("/d/{n}").parse().unwrap(), Node::Directory { meta });
+            let exact = paths.exact(&tree, &at).unwrap().unwrap();
+            assert_eq!(exact.to_string(), format!("/d/{n}/x"));
+        }
+        let steps = paths.known.borrow().steps;
+        assert!((once..2 * once + 2000 * 10).contains(&steps), "{steps} for {once}");
+    }
+
+    #[test]
+    fn a_link_that_is_replaced_leads_elsewhere() {
+        let base = base();
+        let (mut tree, paths) = (Overlay::new(&base), Paths::default());
+        let resolved = |tree: &Overlay<'_>| {
+            let joined = paths.join(tree, "/usr/local/x").unwrap();
+            (joined.to_string(), paths.exact(tree, &joined).unwrap().map(|at| at.to_string()))
+        };
+        let place = |path: &str| (format!("{path}/x"), Some(format!("{path}/x")));
+        assert_eq!(resolved(&tree), place("/var/usrlocal"));
+        let meta = Meta { mode: 0o777, uid: 0, gid: 0 };
+        let link = Node::Symlink { meta, target: "/etc".to_owned() };
+        tree.put("/usr/local".parse().unwrap(), link);
+        assert_eq!(resolved(&tree), place("/etc"));
+        tree.remove(&"/etc".parse().unwrap());
+        assert_eq!(resolved(&tree), ("/etc/x".to_owned(), None));
+        tree.remove(&"/usr/local".parse().unwrap());
+        assert_eq!(resolved(&tree), ("/usr/local/x".to_owned(), None));
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
 
-use super::paths::{exact, join_path};
 use super::{Applier, ApplyError};
 use crate::plan::method::Reason;
 use mosb_ignition::{Systemd, Unit};
@@ -72,14 +71,14 @@ impl Applier<'_> {
     }
 
     fn write_unit_file(&mut self, path: &str, contents: &str) -> Result<(), ApplyError> {
-        let at = join_path(&self.tree, path).map_err(|stop| stop.of(path))?;
+        let at = self.paths.join(&self.tree, path).map_err(|stop| stop.of(path))?;
         let real = self.place(&at).map_err(|stop| stop.of(path))?;
         self.write(path, real, Bytes::copy_from_slice(contents.as_bytes()), 0o644)
     }
 
     fn mask(&mut self, unit: &Unit) -> Result<(), ApplyError> {
         let path = format!("{UNITS}/{}", unit.name);
-        let at = join_path(&self.tree, &path).map_err(|stop| stop.of(&path))?;
+        let at = self.paths.join(&self.tree, &path).map_err(|stop| stop.of(&path))?;
         let real = self.place(&at).map_err(|stop| stop.of(&path))?;
         if self.tree.get(&real).is_some() {
             self.tree.remove(&real);
@@ -92,8 +91,8 @@ impl Applier<'_> {
 
     fn unmask(&mut self, unit: &Unit) -> Result<(), ApplyError> {
         let path = format!("{UNITS}/{}", unit.name);
-        let at = join_path(&self.tree, &path).map_err(|stop| stop.of(&path))?;
-        if let Some(exact) = exact(&self.tree, &at).map_err(|stop| stop.of(&path))?
+        let at = self.paths.join(&self.tree, &path).map_err(|stop| stop.of(&path))?;
+        if let Some(exact) = self.paths.exact(&self.tree, &at).map_err(|stop| stop.of(&path))?
             && self
                 .tree
                 .get(&exact)
@@ -126,7 +125,7 @@ impl Applier<'_> {
                 }
             }
         }
-        let at = join_path(&self.tree, PRESET_FILE).map_err(|stop| stop.of(PRESET_FILE))?;
+        let at = self.paths.join(&self.tree, PRESET_FILE).map_err(|stop| stop.of(PRESET_FILE))?;
         let real = self.place(&at).map_err(|stop| stop.of(PRESET_FILE))?;
         let there = self.tree.get(&real);
         let meta = match &there {

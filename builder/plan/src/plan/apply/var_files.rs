@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::paths::exact;
 use super::{Applier, ApplyError};
 use crate::plan::method::Reason;
 use crate::plan::var_files::{APPLY, FOLDER, UNIT, UNIT_FILE, UNITS, VarFile, VarFileKind};
@@ -51,7 +50,7 @@ impl Applier<'_> {
         let Ok(at) = path.parse::<TreePath>() else {
             return Ok(None);
         };
-        let Some(real) = exact(&self.tree, &at).map_err(|stop| stop.of(path))? else {
+        let Some(real) = self.paths.exact(&self.tree, &at).map_err(|stop| stop.of(path))? else {
             return Ok(None);
         };
         let is_below_var = real.relative().starts_with("var/");
