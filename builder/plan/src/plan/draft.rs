@@ -7,7 +7,7 @@ use super::explain::{self, ImagePaths};
 use super::image_labels::{annotations, image_labels};
 use super::inputs::{FORMAT, Inputs, Parts};
 use super::kernel_arguments;
-use super::machine_part::machine_part;
+use super::machine_part::wanted_kernel_arguments;
 use super::method::{Method, MethodChoice, Reason};
 use super::packages;
 use super::prepared::{
@@ -15,12 +15,21 @@ use super::prepared::{
 };
 use super::var_files::{self, VarPaths};
 use super::{BaseError, Error};
-use crate::api::{BuildName, BuildOn, KernelType, labels};
+use crate::api::{BuildName, BuildOn, KernelType, RenderedConfig, labels};
 use mosb_ignition as ignition;
 use mosb_image::Digest;
 use mosb_image::overlay::LayerEntry;
 use mosb_image::tree::BaseTree;
 use mosb_types::Finding;
+
+/// The Ignition config of a rendered config; none if it has none.
+///
+/// # Errors
+/// It is invalid.
+pub fn parse_ignition(config: &RenderedConfig) -> Result<Option<ignition::Parsed>, Error> {
+    let parsed = config.ignition().map(ignition::parse).transpose();
+    parsed.map_err(|source| Error::Ignition { config: config.name().to_string(), source })
+}
 
 /// The part of a plan that does not need the base's tree.
 #[derive(Debug, Clone)]
@@ -42,21 +51,26 @@ impl Draft {
     /// An invalid Ignition config, a base that is itself a build, settings that can't be built,
     /// `--method direct` although a program must run.
     pub fn new(request: BuildRequest) -> Result<Self, Error> {
-        let name = request.config.name();
+        let ignition = parse_ignition(&request.config)?;
+        Self::with_ignition(request, ignition)
+    }
+
+    /// The same with the [parsed](parse_ignition) Ignition config of the request.
+    ///
+    /// # Errors
+    /// As [`Draft::new`].
+    pub fn with_ignition(
+        request: BuildRequest,
+        ignition: Option<ignition::Parsed>,
+    ) -> Result<Self, Error> {
         if let Some(config) = request.base.config.labels.get(labels::IMAGE_MACHINE_CONFIG)
             && !request.on_top
         {
             let image = request.base.image.clone();
             return Err(BaseError::AlreadyBuilt { image, config: config.clone() }.into());
         }
-        let (ignition, mut warnings) = match request.config.ignition() {
-            Some(config) => {
-                let parsed = ignition::parse(config)
-                    .map_err(|source| Error::Ignition { config: name.to_string(), source })?;
-                (Some(parsed.config), parsed.warnings)
-            }
-            None => (None, Vec::new()),
-        };
+        let (ignition, warnings) = ignition.map(|parsed| (parsed.config, parsed.warnings)).unzip();
+        let mut warnings: Vec<Finding> = warnings.unwrap_or_default();
         let reasons = reasons(&request, ignition.as_ref());
         packages::check(&request)?;
         let var_paths = match (&ignition, request.build_on) {
@@ -66,7 +80,7 @@ impl Draft {
         warnings.extend(var_paths.refused);
         let var_paths = var_paths.paths;
         let kernel_arguments = match request.build_on {
-            BuildOn::EveryConfig => machine_part(&request.config).kernel_arguments,
+            BuildOn::EveryConfig => wanted_kernel_arguments(&request.config, ignition.as_ref()),
             BuildOn::OsChange => Vec::new(),
         };
         let draft = Self { request, ignition, reasons, warnings, var_paths, kernel_arguments };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::api::RenderedConfig;
 use crate::api::rollout::MachinePart;
-use mosb_ignition::Document;
+use mosb_ignition::{Config, Document};
 
 /// The user whose keys and password a machine takes on from a config after its installation.
 pub(crate) const CORE: &str = "core";
@@ -22,9 +22,8 @@ pub(crate) const OF_CORE: [&str; 2] = ["sshAuthorizedKeys", "passwordHash"];
 pub fn machine_part(config: &RenderedConfig) -> MachinePart {
     let ignition = config.ignition().and_then(|raw| Document::read(raw).ok());
     let ignition = ignition.map(|read| read.document.into_json()).unwrap_or_default();
-    let wanted = config.kernel_arguments.iter().map(String::as_str);
-    let wanted = wanted.chain(texts(ignition.pointer("/kernelArguments/shouldExist")));
-    let kernel_arguments = arguments(wanted);
+    let kernel_arguments =
+        all_arguments(config, texts(ignition.pointer("/kernelArguments/shouldExist")));
     let removed = arguments(texts(ignition.pointer("/kernelArguments/shouldNotExist")));
     let users = ignition.pointer("/passwd/users").and_then(Value::as_array);
     let core = users.into_iter().flatten().find(|user| user["name"] == CORE);
@@ -40,6 +39,22 @@ pub fn machine_part(config: &RenderedConfig) -> MachinePart {
             .collect(),
         password_hash: password_hash.filter(|hash| !hash.is_empty()).map(str::to_owned),
     }
+}
+
+/// The kernel arguments of [`machine_part`], of a config whose Ignition config is parsed.
+pub(super) fn wanted_kernel_arguments(
+    config: &RenderedConfig,
+    ignition: Option<&Config>,
+) -> Vec<String> {
+    let of_ignition = ignition.into_iter().flat_map(|config| &config.kernel_arguments.should_exist);
+    all_arguments(config, of_ignition.map(String::as_str))
+}
+
+fn all_arguments<'a>(
+    config: &'a RenderedConfig,
+    of_ignition: impl Iterator<Item = &'a str>,
+) -> Vec<String> {
+    arguments(config.kernel_arguments.iter().map(String::as_str).chain(of_ignition))
 }
 
 /// Whether two configs differ in nothing but their names, and the SSH keys and the password of
