@@ -35,6 +35,7 @@ pub fn parse_ignition(config: &RenderedConfig) -> Result<Option<ignition::Parsed
 #[derive(Debug, Clone)]
 pub struct Draft {
     request: BuildRequest,
+    names: (Inputs, BuildName),
     ignition: Option<ignition::Config>,
     reasons: Vec<Reason>,
     warnings: Vec<Finding>,
@@ -83,7 +84,9 @@ impl Draft {
             BuildOn::EveryConfig => wanted_kernel_arguments(&request.config, ignition.as_ref()),
             BuildOn::OsChange => Vec::new(),
         };
-        let draft = Self { request, ignition, reasons, warnings, var_paths, kernel_arguments };
+        let names = names(&request);
+        let draft =
+            Self { request, names, ignition, reasons, warnings, var_paths, kernel_arguments };
         draft.allow_reasons()?;
         Ok(draft)
     }
@@ -96,32 +99,18 @@ impl Draft {
     /// The inputs of the image and the name of its build. They do not depend on the base's tree, so
     /// they are those of the complete plan.
     pub fn names(&self) -> (Inputs, BuildName) {
-        let request = &self.request;
-        let inputs = Inputs::new(&Parts {
-            format: FORMAT,
-            every_config: self.brings_to_machines(),
-            config: request.config.as_value(),
-            pool: request.config.pool(),
-            base_name: request.base.name.as_str(),
-            base: request.base.manifest_digest,
-            extensions: request.extensions_image.as_ref(),
-            containerfile: request.containerfile.as_deref(),
-            context: request.context.as_ref(),
-            build_args: &request.build_args,
-            platform: &request.base.config.platform,
-            trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
-        });
-        let build = inputs.build_name(request.config.pool(), request.push.as_ref());
-        (inputs, build)
+        self.names.clone()
+    }
+
+    /// The tags of the image: the name of the rendered config, which moves, and the name of the build.
+    pub fn tags(&self) -> [String; 2] {
+        [self.request.config.name().tag(), self.names.1.tag()]
     }
 
     /// Whether the image brings to machines what no update of an image does by itself: files below
     /// `/var`, kernel arguments.
     fn brings_to_machines(&self) -> bool {
-        match self.request.build_on {
-            BuildOn::EveryConfig => true,
-            BuildOn::OsChange => false,
-        }
+        brings_to_machines(&self.request)
     }
 
     /// The request that is planned.
@@ -250,7 +239,7 @@ impl Draft {
         prepared: Option<PreparedBase>,
         tree: Option<&BaseTree>,
     ) -> BuildPlan {
-        let (inputs, build_name) = self.names();
+        let tags = self.tags();
         let brings_to_machines = self.brings_to_machines();
         let written = written.filter(|written| written.reasons.is_empty());
         let is_certain = written.is_some();
@@ -273,7 +262,8 @@ impl Draft {
             self.warnings.extend(written.warnings);
         }
         let warnings = self.warnings();
-        let Self { request, ignition, reasons, var_paths, kernel_arguments, .. } = self;
+        let Self { request, names, ignition, reasons, var_paths, kernel_arguments, .. } = self;
+        let (inputs, build_name) = names;
         let mut added = var_files::findings(&brought, tree.is_some());
         added.extend(kernel_arguments::findings(&kernel_arguments, is_certain));
         let paths = if is_certain {
@@ -295,7 +285,7 @@ impl Draft {
         labels.extend(prepared.as_ref().map(PreparedBase::label));
         let lower = prepared.as_ref().map_or(&request.base, |prepared| &prepared.image);
         BuildPlan {
-            tags: [request.config.name().tag(), build_name.tag()],
+            tags,
             labels,
             annotations: annotations(&request.base, lower, &method),
             method,
@@ -317,6 +307,32 @@ impl Draft {
             request,
         }
     }
+}
+
+fn brings_to_machines(request: &BuildRequest) -> bool {
+    match request.build_on {
+        BuildOn::EveryConfig => true,
+        BuildOn::OsChange => false,
+    }
+}
+
+fn names(request: &BuildRequest) -> (Inputs, BuildName) {
+    let inputs = Inputs::new(&Parts {
+        format: FORMAT,
+        every_config: brings_to_machines(request),
+        config: request.config.as_value(),
+        pool: request.config.pool(),
+        base_name: request.base.name.as_str(),
+        base: request.base.manifest_digest,
+        extensions: request.extensions_image.as_ref(),
+        containerfile: request.containerfile.as_deref(),
+        context: request.context.as_ref(),
+        build_args: &request.build_args,
+        platform: &request.base.config.platform,
+        trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
+    });
+    let build = inputs.build_name(request.config.pool(), request.push.as_ref());
+    (inputs, build)
 }
 
 /// A config on an image.
