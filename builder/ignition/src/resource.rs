@@ -111,11 +111,11 @@ fn check_headers(o: &Object<'_, '_>) {
             );
         }
     });
-    let scheme = url::scheme(o.text("source").unwrap_or_default());
-    if !headers.is_empty()
-        && o.is_readable()
-        && !matches!(scheme.as_deref(), Some("http" | "https"))
-    {
+    let is_http = || {
+        let scheme = url::scheme(o.text("source").unwrap_or_default());
+        matches!(scheme.as_deref(), Some("http" | "https"))
+    };
+    if !headers.is_empty() && o.is_readable() && !is_http() {
         o.problem(
             "httpHeaders",
             "bad-source",

@@ -11,7 +11,7 @@ use super::digest::{DiffId, Digest};
 use super::media_type::{
     DOCKER_CONFIG, DOCKER_LAYER_GZIP, DOCKER_MANIFEST, OCI_CONFIG, OCI_LAYER_GZIP, OCI_MANIFEST,
 };
-use mosb_types::canonical_json;
+use mosb_types::canonical_value;
 
 /// The creation time of an image whose base has none: equal inputs make equal images at any time.
 const NO_TIME: &str = "1970-01-01T00:00:00Z";
@@ -79,7 +79,7 @@ pub fn append_layer(
     for (key, value) in labels {
         all[key] = json!(value);
     }
-    let config = canonical_json(&config);
+    let config = canonical_value(&config);
 
     let mut manifest = manifest.clone();
     manifest["mediaType"] = json!(media_type);
@@ -99,7 +99,7 @@ pub fn append_layer(
         "layers",
         json!({ "mediaType": layer_type, "digest": layer.digest, "size": layer.size }),
     );
-    Edited { manifest: canonical_json(&manifest), media_type: media_type.to_owned(), config }
+    Edited { manifest: canonical_value(&manifest), media_type: media_type.to_owned(), config }
 }
 
 /// Whether the history has an entry for each layer: only then another entry is attributed to the

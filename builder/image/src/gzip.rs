@@ -50,8 +50,18 @@ pub struct Compressed {
 /// # Errors
 /// Those of `reader` and `writer`.
 pub fn compress(reader: impl Read, writer: impl Write) -> io::Result<Compressed> {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    compress_on(threads.min(MAX_THREADS), reader, writer)
+    compress_on(threads(), reader, writer)
+}
+
+/// The same of bytes in memory, which are not copied. Equal bytes are compressed as `compress` does.
+pub fn compress_bytes(bytes: &[u8]) -> (Vec<u8>, Compressed) {
+    let mut member = Member::begin(Vec::new()).expect("memory can be written");
+    member.add(threads(), bytes, 0).expect("memory can be written");
+    member.end().expect("memory can be written")
+}
+
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
 }
 
 fn compress_on(
@@ -59,52 +69,81 @@ fn compress_on(
     mut reader: impl Read,
     writer: impl Write,
 ) -> io::Result<Compressed> {
-    let mut written = HashedWriter { inner: writer, hash: Sha256::new(), count: 0 };
-    written.write_all(&HEADER)?;
-    let (mut sum, mut hash, mut unpacked_size) = (Crc::new(), Sha256::new(), 0);
+    let mut member = Member::begin(writer)?;
     let limit = threads * PIECES_PER_THREAD * PIECE;
     // The window of the bytes before, then the bytes that are compressed next.
     let mut bytes = Vec::with_capacity(WINDOW + limit);
     loop {
         let window = bytes.len();
-        let got = (&mut reader).take(limit as u64).read_to_end(&mut bytes)?;
-        if got == 0 {
+        if (&mut reader).take(limit as u64).read_to_end(&mut bytes)? == 0 {
             break;
         }
-        unpacked_size += got as u64;
-        let pieces: Vec<OnceLock<Vec<u8>>> =
-            Vec::from_iter(iter::repeat_n(OnceLock::new(), got.div_ceil(PIECE)));
-        let next = AtomicUsize::new(0);
-        thread::scope(|scope| {
-            for _ in 0..threads.min(pieces.len()) {
-                scope.spawn(|| {
-                    let turn = || next.fetch_add(1, Ordering::Relaxed);
-                    let turns = iter::repeat_with(turn).map_while(|at| Some((at, pieces.get(at)?)));
-                    for (at, piece) in turns {
-                        let compressed = compress_piece(&bytes, window + at * PIECE);
-                        piece.set(compressed).expect("each number comes once");
-                    }
-                });
-            }
-            sum.update(&bytes[window..]);
-            hash.update(&bytes[window..]);
-        });
-        for piece in pieces {
-            written.write_all(&piece.into_inner().expect("all numbers came"))?;
-        }
+        member.add(threads, &bytes, window)?;
         bytes.drain(..bytes.len().saturating_sub(WINDOW));
     }
-    written.write_all(&LAST_BLOCK)?;
-    written.write_all(&sum.sum().to_le_bytes())?;
-    // The length modulo 2^32, as the checksum has it.
-    written.write_all(&sum.amount().to_le_bytes())?;
-    written.flush()?;
-    Ok(Compressed {
-        digest: Digest::from_sha256(written.hash),
-        diff_id: DiffId::from_sha256(hash),
-        size: written.count,
-        unpacked_size,
-    })
+    Ok(member.end()?.1)
+}
+
+/// A gzip member that is being written.
+struct Member<W> {
+    written: HashedWriter<W>,
+    sum: Crc,
+    hash: Sha256,
+    unpacked_size: u64,
+}
+
+impl<W: Write> Member<W> {
+    fn begin(writer: W) -> io::Result<Self> {
+        let mut written = HashedWriter { inner: writer, hash: Sha256::new(), count: 0 };
+        written.write_all(&HEADER)?;
+        Ok(Self { written, sum: Crc::new(), hash: Sha256::new(), unpacked_size: 0 })
+    }
+
+    /// Appends the bytes behind the first `window` ones, which were appended before.
+    fn add(&mut self, threads: usize, bytes: &[u8], window: usize) -> io::Result<()> {
+        let new = &bytes[window..];
+        let pieces: Vec<OnceLock<Vec<u8>>> =
+            Vec::from_iter(iter::repeat_n(OnceLock::new(), new.len().div_ceil(PIECE)));
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let turn = || next.fetch_add(1, Ordering::Relaxed);
+            let turns = iter::repeat_with(turn).map_while(|at| Some((at, pieces.get(at)?)));
+            for (at, piece) in turns {
+                let compressed = compress_piece(bytes, window + at * PIECE);
+                piece.set(compressed).expect("each number comes once");
+            }
+        };
+        thread::scope(|scope| {
+            // This thread is one of them.
+            for _ in 1..threads.min(pieces.len()) {
+                scope.spawn(work);
+            }
+            self.sum.update(new);
+            self.hash.update(new);
+            work();
+        });
+        self.unpacked_size += new.len() as u64;
+        for piece in pieces {
+            self.written.write_all(&piece.into_inner().expect("all numbers came"))?;
+        }
+        Ok(())
+    }
+
+    fn end(mut self) -> io::Result<(W, Compressed)> {
+        self.written.write_all(&LAST_BLOCK)?;
+        self.written.write_all(&self.sum.sum().to_le_bytes())?;
+        // The length modulo 2^32, as the checksum has it.
+        self.written.write_all(&self.sum.amount().to_le_bytes())?;
+        self.written.flush()?;
+        let HashedWriter { inner, hash, count } = self.written;
+        let compressed = Compressed {
+            digest: Digest::from_sha256(hash),
+            diff_id: DiffId::from_sha256(self.hash),
+            size: count,
+            unpacked_size: self.unpacked_size,
+        };
+        Ok((inner, compressed))
+    }
 }
 
 /// Compresses the piece that begins at `start`, so that another one can follow. Each piece gets a
@@ -167,6 +206,7 @@ mod tests {
         let compressed = compress(&*text, &mut at_once).unwrap();
         assert_eq!(compress(Slow(&text), &mut slowly).unwrap(), compressed);
         assert_eq!(at_once, slowly);
+        assert_eq!(compress_bytes(&text), (at_once.clone(), compressed));
         assert_eq!(compressed.digest, Digest::of(&at_once));
         assert_eq!(compressed.diff_id, DiffId::of(&text));
         assert_eq!(
@@ -206,6 +246,7 @@ mod tests {
                 // With three times as much in memory at once.
                 let on_three = compress_on(3, bytes, io::sink()).unwrap();
                 assert_eq!(on_three, compressed, "{length} bytes");
+                assert_eq!(compress_bytes(bytes), (packed.clone(), compressed), "{length} bytes");
                 let mut member = flate2::bufread::GzDecoder::new(&*packed);
                 let mut back = Vec::new();
                 member.read_to_end(&mut back).unwrap();

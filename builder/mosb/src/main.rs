@@ -1,5 +1,6 @@
 //! Starts the program; everything is called from `cli`.
 
+use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,7 +19,12 @@ fn main() -> ExitCode {
             return 3.into();
         }
     };
-    let code = runtime.block_on(mosb::cli::run(ready));
+    // As a task: a thread that waits for the network then goes on with it without waking this one.
+    let running = runtime.spawn(mosb::cli::run(ready));
+    let code = match runtime.block_on(running) {
+        Ok(code) => code,
+        Err(error) => resume_unwind(error.into_panic()),
+    };
     runtime.shutdown_timeout(GRACE);
     code.into()
 }

@@ -69,6 +69,17 @@ impl Push {
     }
 }
 
+impl Push {
+    /// Cancels the uploads that were started, of an image that won't be pushed.
+    pub async fn cancel(self) {
+        let (Some(repo), Some(prepared)) = (self.target.repo(), self.prepared) else { return };
+        match self.client.pushing(repo) {
+            Ok(remote) => prepared.cancel(&remote).await,
+            Err(error) => tracing::debug!(%error, "uploads that were begun are not cancelled"),
+        }
+    }
+}
+
 impl Client {
     /// Prepares the push of an image that is still being built: asks what its tags name, and if
     /// they name nothing, starts this many uploads for blobs that are surely new. Those that turn

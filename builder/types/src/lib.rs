@@ -6,7 +6,7 @@ mod error_class;
 mod error_text;
 mod finding;
 
-pub use canonical_json::canonical_json;
+pub use canonical_json::{canonical_json, canonical_value};
 pub use diagnostic::Diagnostic;
 pub use error_class::ErrorClass;
 pub use error_text::{error_text, escape_control};

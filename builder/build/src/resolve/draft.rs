@@ -1,16 +1,20 @@
 //! The part of a plan that needs no tree of the base.
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use futures_util::future::OptionFuture;
+use futures_util::{FutureExt as _, TryFutureExt as _, try_join};
 use tokio::task::spawn_blocking;
 
-use mosb_ignition as ignition;
+use mosb_ignition::Parsed;
 use mosb_image::Platform;
+use mosb_plan::api::RenderedConfig;
 use mosb_plan::containerfile::{self, AtLine, has_instruction};
-use mosb_plan::plan::{self, BuildContext, BuildRequest, Draft};
-use mosb_registry::Resolved;
+use mosb_plan::plan::{BuildContext, BuildRequest, Draft, parse_ignition};
+use mosb_registry::{Resolved, Source};
 use mosb_types::Finding;
 
 use super::base::{base, base_source};
@@ -19,7 +23,7 @@ use super::context::{PlanContext, resolve};
 use super::error::Error;
 use super::extensions_image::extensions_image;
 use super::unchecked_images::unchecked_images;
-use super::unresolved::Unresolved;
+use super::unresolved::{Unresolved, UnresolvedBase};
 use crate::context_dir;
 
 /// A plan without the parts that depend on the base's tree. It has the names of the whole plan.
@@ -44,19 +48,69 @@ pub async fn draft(
     context: PlanContext<'_>,
     request: BuildRequest<Unresolved>,
 ) -> Result<ResolvedDraft, Error> {
+    let base = request.base.clone();
+    draft_while(context, &base, ready(Ok(request))).await
+}
+
+/// The same with a request that is still read, whose base is known: a base that isn't left to the
+/// config is resolved meanwhile.
+///
+/// # Errors
+/// As [`draft`], and those of reading. A broken config is reported whatever a registry answers, and
+/// without waiting for one.
+pub async fn draft_while<E: From<Error>>(
+    context: PlanContext<'_>,
+    base: &UnresolvedBase,
+    reading: impl Future<Output = Result<BuildRequest<Unresolved>, E>>,
+) -> Result<ResolvedDraft, E> {
+    let platform = base.platform.as_ref();
+    let given = base.image.as_ref().map(|source| resolve_base(context, source, platform));
+    let given = OptionFuture::from(given);
+    let read = async {
+        let request = reading.await?;
+        let source = base_source(&request);
+        let named = source.as_ref().ok().filter(|_| base.image.is_none());
+        let named = named.map(|source| resolve_base(context, source, platform));
+        let named = OptionFuture::from(named);
+        let parsing = parse(request.config.clone()).map_err(E::from);
+        let (ignition, named) = try_join!(parsing, named.map(Ok))?;
+        Ok::<_, E>((request, ignition, source, named))
+    };
+    // The request is sent first; reading goes on while the registry answers.
+    let (given, (request, ignition, source, named)) = try_join!(given.map(Ok), read)?;
+    let source = source?;
+    let (resolved, resolving) = given.or(named).expect("one of both is asked for a source")?;
+    Ok(complete(context, request, ignition, &source, resolved, resolving).await?)
+}
+
+/// The base, and the time spent waiting for its registry.
+async fn resolve_base(
+    context: PlanContext<'_>,
+    source: &Source,
+    platform: Option<&Platform>,
+) -> Result<(Resolved, Duration), Error> {
     let began = Instant::now();
-    let config = &request.config;
-    // A broken config is reported before any registry is contacted.
-    if let Some(raw) = config.ignition() {
-        ignition::parse(raw).map_err(|source| plan::Error::Ignition {
-            config: config.name().to_string(),
-            source,
-        })?;
-    }
-    let source = base_source(&request)?;
-    let resolved = resolve(context, "base", &source, request.base.platform.as_ref()).await?;
+    let resolved = resolve(context, "base", source, platform).await?;
+    Ok((resolved, began.elapsed()))
+}
+
+/// Much of it is text to check, so not on the async threads.
+async fn parse(config: RenderedConfig) -> Result<Option<Parsed>, Error> {
+    let parsed = spawn_blocking(move || parse_ignition(&config)).await;
+    Ok(parsed.expect("parsing does not panic and is not cancelled")?)
+}
+
+async fn complete(
+    context: PlanContext<'_>,
+    request: BuildRequest<Unresolved>,
+    ignition: Option<Parsed>,
+    source: &Source,
+    resolved: Resolved,
+    resolving: Duration,
+) -> Result<ResolvedDraft, Error> {
+    let began = Instant::now();
     let base = base(&request, &resolved)?;
-    let mut warnings: Vec<_> = context.client.unchecked_signature(&source).into_iter().collect();
+    let mut warnings: Vec<_> = context.client.unchecked_signature(source).into_iter().collect();
     let extensions_image = extensions_image(context, &request, &base, &mut warnings).await?;
     let containerfile = request.containerfile.filter(|text| has_instruction(text));
     let mut build_args = BTreeMap::new();
@@ -65,11 +119,11 @@ pub async fn draft(
         let platform = &base.config.platform;
         warnings.extend(unchecked_images(context.client, text, &build_args, platform));
     }
-    let resolving = began.elapsed();
+    let resolving = resolving + began.elapsed();
     let given = (containerfile.as_deref(), request.context);
     let platform = &base.config.platform;
     let build_context = build_context(given, &build_args, platform, &mut warnings).await?;
-    let draft = Draft::new(BuildRequest {
+    let request = BuildRequest {
         config: request.config,
         base,
         extensions_image,
@@ -81,7 +135,8 @@ pub async fn draft(
         on_top: request.on_top,
         build_on: request.build_on,
         push: request.push,
-    })?;
+    };
+    let draft = Draft::with_ignition(request, ignition)?;
     let decided_names = check_names(context, &draft, &resolved).await?;
     Ok(ResolvedDraft { draft, base: resolved, warnings, decided_names, resolving })
 }

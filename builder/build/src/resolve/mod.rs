@@ -18,7 +18,7 @@ mod unresolved;
 
 pub use base::{given_base_name, layers};
 pub use context::{PlanContext, Trees};
-pub use draft::{ResolvedDraft, draft};
+pub use draft::{ResolvedDraft, draft, draft_while};
 pub use error::Error;
 pub use extensions_image::extensions_source;
 pub use plan::{ResolvedPlan, finish, finish_on, finish_with_tree};

@@ -48,9 +48,8 @@ impl fmt::Debug for LayerBlob {
 /// If a hard link names no file of these entries.
 pub fn write_layer(entries: &[LayerEntry]) -> Result<LayerBlob, Error> {
     let tar = write_tar(entries)?;
-    let mut bytes = Vec::new();
-    let Compressed { digest, diff_id, size, unpacked_size } =
-        gzip::compress(&*tar, &mut bytes).expect("memory can be read and written");
+    let (bytes, compressed) = gzip::compress_bytes(&tar);
+    let Compressed { digest, diff_id, size, unpacked_size } = compressed;
     Ok(LayerBlob { bytes: bytes.into(), digest, diff_id, size, unpacked_size })
 }
 
@@ -64,7 +63,7 @@ fn write_tar(entries: &[LayerEntry]) -> Result<Vec<u8>, Error> {
         .collect();
     // For each file with hard links, the name that was written first.
     let mut first_paths: BTreeMap<&TreePath, &TreePath> = BTreeMap::new();
-    let mut tar = Vec::new();
+    let mut tar = Vec::with_capacity(tar_length(entries));
     for entry in entries {
         match entry {
             LayerEntry::Parent(path, meta) => directory(&mut tar, path, *meta),
@@ -99,6 +98,15 @@ fn write_tar(entries: &[LayerEntry]) -> Result<Vec<u8>, Error> {
     }
     tar.resize(tar.len() + 2 * BLOCK, 0);
     Ok(tar)
+}
+
+/// The length of the tar, unless it has PAX records.
+fn tar_length(entries: &[LayerEntry]) -> usize {
+    let content = |entry: &LayerEntry| match entry {
+        LayerEntry::Put(_, Node::File { content, .. }) => content.len().next_multiple_of(BLOCK),
+        LayerEntry::Put(..) | LayerEntry::Parent(..) | LayerEntry::Whiteout(_) => 0,
+    };
+    entries.iter().map(|entry| BLOCK + content(entry)).sum::<usize>() + 2 * BLOCK
 }
 
 /// The file or link at a path, through a hard link.

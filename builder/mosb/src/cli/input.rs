@@ -33,7 +33,13 @@ impl Input {
             let most = limit as u64 + 1;
             match self {
                 Self::Stdin => io::stdin().lock().take(most).read_to_end(&mut bytes)?,
-                Self::File(path) => File::open(path)?.take(most).read_to_end(&mut bytes)?,
+                Self::File(path) => {
+                    let file = File::open(path)?;
+                    // With room for the byte that shows that there are no more.
+                    let size = usize::try_from(file.metadata()?.len()).unwrap_or(limit);
+                    bytes.reserve_exact(size.min(limit) + 1);
+                    file.take(most).read_to_end(&mut bytes)?
+                }
             };
             Ok(bytes)
         };

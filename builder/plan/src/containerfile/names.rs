@@ -18,7 +18,7 @@ use mosb_image::tree::BaseTree;
 /// As [`split`].
 pub fn looked_up(request: &BuildRequest) -> Result<Vec<AtLine>, Error> {
     let split = split(request)?;
-    if split.undecided.is_some() || may_bring_names(request) {
+    if split.stages.is_empty() || split.undecided.is_some() || may_bring_names(request) {
         return Ok(Vec::new());
     }
     // On a prepared part, whose programs ran, the config is written.

@@ -7,7 +7,7 @@ use super::explain::{self, ImagePaths};
 use super::image_labels::{annotations, image_labels};
 use super::inputs::{FORMAT, Inputs, Parts};
 use super::kernel_arguments;
-use super::machine_part::machine_part;
+use super::machine_part::kernel_part;
 use super::method::{Method, MethodChoice, Reason};
 use super::packages;
 use super::prepared::{
@@ -16,23 +16,33 @@ use super::prepared::{
 use super::var_files::{self, VarPaths};
 use super::{BaseError, Error, update_units};
 use crate::api::rollout::MachinePart;
-use crate::api::{BuildName, BuildOn, KernelType, labels};
+use crate::api::{BuildName, BuildOn, KernelType, RenderedConfig, labels};
 use mosb_ignition as ignition;
 use mosb_image::Digest;
 use mosb_image::overlay::{LayerEntry, Overlay};
 use mosb_image::tree::BaseTree;
 use mosb_types::Finding;
 
+/// The Ignition config of a rendered config; none if it has none.
+///
+/// # Errors
+/// It is invalid.
+pub fn parse_ignition(config: &RenderedConfig) -> Result<Option<ignition::Parsed>, Error> {
+    let parsed = config.ignition().map(ignition::parse).transpose();
+    parsed.map_err(|source| Error::Ignition { config: config.name().to_string(), source })
+}
+
 /// The part of a plan that does not need the base's tree.
 #[derive(Debug, Clone)]
 pub struct Draft {
     request: BuildRequest,
+    names: (Inputs, BuildName),
     ignition: Option<ignition::Config>,
     reasons: Vec<Reason>,
     warnings: Vec<Finding>,
     /// The paths that the image may have to bring to machines; nothing if it never does.
     var_paths: Vec<String>,
-    /// What machines need beside the image; nothing if an image never brings kernel arguments.
+    /// The kernel arguments that machines need; nothing if an image never brings them.
     part: Option<MachinePart>,
 }
 
@@ -43,21 +53,26 @@ impl Draft {
     /// An invalid Ignition config, a base that is itself a build, settings that can't be built,
     /// `--method direct` although a program must run.
     pub fn new(request: BuildRequest) -> Result<Self, Error> {
-        let name = request.config.name();
+        let ignition = parse_ignition(&request.config)?;
+        Self::with_ignition(request, ignition)
+    }
+
+    /// The same with the [parsed](parse_ignition) Ignition config of the request.
+    ///
+    /// # Errors
+    /// As [`Draft::new`].
+    pub fn with_ignition(
+        request: BuildRequest,
+        ignition: Option<ignition::Parsed>,
+    ) -> Result<Self, Error> {
         if let Some(config) = request.base.config.labels.get(labels::IMAGE_MACHINE_CONFIG)
             && !request.on_top
         {
             let image = request.base.image.clone();
             return Err(BaseError::AlreadyBuilt { image, config: config.clone() }.into());
         }
-        let (ignition, mut warnings) = match request.config.ignition() {
-            Some(config) => {
-                let parsed = ignition::parse(config)
-                    .map_err(|source| Error::Ignition { config: name.to_string(), source })?;
-                (Some(parsed.config), parsed.warnings)
-            }
-            None => (None, Vec::new()),
-        };
+        let (ignition, warnings) = ignition.map(|parsed| (parsed.config, parsed.warnings)).unzip();
+        let mut warnings: Vec<Finding> = warnings.unwrap_or_default();
         let reasons = reasons(&request, ignition.as_ref());
         packages::check(&request)?;
         let var_paths = match (&ignition, request.build_on) {
@@ -67,10 +82,11 @@ impl Draft {
         warnings.extend(var_paths.refused);
         let var_paths = var_paths.paths;
         let part = match request.build_on {
-            BuildOn::EveryConfig => Some(machine_part(&request.config)),
+            BuildOn::EveryConfig => Some(kernel_part(&request.config, ignition.as_ref())),
             BuildOn::OsChange => None,
         };
-        let draft = Self { request, ignition, reasons, warnings, var_paths, part };
+        let names = names(&request);
+        let draft = Self { request, names, ignition, reasons, warnings, var_paths, part };
         draft.allow_reasons()?;
         Ok(draft)
     }
@@ -83,32 +99,18 @@ impl Draft {
     /// The inputs of the image and the name of its build. They do not depend on the base's tree, so
     /// they are those of the complete plan.
     pub fn names(&self) -> (Inputs, BuildName) {
-        let request = &self.request;
-        let inputs = Inputs::new(&Parts {
-            format: FORMAT,
-            every_config: self.brings_to_machines(),
-            config: request.config.as_value(),
-            pool: request.config.pool(),
-            base_name: request.base.name.as_str(),
-            base: request.base.manifest_digest,
-            extensions: request.extensions_image.as_ref(),
-            containerfile: request.containerfile.as_deref(),
-            context: request.context.as_ref(),
-            build_args: &request.build_args,
-            platform: &request.base.config.platform,
-            trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
-        });
-        let build = inputs.build_name(request.config.pool(), request.push.as_ref());
-        (inputs, build)
+        self.names.clone()
+    }
+
+    /// The tags of the image: the name of the rendered config, which moves, and the name of the build.
+    pub fn tags(&self) -> [String; 2] {
+        [self.request.config.name().tag(), self.names.1.tag()]
     }
 
     /// Whether the image brings to machines what no update of an image does by itself: files below
     /// `/var`, kernel arguments.
     fn brings_to_machines(&self) -> bool {
-        match self.request.build_on {
-            BuildOn::EveryConfig => true,
-            BuildOn::OsChange => false,
-        }
+        brings_to_machines(&self.request)
     }
 
     /// The request that is planned.
@@ -237,7 +239,7 @@ impl Draft {
         prepared: Option<PreparedBase>,
         tree: Option<&BaseTree>,
     ) -> BuildPlan {
-        let (inputs, build_name) = self.names();
+        let tags = self.tags();
         let brings_to_machines = self.brings_to_machines();
         let written = written.filter(|written| written.reasons.is_empty());
         let is_certain = written.is_some();
@@ -272,7 +274,8 @@ impl Draft {
         self.warnings.extend(of_bootc.unwrap_or_default());
         self.warnings.extend(update_units::findings(self.ignition.as_ref(), tree));
         let warnings = self.warnings();
-        let Self { request, ignition, reasons, var_paths, part, .. } = self;
+        let Self { request, names, ignition, reasons, var_paths, part, .. } = self;
+        let (inputs, build_name) = names;
         let kernel_arguments = part.map(|part| part.kernel_arguments);
         let mut added = var_files::findings(&brought, tree.is_some());
         added.extend(of_file.unwrap_or_default());
@@ -296,7 +299,7 @@ impl Draft {
         labels.extend(prepared.as_ref().map(PreparedBase::label));
         let lower = prepared.as_ref().map_or(&request.base, |prepared| &prepared.image);
         BuildPlan {
-            tags: [request.config.name().tag(), build_name.tag()],
+            tags,
             labels,
             annotations: annotations(&request.base, lower, &method),
             method,
@@ -318,6 +321,32 @@ impl Draft {
             request,
         }
     }
+}
+
+fn brings_to_machines(request: &BuildRequest) -> bool {
+    match request.build_on {
+        BuildOn::EveryConfig => true,
+        BuildOn::OsChange => false,
+    }
+}
+
+fn names(request: &BuildRequest) -> (Inputs, BuildName) {
+    let inputs = Inputs::new(&Parts {
+        format: FORMAT,
+        every_config: brings_to_machines(request),
+        config: request.config.as_value(),
+        pool: request.config.pool(),
+        base_name: request.base.name.as_str(),
+        base: request.base.manifest_digest,
+        extensions: request.extensions_image.as_ref(),
+        containerfile: request.containerfile.as_deref(),
+        context: request.context.as_ref(),
+        build_args: &request.build_args,
+        platform: &request.base.config.platform,
+        trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
+    });
+    let build = inputs.build_name(request.config.pool(), request.push.as_ref());
+    (inputs, build)
 }
 
 /// A config on an image.

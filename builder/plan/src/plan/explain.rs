@@ -26,7 +26,7 @@ pub(super) fn left_to_machine(
             format!("kernel arguments are set on each node, not in the image: {arguments}");
         left.push(Finding::new("kernel-arguments", message).object("spec.kernelArguments"));
     }
-    for part in first_boot_parts(&request.config) {
+    for part in request.config.ignition().map(first_boot_parts).unwrap_or_default() {
         let message = "not part of the image: a machine uses it at its first boot only";
         left.push(Finding::new("at-installation", message).object(format!("ignition.{part}")));
     }

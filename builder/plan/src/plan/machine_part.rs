@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::api::RenderedConfig;
 use crate::api::rollout::MachinePart;
-use mosb_ignition::Document;
+use mosb_ignition::{Config, Document};
 
 /// The user whose keys and password a machine takes on from a config after its installation.
 pub(crate) const CORE: &str = "core";
@@ -22,23 +22,47 @@ pub(crate) const OF_CORE: [&str; 2] = ["sshAuthorizedKeys", "passwordHash"];
 pub fn machine_part(config: &RenderedConfig) -> MachinePart {
     let ignition = config.ignition().and_then(|raw| Document::read(raw).ok());
     let ignition = ignition.map(|read| read.document.into_json()).unwrap_or_default();
-    let wanted = config.kernel_arguments.iter().map(String::as_str);
-    let wanted = wanted.chain(texts(ignition.pointer("/kernelArguments/shouldExist")));
-    let kernel_arguments = arguments(wanted);
-    let removed = arguments(texts(ignition.pointer("/kernelArguments/shouldNotExist")));
     let users = ignition.pointer("/passwd/users").and_then(Value::as_array);
     let core = users.into_iter().flatten().find(|user| user["name"] == CORE);
     let password_hash = core.and_then(|core| core["passwordHash"].as_str());
     MachinePart {
-        removed_kernel_arguments: removed
-            .into_iter()
-            .filter(|argument| !kernel_arguments.contains(argument))
-            .collect(),
-        kernel_arguments,
         ssh_authorized_keys: texts(core.and_then(|core| core.get("sshAuthorizedKeys")))
             .map(str::to_owned)
             .collect(),
         password_hash: password_hash.filter(|hash| !hash.is_empty()).map(str::to_owned),
+        ..with_arguments(
+            config,
+            texts(ignition.pointer("/kernelArguments/shouldExist")),
+            texts(ignition.pointer("/kernelArguments/shouldNotExist")),
+        )
+    }
+}
+
+/// Only the kernel arguments of [`machine_part`], of a config whose Ignition config is parsed.
+pub(super) fn kernel_part(config: &RenderedConfig, ignition: Option<&Config>) -> MachinePart {
+    let lists = ignition.map(|config| &config.kernel_arguments);
+    let [wanted, removed] = [
+        lists.map(|lists| &*lists.should_exist),
+        lists.map(|lists| &*lists.should_not_exist),
+    ]
+    .map(|list| list.unwrap_or_default().iter().map(String::as_str));
+    with_arguments(config, wanted, removed)
+}
+
+fn with_arguments<'a>(
+    config: &'a RenderedConfig,
+    wanted: impl Iterator<Item = &'a str>,
+    removed: impl Iterator<Item = &'a str>,
+) -> MachinePart {
+    let of_config = config.kernel_arguments.iter().map(String::as_str);
+    let kernel_arguments = arguments(of_config.chain(wanted));
+    let removed = arguments(removed).into_iter();
+    MachinePart {
+        removed_kernel_arguments: removed
+            .filter(|argument| !kernel_arguments.contains(argument))
+            .collect(),
+        kernel_arguments,
+        ..MachinePart::default()
     }
 }
 

@@ -40,7 +40,7 @@ pub use build_context::{
 pub use build_on::{build_on_reason, default_build_on};
 pub use build_plan::BuildPlan;
 pub use build_request::{BuildRequest, Pinned, Stage};
-pub use draft::Draft;
+pub use draft::{Draft, parse_ignition};
 pub use explain::secret_files;
 pub use inputs::{FORMAT, Inputs};
 pub use kernel_arguments::FILE as KERNEL_ARGUMENTS_FILE;

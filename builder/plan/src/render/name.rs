@@ -4,7 +4,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::api::{NameError, PoolName, RenderedName};
-use mosb_types::canonical_json;
+use mosb_types::canonical_value;
 
 /// `rendered-<pool>-<hex>`, where the hex is the first half of the SHA-256 of the spec's canonical
 /// JSON (RFC 8785).
@@ -12,7 +12,7 @@ use mosb_types::canonical_json;
 /// # Errors
 /// The pool's name is too long.
 pub(super) fn rendered(pool: &PoolName, spec: &Value) -> Result<RenderedName, NameError> {
-    let hash = Sha256::digest(canonical_json(spec));
+    let hash = Sha256::digest(canonical_value(spec));
     let hex: String = hash[..16].iter().map(|b| format!("{b:02x}")).collect();
     format!("rendered-{pool}-{hex}").parse()
 }

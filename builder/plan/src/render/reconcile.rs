@@ -102,13 +102,16 @@ fn unreadable(config: &RenderedConfig, source: ignition::Error) -> Error {
     Error::Previous { name: config.name().to_string(), source }
 }
 
-/// What of `ignition` in a config a machine uses at its first boot only; nothing of a config that
-/// can't be read.
-pub(crate) fn first_boot_parts(config: &RenderedConfig) -> Vec<&'static str> {
-    let ignition = config.ignition().and_then(|raw| Document::read(raw).ok());
-    let Some(ignition) = ignition.map(|read| read.document.into_json()) else {
+/// What of the section `ignition` of a valid config a machine uses at its first boot only. No other
+/// section is read.
+pub(crate) fn first_boot_parts(config: &Value) -> Vec<&'static str> {
+    let sections = config.as_object().into_iter().flatten();
+    let section = sections.filter(|(name, _)| name.eq_ignore_ascii_case("ignition"));
+    let section = section.map(|(name, section)| (name.clone(), section.clone())).collect();
+    let Ok(read) = Document::read(&Value::Object(section)) else {
         return Vec::new();
     };
+    let ignition = read.document.into_json();
     let is_there = |part: &&str| first_boot_part(&ignition, part).is_some();
     AT_FIRST_BOOT.into_iter().filter(is_there).collect()
 }

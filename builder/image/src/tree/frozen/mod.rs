@@ -41,6 +41,7 @@ const TRAILER: usize = 32;
 #[derive(Clone, PartialEq, Eq)]
 pub struct BaseTree {
     bytes: Bytes,
+    digest: Digest,
     nodes: u32,
     metas: usize,
     contents: usize,
@@ -79,9 +80,12 @@ impl BaseTree {
         }
         let end = bytes.len().checked_sub(TRAILER);
         let (body, sum) = bytes.split_at(end.ok_or(FrozenError::Damaged)?);
-        if Sha256::digest(body).as_slice() != sum {
+        // Both sums in one pass, as a tree has megabytes.
+        let hash = Sha256::new_with_prefix(body);
+        if hash.clone().finalize().as_slice() != sum {
             return Err(FrozenError::Damaged);
         }
+        let digest = Digest::from_sha256(hash.chain_update(sum));
         let counts = [(12, NODE), (16, META), (20, CONTENT), (24, 1)];
         let mut starts = [HEADER; 5];
         for (i, (at, width)) in counts.into_iter().enumerate() {
@@ -96,6 +100,7 @@ impl BaseTree {
             contents: starts[2],
             data: starts[3],
             bytes: bytes.clone(),
+            digest,
         };
         if starts[4] != body.len() || !tree.is_sound() {
             return Err(FrozenError::Damaged);
@@ -141,7 +146,7 @@ impl BaseTree {
 
     /// The digest of [`BaseTree::as_bytes`].
     pub fn digest(&self) -> Digest {
-        Digest::of(&self.bytes)
+        self.digest
     }
 
     /// How many paths it has, the root included.

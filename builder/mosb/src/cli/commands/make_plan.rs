@@ -44,7 +44,7 @@ pub async fn draft(
     planning: PlanContext<'_>,
     request: &BuildRequest<Unread>,
 ) -> Result<ResolvedDraft> {
-    Ok(resolve::draft(planning, unread::read(request).await?).await?)
+    resolve::draft_while(planning, &request.base, unread::read(request)).await
 }
 
 /// Checks that the tag with the name of the rendered config would stay on its platform. The other tag

@@ -1,6 +1,7 @@
 //! The MachineConfig, lenient as the wire has it, and the rendered one, checked.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use super::labels;
 use super::metadata::{Metadata, null_is_empty};
 use super::names::{NameError, PoolName, RenderedName};
 use super::settings::{FieldError, KernelType, MachineSettings};
-use mosb_types::canonical_json;
+use mosb_types::canonical_value;
 
 /// The group of all kinds.
 pub const GROUP: &str = "machineconfiguration.openshift.io";
@@ -45,7 +46,7 @@ pub struct MachineConfig {
 pub struct RenderedConfig {
     name: RenderedName,
     pool: PoolName,
-    object: Value,
+    object: Arc<Value>,
     current: Bytes,
     /// `spec.osImageURL`, unchanged.
     pub os_image_url: Option<String>,
@@ -140,8 +141,8 @@ impl RenderedConfig {
             extensions: settings.extensions,
             kernel_type: settings.kernel_type,
             fips: settings.fips,
-            current: canonical_json(&current).into(),
-            object: current,
+            current: canonical_value(&current).into(),
+            object: Arc::new(current),
             name,
             pool,
         };

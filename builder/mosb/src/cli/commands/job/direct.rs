@@ -32,10 +32,11 @@ pub async fn build(
             prepared_base::plan_on(context, inputs, draft, image).await?
         }
         PodPrepared::Without | PodPrepared::Make => {
-            let request = unread::read(&inputs.request).await?;
             let on_step = |step: &str| context.progress.step(step);
             let planning = plan_context(context, prepared_base::trees(context, inputs), &on_step);
-            let resolved_draft = resolve::draft(planning, request).await?;
+            let resolved_draft =
+                resolve::draft_while(planning, &inputs.request.base, unread::read(&inputs.request))
+                    .await?;
             let resolved_draft = of_build(resolved_draft, &inputs.build)?;
             if !resolved_draft.draft.needs_tree() {
                 return Ok(needs_containerfile(resolved_draft.draft.reasons(), None));

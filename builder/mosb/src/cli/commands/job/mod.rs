@@ -80,10 +80,10 @@ fn of_build(resolved_draft: ResolvedDraft, build: &BuildName) -> Result<Resolved
 
 /// Plans a build that runs programs, which needs no tree of the base.
 async fn plan_to_run(context: &CliContext, inputs: &PodInputs) -> Result<resolve::ResolvedPlan> {
-    let request = unread::read(&inputs.request).await?;
     let on_step = |step: &str| context.progress.step(step);
     let planning = plan_context(context, None, &on_step);
-    let resolved_draft = resolve::draft(planning, request).await?;
+    let resolved_draft =
+        resolve::draft_while(planning, &inputs.request.base, unread::read(&inputs.request)).await?;
     let resolved_draft = of_build(resolved_draft, &inputs.build)?;
     Ok(resolve::finish(planning, resolved_draft).await?)
 }

@@ -28,10 +28,10 @@ pub struct PreparedDraft {
 /// # Errors
 /// There can be none: another version planned the Job.
 pub async fn draft(context: &CliContext, inputs: &PodInputs) -> Result<PreparedDraft> {
-    let request = unread::read(&inputs.request).await?;
     let on_step = |step: &str| context.progress.step(step);
     let planning = plan_context(context, None, &on_step);
-    let resolved_draft = resolve::draft(planning, request).await?;
+    let resolved_draft =
+        resolve::draft_while(planning, &inputs.request.base, unread::read(&inputs.request)).await?;
     let resolved_draft = of_build(resolved_draft, &inputs.build)?;
     let prepared = prepared(&resolved_draft, inputs.nodes)?;
     Ok(PreparedDraft { resolved_draft, prepared })
