@@ -137,6 +137,7 @@ mod tests {
     use super::*;
     use crate::cluster_cache::ManagedObject;
     use crate::observe::{Facts, observe};
+    use crate::watch_health::WatchState;
     use mosb_plan::api::{MachineConfigPool, MachineOsConfig};
 
     fn config(change: impl FnOnce(&mut serde_json::Value)) -> MachineOsConfig {
@@ -178,8 +179,16 @@ mod tests {
     #[test]
     fn our_own_writes_are_no_inputs_and_spec_secrets_and_settings_are() {
         type Change = fn(&ClusterCache);
-        let cases: [(&str, Change, bool); 9] = [
+        let cases: [(&str, Change, bool); 10] = [
             ("nothing", |_| (), false),
+            (
+                "a watch that failed",
+                |cache| {
+                    let broken = WatchState::Broken { listed: true, why: "away".to_owned() };
+                    cache.watch_health.set("jobs", broken, false);
+                },
+                false,
+            ),
             (
                 "the status of the MachineOSConfig",
                 |cache| {

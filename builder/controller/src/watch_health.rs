@@ -167,6 +167,8 @@ impl WatchHealth {
 mod tests {
     use std::sync::Arc;
 
+    use tokio::time::advance;
+
     use super::*;
 
     #[test]
@@ -184,6 +186,26 @@ mod tests {
             watch_health.set("pools", state, optional);
             assert_eq!(!watch_health.not_synced().is_empty(), not_synced, "{what}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_failed_is_in_doubt_for_a_while() {
+        let watch_health = WatchHealth::default();
+        for (what, state, is_in_doubt) in [
+            ("pods", WatchState::Current, false),
+            ("nodes", WatchState::Broken { listed: true, why: "away".to_owned() }, true),
+        ] {
+            watch_health.set(what, state, false);
+            let failed = is_in_doubt.then(|| format!("{what}: away"));
+            assert_eq!(watch_health.failed_lately(&["jobs", what]), failed);
+            assert_eq!(watch_health.in_doubt(), failed);
+        }
+        advance(RECOVERED_AFTER).await;
+        assert!(
+            watch_health.failed_lately(&["nodes"]).is_some() && watch_health.in_doubt().is_some()
+        );
+        advance(Duration::from_millis(1)).await;
+        assert_eq!((watch_health.failed_lately(&["nodes"]), watch_health.in_doubt()), (None, None));
     }
 
     #[tokio::test]

@@ -223,11 +223,17 @@ fn a_pool_has_the_platforms_of_its_own_nodes() {
         ("a".to_owned(), node(&["worker"], "amd64")),
         ("b".to_owned(), node(&["worker", "infra"], "arm64")),
         ("c".to_owned(), node(&[], "s390x")),
+        // It counts for both of its pools.
+        ("d".to_owned(), node(&["infra", "edge"], "ppc64le")),
     ]);
-    for (pool, want) in [("worker", "linux/amd64"), ("infra", "linux/arm64")] {
+    for (pool, want) in [
+        ("worker", &["linux/amd64"][..]),
+        ("infra", &["linux/arm64", "linux/ppc64le"]),
+        ("edge", &["linux/ppc64le"]),
+    ] {
         let seen = observe(&cache, pool, Facts::default());
         let platforms: Vec<String> = seen.pool_platforms.keys().map(ToString::to_string).collect();
-        assert_eq!(platforms, [want], "{pool}");
+        assert_eq!(platforms, want, "{pool}");
     }
 }
 

@@ -146,8 +146,10 @@ mod tests {
     use super::*;
     use crate::action::{NewStatus, Patch};
     use crate::rollout::blocked::Blocked;
-    use crate::rollout::snapshot::Machine;
+    use crate::rollout::job_request::{LoginGrant, NodeJobRequest, NodeLogin, NodeVerb};
+    use crate::rollout::snapshot::{JobPhase, Machine, MachineJob};
     use crate::target::Target;
+    use mosb_plan::api::rollout::NodeTarget;
 
     fn target(kind: Kind, name: &str) -> Target {
         Target { kind, name: name.to_owned(), uid: String::new(), version: None }
@@ -215,6 +217,51 @@ mod tests {
             assert!(message.contains("object x"), "{what}: {message}");
             assert_eq!(again, Some(PROBLEM_REQUEUE), "{what}");
             assert_eq!(message.contains("a: "), others, "{what}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_changed_costs_its_machine_alone() {
+        let mut snapshot = snapshot();
+        let image = format!("reg.example/os@{}", mosb_image::Digest::of(b"os"));
+        let of_login: NodeTarget =
+            serde_json::from_value(serde_json::json!({ "image": image })).unwrap();
+        let request =
+            NodeJobRequest::new(&snapshot, &snapshot.machines[0], NodeVerb::Stage, None, 1);
+        let job = MachineJob {
+            name: request.name.clone(),
+            uid: "uid".to_owned(),
+            resource_version: String::new(),
+            verb: request.verb,
+            node_uid: String::new(),
+            target: None,
+            number: 1,
+            has_login: false,
+            created: None,
+            deadline: None,
+            phase: JobPhase::Running,
+            awaits_pod: None,
+            waiting: None,
+            deleting: false,
+        };
+        let login = NodeLogin {
+            job: job.name.clone(),
+            job_uid: job.uid.clone(),
+            target: of_login,
+            grant: LoginGrant::OwnImage,
+            secrets: Default::default(),
+        };
+        snapshot.machines[0].jobs.push(job);
+        for action in [
+            Action::Delete(target(Kind::NodeJob, &request.name)),
+            Action::CreateNodeLogin(Box::new(login)),
+            Action::Create(NewObject::NodeJob(Box::new(request))),
+        ] {
+            let mut writes = PassWrites::new(&snapshot);
+            assert!(writes.admits(&action, Duration::ZERO), "{action:?}");
+            writes.record(&action, ApplyError::Conflict("job x".to_owned())).unwrap();
+            assert!(!writes.admits(&patch("a"), Duration::ZERO), "{action:?}");
+            assert!(writes.admits(&patch("b"), Duration::ZERO), "{action:?}");
         }
     }
 

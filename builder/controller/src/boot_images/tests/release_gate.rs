@@ -1,9 +1,24 @@
 //! OpenShift's sets follow the images of the release that the cluster runs.
 
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::{Request, Response};
+use kube::Client;
+use kube::client::Body;
 use serde_json::json;
+use tower::{BoxError, service_fn};
 
 use super::openshift::{NEW, OLD, cluster, codes, set, spec, stub_secret};
+use crate::apply::Executor;
+use crate::boot_images::BootImageReconciler;
 use crate::cluster_cache::BootImageKind::ClusterVersion;
+use crate::cluster_cache::ClusterCache;
+use crate::lease::{Lease, LeaseTimes};
+use crate::lookups::{LookupLimits, Resolver};
+use crate::reconciler::Reconciler as _;
+use crate::watch_health::WatchState;
 
 #[test]
 fn nothing_changes_during_an_upgrade_or_from_a_newer_release() {
@@ -67,5 +82,39 @@ fn nothing_changes_from_a_release_that_the_operator_or_the_release_itself_does_n
         assert!(reason.contains(part), "{what}: {reason}");
         let image = if want == "current" { NEW } else { OLD };
         assert_eq!(spec(&cluster, "a")["disks"][0]["image"], image, "{what}");
+    }
+}
+
+/// What is new may be unseen.
+#[tokio::test]
+async fn a_pass_waits_for_watches_that_list_or_failed() {
+    let never = |_: Request<Body>| pending::<Result<Response<Body>, BoxError>>();
+    let client = Client::new(service_fn(never), "ns");
+    let cache = Arc::new(ClusterCache::empty("ns"));
+    let lease = Lease::new(client.clone(), "ns", "x", "us", LeaseTimes::default());
+    let resolver = Resolver {
+        client: client.clone(),
+        cache: Arc::clone(&cache),
+        registries: Arc::default(),
+        limits: Arc::new(LookupLimits::new(Duration::from_secs(1))),
+    };
+    let executor = Executor {
+        evictions: client.clone(),
+        client,
+        cache: Arc::clone(&cache),
+        lease,
+        instance: "us".to_owned(),
+        builder_image: None,
+        security_context_constraints: false,
+    };
+    let reconciler = BootImageReconciler::new(resolver, executor, Arc::default());
+    for (what, state, waits) in [
+        ("listing", WatchState::Listing, true),
+        ("current", WatchState::Current, false),
+        ("broken", WatchState::Broken { listed: true, why: "away".to_owned() }, true),
+        ("not served", WatchState::NotServed, false),
+    ] {
+        cache.boot_images.watch_health.set("machinesets", state, true);
+        assert_eq!(reconciler.prepare("").await.is_some(), waits, "{what}");
     }
 }

@@ -73,6 +73,20 @@ fn unclaimed_components_are_not_deleted() {
     assert!(fake.snapshot.components.is_empty());
 }
 
+/// Its MachineOSConfig may only be unseen.
+#[test]
+fn a_component_stays_while_a_watch_is_broken() {
+    let mut fake = FakeCluster::seeded();
+    fake.snapshot.config = None;
+    fake.snapshot.broken_watch = Some("machineosconfigs: away".to_owned());
+    let decision = fake.settle();
+    assert!(decision.reason.to_string().contains("machineosconfigs: away"), "{}", decision.reason);
+    assert_eq!(fake.snapshot.components.len(), 1);
+    fake.snapshot.broken_watch = None;
+    fake.settle();
+    assert!(fake.snapshot.components.is_empty());
+}
+
 #[test]
 fn the_end_of_the_config_is_the_end_of_its_component_and_another_may_begin() {
     let mut fake = FakeCluster::seeded();

@@ -1,6 +1,8 @@
 //! What is seen of the cluster.
 
 use super::*;
+use crate::cluster_cache::POOL_WATCHES;
+use crate::watch_health::WatchState;
 
 fn cache() -> ClusterCache {
     let cache = ClusterCache::empty("mosb");
@@ -36,6 +38,19 @@ fn cache() -> ClusterCache {
         config(NEW, json!({ "labels": { labels::ROLE: "" } })),
     ]);
     cache
+}
+
+#[test]
+fn a_watch_of_pools_or_builds_that_failed_is_seen() {
+    let cache = cache();
+    for watch in POOL_WATCHES {
+        assert_eq!(observe(&cache, "infra").unwrap().broken_watch, None, "{watch}");
+        let broken = WatchState::Broken { listed: true, why: "away".to_owned() };
+        cache.watch_health.set(watch, broken, false);
+        let found = observe(&cache, "infra").unwrap().broken_watch;
+        assert_eq!(found, Some(format!("{watch}: away")));
+        cache.watch_health.set(watch, WatchState::Current, false);
+    }
 }
 
 #[test]

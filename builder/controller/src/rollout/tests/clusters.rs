@@ -150,6 +150,52 @@ fn machines_that_failed_to_report_come_after_the_others() {
 }
 
 #[test]
+fn machines_that_failed_to_stage_come_after_the_others() {
+    let mut fleet = rolling(6, "automatic");
+    let staging = |fleet: &mut Fleet| -> Vec<u32> {
+        // The second pass gives the Jobs their logins.
+        (0..2).for_each(|_| drop(fleet.pass("worker", usize::MAX)));
+        let running = fleet.jobs.values().filter(|job| job.seen.phase == JobPhase::Running);
+        running.map(|job| job.seen.number).collect()
+    };
+    assert_eq!(staging(&mut fleet), [1; 3]);
+    fleet.is_registry_down = true;
+    fleet.run_jobs();
+    fleet.is_registry_down = false;
+    fleet.wait(Duration::from_secs(61));
+    assert_eq!(staging(&mut fleet), [1; 3]);
+    fleet.run_jobs();
+    assert_eq!(staging(&mut fleet), [2; 3]);
+}
+
+#[test]
+fn a_machine_with_a_slot_stages_before_the_others() {
+    let mut fleet = rolling(6, "automatic");
+    fleet.node("w5").machine.metadata.creation_timestamp = None;
+    fleet.node("w5").not_bootable.insert(image(2).digest());
+    fleet.settle();
+    assert!(fleet.nodes["w5"].slot().is_some());
+    fleet.serve("worker", 3);
+    fleet.pass("worker", usize::MAX);
+    let running = fleet.jobs.values().filter(|job| job.seen.phase == JobPhase::Running);
+    let names: Vec<&str> = running.map(|job| &*job.node).collect();
+    assert!(names.len() == 3 && names.contains(&"w5"), "{names:?}");
+}
+
+#[test]
+fn a_job_elsewhere_that_does_not_end_takes_no_place() {
+    let mut fleet = two_pools(3, 3);
+    fleet.pass("worker", usize::MAX);
+    fleet.pass("infra", usize::MAX);
+    let stages =
+        |fleet: &Fleet| fleet.jobs.values().filter(|job| job.seen.verb == NodeVerb::Stage).count();
+    assert_eq!(stages(&fleet), 3);
+    fleet.wait(Duration::from_secs(3600 + 61));
+    fleet.pass("infra", usize::MAX);
+    assert_eq!(stages(&fleet), 6);
+}
+
+#[test]
 fn the_node_of_the_controller_is_the_last_of_its_pool_also_if_it_stages_first() {
     let mut fleet = Fleet::new(4);
     fleet.own_node = Some("w0".to_owned());

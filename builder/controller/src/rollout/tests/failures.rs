@@ -309,6 +309,30 @@ fn a_machine_that_falls_back_gets_its_image_with_pauses_and_a_limit() {
 }
 
 #[test]
+fn a_machine_that_stays_with_its_image_has_not_failed() {
+    let mut fleet = rolling(2, "automatic");
+    fleet.node("w1").falls_back.insert(image(2).digest());
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), fleet.nodes["w1"].state()), (1, "Degraded"));
+    fleet.node("w1").falls_back.clear();
+    fleet.wait(Duration::from_secs(301));
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), fleet.nodes["w1"].state()), (2, "Done"));
+    assert_eq!(&*status(&fleet, "NodeDegraded").0, "False");
+}
+
+#[test]
+fn a_fallback_is_no_trouble_where_nothing_is_rolled_out() {
+    let mut fleet = rolling(1, "automatic");
+    fleet.node("w0").falls_back.insert(image(2).digest());
+    fleet.settle();
+    assert_eq!(fleet.nodes["w0"].state(), "Degraded");
+    fleet.annotate(labels::ROLLOUT, "none");
+    fleet.settle();
+    assert_eq!(fleet.nodes["w0"].state(), "Done");
+}
+
+#[test]
 fn two_machines_that_fell_back_stop_the_pool_until_a_person_starts_it() {
     let mut fleet = rolling(4, "automatic");
     for name in ["w0", "w1"] {

@@ -20,11 +20,14 @@ use super::fleet::*;
 use super::stories::{rolling, running, status};
 use crate::action::{Action, NewObject, NewStatus, Patch};
 use crate::apply::{Executor, ReconcilePass};
-use crate::cluster_cache::{ClusterCache, SeenMachine};
+use crate::cluster_cache::{
+    CONTROLLER_WATCHES, ClusterCache, MACHINES, NODE_JOBS, POOL_WATCHES, SeenMachine,
+};
 use crate::kinds::Kind;
 use crate::lease::{Lease, LeaseTimes};
 use crate::lookups::{LookupLimits, Resolver};
 use crate::reconciler::Reconciler as _;
+use crate::rollout::observe::NO_POOL;
 use crate::rollout::*;
 use crate::target::Target;
 use crate::watch_health::WatchState;
@@ -38,6 +41,11 @@ use mosb_plan::api::rollout::NodeTarget;
 type Writes = Arc<Mutex<Vec<String>>>;
 
 fn reconciler() -> (RolloutReconciler, Writes) {
+    reconciler_with(ClusterCache::empty("ns"))
+}
+
+fn reconciler_with(cache: ClusterCache) -> (RolloutReconciler, Writes) {
+    let cache = Arc::new(cache);
     let writes = Writes::default();
     let seen = Arc::clone(&writes);
     let server = service_fn(move |request: Request<Body>| {
@@ -79,7 +87,6 @@ fn reconciler() -> (RolloutReconciler, Writes) {
         }
     });
     let client = Client::new(server, "ns");
-    let cache = Arc::new(ClusterCache::empty("ns"));
     let lease = Lease::new(client.clone(), "ns", "x", "us", LeaseTimes::default());
     lease.hold_for_test();
     let resolver = Resolver {
@@ -101,12 +108,16 @@ fn reconciler() -> (RolloutReconciler, Writes) {
     (RolloutReconciler::new(resolver, executor, own, Arc::default()), writes)
 }
 
-/// The pods on a node: 3,000 that have ended, and one that runs.
+/// The pods on a node: 3,000 that have ended, and one that runs; on `endless`, more with each page.
 fn pods(query: &str) -> Value {
     let pod = |number: usize, phase: &str| {
         json!({ "metadata": { "namespace": "ns", "name": format!("{phase}-{number}"), "uid": "u" },
             "status": { "phase": phase } })
     };
+    if query.contains("endless") {
+        let items: Vec<Value> = (0..250).map(|number| pod(number, "Running")).collect();
+        return json!({ "metadata": { "continue": "more" }, "items": items });
+    }
     let leaves_out = |phase: &str| query.contains(&format!("status.phase%21%3D{phase}"));
     if leaves_out("Succeeded") && leaves_out("Failed") {
         return json!({ "metadata": {}, "items": [pod(0, "Running")] });
@@ -187,6 +198,31 @@ async fn a_job_whose_name_is_taken_costs_its_machine() {
     assert_eq!(pass.requeue_after, Some(Duration::from_secs(60)), "it is refused, not a conflict");
 }
 
+async fn a_drain_lists_a_limited_number_of_pods() {
+    let (reconciler, _) = reconciler();
+    let mut snapshot = snapshot(&["endless"]);
+    let lookups = [RolloutLookup::Pods { node: "endless".to_owned() }];
+    let mut pass = ReconcilePass::default();
+    reconciler.look_up(&lookups, &mut snapshot, &mut pass).await.unwrap();
+    let pods = snapshot.lookup_results.pods["endless"].as_ref();
+    assert_eq!(pods.map(Vec::len).map_err(|problem| &*problem.message), Ok(2000));
+}
+
+#[tokio::test]
+async fn a_pool_that_is_gone_is_asked_anew() {
+    let (reconciler, _) = reconciler();
+    let image: PinnedRef = format!("127.0.0.1:1/os@{}", Digest::of(b"os")).parse().unwrap();
+    let lookups = [RolloutLookup::Image(image)];
+    let mut pass = ReconcilePass::default();
+    reconciler.look_up(&lookups, &mut snapshot(&[]), &mut pass).await.unwrap();
+    let answered = timeout(Duration::from_secs(30), reconciler.next_answered()).await;
+    assert_eq!(answered.as_deref(), Ok("worker"));
+    reconciler.forget("worker");
+    let mut snapshot = snapshot(&[]);
+    reconciler.look_up(&lookups, &mut snapshot, &mut pass).await.unwrap();
+    assert!(snapshot.lookup_results.pending.contains(&lookups[0]));
+}
+
 #[tokio::test]
 async fn a_node_that_changes_all_the_time_costs_its_turn() {
     let (reconciler, writes) = reconciler();
@@ -238,6 +274,73 @@ async fn evictions_that_hang_delay_other_writes_by_little() {
     assert!(evictions.refused[0].message.contains("webhooks"), "{:?}", evictions.refused[0]);
 }
 
+/// Pools `worker`, `infra` and `gpu`, and a machine of `worker`.
+fn one_machine() -> (ClusterCache, SeenMachine) {
+    let cache = ClusterCache::empty("ns");
+    let pool = |name: &str| {
+        let pool = json!({ "metadata": { "name": name },
+            "spec": { "nodeSelector": { "matchLabels": { name: "" } } } });
+        (name.to_owned(), serde_json::from_value(pool).unwrap())
+    };
+    cache.pools.replace([pool("worker"), pool("infra"), pool("gpu")]);
+    let mut seen = SeenMachine { ready: true, ..SeenMachine::default() };
+    seen.metadata.name = "w0".to_owned();
+    seen.metadata.uid = Some("w0".to_owned());
+    seen.metadata.labels = [("worker".to_owned(), String::new())].into();
+    cache.machines.replace([("w0".to_owned(), seen.clone())]);
+    (cache, seen)
+}
+
+#[tokio::test]
+async fn a_pool_with_a_slot_comes_first() {
+    for (label, of_worker, of_none) in [("worker", true, false), ("other", false, true)] {
+        let (cache, mut seen) = one_machine();
+        let is_prioritized = |cache| {
+            let (reconciler, _) = reconciler_with(cache);
+            ["worker", "infra", NO_POOL].map(|pool| reconciler.is_prioritized(pool))
+        };
+        assert_eq!(is_prioritized(cache), [false; 3]);
+        let (cache, _) = one_machine();
+        seen.metadata.labels = [(label.to_owned(), String::new())].into();
+        seen.metadata.annotations.insert(labels::NODE_SLOT.to_owned(), "{}".to_owned());
+        cache.machines.replace([("w0".to_owned(), seen)]);
+        assert_eq!(is_prioritized(cache), [of_worker, false, of_none], "{label}");
+    }
+}
+
+#[test]
+fn a_node_of_two_custom_pools_is_seen_as_shared() {
+    let (cache, mut seen) = one_machine();
+    seen.metadata.labels = ["gpu", "infra"].map(|pool| (pool.to_owned(), String::new())).into();
+    cache.machines.replace([("w0".to_owned(), seen)]);
+    for (pool, want) in [("gpu", 1), ("infra", 1), ("worker", 0)] {
+        let found = observe(&cache, pool, &OwnPlace::default(), &DrainRecords::new()).unwrap();
+        assert_eq!((found.machines.len(), found.shared_nodes.len()), (0, want), "{pool}");
+        let pools = found.shared_nodes.values().flatten();
+        assert!(pools.map(|pool| &**pool).eq(["gpu", "infra"].into_iter().take(2 * want)));
+    }
+}
+
+#[test]
+fn a_job_elsewhere_takes_a_place_while_its_machine_is_ready() {
+    let (cache, seen) = one_machine();
+    let of = |pool: &str| observe(&cache, pool, &OwnPlace::default(), &DrainRecords::new());
+    let machine = &of("worker").unwrap().machines[0];
+    let mut job = ended_job(machine);
+    job.status = None;
+    cache.node_jobs.replace([("j".to_owned(), job)]);
+    let elsewhere = |seen: SeenMachine| {
+        cache.machines.replace([("w0".to_owned(), seen)]);
+        ["infra", "worker"].map(|pool| of(pool).unwrap().cluster.jobs_elsewhere.len())
+    };
+    let ready = |ready| SeenMachine { ready, ..seen.clone() };
+    let mut anew = seen.clone();
+    anew.metadata.uid = Some("another".to_owned());
+    assert_eq!(elsewhere(ready(true)), [1, 0]);
+    assert_eq!(elsewhere(ready(false)), [0, 0]);
+    assert_eq!(elsewhere(anew), [0, 0]);
+}
+
 /// A Job that ended well, on this machine.
 fn ended_job(machine: &Machine) -> Job {
     let target = NodeTarget { image: image(2), config: None, machine_part: None, live_from: None };
@@ -253,14 +356,7 @@ fn ended_job(machine: &Machine) -> Job {
 #[test]
 fn nothing_follows_from_what_a_broken_watch_lacks() {
     let broken = || WatchState::Broken { listed: true, why: "away".to_owned() };
-    let pool = json!({ "metadata": { "name": "worker" },
-        "spec": { "nodeSelector": { "matchLabels": { "worker": "" } } } });
-    let cache = ClusterCache::empty("ns");
-    cache.pools.replace([("worker".to_owned(), serde_json::from_value(pool).unwrap())]);
-    let mut seen = SeenMachine::default();
-    seen.metadata.name = "w0".to_owned();
-    seen.metadata.labels = [("worker".to_owned(), String::new())].into();
-    cache.machines.replace([("w0".to_owned(), seen)]);
+    let (cache, _) = one_machine();
     let seen = |pool: &str| observe(&cache, pool, &OwnPlace::default(), &DrainRecords::new());
     let job = ended_job(&seen("worker").unwrap().machines[0]);
     cache.node_jobs.replace([(job.metadata.name.clone().unwrap(), job)]);
@@ -280,9 +376,14 @@ fn nothing_follows_from_what_a_broken_watch_lacks() {
         assert_eq!(names_it, !phase_is_known || !login_is_known, "{watch}");
         cache.watch_health.set(watch, WatchState::Current, false);
     }
-    cache.watch_health.set("machineconfigpools", broken(), false);
-    let broken = seen("worker").unwrap().cluster.broken_watch;
-    assert_eq!(broken.as_deref(), Some("machineconfigpools: away"));
+    let of_all = [MACHINES, NODE_JOBS].into_iter().chain(POOL_WATCHES).chain(CONTROLLER_WATCHES);
+    for watch in of_all {
+        assert_eq!(seen("worker").unwrap().cluster.broken_watch, None, "{watch}");
+        cache.watch_health.set(watch, broken(), false);
+        let found = seen("worker").unwrap().cluster.broken_watch;
+        assert_eq!(found, Some(format!("{watch}: away")));
+        cache.watch_health.set(watch, WatchState::Current, false);
+    }
 }
 
 /// Its pool, its build or its other machines may only be unseen.
@@ -295,6 +396,7 @@ fn a_roll_out_does_not_end_while_a_watch_is_broken() {
     fleet.annotate(labels::ROLLOUT_ONCE, &pin(2).to_string());
     fleet.broken_watch = Some("machines: away".to_owned());
     fleet.settle();
+    assert_eq!(fleet.decide("worker").requeue_after, Some(Duration::from_secs(15)));
     let once =
         |fleet: &Fleet| fleet.configs["worker"].metadata.annotation(labels::ROLLOUT_ONCE).is_some();
     assert!(once(&fleet));

@@ -1,11 +1,17 @@
 //! Tables of the pure functions.
 
+use super::fleet::image;
 use crate::rollout::drain::Drain;
+use crate::rollout::observe::updating_pools;
 use crate::rollout::slots::{self, SlotCandidate, SlotChoice, StopReason, max_unavailable};
 use crate::rollout::*;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use mosb_image::Digest;
+use mosb_plan::api::rollout::NodeTarget;
+use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn machine(name: &str) -> SlotCandidate<'_> {
@@ -179,5 +185,42 @@ fn a_job_takes_a_place_on_a_ready_machine_until_its_deadline() {
     ] {
         assert_eq!(job.takes_place(is_ready, now), want, "{what}");
         assert_eq!(job.is_overdue(now), what == "it does not end", "{what}");
+    }
+}
+
+#[test]
+fn what_some_machines_have_lets_their_pool_be_updating() {
+    for (reason, want) in [
+        ("", true),
+        ("SharedNodes", true),
+        ("WriteRefused", true),
+        ("MachinesFailed", false),
+        ("WatchFailed", false),
+    ] {
+        let degraded = if reason.is_empty() { "False" } else { "True" };
+        let pool = json!({ "metadata": { "name": "infra" }, "status": {
+            "machineCount": 2, "updatedMachineCount": 1, "degradedMachineCount": 0,
+            "conditions": [
+                { "type": "Updating", "status": "True" },
+                { "type": "RolloutDegraded", "status": degraded, "reason": reason },
+            ],
+        } });
+        let pool = Arc::new(serde_json::from_value(pool).unwrap());
+        assert_eq!(updating_pools([&pool], "worker").len() == 1, want, "{reason}");
+        assert!(updating_pools([&pool], "infra").is_empty(), "{reason}");
+    }
+}
+
+#[test]
+fn names_of_jobs_are_labels_with_96_bits_of_the_node() {
+    let mut machine = Machine::default();
+    machine.metadata.uid = Some("11111111-2222-3333-4444-555555555555".to_owned());
+    let target = NodeTarget { image: image(1), config: None, machine_part: None, live_from: None };
+    let digits = &Digest::of(machine.metadata.uid().as_bytes()).hex()[..24];
+    for verb in NodeVerb::ALL {
+        let target = Some(&target).filter(|_| verb != NodeVerb::Report);
+        let snapshot = RolloutSnapshot::default();
+        let name = NodeJobRequest::new(&snapshot, &machine, verb, target, 99_999).name;
+        assert!(name.contains(digits) && name.len() <= 63, "{name}");
     }
 }

@@ -1,6 +1,7 @@
 //! What may be a target.
 
 use super::fleet::*;
+use super::machine_parts::with_part;
 use crate::action::Action;
 use crate::rollout::decide::RolloutDecision;
 use crate::rollout::desired_target::Desired;
@@ -332,4 +333,16 @@ fn once_is_automatic_for_its_target_only() {
         });
         assert_eq!(desired.target().unwrap().mode, want, "{what}");
     }
+}
+
+#[test]
+fn a_job_that_pulls_nothing_gets_no_login() {
+    let mut fleet = with_part(1, "automatic");
+    fleet.serve_part("worker", 3, 2, part(1, 2));
+    let actions = (0..2).flat_map(|_| fleet.pass("worker", usize::MAX).actions);
+    let grants = actions.filter_map(|action| match action {
+        Action::CreateNodeLogin(login) => Some(login.grant),
+        _ => None,
+    });
+    assert_eq!(grants.collect::<Vec<_>>(), [LoginGrant::NothingToPull]);
 }
