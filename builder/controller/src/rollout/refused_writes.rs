@@ -236,6 +236,7 @@ mod tests {
             node_uid: String::new(),
             target: None,
             number: 1,
+            pulls: true,
             has_login: false,
             created: None,
             deadline: None,

@@ -26,7 +26,7 @@ mod volume;
 pub use input::{Input, InputKind};
 pub use inputs::{account_before, inputs};
 pub use job::job;
-pub use names::{input_names, result_name};
+pub use names::result_name;
 pub use object::{Workload, is_workload_owner, kind, release};
 pub use observation::{NoResultCause, Observation, observe};
 pub use openshift::OpenShiftSource;

@@ -41,11 +41,9 @@ pub fn machine_part(config: &RenderedConfig) -> MachinePart {
 /// Only the kernel arguments of [`machine_part`], of a config whose Ignition config is parsed.
 pub(super) fn kernel_part(config: &RenderedConfig, ignition: Option<&Config>) -> MachinePart {
     let lists = ignition.map(|config| &config.kernel_arguments);
-    let [wanted, removed] = [
-        lists.map(|lists| &*lists.should_exist),
-        lists.map(|lists| &*lists.should_not_exist),
-    ]
-    .map(|list| list.unwrap_or_default().iter().map(String::as_str));
+    let [wanted, removed] =
+        [lists.map(|lists| &*lists.should_exist), lists.map(|lists| &*lists.should_not_exist)]
+            .map(|list| list.unwrap_or_default().iter().map(String::as_str));
     with_arguments(config, wanted, removed)
 }
 

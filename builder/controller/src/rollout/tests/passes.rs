@@ -198,6 +198,7 @@ async fn a_job_whose_name_is_taken_costs_its_machine() {
     assert_eq!(pass.requeue_after, Some(Duration::from_secs(60)), "it is refused, not a conflict");
 }
 
+#[tokio::test]
 async fn a_drain_lists_a_limited_number_of_pods() {
     let (reconciler, _) = reconciler();
     let mut snapshot = snapshot(&["endless"]);

@@ -23,7 +23,6 @@ impl Applier<'_> {
 /// Whether machines of this tree set their kernel arguments by rpm-ostree.
 pub(in crate::plan) fn has_rpm_ostree(tree: &Overlay<'_>) -> Result<bool, ApplyError> {
     let program: TreePath = RPM_OSTREE.parse().expect("a clean path");
-    let program =
-        Paths::default().exact(tree, &program).map_err(|stop| stop.of(RPM_OSTREE))?;
+    let program = Paths::default().exact(tree, &program).map_err(|stop| stop.of(RPM_OSTREE))?;
     Ok(program.is_some_and(|program| tree.get(&program).is_some()))
 }
