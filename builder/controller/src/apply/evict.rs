@@ -107,7 +107,9 @@ impl<'p> PodToEvict<'p> {
 
     fn record(&self, refused: Option<Refusal>, pass: &mut ReconcilePass) {
         let evictions = pass.evictions.entry(self.node.to_owned()).or_default();
-        evictions.accepted += usize::from(refused.is_none());
+        if refused.is_none() {
+            evictions.accepted.push(self.uid.to_owned());
+        }
         evictions.refused.extend(refused);
     }
 }

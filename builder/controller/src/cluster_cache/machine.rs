@@ -1,13 +1,16 @@
 //! What is cached of a machine: the fields of a Node that a roll-out decides by.
 
-use k8s_openapi::api::core::v1::{Node, NodeStatus};
+use k8s_openapi::api::core::v1::{Node, NodeStatus, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::projection::is_known;
 use super::trigger::Trigger;
 use crate::indexed_store::IndexKey;
-use crate::workload::has_control_plane_label;
+use crate::workload::may_run_etcd;
 use mosb_plan::api::{Metadata, labels};
+
+/// The prefix of the taints that follow from the conditions of a Node and from its cordon.
+const CONDITION_TAINTS: &str = "node.kubernetes.io/";
 
 /// The cached fields of a machine's Node.
 ///
@@ -29,11 +32,15 @@ pub struct SeenMachine {
     pub disk_pressure: bool,
     /// Condition `NetworkUnavailable` is `True`.
     pub network_unavailable: bool,
+    /// The keys of the taints that keep pods away, without those that the cluster derives from the
+    /// fields above.
+    pub taints: Vec<String>,
 }
 
 impl SeenMachine {
+    /// Whether the control plane, with its etcd, may lose a member with this node.
     pub fn is_control_plane(&self) -> bool {
-        has_control_plane_label(&self.metadata.labels)
+        may_run_etcd(&self.metadata.labels)
     }
 
     pub(super) fn trigger(&self) -> Trigger {
@@ -53,6 +60,7 @@ impl SeenMachine {
             (&metadata.name, &metadata.uid, &metadata.labels, &metadata.annotations),
             (&metadata.creation_timestamp, &metadata.deletion_timestamp, &self.boot_id),
             [self.unschedulable, self.ready, self.disk_pressure, self.network_unavailable],
+            &self.taints,
         )
     }
 }
@@ -65,7 +73,11 @@ impl PartialEq for SeenMachine {
 
 pub(super) fn machine(object: Node) -> Option<(String, SeenMachine)> {
     let meta = object.metadata;
-    let status = object.status.unwrap_or_default();
+    let (spec, status) = (object.spec.unwrap_or_default(), object.status.unwrap_or_default());
+    let keeps_away = |taint: &Taint| {
+        taint.effect != "PreferNoSchedule" && !taint.key.starts_with(CONDITION_TAINTS)
+    };
+    let taints = spec.taints.into_iter().flatten().filter(keeps_away).map(|taint| taint.key);
     let mut annotations = meta.annotations.unwrap_or_default();
     annotations.retain(|key, _| is_known(key) || key == labels::SCALE_DOWN_DISABLED);
     let machine = SeenMachine {
@@ -80,7 +92,8 @@ pub(super) fn machine(object: Node) -> Option<(String, SeenMachine)> {
             ..Metadata::default()
         },
         boot_id: status.node_info.as_ref().map(|info| info.boot_id.clone()).unwrap_or_default(),
-        unschedulable: object.spec.and_then(|spec| spec.unschedulable).unwrap_or_default(),
+        unschedulable: spec.unschedulable.unwrap_or_default(),
+        taints: taints.collect(),
         ready: is_true(&status, "Ready"),
         ready_since: status
             .conditions
@@ -144,8 +157,11 @@ mod tests {
         for protected in [format!("['{machine_config}', '{mosb}']"), format!("['{ROLE}'")] {
             assert!(policy.contains(&protected), "{protected}");
         }
-        let role = [(format!("{ROLE}control-plane"), String::new())].into();
-        assert!(has_control_plane_label(&role));
+        for role in ["control-plane", "master", "etcd"] {
+            let mut seen = SeenMachine::default();
+            seen.metadata.labels = [(format!("{ROLE}{role}"), String::new())].into();
+            assert_eq!(seen.index_keys(), [IndexKey::ControlPlane], "{role}");
+        }
         let names = include_str!("../../../plan/src/api/labels.rs");
         let marks = names.lines().filter_map(|line| line.strip_prefix("pub const NODE_"));
         let marks: Vec<&str> = marks
@@ -178,7 +194,7 @@ mod tests {
         let heartbeat: Change = |node| {
             node["status"]["conditions"][0]["lastHeartbeatTime"] = json!("2026-01-01T00:00:10Z");
         };
-        let cases: [(&str, Change, usize); 8] = [
+        let cases: [(&str, Change, usize); 10] = [
             ("a heartbeat", heartbeat, 0),
             (
                 "an annotation of others",
@@ -189,6 +205,19 @@ mod tests {
             ("not Ready", |node| node["status"]["conditions"][0]["status"] = json!("Unknown"), 1),
             ("a boot", |node| node["status"]["nodeInfo"]["bootID"] = json!("c"), 1),
             ("uncordoned", |node| node["spec"] = json!({}), 1),
+            (
+                "a taint of a condition",
+                |node| {
+                    let key = "node.kubernetes.io/not-ready";
+                    node["spec"]["taints"] = json!([{ "key": key, "effect": "NoExecute" }]);
+                },
+                0,
+            ),
+            (
+                "another taint",
+                |node| node["spec"]["taints"] = json!([{ "key": "x", "effect": "NoSchedule" }]),
+                1,
+            ),
             ("a label", |node| node["metadata"]["labels"] = json!({}), 1),
             ("a mark", |node| node["metadata"]["annotations"] = json!({ "mosb.dev/slot": "x" }), 1),
         ];

@@ -109,7 +109,8 @@ impl<'a> Pass<'a> {
     fn of(cx: &'a Context<'a>) -> Self {
         let timeout = cx.snapshot.settings.node_timeout;
         let machines = cx.snapshot.machines.iter().map(|machine| {
-            let state = MachineState::of(machine);
+            let mut state = MachineState::of(machine);
+            state.clamp_slot(cx.now);
             let phase = state.valid_slot().map(|slot| SlotPhase::of(&state, slot, timeout, cx.now));
             (state, phase)
         });

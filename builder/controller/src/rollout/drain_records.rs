@@ -19,21 +19,20 @@ pub(super) fn after_pass(
     evictions: &BTreeMap<String, NodeEvictions>,
     now: Timestamp,
 ) -> DrainRecords {
+    // Pods that come while it is not cordoned are the first ones when it is again.
     records.retain(|node, _| {
         let machine = snapshot.machines.iter().find(|machine| machine.name() == node);
-        machine.is_some_and(|one| one.metadata.annotation(labels::NODE_SLOT).is_some())
+        machine.is_some_and(|one| {
+            one.unschedulable && one.metadata.annotation(labels::NODE_SLOT).is_some()
+        })
     });
     for (node, pods) in &snapshot.lookup_results.pods {
-        let drain = pods.as_ref().map(|pods| Drain::of(pods));
-        if drain.as_ref().is_ok_and(Drain::is_done) {
-            records.remove(node);
-            continue;
-        }
+        let drain = pods.as_ref().map(|pods| Drain::of(pods, records.get(node)));
         let drain = drain.as_ref().map_err(|problem| &*problem.message);
         let mut record = DrainRecord::after_list(records.get(node), drain, now);
         if let Some(evictions) = evictions.get(node) {
             record.refused.clone_from(&evictions.refused);
-            if evictions.accepted > 0 {
+            if evictions.accepted.iter().any(|uid| record.is_first(uid)) {
                 record.progress = now;
             }
         }
@@ -44,6 +43,8 @@ pub(super) fn after_pass(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use mosb_types::ErrorClass;
 
     use super::*;
@@ -67,7 +68,7 @@ mod tests {
 
     /// Pods on the node `a`; `-` is one that is being deleted.
     fn snapshot(has_slot: bool, pods: Option<&[&str]>) -> RolloutSnapshot {
-        let mut machine = Machine::default();
+        let mut machine = Machine { unschedulable: true, ..Machine::default() };
         machine.metadata.name = "a".to_owned();
         if has_slot {
             machine.metadata.annotations.insert(labels::NODE_SLOT.to_owned(), "{}".to_owned());
@@ -76,6 +77,7 @@ mod tests {
             RolloutSnapshot { machines: vec![machine], ..RolloutSnapshot::default() };
         let pod = |name: &&str| SeenPod {
             name: (*name).to_owned(),
+            uid: name.trim_start_matches('-').to_owned(),
             deleting: name.starts_with('-'),
             ..SeenPod::default()
         };
@@ -88,26 +90,32 @@ mod tests {
 
     #[test]
     fn a_drain_is_remembered_until_its_end_or_the_end_of_the_slot() {
-        let earlier = DrainRecord { refused: refused(&["x"]), ..DrainRecord::new(at(0)) };
+        let first = Some(BTreeSet::from(["x".to_owned()]));
+        let earlier = DrainRecord { refused: refused(&["x"]), first, ..DrainRecord::new(at(0)) };
         let record = |listed, progress, pods: &[&str]| {
-            Some(DrainRecord {
-                listed: at(listed),
-                progress: at(progress),
-                refused: refused(pods),
-                stuck: None,
-                unlisted: None,
-            })
+            let (listed, progress, refused) = (at(listed), at(progress), refused(pods));
+            Some(DrainRecord { listed, progress, refused, ..earlier.clone() })
         };
-        let tried =
-            |accepted, pods: &[&str]| Some(NodeEvictions { accepted, refused: refused(pods) });
+        let ended = |record: Option<DrainRecord>| {
+            let ending = BTreeMap::from([("x".to_owned(), at(9))]);
+            record.map(|record| DrainRecord { ending, ..record })
+        };
+        let done = |record: Option<DrainRecord>| {
+            record.map(|record| DrainRecord { is_done: true, ..record })
+        };
+        let tried = |accepted: &[&str], pods: &[&str]| {
+            let accepted = accepted.iter().map(|uid| (*uid).to_owned()).collect();
+            Some(NodeEvictions { accepted, refused: refused(pods) })
+        };
         let (x, y, ending): (&[&str], &[&str], &[&str]) = (&["x"], &["y"], &["-x"]);
         for (what, has_slot, pods, evictions, want) in [
             ("nothing was listed", true, None, None, record(0, 0, x)),
             ("the pass ended before its evictions", true, Some(x), None, record(9, 0, x)),
-            ("it is still held", true, Some(x), tried(0, x), record(9, 0, x)),
-            ("another pod is held, one is not", true, Some(x), tried(1, y), record(9, 9, y)),
-            ("the last one ends", true, Some(ending), None, record(9, 0, &[])),
-            ("no pod is left", true, Some(&[][..]), None, None),
+            ("it is still held", true, Some(x), tried(&[], x), record(9, 0, x)),
+            ("another pod is held, one is not", true, Some(x), tried(&["x"], y), record(9, 9, y)),
+            ("one that came later is evicted", true, Some(x), tried(&["z"], x), record(9, 0, x)),
+            ("the last one ends", true, Some(ending), None, ended(record(9, 0, &[]))),
+            ("no pod is left", true, Some(&[][..]), None, done(record(9, 0, &[]))),
             ("no slot", false, None, None, None),
         ] {
             let records =
@@ -164,7 +172,7 @@ mod tests {
     fn what_holds_a_drain_is_the_first_refusal_or_a_pod_that_does_not_end() {
         let mut record = DrainRecord::new(at(0));
         assert_eq!(record.held(), None);
-        record.stuck = Some("pod n/y".to_owned());
+        record.waits_for = Some("pod n/y".to_owned());
         assert_eq!(record.held().as_deref(), Some("draining: pod n/y"));
         record.refused = refused(&["x", "z"]);
         assert_eq!(record.held().as_deref(), Some("draining: pod n/x: budget"));

@@ -25,10 +25,10 @@ use mosb_plan::api::labels;
 pub enum MachinePhase {
     /// From the creation of the Job that staged the target to the mark on the Node.
     Stage,
-    /// From the slot to the Job that rebooted the machine into the target. Earlier attempts count
-    /// too.
+    /// From the slot to the record of the Job that rebooted the machine into the target. Earlier
+    /// attempts count too.
     Drain,
-    /// From that Job to the end of the slot: booted, Ready and uncordoned.
+    /// From that record to the end of the slot: booted, Ready and uncordoned.
     Apply,
     /// From the slot to its end: `Drain` and `Apply`.
     Slot,
@@ -89,10 +89,10 @@ pub(super) fn ended_phases(
     if let Some(slot) = slot.filter(|slot| state.has(&slot.target)) {
         let since = slot.since.0;
         let apply = state.job(NodeVerb::Apply, Some(&slot.target));
-        // Without it, somebody else rebooted the machine.
-        if let Some(created) = apply.and_then(|job| job.created.as_ref()) {
-            end(MachinePhase::Drain, since, created.0);
-            end(MachinePhase::Apply, created.0, now);
+        // Without the Job, somebody else rebooted the machine.
+        if let Some(applying) = slot.applying.as_ref().filter(|_| apply.is_some()) {
+            end(MachinePhase::Drain, since, applying.since.0);
+            end(MachinePhase::Apply, applying.since.0, now);
         }
         end(MachinePhase::Slot, since, now);
     }

@@ -2,10 +2,10 @@
 //! loader or a person went back. Such a machine failed at this target, whatever its last Job reported.
 //! Pure.
 //!
-//! Input: what the Node has of an earlier boot, its report and what was staged, and the newest report. Output: the record of it
-//! on the Node, and when the machine may get the target again. Invariant: a machine is rebooted into
-//! one target at most [`MAX_FALLBACKS`] times after it was there, with pauses, unless a person asks
-//! for more.
+//! Input: what the Node has of an earlier boot, its report and what was staged, and the newest report.
+//! Output: the record of it on the Node, and when the machine may get the target again. Invariant: a
+//! machine is rebooted into one target at most [`MAX_FALLBACKS`] times after it was there, with pauses,
+//! unless a person asks for more.
 
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ impl MachineState<'_> {
     /// until the new one is written, in one patch with this record.
     fn fallback(&self, target: &NodeTarget, now: Timestamp) -> Option<Fallback> {
         let known = self.fallback_record().filter(|known| known.target.is_same_to_machines(target));
+        // A time that is yet to come is of another controller's clock.
+        let known = known.map(|known| Fallback { at: Time(known.at.0.min(now)), ..known });
         let digest = |report: &NodeReport| report.booted.as_ref()?.digest;
         let before = self.machine.metadata.annotation(labels::NODE_REPORT);
         let before = before.and_then(|text| NodeReport::parse(text).ok());

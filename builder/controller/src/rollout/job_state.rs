@@ -80,6 +80,7 @@ impl<'a> MachineState<'a> {
             JobPhase::Running => JobState::Running,
             JobPhase::Failed { exit_code, message, at, report } => {
                 let at = at.as_ref().or(job.created.as_ref()).map(|time| time.0);
+                let at = job.seen_ended.or(at);
                 // What needed a reboot in another boot may not need one any more.
                 let is_current =
                     || report.as_ref().is_some_and(|report| self.is_of_this_boot(&report.boot_id));
@@ -88,7 +89,7 @@ impl<'a> MachineState<'a> {
                 failed(exit, message.clone(), at)
             }
             JobPhase::Succeeded(report) => {
-                let created = job.created.as_ref().map(|time| time.0);
+                let ended = job.seen_ended.or(job.created.as_ref().map(|time| time.0));
                 let target = job.target.as_ref().map(|target| target.image.digest());
                 let booted = report.booted.as_ref().and_then(|booted| booted.digest);
                 let part = report.applied.as_ref().and_then(|applied| applied.machine_part);
@@ -107,24 +108,29 @@ impl<'a> MachineState<'a> {
                         "its result is of boot {:?}, and the node reports boot {:?}",
                         report.boot_id, self.machine.boot_id
                     );
-                    failed(None, text, created)
+                    failed(None, text, ended)
                 } else if job.verb == NodeVerb::Stage
                     && booted == target
                     && report.boots_other_next()
                 {
                     failed(
                         None,
+<<<<<<< HEAD
                         "it ended well, and another image is still what the machine boots next"
                             .to_owned(),
                         created,
+=======
+                        "it ended well, and another image is still staged".to_owned(),
+                        ended,
+>>>>>>> refs/h/roll
                     )
                 } else if is_done {
                     JobState::Succeeded
                 } else if booted == target {
                     let text = "it ended well without the machine part of the target";
-                    failed(None, text.to_owned(), created)
+                    failed(None, text.to_owned(), ended)
                 } else {
-                    failed(None, "it ended well without the target".to_owned(), created)
+                    failed(None, "it ended well without the target".to_owned(), ended)
                 }
             }
         }

@@ -2,8 +2,7 @@
 //! result is used for one pass.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::time::Duration;
 
 use crate::lookup::Problem;
 use mosb_image::{Digest, PinnedRef, Platform};
@@ -94,9 +93,11 @@ pub struct SeenPod {
     pub is_mirror: bool,
     /// It is a pod of a Job of the roll-out, in the namespace of these Jobs.
     pub is_of_rollout: bool,
+    /// The scheduler may put it on a node that is cordoned.
+    pub tolerates_cordon: bool,
     pub deleting: bool,
-    /// When its grace period ends, if it is being deleted.
-    pub ends: Option<Time>,
+    /// How long it may take to end, if it is being deleted.
+    pub grace: Duration,
 }
 
 impl SeenPod {

@@ -1,9 +1,10 @@
 //! Resolves the lookups of a roll-out: registries, the control plane, pods on a node.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures_util::future::join_all;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, Toleration};
 use kube::Api;
 use kube::api::ListParams;
 
@@ -25,6 +26,8 @@ use mosb_types::ErrorClass;
 const PAGE: u32 = 250;
 /// Pods of one drain that are remembered at once: more than any kubelet runs.
 const ENOUGH_PODS: usize = 2000;
+/// The most seconds of a grace period that are counted with: a year.
+const MAX_GRACE: u32 = 365 * 24 * 60 * 60;
 /// Nodes of one answer.
 const NODE_PAGE: u32 = 500;
 /// Pages of all nodes: more than Kubernetes supports.
@@ -224,6 +227,9 @@ fn seen_pod(pod: &Pod) -> SeenPod {
     let mut owners = metadata.owner_references.iter().flatten();
     let annotations = metadata.annotations.as_ref();
     let own_labels = metadata.labels.as_ref();
+    let tolerations = pod.spec.iter().flat_map(|spec| &spec.tolerations);
+    let grace = metadata.deletion_grace_period_seconds.unwrap_or_default();
+    let grace = u32::try_from(grace.max(0)).ok();
     let namespace = metadata.namespace.clone().unwrap_or_default();
     SeenPod {
         name: metadata.name.clone().unwrap_or_default(),
@@ -233,10 +239,21 @@ fn seen_pod(pod: &Pod) -> SeenPod {
         is_mirror: annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
         is_of_rollout: namespace == ROLLOUT_NAMESPACE
             && own_labels.is_some_and(|all| all.contains_key(labels::NODE_JOB)),
+        tolerates_cordon: tolerations.flatten().any(is_for_cordon),
         deleting: metadata.deletion_timestamp.is_some(),
-        ends: metadata.deletion_timestamp.clone(),
+        grace: Duration::from_secs(u64::from(grace.unwrap_or(MAX_GRACE).min(MAX_GRACE))),
         namespace,
     }
+}
+
+/// Whether a pod with this toleration is scheduled on nodes that are cordoned.
+fn is_for_cordon(toleration: &Toleration) -> bool {
+    let is = |field: &Option<String>, value: &str| field.as_deref().is_none_or(|it| it == value);
+    let has_no_value = toleration.value.as_deref().is_none_or(str::is_empty);
+    let is_any = is(&toleration.key, "") && toleration.operator.as_deref() == Some("Exists");
+    let is_it = toleration.key.as_deref() == Some("node.kubernetes.io/unschedulable")
+        && (toleration.operator.as_deref() == Some("Exists") || has_no_value);
+    (is_any || is_it) && (is(&toleration.effect, "NoSchedule") || is(&toleration.effect, ""))
 }
 
 #[cfg(test)]
@@ -244,6 +261,24 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn a_pod_tolerates_a_cordon_by_its_key_or_with_all_taints() {
+        const KEY: &str = "node.kubernetes.io/unschedulable";
+        for (what, toleration, want) in [
+            ("all taints", json!({ "operator": "Exists" }), true),
+            ("all of an effect", json!({ "operator": "Exists", "effect": "NoSchedule" }), true),
+            ("of another effect", json!({ "operator": "Exists", "effect": "NoExecute" }), false),
+            ("the key", json!({ "key": KEY, "operator": "Exists" }), true),
+            ("the key, without a value", json!({ "key": KEY, "effect": "NoSchedule" }), true),
+            ("the key with a value", json!({ "key": KEY, "value": "x" }), false),
+            ("another key", json!({ "key": "x", "operator": "Exists" }), false),
+        ] {
+            let spec = json!({ "containers": [], "tolerations": [toleration] });
+            let pod: Pod = serde_json::from_value(json!({ "spec": spec })).unwrap();
+            assert_eq!(seen_pod(&pod).tolerates_cordon, want, "{what}");
+        }
+    }
 
     #[test]
     fn only_a_pod_that_a_daemon_set_controls_is_one_of_a_daemon_set() {

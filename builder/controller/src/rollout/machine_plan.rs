@@ -52,7 +52,12 @@ impl MachinePlan {
             plan.common_marks(cx, state);
         }
         let slot = match (&state.slot, phase) {
-            (SlotMark::Valid(slot), Some(phase)) => plan.advance(cx, state, slot, phase),
+            (SlotMark::Valid(slot), Some(phase)) => {
+                if MachineState::of(state.machine).clamp_slot(cx.now) {
+                    plan.marks.slot(Some(slot));
+                }
+                plan.advance(cx, state, slot, phase)
+            }
             (SlotMark::Unreadable, _) => {
                 let text = "annotation mosb.dev/slot is not readable; check the machine, uncordon the node if it runs the pool's image, and remove the annotation";
                 plan.degraded = Some(text.to_owned());

@@ -5,9 +5,10 @@
 
 use jiff::Timestamp;
 
+use super::availability::Availability;
 use super::job_request::NodeVerb;
 use super::snapshot::{JobPhase, Machine, MachineJob};
-use crate::workload::has_control_plane_label;
+use crate::workload::may_run_etcd;
 use mosb_image::{Digest, Platform};
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{ExitCode, NodeReport, NodeTarget, Slot, StagedMark};
@@ -41,6 +42,22 @@ impl<'a> MachineState<'a> {
         let staged = state.newest_staged();
         state.staged = staged.filter(|target| reported == Some(target.image.digest()));
         state
+    }
+
+    /// Times of its slot that are yet to come are of another controller's clock, and count as now.
+    /// Returns whether there are any.
+    pub fn clamp_slot(&mut self, now: Timestamp) -> bool {
+        let SlotMark::Valid(slot) = &mut self.slot else {
+            return false;
+        };
+        let Slot { since, applying, failure, .. } = &mut **slot;
+        let records = applying.as_mut().map(|record| &mut record.since);
+        let records = records.into_iter().chain(failure.as_mut().map(|failure| &mut failure.at));
+        let mut is_late = false;
+        for time in [since].into_iter().chain(records).filter(|time| time.0 > now) {
+            (time.0, is_late) = (now, true);
+        }
+        is_late
     }
 
     pub fn name(&self) -> &'a str {
@@ -223,19 +240,16 @@ impl<'a> MachineState<'a> {
 
     /// Whether pods can be scheduled on it and run, as the Machine Config Operator counts it.
     pub fn is_available(&self) -> bool {
-        let machine = self.machine;
-        machine.ready
-            && !machine.disk_pressure
-            && !machine.network_unavailable
-            && !machine.unschedulable
+        Availability::from(self.machine).obstacle().is_none()
     }
 
     pub fn is_being_deleted(&self) -> bool {
         self.machine.metadata.is_being_deleted()
     }
 
+    /// Whether the control plane, with its etcd, may lose a member with this machine.
     pub fn is_control_plane(&self) -> bool {
-        has_control_plane_label(&self.machine.metadata.labels)
+        may_run_etcd(&self.machine.metadata.labels)
     }
 
     pub fn platform(&self) -> Option<Platform> {

@@ -18,6 +18,7 @@
 //! | `fallback` | machines that booted the target and run another image again |
 //! | `slots`, `give_slots`, `control_plane`, `control_plane_health` | which machines may become unavailable |
 //! | `slot_waits` | why other machines may not |
+//! | `availability`, `other_places` | where pods can run now, and the controller |
 //! | `staging` | which machines report, and which ones stage the target |
 //! | `trouble` | why a machine without a slot can't follow the pool |
 //! | `part_jobs` | which machines are changed without a reboot |
@@ -39,9 +40,10 @@
 //! | `drain_record`, `drain_records` | how drains went in earlier passes, and when their pods are listed again |
 //! | `refused_writes` | writes that were refused, and what becomes of their pass |
 //! | `node_job`, `job_secret` | these Jobs and their Secrets as objects, from `job-templates/`, and what the Secrets have |
-//! | `elapsed` | the time between two moments |
+//! | `elapsed`, `seen_times` | the time between two moments, and when this process saw what other clocks date |
 //! | `view` | what commands show, and what they ask for |
 
+mod availability;
 mod begin_apply;
 mod blocked;
 mod config_marks;
@@ -75,6 +77,7 @@ mod new_job;
 mod node_job;
 mod observe;
 mod obsolete_jobs;
+mod other_places;
 mod part_jobs;
 mod pod_waiting;
 mod pool_events;
@@ -84,6 +87,7 @@ mod reconciler;
 mod refused_writes;
 mod registry_lookups;
 mod rollout_phase;
+mod seen_times;
 mod slot_phase;
 mod slot_progress;
 mod slot_waits;
@@ -107,6 +111,7 @@ pub use machine_progress::MachineProgress;
 pub use new_job::adopts;
 pub(crate) use node_job::{JobSecretContent, OwnerJob, node_job, node_secret};
 pub use observe::{OwnPlace, observe};
+pub use other_places::OtherPlaces;
 pub use reason::RolloutReason;
 pub(crate) use reconciler::RolloutReconciler;
 pub use rollout_phase::RolloutPhase;

@@ -14,6 +14,7 @@ use super::job_request::NodeVerb;
 use super::leaving_configs::PoolConfigs;
 use super::lookup::RolloutLookupResults;
 use super::node_job::JobCommand;
+use super::other_places::OtherPlaces;
 use super::pod_waiting::pod_waiting;
 use super::slots::max_unavailable;
 use super::snapshot::{
@@ -28,8 +29,7 @@ use crate::indexed_store::IndexKey;
 use crate::lookup::Problem;
 use crate::node_pool::{NodePool, PoolSelectors};
 use crate::status::ROLLOUT_DEGRADED;
-use crate::workload::has_control_plane_label;
-use mosb_plan::api::rollout::Slot;
+use crate::workload::may_run_etcd;
 use mosb_plan::api::{
     Condition, MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, condition, labels,
 };
@@ -158,7 +158,7 @@ pub fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String>
         // Also a pool that was deleted.
         Trigger::Pool(pool) => all().into_iter().chain([pool.clone()]).collect(),
         // Control-plane nodes of all pools wait for each other.
-        Trigger::Machine(labels) if has_control_plane_label(labels) => all(),
+        Trigger::Machine(labels) if may_run_etcd(labels) => all(),
         Trigger::Machine(labels) => match PoolSelectors::of(cache).pool_of(labels) {
             NodePool::None => [NO_POOL.to_owned()].into(),
             NodePool::One(pool) => [pool].into(),
@@ -239,6 +239,8 @@ fn machine_job(cache: &ClusterCache, job: &Arc<Job>) -> Option<MachineJob> {
         pulls,
         has_login: verb == NodeVerb::Report || has_secret,
         created: metadata.creation_timestamp.clone(),
+        seen_created: None,
+        seen_ended: None,
         deadline: deadline(job),
         phase: job_phase(job, &pods, quiet),
         awaits_pod,
@@ -257,7 +259,7 @@ pub(super) fn deadline(job: &Job) -> Option<Duration> {
 }
 
 fn cluster(cache: &ClusterCache, pool: &str, own: &OwnPlace) -> ClusterMachines {
-    let is_schedulable = |seen: &SeenMachine| !seen.unschedulable || is_cordoned_by_slot(seen);
+    let machines = cache.machines.list();
     let control_plane = cache.machines.by_index([IndexKey::ControlPlane]);
     let elsewhere = cache.node_jobs.filter_list(|job| {
         non_empty_annotation(&job.metadata, labels::POOL).is_some_and(|other| other != pool)
@@ -277,8 +279,8 @@ fn cluster(cache: &ClusterCache, pool: &str, own: &OwnPlace) -> ClusterMachines 
     ClusterMachines {
         own_node: own.node.clone(),
         own_image: own.image.clone(),
-        nodes: cache.machines.len(),
-        schedulable_nodes: cache.machines.filter_list(is_schedulable).len(),
+        nodes: machines.len(),
+        other_places: OtherPlaces::of(own.node.as_deref(), machines.iter().map(|seen| &**seen)),
         slots: cache
             .machines
             .filter_list(|seen| has_slot(&seen.metadata))
@@ -374,10 +376,4 @@ fn control_plane_node(seen: &SeenMachine) -> ControlPlaneNode {
 
 fn has_slot(metadata: &Metadata) -> bool {
     metadata.annotation(labels::NODE_SLOT).is_some()
-}
-
-fn is_cordoned_by_slot(seen: &SeenMachine) -> bool {
-    let slot = seen.metadata.annotation(labels::NODE_SLOT);
-    let slot = slot.and_then(|text| serde_json::from_str::<Slot>(text).ok());
-    slot.is_some_and(|slot| slot.cordoned)
 }

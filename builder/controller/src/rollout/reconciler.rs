@@ -19,6 +19,7 @@ use super::observe::{OwnPlace, affected_pools, has_slots, observe};
 use super::reason::RolloutReason;
 use super::refused_writes::PassWrites;
 use super::registry_lookups::RegistryLookups;
+use super::seen_times::SeenTimes;
 use super::snapshot::{RefusedWrites, RolloutSnapshot};
 use crate::action::Action;
 use crate::apply::{ApplyError, Executor, ReconcilePass};
@@ -37,6 +38,8 @@ pub(crate) struct RolloutReconciler {
     registries: RegistryLookups<RegistryQuery, RegistryAnswer>,
     /// Drains that have begun, by pool.
     drains: Mutex<BTreeMap<String, DrainRecords>>,
+    /// When this process saw Jobs and changes of Nodes, by pool.
+    times: Mutex<BTreeMap<String, SeenTimes>>,
     /// Writes that the API server refused in the last pass, by pool.
     refused_writes: Mutex<BTreeMap<String, RefusedWrites>>,
 }
@@ -48,9 +51,16 @@ impl RolloutReconciler {
         own: OwnPlace,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let (drains, refused_writes) = (Mutex::default(), Mutex::default());
-        let registries = RegistryLookups::default();
-        Self { resolver, executor, own, metrics, registries, drains, refused_writes }
+        Self {
+            resolver,
+            executor,
+            own,
+            metrics,
+            registries: RegistryLookups::default(),
+            drains: Mutex::default(),
+            times: Mutex::default(),
+            refused_writes: Mutex::default(),
+        }
     }
 
     fn refused_writes(&self) -> MutexGuard<'_, BTreeMap<String, RefusedWrites>> {
@@ -112,6 +122,10 @@ impl RolloutReconciler {
         self.executor.apply_all(&statuses, pass).await
     }
 
+    fn times(&self) -> MutexGuard<'_, BTreeMap<String, SeenTimes>> {
+        self.times.lock().expect("it is not poisoned: maps don't panic")
+    }
+
     fn drains(&self) -> MutexGuard<'_, BTreeMap<String, DrainRecords>> {
         self.drains.lock().expect("it is not poisoned: maps don't panic")
     }
@@ -152,7 +166,8 @@ impl Reconciler for RolloutReconciler {
     fn observe(&self, key: &str) -> Option<RolloutSnapshot> {
         let drains = self.drains().get(key).cloned().unwrap_or_default();
         let refused_writes = self.refused_writes().get(key).cloned().unwrap_or_default();
-        let seen = observe(&self.resolver.cache, key, &self.own, &drains)?;
+        let mut seen = observe(&self.resolver.cache, key, &self.own, &drains)?;
+        self.times().entry(key.to_owned()).or_default().fill(&mut seen, Timestamp::now());
         Some(RolloutSnapshot { refused_writes, ..seen })
     }
 
@@ -248,6 +263,7 @@ impl Reconciler for RolloutReconciler {
     fn forget(&self, pool: &str) {
         self.registries.forget(pool);
         self.drains().remove(pool);
+        self.times().remove(pool);
         self.metrics.forget_rollout(pool);
         self.refused_writes().remove(pool);
     }

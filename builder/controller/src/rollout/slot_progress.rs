@@ -115,7 +115,7 @@ impl MachinePlan {
     /// A machine whose `apply` Job is not seen. Returns the slot that it has afterwards.
     fn drain(&mut self, cx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) -> Slot {
         let mut next = slot.clone();
-        let mut reason = String::new();
+        let mut held = None;
         let machine = state.machine;
         let is_uncordoned = slot.cordoned && !machine.unschedulable;
         if slot.cordoned {
@@ -140,7 +140,7 @@ impl MachinePlan {
                     Some((record, left)) => {
                         self.requeue_after = Some(left);
                         self.waiting = record.waiting();
-                        reason = record.held().unwrap_or_default();
+                        held = record.held();
                     }
                     None => {
                         self.lookup = Some(RolloutLookup::Pods { node: state.name().to_owned() });
@@ -150,11 +150,11 @@ impl MachinePlan {
                     let now = DrainRecord::after_list(record, Err(&problem.message), cx.now);
                     self.waiting = now.waiting();
                     // What held the drain before still does, as far as is known.
-                    reason = now.held().unwrap_or_default();
+                    held = now.held();
                     self.requeue_after = Some(now.interval());
                 }
                 Some(Ok(pods)) => {
-                    let drain = Drain::of(pods);
+                    let drain = Drain::of(pods, record);
                     if drain.is_done() {
                         next = self.begin_apply(cx, state, slot);
                     } else {
@@ -163,9 +163,8 @@ impl MachinePlan {
                         self.requeue_after =
                             Some(if is_evicting { EVICTED_REQUEUE } else { now.interval() });
                         self.waiting = now.held();
-                        reason = now.held().unwrap_or_default();
                     }
-                    self.actions.extend(drain.evict.iter().map(|pod| Action::Evict {
+                    self.actions.extend(drain.evictions().map(|pod| Action::Evict {
                         namespace: pod.namespace.clone(),
                         pod: pod.name.clone(),
                         uid: pod.uid.clone(),
@@ -174,6 +173,7 @@ impl MachinePlan {
                 }
             }
         }
+        let reason = held.or_else(|| self.waiting.clone()).unwrap_or_default();
         self.under_way(&next, NodeState::Working, &reason);
         next
     }

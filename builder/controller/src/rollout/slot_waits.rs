@@ -5,8 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use super::availability::Availability;
 use super::context::Context;
-use super::decide::Pass;
+use super::decide::{PROBLEM_REQUEUE, Pass};
 use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
 use super::slots;
@@ -25,6 +26,7 @@ impl Pass<'_> {
         let capacity = self.no_capacity();
         let holder = self.control_plane_holder();
         let own = self.holds_own();
+        let mut is_own_held = false;
         for ((state, _), plan) in self.machines.iter().zip(&mut self.plans) {
             let is_given = given.iter().any(|name| name == state.name());
             if is_given || !is_behind(self.cx, state, target) || plan.degraded.is_some() {
@@ -34,10 +36,15 @@ impl Pass<'_> {
             let held = holder.as_ref().filter(|_| is_staged && state.is_control_plane());
             let full = capacity.as_ref().filter(|_| is_staged);
             let before = own.as_ref().filter(|_| is_staged && self.cx.is_own(state));
-            let why = unavailable(state).map(|(what, remedy)| format!("it {what}; {remedy}"));
+            is_own_held |= before.is_some();
+            let why = Availability::from(state.machine)
+                .obstacle()
+                .map(|(what, remedy)| format!("it {what}; {remedy}"));
             let why = why.or_else(|| held.or(full).or(before).cloned());
             plan.waiting = plan.waiting.take().or(why);
         }
+        // A node of another pool that becomes available is no event of this one.
+        self.again(is_own_held.then_some(PROBLEM_REQUEUE));
     }
 
     /// Machines that are unavailable without us use up what the pool allows.
@@ -48,7 +55,10 @@ impl Pass<'_> {
         let with_slot = self.machines.iter().filter(|(state, _)| state.has_slot()).count();
         let others = self.machines.iter().filter(|(state, _)| !state.has_slot());
         let others: Vec<String> = others
-            .filter_map(|(state, _)| Some(format!("{} {}", state.name(), unavailable(state)?.0)))
+            .filter_map(|(state, _)| {
+                let (what, _) = Availability::from(state.machine).obstacle()?;
+                Some(format!("{} {what}", state.name()))
+            })
             .collect();
         let is_full = with_slot < max && with_slot + others.len() >= max;
         is_full.then(|| {
@@ -64,9 +74,13 @@ impl Pass<'_> {
     pub(super) fn holds_own(&self) -> Option<String> {
         let cluster = &self.cx.snapshot.cluster;
         let own = "the controller runs on it";
-        if cluster.schedulable_nodes <= 1 && cluster.nodes > 1 {
+        let places = &cluster.other_places;
+        if places.usable == 0 && !places.is_none() {
+            let others = places.unusable.iter();
+            let others: Vec<String> = others.map(|(node, why)| format!("{node} {why}")).collect();
             return Some(format!(
-                "{own}, and it could run nowhere else meanwhile; uncordon another node"
+                "{own}, and it could run nowhere else meanwhile: {}; make one of them available, or delete the Nodes of machines that are gone",
+                name_list(&others, MAX_NAMES)
             ));
         }
         let target = self.cx.rolls_to()?;
@@ -111,20 +125,4 @@ fn is_behind(cx: &Context<'_>, state: &MachineState<'_>, target: &NodeTarget) ->
         || runs && state.staged.as_ref() == Some(target)
         || state.needs_reboot(target);
     !state.has_slot() && !state.is_being_deleted() && !state.has(target) && reboots
-}
-
-/// Why pods can't run on a machine that has no slot, and what to do.
-fn unavailable(state: &MachineState<'_>) -> Option<(&'static str, &'static str)> {
-    let machine = state.machine;
-    if !machine.ready {
-        Some(("is not Ready", "check its kubelet"))
-    } else if machine.unschedulable {
-        Some(("is cordoned, and not by mosb", "uncordon it"))
-    } else if machine.disk_pressure {
-        Some(("has DiskPressure", "free space on its disk"))
-    } else if machine.network_unavailable {
-        Some(("has NetworkUnavailable", "check its network plugin"))
-    } else {
-        None
-    }
 }

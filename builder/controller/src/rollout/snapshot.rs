@@ -14,6 +14,7 @@ use super::drain_record::DrainRecord;
 use super::elapsed::elapsed;
 use super::job_request::NodeVerb;
 use super::lookup::RolloutLookupResults;
+use super::other_places::OtherPlaces;
 use mosb_plan::api::rollout::{NodeReport, NodeTarget};
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata};
 
@@ -61,7 +62,7 @@ pub struct Machine {
     pub unschedulable: bool,
     /// Condition `Ready` is `True`.
     pub ready: bool,
-    /// When the condition `Ready` changed last.
+    /// When the condition `Ready` changed last, by the clock of this process.
     pub ready_since: Option<Time>,
     /// Condition `DiskPressure` is `True`.
     pub disk_pressure: bool,
@@ -97,6 +98,9 @@ pub struct MachineJob {
     /// Whether the Secret with its login exists; true if it needs none.
     pub has_login: bool,
     pub created: Option<Time>,
+    /// Since when this process knows it, and when it ended, by its own clock.
+    pub seen_created: Option<Timestamp>,
+    pub seen_ended: Option<Timestamp>,
     /// `spec.activeDeadlineSeconds`
     pub deadline: Option<Duration>,
     pub phase: JobPhase,
@@ -118,7 +122,8 @@ impl MachineJob {
     /// Whether it should have ended.
     pub(super) fn is_overdue(&self, now: Timestamp) -> bool {
         let limit = self.deadline.map(|deadline| deadline + OVERDUE_MARGIN);
-        let age = self.created.as_ref().map(|created| elapsed(created.0, now));
+        let created = self.seen_created.or(self.created.as_ref().map(|created| created.0));
+        let age = created.map(|created| elapsed(created, now));
         self.phase == JobPhase::Running && age.zip(limit).is_some_and(|(age, limit)| age > limit)
     }
 }
@@ -180,14 +185,14 @@ pub struct ClusterMachines {
     pub own_image: String,
     /// Nodes of the cluster.
     pub nodes: usize,
-    /// Schedulable nodes of the cluster. A node that a slot cordoned counts as schedulable.
-    pub schedulable_nodes: usize,
+    /// Where the controller could run while its node is away.
+    pub other_places: OtherPlaces,
     /// The annotation `mosb.dev/slot` of each node that has one, of whatever pool.
     pub slots: BTreeMap<String, String>,
     /// A watch that failed lately, and why: nodes, Jobs on them, pools or their images may have come
     /// or changed unseen.
     pub broken_watch: Option<String>,
-    /// All control-plane nodes, of whatever pool.
+    /// All control-plane nodes, and all that run etcd, of whatever pool.
     pub control_plane: Vec<ControlPlaneNode>,
     /// `report` and `stage` Jobs of other pools that run on machines that are Ready.
     pub jobs_elsewhere: Vec<MachineJob>,

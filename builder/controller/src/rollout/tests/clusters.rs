@@ -66,6 +66,25 @@ fn control_plane_nodes_go_one_at_a_time_while_the_others_are_healthy() {
     assert_eq!(order, ["w1", "w2", "w0"], "its own node last");
 }
 
+/// As RKE2 sets up machines for etcd alone.
+#[test]
+fn machines_that_run_etcd_alone_go_one_at_a_time() {
+    let mut fleet = Fleet::new(3);
+    for name in ["w0", "w1", "w2"] {
+        fleet.give_role(name, "etcd");
+    }
+    fleet.max_unavailable(IntOrString::Int(2));
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    fleet.settle();
+    fleet.serve("worker", 2);
+    fleet.unhealthy = Some("pod kube-system/etcd-w2 of etcd is not Ready".to_owned());
+    fleet.settle();
+    assert_eq!(fleet.reboots.len(), 0);
+    assert_eq!(status(&fleet, "RolloutDegraded").1, "ControlPlaneUnhealthy");
+    fleet.unhealthy = None;
+    assert_eq!((most_slots(&mut fleet), running(&fleet, 2)), (1, 3));
+}
+
 #[test]
 fn an_etcd_that_is_not_seen_is_named_where_a_control_plane_machine_gets_a_slot() {
     for (is_control_plane, is_external, want) in
@@ -212,17 +231,29 @@ fn the_node_of_the_controller_is_the_last_of_its_pool_also_if_it_stages_first() 
 }
 
 #[test]
-fn the_node_of_the_controller_waits_for_another_one_that_is_schedulable() {
-    let mut fleet = rolling(1, "automatic");
-    fleet.own_node = Some("w0".to_owned());
-    fleet.node("elsewhere").machine.unschedulable = true;
-    fleet.settle();
-    assert_eq!(fleet.reboots.len(), 0);
-    let message = status(&fleet, "Updating").2;
-    assert!(message.contains("uncordon another node"), "{message}");
-    fleet.node("elsewhere").machine.unschedulable = false;
-    fleet.settle();
-    assert_eq!(running(&fleet, 2), 1);
+fn the_node_of_the_controller_waits_for_another_place() {
+    let not_ready = |node: &mut FakeNode| (node.is_lost, node.is_down) = (true, true);
+    let cordoned = |node: &mut FakeNode| node.machine.unschedulable = true;
+    let changes: [(&str, fn(&mut FakeNode)); 2] =
+        [("is not Ready", not_ready), ("is cordoned, and not by mosb", cordoned)];
+    for (what, change) in changes {
+        let mut fleet = rolling(1, "automatic");
+        fleet.own_node = Some("w0".to_owned());
+        change(fleet.node("elsewhere"));
+        let node = fleet.node("elsewhere");
+        node.machine.ready = !node.is_down;
+        fleet.settle();
+        assert_eq!(fleet.reboots.len(), 0, "{what}");
+        let message = status(&fleet, "Updating").2;
+        assert!(
+            message.contains(&format!("nowhere else meanwhile: elsewhere {what};")),
+            "{message}"
+        );
+        let node = fleet.node("elsewhere");
+        (node.machine.ready, node.machine.unschedulable) = (true, false);
+        fleet.settle();
+        assert_eq!(running(&fleet, 2), 1, "{what}");
+    }
 }
 
 #[test]

@@ -11,6 +11,70 @@ use std::time::Duration;
 
 const HALF_AN_HOUR: Duration = Duration::from_secs(31 * 60);
 
+/// The clock of the control plane is a day off, or right.
+#[test]
+fn a_wrong_clock_changes_no_pause_and_no_limit() {
+    let trace = |days: i64| {
+        let mut fleet = Fleet::new(3);
+        fleet.skew = jiff::SignedDuration::from_hours(24 * days);
+        fleet.annotate(labels::ROLLOUT, "automatic");
+        fleet.node("w1").reports_nothing = true;
+        let begin = fleet.now;
+        let mut steps: Vec<(i64, String)> = Vec::new();
+        let mut last = String::new();
+        for step in 0..600 {
+            // A moment to do things that other clocks date.
+            match step {
+                20 => fleet.serve("worker", 2),
+                21 => fleet.node("w0").is_busy = true,
+                150 => fleet.node("w0").go_away(),
+                _ => {}
+            }
+            fleet.pass("worker", usize::MAX);
+            fleet.run_jobs();
+            fleet.end_pods();
+            fleet.boot_all();
+            let jobs: Vec<&String> = fleet.jobs.keys().collect();
+            let states: Vec<&str> = fleet.nodes.values().map(|node| node.state()).collect();
+            let reason = status(&fleet, "RolloutDegraded").1;
+            let now = format!("{jobs:?} {states:?} {reason}");
+            if now != last {
+                steps.push((fleet.now.as_second() - begin.as_second(), now.clone()));
+                last = now;
+            }
+            fleet.wait(Duration::from_secs(10));
+        }
+        steps
+    };
+    let right = trace(0);
+    assert!(right.iter().any(|(_, step)| step.contains("MachineLost")), "{right:#?}");
+    assert!(right.len() > 10, "{right:#?}");
+    for days in [-1, 1] {
+        assert_eq!(trace(days), right, "{days}");
+    }
+}
+
+/// An earlier controller's clock was a day ahead.
+#[test]
+fn a_record_of_tomorrow_counts_from_now() {
+    let mut fleet = rolling(1, "automatic");
+    fleet.node("w0").is_busy = true;
+    fleet.settle();
+    let mut slot = fleet.nodes["w0"].slot().unwrap();
+    let tomorrow = fleet.now + Duration::from_secs(24 * 60 * 60);
+    slot.since.0 = tomorrow;
+    slot.failure.as_mut().unwrap().at.0 = tomorrow;
+    let text = serde_json::to_string(&slot).unwrap();
+    let annotations = &mut fleet.node("w0").machine.metadata.annotations;
+    annotations.insert(labels::NODE_SLOT.to_owned(), text);
+    fleet.node("w0").is_busy = false;
+    for _ in 0..4 {
+        fleet.settle();
+        fleet.wait(HALF_AN_HOUR);
+    }
+    assert_eq!(running(&fleet, 2), 1);
+}
+
 #[test]
 fn a_machine_that_never_comes_back_stops_the_pool_with_its_name() {
     let mut fleet = rolling(4, "automatic");
@@ -169,10 +233,10 @@ fn without_its_registry_staging_waits_and_no_machine_is_drained() {
         fleet.pass("worker", usize::MAX);
         fleet.run_jobs();
     }
-    // The machine that is drained has staged the image, and needs no registry.
+    // All of them have staged the image by then, and need no registry.
     fleet.is_registry_down = true;
     fleet.settle();
-    assert_eq!(running(&fleet, 2), 1);
+    assert_eq!(running(&fleet, 2), 3);
 }
 
 #[test]

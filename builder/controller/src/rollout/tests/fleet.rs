@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::json;
 
 use super::machine::{FakeJob, FakeNode};
+use crate::rollout::seen_times::SeenTimes;
 use crate::rollout::*;
 use mosb_image::{Digest, PinnedRef};
 use mosb_plan::api::rollout::PinnedBuild;
@@ -60,6 +61,10 @@ pub fn problem(message: &str) -> crate::Problem {
 #[derive(Clone)]
 pub struct Fleet {
     pub now: Timestamp,
+    /// How far the clock of the control plane is ahead.
+    pub skew: SignedDuration,
+    /// By pool; forgotten with the process.
+    pub times: BTreeMap<String, SeenTimes>,
     pub pools: BTreeMap<String, MachineConfigPool>,
     /// By pool.
     pub configs: BTreeMap<String, MachineOsConfig>,
@@ -70,6 +75,12 @@ pub struct Fleet {
     pub jobs: BTreeMap<String, FakeJob>,
     /// By pool.
     pub drains: BTreeMap<String, DrainRecords>,
+    /// Accepted evictions by the name of the pod.
+    pub evictions: BTreeMap<String, usize>,
+    /// Pods can't be listed.
+    pub is_pod_list_failing: bool,
+    /// Somebody uncordons machines again and again.
+    pub is_uncordoned_again: bool,
     /// Evictions of this pass by node.
     pub evicted: BTreeMap<String, NodeEvictions>,
     pub is_registry_down: bool,
@@ -110,6 +121,8 @@ impl Fleet {
     pub fn new(machines: usize) -> Self {
         let mut fleet = Self {
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            skew: SignedDuration::ZERO,
+            times: BTreeMap::new(),
             pools: BTreeMap::new(),
             configs: BTreeMap::new(),
             builds: Vec::new(),
@@ -117,6 +130,9 @@ impl Fleet {
             nodes: BTreeMap::new(),
             jobs: BTreeMap::new(),
             drains: BTreeMap::new(),
+            evictions: BTreeMap::new(),
+            is_pod_list_failing: false,
+            is_uncordoned_again: false,
             evicted: BTreeMap::new(),
             is_registry_down: false,
             is_login_refused: false,
@@ -187,7 +203,11 @@ impl Fleet {
     }
 
     pub fn make_control_plane(&mut self, name: &str) {
-        let label = "node-role.kubernetes.io/control-plane".to_owned();
+        self.give_role(name, "control-plane");
+    }
+
+    pub fn give_role(&mut self, name: &str, role: &str) {
+        let label = format!("node-role.kubernetes.io/{role}");
         self.node(name).machine.metadata.labels.insert(label, String::new());
     }
 
@@ -285,16 +305,27 @@ impl Fleet {
         metadata.resource_version = Some(version);
     }
 
+    /// The time of the control plane.
+    pub fn dated(&self) -> Timestamp {
+        self.now + self.skew
+    }
+
     /// What the nodes' conditions have about now. Called before anything is observed later.
     pub fn record_readiness(&mut self) {
+        let dated = self.dated();
         for node in self.nodes.values_mut().filter(|node| node.was_ready != node.machine.ready) {
             node.was_ready = node.machine.ready;
-            node.machine.ready_since = Some(Time(self.now));
+            node.machine.ready_since = Some(Time(dated));
         }
     }
 
     pub fn wait(&mut self, time: Duration) {
         self.record_readiness();
+        // Events show at once what happened.
+        for pool in self.times.keys().cloned().collect::<Vec<_>>() {
+            let (mut snapshot, now) = (self.snapshot(&pool), self.now);
+            self.times.entry(pool).or_default().fill(&mut snapshot, now);
+        }
         self.now += jiff::SignedDuration::try_from(time).unwrap();
     }
 }

@@ -30,9 +30,18 @@ impl Fleet {
     pub fn end_pods(&mut self) {
         let earlier = self.version;
         for node in self.nodes.values_mut().filter(|node| !node.is_down) {
-            let before = node.pods.len();
-            node.pods.retain(|pod| !pod.deleting);
-            self.version += u64::from(node.pods.len() < before);
+            let never_end = &node.never_end;
+            let (ended, left): (Vec<SeenPod>, Vec<SeenPod>) = std::mem::take(&mut node.pods)
+                .into_iter()
+                .partition(|pod| pod.deleting && !never_end.contains(&pod.name));
+            node.pods = left;
+            self.version += u64::from(!ended.is_empty());
+            let again = ended.into_iter().filter(|pod| node.comes_back.contains(&pod.name));
+            for pod in again {
+                self.version += 1;
+                let uid = format!("{}-{}", pod.name, self.version);
+                node.pods.push(SeenPod { uid, deleting: false, ..pod });
+            }
         }
         if self.version > earlier {
             self.wait(Duration::from_secs(1));
@@ -91,7 +100,7 @@ impl Fleet {
                 exit_code: Some(code),
                 report: (!node.reports_nothing).then(|| Box::new(node.report())),
                 message: message.to_owned(),
-                at: Some(Time(self.now)),
+                at: Some(Time(self.dated())),
             },
         };
         self.jobs.get_mut(name).unwrap().seen.phase = phase;

@@ -1,7 +1,9 @@
 //! Fake machines: what is on them, how they boot, and what the commands of Jobs do on them.
 
 use super::fleet::{arguments_of, keys_of};
+use crate::cluster_cache::SeenMachine;
 use crate::rollout::*;
+use crate::workload::may_run_etcd;
 use mosb_image::Digest;
 use mosb_plan::api::rollout::*;
 use mosb_plan::api::{Metadata, labels};
@@ -55,6 +57,9 @@ pub struct FakeNode {
     pub pods: Vec<SeenPod>,
     /// Names of pods that a PodDisruptionBudget holds.
     pub held: BTreeSet<String>,
+    /// Names of pods that come again when they have ended, and of pods that don't end.
+    pub comes_back: BTreeSet<String>,
+    pub never_end: BTreeSet<String>,
 }
 
 #[derive(Clone)]
@@ -99,6 +104,8 @@ impl FakeNode {
             refuses_part: false,
             pods: Vec::new(),
             held: BTreeSet::new(),
+            comes_back: BTreeSet::new(),
+            never_end: BTreeSet::new(),
         };
         node.schedule_pods();
         node
@@ -134,13 +141,22 @@ impl FakeNode {
     }
 
     pub fn is_control_plane(&self) -> bool {
-        let mut keys = self.machine.metadata.labels.keys();
-        keys.any(|key| key.ends_with("/control-plane"))
+        may_run_etcd(&self.machine.metadata.labels)
+    }
+
+    /// What the cache has of it.
+    pub fn seen(&self) -> SeenMachine {
+        SeenMachine {
+            metadata: self.machine.metadata.clone(),
+            unschedulable: self.machine.unschedulable,
+            ready: self.machine.ready,
+            ..SeenMachine::default()
+        }
     }
 
     /// Whether pods are left that a drain evicts.
     pub fn is_drained(&self) -> bool {
-        self.pods.iter().all(SeenPod::stays)
+        self.pods.iter().all(|pod| pod.stays() || pod.tolerates_cordon)
     }
 
     fn boot_id(&self) -> String {
@@ -170,6 +186,11 @@ impl FakeNode {
             }),
             error: None,
         }
+    }
+
+    /// Whether nothing of this image has to be pulled.
+    pub fn has(&self, image: Digest) -> bool {
+        self.booted == image || self.files == image && self.staged == Some(image)
     }
 
     /// Whether `apply --no-reboot` was killed while it wrote.

@@ -25,3 +25,28 @@ mod targets;
 mod unstage;
 mod views;
 mod waits;
+
+use super::{JobPhase, MachineJob, NodeVerb};
+
+/// A Job of a machine without a UID.
+pub(super) fn job_of_machine(phase: JobPhase) -> MachineJob {
+    MachineJob {
+        name: String::new(),
+        uid: String::new(),
+        resource_version: String::new(),
+        verb: NodeVerb::Stage,
+        node_uid: String::new(),
+        target: None,
+        number: 1,
+        pulls: true,
+        has_login: true,
+        created: None,
+        seen_created: None,
+        seen_ended: None,
+        deadline: None,
+        phase,
+        awaits_pod: None,
+        waiting: None,
+        deleting: false,
+    }
+}

@@ -41,6 +41,7 @@ impl Fleet {
         };
         let elsewhere = self.jobs.values().filter(is_elsewhere);
         let is_control_plane = |node: &&FakeNode| node.is_control_plane();
+        let seen: Vec<SeenMachine> = self.nodes.values().map(FakeNode::seen).collect();
         RolloutSnapshot {
             pool: known.cloned().unwrap_or_else(missing),
             is_pool_missing: known.is_none(),
@@ -57,11 +58,7 @@ impl Fleet {
                 own_node: self.own_node.clone(),
                 own_image: self.own_image.clone(),
                 nodes: self.nodes.len(),
-                schedulable_nodes: self
-                    .nodes
-                    .values()
-                    .filter(|node| !node.machine.unschedulable || node.slot().is_some())
-                    .count(),
+                other_places: OtherPlaces::of(self.own_node.as_deref(), seen.iter()),
                 slots: {
                     let mut slots = self.slots();
                     slots.retain(|node, _| !self.hidden_slots.contains(node));
@@ -181,7 +178,8 @@ impl Fleet {
             RolloutLookup::Pods { node } => {
                 let mut pods = self.nodes[node].pods.clone();
                 pods.retain(|pod| !pod.stays());
-                results.pods.insert(node.clone(), Ok(pods));
+                let failed = self.is_pod_list_failing.then(|| problem("no answer"));
+                results.pods.insert(node.clone(), failed.map_or(Ok(pods), Err));
             }
         }
     }

@@ -31,6 +31,7 @@ impl Fleet {
     fn looked_up(&mut self, pool: &str) -> (RolloutEvaluation, RolloutSnapshot) {
         self.record_readiness();
         let mut snapshot = self.snapshot(pool);
+        self.times.entry(pool.to_owned()).or_default().fill(&mut snapshot, self.now);
         for _ in 0..crate::driver::MAX_LOOKUP_ROUNDS {
             let evaluation = evaluate(&snapshot, self.now);
             let decision = &evaluation.decision;
@@ -63,6 +64,8 @@ impl Fleet {
         if most >= decision.actions.len() {
             let records = after_pass(earlier, &snapshot, &evictions, self.now);
             self.drains.insert(pool.to_owned(), records);
+        } else {
+            self.times.clear();
         }
         decision
     }
@@ -85,6 +88,16 @@ impl Fleet {
                 if request.verb == NodeVerb::Stage {
                     self.check_stage();
                 }
+                let image = request.target.as_ref().map(|target| target.image.digest());
+                let (node, name) = (&self.nodes[&request.node], &request.name);
+                match request.verb {
+                    NodeVerb::Report | NodeVerb::Part => assert!(!request.pulls, "{name}"),
+                    NodeVerb::Apply => assert!(request.pulls, "{name}"),
+                    NodeVerb::Stage if request.pulls => {
+                        assert_ne!(Some(node.booted), image, "{name}")
+                    }
+                    NodeVerb::Stage => assert!(node.has(image.unwrap()), "{name}"),
+                }
                 let version = self.next_version();
                 let seen = MachineJob {
                     name: request.name.clone(),
@@ -96,7 +109,9 @@ impl Fleet {
                     number: request.number,
                     pulls: request.pulls,
                     has_login: request.verb == NodeVerb::Report,
-                    created: Some(Time(self.now)),
+                    created: Some(Time(self.dated())),
+                    seen_created: None,
+                    seen_ended: None,
                     deadline: deadline(&node_job(request)),
                     phase: JobPhase::Running,
                     awaits_pod: None,
@@ -109,16 +124,8 @@ impl Fleet {
             Action::CreateNodeLogin(login) => {
                 let job = self.jobs.get_mut(&login.job)?;
                 assert_eq!(job.seen.uid, login.job_uid);
-                let (node, image) = (&self.nodes[&job.node], login.target.image.digest());
-                let needs_login = match job.seen.verb {
-                    NodeVerb::Report | NodeVerb::Part => false,
-                    NodeVerb::Apply => true,
-                    // What it is staging, or has lost, it may pull.
-                    NodeVerb::Stage => node.booted != image && node.staged != Some(image),
-                };
-                if !needs_login {
-                    assert_eq!(login.grant, LoginGrant::NothingToPull, "{}", login.job);
-                }
+                let has_none = login.grant == LoginGrant::NothingToPull;
+                assert_eq!(has_none, !job.seen.pulls, "{}", login.job);
                 job.seen.has_login = true;
             }
             Action::Delete(target) => {
@@ -173,7 +180,8 @@ impl Fleet {
                 message: "Cannot evict pod: the disruption budget db needs 1".to_owned(),
             });
         } else {
-            evictions.accepted += 1;
+            evictions.accepted.push(uid.to_owned());
+            *self.evictions.entry(name.to_owned()).or_default() += 1;
             pod.deleting = true;
         }
     }

@@ -1,6 +1,10 @@
 //! Tables of the pure functions.
 
+<<<<<<< HEAD
 use super::fleet::image;
+=======
+use super::job_of_machine;
+>>>>>>> refs/h/roll
 use crate::rollout::drain::Drain;
 use crate::rollout::observe::updating_pools;
 use crate::rollout::slots::{self, SlotCandidate, SlotChoice, StopReason, max_unavailable};
@@ -146,33 +150,21 @@ fn a_drain_evicts_what_kubectl_drain_evicts() {
         SeenPod { is_of_daemon_set: true, deleting: true, ..pod("old-agent") },
     ];
     let left: Vec<SeenPod> = pods.into_iter().filter(|pod| !pod.stays()).collect();
-    let drain = Drain::of(&left);
+    let drain = Drain::of(&left, None);
     let names: Vec<&str> = drain.evict.iter().map(|pod| &*pod.name).collect();
     assert_eq!((names, drain.terminating.len(), drain.is_done()), (vec!["app"], 1, false));
-    assert!(Drain::of(&[]).is_done());
+    assert!(Drain::of(&[], None).is_done());
     let many = vec![pod("app"); 1000];
-    assert_eq!(Drain::of(&many).evict.len(), 100);
+    assert_eq!(Drain::of(&many, None).evictions().count(), 100);
 }
 
 #[test]
 fn a_job_takes_a_place_on_a_ready_machine_until_its_deadline() {
     let now = Timestamp::from_second(10_000).unwrap();
     let job = |age: i64, deadline: Option<u64>, phase| MachineJob {
-        name: String::new(),
-        uid: String::new(),
-        resource_version: String::new(),
-        verb: NodeVerb::Stage,
-        node_uid: String::new(),
-        target: None,
-        number: 1,
-        pulls: true,
-        has_login: true,
         created: Some(Time(Timestamp::from_second(10_000 - age).unwrap())),
         deadline: deadline.map(Duration::from_secs),
-        phase,
-        awaits_pod: None,
-        waiting: None,
-        deleting: false,
+        ..job_of_machine(phase)
     };
     let ended = || JobPhase::Succeeded(Box::default());
     for (what, job, is_ready, want) in [
