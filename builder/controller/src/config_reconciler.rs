@@ -129,7 +129,7 @@ impl Reconciler for ConfigReconciler {
         let key = snapshot.name.clone();
         let mut plan = pass.plan.take().or_else(|| self.plans.get(&key));
         let expected = self.busy_hosts(&key);
-        let resolving = self.resolver.resolve(lookups, snapshot, &mut plan, &expected);
+        let resolving = Box::pin(self.resolver.resolve(lookups, snapshot, &mut plan, &expected));
         let resolved = if lookups.iter().any(Lookup::leaves_cluster) {
             pass.worker.release_during(resolving).await
         } else {

@@ -100,7 +100,8 @@ impl<R: Reconciler> Driver<R> {
                 _ = stopped.wait_for(|stopped| *stopped) => break,
                 Some(ended) = passes.join_next() => propagate_panic(ended),
                 (key, worker) = next => {
-                    passes.spawn(Arc::clone(&self).work_on(key, worker));
+                    // Boxed, as it is large, and moved several times.
+                    passes.spawn(Box::pin(Arc::clone(&self).work_on(key, worker)));
                 }
             }
         }
@@ -110,7 +111,7 @@ impl<R: Reconciler> Driver<R> {
     }
 
     async fn work_on(self: Arc<Self>, key: String, worker: Worker) {
-        let reconcile = self.reconcile(&key, self.queue.is_paused(&key), worker);
+        let reconcile = Box::pin(self.reconcile(&key, self.queue.is_paused(&key), worker));
         let requeue = self.active.run(&format!("{} {key}", R::KIND), reconcile).await;
         self.queue.set_priority(&key, self.reconciler.is_prioritized(&key));
         self.queue.done(&key, requeue);
@@ -162,7 +163,7 @@ impl<R: Reconciler> Driver<R> {
             R::set_earlier_problem(&mut snapshot, problem);
         }
         let span = self.reconciler.start_pass(key, &snapshot);
-        let result = self.run_pass(key, &mut snapshot, worker).instrument(span).await;
+        let result = Box::pin(self.run_pass(key, &mut snapshot, worker)).instrument(span).await;
         self.reconciler.record_pass(began.elapsed(), result.error.as_deref());
         result.requeue
     }

@@ -81,6 +81,7 @@ impl<R: Reconciler> Driver<R> {
     ) -> Result<DecisionOf<R>, NoDecision> {
         let mut decision = self.reconciler.decide(snapshot, Timestamp::now());
         let mut inputs = None;
+        let mut is_held = false;
         for _ in 0..MAX_LOOKUP_ROUNDS {
             if decision.lookups.is_empty() {
                 break;
@@ -89,8 +90,9 @@ impl<R: Reconciler> Driver<R> {
             tokio::select! {
                 looked_up = self.reconciler.look_up(&decision.lookups, snapshot, pass) => {
                     match looked_up {
-                        Ok(()) => self.key_states.end_hold(key),
+                        Ok(()) => {}
                         Err(NoDecision::Busy(hosts)) if self.key_states.hold(key) => {
+                            is_held = true;
                             R::fail_lookups(&decision.lookups, snapshot, &Problem::of_busy(&hosts));
                         }
                         Err(no_decision) => return Err(no_decision),
@@ -102,6 +104,9 @@ impl<R: Reconciler> Driver<R> {
                 }
             }
             decision = self.reconciler.decide(snapshot, Timestamp::now());
+        }
+        if !is_held {
+            self.key_states.end_hold(key);
         }
         if self.key_states.set_reason(key, decision.reason.to_string()) {
             self.reconciler.log_transition(key, &decision.reason);

@@ -157,7 +157,7 @@ impl Resolver {
             let step = step.lock().unwrap_or_else(PoisonError::into_inner);
             format!("machineconfig {}: {step}", lookup.rendered)
         };
-        let planning = plan::plan(self, lookup, permit, &step);
+        let planning = Box::pin(plan::plan(self, lookup, permit, &step));
         let planned = while_held(plan_permit, MAX_PLAN_HOLD, planning);
         self.limits.with_timeout(what, planned).await.map(Arc::new)
     }

@@ -88,8 +88,10 @@ pub(super) async fn render(
     let what = || format!("machineconfigpool {pool}: what its MachineConfigs refer to");
     let held = Mutex::new((&mut *worker, LookupPermit::default()));
     let admit = |hosts| admit(resolver, &held, hosts);
-    let rendering = rendered(resolver, request, admit);
+    let rendering = Box::pin(rendered(resolver, request, admit));
     let rendered = resolver.limits.with_timeouts(FETCHES, what, rendering).await;
+    // Its places at hosts are free before it waits for a worker.
+    drop(held);
     worker.reacquire().await;
     let rendered = rendered?;
     let name = rendered.config.name().to_string();
@@ -223,7 +225,7 @@ async fn pin_within_limits(
     let _permit = resolver.limits.hosts(LookupPermit::default(), hosts).await?;
     let pool = request.pool.to_string();
     let what = || format!("machineconfigpool {pool}: the images of its MachineConfigs");
-    let pinning = async { Ok(pin(resolver, request).await?) };
+    let pinning = Box::pin(async { Ok(pin(resolver, request).await?) });
     worker.release_during(resolver.limits.with_timeout(what, pinning)).await
 }
 

@@ -78,7 +78,6 @@ impl Known {
         components
     }
 
-    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "tests count"))]
     fn count(&mut self, _steps: usize) {
         #[cfg(test)]
         {
