@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_target_that_does_not_answer_is_not_waited_for() {
+    async fn a_silent_target_is_not_waited_for() {
         // The kernel accepts the connections.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let target = format!("{}/acme/os", silent.local_addr().unwrap()).parse().unwrap();

@@ -70,7 +70,7 @@ fn what_is_taken_of_a_context_is_an_input() {
 }
 
 #[test]
-fn a_base_that_buildah_refuses_is_one_for_direct_builds() {
+fn buildahs_rules_for_bases_spare_direct_builds() {
     for (method, is_refused) in [(MethodChoice::Auto, false), (MethodChoice::Containerfile, true)] {
         let mut request = request("/etc/x", BuildOn::OsChange, method);
         request.base.config.raw["config"]["OnBuild"] = json!(["RUN a"]);
