@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::cli_commands::{Desk, NAME, config, words};
-use mosb_tests::{Image, Layout};
+use mosb_tests::{Compression, Image, Layout, Tree};
 
 #[test]
 fn bad_input_gets_one_error_and_leaves_nothing() {
@@ -105,6 +105,80 @@ fn bad_input_gets_one_error_and_leaves_nothing() {
         assert!(!desk.at("out").exists(), "{line}: something was written");
         assert_eq!(fs::read_dir(desk.mosb.tmp()).unwrap().count(), 0, "{line}: temporary files");
     }
+}
+
+#[test]
+fn a_tag_of_another_platform_is_refused_before_any_program() {
+    let desk = Desk::new();
+    let other = Image::new().architecture("arm64");
+    Layout::create(&desk.at("out")).put(NAME, &other);
+    Layout::create(&desk.at("both")).put_index(NAME, &[Image::new(), other]);
+    fs::write(desk.at("label"), "FROM configs\nLABEL a=b\n").unwrap();
+    for line in [
+        "plan worker.yaml --output oci:out",
+        "plan worker.yaml --output oci:both",
+        "plan worker.yaml --output oci:out --containerfile label",
+        "build worker.yaml --output oci:out --dry-run",
+        "build worker.yaml --output oci:out",
+        "build worker.yaml --output oci:both",
+        "build worker.yaml --output oci:out --containerfile label",
+    ] {
+        let line = format!("{line} --base oci:base:os -v -o json");
+        let refused = desk.mosb.run(words(&line));
+        let error = refused.json();
+        let want = (Some(2), &json!("tag-of-another-platform"));
+        assert_eq!((refused.code(), &error["code"]), want, "{line}\n{error:#}");
+        assert!(!refused.stderr.contains("building with buildah"), "{}", refused.stderr);
+    }
+}
+
+/// What the cache has of a base decides before anything is run.
+#[test]
+fn a_tree_in_the_cache_decides_about_names_and_notes() {
+    let desk = Desk::new();
+    let tree = Tree::new()
+        .directory("etc", 0o755)
+        .file("etc/passwd", 0o644, "root:x:0:0::/:\n")
+        .file("etc/group", 0o644, "root:x:0:\n")
+        .directory("usr", 0o755)
+        .link("usr/local", "../var/usrlocal")
+        .directory("var", 0o755)
+        .directory("var/usrlocal", 0o755);
+    let image = Image::new().label("containers.bootc", "1").layer(Compression::Gzip, tree.tar());
+    Layout::create(&desk.at("named")).put("os", &image);
+    let mut local = config(NAME, "a");
+    local["spec"]["config"]["storage"]["files"] =
+        json!([{ "path": "/usr/local/bin/x", "contents": { "source": "data:,x" } }]);
+    desk.write("local.yaml", &local);
+    fs::write(desk.at("user"), "FROM configs\nUSER acme\nRUN true\n").unwrap();
+    fs::write(desk.at("label"), "FROM configs\nLABEL a=b\n").unwrap();
+    let codes = |plan: &Value| plan.to_string().matches("base-not-read").count();
+    let user = "plan worker.yaml --base oci:named:os --containerfile user";
+    let by_buildah =
+        "plan local.yaml --base oci:named:os --containerfile label --build-on os-change";
+    assert_eq!(desk.object(user).0, 0, "it is not known");
+    assert_eq!(codes(&desk.object(by_buildah).1), 1);
+    // It reads the tree.
+    assert_eq!(desk.object("plan worker.yaml --base oci:named:os").0, 0);
+    let (code, refused) = desk.object(user);
+    assert_eq!(code, 2, "{refused:#}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("line 2") && message.contains("no user acme"), "{message}");
+    let (_, plan) = desk.object(by_buildah);
+    assert!(plan.to_string().contains("var-at-installation"), "{plan:#}");
+    assert_eq!(codes(&plan), 0, "{plan:#}");
+}
+
+#[test]
+fn a_context_that_nothing_uses_is_a_warning() {
+    let desk = Desk::new();
+    fs::create_dir(desk.at("context")).unwrap();
+    fs::write(desk.at("label"), "FROM configs\nLABEL a=b\n").unwrap();
+    let line = "plan worker.yaml --base oci:base:os --containerfile label --context context";
+    let (code, plan) = desk.object(line);
+    let warnings = plan["warnings"].as_array().unwrap().iter();
+    let unused = warnings.filter(|one| one["code"] == "option-unused").map(|one| &one["object"]);
+    assert_eq!((code, unused.collect::<Vec<_>>()), (0, vec![&json!("--context")]), "{plan:#}");
 }
 
 #[test]

@@ -83,6 +83,9 @@ fn a_pool_is_rendered_from_a_real_directory() {
     let found = &refused.json()["findings"][0];
     assert_eq!((refused.code(), &found["code"]), (Some(2), &json!("not-completed")), "{found}");
     assert_eq!(found["object"], "KubeletConfig max-pods");
+    // What was skipped may be the reason.
+    let refused = desk.run("render --pool worker gitops").stderr;
+    assert_eq!(refused.matches("[object-skipped]").count(), 3, "{refused}");
 }
 
 #[test]

@@ -231,6 +231,8 @@ fn hashed(mut from: impl Read, mut to: impl Write) -> io::Result<(Digest, u64)> 
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     fn uses(paths: &[&str]) -> Vec<ContextPath> {
@@ -276,6 +278,39 @@ mod tests {
             }
             let to = tempfile::tempdir().unwrap();
             assert!(copy(&dir, &context, to.path()).is_err(), "{change}");
+        }
+    }
+
+    #[test]
+    fn what_an_exception_brings_back_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        fs::create_dir(dir.join("files")).unwrap();
+        fs::write(dir.join("files/keep"), "a").unwrap();
+        fs::write(dir.join("files/other"), "b").unwrap();
+        fs::write(dir.join(".containerignore"), "files\n!files/keep\n").unwrap();
+        let context = read(dir, &uses(&["files/keep"])).unwrap();
+        assert_eq!(context.entries().map(|(path, _)| path).collect::<Vec<_>>(), ["files/keep"]);
+        assert!(read(dir, &uses(&["files/other"])).is_err());
+    }
+
+    #[test]
+    fn sockets_and_the_wrong_directory_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        let _socket = UnixListener::bind(dir.join("socket")).unwrap();
+        fs::write(dir.join("a"), "a").unwrap();
+        let context = read(dir, &uses(&["."])).unwrap();
+        assert_eq!(context.entries().map(|(path, _)| path).collect::<Vec<_>>(), ["a"]);
+        for (levels, is_read) in [(DEPTH - 1, true), (DEPTH + 1, false)] {
+            let deep: PathBuf = [dir].into_iter().chain(vec![Path::new("d"); levels]).collect();
+            fs::create_dir_all(deep).unwrap();
+            let found = read(dir, &uses(&["."])).map_err(|error| error.code());
+            assert_eq!(
+                found.map(drop),
+                is_read.then_some(()).ok_or("unusable-context"),
+                "{levels}"
+            );
         }
     }
 }

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_that_failed_is_in_doubt_for_a_while() {
+    async fn a_failed_watch_is_in_doubt_until_recovered() {
         let watch_health = WatchHealth::default();
         for (what, state, is_in_doubt) in [
             ("pods", WatchState::Current, false),

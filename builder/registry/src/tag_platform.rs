@@ -186,6 +186,19 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_target_is_not_waited_for() {
+        // The kernel accepts the connections.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = format!("{}/acme/os", silent.local_addr().unwrap()).parse().unwrap();
+        let client = Client::new(&Options::default()).unwrap();
+        let begun = tokio::time::Instant::now();
+        let platform = "linux/arm64".parse().unwrap();
+        let found = client.check_tag(&target, "name", &platform).await.unwrap();
+        assert_eq!(found.map(|found| found.code).as_deref(), Some("tag-not-checked"));
+        assert!(begun.elapsed() <= WAIT, "{:?}", begun.elapsed());
+    }
+
     #[test]
     fn a_tag_stays_on_its_platform() {
         for (has, want) in [

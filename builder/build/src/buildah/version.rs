@@ -81,6 +81,7 @@ mod tests {
             ("ADD --checksum=sha256:a https://x /x", Some(Version(1, 33, 0))),
             ("WORKDIR ${A:?none}", Some(Version(1, 30, 0))),
             ("RUN --mount=type=tmpfs,target=x true", Some(Version(1, 30, 0))),
+            ("RUN --mount=type=bind,from=a,target=/x,relabel=shared true", Some(Version(1, 31, 0))),
             ("RUN true", None),
         ] {
             let old = check_needs(text, Version(1, 28, 2));

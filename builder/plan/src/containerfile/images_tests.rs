@@ -1,6 +1,6 @@
 //! Which images a Containerfile pulls. What buildah makes of variables was tried with 1.28.
 
-use super::images;
+use super::{check_in_cluster, images};
 use crate::containerfile::Error;
 
 fn found(text: &str) -> Result<Vec<String>, (usize, String)> {
@@ -144,6 +144,12 @@ fn an_image_that_can_t_be_decided_is_an_error_with_its_line() {
             "X has no value",
         ),
         (
+            "of a stage before, in a mount",
+            "ARG X=q.io/a\nFROM configs\nRUN --mount=type=bind,from=$X,target=/x true",
+            3,
+            "X has no value",
+        ),
+        (
             "without a value",
             "ARG X\nRUN --mount=type=bind,from=$X,target=/x true",
             2,
@@ -228,4 +234,19 @@ fn a_text_that_grows_as_it_is_read_has_an_end() {
         assert!(problem.contains(says), "{what}: {problem}");
     }
     assert_eq!(found(&nested(16)), Ok(vec!["q.io/a".to_owned()]));
+}
+
+#[test]
+fn no_build_of_a_cluster_has_a_context() {
+    for (text, want) in [
+        ("FROM configs\nCOPY files/ /etc/", Some(2)),
+        ("RUN --mount=type=bind,target=/x true", Some(1)),
+        ("FROM configs\nCOPY --from=q.io/a /a /b", None),
+    ] {
+        let refused = check_in_cluster(text).err().map(|error| match error {
+            Error::NoContext { line, .. } => line,
+            other => panic!("{text}: {other}"),
+        });
+        assert_eq!(refused, want, "{text}");
+    }
 }

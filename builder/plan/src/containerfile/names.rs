@@ -112,6 +112,7 @@ mod tests {
             ("FROM configs AS a\nRUN useradd acme\nFROM a\nUSER acme\nRUN true\n", None),
             ("FROM configs AS a\nFROM a\nUSER acme\nRUN true\n", Some(3)),
             ("FROM base\nCOPY --chown=acme <<E /opt/x\nE\n", Some(2)),
+            ("FROM configs AS unused\nUSER acme\nRUN true\nFROM configs\nRUN true\n", None),
             ("FROM base AS b\nRUN useradd acme\nFROM configs\nUSER acme\nRUN true\n", None),
             (
                 "FROM quay.io/a/b AS b\nUSER acme\nRUN true\nFROM configs\nCOPY --from=b /x /x\n",
@@ -138,5 +139,9 @@ mod tests {
                 (found, _) => panic!("{text}: {found:?}"),
             }
         }
+        // A package may bring the user.
+        let mut request = request(json!({ "extensions": ["acme"] }), base(true, false));
+        request.containerfile = Some("FROM configs\nUSER acme\nRUN true\n".to_owned());
+        assert_eq!(looked_up(&request).unwrap(), []);
     }
 }

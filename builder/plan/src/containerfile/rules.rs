@@ -342,6 +342,9 @@ mod tests {
             ("a platform in a variable", "FROM --platform=$TARGETPLATFORM a", None),
             ("a flag of RUN", "RUN --security=insecure true", Some(1)),
             ("a flag without its value", "RUN --mount type=tmpfs,target=/m true", Some(1)),
+            ("an owner without its value", "COPY --chown 1:1 --from=a /a /b", Some(1)),
+            ("a flag of an unknown form", "COPY --chown=${A-b} --from=a /a /b", Some(1)),
+            ("a switch of another value", "COPY --link=maybe --from=a /a /b", Some(1)),
             ("another network", "RUN --network=x true", Some(1)),
             ("a flag of COPY", "COPY --checksum=a --from=a /a /b", Some(1)),
             (
@@ -367,6 +370,7 @@ mod tests {
             ("health of nothing", "HEALTHCHECK CMD", Some(1)),
             ("another kind of health", "HEALTHCHECK true", Some(1)),
             ("a duration without its unit", "HEALTHCHECK --interval=5 CMD true", Some(1)),
+            ("a duration without a number", "HEALTHCHECK --interval=s CMD true", Some(1)),
             ("no retries", "HEALTHCHECK --retries=0 CMD true", Some(1)),
             ("a value of buildah's", "ARG TARGETPLATFORM=a", Some(1)),
             ("ONBUILD of a label", "ONBUILD LABEL a", Some(1)),

@@ -8,6 +8,10 @@ fn what_the_build_ignores_is_a_warning() {
     let split = of("FROM configs\nARG GIVEN\nSHELL [\"/bin/bash\", \"-c\"]\nHEALTHCHECK NONE\nONBUILD RUN a\nRUN --mount=type=secret,id=a true").unwrap();
     let ignored = ["instruction-ignored"; 3];
     assert_eq!(codes(&split), [&ignored[..], &["mount-absent"]].concat());
+    let unused =
+        of("FROM q.io/a AS unused\nSHELL [\"a\"]\nHEALTHCHECK NONE\nFROM configs").unwrap();
+    let is_ignored = |code: &String| code == "instruction-ignored";
+    assert!(!codes(&unused).iter().any(is_ignored), "the build does not come there");
     let unused = split.warnings().into_iter().filter(|one| one.code == "build-arg-unused");
     let unused: Vec<_> = unused.filter_map(|one| one.object).collect();
     assert_eq!(unused, ["OTHER", "USED"], "and not GIVEN, which is declared, nor no_proxy");
@@ -40,6 +44,7 @@ fn a_use_of_the_build_context_needs_one() {
         ("FROM configs\nCOPY <<EOF <<B b /etc/\na\nEOF\nb\nB", Some(2)),
         ("FROM configs\nCOPY machineconfig/currentconfig /etc/", Some(2)),
         ("FROM configs\nRUN --mount=type=bind,from=$X,target=/b true\nCOPY a /b", Some(3)),
+        ("FROM configs\nCOPY https://example.com/a /b", Some(2)),
         ("FROM q.io/a AS unused\nCOPY a /b\nFROM configs", None),
         ("FROM configs\nCOPY --from=q.io/a a /b", None),
         ("FROM configs\nADD https://example.com/a git@example.com:a /b", None),

@@ -127,6 +127,11 @@ fn each_stage_is_in_its_part() {
             "FROM scratch AS s\nCOPY --from=q.io/a /a /a\nRUN a\nFROM configs\nCOPY --from=s /a /b",
             "ll",
         ),
+        (
+            "scratch with a program of another stage",
+            "FROM scratch AS s\nCOPY --from=q.io/a /a /a\nFROM s AS t\nRUN a\nFROM configs\nCOPY --from=t /a /b",
+            "lll",
+        ),
         ("a label of the prepared part", "FROM base\nLABEL mosb.dev/inputs=a", "p"),
         ("a web page", "FROM configs\nADD https://example.com/a /b", "l"),
     ] {
@@ -176,6 +181,12 @@ fn what_has_no_parts_is_an_error_with_its_line() {
         (
             "beside what is not known",
             "FROM $X AS t\nLABEL a=1\nFROM scratch\nLABEL b=1",
+            3,
+            "begins FROM scratch",
+        ),
+        (
+            "beside what only a build knows",
+            "FROM configs AS t\nRUN --mount=type=bind,from=$X,target=/x true\nFROM scratch\nLABEL b=1",
             3,
             "begins FROM scratch",
         ),

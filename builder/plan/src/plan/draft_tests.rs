@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::api::RenderedConfig;
-use crate::plan::{Base, BaseName};
+use crate::plan::{Base, BaseName, BuildContext, ContextEntry};
 use mosb_image::tree::OwnedEntry;
 
 fn request(path: &str, build_on: BuildOn, method: MethodChoice) -> BuildRequest {
@@ -52,6 +52,30 @@ fn whether_every_config_has_an_image_is_an_input() {
     for path in ["/etc/x", SCRIPT] {
         let names = |build_on| draft(path, build_on).names();
         assert_ne!(names(BuildOn::EveryConfig), names(BuildOn::OsChange), "{path}");
+    }
+}
+
+#[test]
+fn what_is_taken_of_a_context_is_an_input() {
+    let name = |content: &[u8]| {
+        let mut request = request("/etc/x", BuildOn::OsChange, MethodChoice::Auto);
+        request.containerfile = Some("FROM configs\nCOPY a /a\n".to_owned());
+        let (size, digest) = (content.len() as u64, Digest::of(content));
+        let file = ContextEntry::File { mode: 0o644, size, digest };
+        request.context = Some(BuildContext::new([("a".to_owned(), file)].into()));
+        Draft::new(request).unwrap().names().1
+    };
+    assert_eq!(name(b"1"), name(b"1"));
+    assert_ne!(name(b"1"), name(b"2"));
+}
+
+#[test]
+fn buildahs_rules_for_bases_spare_direct_builds() {
+    for (method, is_refused) in [(MethodChoice::Auto, false), (MethodChoice::Containerfile, true)] {
+        let mut request = request("/etc/x", BuildOn::OsChange, method);
+        request.base.config.raw["config"]["OnBuild"] = json!(["RUN a"]);
+        let found = Draft::new(request).err();
+        assert_eq!(matches!(found, Some(Error::Base(_))), is_refused, "{found:?}");
     }
 }
 
@@ -285,5 +309,7 @@ fn the_tree_decides_the_notes_of_every_method() {
             .collect();
         got.sort_by_key(|(_, path)| *path);
         assert_eq!(got, want, "{what}");
+        let is_open = plan.added.iter().any(|one| one.message.contains("if it lies below /var"));
+        assert_eq!(is_open, what == "not read, every config", "{what}");
     }
 }

@@ -87,7 +87,7 @@ fn nothing_changes_from_a_release_that_the_operator_or_the_release_itself_does_n
 
 /// What is new may be unseen.
 #[tokio::test]
-async fn a_pass_waits_for_watches_that_list_or_failed() {
+async fn a_pass_waits_for_watches_in_doubt() {
     let never = |_: Request<Body>| pending::<Result<Response<Body>, BoxError>>();
     let client = Client::new(service_fn(never), "ns");
     let cache = Arc::new(ClusterCache::empty("ns"));

@@ -41,7 +41,7 @@ fn cache() -> ClusterCache {
 }
 
 #[test]
-fn a_watch_of_pools_or_builds_that_failed_is_seen() {
+fn failed_watches_of_pools_and_builds_are_seen() {
     let cache = cache();
     for watch in POOL_WATCHES {
         assert_eq!(observe(&cache, "infra").unwrap().broken_watch, None, "{watch}");

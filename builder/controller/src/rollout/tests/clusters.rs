@@ -202,7 +202,7 @@ fn a_machine_with_a_slot_stages_before_the_others() {
 }
 
 #[test]
-fn a_job_elsewhere_that_does_not_end_takes_no_place() {
+fn an_overdue_job_elsewhere_takes_no_place() {
     let mut fleet = two_pools(3, 3);
     fleet.pass("worker", usize::MAX);
     fleet.pass("infra", usize::MAX);

@@ -87,7 +87,7 @@ fn a_machine_that_failed_without_a_reboot_comes_last() {
 }
 
 #[test]
-fn a_change_without_a_reboot_has_failed_only_if_it_is_known() {
+fn which_changes_without_a_reboot_have_failed() {
     let mut fleet = with_part(1, "automatic");
     fleet.serve_part("worker", 3, 2, part(1, 2));
     (0..2).for_each(|_| drop(fleet.pass("worker", usize::MAX)));
@@ -162,7 +162,7 @@ fn two_machines_that_failed_without_a_reboot_stop_slots() {
 }
 
 #[test]
-fn only_ready_machines_of_one_kind_let_more_be_changed() {
+fn only_ready_machines_of_one_kind_count() {
     for (what, change, want) in [
         ("they have it", (|_| {}) as fn(&mut Fleet), 2),
         ("they are away", |fleet| has_three(fleet).for_each(FakeNode::go_away), 1),

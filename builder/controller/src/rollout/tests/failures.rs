@@ -373,7 +373,7 @@ fn a_machine_that_falls_back_gets_its_image_with_pauses_and_a_limit() {
 }
 
 #[test]
-fn a_machine_that_stays_with_its_image_has_not_failed() {
+fn a_machine_that_keeps_its_image_is_done() {
     let mut fleet = rolling(2, "automatic");
     fleet.node("w1").falls_back.insert(image(2).digest());
     fleet.settle();
@@ -386,7 +386,7 @@ fn a_machine_that_stays_with_its_image_has_not_failed() {
 }
 
 #[test]
-fn a_fallback_is_no_trouble_where_nothing_is_rolled_out() {
+fn without_a_roll_out_no_fallback_counts() {
     let mut fleet = rolling(1, "automatic");
     fleet.node("w0").falls_back.insert(image(2).digest());
     fleet.settle();

@@ -310,7 +310,7 @@ async fn a_pool_with_a_slot_comes_first() {
 }
 
 #[test]
-fn a_node_of_two_custom_pools_is_seen_as_shared() {
+fn a_node_of_two_pools_is_shared() {
     let (cache, mut seen) = one_machine();
     seen.metadata.labels = ["gpu", "infra"].map(|pool| (pool.to_owned(), String::new())).into();
     cache.machines.replace([("w0".to_owned(), seen)]);
@@ -323,7 +323,7 @@ fn a_node_of_two_custom_pools_is_seen_as_shared() {
 }
 
 #[test]
-fn a_job_elsewhere_takes_a_place_while_its_machine_is_ready() {
+fn a_job_elsewhere_counts_on_ready_machines() {
     let (cache, seen) = one_machine();
     let of = |pool: &str| observe(&cache, pool, &OwnPlace::default(), &DrainRecords::new());
     let machine = &of("worker").unwrap().machines[0];

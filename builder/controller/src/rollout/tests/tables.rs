@@ -205,7 +205,7 @@ fn what_some_machines_have_lets_their_pool_be_updating() {
 }
 
 #[test]
-fn names_of_jobs_are_labels_with_96_bits_of_the_node() {
+fn names_of_jobs_have_96_bits() {
     let mut machine = Machine::default();
     machine.metadata.uid = Some("11111111-2222-3333-4444-555555555555".to_owned());
     let target = NodeTarget { image: image(1), config: None, machine_part: None, live_from: None };

@@ -201,8 +201,10 @@ fn the_clusters_objects_win_field_by_field() {
     let images = json!({ "data": { "images.json": json!({
         "machineConfigOperator": "theirs", "baseOSContainerImage": "images", "baseOSExtensionsContainerImage": "images",
     }).to_string() } });
+    let encoded = STANDARD.encode(PEM);
+    let in_two_lines = format!("{}\r\n{}\n", &encoded[..20], &encoded[20..]);
     let config = json!({ "spec": {
-        "baseOSContainerImage": "config", "additionalTrustBundle": null, "rootCAData": pem(PEM),
+        "baseOSContainerImage": "config", "additionalTrustBundle": null, "rootCAData": in_two_lines,
         "proxy": { "httpsProxy": "http://u:hunter2@theirs:1" },
         "imageRegistryBundleData": [{ "file": "a.io..5000", "data": pem(PEM) }, { "file": "b.io", "data": pem(PEM) }],
         "imageRegistryBundleUserData": [{ "file": "b.io", "data": pem(&format!("user\n{PEM}")) }],
@@ -248,7 +250,7 @@ fn mirror_sets_are_read_whatever_their_order() {
     let digest = json!({ "kind": "ImageDigestMirrorSet", "metadata": { "name": "a" }, "spec": { "imageDigestMirrors": [
         { "source": "quay.io/x", "mirrors": ["m.io/x"], "mirrorSourcePolicy": "NeverContactSource" }, { "source": "" },
     ] } });
-    let tag = json!({ "kind": "ImageTagMirrorSet", "metadata": { "name": "a" }, "spec": { "imageTagMirrors": [{ "source": "quay.io/y", "mirrors": ["m.io/y"] }] } });
+    let tag = json!({ "kind": "ImageTagMirrorSet", "metadata": { "name": "a" }, "spec": { "imageTagMirrors": [{ "source": "quay.io/y/", "mirrors": ["m.io/y/"] }] } });
     let old = json!({ "kind": "ImageContentSourcePolicy", "metadata": { "name": "a" }, "spec": { "repositoryDigestMirrors": [{ "source": "quay.io/z", "mirrors": ["m.io/z", 1] }] } });
     let ours = ClusterSettings::parse("mirrors: [{source: ours.io}]").unwrap();
     let read = |sets: &[Value]| {
@@ -273,6 +275,7 @@ fn mirror_sets_are_read_whatever_their_order() {
             ("quay.io/y", MirrorBy::Tag, AllowContactingSource, 1),
         ]
     );
+    assert_eq!(merged.mirrors[2].mirrors, ["m.io/y"], "a slash at the end means nothing");
     assert_eq!(read(&[digest, tag, old]), (merged, findings));
 }
 
