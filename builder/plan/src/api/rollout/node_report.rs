@@ -296,8 +296,7 @@ mod tests {
             ("a", "", true, true),
         ] {
             let (booted, staged) = (of(booted), of(staged));
-            let report =
-                NodeReport { booted, staged, rollback_queued, ..NodeReport::default() };
+            let report = NodeReport { booted, staged, rollback_queued, ..NodeReport::default() };
             assert_eq!(report.boots_other_next(), want, "{}", report.to_json());
             assert_eq!(NodeReport::parse(&report.to_json()), Ok(report));
         }
