@@ -66,9 +66,9 @@ impl Host {
     }
 }
 
-/// `command` in the namespaces of process 1; the sockets of rpm-ostree's transactions belong to its
-/// network namespace. The environment is the machine's: with a variable `container`, bootc would
-/// refuse to run.
+/// `command` in the namespaces of process 1. That of the network is one of them: rpm-ostree's daemon
+/// has a socket without a file for each transaction. The environment is the machine's: with a variable
+/// `container`, bootc would refuse to run.
 fn in_host(words: &[String]) -> Command {
     let command = Command::new("nsenter", "the package util-linux")
         .arg("--target=1")

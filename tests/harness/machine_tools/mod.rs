@@ -129,14 +129,16 @@ impl fmt::Display for MachineTools {
     }
 }
 
-/// Whether a test leaves out what only the stand-in for a program can do; if so, the test run says
-/// what is left out, also if the test passes.
+/// Whether the test that runs leaves out what only the stand-in for a program can do; if so, the run
+/// names the test and what it leaves out, also if the test passes.
 pub fn skipped_with_real(tool: NodeTool, what: &str) -> bool {
     use std::io::Write as _;
     let is_real = MachineTools::get().is_real(tool);
     if is_real {
-        // Not by a macro, whose output the test harness keeps for failures.
-        let line = format!("skipped with the real {tool}: {what}\n");
+        // libtest gives the thread the name of the test. A macro's output is shown after failures only.
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or_default();
+        let line = format!("{test}: skipped with the real {tool}: {what}\n");
         std::io::stderr().write_all(line.as_bytes()).unwrap();
     }
     is_real
