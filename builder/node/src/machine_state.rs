@@ -21,7 +21,7 @@ pub(crate) const BOOTED_OSTREE: &str = "/run/ostree-booted";
 /// version 1.7 on; a Job that reports has 300 s.
 const STATUS_LIMIT: Duration = Duration::from_secs(240);
 /// After how long it is logged that bootc waits.
-const QUIET: Duration = Duration::from_secs(10);
+const QUIET: Duration = Duration::from_secs(3);
 /// The name of the command in errors.
 pub(crate) const RPM_OSTREE_STATUS: &str = "rpm-ostree status";
 /// The arguments that the kernel booted with.

@@ -17,8 +17,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(120);
 /// # Errors
 /// One still runs.
 pub(crate) async fn stop_until_reboot(host: &Host) -> Result<(), Error> {
-    let units = with_services();
-    let names: Vec<&str> = units.iter().map(String::as_str).collect();
+    let all = with_services();
+    let names: Vec<&str> = all.iter().map(String::as_str).collect();
     let found = running(host, &names).await?;
     if found.is_empty() {
         return Ok(());
@@ -27,8 +27,12 @@ pub(crate) async fn stop_until_reboot(host: &Host) -> Result<(), Error> {
         units = found.join(" "),
         "stopped until the next boot, because it updates this machine by itself; mask it in a MachineConfig of the pool"
     );
-    let mask = words(["systemctl", "mask", "--runtime", "--now", "--"]);
-    let mask: Vec<String> = mask.into_iter().chain(to_mask(&found)).collect();
+    // Stopped after it is masked, a timer would count as failed.
+    let units = to_mask(&found);
+    let of = |command: Vec<String>| command.into_iter().chain(units.clone()).collect::<Vec<_>>();
+    let stop = of(words(["systemctl", "stop", "--"]));
+    let mask = of(words(["systemctl", "mask", "--runtime", "--"]));
+    let stopped = host.run("systemctl stop", &stop, STOP_LIMIT).await;
     let masked = host.run("systemctl mask", &mask, STOP_LIMIT).await;
     let left = running(host, &names).await?;
     if left.is_empty() {
@@ -36,7 +40,7 @@ pub(crate) async fn stop_until_reboot(host: &Host) -> Result<(), Error> {
     }
     Err(Error::UpdateUnitRuns {
         units: left.join(" "),
-        cause: masked.err().map_or_else(|| "no error".to_owned(), |error| error.to_string()),
+        cause: stopped.and(masked).err().map_or_else(|| "no error".to_owned(), |error| error.to_string()),
     })
 }
 
