@@ -148,7 +148,8 @@ fn local_changes(entry: &Entry) -> Vec<String> {
             Value::Bool(true) => return Some((*key).to_owned()),
             Value::Bool(false) | Value::Null | Value::Number(_) | Value::String(_) => return None,
         };
-        (!names.is_empty()).then(|| format!("{key} {}", names.join(" ")))
+        let names = names.join(" ");
+        (!names.is_empty()).then(|| format!("{key} {names}"))
     };
     LOCAL_CHANGES.iter().filter_map(describe).collect()
 }
@@ -250,6 +251,7 @@ mod tests {
             ("locked", json!({ "finalization-locked": true }), false),
             ("unlocked", json!({ "finalization-locked": false }), true),
             ("layered", json!({ "requested-packages": ["vim"] }), false),
+            ("an empty name", json!({ "requested-packages": [""] }), true),
             ("a local file", json!({ "requested-local-packages": ["0:x"] }), false),
             ("removed", json!({ "requested-base-removals": ["nano"] }), false),
             ("replaced", json!({ "requested-base-local-replacements": ["0:x"] }), false),
