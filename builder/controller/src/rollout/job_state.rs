@@ -115,14 +115,9 @@ impl<'a> MachineState<'a> {
                 {
                     failed(
                         None,
-<<<<<<< HEAD
                         "it ended well, and another image is still what the machine boots next"
                             .to_owned(),
-                        created,
-=======
-                        "it ended well, and another image is still staged".to_owned(),
                         ended,
->>>>>>> refs/h/roll
                     )
                 } else if is_done {
                     JobState::Succeeded

@@ -1,10 +1,7 @@
 //! Tables of the pure functions.
 
-<<<<<<< HEAD
 use super::fleet::image;
-=======
 use super::job_of_machine;
->>>>>>> refs/h/roll
 use crate::rollout::drain::Drain;
 use crate::rollout::observe::updating_pools;
 use crate::rollout::slots::{self, SlotCandidate, SlotChoice, StopReason, max_unavailable};
