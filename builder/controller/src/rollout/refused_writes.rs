@@ -239,6 +239,8 @@ mod tests {
             pulls: true,
             has_login: false,
             created: None,
+            seen_created: None,
+            seen_ended: None,
             deadline: None,
             phase: JobPhase::Running,
             awaits_pod: None,
