@@ -181,7 +181,7 @@ fn a_pod_that_comes_again_is_evicted_less_often() {
 fn every_wait_of_a_drain_has_a_reason() {
     type Edit = fn(&mut Fleet);
     let cases: [(Edit, &str); 9] = [
-        (|fleet| drop(fleet.node("w0").held.insert("db".to_owned())), "disruption budget"),
+        (|fleet| _ = fleet.node("w0").held.insert("db".to_owned()), "disruption budget"),
         (
             |fleet| {
                 let node = fleet.node("w0");
