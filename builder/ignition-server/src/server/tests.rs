@@ -137,7 +137,7 @@ async fn a_machine_gets_its_config_and_everything_else_gets_the_same_answer() {
     let infra = site.token("infra");
     for (what, line, token, want) in [
         ("no token", "GET /worker", None, &nothing),
-        ("an empty token", "GET /worker", Some(""), &not_yet),
+        ("an empty token", "GET /worker", Some(""), &nothing),
         ("a wrong token", "GET /worker", Some("wrong"), &not_yet),
         ("another pool's token", "GET /worker", Some(infra.as_str()), &not_yet),
         ("the root", "GET /", Some(&*token), &not_yet),
