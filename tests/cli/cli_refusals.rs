@@ -108,7 +108,7 @@ fn bad_input_gets_one_error_and_leaves_nothing() {
 }
 
 #[test]
-fn a_tag_of_another_platform_is_refused_before_any_program() {
+fn a_tag_of_another_platform_is_refused_early() {
     let desk = Desk::new();
     let other = Image::new().architecture("arm64");
     Layout::create(&desk.at("out")).put(NAME, &other);
@@ -134,7 +134,7 @@ fn a_tag_of_another_platform_is_refused_before_any_program() {
 
 /// What the cache has of a base decides before anything is run.
 #[test]
-fn a_tree_in_the_cache_decides_about_names_and_notes() {
+fn the_cached_tree_decides_names_and_notes() {
     let desk = Desk::new();
     let tree = Tree::new()
         .directory("etc", 0o755)
