@@ -60,10 +60,7 @@ pub(crate) async fn settle(host: &Host, staging: Option<&StagingUnit>) -> Result
 
 /// Cancels the transaction of another unit of ours than `staging`, if there is one; returns whether there
 /// was.
-pub(crate) async fn cancel_ours(
-    host: &Host,
-    staging: Option<&StagingUnit>,
-) -> Result<bool, Error> {
+pub(crate) async fn cancel_ours(host: &Host, staging: Option<&StagingUnit>) -> Result<bool, Error> {
     let is_of = |name: &str| staging.is_some_and(|staging| staging.name() == name);
     match transaction(host).await? {
         Some(Initiator::Unit(name)) if !is_of(&name) => settle(host, staging).await,

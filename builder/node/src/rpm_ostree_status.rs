@@ -236,8 +236,12 @@ mod tests {
             entry("c", Digest::of(b"c"), true, false), entry("d", Digest::of(b"d"), false, false),
         ] });
         let found = parse(&text.to_string()).unwrap();
-        let names = |list: &[Deployment]| list.iter().map(|one| one.image.clone()).collect::<Vec<_>>();
-        assert_eq!((found.rollback_queued, names(&found.others)), (false, vec!["b".to_owned(), "d".to_owned()]));
+        let names =
+            |list: &[Deployment]| list.iter().map(|one| one.image.clone()).collect::<Vec<_>>();
+        assert_eq!(
+            (found.rollback_queued, names(&found.others)),
+            (false, vec!["b".to_owned(), "d".to_owned()])
+        );
     }
 
     #[test]

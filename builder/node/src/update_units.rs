@@ -40,7 +40,10 @@ pub(crate) async fn stop_until_reboot(host: &Host) -> Result<(), Error> {
     }
     Err(Error::UpdateUnitRuns {
         units: left.join(" "),
-        cause: stopped.and(masked).err().map_or_else(|| "no error".to_owned(), |error| error.to_string()),
+        cause: stopped
+            .and(masked)
+            .err()
+            .map_or_else(|| "no error".to_owned(), |error| error.to_string()),
     })
 }
 

@@ -149,8 +149,10 @@ impl Machine {
     /// and rpm-ostree has to.
     #[track_caller]
     pub fn mark_changed_by_rpm_ostree(&self) {
-        self.run(&format!("{BOOTED}; printf '[packages]\nrequested=\n' >> \"$booted.origin\"; {RELOAD}"))
-            .ok();
+        self.run(&format!(
+            "{BOOTED}; printf '[packages]\nrequested=\n' >> \"$booted.origin\"; {RELOAD}"
+        ))
+        .ok();
     }
 
     /// Marks what runs as if rpm-ostree had layered a package, which it can't do in the lab.
@@ -163,7 +165,8 @@ impl Machine {
     /// Takes the mark away from what runs.
     #[track_caller]
     pub fn unmark_changed_by_rpm_ostree(&self) {
-        self.run(&format!("{BOOTED}; sed -i '/^.packages.$/,$d' \"$booted.origin\"; {RELOAD}")).ok();
+        self.run(&format!("{BOOTED}; sed -i '/^.packages.$/,$d' \"$booted.origin\"; {RELOAD}"))
+            .ok();
     }
 
     /// The power fails: PID 1 is killed, and all processes with it. The firmware boots again.
