@@ -148,7 +148,8 @@ impl Spent {
             (Arc::<OnceLock<u32>>::default(), Arc::<OnceLock<Duration>>::default());
         let (started, seen) = (Arc::clone(&shell), Arc::clone(&before));
         way.at_next_bytes(move || {
-            // The program waits for the answer now, so that all of its threads are accounted for.
+            // The thread that sent them waits for the answer now, so that it is accounted for. What
+            // another one reads of the config meanwhile counts too.
             thread::sleep(Duration::from_millis(1));
             seen.set(processor_time(child_of(*started.wait()))).expect("it is called once");
         });
