@@ -76,8 +76,7 @@ pub async fn draft_while<E: From<Error>>(
         let (ignition, named) = try_join!(parsing, named.map(Ok))?;
         Ok::<_, E>((request, ignition, source, named))
     };
-    // The request is sent first; reading goes on while the registry answers.
-    let (given, (request, ignition, source, named)) = try_join!(given.map(Ok), read)?;
+    let ((request, ignition, source, named), given) = try_join!(read, given.map(Ok))?;
     let source = source?;
     let (resolved, resolving) = given.or(named).expect("one of both is asked for a source")?;
     Ok(complete(context, request, ignition, &source, resolved, resolving).await?)
