@@ -67,9 +67,7 @@ impl Push {
             moved_tags,
         })
     }
-}
 
-impl Push {
     /// Cancels the uploads that were started, of an image that won't be pushed.
     pub async fn cancel(self) {
         let (Some(repo), Some(prepared)) = (self.target.repo(), self.prepared) else { return };

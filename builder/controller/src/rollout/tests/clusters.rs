@@ -232,9 +232,10 @@ fn the_node_of_the_controller_is_the_last_of_its_pool_also_if_it_stages_first() 
 
 #[test]
 fn the_node_of_the_controller_waits_for_another_place() {
+    type Change = fn(&mut FakeNode);
     let not_ready = |node: &mut FakeNode| (node.is_lost, node.is_down) = (true, true);
     let cordoned = |node: &mut FakeNode| node.machine.unschedulable = true;
-    let changes: [(&str, fn(&mut FakeNode)); 2] =
+    let changes: [(&str, Change); 2] =
         [("is not Ready", not_ready), ("is cordoned, and not by mosb", cordoned)];
     for (what, change) in changes {
         let mut fleet = rolling(1, "automatic");
