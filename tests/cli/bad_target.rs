@@ -2,9 +2,8 @@
 
 use std::fs;
 
-use mosb_tests::build_fixture::{BuildFixture, assert_refused, assert_whole, config, names, with};
-use mosb_tests::{Layout, Registry};
-use serde_json::json;
+use mosb_tests::Layout;
+use mosb_tests::build_fixture::{BuildFixture, assert_refused, assert_whole, config, names};
 
 #[test]
 fn a_target_that_can_not_be_meant_is_refused() {
@@ -22,21 +21,6 @@ fn a_target_that_can_not_be_meant_is_refused() {
         let finished = fixture.build(config().as_bytes(), &["--output", target]);
         assert_refused(&finished, what, 2, code, words);
         fixture.assert_clean(what);
-    }
-}
-
-/// The push begins while the build is planned.
-#[test]
-fn a_failed_plan_leaves_no_uploads() {
-    let (fixture, registry) = (BuildFixture::new(), Registry::plain());
-    let target = registry.repository("os");
-    let file = json!({ "path": "/etc/passwd/x", "contents": { "source": "data:,x" } });
-    let config = with("storage", json!({ "files": [file] }));
-    for round in 0..5 {
-        let finished = fixture.build(config.as_bytes(), &["--output", &target]);
-        assert_refused(&finished, &target, 2, "conflicts-with-base", &["/etc/passwd"]);
-        let left = registry.files();
-        assert!(left.is_empty(), "round {round}: {left:?}");
     }
 }
 

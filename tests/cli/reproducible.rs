@@ -10,7 +10,7 @@ use mosb_tests::build_fixture::{BuildFixture, config};
 
 /// The digest of the image of [`config`] on the base. If it changes, every image changes, so
 /// `plan::FORMAT` must increase too.
-const DIGEST: &str = "sha256:d16dc76c512c7af2670914a66531d76b3742b8d249c869e4f5fc1ac934eff0bb";
+const DIGEST: &str = "sha256:6e600925beca476badc736dea9a90dbb202e7a14fa5fda3053a9423bf535aa12";
 
 fn digest(mosb: &Mosb, fixture: &BuildFixture, config: &str) -> Value {
     let target = format!("oci:{}", mosb.home().join("image").display());

@@ -164,13 +164,6 @@ async fn the_first_push_into_a_new_repository_of_each_stand_in_succeeds() {
             let read = directory.path().join(profile.name).join(name);
             whole(&client, &registry.repository(&format!("{name}:moves")), &read, &what).await;
         }
-        // A build whose plan fails after its push began.
-        if profile.first_upload.is_some() {
-            registry.create("acme/failed");
-        }
-        let place = target(&registry.repository("acme/failed"));
-        let push = client.begin_push(&place, &["new".to_owned()], 2).await;
-        push.unwrap_or_else(|error| panic!("{what}: {error}")).cancel().await;
         // The client cancels an upload once and does not retry a rejected cancellation.
         let left = registry.open_uploads();
         let cancels = profile.cancel == 204 && profile.limit.is_none() && profile.takes_whole;

@@ -1,17 +1,16 @@
 //! The direct build: one layer on top of the manifest of the base, or of a prepared base. Nothing is
 //! run, nothing of the base is fetched.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::timeout;
+use tokio::task::spawn_blocking;
 
 use mosb_image::edit::{Edited, NewLayer, append_layer};
 use mosb_image::layer::{self, LayerBlob, write_layer};
 use mosb_image::media_type::OCI_LAYER_GZIP;
 use mosb_image::overlay::LayerEntry;
 use mosb_plan::plan::BuildPlan;
-use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, Push, PushPlan, Resolved, Target};
+use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
 
 use super::{Built, BuiltLayer, Error};
 
@@ -85,40 +84,6 @@ pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPl
 /// The new parts of an image: its layer and its config.
 const NEW_BLOBS: usize = 2;
 
-/// How long a build that fails waits for a registry to cancel its uploads. It drops them later by
-/// itself.
-const CANCEL_LIMIT: Duration = Duration::from_secs(2);
-
-/// A push that goes on while its image is planned and made.
-#[derive(Debug)]
-pub struct BegunPush(JoinHandle<Result<Push, mosb_registry::Error>>);
-
-impl BegunPush {
-    /// Looks up what the target has of these tags, and starts the uploads if that is nothing.
-    pub fn start(client: &Client, target: &Target, tags: &[String]) -> Self {
-        let (client, target, tags) = (client.clone(), target.clone(), tags.to_vec());
-        Self(tokio::spawn(async move { client.begin_push(&target, &tags, NEW_BLOBS).await }))
-    }
-
-    async fn ready(self) -> Result<Push, mosb_registry::Error> {
-        self.0.await.expect("it does not panic and is not cancelled")
-    }
-
-    /// Cancels the uploads: there is no image to push.
-    pub async fn cancel(self) {
-        let stop = self.0.abort_handle();
-        let cancelling = async {
-            match self.ready().await {
-                Ok(push) => push.cancel().await,
-                Err(error) => tracing::debug!(%error, "no push was begun"),
-            }
-        };
-        if timeout(CANCEL_LIMIT, cancelling).await.is_err() {
-            stop.abort();
-        }
-    }
-}
-
 /// Makes the image of a plan and pushes it. While the layer is written, the missing blobs of the
 /// target are looked up, and the uploads start. `base` is what the layer is put on: the base, or the
 /// prepared base.
@@ -131,22 +96,10 @@ pub async fn build(
     base: &Resolved,
     target: &Target,
 ) -> Result<Built, Error> {
-    build_begun(BegunPush::start(client, target, &plan.tags), plan, base).await
-}
-
-/// The same with a push that began earlier, for the tags of the plan.
-///
-/// # Errors
-/// As [`build`].
-pub async fn build_begun(
-    push: BegunPush,
-    plan: &BuildPlan,
-    base: &Resolved,
-) -> Result<Built, Error> {
     let began = Instant::now();
     let entries = plan.layer.clone();
     let writing = spawn_blocking(move || write_layer(&entries));
-    let push = push.ready().await?;
+    let push = client.begin_push(target, &plan.tags, NEW_BLOBS).await?;
     let layer = writing.await.expect("writing a layer does not panic");
     let image = put_on_base(plan, layer.map_err(|source| cant_write(plan, source))?);
     let making = began.elapsed();

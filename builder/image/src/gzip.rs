@@ -105,22 +105,19 @@ impl<W: Write> Member<W> {
         let pieces: Vec<OnceLock<Vec<u8>>> =
             Vec::from_iter(iter::repeat_n(OnceLock::new(), new.len().div_ceil(PIECE)));
         let next = AtomicUsize::new(0);
-        let work = || {
-            let turn = || next.fetch_add(1, Ordering::Relaxed);
-            let turns = iter::repeat_with(turn).map_while(|at| Some((at, pieces.get(at)?)));
-            for (at, piece) in turns {
-                let compressed = compress_piece(bytes, window + at * PIECE);
-                piece.set(compressed).expect("each number comes once");
-            }
-        };
         thread::scope(|scope| {
-            // This thread is one of them.
-            for _ in 1..threads.min(pieces.len()) {
-                scope.spawn(work);
+            for _ in 0..threads.min(pieces.len()) {
+                scope.spawn(|| {
+                    let turn = || next.fetch_add(1, Ordering::Relaxed);
+                    let turns = iter::repeat_with(turn).map_while(|at| Some((at, pieces.get(at)?)));
+                    for (at, piece) in turns {
+                        let compressed = compress_piece(bytes, window + at * PIECE);
+                        piece.set(compressed).expect("each number comes once");
+                    }
+                });
             }
             self.sum.update(new);
             self.hash.update(new);
-            work();
         });
         self.unpacked_size += new.len() as u64;
         for piece in pieces {

@@ -67,15 +67,6 @@ impl Push {
             moved_tags,
         })
     }
-
-    /// Cancels the uploads that were started, of an image that won't be pushed.
-    pub async fn cancel(self) {
-        let (Some(repo), Some(prepared)) = (self.target.repo(), self.prepared) else { return };
-        match self.client.pushing(repo) {
-            Ok(remote) => prepared.cancel(&remote).await,
-            Err(error) => tracing::debug!(%error, "uploads that were begun are not cancelled"),
-        }
-    }
 }
 
 impl Client {

@@ -28,15 +28,6 @@ pub(super) struct PreparedPush {
     refused: RefusedCheck,
 }
 
-impl PreparedPush {
-    /// Cancels the started uploads.
-    pub async fn cancel(self, remote: &Remote) {
-        for upload in self.state.uploads {
-            remote.cancel_upload(&upload).await;
-        }
-    }
-}
-
 /// What the tags name, and the uploads that were started for new blobs.
 #[derive(Debug)]
 struct RepositoryState {

@@ -15,7 +15,6 @@ use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildResult, LayerInfo, PinnedBase};
 use crate::cli::resolve::{Build, Settings};
-use mosb_build::direct::{self, BegunPush};
 use mosb_build::result::millis;
 use mosb_plan::plan::Method;
 use mosb_plan::plan::Reason;
@@ -60,22 +59,13 @@ pub async fn build(
         on => on,
     };
     let prepared_use = on.shown();
-    // Most plans that need the tree of the base are direct: their push begins now.
-    let is_likely_direct = matches!(on, On::Base) && drafted.draft.needs_tree();
-    let mut push = is_likely_direct
-        .then(|| BegunPush::start(&context.push, &build.target, &drafted.draft.tags()));
-    let completed = complete(planning, drafted, on, &build.request, &build.buildah, target).await;
-    let is_direct = completed.as_ref().is_ok_and(|planned| planned.plan.method == Method::Direct);
-    if let Some(push) = push.take_if(|_| !is_direct) {
-        push.cancel().await;
-    }
-    let PlannedBuild { plan, base, prepared, tree, .. } = completed?;
+    let completing = complete(planning, drafted, on, &build.request, &build.buildah, target);
+    let PlannedBuild { plan, base, prepared, tree, .. } = completing.await?;
     let built = match &plan.method {
         Method::Direct | Method::Prepared(_) => {
             context.progress.step(&format!("writing the layer, pushing to {}", build.target));
             let lower = prepared.as_ref().unwrap_or(&base);
-            let start = || BegunPush::start(&context.push, &build.target, &plan.tags);
-            direct::build_begun(push.unwrap_or_else(start), &plan, lower).await?
+            mosb_build::direct::build(&context.push, &plan, lower, &build.target).await?
         }
         Method::LastPart(_) | Method::Containerfile(_) => {
             if !is_checked {
