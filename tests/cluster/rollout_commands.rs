@@ -226,7 +226,13 @@ fn builds_and_nodes_show_what_is_in_service_staged_and_running() {
     let names: Vec<&Value> = rows.iter().map(|row| &row["build"]).collect();
     assert_eq!(names, [&json!(build(2)), &json!(build(1))], "newest first");
     assert_eq!((&rows[0]["inService"], &rows[1]["inService"]), (&json!(true), &json!(false)));
-    assert_eq!(site.object("builds").1["builds"], builds["builds"], "the only pool with images");
+    // Pools without a MachineOSConfig before and after it have none.
+    for pool in ["infra", "zone"] {
+        site.apply(&json!({ "apiVersion": API, "kind": "MachineConfigPool",
+            "metadata": { "name": pool },
+            "spec": { "nodeSelector": { "matchLabels": { pool: "" } } } }));
+    }
+    assert_eq!(site.object("builds").1["builds"], builds["builds"], "of all pools");
     assert_eq!(rows[0]["pool"], "worker");
     assert_eq!(rows[0]["stagedOn"], json!(["node-1"]));
     assert_eq!(rows[0]["runningOn"], json!(["node-2"]));
