@@ -8,12 +8,13 @@ use crate::deployments::{DEPLOYMENTS, Deployments, deployment, tree};
 /// The version of bootc's objects.
 const API_VERSION: &str = "org.containers.bootc/v1";
 
+/// What a deployment has that bootc calls incompatible; it does not say more.
+const CHANGES: &str = "changes of rpm-ostree, such as layered packages";
+
 /// What bootc reports of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BootcStatus {
     pub deployments: Deployments,
-    /// Whether the booted deployment was changed by rpm-ostree, so that bootc can't update it.
-    pub incompatible: bool,
     /// Whether the disk of the machine can't be written, as of a live system (bootc 1.16.7).
     pub read_only: bool,
     /// The root of the staged deployment.
@@ -91,14 +92,14 @@ pub(crate) fn parse(text: &str) -> Result<BootcStatus, String> {
     let status = host.status;
     let staged = status.staged.as_ref().filter(|entry| !entry.download_only);
     let others = status.rollback.iter().chain(&status.other_deployments).take(DEPLOYMENTS);
+    let is_changed = status.booted.as_ref().is_some_and(|entry| entry.incompatible);
     Ok(BootcStatus {
-        incompatible: status.booted.as_ref().is_some_and(|entry| entry.incompatible),
         deployments: Deployments {
             booted: status.booted.as_ref().map(of_entry),
             staged: staged.map(of_entry),
             others: others.map(of_entry).collect(),
             rollback_queued: status.rollback_queued && staged.is_none(),
-            ..Deployments::default()
+            local_changes: is_changed.then(|| CHANGES.to_owned()).into_iter().collect(),
         },
         read_only: status.read_only,
         staged_tree: staged.and_then(|entry| {
@@ -160,7 +161,7 @@ mod tests {
             "type": "bootcHost",
         }));
         let read = parse(&text).unwrap();
-        assert!(!read.incompatible);
+        assert!(read.deployments.local_changes.is_empty());
         let found = read.deployments;
         assert_eq!((found.booted_digest(), found.staged_digest()), (Some(booted), Some(staged)));
         assert!(found.has_other(before) && !found.has_other(booted) && !found.rollback_queued);
@@ -217,7 +218,7 @@ mod tests {
         assert_eq!(none.unwrap().deployments, Deployments::default());
         let layered = json!({ "booted": { "image": null, "incompatible": true, "pinned": false } });
         let layered = parse(&status(layered)).unwrap();
-        assert!(layered.incompatible && !layered.read_only);
+        assert!(!layered.deployments.local_changes.is_empty() && !layered.read_only);
         let live =
             json!({ "booted": entry("reg.example/os:1", Digest::of(b"live")), "readOnly": true });
         assert!(parse(&status(live)).unwrap().read_only);

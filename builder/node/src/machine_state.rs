@@ -55,9 +55,6 @@ impl MachineState {
         match state.tool {
             Some(NodeTool::Bootc) => {
                 let status = bootc(host).await?;
-                if status.incompatible {
-                    return Err(Error::ChangedByRpmOstree);
-                }
                 if status.read_only {
                     return Err(Error::ReadOnlyMachine);
                 }
