@@ -3,7 +3,7 @@
 use mosb_plan::api::rollout::Deployment;
 use serde::Deserialize;
 
-use crate::deployments::{DEPLOYMENTS, Deployments, deployment, tree};
+use crate::deployments::{DEPLOYMENTS, Deployments, deployment};
 
 /// The version of bootc's objects.
 const API_VERSION: &str = "org.containers.bootc/v1";
@@ -17,8 +17,8 @@ pub(crate) struct BootcStatus {
     pub deployments: Deployments,
     /// Whether the disk of the machine can't be written, as of a live system (bootc 1.16.7).
     pub read_only: bool,
-    /// The root of the staged deployment.
-    pub staged_tree: Option<String>,
+    /// `CHECKSUM.SERIAL` of the staged deployment. bootc 1.1.4 does not name its stateroot.
+    pub staged_name: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -58,7 +58,6 @@ struct BootEntry {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OstreeEntry {
-    stateroot: String,
     checksum: String,
     deploy_serial: u32,
 }
@@ -102,10 +101,9 @@ pub(crate) fn parse(text: &str) -> Result<BootcStatus, String> {
             local_changes: is_changed.then(|| CHANGES.to_owned()).into_iter().collect(),
         },
         read_only: status.read_only,
-        staged_tree: staged.and_then(|entry| {
-            let ostree = entry.ostree.as_ref()?;
-            tree(&ostree.stateroot, &ostree.checksum, ostree.deploy_serial)
-        }),
+        staged_name: staged
+            .and_then(|entry| entry.ostree.as_ref())
+            .map(|ostree| format!("{}.{}", ostree.checksum, ostree.deploy_serial)),
     })
 }
 
@@ -134,7 +132,7 @@ mod tests {
             "incompatible": false,
             "pinned": false,
             "store": "ostreeContainer",
-            "ostree": { "checksum": "0".repeat(64), "deploySerial": 0, "stateroot": "default" },
+            "ostree": { "checksum": "0".repeat(64), "deploySerial": 0 },
         })
     }
 
@@ -166,8 +164,7 @@ mod tests {
         assert_eq!((found.booted_digest(), found.staged_digest()), (Some(booted), Some(staged)));
         assert!(found.has_other(before) && !found.has_other(booted) && !found.rollback_queued);
         assert_eq!(found.booted.unwrap().image, "reg.example/os:1");
-        let tree = format!("/ostree/deploy/default/deploy/{}.0", "0".repeat(64));
-        assert_eq!(read.staged_tree, Some(tree));
+        assert_eq!(read.staged_name, Some(format!("{}.0", "0".repeat(64))));
     }
 
     /// Of bootc up to 1.6, which had to wait for ostree's lock.
