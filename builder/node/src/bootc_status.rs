@@ -3,21 +3,22 @@
 use mosb_plan::api::rollout::Deployment;
 use serde::Deserialize;
 
-use crate::deployments::{DEPLOYMENTS, Deployments, deployment, tree};
+use crate::deployments::{DEPLOYMENTS, Deployments, deployment};
 
 /// The version of bootc's objects.
 const API_VERSION: &str = "org.containers.bootc/v1";
+
+/// What a deployment has that bootc calls incompatible; it does not say more.
+const CHANGES: &str = "changes of rpm-ostree, such as layered packages";
 
 /// What bootc reports of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BootcStatus {
     pub deployments: Deployments,
-    /// Whether the booted deployment was changed by rpm-ostree, so that bootc can't update it.
-    pub incompatible: bool,
     /// Whether the disk of the machine can't be written, as of a live system (bootc 1.16.7).
     pub read_only: bool,
-    /// The root of the staged deployment.
-    pub staged_tree: Option<String>,
+    /// `CHECKSUM.SERIAL` of the staged deployment. bootc 1.1.4 does not name its stateroot.
+    pub staged_name: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -57,7 +58,6 @@ struct BootEntry {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OstreeEntry {
-    stateroot: String,
     checksum: String,
     deploy_serial: u32,
 }
@@ -91,20 +91,19 @@ pub(crate) fn parse(text: &str) -> Result<BootcStatus, String> {
     let status = host.status;
     let staged = status.staged.as_ref().filter(|entry| !entry.download_only);
     let others = status.rollback.iter().chain(&status.other_deployments).take(DEPLOYMENTS);
+    let is_changed = status.booted.as_ref().is_some_and(|entry| entry.incompatible);
     Ok(BootcStatus {
-        incompatible: status.booted.as_ref().is_some_and(|entry| entry.incompatible),
         deployments: Deployments {
             booted: status.booted.as_ref().map(of_entry),
             staged: staged.map(of_entry),
             others: others.map(of_entry).collect(),
             rollback_queued: status.rollback_queued && staged.is_none(),
-            ..Deployments::default()
+            local_changes: is_changed.then(|| CHANGES.to_owned()).into_iter().collect(),
         },
         read_only: status.read_only,
-        staged_tree: staged.and_then(|entry| {
-            let ostree = entry.ostree.as_ref()?;
-            tree(&ostree.stateroot, &ostree.checksum, ostree.deploy_serial)
-        }),
+        staged_name: staged
+            .and_then(|entry| entry.ostree.as_ref())
+            .map(|ostree| format!("{}.{}", ostree.checksum, ostree.deploy_serial)),
     })
 }
 
@@ -133,7 +132,7 @@ mod tests {
             "incompatible": false,
             "pinned": false,
             "store": "ostreeContainer",
-            "ostree": { "checksum": "0".repeat(64), "deploySerial": 0, "stateroot": "default" },
+            "ostree": { "checksum": "0".repeat(64), "deploySerial": 0 },
         })
     }
 
@@ -160,13 +159,12 @@ mod tests {
             "type": "bootcHost",
         }));
         let read = parse(&text).unwrap();
-        assert!(!read.incompatible);
+        assert!(read.deployments.local_changes.is_empty());
         let found = read.deployments;
         assert_eq!((found.booted_digest(), found.staged_digest()), (Some(booted), Some(staged)));
         assert!(found.has_other(before) && !found.has_other(booted) && !found.rollback_queued);
         assert_eq!(found.booted.unwrap().image, "reg.example/os:1");
-        let tree = format!("/ostree/deploy/default/deploy/{}.0", "0".repeat(64));
-        assert_eq!(read.staged_tree, Some(tree));
+        assert_eq!(read.staged_name, Some(format!("{}.0", "0".repeat(64))));
     }
 
     /// Of bootc up to 1.6, which had to wait for ostree's lock.
@@ -217,7 +215,7 @@ mod tests {
         assert_eq!(none.unwrap().deployments, Deployments::default());
         let layered = json!({ "booted": { "image": null, "incompatible": true, "pinned": false } });
         let layered = parse(&status(layered)).unwrap();
-        assert!(layered.incompatible && !layered.read_only);
+        assert!(!layered.deployments.local_changes.is_empty() && !layered.read_only);
         let live =
             json!({ "booted": entry("reg.example/os:1", Digest::of(b"live")), "readOnly": true });
         assert!(parse(&status(live)).unwrap().read_only);

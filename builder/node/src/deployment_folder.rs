@@ -55,6 +55,15 @@ impl DeploymentFolder {
     }
 }
 
+/// The root of the deployment with this name, `CHECKSUM.SERIAL`; none if there is none.
+///
+/// # Errors
+/// The deployments can't be listed.
+pub(crate) fn named(root: &HostRoot, name: &str) -> Result<Option<String>, Error> {
+    let found = all(root)?.into_iter().find(|one| one.name == name);
+    Ok(found.map(|one| one.root()))
+}
+
 /// All deployments of the machine.
 pub(crate) fn all(root: &HostRoot) -> Result<Vec<DeploymentFolder>, Error> {
     let tree = root.tree(DEPLOYMENTS)?;

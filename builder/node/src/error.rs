@@ -111,12 +111,6 @@ pub enum Error {
     )]
     #[diagnostic(code = "kernel-argument-stays", class = InvalidInput)]
     ArgumentStays { image: String, argument: String },
-    /// Layered packages and the like, and no rpm-ostree.
-    #[error(
-        "rpm-ostree has changed what this machine booted, for example by layered packages, so bootc does not update it; undo that with rpm-ostree reset and reboot, or install the machine anew"
-    )]
-    #[diagnostic(code = "changed-by-rpm-ostree", class = InvalidInput)]
-    ChangedByRpmOstree,
     /// A live system.
     #[error(
         "the disk of this machine can't be written, as bootc reports, so its image can't be changed; install the machine on a disk"
@@ -155,7 +149,7 @@ pub enum Error {
     NeedsReboot { image: String, cause: String },
     /// rpm-ostree put something into the booted deployment that its image does not have.
     #[error(
-        "the booted deployment of this machine has more than its image: {changes}; put that into the image, then run `rpm-ostree reset` on the machine and reboot it"
+        "the booted deployment of this machine has more than its image: {changes}; put that into the image, then run `rpm-ostree reset` on the machine and reboot it, or install it anew"
     )]
     #[diagnostic(code = "locally-changed", class = InvalidInput)]
     LocallyChanged { changes: String },
@@ -230,7 +224,6 @@ impl Error {
             | Self::NoKernelArguments { .. }
             | Self::LocallyChanged { .. }
             | Self::ArgumentStays { .. }
-            | Self::ChangedByRpmOstree
             | Self::ReadOnlyMachine => Some(ExitCode::Unreconcilable),
             Self::WrongImage { .. } => Some(ExitCode::WrongImage),
             Self::OtherImage { .. } | Self::NotFinalized { .. } | Self::ArgumentsMissing { .. } => {

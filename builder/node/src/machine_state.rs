@@ -8,9 +8,11 @@ use mosb_image::{Digest, PinnedRef};
 use mosb_plan::api::rollout::{Deployment, NodeTool};
 
 use crate::bootc_status;
+use crate::deployment_folder::{self, DeploymentFolder};
 use crate::deployments::Deployments;
 use crate::error::Error;
 use crate::host::{Host, words};
+use crate::host_root::HostRoot;
 use crate::origin;
 use crate::rpm_ostree_status;
 use crate::tool::InstalledTools;
@@ -55,14 +57,14 @@ impl MachineState {
         match state.tool {
             Some(NodeTool::Bootc) => {
                 let status = bootc(host).await?;
-                if status.incompatible {
-                    return Err(Error::ChangedByRpmOstree);
-                }
                 if status.read_only {
                     return Err(Error::ReadOnlyMachine);
                 }
                 state.deployments = status.deployments;
-                state.staged_tree = status.staged_tree;
+                state.staged_tree = match status.staged_name {
+                    Some(name) => deployment_folder::named(host.root(), &name)?,
+                    None => None,
+                };
             }
             Some(NodeTool::RpmOstree) => state.deployments = rpm_ostree(host).await?,
             None => {}
@@ -77,9 +79,7 @@ impl MachineState {
     /// A file can't be read.
     pub fn without_tool(host: &Host) -> Result<Self, Error> {
         let root = host.root();
-        let arguments = root.text(COMMAND_LINE, SMALL_FILE)?.unwrap_or_default();
-        let link = origin::boot_link(&arguments).and_then(|link| root.link(link));
-        let origin = match link.as_deref().and_then(origin::origin_file) {
+        let origin = match booted_origin(root)? {
             Some(file) => root.text(&file, SMALL_FILE)?,
             None => None,
         };
@@ -125,6 +125,16 @@ impl MachineState {
     pub fn booted_digest(&self) -> Option<Digest> {
         self.deployments.booted_digest()
     }
+}
+
+/// The path of the origin file of what booted.
+fn booted_origin(root: &HostRoot) -> Result<Option<String>, Error> {
+    if let Ok(booted) = DeploymentFolder::booted(root) {
+        return Ok(Some(booted.origin()));
+    }
+    let arguments = root.text(COMMAND_LINE, SMALL_FILE)?.unwrap_or_default();
+    let link = origin::boot_link(&arguments).and_then(|link| root.link(link));
+    Ok(link.as_deref().and_then(origin::origin_file))
 }
 
 async fn bootc(host: &Host) -> Result<bootc_status::BootcStatus, Error> {

@@ -1,5 +1,6 @@
-//! The booted image by the files of ostree, for a machine whose tool does not answer: the kernel's
-//! argument `ostree=` links to the deployment, and the file beside it has its origin.
+//! The booted image by the files of ostree, for a machine whose tool does not answer: the file beside a
+//! deployment has its origin. The kernel's argument `ostree=` links to the booted deployment, until
+//! another one is written.
 
 use mosb_plan::api::rollout::Deployment;
 
