@@ -116,6 +116,13 @@ fn ignition_uses_the_config_that_the_stub_fetches_and_nothing_of_the_stub() {
     assert!(error.contains("unsupported config version"), "{error}");
 }
 
+/// The same user data, with which Ignition tries again for a short time only.
+fn impatient(stub: &[u8]) -> Value {
+    let mut stub: Value = serde_json::from_slice(stub).unwrap();
+    stub["ignition"]["timeouts"] = json!({ "httpTotal": 2 });
+    stub
+}
+
 #[test]
 fn ignition_gets_nothing_without_the_token_of_its_pool_or_from_another_server() {
     let site = Site::new();
@@ -128,18 +135,21 @@ fn ignition_gets_nothing_without_the_token_of_its_pool_or_from_another_server() 
     let period = Period::at(now);
     let of = |pool: &str, period| site.key.token(pool, period);
     let current = of("worker", period);
-    for (what, pool, token, is_served) in [
-        ("the current token", "worker", &current, true),
-        ("the one before", "worker", &of("worker", period.previous()), true),
-        ("an older one", "worker", &of("worker", period.previous().previous()), false),
-        ("of another pool", "worker", &of("infra", period), false),
-        ("of no pool", "none", &of("none", period), false),
-        ("expired", "left", &of("left", Period::at(days(-61))), false),
+    let (gone, not_yet) = (Some("resource not found"), Some("GET result: Service Unavailable"));
+    for (what, pool, token, refused) in [
+        ("the current token", "worker", &current, None),
+        ("the one before", "worker", &of("worker", period.previous()), None),
+        ("an older one", "worker", &of("worker", period.previous().previous()), not_yet),
+        ("of another pool", "worker", &of("infra", period), not_yet),
+        ("of no pool", "none", &of("none", period), not_yet),
+        ("expired", "left", &of("left", Period::at(days(-61))), gone),
     ] {
-        let fetched = ignition_fetch(&site.stub(&server, pool, token));
-        match &fetched {
-            Ok(_) => assert!(is_served, "{what}"),
-            Err(log) => assert!(!is_served && log.contains("resource not found"), "{what}: {log}"),
+        let stub = impatient(&site.stub(&server, pool, token));
+        match (ignition_fetch(stub.to_string().as_bytes()), refused) {
+            (Ok(_), refused) => assert_eq!(refused, None, "{what}"),
+            (Err(log), refused) => {
+                assert!(refused.is_some_and(|words| log.contains(words)), "{what}: {log}");
+            }
         }
     }
     let mut without: Value =
@@ -148,12 +158,11 @@ fn ignition_gets_nothing_without_the_token_of_its_pool_or_from_another_server() 
     let log = ignition_fetch(without.to_string().as_bytes()).unwrap_err();
     assert!(log.contains("resource not found"), "{log}");
 
-    // A server with the certificate of another CA; Ignition tries again until this time is over.
+    // A server with the certificate of another CA.
     let other = Authority::generate(now).unwrap();
     let url = format!("https://{}/worker", server.machines);
     let stub = stub(&url, &other.certificate, &current);
-    let mut stub: Value = serde_json::from_slice(stub.expose()).unwrap();
-    stub["ignition"]["timeouts"] = json!({ "httpTotal": 2 });
+    let stub = impatient(stub.expose());
     let log = ignition_fetch(stub.to_string().as_bytes()).unwrap_err();
     assert!(log.contains("certificate signed by unknown authority"), "{log}");
     for token in [current.expose().as_str(), of("infra", period).expose()] {
