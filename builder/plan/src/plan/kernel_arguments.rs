@@ -21,7 +21,7 @@ pub(crate) fn kargs_file(arguments: &[String]) -> String {
     format!("kargs = {}\n", list.replace('\x7f', "\\u007f"))
 }
 
-/// The arguments of a text that [`kargs_file`] made; none of another one.
+/// The arguments of the text of such a [file](FILE) of ours; none of another text.
 pub fn parse_kargs_file(text: &str) -> Vec<String> {
     let list = text.strip_prefix("kargs = ").map(serde_json::from_str::<Vec<String>>);
     list.and_then(Result::ok).unwrap_or_default()
