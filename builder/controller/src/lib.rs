@@ -62,7 +62,7 @@ pub mod user_data;
 mod view;
 pub mod watch;
 mod watch_health;
-pub mod worker;
+mod worker;
 mod workload;
 
 pub use action::{Action, Attempt, NewObject, NewStatus, Patch, PoolStatusUpdate};

@@ -65,9 +65,7 @@ impl MachineState<'_> {
         let times = known.map_or(0, |known| known.times).saturating_add(1);
         Some(Fallback { target: target.clone(), at: Time(now), times })
     }
-}
 
-impl MachineState<'_> {
     /// Whether others rebooted it into this target and it went back before it reported that boot: what
     /// was staged in an earlier boot is a deployment now, and was none before. Without that, it lost
     /// power before the staged image was written. `before`: the report on its Node.

@@ -78,18 +78,16 @@ impl<'a> MachineState<'a> {
         };
         match &job.phase {
             JobPhase::Running => JobState::Running,
-            JobPhase::Failed { exit_code, message, at, report } => {
-                let at = at.as_ref().or(job.created.as_ref()).map(|time| time.0);
-                let at = job.seen_ended.or(at);
+            JobPhase::Failed { exit_code, message, report, .. } => {
                 // What needed a reboot in another boot may not need one any more.
                 let is_current =
                     || report.as_ref().is_some_and(|report| self.is_of_this_boot(&report.boot_id));
                 let exit = exit_code.and_then(ExitCode::from_code);
                 let exit = exit.filter(|exit| *exit != ExitCode::NeedsReboot || is_current());
-                failed(exit, message.clone(), at)
+                failed(exit, message.clone(), job.ended())
             }
             JobPhase::Succeeded(report) => {
-                let ended = job.seen_ended.or(job.created.as_ref().map(|time| time.0));
+                let ended = job.ended();
                 let target = job.target.as_ref().map(|target| target.image.digest());
                 let booted = report.booted.as_ref().and_then(|booted| booted.digest);
                 let part = report.applied.as_ref().and_then(|applied| applied.machine_part);

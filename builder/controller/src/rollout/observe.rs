@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
 
+use super::availability::Availability;
 use super::blocked::OF_SOME_MACHINES;
 use super::drain_record::{DrainRecord, DrainRecords};
 use super::job_phase::{job_phase, pod_wait};
@@ -346,7 +347,7 @@ pub(super) fn updating_pools<'a>(
 }
 
 /// Whether one of so many machines that are behind can be updated before others are repaired: it has a
-/// slot, or is Ready and schedulable, and may get one.
+/// slot, or is available and may get one.
 fn can_go_on(
     pool: &MachineConfigPool,
     machines: &[Arc<SeenMachine>],
@@ -356,7 +357,9 @@ fn can_go_on(
     if machines.iter().any(|seen| has_slot(&seen.metadata)) {
         return true;
     }
-    let unavailable = machines.iter().filter(|seen| !seen.ready || seen.unschedulable);
+    let is_unavailable =
+        |seen: &&Arc<SeenMachine>| Availability::from(&***seen).obstacle().is_some();
+    let unavailable = machines.iter().filter(is_unavailable);
     let lame = unavailable.clone().filter(|seen| {
         seen.metadata.annotation(labels::NODE_CURRENT_IMAGE).is_none_or(|current| current != image)
     });

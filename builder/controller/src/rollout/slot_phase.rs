@@ -93,8 +93,7 @@ impl SlotPhase {
         now: Timestamp,
     ) -> Self {
         let applying = slot.applying.as_ref().filter(|record| record.attempt == slot.attempt);
-        let created = job.seen_created.or(job.created.as_ref().map(|created| created.0));
-        let created = applying.map(|record| record.since.0).or(created).unwrap_or(now);
+        let created = applying.map(|record| record.since.0).or(job.began()).unwrap_or(now);
         let not_back = |phase: Self| {
             if elapsed(created, now) > node_timeout { Self::Lost { since: created } } else { phase }
         };

@@ -113,6 +113,21 @@ pub struct MachineJob {
 }
 
 impl MachineJob {
+    /// When it began, by the clock of this process where that is known.
+    pub(super) fn began(&self) -> Option<Timestamp> {
+        self.seen_created.or(self.created.as_ref().map(|created| created.0))
+    }
+
+    /// The same of its end; none while it runs, as far as a time is known.
+    pub(super) fn ended(&self) -> Option<Timestamp> {
+        let reported = match &self.phase {
+            JobPhase::Running => return None,
+            JobPhase::Succeeded(_) => None,
+            JobPhase::Failed { at, .. } => at.as_ref(),
+        };
+        self.seen_ended.or(reported.or(self.created.as_ref()).map(|time| time.0))
+    }
+
     /// Whether it runs, and takes one of the places of a limit. A Job on a machine that is away never
     /// ends, because its pod does not, and one that is older than it may get is in the same state.
     pub(super) fn takes_place(&self, is_ready: bool, now: Timestamp) -> bool {
@@ -122,8 +137,7 @@ impl MachineJob {
     /// Whether it should have ended.
     pub(super) fn is_overdue(&self, now: Timestamp) -> bool {
         let limit = self.deadline.map(|deadline| deadline + OVERDUE_MARGIN);
-        let created = self.seen_created.or(self.created.as_ref().map(|created| created.0));
-        let age = created.map(|created| elapsed(created, now));
+        let age = self.began().map(|began| elapsed(began, now));
         self.phase == JobPhase::Running && age.zip(limit).is_some_and(|(age, limit)| age > limit)
     }
 }

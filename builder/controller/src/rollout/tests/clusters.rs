@@ -310,6 +310,7 @@ fn the_node_of_the_controller_is_the_last_of_all_pools() {
     let before = image(1).digest();
     assert_eq!(booted("i1", |node| node.machine.unschedulable = true), (digest, before));
     assert_eq!(booted("i2", |node| node.machine.ready = false), (digest, before));
+    assert_eq!(booted("i2", |node| node.machine.disk_pressure = true), (digest, before));
 
     // A pool that is paused is not waited for.
     fleet.pools.get_mut("infra").unwrap().spec.paused = true;

@@ -150,6 +150,8 @@ impl FakeNode {
             metadata: self.machine.metadata.clone(),
             unschedulable: self.machine.unschedulable,
             ready: self.machine.ready,
+            disk_pressure: self.machine.disk_pressure,
+            network_unavailable: self.machine.network_unavailable,
             ..SeenMachine::default()
         }
     }

@@ -93,14 +93,7 @@ impl Fleet {
 
     fn members(&self, pool: &str) -> (Vec<Arc<SeenMachine>>, String) {
         let nodes = self.nodes.values().filter(|node| node.pool == pool);
-        let seen = nodes.map(|FakeNode { machine, .. }| {
-            Arc::new(SeenMachine {
-                metadata: machine.metadata.clone(),
-                ready: machine.ready,
-                unschedulable: machine.unschedulable,
-                ..SeenMachine::default()
-            })
-        });
+        let seen = nodes.map(|node| Arc::new(node.seen()));
         let image = self.configs.get(pool).map(|one| one.status.current_image_pull_spec.clone());
         (seen.collect(), image.unwrap_or_default())
     }
