@@ -19,6 +19,17 @@ pub(crate) struct DeploymentFolder {
 }
 
 impl DeploymentFolder {
+    /// None unless the name is `CHECKSUM.SERIAL`, and the stateroot the name of a directory.
+    pub fn new(os: &str, name: &str) -> Option<Self> {
+        let (checksum, serial) = name.split_once('.')?;
+        let is_valid = is_plain(os)
+            && checksum.len() == 64
+            && checksum.bytes().all(|b| b.is_ascii_hexdigit())
+            && !serial.is_empty()
+            && serial.bytes().all(|b| b.is_ascii_digit());
+        is_valid.then(|| Self { os: os.to_owned(), name: name.to_owned() })
+    }
+
     /// The deployment whose directory `etc` is the machine's `/etc`.
     ///
     /// # Errors
@@ -84,9 +95,10 @@ pub(crate) fn all(root: &HostRoot) -> Result<Vec<DeploymentFolder>, Error> {
 
 /// Those that can be words of a unit file.
 fn plain_names(names: Vec<std::ffi::OsString>) -> impl Iterator<Item = String> {
-    let is_plain = |name: &String| {
-        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-        !name.starts_with('.') && name.bytes().all(plain)
-    };
-    names.into_iter().filter_map(|name| name.into_string().ok()).filter(is_plain)
+    names.into_iter().filter_map(|name| name.into_string().ok()).filter(|name| is_plain(name))
+}
+
+fn is_plain(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain)
 }

@@ -52,13 +52,6 @@ pub(crate) fn deployment(image: &str, digest: Option<&str>) -> Deployment {
     Deployment { image: name.chars().take(NAME).collect(), digest }
 }
 
-/// The root of a deployment on the machine; none for names that no path has.
-pub(crate) fn tree(osname: &str, checksum: &str, serial: u32) -> Option<String> {
-    let is_plain = |text: &str| !text.is_empty() && !text.starts_with('.') && !text.contains('/');
-    (is_plain(osname) && is_plain(checksum))
-        .then(|| format!("/ostree/deploy/{osname}/deploy/{checksum}.{serial}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

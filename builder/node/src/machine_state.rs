@@ -79,8 +79,8 @@ impl MachineState {
     /// A file can't be read.
     pub fn without_tool(host: &Host) -> Result<Self, Error> {
         let root = host.root();
-        let origin = match booted_origin(root)? {
-            Some(file) => root.text(&file, SMALL_FILE)?,
+        let origin = match booted(root)? {
+            Some(booted) => root.text(&booted.origin(), SMALL_FILE)?,
             None => None,
         };
         let is_changed = origin.as_deref().is_some_and(origin::is_changed_by_rpm_ostree);
@@ -127,14 +127,14 @@ impl MachineState {
     }
 }
 
-/// The path of the origin file of what booted.
-fn booted_origin(root: &HostRoot) -> Result<Option<String>, Error> {
+/// What booted. Where `/etc` is in memory, it is found only until another deployment is written.
+fn booted(root: &HostRoot) -> Result<Option<DeploymentFolder>, Error> {
     if let Ok(booted) = DeploymentFolder::booted(root) {
-        return Ok(Some(booted.origin()));
+        return Ok(Some(booted));
     }
     let arguments = root.text(COMMAND_LINE, SMALL_FILE)?.unwrap_or_default();
     let link = origin::boot_link(&arguments).and_then(|link| root.link(link));
-    Ok(link.as_deref().and_then(origin::origin_file))
+    Ok(link.as_deref().and_then(origin::linked))
 }
 
 async fn bootc(host: &Host) -> Result<bootc_status::BootcStatus, Error> {

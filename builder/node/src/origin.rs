@@ -4,6 +4,7 @@
 
 use mosb_plan::api::rollout::Deployment;
 
+use crate::deployment_folder::DeploymentFolder;
 use crate::deployments::deployment;
 
 /// The link to the booted deployment, on the machine.
@@ -13,23 +14,11 @@ pub(crate) fn boot_link(kernel_arguments: &str) -> Option<&str> {
     plain.then_some(link)
 }
 
-/// The path of the origin of the deployment that a link leads to,
-/// `../../../deploy/OS/deploy/CHECKSUM.SERIAL`.
-pub(crate) fn origin_file(link: &str) -> Option<String> {
+/// The deployment that a link leads to, `../../../deploy/OS/deploy/CHECKSUM.SERIAL`.
+pub(crate) fn linked(link: &str) -> Option<DeploymentFolder> {
     let mut parts = link.trim_end_matches('/').rsplit('/');
     let (name, middle, os, first) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let (checksum, serial) = name.split_once('.')?;
-    let is_name = |text: &str| {
-        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-        !text.starts_with('.') && !text.is_empty() && text.bytes().all(plain)
-    };
-    let valid = (first, middle) == ("deploy", "deploy")
-        && is_name(os)
-        && checksum.len() == 64
-        && checksum.bytes().all(|b| b.is_ascii_hexdigit())
-        && !serial.is_empty()
-        && serial.bytes().all(|b| b.is_ascii_digit());
-    valid.then(|| format!("/ostree/deploy/{os}/deploy/{name}.origin"))
+    DeploymentFolder::new(os, name).filter(|_| (first, middle) == ("deploy", "deploy"))
 }
 
 /// The image of an origin file (a key file with the group `[origin]`).
@@ -71,8 +60,8 @@ mod tests {
             Some(&*format!("/ostree/boot.1/fedora-coreos/{checksum}/0"))
         );
         assert_eq!(
-            origin_file(&link),
-            Some(format!("/ostree/deploy/fedora-coreos/deploy/{checksum}.1.origin"))
+            linked(&link).map(|found| found.origin()),
+            Some(format!("/sysroot/ostree/deploy/fedora-coreos/deploy/{checksum}.1.origin"))
         );
         for wrong in ["root=/dev/sda", "ostree=relative", "ostree=/ostree/../../etc"] {
             assert_eq!(boot_link(wrong), None, "{wrong}");
@@ -84,7 +73,7 @@ mod tests {
             &format!("deploy/os/deploy/{checksum}"),
             &format!("deploy/os/deploy/{checksum}.1x"),
         ] {
-            assert_eq!(origin_file(wrong), None, "{wrong}");
+            assert_eq!(linked(wrong), None, "{wrong}");
         }
     }
 

@@ -4,7 +4,8 @@ use mosb_plan::api::rollout::Deployment;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::deployments::{self, DEPLOYMENTS, Deployments, deployment};
+use crate::deployment_folder::DeploymentFolder;
+use crate::deployments::{DEPLOYMENTS, Deployments, deployment};
 
 #[derive(Deserialize)]
 struct Status {
@@ -117,7 +118,8 @@ pub(crate) fn places(text: &str) -> Result<Places, String> {
 
 fn tree(entry: &Entry) -> Option<String> {
     let (osname, checksum) = (entry.osname.as_deref()?, entry.checksum.as_deref()?);
-    deployments::tree(osname, checksum, entry.serial?)
+    let found = DeploymentFolder::new(osname, &format!("{checksum}.{}", entry.serial?));
+    found.map(|folder| folder.root())
 }
 
 /// Whether the daemon changes the machine for somebody at the moment.
@@ -285,7 +287,7 @@ mod tests {
         let mut broken = entry("c", digest, false, true);
         broken["osname"] = json!("../x");
         let of = |list: Vec<Value>| places(&json!({ "deployments": list }).to_string()).unwrap();
-        let tree = format!("/ostree/deploy/fedora-coreos/deploy/{}.0", "0".repeat(64));
+        let tree = format!("/sysroot/ostree/deploy/fedora-coreos/deploy/{}.0", "0".repeat(64));
         let place = |index| Some(Place { index, tree: Some(tree.clone()) });
         let [staged, booted, other] = [(false, true), (true, false), (false, false)]
             .map(|(booted, staged)| entry("a", digest, booted, staged));
