@@ -50,6 +50,36 @@ impl<'a> OstreeImageRef<'a> {
     }
 }
 
+/// What to write in place of a form in which rpm-ostree, bootc and skopeo print and take images; none for
+/// other texts.
+pub(crate) fn remedy_of_other_form(text: &str) -> Option<String> {
+    let after = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| text.strip_prefix(prefix));
+    let copied = |from: &str| {
+        format!(
+            "this form of containers' tools is not read; copy it with `skopeo copy {from} oci:DIR`, and write oci:DIR where a directory is taken, else push it to a registry"
+        )
+    };
+    let in_files = ["oci-archive:", "docker-archive:", "docker-daemon:", "containers-storage:"];
+    Some(if let Some(of_ostree) = OstreeImageRef::parse(text) {
+        match of_ostree {
+            OstreeImageRef::Registry(name) => {
+                format!("this form of rpm-ostree and bootc is not read; write {name}")
+            }
+            OstreeImageRef::Storage(name) => copied(&format!("containers-storage:{name}")),
+            OstreeImageRef::File(path) => copied(path),
+        }
+    } else if after(&in_files).is_some() {
+        copied(text)
+    } else if let Some(name) = after(&["https://", "http://", "docker://", "registry:"]) {
+        format!("an image is written without a scheme; write {name}")
+    } else if after(&["oci:", "dir:"]).is_some() {
+        "a directory is not taken here; push the image to a registry, and write host/repository"
+            .to_owned()
+    } else {
+        return None;
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::digest::{Digest, DigestError};
-use super::ostree_reference::OstreeImageRef;
+use super::ostree_reference::remedy_of_other_form;
 
 /// Why a text is no reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -124,37 +124,11 @@ fn is_repository(s: &str) -> bool {
 }
 
 fn without_host(text: &str) -> ReferenceError {
-    other_form(text).unwrap_or_else(|| ReferenceError::Host(text.to_owned()))
-}
-
-/// Forms in which rpm-ostree, bootc and skopeo print and take images, and what to write.
-fn other_form(text: &str) -> Option<ReferenceError> {
-    let after = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| text.strip_prefix(prefix));
-    let copied = |from: &str| {
-        format!(
-            "this form of containers' tools is not read; copy it with `skopeo copy {from} oci:DIR`, and write oci:DIR where a directory is taken, else push it to a registry"
-        )
-    };
-    let in_files = ["oci-archive:", "docker-archive:", "docker-daemon:", "containers-storage:"];
-    let remedy = if let Some(of_ostree) = OstreeImageRef::parse(text) {
-        match of_ostree {
-            OstreeImageRef::Registry(name) => {
-                format!("this form of rpm-ostree and bootc is not read; write {name}")
-            }
-            OstreeImageRef::Storage(name) => copied(&format!("containers-storage:{name}")),
-            OstreeImageRef::File(path) => copied(path),
-        }
-    } else if after(&in_files).is_some() {
-        copied(text)
-    } else if let Some(name) = after(&["https://", "http://", "docker://", "registry:"]) {
-        format!("an image is written without a scheme; write {name}")
-    } else if after(&["oci:", "dir:"]).is_some() {
-        "a directory is not taken here; push the image to a registry, and write host/repository"
-            .to_owned()
-    } else {
-        return None;
-    };
-    Some(ReferenceError::OtherForm { image: text.to_owned(), remedy })
+    let image = text.to_owned();
+    match remedy_of_other_form(text) {
+        Some(remedy) => ReferenceError::OtherForm { image, remedy },
+        None => ReferenceError::Host(image),
+    }
 }
 
 /// Whether a text can be a tag (OCI distribution spec).

@@ -216,8 +216,8 @@ async fn is_stopping(host: &Host) -> bool {
 }
 
 /// Ends with what systemctl says: it refuses a reboot that an inhibitor blocks, also of root, and one
-/// whose target is masked. The reboot waits for the unit that finalizes when it is stopped, so that it is active: it is
-/// started by a path unit, which may be late.
+/// whose target is masked. The unit that finalizes a deployment does that when it is stopped, so it
+/// must be active before: a path unit starts it, which may be late.
 fn reboot_command(finalizes: bool) -> Vec<String> {
     let mut command = words(["systemd-run", "--quiet", "--collect", "--wait", "--pipe"]);
     command.push(format!("--unit={REBOOT_UNIT}"));

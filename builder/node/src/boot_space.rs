@@ -1,4 +1,4 @@
-//! Whether `/boot` has room for the kernel of what is staged, beside those that are there. If not,
+//! Whether `/boot` has space for the kernel of what is staged, beside those that are there. If not,
 //! ostree deletes the machine's way back before it writes that kernel ("early pruning"), and an older
 //! ostree does not finalize the deployment.
 
@@ -22,11 +22,11 @@ struct Kernel {
     initramfs_bytes: u64,
 }
 
-/// Whether a kernel of a deployment is not in `/boot`, and has no room there.
+/// Whether a kernel of a deployment is not in `/boot`, and does not fit there.
 ///
 /// # Errors
 /// It is not known.
-pub(crate) fn lacks_room(root: &HostRoot) -> Result<bool, Error> {
+pub(crate) fn lacks_space(root: &HostRoot) -> Result<bool, Error> {
     if !root.exists(IN_BOOT) {
         return Ok(false);
     }
@@ -96,8 +96,8 @@ mod tests {
     fn a_kernel_needs_room_unless_it_is_in_boot() {
         for (what, in_boot, booted, staged, want) in [
             ("the same kernel", 1, 1, 1, false),
-            ("another one, and there is room", 1, 1, 2, false),
-            ("another one, and there is none", 1, 1, HUGE, true),
+            ("another one that fits", 1, 1, 2, false),
+            ("another one that does not fit", 1, 1, HUGE, true),
             ("a large one that is there", HUGE, HUGE, HUGE, false),
         ] {
             let dir = tempfile::tempdir().unwrap();
@@ -114,9 +114,9 @@ mod tests {
                 file(format!("{folder}/initramfs.img"), 7);
             }
             let root = HostRoot::open(dir.path()).unwrap();
-            assert_eq!(lacks_room(&root).unwrap(), want, "{what}");
+            assert_eq!(lacks_space(&root).unwrap(), want, "{what}");
         }
         let empty = tempfile::tempdir().unwrap();
-        assert!(!lacks_room(&HostRoot::open(empty.path()).unwrap()).unwrap());
+        assert!(!lacks_space(&HostRoot::open(empty.path()).unwrap()).unwrap());
     }
 }

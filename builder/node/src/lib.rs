@@ -20,7 +20,7 @@
 //! | `staging_unit`, `unit_output`, `rpm_ostree_daemon` | the unit that stages an image; what it wrote; the daemon that does it |
 //! | `update_units` | units of the machine that would update it by themselves |
 //! | `kernel_arguments`, `boot_arguments`, `target_fit` | what changes in them; those of the deployments; what is missing |
-//! | `stage`, `unstage`, `boot_space` | staging an image; taking the next boot from another one; room for its kernel |
+//! | `stage`, `unstage`, `boot_space` | staging an image; taking the next boot from another one; space for its kernel |
 //! | `core_user`, `ssh_keys`, `shadow`, `password_file`, `core_access` | the keys and the password of `core` |
 //! | `machine_record` | what mosb set on the machine |
 //! | `file_tree`, `entry_state`, `drift` | a directory without its links; what is at a path; which files of its image the machine hides |

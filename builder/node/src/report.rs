@@ -63,9 +63,9 @@ pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
     (report, error)
 }
 
-/// Whether what is staged has no room in `/boot`; not if that is not known.
+/// Whether the kernel of what is staged does not fit into `/boot`; false if that is not known.
 fn is_boot_full(root: &HostRoot) -> bool {
-    boot_space::lacks_room(root).unwrap_or_else(|error| {
+    boot_space::lacks_space(root).unwrap_or_else(|error| {
         tracing::warn!("{error}");
         false
     })

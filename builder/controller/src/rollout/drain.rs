@@ -38,8 +38,8 @@ impl<'a> Drain<'a> {
 
 /// Whether a machine that gets a slot now reboots without being drained: the only node of the
 /// cluster, and the only one that takes the controller, without which the drain would not end. If it
-/// is not known where the controller runs, that is the only control-plane node. That other nodes are
-/// cordoned or away is no reason: the machine waits for them.
+/// is not known where the controller runs, that is the only control-plane node. If other nodes are only
+/// cordoned or away, the machine waits for them.
 pub(super) fn is_skipped(state: &MachineState<'_>, cluster: &ClusterMachines) -> bool {
     let has_controller_alone = match cluster.own_node.as_deref() {
         Some(own) => own == state.name() && cluster.other_places.is_none(),

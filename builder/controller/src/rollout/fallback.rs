@@ -67,7 +67,7 @@ impl MachineState<'_> {
     }
 
     /// Whether others rebooted it into this target and it went back before it reported that boot: what
-    /// was staged in an earlier boot is a deployment now, and was none before. Without that, it lost
+    /// was staged in an earlier boot is a deployment now, and was not before. Without that, it lost
     /// power before the staged image was written. `before`: the report on its Node.
     fn has_fallen_unseen(
         &self,

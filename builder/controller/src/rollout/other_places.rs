@@ -1,7 +1,7 @@
 //! Where the controller can run while its own node is away. Pure.
 //!
 //! Input: all nodes. Output: the other nodes that take the controller's pod, and why it can't run on
-//! some of them now. A node that takes no such pod at all is none of them.
+//! some of them now. A node that never takes such a pod does not count.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //!
 //! Kubernetes dates Jobs and conditions of Nodes by the clocks of control-plane machines, which may be
 //! wrong. What this process saw itself counts from then. What was there before it began counts from the
-//! time in the object, and from the begin of this process at the latest.
+//! time in the object, and from the start of this process at the latest.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

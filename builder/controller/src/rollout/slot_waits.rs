@@ -43,7 +43,7 @@ impl Pass<'_> {
             let why = why.or_else(|| held.or(full).or(before).cloned());
             plan.waiting = plan.waiting.take().or(why);
         }
-        // A node of another pool that becomes available is no event of this one.
+        // No event of this pool shows that a node of another one becomes available.
         self.again(is_own_held.then_some(PROBLEM_REQUEUE));
     }
 

@@ -35,7 +35,7 @@ impl Input {
                 Self::Stdin => io::stdin().lock().take(most).read_to_end(&mut bytes)?,
                 Self::File(path) => {
                     let file = File::open(path)?;
-                    // With room for the byte that shows that there are no more.
+                    // One more byte than the file has, to see its end without another allocation.
                     let size = usize::try_from(file.metadata()?.len()).unwrap_or(limit);
                     bytes.reserve_exact(size.min(limit) + 1);
                     file.take(most).read_to_end(&mut bytes)?

@@ -6,6 +6,7 @@ mod clusters;
 mod counted;
 mod failed_parts;
 mod failures;
+mod fallbacks;
 mod fleet;
 mod kubelet;
 mod leaving;

@@ -32,7 +32,8 @@ pub struct NodeReport {
     /// Whether it may have some files only of an image that it did not boot; absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub live_incomplete: bool,
-    /// Whether `/boot` has no room for the kernel of what is staged, beside those that are there; absent if not.
+    /// Whether `/boot` has not enough space for the kernel of what is staged, beside those that are there;
+    /// absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub boot_full: bool,
     /// The last target that the machine rebooted for and does not run.

@@ -26,7 +26,7 @@ impl Object for NodeReport {
             ("next boot", self.rollback_queued.then_some("the rollback")),
             ("applied", self.applied.as_ref().map(|target| &*target.image)),
             ("live", self.live_incomplete.then_some("incomplete: some files of another image")),
-            ("/boot", self.boot_full.then_some("no room for the staged kernel beside the others")),
+            ("/boot", self.boot_full.then_some("no space for the staged kernel beside the others")),
             ("attempted", attempted.as_deref()),
         ]);
         page.into_text()
