@@ -124,11 +124,12 @@ fn is_repository(s: &str) -> bool {
 }
 
 fn without_host(text: &str) -> ReferenceError {
-    let image = text.to_owned();
-    match remedy_of_other_form(text) {
-        Some(remedy) => ReferenceError::OtherForm { image, remedy },
-        None => ReferenceError::Host(image),
-    }
+    other_form(text).unwrap_or_else(|| ReferenceError::Host(text.to_owned()))
+}
+
+fn other_form(text: &str) -> Option<ReferenceError> {
+    let remedy = remedy_of_other_form(text)?;
+    Some(ReferenceError::OtherForm { image: text.to_owned(), remedy })
 }
 
 /// Whether a text can be a tag (OCI distribution spec).
