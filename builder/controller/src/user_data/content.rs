@@ -5,7 +5,7 @@ use mosb_build::new_machine::{self, InvalidConfig, OwnConfig, OwnConfigError, Pu
 use mosb_ignition as ignition;
 use mosb_plan::api::RenderedConfig;
 use mosb_plan::plan::secret_files;
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 use mosb_types::{Diagnostic, Finding, canonical_json};
 use serde_json::Value;
 

@@ -22,8 +22,8 @@ use crate::rollout::Found;
 use mosb_ignition_server::STUB_VERSION;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
-use mosb_registry::http::Secret;
 use mosb_types::Diagnostic as _;
+use mosb_types::Secret;
 
 /// What to do about the user data.
 pub(crate) type UserDataDecision = Decision<UserDataLookup, UserDataReason>;

@@ -15,8 +15,8 @@ use crate::lookups::Resolver;
 use crate::reconciler::NoDecision;
 use mosb_plan::api::MachineOsConfig;
 use mosb_plan::api::rollout::NodeTarget;
-use mosb_registry::http::Secret;
 use mosb_types::ErrorClass;
+use mosb_types::Secret;
 
 /// Adds the results of all lookups to the snapshot.
 pub(super) async fn look_up(

@@ -9,7 +9,7 @@ use crate::lookup::Problem;
 use crate::snapshot::Versions;
 use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::api::{MachineOsBuild, MachineOsConfig};
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 
 /// Everything observed for a MachineOSConfig.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ use crate::namespaces::Namespaces;
 use crate::rollout::TargetError;
 use mosb_build::new_machine::OwnConfig;
 use mosb_plan::api::{MachineOsBuild, MachineOsConfig};
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 use mosb_types::{Diagnostic, ErrorClass, Finding};
 
 /// The time limit of reading what a config is made of.

@@ -19,7 +19,7 @@ use mosb_plan::api::rollout::NodeTarget;
 use mosb_plan::api::{
     ClusterSettings, Condition, MachineOsBuild, MachineOsConfig, RenderedConfig, condition, labels,
 };
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 
 pub const SECRET: &str = "machines/worker-user-data";
 pub const PASSWORD: &str = "hunter2";
