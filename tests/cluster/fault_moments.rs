@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fault_cluster::{Controllers, FaultCluster, cluster, lease, ours, text};
-use crate::fault_stories::stage::{LIMIT, Run, Stage, UndisturbedRun, undisturbed_runs};
+use crate::fault_stories::stage::{LIMIT, Moment, Run, Stage, one_of_each_kind, undisturbed_runs};
 use mosb_tests::{ApiFault, Daemon, Write, run, wait};
 
 /// For this long a dependency is stopped. A restart of a machine takes longer, and a Lease lasts
@@ -16,27 +16,10 @@ const AWAY: Duration = Duration::from_secs(5);
 const STORIES: &[&str] = &["first build", "superseding"];
 const ACTS: &str = "the lease is held; reconciling";
 
-/// Selects one write of each kind that the stories make with Jobs or with Pods, in turn from
-/// different stories. There are no more than the controller handles in parallel, so no held write
-/// times out.
-fn kinds_of_writes(cluster: &FaultCluster, alone: bool) -> Vec<(&'static UndisturbedRun, Write)> {
-    let is_meant = |undisturbed: &&UndisturbedRun| {
-        undisturbed.alone == alone && STORIES.contains(&undisturbed.story.name)
-    };
-    let chosen = undisturbed_runs(cluster).iter().filter(is_meant);
-    let mut kinds: Vec<(&str, Vec<(&'static UndisturbedRun, Write)>)> = Vec::new();
-    for (undisturbed, at) in
-        chosen.flat_map(|undisturbed| undisturbed.writes.iter().map(move |at| (undisturbed, at)))
-    {
-        let Write::Nth(write_kind, _) = at else { continue };
-        let write = (undisturbed, at.clone());
-        match kinds.iter_mut().find(|(kind, _)| kind == write_kind) {
-            Some((_, all)) => all.push(write),
-            None => kinds.push((write_kind, vec![write])),
-        }
-    }
-    let by_turns = kinds.into_iter().enumerate();
-    by_turns.map(|(turn, (_, mut all))| all.swap_remove(turn % all.len())).collect()
+/// One write of each kind that the stories make with Jobs or with Pods. There are no more than the
+/// controller handles in parallel, so no held write times out.
+fn kinds_of_writes(cluster: &FaultCluster, alone: bool) -> Vec<Moment> {
+    one_of_each_kind(cluster, |run| run.alone == alone && STORIES.contains(&run.story.name))
 }
 
 /// Starts pools that are each held at a different write of their story by the running controllers.
@@ -44,7 +27,7 @@ fn kinds_of_writes(cluster: &FaultCluster, alone: bool) -> Vec<(&'static Undistu
 fn in_the_middle(
     cluster: &FaultCluster,
     controllers: &mut Controllers<'_>,
-    writes: &[(&'static UndisturbedRun, Write)],
+    writes: &[Moment],
 ) -> Stage {
     let stage = controllers.while_leased(|controllers| {
         cluster.proxy.release();
@@ -92,6 +75,7 @@ fn the_controller_survives_restarts_of_api_server_etcd_and_registry() {
 
 /// The clock of a machine is corrected forward, then backward.
 #[test]
+#[ignore = "make test-all: two more rounds of all kinds of writes"]
 fn its_clock_is_set_forth_and_back() {
     let cluster = &*cluster();
     let started = Instant::now();

@@ -134,6 +134,7 @@ fn whichever_container_of_a_job_is_killed_the_image_comes() {
 }
 
 #[test]
+#[ignore = "make test-all: the same with Pods"]
 fn whichever_container_of_a_pod_without_a_job_is_killed_the_image_comes() {
     whichever_container_is_killed_the_image_comes("killed-pods", "custom-pod-builder");
 }

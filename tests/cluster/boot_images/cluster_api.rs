@@ -89,6 +89,7 @@ impl<'c> Tenant<'c> {
 }
 
 #[test]
+#[ignore = "make test-all: the older contract"]
 fn sets_of_v1beta1_get_clones_and_deployments_roll_one_by_one() {
     clones_and_roll_outs(ClusterApi::V1Beta1);
 }

@@ -77,6 +77,7 @@ fn a_shared_stub_is_converted_before_the_first_image_and_only_with_a_right_to_it
 }
 
 #[test]
+#[ignore = "make test-all: unit tests have the decisions"]
 fn a_set_gets_the_managed_secret_with_its_image_and_only_with_a_right_to_it() {
     let cluster = openshift_without_stub(2);
     let mut settings = all_machine_sets(&[ami(1)]);
