@@ -13,7 +13,7 @@ MINIMUM_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 PACKAGES = tests/harness/debian-packages
 
 # Half of the time they wait for a pod, a time limit or a back-off. The harness has as many nodes of each kind.
-export CLUSTER_TESTS ?= 3
+export CLUSTER_TESTS ?= 4
 
 # What `make test` runs of `rollout`: at least five stories of machines, in two tests of some minutes.
 export LAB_STORIES = rollout_story:: single_node_story::

@@ -188,6 +188,7 @@ fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
 }
 
 #[test]
+#[ignore = "make test-all: one that is stopped is replaced, too"]
 fn of_two_controllers_one_that_is_killed_is_replaced() {
     takes_over(true, |first| {
         // This kills the process without a chance to release the Lease.
@@ -204,18 +205,31 @@ fn of_two_controllers_one_that_was_stopped_for_too_long_does_no_harm() {
     });
 }
 
-/// For each write first a request that is dropped, then one that is done; neither is answered.
+/// Of writes with Jobs the request is dropped, of writes with Pods it is done; neither is answered.
 #[test]
 fn a_write_that_is_never_answered_is_given_up() {
+    hang(|alone| vec![alone]);
+}
+
+#[test]
+#[ignore = "make test-all: each of them dropped, then done"]
+fn writes_that_are_never_answered_are_given_up() {
+    hang(|_| vec![false, true]);
+}
+
+/// Hangs at each kind of write, as often as `done` says for writes with Jobs or with Pods.
+fn hang(done: fn(bool) -> Vec<bool>) {
     let cluster = &*cluster();
     let started = Instant::now();
     let mut stage = Stage::default();
     undisturbed_runs(cluster);
     let mut controllers = Controllers::one(cluster);
-    let kinds = [false, true].map(|alone| kinds_of_writes(cluster, alone));
-    for (undisturbed, at) in kinds.into_iter().flatten() {
-        let hang = |done| (at.clone(), ApiFault::Hang { done });
-        stage.enter(cluster, undisturbed, vec![hang(false), hang(true)]);
+    for alone in [false, true] {
+        for (undisturbed, at) in kinds_of_writes(cluster, alone) {
+            let faults = done(alone).into_iter();
+            let faults = faults.map(|done| (at.clone(), ApiFault::Hang { done }));
+            stage.enter(cluster, undisturbed, faults.collect());
+        }
     }
     stage.play(cluster, &mut controllers);
     assert!(stage.missed.is_empty(), "{:#?}", stage.missed);

@@ -127,6 +127,7 @@ fn an_overlay_can_be_mounted_in_a_user_namespace() {
 }
 
 #[test]
+#[ignore = "make test-all: of the tests' own node"]
 fn a_pod_that_uses_too_much_disk_is_evicted() {
     let namespace = Namespace::new(node(), "evicted");
     let mut greedy = container("dd if=/dev/zero of=/big bs=1M count=20; sleep 600");

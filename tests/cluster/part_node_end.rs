@@ -11,6 +11,7 @@ use crate::part_node::{POD, pod};
 use mosb_tests::{Namespace, Node, programs, run, wait};
 
 #[test]
+#[ignore = "make test-all: of the tests' own node"]
 fn a_failed_start_reports_the_component_and_its_last_output() {
     let broken = tempfile::TempDir::new().unwrap();
     for name in ["containerd", "ctr"] {
@@ -31,6 +32,7 @@ fn a_failed_start_reports_the_component_and_its_last_output() {
 const KILLED: &str = "MOSB_TEST_OF_A_KILLED_NODE";
 
 #[test]
+#[ignore = "make test-all: of the tests' own node"]
 fn nothing_is_left_of_a_node_whose_process_is_killed() {
     if std::env::var_os(KILLED).is_some() {
         return wait_to_be_killed();
@@ -38,6 +40,7 @@ fn nothing_is_left_of_a_node_whose_process_is_killed() {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
+            "--include-ignored",
             "--nocapture",
             "part_node_end::nothing_is_left_of_a_node_whose_process_is_killed",
         ])
