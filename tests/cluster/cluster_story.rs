@@ -175,7 +175,7 @@ fn a_pool_from_opting_in_to_opting_out() {
 /// Whatever is deleted during a build, the image is made.
 #[test]
 #[ignore = "make test-all: a soak and faults at writes do this, too"]
-fn a_build_gets_over_what_is_done_to_it() {
+fn a_build_survives_deletions_and_restarts() {
     let mut cluster = Cluster::new("mishaps");
     let pool = cluster.pool.clone();
     cluster.render("one");

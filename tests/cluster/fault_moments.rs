@@ -53,7 +53,7 @@ fn in_the_middle(
 }
 
 #[test]
-fn the_controller_survives_restarts_of_api_server_etcd_and_registry() {
+fn restarts_of_what_it_needs_are_survived() {
     let cluster = &*cluster();
     let started = Instant::now();
     undisturbed_runs(cluster);
@@ -189,7 +189,7 @@ fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
 
 #[test]
 #[ignore = "make test-all: one that is stopped is replaced, too"]
-fn of_two_controllers_one_that_is_killed_is_replaced() {
+fn a_killed_controller_is_replaced() {
     takes_over(true, |first| {
         // This kills the process without a chance to release the Lease.
         drop(first);
@@ -198,7 +198,7 @@ fn of_two_controllers_one_that_is_killed_is_replaced() {
 }
 
 #[test]
-fn of_two_controllers_one_that_was_stopped_for_too_long_does_no_harm() {
+fn a_controller_stopped_for_too_long_is_harmless() {
     takes_over(false, |first| {
         run("kill", ["-STOP", &first.pid.to_string()]);
         Some(first)
@@ -207,7 +207,7 @@ fn of_two_controllers_one_that_was_stopped_for_too_long_does_no_harm() {
 
 /// Of writes with Jobs the request is dropped, of writes with Pods it is done; neither is answered.
 #[test]
-fn a_write_that_is_never_answered_is_given_up() {
+fn a_write_without_an_answer_is_given_up() {
     hang(|alone| vec![alone]);
 }
 

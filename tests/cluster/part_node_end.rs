@@ -12,7 +12,7 @@ use mosb_tests::{Namespace, Node, programs, run, wait};
 
 #[test]
 #[ignore = "make test-all: of the tests' own node"]
-fn a_failed_start_reports_the_component_and_its_last_output() {
+fn a_failed_start_names_the_component() {
     let broken = tempfile::TempDir::new().unwrap();
     for name in ["containerd", "ctr"] {
         let path = broken.path().join(name);
@@ -33,7 +33,7 @@ const KILLED: &str = "MOSB_TEST_OF_A_KILLED_NODE";
 
 #[test]
 #[ignore = "make test-all: of the tests' own node"]
-fn nothing_is_left_of_a_node_whose_process_is_killed() {
+fn a_kill_leaves_nothing_of_a_node() {
     if std::env::var_os(KILLED).is_some() {
         return wait_to_be_killed();
     }
@@ -42,7 +42,7 @@ fn nothing_is_left_of_a_node_whose_process_is_killed() {
             "--exact",
             "--include-ignored",
             "--nocapture",
-            "part_node_end::nothing_is_left_of_a_node_whose_process_is_killed",
+            "part_node_end::a_kill_leaves_nothing_of_a_node",
         ])
         .env(KILLED, "1")
         .stdin(Stdio::null())

@@ -129,13 +129,13 @@ fn runner(pod: &Value) -> String {
 }
 
 #[test]
-fn whichever_container_of_a_job_is_killed_the_image_comes() {
+fn any_container_of_a_job_may_be_killed() {
     whichever_container_is_killed_the_image_comes("killed", "Job");
 }
 
 #[test]
 #[ignore = "make test-all: the same with Pods"]
-fn whichever_container_of_a_pod_without_a_job_is_killed_the_image_comes() {
+fn any_container_of_a_pod_may_be_killed() {
     whichever_container_is_killed_the_image_comes("killed-pods", "custom-pod-builder");
 }
 

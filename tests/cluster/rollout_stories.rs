@@ -13,7 +13,7 @@ const STATE: &str = "machineconfiguration.openshift.io/state";
 
 #[test]
 #[ignore = "make test-all: unit tests have the decisions"]
-fn pools_are_rolled_out_whatever_happens_to_their_machines() {
+fn pools_roll_out_whatever_machines_do() {
     // The pools don't wait for each other's registry.
     let cluster = RolloutCluster::start(&json!({ "rollout": { "stagingPerRegistry": 10 } }));
     cluster.run_stories(&[

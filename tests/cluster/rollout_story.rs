@@ -40,13 +40,13 @@ fn audit(cluster: &RolloutCluster) -> (Vec<Value>, BTreeSet<String>) {
 }
 
 #[test]
-fn an_image_is_rolled_out_with_the_rights_of_the_overlay() {
+fn the_overlays_rights_roll_out_an_image() {
     plays(from_stage_to_update);
 }
 
 #[test]
 #[ignore = "make test-all: machines of the lab go this way, too"]
-fn an_image_is_rolled_out_and_taken_back_to_stock() {
+fn an_image_is_taken_back_to_stock() {
     plays(from_stage_to_stock);
 }
 

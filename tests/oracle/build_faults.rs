@@ -77,7 +77,7 @@ fn a_401_at_any_request_changes_nothing() {
 }
 
 #[test]
-fn with_a_login_that_may_not_pull_the_former_image_gets_no_tag_and_a_warning_reports_it() {
+fn without_pull_rights_former_images_get_no_tag() {
     let network = Network::new(Access::Anyone);
     let (registry, fixture) = (&network.registry, &network.fixture);
     let former: Digest = fixture.base.digest("base").parse().unwrap();
@@ -112,7 +112,7 @@ fn with_a_login_that_may_not_pull_the_former_image_gets_no_tag_and_a_warning_rep
 type Which = fn(&Seen) -> bool;
 
 #[test]
-fn a_lasting_fault_is_one_sentence_and_no_image() {
+fn a_lasting_fault_is_one_sentence() {
     let network = Network::new(Access::Anyone);
     let all: Which = |_| true;
     let layers: Which = |seen| seen.head.method == "GET" && seen.head.path().contains("/blobs/");

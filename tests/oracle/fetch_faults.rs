@@ -96,13 +96,13 @@ fn left(folder: &Path, what: &str) -> [Value; 2] {
 }
 
 #[test]
-fn a_fetch_disturbed_at_each_kind_of_request_leaves_the_same() {
+fn a_fetch_survives_each_kind_of_request() {
     a_disturbed_fetch_leaves_the_same(Requests::OfEachKind);
 }
 
 #[test]
 #[ignore = "make test-all: each fault at each request"]
-fn a_fetch_disturbed_at_each_request_leaves_the_same() {
+fn a_fetch_survives_each_request() {
     a_disturbed_fetch_leaves_the_same(Requests::All);
 }
 
@@ -135,7 +135,7 @@ fn a_disturbed_fetch_leaves_the_same(requests: Requests) {
 }
 
 #[test]
-fn a_config_that_does_not_go_together_with_the_prepared_base_runs_at_once() {
+fn a_config_against_the_base_runs_at_once() {
     let site = Site::new();
     let line = json!([{ "source": "data:,more" }]);
     let pod = site.pod(&json!({ "path": "/etc/large", "append": line }));

@@ -61,13 +61,13 @@ fn large_base() -> BuildFixture {
 }
 
 #[test]
-fn killed_at_each_kind_of_request_it_ends_the_same() {
+fn a_build_survives_each_kind_of_request() {
     killed_and_disturbed_it_ends_the_same(Requests::OfEachKind);
 }
 
 #[test]
 #[ignore = "make test-all: each request, each signal and each fault"]
-fn killed_at_each_request_it_ends_the_same() {
+fn a_build_survives_each_request() {
     killed_and_disturbed_it_ends_the_same(Requests::All);
 }
 
@@ -141,7 +141,7 @@ fn wait_for(mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_layout_is_whole_whenever_its_writer_was_killed() {
+fn a_layout_is_whole_after_each_kill() {
     let fixture = large_base();
     let whole = Instant::now();
     let (base, target) = (fixture.reference(), fixture.target());
@@ -232,7 +232,7 @@ fn two_builds_into_one_layout_are_both_there() {
 }
 
 #[test]
-fn a_killed_containerfile_build_leaves_nothing_for_the_next() {
+fn a_killed_containerfile_build_leaves_nothing() {
     let layout = mosb_tests::base_image();
     let mosb = Mosb::new();
     let home = mosb.home().display().to_string();

@@ -23,7 +23,7 @@ use mosb_tests::{Access, Fault, FaultProxy, Mosb, Registry, Server, Transport, r
 const RESULT: Duration = Duration::from_secs(60);
 
 #[test]
-fn the_image_equals_mosb_build_and_its_digest_is_reported_twice() {
+fn the_image_equals_that_of_mosb_build() {
     let registry = registry();
     let pod = Pod::new(registry.address(), &config(), None);
     let finished = pod.run(pod.direct(&[])).ok();
@@ -46,7 +46,7 @@ fn the_image_equals_mosb_build_and_its_digest_is_reported_twice() {
 }
 
 #[test]
-fn the_bases_tree_is_read_once_for_all_builds() {
+fn a_base_tree_is_read_once() {
     let registry = registry();
     let pod = Pod::new(registry.address(), &config(), None);
     pod.run(pod.direct(&[])).ok();
@@ -90,7 +90,7 @@ fn the_bases_tree_is_read_once_for_all_builds() {
 
 /// The version of mosb decides what is in a tree. One of another version is no tree, and no warning.
 #[test]
-fn a_tree_of_an_older_version_is_read_anew_and_replaced() {
+fn an_older_tree_is_read_anew() {
     let registry = registry();
     let pod = Pod::new(registry.address(), &config(), None);
     pod.run(pod.direct(&[])).ok();
@@ -148,7 +148,7 @@ fn codes(findings: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_config_that_needs_a_containerfile_is_no_failure() {
+fn needing_a_containerfile_is_not_a_failure() {
     let registry = registry();
     let append = with(
         "storage",

@@ -54,13 +54,13 @@ pub fn contained() -> Mosb {
 }
 
 #[test]
-fn a_push_killed_at_each_kind_of_request_ends_the_same() {
+fn a_push_survives_each_kind_of_request() {
     a_killed_push_ends_the_same(Requests::OfEachKind);
 }
 
 #[test]
 #[ignore = "make test-all: each request"]
-fn a_push_killed_at_each_request_ends_the_same() {
+fn a_push_survives_each_request() {
     a_killed_push_ends_the_same(Requests::All);
 }
 
@@ -84,13 +84,13 @@ fn a_killed_push_ends_the_same(requests: Requests) {
 }
 
 #[test]
-fn a_build_killed_at_some_steps_ends_the_same() {
+fn builds_killed_at_some_steps_end_the_same() {
     a_killed_build_ends_the_same(4);
 }
 
 #[test]
 #[ignore = "make test-all: each line of the output"]
-fn a_build_killed_at_each_step_ends_the_same() {
+fn builds_killed_at_each_step_end_the_same() {
     a_killed_build_ends_the_same(1);
 }
 
@@ -167,7 +167,7 @@ fn contents(registry: &Registry, digest: &str) -> String {
 /// A registry is killed when it has all blobs but no manifest. It restarts in time for the
 /// container, or too late.
 #[test]
-fn a_registry_that_goes_before_the_manifest_gets_the_same_image_later() {
+fn a_registry_away_before_the_manifest_changes_nothing() {
     let (mut registry, proxy) = debian();
     for containerfile in [None, Some(RUNS)] {
         let path = format!("/etc/mine{}", if containerfile.is_some() { "" } else { "-too" });

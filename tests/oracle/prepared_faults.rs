@@ -140,13 +140,13 @@ fn state(tags: &Value, build: &str) -> (bool, bool) {
 }
 
 #[test]
-fn pushes_disturbed_at_each_kind_of_request_end_the_same() {
+fn prepared_pushes_survive_each_kind_of_request() {
     disturbed_pushes_end_the_same(Requests::OfEachKind);
 }
 
 #[test]
 #[ignore = "make test-all: killed at each write, each fault at each request"]
-fn pushes_disturbed_at_each_request_end_the_same() {
+fn prepared_pushes_survive_each_request() {
     disturbed_pushes_end_the_same(Requests::All);
 }
 
@@ -232,7 +232,7 @@ fn kill_build_at(pod: &Pod, text: &str) {
 }
 
 #[test]
-fn a_pod_that_dies_before_its_result_is_made_again_and_leaves_nothing_in_service() {
+fn a_pod_without_a_result_is_made_again() {
     let site = Site::new();
     let mut left = BTreeSet::new();
     let mut leave = |build: &str, what: &str| {

@@ -90,12 +90,12 @@ impl<'c> Tenant<'c> {
 
 #[test]
 #[ignore = "make test-all: the older contract"]
-fn sets_of_v1beta1_get_clones_and_deployments_roll_one_by_one() {
+fn sets_of_v1beta1_get_clones() {
     clones_and_roll_outs(ClusterApi::V1Beta1);
 }
 
 #[test]
-fn sets_of_v1beta2_get_clones_and_deployments_roll_one_by_one() {
+fn sets_of_v1beta2_get_clones() {
     clones_and_roll_outs(ClusterApi::V1Beta2);
 }
 

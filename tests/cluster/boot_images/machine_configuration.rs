@@ -50,7 +50,7 @@ fn wait_for_control_plane(cluster: &BootImageCluster, release: u32) {
 
 #[test]
 #[ignore = "make test-all: unit tests have the decisions"]
-fn a_machine_configuration_chooses_and_its_own_operator_comes_first() {
+fn the_operators_machine_configuration_comes_first() {
     let cluster = openshift(2);
     cluster.settings(&json!({ "stockImages": [ami(1)] }));
     let mut chosen = aws_machine_set("a", &ami(1));

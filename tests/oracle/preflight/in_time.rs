@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn transient_errors_are_retried_and_hanging_registries_time_out() {
+fn transient_errors_are_retried_and_hangs_end() {
     let directory = tempfile::tempdir().unwrap();
     let layout = images(directory.path());
     let registry = Registry::plain();
