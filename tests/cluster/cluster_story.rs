@@ -299,8 +299,8 @@ fn of_two_controllers_one_acts() {
     cluster.stop();
     let started = Instant::now();
     wait("the second to act", SOON, || logs(&second, acts));
-    // Far less than the Lease lasts.
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    // The Lease lasts a minute.
+    assert!(started.elapsed() < Duration::from_secs(55), "{:?}", started.elapsed());
     cluster.render("one");
     cluster.opt_in(None);
     cluster.image_after("");

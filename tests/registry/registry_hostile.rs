@@ -164,7 +164,7 @@ fn impatient() -> Options {
 /// A head, and then one byte every 20 ms.
 fn drip(status: u16, head: &str) -> Vec<ServerAction> {
     let head = format!("HTTP/1.1 {status} x\r\ncontent-length: 100000\r\n{head}\r\n");
-    let drops = (0..2000).flat_map(|_| {
+    let drops = (0..6000).flat_map(|_| {
         [ServerAction::Wait(Duration::from_millis(20)), ServerAction::Send(vec![b' '])]
     });
     [ServerAction::Send(head.into_bytes())].into_iter().chain(drops).collect()
@@ -212,7 +212,7 @@ async fn a_registry_that_drips_is_given_up() {
             let too_slow = "too slow: less than 10240 bytes/s over 1 s";
             assert!(matches!(error, Error::TooSlow { .. }), "{what}: {error}");
             assert!(error.to_string().contains(too_slow), "{what}: {error}");
-            assert!(began.elapsed() < Duration::from_secs(15), "{what}: {:?}", began.elapsed());
+            assert!(began.elapsed() < Duration::from_secs(60), "{what}: {:?}", began.elapsed());
         }
     });
     join_all(all).await;
@@ -258,7 +258,7 @@ async fn registries_that_read_no_upload_are_given_up() {
     let web = Web::start(|head, _| match &*head.method {
         "HEAD" => vec![ServerAction::Send(reply(404, &[], b""))],
         "POST" => vec![ServerAction::Send(reply(202, &[("location", "/v2/upload")], b""))],
-        "PATCH" => vec![ServerAction::Wait(Duration::from_secs(20))],
+        "PATCH" => vec![ServerAction::Wait(Duration::from_secs(120))],
         _ => vec![ServerAction::Send(reply(201, &[], b""))],
     });
     let client = Client::new(&impatient()).unwrap();
@@ -268,5 +268,5 @@ async fn registries_that_read_no_upload_are_given_up() {
     let began = Instant::now();
     let error = client.push(&place, &plan).await.unwrap_err();
     assert!(matches!(error, Error::TooSlow { .. }), "{error}");
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
