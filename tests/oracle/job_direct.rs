@@ -12,7 +12,7 @@ use mosb_registry::{BlobFrom, BlobToPush, PushPlan, Target};
 use mosb_types::ErrorClass;
 use serde_json::{Value, json};
 
-use crate::job_pod::{Pod, Sidecar, ended, manifest, registry};
+use crate::job_pod::{Pod, Sidecar, manifest, registry};
 use crate::kills::{Moments, Program, Requests};
 use mosb_tests::build_fixture::{self, config, names, with};
 use mosb_tests::buildah_fixture::block_on;
