@@ -11,11 +11,11 @@ use kube::{Api, Client, Config};
 use tokio::time::{Instant, sleep};
 use tower::timeout::TimeoutLayer;
 
-use super::Error;
-use super::error::{code, describe};
-use super::response_timeout::{BodyTimeoutLayer, RESPONSE_TIMEOUT};
 use super::run::LEASE;
 use mosb_image::{ImageRef, PinnedRef};
+use mosb_reconcile::Error;
+use mosb_reconcile::error::{code, describe};
+use mosb_reconcile::response_timeout::{BodyTimeoutLayer, RESPONSE_TIMEOUT};
 
 /// Namespace of the overlays.
 const NAMESPACE: &str = "mosb-system";

@@ -7,10 +7,10 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 
-use super::Error;
-use super::error::{describe, is_conflict};
 use crate::status::Event;
 use mosb_plan::api::shortened;
+use mosb_reconcile::Error;
+use mosb_reconcile::error::{describe, is_conflict};
 
 /// The reporting controller, as in the Machine Config Operator.
 const REPORTER: &str = "machineosbuilder";

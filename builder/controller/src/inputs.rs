@@ -137,8 +137,8 @@ mod tests {
     use super::*;
     use crate::cluster_cache::ManagedObject;
     use crate::observe::{Facts, observe};
-    use crate::watch_health::WatchState;
     use mosb_plan::api::{MachineConfigPool, MachineOsConfig};
+    use mosb_reconcile::watch::WatchState;
 
     fn config(change: impl FnOnce(&mut serde_json::Value)) -> MachineOsConfig {
         let mut object = json!({

@@ -10,7 +10,6 @@
 //! pass, and never an object.
 
 mod action;
-mod active_reconciles;
 pub mod apply;
 mod base_trees;
 pub mod boot_images;
@@ -24,16 +23,10 @@ mod connect;
 mod decide;
 mod decision;
 mod driver;
-mod error;
 pub mod events;
-pub mod http_server;
 mod ignition_server;
-pub mod indexed_store;
 mod inputs;
 mod key_states;
-pub mod kinds;
-pub mod lease;
-mod lease_gate;
 mod log_archive;
 mod logs;
 mod lookup;
@@ -47,22 +40,16 @@ mod pod_containers;
 mod pool_reason;
 mod prepared_bases;
 mod probe;
-mod queue;
 mod reconciler;
 pub mod render;
-mod response_timeout;
 pub mod rollout;
 mod run;
-mod running_writes;
 pub mod sidecar;
 mod snapshot;
 pub mod status;
 mod target;
 pub mod user_data;
 mod view;
-pub mod watch;
-mod watch_health;
-mod worker;
 mod workload;
 
 pub use action::{Action, Attempt, NewObject, NewStatus, Patch, PoolStatusUpdate};
@@ -70,7 +57,6 @@ pub use base_trees::BaseTreeKey;
 pub use cluster_cache::ClusterCache;
 pub use connect::{connect, connect_for_evictions, installed_in, own_image};
 pub use decide::{Decision, decide};
-pub use error::Error;
 pub use log_archive::ArchiveLogs;
 pub use logs::{Line as LogLine, archived_logs, logs};
 pub use lookup::{

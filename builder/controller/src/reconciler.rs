@@ -29,7 +29,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     /// Precedes a key in the log.
     const LOG_PREFIX: &'static str = "";
     /// Keys that are reconciled at once, without those whose pass gave its
-    /// [`Worker`](super::worker::Worker) back.
+    /// [`Worker`](mosb_reconcile::driver::Worker) back.
     const WORKERS: usize;
     /// Whether changes that come together are handled as one.
     const DEBOUNCE: Option<Debounce> = None;

@@ -12,24 +12,24 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::Error;
-use super::active_reconciles::ActiveReconciles;
 use super::apply::Executor;
 use super::boot_images::BootImageReconciler;
 use super::cluster_cache::{ClusterCache, Tasks, Trigger};
 use super::cluster_facts::ClusterFacts;
 use super::config_reconciler::ConfigReconciler;
 use super::driver::{Controller, Driver, MAX_LOOKUP_ROUNDS};
-use super::http_server::{HealthSource, Server};
 use super::ignition_server::IgnitionServerReconciler;
-use super::lease::{Lease, LeaseTimes};
-use super::lease_gate::gated;
 use super::lookups::{LookupLimits, Resolver};
 use super::metrics::Metrics;
 use super::namespaces::Namespaces;
 use super::render::Renderer;
 use super::rollout::{OwnPlace, RolloutReconciler};
 use super::user_data::UserDataReconciler;
+use mosb_reconcile::Error;
+use mosb_reconcile::driver::ActiveReconciles;
+use mosb_reconcile::http_server::{HealthSource, Server};
+use mosb_reconcile::lease::gated;
+use mosb_reconcile::lease::{Lease, LeaseTimes};
 
 pub const LEASE: &str = "mosb-controller";
 /// Time limit of a reconcile beyond its lookups: for writes, and for what rendering fetches.

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use crate::kinds::Kind;
 use crate::snapshot::{SeenComponent, SeenInput};
 use crate::workload::Workload;
 use mosb_plan::api::Metadata;
+use mosb_reconcile::kinds::Kind;
 
 /// An object that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,6 @@ use super::base_trees::BaseTreeKey;
 use super::log_archive::ArchiveLogs;
 use super::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedUse};
 use super::target::Target;
-use crate::kinds::Kind;
 use crate::rollout::NodeLogin;
 use crate::status::Event;
 use crate::user_data::UserDataWrite;
@@ -22,6 +21,7 @@ use mosb_image::Digest;
 use mosb_plan::api::{
     Condition, ImageBuilderType, MachineOsBuildStatus, MachineOsConfigStatus, Metadata,
 };
+use mosb_reconcile::kinds::Kind;
 
 pub use new_object::NewObject;
 pub use patch::Patch;

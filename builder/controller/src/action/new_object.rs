@@ -6,10 +6,10 @@ use kube::core::{DynamicObject, ObjectMeta};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::kinds::Kind;
 use crate::rollout::{NodeJobRequest, node_job};
 use crate::workload::{Input, Workload};
 use mosb_plan::api::{MachineConfig, MachineOsBuild, MachineOsConfig};
+use mosb_reconcile::kinds::Kind;
 
 /// A complete object that does not exist yet.
 #[derive(Debug, Clone, PartialEq)]

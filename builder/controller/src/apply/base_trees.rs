@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 
 use super::Executor;
 use super::write::{patch_params, post_params};
-use crate::Error;
 use crate::base_trees::BaseTreeKey;
 use crate::cluster_names::BASE_TREES;
-use crate::error;
 use crate::observe::base_trees;
 use crate::snapshot::{base_of, prepared_base_of};
 use mosb_image::Digest;
+use mosb_reconcile::Error;
+use mosb_reconcile::error;
 
 impl Executor {
     /// Adds an entry, and removes those of bases that no build uses, or that can't be read.

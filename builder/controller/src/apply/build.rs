@@ -4,11 +4,11 @@ use futures_util::future::join_all;
 
 use super::{ApplyError, Executor, ReconcilePass};
 use crate::action::{Attempt, NewObject};
-use crate::kinds::Kind;
 use crate::lookup::Problem;
 use crate::lookups::WorkloadParams;
 use crate::target::Target;
 use crate::workload::{Input, JobRequest, Workload, account_before, inputs};
+use mosb_reconcile::kinds::Kind;
 use mosb_types::ErrorClass;
 
 impl Executor {

@@ -1,7 +1,7 @@
 //! Why an action was not applied.
 
 use crate::lookup::Problem;
-use crate::{Error, error};
+use mosb_reconcile::{Error, error};
 use mosb_types::{Diagnostic as _, ErrorClass};
 
 #[derive(Debug, thiserror::Error)]

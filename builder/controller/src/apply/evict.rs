@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout_at};
 use super::write::post_params;
 use super::{ApplyError, Executor, ReconcilePass};
 use crate::action::Action;
-use crate::error::{self, Error};
 use crate::rollout::Refusal;
+use mosb_reconcile::error::{self, Error};
 
 /// The most characters of the API server's message that are recorded.
 const MESSAGE: usize = 500;

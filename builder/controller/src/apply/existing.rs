@@ -6,10 +6,10 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 
 use super::error::ApplyError;
-use crate::Error;
 use crate::action::NewObject;
 use crate::lookup::Problem;
 use mosb_plan::api::labels;
+use mosb_reconcile::Error;
 use mosb_types::ErrorClass;
 
 /// Compares the object that exists, if it still does, with the one that would be created: it is the

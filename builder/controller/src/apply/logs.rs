@@ -17,8 +17,8 @@ use crate::log_archive::{ArchiveLogs, LogTail};
 use crate::logs::{RawLine, lines};
 use crate::target::Target;
 use crate::workload::Input;
-use crate::{Error, error};
 use mosb_build::Redactor;
+use mosb_reconcile::{Error, error};
 
 /// How long archiving may delay the next action of a build.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(10);

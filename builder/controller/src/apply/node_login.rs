@@ -7,9 +7,9 @@ use super::write::post_params;
 use super::{ApplyError, Executor, ReconcilePass};
 use crate::cluster_cache::non_empty_annotation;
 use crate::cluster_names::ROLLOUT_NAMESPACE;
-use crate::error::{self, Error};
 use crate::rollout::{NodeLogin, NodeVerb, OwnerJob, node_secret};
 use mosb_plan::api::labels;
+use mosb_reconcile::error::{self, Error};
 
 impl Executor {
     /// Creates the Secret with the content of the pass. An existing one of this Job is not changed.

@@ -8,7 +8,7 @@ use crate::lookups::CachedPlan;
 use crate::observe::Facts;
 use crate::rollout::{JobSecretContent, NodeEvictions};
 use crate::target::Target;
-use crate::worker::Worker;
+use mosb_reconcile::driver::Worker;
 
 /// State that the actions of one decision share.
 #[derive(Debug, Default)]

@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::Executor;
 use super::write::{patch_params, post_params};
-use crate::Error;
 use crate::cluster_names::PREPARED_BASES;
-use crate::error;
 use crate::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedBases};
+use mosb_reconcile::Error;
+use mosb_reconcile::error;
 
 /// Another pool may create or delete it at the same time.
 const TRIES: u32 = 3;

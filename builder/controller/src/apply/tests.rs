@@ -10,14 +10,14 @@ use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::action::{NewObject, NewStatus, Patch};
-use crate::kinds::Kind;
-use crate::lease::LeaseTimes;
 use crate::log_archive::ArchiveLogs;
 use crate::target::Target;
 use crate::user_data::UserDataWrite;
 use crate::workload::{Input, release};
 use mosb_build::SecretObject;
 use mosb_plan::api::{ImageBuilderType, MachineOsBuild, MachineOsConfig, labels};
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::lease::LeaseTimes;
 use mosb_registry::http::Secret as Hidden;
 
 /// An executor whose API server gives this answer, and the requests that the server got.

@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 use super::error::{ApplyError, apply_error};
 use super::existing::compare;
 use super::{Executor, ReconcilePass};
+use crate::FIELD_MANAGER;
 use crate::action::{NewObject, NewStatus, Patch};
 use crate::cluster_names::ROLLOUT_NAMESPACE;
-use crate::kinds::Kind;
 use crate::target::Target;
-use crate::{Error, FIELD_MANAGER, error};
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::{Error, error};
 
 /// Media type of an object's metadata without its contents.
 const ONLY_METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";

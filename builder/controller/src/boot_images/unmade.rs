@@ -65,7 +65,7 @@ impl UnmadeAttempts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
+    use mosb_reconcile::error::Error;
 
     #[test]
     fn only_an_answer_says_that_a_write_was_not_made() {

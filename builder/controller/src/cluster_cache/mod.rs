@@ -8,11 +8,9 @@
 //! | `machine` | what is cached of a machine |
 //! | `boot_images` | what is watched for boot images |
 //! | `queries`, `settings` | values computed from several stores |
-//! | `own_writes` | our writes that the stores may not show yet |
 
 mod boot_images;
 mod machine;
-mod own_writes;
 mod projection;
 mod queries;
 mod resources;
@@ -38,6 +36,7 @@ use super::watch_health::WatchHealth;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings};
+use mosb_reconcile::watch::OwnWrites;
 use projection::{component_index_keys, index_keys, node_job_index_keys, node_pod_index_keys};
 use settings::SettingsCache;
 
@@ -45,7 +44,6 @@ pub(crate) use boot_images::MACHINE_API_NAMESPACE;
 pub(crate) use boot_images::has_only_our_spec;
 pub use boot_images::{BootImageCache, BootImageKind, SeenObject, object_key};
 pub use machine::SeenMachine;
-pub use own_writes::{OWN_WRITE_TIMEOUT, OwnWrites};
 pub use projection::{ManagedObject, NodeSecret, SeenNode};
 pub(crate) use projection::{non_empty_annotation, owning_node};
 pub use trigger::Trigger;

@@ -2,12 +2,12 @@
 
 use super::DecisionBuilder;
 use crate::action::{Action, Patch};
-use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup};
 use crate::pool_reason::PoolReason;
 use crate::status::{ConditionUpdate, EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
+use mosb_reconcile::kinds::Kind;
 
 /// Message of the condition `Seeded`, before and after its MachineConfig is deleted.
 const SEEDED_MESSAGE: &str = "the pool's first image was built elsewhere";

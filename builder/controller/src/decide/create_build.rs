@@ -6,7 +6,6 @@ use jiff::Timestamp;
 
 use super::DecisionBuilder;
 use crate::action::{Action, NewObject, NewStatus};
-use crate::kinds::Kind;
 use crate::lookup::Planned;
 use crate::status::{BuildPhase, Event, EventReason, Regarding, build_status};
 use crate::target::Target;
@@ -14,6 +13,7 @@ use mosb_plan::api::{
     API_VERSION, BuildOn, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus, Metadata,
     NameRef, OwnerReference, labels, shortened,
 };
+use mosb_reconcile::kinds::Kind;
 
 /// The longest value of a label.
 pub(super) const MAX_LABEL_VALUE: usize = 63;

@@ -9,7 +9,6 @@ use super::prepared_base::{day_of, made_prepared_base, prepared_use, without_pre
 use super::progress::BuildProgress;
 use crate::action::{Action, Patch};
 use crate::base_trees::BaseTreeKey;
-use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup};
 use crate::pool_reason::PoolReason;
 use crate::prepared_bases::PreparedUse;
@@ -26,6 +25,7 @@ use mosb_build::JobMethod;
 use mosb_build::result::{JobResult, Outcome, PreparedImage};
 use mosb_image::{Digest, ImageRef};
 use mosb_plan::api::{MachineOsBuild, labels};
+use mosb_reconcile::kinds::Kind;
 use mosb_types::Finding;
 
 impl<'a> DecisionBuilder<'a> {

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::Decision;
 use crate::action::{Action, NewObject, Patch};
-use crate::kinds::Kind;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{LabelOptIn, Snapshot};
 use crate::status::{Event, EventReason, PoolBuild, Regarding, pool_conditions};
@@ -13,6 +12,7 @@ use mosb_plan::api::{
     API_VERSION, ContainerFile, ImageBuilder, MachineConfigPool, MachineOsConfig,
     MachineOsConfigSpec, Metadata, NameRef, OwnerReference, labels,
 };
+use mosb_reconcile::kinds::Kind;
 
 /// Without a MachineOSConfig: creates one if the pool has the label, else cleans up the pool.
 pub(super) fn without_config(snapshot: &Snapshot, now: Timestamp) -> Decision {

@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use super::DecisionBuilder;
 use super::annotations::method_of;
 use crate::action::{Action, Patch};
-use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup, Planned, Problem};
 use crate::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedUse};
 use crate::status::EventReason;
@@ -13,6 +12,7 @@ use crate::workload::{Workload, is_confined_to};
 use mosb_build::JobMethod;
 use mosb_build::result::PreparedImage;
 use mosb_plan::api::{MachineOsBuild, labels};
+use mosb_reconcile::kinds::Kind;
 
 /// Values of annotation `mosb.dev/prepared`, beside the digest of the image.
 const MAKE: &str = "make";

@@ -4,7 +4,6 @@ use super::annotations::{attempt_of, number_annotation};
 use super::attempt_failure::AttemptFailure;
 use super::{DecisionBuilder, Unavailable};
 use crate::action::{Action, Patch};
-use crate::kinds::Kind;
 use crate::lookup::{Lookup, Planned};
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{BuildNodes, SeenWorkload};
@@ -19,6 +18,7 @@ use mosb_build::JobResult;
 use mosb_plan::api::{
     BuildCondition, BuildName, MachineOsBuild, MachineOsBuildStatus, condition, labels,
 };
+use mosb_reconcile::kinds::Kind;
 
 /// The result of one pass over a build.
 pub(super) enum BuildProgress {

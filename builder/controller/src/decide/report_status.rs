@@ -6,7 +6,6 @@ use jiff::Timestamp;
 
 use super::DecisionBuilder;
 use crate::action::{Action, NewStatus, Patch};
-use crate::kinds::Kind;
 use crate::name_list::name_list;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{Snapshot, Support};
@@ -21,6 +20,7 @@ use mosb_plan::api::{
     BuildCondition, Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfig, condition,
     labels,
 };
+use mosb_reconcile::kinds::Kind;
 use mosb_types::Finding;
 
 /// Maximum characters of a message; well below the API's limit, above which it rejects the status.

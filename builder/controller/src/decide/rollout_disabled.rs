@@ -5,11 +5,11 @@ use jiff::Timestamp;
 
 use super::Decision;
 use crate::action::{Action, NewStatus};
-use crate::kinds::Kind;
 use crate::snapshot::Snapshot;
 use crate::status::not_enabled_conditions;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::RolloutMode;
+use mosb_reconcile::kinds::Kind;
 
 /// Adds the condition to the decision: to its write of the pool's conditions, if it has one.
 pub(super) fn report(snapshot: &Snapshot, now: Timestamp, decision: &mut Decision) {

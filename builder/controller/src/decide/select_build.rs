@@ -3,12 +3,12 @@
 
 use super::DecisionBuilder;
 use crate::action::{Action, Patch};
-use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Problem};
 use crate::pool_reason::PoolReason;
 use crate::status::{EventReason, blocking_conditions};
 use mosb_image::Platform;
 use mosb_plan::api::{BuildCondition, BuildOn, ImageBuilderType, MachineOsBuild, labels};
+use mosb_reconcile::kinds::Kind;
 use mosb_types::ErrorClass;
 
 impl<'a> DecisionBuilder<'a> {

@@ -24,11 +24,12 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument as _;
 
 use super::active_reconciles::ActiveReconciles;
-use super::cluster_cache::{ClusterCache, OWN_WRITE_TIMEOUT, Trigger};
+use super::cluster_cache::{ClusterCache, Trigger};
 use super::key_states::KeyStates;
 use super::queue::{Queue, Requeue};
 use super::reconciler::Reconciler;
 use super::worker::Worker;
+use mosb_reconcile::watch::OWN_WRITE_TIMEOUT;
 pub(crate) use run_pass::MAX_LOOKUP_ROUNDS;
 
 /// How long to wait while a watch is not synced.

@@ -9,10 +9,10 @@ use crate::apply::{ApplyError, ReconcilePass};
 use crate::decision::Decision;
 use crate::lookup::Problem;
 use crate::lookups::busy_pause;
-use crate::queue::Requeue;
 use crate::reconciler::{NoDecision, Reconciler};
-use crate::worker::Worker;
 use mosb_image::Digest;
+use mosb_reconcile::driver::Worker;
+use mosb_reconcile::queue::Requeue;
 use mosb_types::ErrorClass;
 
 /// More rounds of lookups than any decision needs.

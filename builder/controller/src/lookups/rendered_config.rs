@@ -8,9 +8,10 @@ use mosb_types::ErrorClass;
 use serde_json::Value;
 
 use super::{Resolver, invalid_input, with_causes};
-use crate::kinds::Kind;
 use crate::lookup::{NO_RENDERED_CONFIG, Problem};
-use crate::{Error, error::is_not_found};
+use mosb_reconcile::Error;
+use mosb_reconcile::error::is_not_found;
+use mosb_reconcile::kinds::Kind;
 
 pub(super) async fn get_rendered_config(
     resolver: &Resolver,

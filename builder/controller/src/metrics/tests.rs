@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::Metrics;
 use super::build_state::PUSH_STATES;
 use crate::action::{Action, NewStatus};
-use crate::kinds::Kind;
 use crate::snapshot::{SeenWorkload, Snapshot};
 use crate::target::Target;
 use mosb_build::result::JobResult;
 use mosb_plan::api::MachineOsBuild;
+use mosb_reconcile::kinds::Kind;
 
 fn snapshot(build: Value) -> Snapshot {
     let read = |value: Value| serde_json::from_value(value).unwrap();

@@ -10,11 +10,11 @@ use super::garbage;
 use super::snapshot::{Inputs, OverridingImage, RenderOutput, RenderSnapshot};
 use crate::action::{Action, NewObject, Patch};
 use crate::decision::Decision;
-use crate::kinds::Kind;
 use crate::lookup::Problem;
 use crate::status::{Event, EventReason, RENDER_DEGRADED, Regarding, render_conditions};
-use crate::watch_health::RECOVERED_AFTER;
 use mosb_plan::api::{API_VERSION, Condition, condition, labels};
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::watch::RECOVERED_AFTER;
 
 /// What to do about a pool.
 pub type RenderDecision = Decision<RenderLookup, RenderReason>;

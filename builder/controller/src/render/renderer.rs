@@ -19,8 +19,8 @@ use crate::lookup::Problem;
 use crate::lookups::Resolver;
 use crate::reconciler::{Debounce, NoDecision, Reconciler};
 use crate::snapshot::EarlierProblem;
-use crate::worker::Worker;
 use mosb_image::Digest;
+use mosb_reconcile::driver::Worker;
 
 #[derive(Debug)]
 pub(crate) struct Renderer {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use crate::kinds::Kind;
 use crate::lookup::Problem;
 use crate::snapshot::EarlierProblem;
 use crate::target::Target;
 use mosb_image::Digest;
 use mosb_plan::api::MachineConfigPool;
+use mosb_reconcile::kinds::Kind;
 use mosb_types::canonical_json;
 
 /// Raised when the same inputs give another rendered config and all pools should get it; never by a

@@ -11,10 +11,10 @@ use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
 use super::target_source::by_image;
 use crate::action::{Action, Patch};
-use crate::kinds::Kind;
 use mosb_image::Digest;
 use mosb_plan::api::rollout::{History, HistoryEntry, NodeTarget, OnDelete, PinnedBuild};
 use mosb_plan::api::{MachineOsConfig, RenderedName, labels};
+use mosb_reconcile::kinds::Kind;
 
 /// The patch; none if the MachineOSConfig has it all. `is_done`: all machines run the target.
 pub(super) fn patch(

@@ -7,8 +7,8 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 
 use super::lookup::ControlPlaneHealth;
-use crate::Error;
-use crate::error::describe;
+use mosb_reconcile::Error;
+use mosb_reconcile::error::describe;
 
 /// Pods of one answer: a node runs one member of etcd.
 const PAGE: u32 = 250;

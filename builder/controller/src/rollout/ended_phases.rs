@@ -17,8 +17,8 @@ use super::job_request::NodeVerb;
 use super::machine_state::MachineState;
 use super::snapshot::RolloutSnapshot;
 use crate::action::Action;
-use crate::kinds::Kind;
 use mosb_plan::api::labels;
+use mosb_reconcile::kinds::Kind;
 
 /// A part of the update of one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

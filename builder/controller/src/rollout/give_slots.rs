@@ -9,9 +9,9 @@ use super::machine_state::MachineState;
 use super::part_jobs::part_failure;
 use super::slot_phase::SlotPhase;
 use super::slots::{self, SlotCandidate, SlotChoice, StopReason};
-use crate::cluster_cache::OWN_WRITE_TIMEOUT;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
+use mosb_reconcile::watch::OWN_WRITE_TIMEOUT;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 

@@ -7,10 +7,10 @@
 use super::desired_target::rival_names;
 use super::snapshot::RolloutSnapshot;
 use crate::action::{Action, Patch};
-use crate::kinds::Kind;
 use crate::status::{Event, EventReason, Regarding};
 use mosb_plan::api::rollout::OnDelete;
 use mosb_plan::api::{MachineOsConfig, Metadata, labels};
+use mosb_reconcile::kinds::Kind;
 
 /// The MachineOSConfigs of a pool by their part in it.
 #[derive(Debug, Default)]

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::snapshot::Machine;
 use crate::action::{Action, Patch};
-use crate::kinds::Kind;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{Fallback, NodeReport, NodeTarget, Slot, StagedMark};
+use mosb_reconcile::kinds::Kind;
 
 /// Maximum characters of the annotation `reason`.
 const REASON: usize = 1024;

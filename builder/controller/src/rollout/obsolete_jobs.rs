@@ -5,9 +5,9 @@ use super::job_request::NodeVerb;
 use super::machine_state::{MachineState, SlotMark};
 use super::snapshot::{JobPhase, MachineJob, RolloutSnapshot};
 use crate::action::Action;
-use crate::kinds::Kind;
 use crate::target::Target;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
+use mosb_reconcile::kinds::Kind;
 
 /// Whether the result of a Job is on the node, or nothing waits for it. `slot` is the slot that the
 /// machine has after this pass.

@@ -9,7 +9,6 @@ use super::blocked::Blocked;
 use super::context::Context;
 use super::machine_progress::MachineProgress;
 use crate::action::{Action, NewStatus, PoolStatusUpdate};
-use crate::kinds::Kind;
 use crate::name_list::name_list;
 use crate::status::{
     BLOCKED, RENDER_DEGRADED, ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, set_condition,
@@ -18,6 +17,7 @@ use crate::target::Target;
 use mosb_image::Digest;
 use mosb_plan::api::rollout::RolloutMode;
 use mosb_plan::api::{API_VERSION, Condition, MachineConfigPool, condition};
+use mosb_reconcile::kinds::Kind;
 
 /// The most machines that a message names.
 const NAMED: usize = 5;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::decide::PROBLEM_REQUEUE;
 use super::snapshot::{RefusedWrites, RolloutSnapshot};
-use crate::Error;
 use crate::action::{Action, NewObject};
 use crate::apply::ApplyError;
-use crate::kinds::Kind;
-use crate::queue::conflict_backoff;
+use mosb_reconcile::Error;
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::queue::conflict_backoff;
 
 /// How long after its begin a pass writes nothing more but the status, well before its deadline.
 const WRITES: Duration = Duration::from_secs(180);

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::queue::error_backoff;
+use mosb_reconcile::queue::error_backoff;
 use mosb_types::ErrorClass;
 
 /// For how long a good answer is not asked for again.

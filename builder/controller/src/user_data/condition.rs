@@ -4,10 +4,10 @@ use jiff::Timestamp;
 
 use super::reason::UserDataReason;
 use crate::action::{Action, NewStatus};
-use crate::kinds::Kind;
 use crate::status::{ConditionUpdate, config_status};
 use crate::target::Target;
 use mosb_plan::api::{MachineOsConfig, MachineOsConfigStatus, condition};
+use mosb_reconcile::kinds::Kind;
 
 /// Condition type: whether the Secret with the user data has the config of the current image.
 pub const USER_DATA: &str = "UserData";

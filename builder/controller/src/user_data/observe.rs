@@ -7,7 +7,6 @@ use super::condition::USER_DATA;
 use super::snapshot::{UserDataLookupResults, UserDataSnapshot};
 use crate::cluster_cache::{ClusterCache, Trigger};
 use crate::cluster_names::IGNITION_AUTHORITY;
-use crate::indexed_store::IndexKey;
 use crate::inputs;
 use crate::lookup::Problem;
 use crate::snapshot::Versions;
@@ -15,6 +14,7 @@ use mosb_image::Digest;
 use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::api::rollout::History;
 use mosb_plan::api::{MachineOsConfig, condition, labels};
+use mosb_reconcile::watch::IndexKey;
 
 /// The snapshot of the MachineOSConfig of this name; none without user data.
 pub(super) fn observe(cache: &ClusterCache, name: &str) -> Option<UserDataSnapshot> {

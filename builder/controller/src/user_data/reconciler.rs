@@ -14,11 +14,11 @@ use crate::action::Action;
 use crate::apply::{ApplyError, Executor, ReconcilePass};
 use crate::checked_inputs::CheckedInputs;
 use crate::cluster_cache::Trigger;
-use crate::error::Error;
 use crate::lookups::Resolver;
 use crate::metrics::Metrics;
 use crate::reconciler::{NoDecision, Reconciler};
 use mosb_image::Digest;
+use mosb_reconcile::error::Error;
 use mosb_types::Diagnostic as _;
 
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use super::write::{BootImageWrite, ObjectRef};
 use crate::FIELD_MANAGER;
 use crate::apply::{ApplyError, Executor};
 use crate::cluster_cache::{BootImageKind, has_only_our_spec, object_key};
-use crate::error::{self, Error};
 use crate::lookup::Problem;
+use mosb_reconcile::error::{self, Error};
 use mosb_types::ErrorClass;
 
 /// Media type of the operations.

@@ -15,10 +15,10 @@ use crate::apply::Executor;
 use crate::boot_images::BootImageReconciler;
 use crate::cluster_cache::BootImageKind::ClusterVersion;
 use crate::cluster_cache::ClusterCache;
-use crate::lease::{Lease, LeaseTimes};
 use crate::lookups::{LookupLimits, Resolver};
 use crate::reconciler::Reconciler as _;
-use crate::watch_health::WatchState;
+use mosb_reconcile::lease::{Lease, LeaseTimes};
+use mosb_reconcile::watch::WatchState;
 
 #[test]
 fn nothing_changes_during_an_upgrade_or_from_a_newer_release() {

@@ -20,11 +20,11 @@ use super::snapshot::{BootImageSnapshot, GoldenState};
 use super::stability::open_gate;
 use crate::apply::ApplyError;
 use crate::cluster_cache::ClusterCache;
-use crate::error::Error;
 use crate::namespaces::Namespaces;
 use find_set::find;
 use mosb_boot_image::{RestoreError, SetRefError};
 use mosb_plan::api::condition;
+use mosb_reconcile::error::Error;
 use mosb_types::{Diagnostic, ErrorClass};
 
 #[cfg(test)]

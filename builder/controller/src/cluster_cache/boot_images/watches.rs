@@ -15,10 +15,10 @@ use tokio::time::sleep;
 use super::discovery::{ServedVersions, discover, resource};
 use super::{BootImageCache, BootImageKind, SeenObject};
 use crate::cluster_cache::trigger::Trigger;
-use crate::error::{Error, is_not_found};
-use crate::indexed_store::IndexedStore;
-use crate::watch::{WatchedResource, run_watch};
-use crate::watch_health::{WatchHealth, WatchState};
+use mosb_reconcile::error::{Error, is_not_found};
+use mosb_reconcile::watch::IndexedStore;
+use mosb_reconcile::watch::{WatchHealth, WatchState};
+use mosb_reconcile::watch::{WatchedResource, run_watch};
 
 /// How often the API server is asked for its versions. Kinds come and go with operators.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);

@@ -2,9 +2,9 @@
 
 use super::fake_cluster::*;
 use super::rows::is_idle;
-use crate::kinds::Kind;
 use crate::*;
 use mosb_plan::api::*;
+use mosb_reconcile::kinds::Kind;
 use mosb_types::ErrorClass;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::render::snapshot::OverridingImage;
-use crate::watch_health::RECOVERED_AFTER;
+use mosb_reconcile::watch::RECOVERED_AFTER;
 
 /// Name of the case, the difference to a settled pool, and the actions.
 type Case<'a> = (&'a str, &'a dyn Fn(&mut RenderSnapshot), &'a [&'a str]);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cluster_cache::POOL_WATCHES;
-use crate::watch_health::WatchState;
+use mosb_reconcile::watch::WatchState;
 
 fn cache() -> ClusterCache {
     let cache = ClusterCache::empty("mosb");

@@ -23,17 +23,17 @@ use crate::apply::{Executor, ReconcilePass};
 use crate::cluster_cache::{
     CONTROLLER_WATCHES, ClusterCache, MACHINES, NODE_JOBS, POOL_WATCHES, SeenMachine,
 };
-use crate::kinds::Kind;
-use crate::lease::{Lease, LeaseTimes};
 use crate::lookups::{LookupLimits, Resolver};
 use crate::reconciler::Reconciler as _;
 use crate::rollout::observe::NO_POOL;
 use crate::rollout::*;
 use crate::target::Target;
-use crate::watch_health::WatchState;
 use mosb_image::{Digest, PinnedRef};
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::lease::{Lease, LeaseTimes};
+use mosb_reconcile::watch::WatchState;
 
 /// The writes that an API server got. It has no Secrets, each write of node `busy` is a conflict, each
 /// Job on a machine `taken` has the name of one that is not ours, and evictions of pod `hangs` are not

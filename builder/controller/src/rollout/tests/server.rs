@@ -2,7 +2,6 @@
 
 use super::fleet::*;
 use super::machine::FakeJob;
-use crate::kinds::Kind;
 use crate::rollout::decide::{RolloutEvaluation, evaluate};
 use crate::rollout::drain_records::after_pass;
 use crate::rollout::ended_phases::ended_phases;
@@ -14,6 +13,7 @@ use crate::{Action, NewObject, NewStatus, Patch, Target};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use mosb_plan::api::{Metadata, labels};
+use mosb_reconcile::kinds::Kind;
 use std::collections::BTreeSet;
 use std::time::Duration;
 

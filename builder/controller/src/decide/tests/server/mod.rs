@@ -9,11 +9,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::fake_cluster::FakeCluster;
-use crate::kinds::Kind;
 use crate::status::{IMAGE_BUILD_DEGRADED, ROLLOUT_DEGRADED};
 use crate::*;
 use mosb_image::PinnedRef;
 use mosb_plan::api::*;
+use mosb_reconcile::kinds::Kind;
 use workloads::let_go;
 pub use workloads::{metadata_of, owner_of};
 

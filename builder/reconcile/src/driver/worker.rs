@@ -5,8 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A worker, while it is with a key. A pass gives it back while it waits for a lookup that leaves
-/// the cluster, so that registries that hang don't take all of them: the [limits of
-/// lookups](crate::lookups::LookupLimits) say how many such lookups there are.
+/// the cluster, so that registries that hang don't take all of them.
 #[derive(Debug, Default)]
 pub struct Worker {
     workers: Option<Arc<Semaphore>>,

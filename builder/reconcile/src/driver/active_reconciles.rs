@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::queue::Requeue;
+use crate::queue::Requeue;
 use mosb_types::ErrorClass;
 
 /// How long a reconcile may outlive its deadline before the program counts as hanging.

@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
-use super::Error;
+use crate::Error;
 
 /// Connections at once at an address; a further one ends the oldest.
 const MAX_CONNECTIONS: usize = 64;

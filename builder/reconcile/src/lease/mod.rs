@@ -5,6 +5,7 @@
 //! as soon as the watch reports it.
 
 mod acquire;
+mod gate;
 mod renew;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +19,10 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::time::Instant;
 
-use super::Error;
-use super::error::describe;
-use super::running_writes::RunningWrites;
+use crate::Error;
+use crate::error::describe;
+use gate::RunningWrites;
+pub use gate::gated;
 
 /// How long cancelled writes may take to end.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -187,6 +189,14 @@ impl Lease {
     }
 }
 
+#[cfg(any(test, feature = "test"))]
+impl Lease {
+    /// Marks it as just renewed.
+    pub fn hold_for_test(&self) {
+        *self.renewed() = Some(Instant::now());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
@@ -197,13 +207,6 @@ mod tests {
     use tower::{BoxError, service_fn};
 
     use super::*;
-
-    impl Lease {
-        /// Marks it as just renewed.
-        pub(crate) fn hold_for_test(&self) {
-            *self.renewed() = Some(Instant::now());
-        }
-    }
 
     #[tokio::test(start_paused = true)]
     async fn the_lease_is_held_for_its_duration_after_the_renewal_request() {

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use backoff::with_jitter;
-pub(crate) use backoff::{conflict_backoff, error_backoff};
+pub use backoff::{conflict_backoff, error_backoff};
 use mosb_types::ErrorClass;
 use state::State;
 

@@ -12,18 +12,18 @@ use tower_http::timeout::TimeoutBody;
 
 /// Time limit for the start of a response including retries, and for each further part of its body:
 /// the longest that an admission webhook may take.
-pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for the next part of a watch, which has its own timeout, or of a followed log, which
 /// may be silent for hours.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// Fails response bodies whose next part does not arrive.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BodyTimeoutLayer;
+pub struct BodyTimeoutLayer;
 
 /// See [`BodyTimeoutLayer`].
 #[derive(Debug, Clone)]
-pub(super) struct BodyTimeout<S>(S);
+pub struct BodyTimeout<S>(S);
 
 impl<S> Layer<S> for BodyTimeoutLayer {
     type Service = BodyTimeout<S>;

@@ -7,12 +7,12 @@ use mosb_types::ErrorClass;
 
 /// The wait after a conflict. The next watch event updates the cache and enqueues the key anyway;
 /// the wait only bounds the load if that event never comes.
-pub(crate) fn conflict_backoff(failures: u32) -> Duration {
+pub fn conflict_backoff(failures: u32) -> Duration {
     exponential(Duration::from_millis(20), failures, Duration::from_secs(10))
 }
 
 /// The longest pause after this many failures in a row.
-pub(crate) fn error_backoff(class: ErrorClass, failures: u32) -> Duration {
+pub fn error_backoff(class: ErrorClass, failures: u32) -> Duration {
     let (first, most) = match class {
         ErrorClass::Transient => (Duration::from_millis(500), Duration::from_secs(60)),
         // A permission that is granted later sends no event.

@@ -8,13 +8,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 /// After failing for this long a watch counts as not synced, and nothing is decided from its store.
-pub(super) const STALE_AFTER: Duration = Duration::from_secs(300);
+pub const STALE_AFTER: Duration = Duration::from_secs(300);
 /// A watch that has not failed for this long has recovered. No event confirms it: the next change
 /// may be days away. Longer than the longest wait plus a request that times out.
-pub(super) const RECOVERED_AFTER: Duration = Duration::from_secs(90);
+pub const RECOVERED_AFTER: Duration = Duration::from_secs(90);
 
 /// How often [`WatchHealth::wait_for_sync`] checks whether a watch has recovered.
-pub(super) const SYNC_POLL_INTERVAL: Duration = Duration::from_secs(5);
+pub const SYNC_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// State of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,11 +84,11 @@ impl Default for WatchHealth {
 
 impl WatchHealth {
     /// Registers a watch before its task runs, so that it counts as not synced from now on.
-    pub(super) fn register(&self, what: &str, optional: bool) {
+    pub fn register(&self, what: &str, optional: bool) {
         self.set(what, WatchState::Listing, optional);
     }
 
-    pub(super) fn set(&self, what: &str, state: WatchState, optional: bool) {
+    pub fn set(&self, what: &str, state: WatchState, optional: bool) {
         let mut watches = self.lock();
         let failing = match &state {
             WatchState::Broken { .. } => {

@@ -4,16 +4,20 @@
 //! An action may be several requests, and the process may be suspended between two of them. So each
 //! request is checked, and not only each action. Reads are always sent.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use hyper::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 use tokio::time::timeout;
 use tower::{BoxError, service_fn};
 
-use super::lease::Lease;
+use super::Lease;
 
 /// The same client, for writes that need the Lease.
-pub(super) fn gated(client: Client, lease: &Lease, namespace: &str) -> Client {
+pub fn gated(client: Client, lease: &Lease, namespace: &str) -> Client {
     let lease = lease.clone();
     let service = service_fn(move |request: Request<Body>| {
         let (client, lease) = (client.clone(), lease.clone());
@@ -38,6 +42,21 @@ async fn send(
     match timeout(left, client.send(request)).await {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(lease.lost().into()),
+    }
+}
+
+/// The writes that are under way: shared by each, so that the end of a Lease can wait for them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RunningWrites(Arc<RwLock<()>>);
+
+impl RunningWrites {
+    pub(super) async fn begin(&self) -> OwnedRwLockReadGuard<()> {
+        Arc::clone(&self.0).read_owned().await
+    }
+
+    /// Waits until no write is running, at most for this time.
+    pub(super) async fn ended(&self, limit: Duration) -> bool {
+        timeout(limit, self.0.write()).await.is_ok()
     }
 }
 

@@ -1,6 +1,10 @@
 //! A watch that runs for ever: it keeps an [`IndexedStore`] up to date and reports its state to
 //! `WatchHealth`.
 
+mod health;
+mod own_writes;
+mod store;
+
 use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,9 +16,10 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
-use super::error::{describe, is_forbidden, is_not_found};
-use super::indexed_store::{Change, IndexedStore};
-use super::watch_health::{WatchHealth, WatchState};
+use crate::error::{describe, is_forbidden, is_not_found};
+pub use health::{WatchHealth, WatchState};
+pub use own_writes::{OWN_WRITE_TIMEOUT, OwnWrites};
+pub use store::{Change, IndexKey, IndexedStore};
 
 /// The first and the longest wait after a watch broke.
 const RETRY_WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
@@ -195,8 +200,8 @@ mod tests {
     use tokio::time::timeout;
     use tower::service_fn;
 
+    use super::health::{RECOVERED_AFTER, STALE_AFTER, SYNC_POLL_INTERVAL};
     use super::*;
-    use crate::watch_health::{RECOVERED_AFTER, STALE_AFTER, SYNC_POLL_INTERVAL};
 
     /// Behaviour of the fake API server.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
