@@ -8,12 +8,12 @@ use serde_json::json;
 
 use super::cluster_cache::ClusterCache;
 use super::decide::decide;
-use super::lookup::Problem;
 use super::observe::{Facts, observe};
 use super::pool_reason::{PoolReason, UNRECONCILABLE};
 use crate::status::BLOCKED;
 use mosb_plan::api::{MachineOsBuild, condition, labels};
 use mosb_reconcile::Error;
+use mosb_reconcile::Problem;
 use mosb_reconcile::kinds::Kind;
 use mosb_types::ErrorClass;
 

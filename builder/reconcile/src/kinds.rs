@@ -6,6 +6,8 @@ use kube::core::ApiResource;
 
 /// The API group of machine configuration.
 pub const GROUP: &str = "machineconfiguration.openshift.io";
+/// Where the Jobs on machines run, whatever namespace the controller is in.
+pub const ROLLOUT_NAMESPACE: &str = "mosb-rollout";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// A resource kind: group, version, plural.
@@ -79,11 +81,6 @@ impl Kind {
         }
     }
 
-    /// Whether its objects are in the namespace of the Jobs on machines.
-    pub fn is_of_rollout(self) -> bool {
-        self == Self::NodeJob
-    }
-
     pub fn resource(self) -> ApiResource {
         let (group, version, kind, plural) = self.names();
         ApiResource {
@@ -102,6 +99,15 @@ impl Kind {
     /// As the API spells it.
     pub fn as_str(self) -> &'static str {
         self.names().2
+    }
+
+    /// The namespace of its objects, if they have one. `own`: that of the controller.
+    pub fn namespace(self, own: &str) -> Option<&str> {
+        if self == Self::NodeJob {
+            Some(ROLLOUT_NAMESPACE)
+        } else {
+            self.is_namespaced().then_some(own)
+        }
     }
 
     /// Whether its objects are in a namespace.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::plan::SetPlan;
 use super::write::{BootImageWrite, Recorded};
-use crate::apply::ApplyError;
+use mosb_reconcile::write::ApplyError;
 
 /// How a write ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 
 use super::snapshot::Member;
-use crate::apply::ApplyError;
 use mosb_plan::api::MachineConfig;
 use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::ApplyError;
 use mosb_reconcile::{Error, error};
 
 const PARALLEL_READS: usize = 16;

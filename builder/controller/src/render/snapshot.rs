@@ -6,12 +6,13 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use crate::lookup::Problem;
-use crate::snapshot::EarlierProblem;
-use crate::target::Target;
 use mosb_image::Digest;
 use mosb_plan::api::MachineConfigPool;
+use mosb_reconcile::EarlierProblem;
+use mosb_reconcile::Problem;
+use mosb_reconcile::driver::InputsHash;
 use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::Target;
 use mosb_types::canonical_json;
 
 /// Raised when the same inputs give another rendered config and all pools should get it; never by a
@@ -32,7 +33,7 @@ pub struct RenderSnapshot {
     /// A watch of pools or builds that failed lately: they may name more.
     pub broken_watch: Option<String>,
     /// Of everything that the result of rendering depends on, also of what only lookups read.
-    pub inputs_digest: Digest,
+    pub inputs_hash: InputsHash,
     pub lookup_results: RenderLookupResults,
     /// The problem that the last pass reported, if nothing that it depends on has changed.
     pub earlier_problem: Option<EarlierProblem>,

@@ -16,7 +16,7 @@ use super::elapsed::elapsed;
 use super::job_request::NodeVerb;
 use super::machine_state::MachineState;
 use super::snapshot::RolloutSnapshot;
-use crate::action::Action;
+use crate::rollout::effect::Action;
 use mosb_plan::api::labels;
 use mosb_reconcile::kinds::Kind;
 

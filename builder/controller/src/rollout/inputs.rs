@@ -2,9 +2,9 @@
 //! that change with each write, are left out. A lookup ends early if it changes.
 
 use super::snapshot::{JobPhase, RolloutSnapshot};
-use mosb_image::Digest;
+use mosb_reconcile::driver::InputsHash;
 
-pub(super) fn inputs_digest(snapshot: &RolloutSnapshot) -> Digest {
+pub(super) fn inputs(snapshot: &RolloutSnapshot) -> InputsHash {
     let pool = &snapshot.pool;
     let config = snapshot.config.as_ref().map(|config| {
         let metadata = &config.metadata;
@@ -33,5 +33,5 @@ pub(super) fn inputs_digest(snapshot: &RolloutSnapshot) -> Digest {
         snapshot.shared_nodes,
         snapshot.settings,
     );
-    Digest::of(text.as_bytes())
+    InputsHash::of(&text)
 }

@@ -8,16 +8,14 @@ use serde_json::{Value, json};
 use super::blocked::Blocked;
 use super::context::Context;
 use super::machine_progress::MachineProgress;
-use crate::action::{Action, NewStatus, PoolStatusUpdate};
+use super::pool_status_update::PoolStatusUpdate;
 use crate::name_list::name_list;
 use crate::status::{
     BLOCKED, RENDER_DEGRADED, ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, set_condition,
 };
-use crate::target::Target;
 use mosb_image::Digest;
 use mosb_plan::api::rollout::RolloutMode;
 use mosb_plan::api::{API_VERSION, Condition, MachineConfigPool, condition};
-use mosb_reconcile::kinds::Kind;
 
 /// The most machines that a message names.
 const NAMED: usize = 5;
@@ -48,12 +46,12 @@ pub(super) struct Standing {
     pub hidden_files: Option<usize>,
 }
 
-/// The write of the pool's status; none if it is unchanged.
-pub(super) fn action(
+/// What changes of the pool's status; none if it is unchanged.
+pub(super) fn update(
     cx: &Context<'_>,
     machines: &[Standing],
     blocked: Option<&Blocked>,
-) -> Option<Action> {
+) -> Option<PoolStatusUpdate> {
     if cx.snapshot.is_pool_missing {
         return None;
     }
@@ -78,9 +76,7 @@ pub(super) fn action(
         update.configuration = configuration(cx);
     }
     conditions(cx, machines, is_done && is_newest, blocked, &mut update.conditions);
-    let target = Target::of(Kind::MachineConfigPool, &pool.metadata);
-    is_changed(pool, &update)
-        .then(|| Action::ReplaceStatus(target, NewStatus::Pool(Box::new(update))))
+    is_changed(pool, &update).then_some(update)
 }
 
 fn is_changed(pool: &MachineConfigPool, update: &PoolStatusUpdate) -> bool {

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::reason::UserDataReason;
-use crate::action::{Action, NewStatus};
+use crate::object;
 use crate::status::{ConditionUpdate, config_status};
-use crate::target::Target;
+use crate::user_data::Action;
 use mosb_plan::api::{MachineOsConfig, MachineOsConfigStatus, condition};
 use mosb_reconcile::kinds::Kind;
 
@@ -34,7 +34,7 @@ pub(super) fn report(
     let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
     let update = ConditionUpdate { kind: USER_DATA, status: is, reason: word, message: &message };
     let status = config_status(config, None, &[update], now)?;
-    Some(write(config, status))
+    Some(write(config, &status))
 }
 
 /// What the condition shows: that the Secret is as it should be.
@@ -49,10 +49,9 @@ fn remove(config: &MachineOsConfig) -> Option<Action> {
     condition(&config.status.conditions, USER_DATA)?;
     let mut status = config.status.clone();
     status.conditions.retain(|condition| condition.kind != USER_DATA);
-    Some(write(config, status))
+    Some(write(config, &status))
 }
 
-fn write(config: &MachineOsConfig, status: MachineOsConfigStatus) -> Action {
-    let target = Target::of(Kind::MachineOsConfig, &config.metadata);
-    Action::ReplaceStatus(target, NewStatus::MachineOsConfig(Box::new(status)))
+fn write(config: &MachineOsConfig, status: &MachineOsConfigStatus) -> Action {
+    object::replace_status(Kind::MachineOsConfig, &config.metadata, status)
 }

@@ -7,14 +7,15 @@ use super::content::MachineInputs;
 use super::decide::UserDataLookup;
 use super::secret_ref::SecretRef;
 use super::snapshot::{FoundSecret, UserDataSnapshot};
-use crate::apply::ApplyError;
-use crate::lookup::{NO_RENDERED_CONFIG, Problem};
+use crate::lookup::NO_RENDERED_CONFIG;
 use crate::lookups::Resolver;
-use crate::reconciler::NoDecision;
 use mosb_plan::api::MachineOsConfig;
 use mosb_plan::api::rollout::NodeTarget;
 use mosb_reconcile::Error;
+use mosb_reconcile::Problem;
+use mosb_reconcile::driver::NoDecision;
 use mosb_reconcile::error::{describe, is_forbidden, is_not_found};
+use mosb_reconcile::write::ApplyError;
 use mosb_registry::http::Secret;
 use mosb_types::ErrorClass;
 

@@ -8,12 +8,12 @@ use super::snapshot::{UserDataLookupResults, UserDataSnapshot};
 use crate::cluster_cache::{ClusterCache, Trigger};
 use crate::cluster_names::IGNITION_AUTHORITY;
 use crate::inputs;
-use crate::lookup::Problem;
 use crate::snapshot::Versions;
-use mosb_image::Digest;
 use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::api::rollout::History;
 use mosb_plan::api::{MachineOsConfig, condition, labels};
+use mosb_reconcile::Problem;
+use mosb_reconcile::driver::InputsHash;
 use mosb_reconcile::watch::IndexKey;
 
 /// The snapshot of the MachineOSConfig of this name; none without user data.
@@ -108,9 +108,9 @@ pub(super) fn affected_configs(cache: &ClusterCache, cause: &Trigger) -> BTreeSe
     }
 }
 
-/// Digest of everything that the content follows from, except the Secret itself, which no watch
+/// A hash of everything that the content follows from, except the Secret itself, which no watch
 /// shows.
-pub(super) fn inputs_digest(snapshot: &UserDataSnapshot) -> Digest {
+pub(super) fn inputs(snapshot: &UserDataSnapshot) -> InputsHash {
     let config = &snapshot.config;
     let annotation = |key: &str| config.metadata.annotation(key);
     let builds = snapshot.builds.iter().map(|build| (&build.metadata.name, build.status.image()));
@@ -127,5 +127,5 @@ pub(super) fn inputs_digest(snapshot: &UserDataSnapshot) -> Digest {
         snapshot.versions,
         snapshot.endpoint,
     );
-    Digest::of(text.as_bytes())
+    InputsHash::of(&text)
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::content::MachineInputs;
 use super::secret_ref::SecretRef;
 use super::user_data_secret::UserDataSecret;
-use crate::lookup::Problem;
 use crate::snapshot::Versions;
 use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::api::{MachineOsBuild, MachineOsConfig};
+use mosb_reconcile::Problem;
 use mosb_registry::http::Secret;
 
 /// Everything observed for a MachineOSConfig.

@@ -86,7 +86,7 @@ impl Lease {
     }
 
     /// The running writes that need it.
-    pub(super) fn writes(&self) -> &RunningWrites {
+    fn writes(&self) -> &RunningWrites {
         &self.writes
     }
 
@@ -96,7 +96,7 @@ impl Lease {
     }
 
     /// For how long it is certainly ours.
-    pub(super) fn remaining(&self) -> Option<Duration> {
+    fn remaining(&self) -> Option<Duration> {
         let renewed = *self.renewed();
         renewed.map(|at| self.times.deadline.saturating_sub(at.elapsed()))
     }

@@ -11,7 +11,6 @@
 //! mosb's own write, the worker returns [`Requeue::Paused`]. Before that the key waits a little,
 //! longer after each failure.
 
-mod backoff;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +21,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use backoff::with_jitter;
-pub use backoff::{conflict_backoff, error_backoff};
+use crate::waits::{CONFLICT, after_error};
 use mosb_types::ErrorClass;
 use state::State;
 
@@ -145,7 +143,7 @@ impl<K: Ord + Clone + Hash> Queue<K> {
             Requeue::Error(_) => true,
         };
         let not_before = match requeue {
-            Requeue::Error(_) => now + conflict_backoff(entry.failures),
+            Requeue::Error(_) => now + CONFLICT.wait(entry.failures),
             _ => now,
         };
         entry.not_before = Some(not_before);
@@ -153,15 +151,14 @@ impl<K: Ord + Clone + Hash> Queue<K> {
             Requeue::Never | Requeue::After(_) | Requeue::Conflict => None,
             Requeue::CacheStale(_) | Requeue::Paused => entry.paused_until,
             Requeue::Error(class) => {
-                let pause = error_backoff(class, entry.failures);
-                Some(now + with_jitter(pause, &(key, entry.failures)))
+                Some(now + after_error(class).wait_for(entry.failures, &(key, entry.failures)))
             }
         };
         let enqueued = std::mem::take(&mut entry.again);
         let at = match requeue {
             Requeue::Never => None,
             Requeue::After(wait) | Requeue::CacheStale(wait) => Some(now + wait),
-            Requeue::Conflict => Some(now + conflict_backoff(entry.failures)),
+            Requeue::Conflict => Some(now + CONFLICT.wait(entry.failures)),
             Requeue::Error(_) | Requeue::Paused => Some(entry.paused_until.unwrap_or(now)),
         };
         match (enqueued, at) {

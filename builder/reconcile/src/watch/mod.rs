@@ -17,15 +17,11 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
 use crate::error::{describe, is_forbidden, is_not_found};
-pub use health::{WatchHealth, WatchState};
+use crate::waits::{UNSERVED_KIND, WATCH};
+pub use health::{RECOVERED_AFTER, WatchHealth, WatchState};
 pub use own_writes::{OWN_WRITE_TIMEOUT, OwnWrites};
 pub use store::{Change, IndexKey, IndexedStore};
 
-/// The first and the longest wait after a watch broke.
-const RETRY_WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
-/// The longest wait for an optional kind that the cluster doesn't serve. It comes with an operator,
-/// which is rarely installed.
-const UNSERVED_KIND_RETRY: Duration = Duration::from_secs(300);
 /// A watch that ran for this long was healthy: the next wait is the shortest again.
 const BACKOFF_RESET: Duration = Duration::from_secs(60);
 
@@ -67,7 +63,7 @@ pub async fn run_watch<K, T>(
     let start_watch = || watcher(api.clone(), config.clone());
     let mut stream = pin!(start_watch());
     let (mut listed, mut broken) = (false, false);
-    let mut wait = RETRY_WAIT.0;
+    let mut wait = WATCH.first;
     let mut since = Instant::now();
     while let Some(result) = stream.next().await {
         match result {
@@ -87,7 +83,7 @@ pub async fn run_watch<K, T>(
             }
             Err(error) => {
                 if since.elapsed() > BACKOFF_RESET {
-                    wait = RETRY_WAIT.0;
+                    wait = WATCH.first;
                 }
                 // After the first list, a missing permission does not mean that the objects were
                 // deleted.
@@ -100,7 +96,7 @@ pub async fn run_watch<K, T>(
                     {
                         tracing::warn!("{what}: {why}");
                         report(WatchState::Current);
-                        sleep(RETRY_WAIT.0).await;
+                        sleep(WATCH.first).await;
                     }
                     Some(failed_state) => {
                         broken = true;
@@ -124,15 +120,14 @@ pub async fn run_watch<K, T>(
                             WatchState::Broken { why, .. } => WatchState::Broken { listed, why },
                             other => other,
                         });
-                        let most =
-                            if not_served && optional { UNSERVED_KIND_RETRY } else { RETRY_WAIT.1 };
-                        if wait > most {
+                        let backoff = if not_served && optional { UNSERVED_KIND } else { WATCH };
+                        if wait > backoff.max {
                             // The wait grew while the kind was not served, and now everything waits
                             // for this watch.
-                            wait = RETRY_WAIT.0;
+                            wait = WATCH.first;
                         }
                         sleep(wait).await;
-                        wait = (wait * 2).min(most);
+                        wait = backoff.next(wait);
                     }
                 }
                 since = Instant::now();
@@ -284,7 +279,7 @@ mod tests {
             assert!(is_reported && not_synced.ends_with("away"), "{not_synced}");
             *does.lock().unwrap() = Server::Quiet;
             let learnt = timeout(
-                RECOVERED_AFTER + RETRY_WAIT.1 + SYNC_POLL_INTERVAL,
+                RECOVERED_AFTER + WATCH.max + SYNC_POLL_INTERVAL,
                 watch_health.wait_for_sync(),
             )
             .await;
@@ -311,7 +306,7 @@ mod tests {
         let does = Arc::new(Mutex::new(Server::NotServed));
         while_followed(&does, true, async |watch_health| {
             // Long enough that the kind is only looked for every 5 minutes.
-            sleep(UNSERVED_KIND_RETRY * 4).await;
+            sleep(UNSERVED_KIND.max * 4).await;
             assert_eq!(watch_health.not_synced(), Vec::<String>::new());
             *does.lock().unwrap() = Server::Away;
             while watch_health.not_synced().is_empty() {

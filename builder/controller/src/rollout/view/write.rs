@@ -11,13 +11,13 @@ use serde_json::json;
 use super::request::{RolloutChange, RolloutRequest};
 use super::request_error::RolloutRequestError;
 use super::retry::Retry;
-use crate::cluster_names::ROLLOUT_NAMESPACE;
 use crate::rollout::snapshot::RolloutSnapshot;
 use crate::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
 use mosb_plan::api::{condition, labels};
 use mosb_reconcile::Error;
 use mosb_reconcile::error::{describe, is_forbidden};
 use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::kinds::ROLLOUT_NAMESPACE;
 
 /// The change of a request about the pool.
 ///

@@ -8,11 +8,10 @@ use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Preconditions};
 use tokio::time::{Instant, timeout_at};
 
-use super::write::post_params;
-use super::{ApplyError, Executor, ReconcilePass};
-use crate::action::Action;
-use crate::rollout::Refusal;
+use super::drain_record::Refusal;
+use super::effect::{Eviction, RolloutExecutor, RolloutState};
 use mosb_reconcile::error::{self, Error};
+use mosb_reconcile::write::{ApplyError, post_params};
 
 /// The most characters of the API server's message that are recorded.
 const MESSAGE: usize = 500;
@@ -21,94 +20,76 @@ const AT_ONCE: usize = 16;
 /// How long the evictions of a pass may take: an admission webhook may let each one time out.
 const TIME: Duration = Duration::from_secs(15);
 
-/// A pod of a node that is being drained.
-#[derive(Debug, Clone, Copy)]
-struct PodToEvict<'p> {
-    namespace: &'p str,
-    name: &'p str,
-    uid: &'p str,
-    node: &'p str,
-}
-
-impl Executor {
-    /// Evicts these pods at once. The pass records a refusal, which is no error: the next pass tries
-    /// again. So it does without an answer in time. Returns the evictions with an error.
-    pub(crate) async fn evict_all<'a>(
+impl RolloutExecutor {
+    /// Evicts these pods at once. The state records a refusal, which is no error: the next pass
+    /// tries again. So it does without an answer in time. Returns the evictions with an error.
+    pub(super) async fn evict_all<'a>(
         &self,
-        actions: &[&'a Action],
-        pass: &mut ReconcilePass,
-    ) -> Vec<(&'a Action, ApplyError)> {
+        evictions: &[&'a Eviction],
+        state: &mut RolloutState,
+    ) -> Vec<(&'a Eviction, ApplyError)> {
         let until = Instant::now() + TIME;
-        let pods = actions.iter().filter_map(|action| Some((*action, PodToEvict::of(action)?)));
-        let evicting: Vec<_> = pods
-            .map(|(action, pod)| async move {
+        let evicting: Vec<_> = evictions
+            .iter()
+            .map(|eviction| async move {
                 let late = format!(
                     "not answered within {} s; check the admission webhooks for evictions",
                     TIME.as_secs()
                 );
-                let done = timeout_at(until, self.evict(&pod)).await;
-                (action, pod, done.unwrap_or_else(|_| Ok(Some(pod.refusal(late)))))
+                let done = timeout_at(until, self.evict(eviction)).await;
+                (*eviction, done.unwrap_or_else(|_| Ok(Some(eviction.refusal(late)))))
             })
             .collect();
         let done: Vec<_> = iter(evicting).buffer_unordered(AT_ONCE).collect().await;
         let mut failed = Vec::new();
-        for (action, pod, result) in done {
+        for (eviction, result) in done {
             match result {
-                Ok(refused) => pod.record(refused, pass),
-                Err(error) => failed.push((action, error)),
+                Ok(refused) => eviction.record(refused, state),
+                Err(error) => failed.push((eviction, error)),
             }
         }
         failed
     }
 
     /// Evicts a pod. Returns the refusal, if there is one.
-    async fn evict(&self, pod: &PodToEvict<'_>) -> Result<Option<Refusal>, ApplyError> {
-        let api: Api<Pod> = Api::namespaced(self.evictions.clone(), pod.namespace);
+    async fn evict(&self, pod: &Eviction) -> Result<Option<Refusal>, ApplyError> {
+        let api: Api<Pod> = Api::namespaced(self.evictions.clone(), &pod.namespace);
         let params = EvictParams {
             delete_options: Some(DeleteParams {
                 preconditions: Some(Preconditions {
-                    uid: Some(pod.uid.to_owned()),
+                    uid: Some(pod.uid.clone()),
                     resource_version: None,
                 }),
                 ..DeleteParams::default()
             }),
             post_options: post_params(),
         };
-        match api.evict(pod.name, &params).await {
+        match api.evict(&pod.pod, &params).await {
             Ok(_) => Ok(None),
             // It was deleted, or another pod has its name.
             Err(error) if error::is_not_found(&error) || error::is_conflict(&error) => Ok(None),
             Err(error) if is_refusal(&error) => Ok(Some(pod.refusal(message(&error)))),
             Err(error) => {
-                let object = format!("pod {}/{}", pod.namespace, pod.name);
+                let object = format!("pod {}/{}", pod.namespace, pod.pod);
                 Err(Error::api(object, "evict")(error).into())
             }
         }
     }
 }
 
-impl<'p> PodToEvict<'p> {
-    fn of(action: &'p Action) -> Option<Self> {
-        match action {
-            Action::Evict { namespace, pod, uid, node } => {
-                Some(Self { namespace, name: pod, uid, node })
-            }
-            _ => None,
-        }
-    }
-
+impl Eviction {
     fn refusal(&self, message: String) -> Refusal {
         Refusal {
-            namespace: self.namespace.to_owned(),
-            pod: self.name.to_owned(),
+            namespace: self.namespace.clone(),
+            pod: self.pod.clone(),
             message: message.chars().take(MESSAGE).collect(),
         }
     }
 
-    fn record(&self, refused: Option<Refusal>, pass: &mut ReconcilePass) {
-        let evictions = pass.evictions.entry(self.node.to_owned()).or_default();
+    fn record(&self, refused: Option<Refusal>, state: &mut RolloutState) {
+        let evictions = state.evictions.entry(self.node.clone()).or_default();
         if refused.is_none() {
-            evictions.accepted.push(self.uid.to_owned());
+            evictions.accepted.push(self.uid.clone());
         }
         evictions.refused.extend(refused);
     }

@@ -4,23 +4,15 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::Driver;
-use crate::apply::{ApplyError, ReconcilePass};
-use crate::decision::Decision;
-use crate::lookup::Problem;
-use crate::lookups::busy_pause;
-use crate::reconciler::{NoDecision, Reconciler};
-use mosb_image::Digest;
-use mosb_reconcile::driver::Worker;
-use mosb_reconcile::queue::Requeue;
+use super::{DecisionOf, Driver, InputsHash, NoDecision, PassOf, Reconciler, Worker, busy_pause};
+use crate::Problem;
+use crate::queue::Requeue;
+use crate::waits::INPUT_CHECK;
+use crate::write::ApplyError;
 use mosb_types::ErrorClass;
 
 /// More rounds of lookups than any decision needs.
-pub(crate) const MAX_LOOKUP_ROUNDS: u32 = 8;
-/// How often the inputs are compared while a lookup runs.
-pub(super) const INPUT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-pub(super) type DecisionOf<R> = Decision<<R as Reconciler>::Lookup, <R as Reconciler>::Reason>;
+pub const MAX_LOOKUP_ROUNDS: u32 = 8;
 
 /// How a pass ended.
 #[derive(Debug)]
@@ -43,7 +35,7 @@ impl<R: Reconciler> Driver<R> {
         snapshot: &mut R::Snapshot,
         worker: Worker,
     ) -> PassResult {
-        let mut pass = ReconcilePass::default();
+        let mut pass = PassOf::<R>::default();
         pass.worker = worker;
         let decision = match self.decide(key, snapshot, &mut pass).await {
             Ok(decision) => decision,
@@ -77,7 +69,7 @@ impl<R: Reconciler> Driver<R> {
         &self,
         key: &str,
         snapshot: &mut R::Snapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut PassOf<R>,
     ) -> Result<DecisionOf<R>, NoDecision> {
         let mut decision = self.reconciler.decide(snapshot, Timestamp::now());
         let mut inputs = None;
@@ -86,7 +78,7 @@ impl<R: Reconciler> Driver<R> {
             if decision.lookups.is_empty() {
                 break;
             }
-            let inputs = *inputs.get_or_insert_with(|| R::inputs_digest(snapshot));
+            let inputs = *inputs.get_or_insert_with(|| R::inputs(snapshot));
             tokio::select! {
                 looked_up = self.reconciler.look_up(&decision.lookups, snapshot, pass) => {
                     match looked_up {
@@ -115,11 +107,11 @@ impl<R: Reconciler> Driver<R> {
     }
 
     /// Waits until an input differs. A lookup may take minutes, and its result is useless then.
-    async fn until_inputs_change(&self, key: &str, inputs: Digest) {
+    async fn until_inputs_change(&self, key: &str, inputs: InputsHash) {
         loop {
-            tokio::time::sleep(INPUT_CHECK_INTERVAL).await;
+            tokio::time::sleep(INPUT_CHECK).await;
             let now = self.reconciler.observe(key);
-            if now.is_none_or(|now| R::inputs_digest(&now) != inputs) {
+            if now.is_none_or(|now| R::inputs(&now) != inputs) {
                 return;
             }
         }
@@ -130,7 +122,7 @@ impl<R: Reconciler> Driver<R> {
         &self,
         key: &str,
         snapshot: &R::Snapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut PassOf<R>,
         error: &ApplyError,
     ) -> PassResult {
         let (prefix, reason) = (R::LOG_PREFIX, error.code());
@@ -150,7 +142,7 @@ impl<R: Reconciler> Driver<R> {
     }
 
     fn set_problem(&self, key: &str, snapshot: &R::Snapshot, problem: Option<&Problem>) {
-        let found = problem.map(|problem| (R::inputs_digest(snapshot), problem));
+        let found = problem.map(|problem| (R::inputs(snapshot), problem));
         self.key_states.set_problem(key, found);
     }
 }

@@ -1,7 +1,6 @@
 //! Why an action was not applied.
 
-use crate::lookup::Problem;
-use mosb_reconcile::{Error, error};
+use crate::{Error, Problem, error};
 use mosb_types::{Diagnostic as _, ErrorClass};
 
 #[derive(Debug, thiserror::Error)]
@@ -52,10 +51,7 @@ impl From<ApplyError> for Problem {
 }
 
 /// Converts the error of a write. A conflict or a missing object means that our view was outdated.
-pub(super) fn apply_error(
-    object: String,
-    verb: &'static str,
-) -> impl FnOnce(kube::Error) -> ApplyError {
+pub fn apply_error(object: String, verb: &'static str) -> impl FnOnce(kube::Error) -> ApplyError {
     move |error| match error::code(&error) {
         Some(404 | 409) => {
             tracing::debug!("{object}: {verb}: {}", error::describe(&error));

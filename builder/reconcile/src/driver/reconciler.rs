@@ -1,5 +1,5 @@
 //! What a controller is: observe, decide, look up and apply, and what the
-//! [`Driver`](super::driver::Driver) must know to run them for each key.
+//! [`Driver`](super::Driver) must know to run them for each key.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -9,20 +9,55 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use tracing::Span;
 
-use super::action::Action;
-use super::apply::{ApplyError, ReconcilePass};
-use super::cluster_cache::Trigger;
-use super::decision::Decision;
-use super::lookup::Problem;
-use super::snapshot::EarlierProblem;
-use mosb_image::Digest;
+use super::InputsHash;
+use crate::problem::{EarlierProblem, Problem};
+use crate::write::{Action, ApplyError, ReconcilePass};
+
+/// The result of a decision about a snapshot: lookups to resolve, actions to apply, and the reason.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision<L, R, E> {
+    /// Facts that the snapshot lacks. If this is not empty, there are no actions: resolve all
+    /// lookups, add the results to the snapshot and decide again.
+    pub lookups: Vec<L>,
+    /// Changes, in this order. The first error ends the pass; a failed event is only logged.
+    pub actions: Vec<Action<E>>,
+    pub reason: R,
+    /// When to decide again even if nothing changes.
+    pub requeue_after: Option<Duration>,
+}
+
+impl<L, R, E> Decision<L, R, E> {
+    pub fn of(reason: R, actions: Vec<Action<E>>) -> Self {
+        Self { lookups: Vec::new(), actions, reason, requeue_after: None }
+    }
+
+    pub fn unchanged(reason: R) -> Self {
+        Self::of(reason, Vec::new())
+    }
+
+    pub fn looking_up(lookup: L, reason: R) -> Self {
+        Self { lookups: vec![lookup], ..Self::unchanged(reason) }
+    }
+}
+
+/// The decisions of a controller.
+pub type DecisionOf<R> =
+    Decision<<R as Reconciler>::Lookup, <R as Reconciler>::Reason, <R as Reconciler>::Effect>;
+/// The passes of a controller.
+pub type PassOf<R> = ReconcilePass<<R as Reconciler>::State>;
 
 /// One controller. A key is the name of an object, which may not exist any more.
-pub(crate) trait Reconciler: Send + Sync + 'static {
+pub trait Reconciler: Sized + Send + Sync + 'static {
     /// Everything observed for a key.
     type Snapshot: Send + Sync;
     type Lookup: Send + Sync;
     type Reason: Display + Send + Sync;
+    /// What it does beside writes to one object.
+    type Effect: Send + Sync;
+    /// What the effects of one decision share.
+    type State: Default + Send + Sync;
+    /// What changes are about.
+    type Trigger;
 
     /// The kind of the keys, in lower case.
     const KIND: &'static str;
@@ -35,24 +70,20 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     const DEBOUNCE: Option<Debounce> = None;
 
     /// The keys that a change affects.
-    fn affected_keys(&self, trigger: &Trigger) -> BTreeSet<String>;
+    fn affected_keys(&self, trigger: &Self::Trigger) -> BTreeSet<String>;
 
     /// Takes the snapshot of a key from the cache; none if there is nothing to do for it any more.
     fn observe(&self, key: &str) -> Option<Self::Snapshot>;
 
     /// The same snapshot and time give the same decision. It writes nothing; metrics may follow it.
-    fn decide(
-        &self,
-        snapshot: &Self::Snapshot,
-        now: Timestamp,
-    ) -> Decision<Self::Lookup, Self::Reason>;
+    fn decide(&self, snapshot: &Self::Snapshot, now: Timestamp) -> DecisionOf<Self>;
 
     /// Adds the results of all lookups to the snapshot.
     fn look_up(
         &self,
         lookups: &[Self::Lookup],
         snapshot: &mut Self::Snapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut PassOf<Self>,
     ) -> impl Future<Output = Result<(), NoDecision>> + Send;
 
     /// Makes this problem the result of lookups that had no free slot for long.
@@ -61,17 +92,17 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     /// Applies the actions in order; the first error ends it.
     fn apply(
         &self,
-        actions: &[Action],
+        actions: &[Action<Self::Effect>],
         snapshot: &Self::Snapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut PassOf<Self>,
     ) -> impl Future<Output = Result<(), ApplyError>> + Send;
 
     /// UIDs and resourceVersions of the objects in the snapshot that mosb writes or creates.
     fn seen_versions(snapshot: &Self::Snapshot) -> impl Iterator<Item = (&str, &str)>;
 
-    /// Digest of everything that the result of a reconcile depends on, without what mosb itself
+    /// Everything that the result of a reconcile depends on, without what mosb itself
     /// writes and without lookup results. It is not read from the cache, which may be newer.
-    fn inputs_digest(snapshot: &Self::Snapshot) -> Digest;
+    fn inputs(snapshot: &Self::Snapshot) -> InputsHash;
 
     /// Sets the problem that was reported before with the same inputs. Without it, a problem is
     /// decided again from the start.
@@ -79,10 +110,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
 
     /// The problem that a decision reports, if the driver chooses when it is decided again. Without
     /// it, the decision has that time.
-    fn problem(
-        _snapshot: &Self::Snapshot,
-        _decision: &Decision<Self::Lookup, Self::Reason>,
-    ) -> Option<Problem> {
+    fn problem(_snapshot: &Self::Snapshot, _decision: &DecisionOf<Self>) -> Option<Problem> {
         None
     }
 
@@ -104,7 +132,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
         &self,
         _error: &ApplyError,
         _snapshot: &Self::Snapshot,
-        _pass: &mut ReconcilePass,
+        _pass: &mut PassOf<Self>,
     ) -> impl Future<Output = Option<Problem>> + Send {
         async { None }
     }
@@ -128,14 +156,14 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
 
 /// A key is reconciled after `quiet` without a change, at the latest after `most`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Debounce {
+pub struct Debounce {
     pub quiet: Duration,
     pub most: Duration,
 }
 
 /// Why a pass ends before there is a decision to apply.
 #[derive(Debug)]
-pub(crate) enum NoDecision {
+pub enum NoDecision {
     /// A lookup has no free slot now for these hosts, or for plans if the set is empty.
     Busy(BTreeSet<String>),
     /// The inputs changed during a lookup.

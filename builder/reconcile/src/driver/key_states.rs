@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::lookup::{Problem, REPORT_DELAY};
-use super::reconciler::Debounce;
-use super::snapshot::EarlierProblem;
-use mosb_image::Digest;
+use super::{Debounce, InputsHash};
+use crate::problem::{EarlierProblem, Problem, REPORT_DELAY};
 
 #[derive(Debug, Default)]
 pub(crate) struct KeyStates(Mutex<BTreeMap<String, KeyState>>);
@@ -29,7 +27,7 @@ struct KeyState {
 /// A problem, and the inputs that caused it.
 #[derive(Debug, Clone)]
 struct ReportedProblem {
-    inputs: Digest,
+    inputs: InputsHash,
     cause: String,
     since: Instant,
 }
@@ -72,7 +70,7 @@ impl KeyStates {
     pub fn earlier_problem(
         &self,
         key: &str,
-        inputs: impl FnOnce() -> Digest,
+        inputs: impl FnOnce() -> InputsHash,
     ) -> Option<EarlierProblem> {
         let problem = self.lock().get(key)?.problem.clone()?;
         let lasted = problem.since.elapsed();
@@ -81,7 +79,7 @@ impl KeyStates {
 
     /// Replaces the problem of a key by the one that was just found for these inputs. It keeps the
     /// start time of an earlier problem with the same inputs.
-    pub fn set_problem(&self, key: &str, found: Option<(Digest, &Problem)>) {
+    pub fn set_problem(&self, key: &str, found: Option<(InputsHash, &Problem)>) {
         let mut states = self.lock();
         let state = states.entry(key.to_owned()).or_default();
         let before = state.problem.take();

@@ -3,24 +3,25 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 
-use super::write::post_params;
-use super::{ApplyError, Executor, ReconcilePass};
+use super::effect::{RolloutExecutor, RolloutState};
+use super::job_request::{NodeLogin, NodeVerb};
+use super::node_job::{OwnerJob, node_secret};
 use crate::cluster_cache::non_empty_annotation;
-use crate::cluster_names::ROLLOUT_NAMESPACE;
-use crate::rollout::{NodeLogin, NodeVerb, OwnerJob, node_secret};
 use mosb_plan::api::labels;
 use mosb_reconcile::error::{self, Error};
+use mosb_reconcile::kinds::ROLLOUT_NAMESPACE;
+use mosb_reconcile::write::{ApplyError, post_params};
 
-impl Executor {
-    /// Creates the Secret with the content of the pass. An existing one of this Job is not changed.
+impl RolloutExecutor {
+    /// Creates the Secret with the content of the state. An existing one of this Job is not changed.
     pub(super) async fn create_node_login(
         &self,
         login: &NodeLogin,
-        pass: &mut ReconcilePass,
+        state: &mut RolloutState,
     ) -> Result<(), ApplyError> {
         let object = format!("secret {ROLLOUT_NAMESPACE}/{}", login.job);
         let job = self.cache.node_jobs.get(&login.job);
-        let (Some(job), Some(content)) = (job, pass.job_secret.take()) else {
+        let (Some(job), Some(content)) = (job, state.job_secret.take()) else {
             return Err(ApplyError::Conflict(object));
         };
         let label = job.metadata.labels.as_ref().and_then(|all| all.get(labels::NODE_JOB));
@@ -34,7 +35,7 @@ impl Executor {
         };
         let owner = OwnerJob { name: &login.job, uid: &login.job_uid, pool: &pool, verb };
         let secret = node_secret(&owner, &content);
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), ROLLOUT_NAMESPACE);
+        let api: Api<Secret> = Api::namespaced(self.writes.client.clone(), ROLLOUT_NAMESPACE);
         match api.create(&post_params(), &secret).await {
             Ok(_) => Ok(()),
             Err(failure) if error::is_conflict(&failure) => {

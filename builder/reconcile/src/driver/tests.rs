@@ -3,17 +3,12 @@ use std::future::pending;
 use std::sync::Mutex;
 
 use k8s_openapi::jiff::Timestamp;
-use mosb_image::Digest;
 use mosb_types::ErrorClass;
 
-use super::run_pass::{DecisionOf, INPUT_CHECK_INTERVAL};
 use super::*;
-use crate::action::Action;
-use crate::apply::{ApplyError, ReconcilePass};
-use crate::decision::Decision;
-use crate::lookup::Problem;
-use crate::reconciler::NoDecision;
-use crate::snapshot::EarlierProblem;
+use crate::problem::{EarlierProblem, Problem};
+use crate::waits::INPUT_CHECK;
+use crate::write::{Action, ApplyError, NoEffect};
 
 /// A controller of one object, with what each of its functions returns.
 #[derive(Debug, Default)]
@@ -41,11 +36,14 @@ impl Reconciler for Fake {
     type Snapshot = FakeSnapshot;
     type Lookup = &'static str;
     type Reason = &'static str;
+    type Effect = NoEffect;
+    type State = ();
+    type Trigger = ();
 
     const KIND: &'static str = "fake";
     const WORKERS: usize = 2;
 
-    fn affected_keys(&self, _: &Trigger) -> BTreeSet<String> {
+    fn affected_keys(&self, (): &()) -> BTreeSet<String> {
         ["worker".to_owned()].into()
     }
 
@@ -65,7 +63,7 @@ impl Reconciler for Fake {
         &self,
         _: &[&'static str],
         snapshot: &mut FakeSnapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut PassOf<Self>,
     ) -> Result<(), NoDecision> {
         *self.begun.lock().unwrap() += 1;
         if self.hangs {
@@ -89,9 +87,9 @@ impl Reconciler for Fake {
 
     async fn apply(
         &self,
-        _: &[Action],
+        _: &[Action<NoEffect>],
         _: &FakeSnapshot,
-        _: &mut ReconcilePass,
+        _: &mut PassOf<Self>,
     ) -> Result<(), ApplyError> {
         *self.applied.lock().unwrap() += 1;
         self.error.map_or(Ok(()), |error| Err(error()))
@@ -101,8 +99,8 @@ impl Reconciler for Fake {
         [("uid", "1")].into_iter()
     }
 
-    fn inputs_digest(snapshot: &FakeSnapshot) -> Digest {
-        Digest::of(snapshot.inputs.as_bytes())
+    fn inputs(snapshot: &FakeSnapshot) -> InputsHash {
+        InputsHash::of(&snapshot.inputs)
     }
 
     fn set_earlier_problem(snapshot: &mut FakeSnapshot, problem: EarlierProblem) {
@@ -115,7 +113,7 @@ impl Reconciler for Fake {
         &self,
         _: &ApplyError,
         _: &FakeSnapshot,
-        _: &mut ReconcilePass,
+        _: &mut PassOf<Self>,
     ) -> Option<Problem> {
         self.problem.clone()
     }
@@ -123,7 +121,7 @@ impl Reconciler for Fake {
 
 fn driver(fake: Fake) -> Arc<Driver<Fake>> {
     let active = Arc::new(ActiveReconciles::new(Duration::from_secs(60)));
-    Driver::new(fake, &Arc::new(ClusterCache::empty("mosb")), &active)
+    Driver::new(fake, (&Arc::default(), &Arc::default(), &active))
 }
 
 async fn reconcile(driver: &Driver<Fake>, key: &str, is_paused: bool) -> Requeue {
@@ -167,7 +165,7 @@ async fn a_pass_decides_when_the_key_is_requeued() {
 async fn a_lookup_ends_when_an_input_changes() {
     let driver = driver(Fake { lookups: vec!["image"], hangs: true, ..Fake::default() });
     let change = async {
-        tokio::time::sleep(INPUT_CHECK_INTERVAL * 10).await;
+        tokio::time::sleep(INPUT_CHECK * 10).await;
         *driver.reconciler.inputs.lock().unwrap() = "changed";
     };
     let (requeue, ()) = tokio::join!(reconcile(&driver, "worker", false), change);
@@ -205,7 +203,7 @@ async fn a_key_that_finds_no_free_slot_reports_it() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_decided_from_a_view_before_our_own_write() {
     let driver = driver(Fake::default());
-    driver.cache.own_writes.record_write("uid", "1", "2");
+    driver.own_writes.record_write("uid", "1", "2");
     let stale = Requeue::CacheStale(OWN_WRITE_TIMEOUT);
     assert_eq!(reconcile(&driver, "worker", false).await, stale);
     assert_eq!(*driver.reconciler.applied.lock().unwrap(), 0);
