@@ -16,7 +16,7 @@ use mosb_ignition_server::{
 };
 use mosb_reconcile::driver::Decision;
 use mosb_reconcile::waits::{SECRET_RECHECK, SECRET_REFUSED};
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 
 /// What to do about the server's Secrets.
 pub(crate) type ServerDecision = Decision<ServerLookup, ServerReason, UserDataWrite>;

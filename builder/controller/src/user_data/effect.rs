@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use mosb_build::SecretObject;
     use mosb_reconcile::fake_api::{FakeAnswer, FakeApi};
-    use mosb_registry::http::Secret as Hidden;
+    use mosb_types::Secret as Hidden;
 
     #[tokio::test]
     async fn the_secret_is_replaced_as_it_was_read() {
