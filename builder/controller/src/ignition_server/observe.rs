@@ -50,6 +50,5 @@ pub(super) fn affected_keys(trigger: &Trigger) -> BTreeSet<String> {
 /// A hash of what the content of the Secrets follows from, except the server's, which no watch shows.
 pub(super) fn inputs(snapshot: &ServerSnapshot) -> InputsHash {
     let ServerSnapshot { endpoint, pools, authority_version, .. } = snapshot;
-    let text = format!("{endpoint:?} {pools:?} {authority_version:?}");
-    InputsHash::of(&text)
+    InputsHash::of(&(endpoint, pools, authority_version))
 }

@@ -1,7 +1,7 @@
 //! Takes the snapshot of a pool from the cache. Pure: it sends no requests.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
+use std::hash::Hash;
 
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
@@ -40,20 +40,17 @@ pub fn observe(cache: &ClusterCache, name: &str) -> Option<RenderSnapshot> {
 
 /// A hash of everything that the result of rendering a pool depends on. What mosb itself writes to
 /// the pool's status is left out.
-fn inputs_hash(cache: &ClusterCache, pool: &MachineConfigPool, observed: impl Debug) -> InputsHash {
+fn inputs_hash(cache: &ClusterCache, pool: &MachineConfigPool, observed: impl Hash) -> InputsHash {
     let metadata = &pool.metadata;
-    let text = format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
-        metadata.labels,
-        metadata.annotations,
-        metadata.deletion_timestamp,
-        pool.spec,
+    InputsHash::of(&(
+        (&metadata.labels, &metadata.annotations),
+        metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        &pool.spec,
         observed,
         cache.daemon_sets.is_empty(),
         pool_settings(cache),
         inputs::shared_versions(cache),
-    );
-    InputsHash::of(&text)
+    ))
 }
 
 fn pool_settings(cache: &ClusterCache) -> Vec<std::sync::Arc<PoolSettings>> {

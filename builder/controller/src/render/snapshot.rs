@@ -1,6 +1,7 @@
 //! The input of a decision about a pool's rendered config.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -40,7 +41,7 @@ pub struct RenderSnapshot {
 }
 
 /// What a pool is rendered from, as far as it is known without reading the contents.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Inputs {
     /// The MachineConfigs that the pool selects, by name.
     pub members: Vec<Member>,
@@ -49,7 +50,7 @@ pub struct Inputs {
 }
 
 /// Metadata of a MachineConfig that changes whenever its content does.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Member {
     pub name: String,
     pub uid: String,
@@ -90,6 +91,15 @@ pub struct SeenRendered {
     /// Whether its content was changed afterwards.
     pub is_edited: bool,
     pub deleting: bool,
+}
+
+/// By hand, because `Time` has none.
+impl Hash for SeenRendered {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { name, uid, created, is_ours, is_edited, deleting } = self;
+        let created = created.as_ref().map(|time| time.0);
+        (name, uid, created, is_ours, is_edited, deleting).hash(state);
+    }
 }
 
 /// A rendered config is deleted in whatever version.

@@ -116,16 +116,14 @@ pub(super) fn inputs(snapshot: &UserDataSnapshot) -> InputsHash {
     let builds = snapshot.builds.iter().map(|build| (&build.metadata.name, build.status.image()));
     let history = History::of(&config.metadata);
     let images = history.entries().iter().map(|entry| (&entry.image, &entry.config));
-    let text = format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+    InputsHash::of(&(
         (annotation(labels::USER_DATA), annotation(labels::ROLLOUT_BUILD)),
         (&config.metadata.uid, &config.spec),
         (&config.status.current_image_pull_spec, &config.status.machine_os_build),
         builds.collect::<Vec<_>>(),
         images.collect::<Vec<_>>(),
         (&snapshot.rivals, &snapshot.sharing, &snapshot.other_controller),
-        snapshot.versions,
-        snapshot.endpoint,
-    );
-    InputsHash::of(&text)
+        &snapshot.versions,
+        &snapshot.endpoint,
+    ))
 }
