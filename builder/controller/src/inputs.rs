@@ -172,7 +172,7 @@ mod tests {
         cache
     }
 
-    fn digest(cache: &ClusterCache) -> Digest {
+    fn digest(cache: &ClusterCache) -> InputsHash {
         inputs(&observe(cache, "worker", Facts::default()))
     }
 

@@ -124,7 +124,7 @@ mod tests {
                 ("it is not known any more", &bad, &none, None),
             ] {
                 let events = events(&object, before, after);
-                let reasons: Vec<_> = events.iter().map(|one| one.reason.as_str()).collect();
+                let reasons: Vec<_> = events.iter().map(|one| one.reason).collect();
                 assert_eq!(reasons, Vec::from_iter(want), "{kind}: {what}");
                 for event in events {
                     let is_begin = want == Some(begins);

@@ -1,7 +1,6 @@
 //! Watches the kinds in the version that the API server has, or lists each once.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use kube::core::DynamicObject;
@@ -190,6 +189,8 @@ async fn until_version_changes(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
     use tokio::sync::mpsc::unbounded_channel;
 

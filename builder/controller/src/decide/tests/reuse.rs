@@ -5,7 +5,6 @@ use super::fake_cluster::*;
 use super::rows::is_idle;
 use crate::*;
 use mosb_plan::api::*;
-use mosb_reconcile::Problem;
 use mosb_types::ErrorClass;
 
 #[test]

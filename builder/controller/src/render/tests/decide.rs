@@ -373,13 +373,14 @@ fn an_existing_rendered_config_is_checked_for_content_and_owner() {
     let wanted = object("a", Some(POOL));
     let judged =
         |there: Value| match compare_rendered(&serde_json::from_value(there).unwrap(), &wanted) {
-            Ok(()) => "fine",
-            Err(ApplyError::Conflict(_)) => "leaving",
-            Err(error) => {
-                assert!(error.to_string().contains(NEW), "{error}");
-                assert_eq!(error.class(), Some(ErrorClass::InvalidInput));
+            Existing::Same => "fine",
+            Existing::Outdated => "leaving",
+            Existing::Problem(problem) => {
+                assert!(problem.message.contains(NEW), "{problem:?}");
+                assert_eq!(problem.class, ErrorClass::InvalidInput);
                 "clash"
             }
+            Existing::NotOurs => "not ours",
         };
     let mut deleted = wanted.clone();
     deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");

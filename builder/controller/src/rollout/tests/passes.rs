@@ -17,6 +17,7 @@ use crate::cluster_cache::{
 };
 use crate::lookups::{LookupLimits, Resolver};
 use crate::rollout::effect::Action;
+use crate::rollout::node_job::node_job;
 use crate::rollout::observe::NO_POOL;
 use crate::rollout::*;
 use mosb_image::{Digest, PinnedRef};
