@@ -160,7 +160,11 @@ async fn an_object_that_exists_is_compared_with_the_new_one() {
     ] {
         let api = FakeApi::new(move |request| match (&*request.method, exists) {
             ("GET", true) => json!({ "metadata": { "name": "x", "uid": "u" } }).into(),
-            ("GET", false) => FakeAnswer::failure(404),
+            ("GET", false) => FakeAnswer::Json(
+                404,
+                json!({ "kind": "Status", "status": "Failure",
+                "reason": "NotFound", "code": 404, "message": "said" }),
+            ),
             _ => FakeAnswer::failure(409),
         });
         let executor = Executor::from(&api);
