@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use mosb_build::DockerConfigJson;
 use mosb_types::Secret;
 use serde_json::{Map, Value, json};
 
@@ -15,7 +16,7 @@ pub(crate) const LOGIN_FILE: u64 = 1024 * 1024;
 
 /// Logins by registry or repository, as `auth.json` has them.
 #[derive(Debug)]
-pub struct Login(Secret<Map<String, Value>>);
+pub struct Login(DockerConfigJson);
 
 impl Login {
     /// Reads a file of this container.
@@ -32,26 +33,19 @@ impl Login {
         if bytes.expose().len() as u64 > LOGIN_FILE {
             return Err(bad(format!("more than {LOGIN_FILE} bytes")));
         }
-        Self::parse(bytes.expose()).map_err(|cause| bad(cause.to_owned()))
+        Self::parse(bytes.expose()).ok_or_else(|| bad("must be JSON with \"auths\"".to_owned()))
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
-        // An error of the parser may quote the content.
-        let value: Value = serde_json::from_slice(bytes).map_err(|_| "no JSON")?;
-        match value {
-            Value::Object(mut file) => match file.remove("auths") {
-                Some(Value::Object(auths)) => Ok(Self(Secret::new(auths))),
-                _ => Err("there is no \"auths\" in it"),
-            },
-            _ => Err("no JSON object"),
-        }
+    // The error would name registries. In a file that is something else, these may be secrets.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        DockerConfigJson::parse(bytes).ok().map(Self)
     }
 
     /// A file with these logins, and those of the machine's own file for other registries.
     pub(crate) fn over(&self, own: Option<&[u8]>) -> Secret<Vec<u8>> {
         let own = own.and_then(|bytes| serde_json::from_slice::<Map<String, Value>>(bytes).ok());
         let mut file = own.unwrap_or_default();
-        let logins = self.0.expose();
+        let logins = self.0.auths();
         // A helper would be asked instead of the login.
         if let Some(Value::Object(helpers)) = file.get_mut("credHelpers") {
             logins.keys().for_each(|registry| {
@@ -63,7 +57,7 @@ impl Login {
             *auths = json!({});
         }
         if let Value::Object(auths) = auths {
-            auths.extend(logins.clone());
+            auths.extend(logins);
         }
         let file = Secret::new(file);
         Secret::new(serde_json::to_vec(file.expose()).expect("a JSON value is JSON"))
