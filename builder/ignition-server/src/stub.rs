@@ -1,4 +1,4 @@
-//! The stub: the small Ignition config that fetches the config of a pool. Pure.
+//! The stub: the small Ignition config that fetches the config of a pool.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -25,7 +25,7 @@ struct Kernel {
 /// Whether a kernel of a deployment is not in `/boot`, and does not fit there.
 ///
 /// # Errors
-/// It is not known.
+/// The kernels can't be listed.
 pub(crate) fn lacks_space(root: &HostRoot) -> Result<bool, Error> {
     if !root.exists(IN_BOOT) {
         return Ok(false);

@@ -78,12 +78,12 @@ struct ImageReference {
 /// for another one writes a line about that before.
 ///
 /// # Errors
-/// It is no status of version 1.
+/// The status has an unknown version, or is not JSON of one.
 pub(crate) fn parse(text: &str) -> Result<BootcStatus, String> {
     let mut begins = std::iter::once(0).chain(text.match_indices('\n').map(|(end, _)| end + 1));
     let begin = begins.find(|at| text[*at..].starts_with('{')).unwrap_or_default();
     let host: Host =
-        serde_json::from_str(&text[begin..]).map_err(|error| format!("no status: {error}"))?;
+        serde_json::from_str(&text[begin..]).map_err(|error| format!("not a status: {error}"))?;
     if host.api_version != API_VERSION {
         let version: String = host.api_version.chars().take(60).collect();
         return Err(format!("a status of version {version:?}; {API_VERSION} is read"));

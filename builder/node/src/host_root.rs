@@ -58,7 +58,7 @@ impl HostRoot {
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
-    /// All of a regular file; none if there is no file.
+    /// All of a regular file; `None` if it does not exist.
     pub fn read(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>, Error> {
         let failed = |error: Errno| failed(path, "not readable", error);
         // Without NONBLOCK a named pipe would block for ever.
@@ -89,7 +89,7 @@ impl HostRoot {
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// The text of a link; none if there is no link.
+    /// The text of a link; `None` if it is not a link.
     pub fn link(&self, path: &str) -> Option<String> {
         let (folder, name) = split(path);
         let folder = self.folder(folder).ok()?;

@@ -22,7 +22,7 @@ const FORMER: usize = 8;
 /// The most bytes that are read: some parts.
 const LIMIT: u64 = 8 * 1024 * 1024;
 
-/// The record.
+/// What mosb brought to the machine, and still has to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct MachineRecord {
@@ -109,7 +109,9 @@ impl MachineRecord {
         Ok(serde_json::from_slice(&text).unwrap_or_else(|error| {
             // The text of the error may quote the file.
             let (line, column) = (error.line(), error.column());
-            tracing::warn!("{FILE} is no record, so it is ignored: line {line}, column {column}");
+            tracing::warn!(
+                "{FILE} is not a record, so it is ignored: line {line}, column {column}"
+            );
             Self::default()
         }))
     }

@@ -13,8 +13,8 @@ use std::os::fd::OwnedFd;
 
 use crate::error::Error;
 use crate::host_root::HostRoot;
-use crate::login::LOGIN_FILE;
 use crate::placed_settings;
+use crate::pull_access::LOGIN_FILE;
 use crate::pull_access::PullAccess;
 
 /// In the order in which ostree's container code looks for them.

@@ -74,10 +74,10 @@ pub(crate) struct Places {
 /// are what the next reboot boots.
 ///
 /// # Errors
-/// It is no status.
+/// The output is not a status.
 pub(crate) fn parse(text: &str) -> Result<Deployments, String> {
     let status: Status =
-        serde_json::from_str(text).map_err(|error| format!("no status: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("not a status: {error}"))?;
     let has_booted = status.deployments.iter().any(|entry| entry.booted);
     let mut found = Deployments::default();
     for entry in status.deployments.iter().take(DEPLOYMENTS) {
@@ -100,10 +100,10 @@ pub(crate) fn parse(text: &str) -> Result<Deployments, String> {
 /// Where the booted deployment and the staged one are.
 ///
 /// # Errors
-/// It is no status.
+/// The output is not a status.
 pub(crate) fn places(text: &str) -> Result<Places, String> {
     let status: Status =
-        serde_json::from_str(text).map_err(|error| format!("no status: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("not a status: {error}"))?;
     let mut found = Places::default();
     for (index, entry) in status.deployments.iter().enumerate().take(DEPLOYMENTS) {
         let place = || Some(Place { index, tree: tree(entry) });
@@ -125,10 +125,10 @@ fn tree(entry: &Entry) -> Option<String> {
 /// Whether the daemon changes the machine for somebody at the moment.
 ///
 /// # Errors
-/// It is no status.
+/// The output is not a status.
 pub(crate) fn has_transaction(text: &str) -> Result<bool, String> {
     let status: Transaction =
-        serde_json::from_str(text).map_err(|error| format!("no status: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("not a status: {error}"))?;
     Ok(status.transaction.is_some())
 }
 

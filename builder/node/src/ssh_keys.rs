@@ -14,7 +14,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::core_user::CoreUser;
+use crate::core_access::CoreUser;
 use crate::entry::{remove_entry, write_entry};
 use crate::error::Error;
 use crate::host_root::{HostRoot, failed, split};

@@ -3,17 +3,17 @@
 use mosb_plan::api::rollout::{MachinePart, NodeTarget};
 use mosb_plan::plan::split_arguments;
 
-use crate::boot_arguments::{
-    AllBootArguments, BootArguments, arguments_of_image, brings_arguments,
-};
 use crate::error::Error;
 use crate::host::Host;
 use crate::kernel_arguments::ArgumentChange;
+use crate::kernel_arguments::{
+    AllBootArguments, BootArguments, arguments_of_image, brings_arguments,
+};
 use crate::machine_record::SetByMosb;
+use crate::machine_state::InstalledTools;
 use crate::machine_state::{COMMAND_LINE, MachineState, SMALL_FILE};
-use crate::tool::InstalledTools;
 
-/// What of a machine is as a target wants it.
+/// How a machine compares with its target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TargetFit {
     /// The machine runs the image with the arguments.

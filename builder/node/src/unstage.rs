@@ -44,7 +44,7 @@ pub(crate) async fn unstage(
         if !has_obsolete(host, desired, set, &state).await? {
             return Ok(());
         }
-        // Whatever the exit code: what counts is what is next afterwards.
+        // Ignore the exit code; check what is next.
         if let Err(error) = remove_next(host, &state).await {
             cause = error_text(&error);
         }

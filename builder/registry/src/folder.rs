@@ -16,8 +16,8 @@ use tokio::io::AsyncReadExt as _;
 
 use mosb_image::Digest;
 
-use super::blobs::BlobStream;
 use super::error::Error;
+use super::store::BlobStream;
 
 /// An open folder.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Folder {
         &self.fd
     }
 
-    /// A folder in it. Each step is opened from the one before and is no link: what openat2's
+    /// A folder in it. Each step is opened from the one before, and must not be a link: what openat2's
     /// `RESOLVE_NO_SYMLINKS` gives, also on kernels and in sandboxes that don't have that call.
     pub fn below(&self, name: &str) -> Result<Option<Self>, Error> {
         let path = self.path.join(name);

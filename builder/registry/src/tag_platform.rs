@@ -15,7 +15,7 @@ use super::folder::Folder;
 use super::layout::{ImageFolder, named_by, read_index};
 use super::location::{Destination, Source, Target};
 use super::manifest::{self, Document};
-use super::push_plan::{BlobFrom, PushPlan};
+use super::push::{BlobFrom, PushPlan};
 use super::resolve::{Configs, resolve};
 use super::store::Store;
 

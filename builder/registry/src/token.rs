@@ -163,7 +163,7 @@ impl TokenServer {
             what: what.to_owned(),
         };
         let token: TokenAnswer =
-            serde_json::from_slice(&answer.body).map_err(|_| bad("no JSON"))?;
+            serde_json::from_slice(&answer.body).map_err(|_| bad("text that is not JSON"))?;
         let value = [token.token, token.access_token]
             .into_iter()
             .flatten()

@@ -7,7 +7,7 @@ use mosb_image::overlay::Meta;
 use mosb_plan::plan::WrittenEntry;
 
 use crate::drift::Difference;
-use crate::entry_state::EntryState;
+use crate::file_tree::EntryState;
 
 /// What becomes of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,11 +15,11 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::attributes::copy_attributes;
+use crate::entry::copy_attributes;
 use crate::entry::{remove_entry, write_entry};
-use crate::entry_state::{EntryState, entry_state};
 use crate::error::Error;
 use crate::file_tree::FileTree;
+use crate::file_tree::{EntryState, entry_state};
 use crate::host_root::{HostRoot, TEMPORARY};
 
 /// The machine's `/etc`.

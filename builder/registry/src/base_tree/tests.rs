@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::blobs::BlobStream;
+use crate::store::BlobStream;
 use mosb_image::DiffId;
 use mosb_image::tree::retained;
 
