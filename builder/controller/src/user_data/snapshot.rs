@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::content::MachineInputs;
+use super::join_tokens::ClusterInfo;
 use super::secret_ref::SecretRef;
 use super::user_data_secret::UserDataSecret;
 use crate::lookup::Problem;
@@ -40,6 +41,7 @@ pub(crate) struct UserDataLookupResults {
     pub secrets: BTreeMap<SecretRef, FoundSecret>,
     /// What the config is made of, or why it can't be read.
     pub inputs: Option<Result<MachineInputs, Problem>>,
+    pub cluster_info: Option<ClusterInfo>,
 }
 
 /// A Secret that was asked for.
