@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use mosb_image::Digest;
 use mosb_image::overlay::Meta;
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, readlinkat};
+use mosb_safe_fs::{open_beneath, open_file_beneath, open_folder_beneath};
+use rustix::fs::{Dir, FileType, OFlags, Stat, fstat, readlinkat};
 use rustix::io::Errno;
 
 use crate::error::Error;
@@ -55,7 +56,7 @@ impl FileTree {
 
     /// What is there; none if nothing is, or if its parent is a link.
     pub fn entry(&self, path: &Path) -> Result<Option<Entry>, Error> {
-        let found = match self.resolve(path, OFlags::PATH) {
+        let found = match open_beneath(&self.folder, path, OFlags::PATH) {
             Ok(found) => found,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             Err(error) => return Err(self.not_readable(path, error)),
@@ -67,7 +68,7 @@ impl FileTree {
     pub fn names(&self, path: &Path) -> Result<Vec<OsString>, Error> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let read = || {
-            let folder = self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+            let folder = open_folder_beneath(&self.folder, path)?;
             let entries = Dir::read_from(&folder)?;
             let mut names = Vec::new();
             for entry in entries {
@@ -83,29 +84,18 @@ impl FileTree {
 
     /// Opens a regular file for reading.
     pub fn open(&self, path: &Path) -> Result<File, Error> {
-        let open = || {
-            // Without NONBLOCK a named pipe that took its place would block for ever.
-            let file = self.resolve(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-            let kind = FileType::from_raw_mode(fstat(&file)?.st_mode);
-            if kind == FileType::RegularFile { Ok(File::from(file)) } else { Err(Errno::INVAL) }
-        };
-        open().map_err(|error| self.not_readable(path, error))
+        let opened = open_file_beneath(&self.folder, path);
+        opened.map(|(file, _)| file).map_err(|error| self.not_readable(path, error))
     }
 
     /// Opens a directory.
     pub fn open_folder(&self, path: &Path) -> Result<OwnedFd, Errno> {
-        self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)
+        open_folder_beneath(&self.folder, path)
     }
 
     pub fn not_readable(&self, path: &Path, error: impl Into<std::io::Error>) -> Error {
         let path = self.full_path(path).to_string_lossy().into_owned();
         Error::File { path, doing: "not readable", source: error.into() }
-    }
-
-    fn resolve(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        openat2(&self.folder, path, flags, Mode::empty(), how)
     }
 }
 

@@ -14,9 +14,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::entry::{remove_entry, write_entry};
 use crate::error::Error;
 use crate::file_tree::FileTree;
+use mosb_safe_fs::{remove_entry, write_entry};
 
 /// End of the name of a file that is being written.
 pub(crate) const TEMPORARY: &str = ".mosb-new";

@@ -11,7 +11,7 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `host`, `host_root`, `entry` | the machine: its programs; its files, without leaving its root; writing one |
+//! | `host`, `host_root` | the machine: its programs; its files, without leaving its root |
 //! | `bootc_status`, `rpm_ostree_status`, `deployments`, `deployment_folder` | which images the machine has; where |
 //! | `machine_state`, `report` | reading all of that, and with which tool; the report |
 //! | `desired_state`, `pull_access` | what a command brings the machine to; what an image is pulled with |
@@ -36,7 +36,6 @@ mod deployment_folder;
 mod deployments;
 mod desired_state;
 mod drift;
-mod entry;
 mod error;
 mod file_tree;
 mod finalization;

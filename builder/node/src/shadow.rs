@@ -2,18 +2,20 @@
 //! colons. It is changed as the machine's own programs do: under the lock of lckpwdf(3), by a new file
 //! in place of the old one. All else stays byte for byte.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use mosb_safe_fs::{copy_attributes, open_file, write_entry};
 use mosb_types::Secret;
-use rustix::fs::{FlockOperation, Mode, OFlags, fcntl_lock, openat};
+use rustix::fs::{FlockOperation, Gid, Mode, OFlags, Uid, fchmod, fchown, fcntl_lock, openat};
 use rustix::io::Errno;
 
 use crate::core_access::CORE;
-use crate::entry::replace;
 use crate::error::Error;
-use crate::host_root::{HostRoot, failed};
+use crate::host_root::{HostRoot, TEMPORARY, failed, split};
 
 /// Why the field of a user can't be read or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +125,31 @@ async fn lock(root: &HostRoot) -> Result<OwnedFd, Error> {
     }
 }
 
+/// Replaces the content of a regular file, whole or not at all, also if the power fails. Owner, mode
+/// and extended attributes, such as SELinux's label, stay.
+///
+/// # Errors
+/// The file is missing or a link, or it can't be replaced.
+fn replace(root: &HostRoot, path: &str, bytes: &[u8]) -> Result<(), Error> {
+    let failed = |error: Errno| failed(path, "can't be replaced", error);
+    let (folder, name) = split(path);
+    let folder = root.folder(folder).map_err(failed)?;
+    let (old, stat) = open_file(&folder, name).map_err(failed)?;
+    let temporary = format!(".{name}{TEMPORARY}");
+    let fill = |file: &mut File| {
+        fchown(&*file, Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)))?;
+        fchmod(&*file, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
+        copy_attributes(&old, &*file)?;
+        file.write_all(bytes)
+    };
+    let written = write_entry(&folder, (name, &temporary), Mode::RUSR | Mode::WUSR, fill);
+    written.map_err(|source| Error::File {
+        path: path.to_owned(),
+        doing: "can't be replaced",
+        source,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,5 +207,53 @@ mod tests {
             assert_eq!(with_password(text.as_bytes(), "core", "NEW"), Err(want), "{what}");
             assert_eq!(password(text.as_bytes(), "core"), Err(want), "{what}");
         }
+    }
+}
+
+#[cfg(test)]
+mod replaced_file_tests {
+    use super::*;
+    use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+    #[test]
+    fn mode_and_attributes_stay_and_a_killed_write_is_cleaned_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        let path = "/etc/shadow";
+        root.write(path, b"old", 0o640).unwrap();
+        let full = dir.path().join("etc/shadow");
+        std::fs::set_permissions(&full, std::fs::Permissions::from_mode(0o604)).unwrap();
+        let file = File::open(&full).unwrap();
+        let is_supported = fsetxattr(&file, "user.label", b"kept", XattrFlags::empty()).is_ok();
+        std::fs::write(dir.path().join("etc/.shadow.mosb-new"), "half").unwrap();
+        let before = full.metadata().unwrap();
+        replace(&root, path, b"new").unwrap();
+        let after = full.metadata().unwrap();
+        assert_eq!(root.text(path, 10).unwrap().as_deref(), Some("new"));
+        assert_ne!(before.ino(), after.ino(), "it was replaced, not overwritten");
+        assert_eq!(
+            (before.mode(), before.uid(), before.gid()),
+            (after.mode(), after.uid(), after.gid())
+        );
+        if is_supported {
+            let mut value = [0_u8; 10];
+            let file = File::open(&full).unwrap();
+            assert_eq!(fgetxattr(&file, "user.label", &mut value[..]), Ok(4));
+        }
+        assert_eq!(std::fs::read_dir(dir.path().join("etc")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_or_a_missing_file_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        std::fs::create_dir(dir.path().join("etc")).unwrap();
+        assert!(replace(&root, "/etc/shadow", b"new").is_err());
+        std::fs::write(dir.path().join("victim"), "victim").unwrap();
+        symlink("../victim", dir.path().join("etc/shadow")).unwrap();
+        assert!(replace(&root, "/etc/shadow", b"new").is_err());
+        assert_eq!(std::fs::read_to_string(dir.path().join("victim")).unwrap(), "victim");
+        assert_eq!(std::fs::read_dir(dir.path().join("etc")).unwrap().count(), 1);
     }
 }

@@ -13,12 +13,11 @@ use mosb_plan::plan::live::PULL_SECRET;
 use mosb_types::Secret;
 use rustix::fs::{AtFlags, Gid, Mode, Uid, fchmod, fchown, fsync};
 
-use crate::entry::copy_attributes;
-use crate::entry::{remove_entry, write_entry};
 use crate::error::Error;
 use crate::file_tree::FileTree;
 use crate::file_tree::{entry_state, fingerprint};
 use crate::host_root::{HostRoot, TEMPORARY, split};
+use mosb_safe_fs::{copy_attributes, remove_entry, write_entry};
 
 /// What was written below `/var`.
 const RECORD: &str = "/var/lib/mosb/var-files";

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use crate::entry::attributes;
+use mosb_safe_fs::attributes;
 
 /// The most entries of both trees; an image has some 100,000.
 const MAX_ENTRIES: usize = 2_000_000;
