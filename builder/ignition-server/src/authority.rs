@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_lasts_ten_years_and_is_replaced_in_the_last_one() {
+    fn authorities_are_replaced_in_their_last_year() {
         let authority = Authority::generate(now()).unwrap();
         assert_eq!(authority.not_after, "2036-11-25T00:00:00Z");
         for (at, want) in [
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_for_a_name_or_an_address() {
+    fn certificates_are_for_names_or_addresses() {
         let authority = Authority::generate(now()).unwrap();
         for host in ["ignition.example.com", "192.0.2.1", "2001:db8::1"] {
             let issued = authority.issue(host, now()).unwrap();
@@ -236,7 +236,7 @@ mod certificate_tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_replaced_at_two_thirds_of_its_life_or_if_it_is_for_something_else() {
+    fn certificates_are_replaced_early_or_for_another_host() {
         let info = CertificateInfo {
             host: "a.example.com".to_owned(),
             not_before: "2026-01-01T00:00:00Z".to_owned(),

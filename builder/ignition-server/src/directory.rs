@@ -111,7 +111,7 @@ mod tests {
     use tempfile::TempDir;
 
     #[test]
-    fn a_secret_is_read_as_the_kubelet_mounts_and_replaces_it() {
+    fn secrets_are_read_as_kubelet_replaces_them() {
         let mount = TempDir::new().unwrap();
         let version = |name: &str, content: &str| {
             let version = mount.path().join(name);

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_config_is_served_against_a_token_of_its_pool_only() {
+    fn configs_need_a_token_of_their_pool() {
         let now: Timestamp = NOW.parse().unwrap();
         let key = TokenKey::generate();
         let pools = ["worker", "infra"];
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_not_served_and_the_rest_is() {
+    fn only_broken_configs_are_not_served() {
         let now: Timestamp = NOW.parse().unwrap();
         let key = TokenKey::generate();
         let good = accepted_tokens(&key, "worker", now);
@@ -274,7 +274,7 @@ mod secret_keys_tests {
     use super::*;
 
     #[test]
-    fn a_key_has_the_pool_that_it_was_made_for() {
+    fn keys_name_their_pool() {
         for pool in ["worker", "tls", "a.tokens", "b.ign.gz"] {
             assert_eq!(pool_of(&config_key(pool)), Some(pool));
             assert_eq!(pool_of(&tokens_key(pool)), Some(pool));

@@ -93,7 +93,7 @@ mod tests {
     const HUGE: u64 = 1 << 43;
 
     #[test]
-    fn a_kernel_needs_room_unless_it_is_in_boot() {
+    fn kernels_in_boot_need_no_space() {
         for (what, in_boot, booted, staged, want) in [
             ("the same kernel", 1, 1, 1, false),
             ("another one that fits", 1, 1, 2, false),

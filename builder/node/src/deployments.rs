@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_has_no_transport_and_its_own_digest_counts() {
+    fn references_have_no_transport_and_their_own_digest() {
         let (one, two) = (Digest::of(b"one"), Digest::of(b"two"));
         let two_text = two.to_string();
         for (what, reference, name, digest_of_tool, want) in [
@@ -169,7 +169,7 @@ mod origin_tests {
     use mosb_image::Digest;
 
     #[test]
-    fn the_link_of_the_kernel_leads_to_the_origin() {
+    fn the_kernel_argument_leads_to_the_origin() {
         let checksum = "0a".repeat(32);
         let link = format!("../../../deploy/fedora-coreos/deploy/{checksum}.1");
         let arguments =

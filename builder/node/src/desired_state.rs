@@ -94,7 +94,7 @@ mod machine_part_file_tests {
     }
 
     #[test]
-    fn the_file_must_have_the_digest_of_the_target_and_is_not_quoted() {
+    fn machine_parts_match_their_digest_and_stay_hidden() {
         let part =
             MachinePart { password_hash: Some("$y$hush".to_owned()), ..MachinePart::default() };
         for part in [&part, &MachinePart::default()] {

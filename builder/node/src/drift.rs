@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_several_pieces_are_compared_to_the_end() {
+    fn large_files_are_compared_to_the_end() {
         let dir = machine();
         let mut content = vec![b'x'; 2 * PIECE + 1];
         fs::write(dir.path().join("usr/etc/z"), &content).unwrap();
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_has_a_limit_and_a_count_of_the_rest() {
+    fn the_list_is_limited_and_counts_the_rest() {
         let dir = machine();
         for number in 0..MAX_LISTED + 2 {
             fs::write(dir.path().join(format!("usr/etc/many-{number:04}")), "").unwrap();

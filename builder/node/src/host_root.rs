@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_whole_with_its_mode_and_removed() {
+    fn files_are_written_whole_with_their_mode() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
         let path = "/var/lib/mosb/rollout.json";
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_removed_with_all_in_it_and_nothing_else() {
+    fn directories_are_removed_without_following_links() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
         let path = "/run/mosb-rollout";

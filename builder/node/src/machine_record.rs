@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_is_known_until_a_target_is_complete() {
+    fn pending_targets_are_kept_until_completion() {
         let quiet = ["quiet".to_owned()];
         let one = part(&["a", "b"], &["quiet", "rhgb"], Some("x"));
         let begun = MachineRecord::default().begun(&target("one"), Some(&one), &quiet);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_back_for_root_alone_and_printed_without_hashes() {
+    fn the_record_is_private_and_printed_without_hashes() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
         assert_eq!(MachineRecord::read(&root).unwrap(), MachineRecord::default());

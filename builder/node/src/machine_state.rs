@@ -202,7 +202,7 @@ mod tool_tests {
     use super::*;
 
     #[test]
-    fn tools_are_found_on_the_path_of_the_machine() {
+    fn tools_are_found_on_the_machines_path() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
         let tools = |bootc, rpm_ostree| InstalledTools { bootc, rpm_ostree };

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_settings_that_is_bad_is_named_and_not_quoted() {
+    fn bad_settings_are_named_and_not_quoted() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), r#"{"proxy":{"httpsProxy":"http://u:hush-hush@p:1"}}"#)
             .unwrap();
@@ -174,7 +174,7 @@ mod login_tests {
     }
 
     #[test]
-    fn a_login_is_not_printed_and_a_bad_file_is_not_quoted() {
+    fn logins_and_bad_files_are_not_printed() {
         let ours = login(r#"{"auths":{"reg.example":{"auth":"hush"}}}"#);
         assert!(!format!("{ours:?}").contains("hush"));
         let file = tempfile::NamedTempFile::new().unwrap();

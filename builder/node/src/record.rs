@@ -144,7 +144,7 @@ mod tests {
     use mosb_plan::api::rollout::Deployment;
 
     #[test]
-    fn a_record_is_read_back_and_an_unreadable_one_is_none() {
+    fn unreadable_records_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
         assert_eq!(Record::read(&root).unwrap(), None);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_has_ended_if_the_machine_rebooted_for_its_target_and_runs_it() {
+    fn attempts_end_when_the_rebooted_machine_runs_them() {
         let image = |name: &str| format!("reg.example/os@{}", Digest::of(name.as_bytes()));
         let record = |name: &str, phase| Record {
             target: serde_json::from_value(serde_json::json!({ "image": image(name) })).unwrap(),
@@ -207,7 +207,7 @@ mod record_completion_tests {
 
     /// As of a machine that was installed with the keys of a config.
     #[test]
-    fn a_machine_that_has_all_of_a_target_is_recorded() {
+    fn complete_machines_are_recorded() {
         let part = |keys: &[&str]| MachinePart {
             ssh_authorized_keys: keys.iter().map(|key| (*key).to_owned()).collect(),
             ..MachinePart::default()

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_missing_or_not_one_is_an_error() {
+    fn missing_or_duplicate_lines_are_errors() {
         use ShadowProblem::{NoField, NoLine, SeveralLines};
         for (what, text, want) in [
             ("empty", "", NoLine),
@@ -217,7 +217,7 @@ mod replaced_file_tests {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
     #[test]
-    fn mode_and_attributes_stay_and_a_killed_write_is_cleaned_up() {
+    fn replacing_keeps_attributes_and_cleans_killed_writes() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
         let path = "/etc/shadow";
@@ -245,7 +245,7 @@ mod replaced_file_tests {
     }
 
     #[test]
-    fn a_link_or_a_missing_file_is_not_written() {
+    fn links_and_missing_files_are_not_written() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
         std::fs::create_dir(dir.path().join("etc")).unwrap();

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_another_mode_or_name_is_not_private() {
+    fn files_with_other_modes_or_names_are_foreign() {
         let (dir, root) = machine();
         let user = user(dir.path());
         let keys = SshKeys::new(&root, &user);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_place_of_the_file_is_replaced() {
+    fn links_in_place_of_files_are_replaced() {
         let (dir, root) = machine();
         let user = user(dir.path());
         let keys = SshKeys::new(&root, &user);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_another_user_is_an_error_and_so_is_a_missing_home() {
+    fn foreign_directories_and_missing_homes_are_errors() {
         let (dir, root) = machine();
         let owner = user(dir.path());
         SshKeys::new(&root, &owner).make_folder().unwrap();

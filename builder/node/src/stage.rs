@@ -261,7 +261,7 @@ mod tests {
     use mosb_plan::api::rollout::MachinePart;
 
     #[test]
-    fn a_target_whose_keys_the_machine_can_not_take_is_not_staged() {
+    fn targets_with_impossible_keys_are_not_staged() {
         let key = MachinePart {
             ssh_authorized_keys: vec!["ssh-ed25519 AAAA".to_owned()],
             ..MachinePart::default()

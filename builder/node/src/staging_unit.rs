@@ -184,7 +184,7 @@ mod tests {
     use mosb_image::Digest;
 
     #[test]
-    fn the_unit_runs_the_tool_and_always_removes_the_login() {
+    fn units_run_the_tool_and_remove_the_login() {
         let image = format!("reg.example/os@{}", Digest::of(b"image"));
         let target: NodeTarget =
             serde_json::from_value(serde_json::json!({ "image": image })).unwrap();

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bootc_removes_no_argument_that_is_not_of_the_image() {
+    fn bootc_removes_only_arguments_of_the_image() {
         for (running, of_image, removed, want) in [
             ("rw quiet a=1", "", "quiet", Some("quiet")),
             ("rw quiet a=1", "quiet", "quiet", None),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_fits_with_its_image_and_its_arguments() {
+    fn deployments_fit_by_image_and_arguments() {
         let texts = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let part = MachinePart { kernel_arguments: texts("a b"), ..MachinePart::default() };
         let set = SetByMosb { kernel_arguments: texts("a old"), ..SetByMosb::default() };

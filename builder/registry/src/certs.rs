@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_found_by_host_and_port_and_its_rubbish_is_named() {
+    fn certificates_are_found_by_host_and_port() {
         let root = tempfile::tempdir().unwrap();
         let dirs = CertDirs {
             cert_dir: None,

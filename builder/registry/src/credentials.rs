@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unusable_file_is_an_error_that_does_not_quote_it() {
+    fn errors_of_unusable_files_quote_nothing() {
         for (what, text, want) in [
             ("not JSON", "hunter2", CredentialsError::Json { line: 1, column: 1 }),
             ("a list", "[\"hunter2\"]", CredentialsError::Json { line: 1, column: 0 }),

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_of_dead_writers_are_deleted_and_files_of_live_writers_are_not() {
+    async fn only_files_of_dead_writers_are_deleted() {
         let dir = tempfile::tempdir().unwrap();
         let left = dir.path().join(format!("{TEMPORARY}1-1"));
         std::fs::write(&left, "left").unwrap();

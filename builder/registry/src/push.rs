@@ -270,7 +270,7 @@ mod push_plan_tests {
     use super::*;
 
     #[test]
-    fn a_former_tag_is_a_tag_and_differs_by_digest() {
+    fn former_tags_are_valid_and_differ_by_digest() {
         let (one, other) = (Digest::of(b"one"), Digest::of(b"other"));
         let tag = former_tag("worker-0", &one);
         assert_eq!(tag, format!("worker-0-{}", &one.hex()[..12]));

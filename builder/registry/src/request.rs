@@ -264,7 +264,7 @@ mod error_body_tests {
     }
 
     #[test]
-    fn a_404_means_missing_only_with_the_error_code_of_a_registry() {
+    fn a_404_means_missing_only_with_error_code() {
         for (body, want) in [
             (r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"x"}]}"#, true),
             (r#"{"errors":[{"code":"NAME_UNKNOWN"}]}"#, true),

@@ -166,7 +166,7 @@ mod tests {
     use crate::http::RetryPolicy;
 
     #[tokio::test]
-    async fn a_target_that_can_not_tell_is_a_finding() {
+    async fn unreadable_targets_are_findings() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         std::fs::create_dir(path("empty")).unwrap();

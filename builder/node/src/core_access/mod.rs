@@ -190,7 +190,7 @@ mod core_user_tests {
     use super::*;
 
     #[test]
-    fn the_first_line_of_core_with_a_home_counts() {
+    fn the_first_core_with_a_home_counts() {
         let core = |home: &str| Some(CoreUser { uid: 1000, gid: 1001, home: home.to_owned() });
         for (what, etc, image, want) in [
             ("no file", None, None, None),

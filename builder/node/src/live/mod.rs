@@ -138,7 +138,7 @@ mod decision_tests {
     use mosb_image::overlay::Meta;
 
     #[test]
-    fn a_path_follows_the_image_unless_a_person_changed_it() {
+    fn paths_follow_the_image_unless_edited() {
         let meta = Meta { mode: 0o644, uid: 0, gid: 0 };
         let file = |text: &str| Some(EntryState::File { meta, content: Some(text.into()) });
         let large = || Some(EntryState::File { meta, content: None });

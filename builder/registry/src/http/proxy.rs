@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_that_is_no_url_is_an_error_that_does_not_quote_it() {
+    fn errors_of_invalid_proxies_quote_nothing() {
         let of = |text: &str| {
             Proxies::new(&ProxyVariables {
                 https: Some(Secret::new(text.to_owned())),

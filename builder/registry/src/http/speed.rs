@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_is_too_slow_by_the_time_that_we_wait_for_it_alone() {
+    async fn only_waiting_for_the_peer_counts() {
         let slow = Err(AttemptOutcome::TooSlow);
         for (what, chunk, wait, work, want) in [
             ("fast", 5000, 10, 0, Ok(())),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_ten_kib_a_second_over_half_a_minute() {
+    fn default_is_ten_kib_a_second_over_30s() {
         assert_eq!(LeastSpeed::default().bytes(), 300 << 10);
     }
 }
@@ -281,7 +281,7 @@ mod upload_speed_tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_does_not_read_or_answer_is_given_up_and_a_slow_source_of_ours_is_not() {
+    async fn slow_peers_are_given_up_slow_sources_not() {
         for (what, source, reads, answers, want) in [
             ("fast", 0, 0, 0, Ok(())),
             ("just fast enough", 0, 1, 0, Ok(())),
