@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_has_so_many_connections_at_once_and_others_have_theirs() {
+    async fn connections_are_limited_per_peer() {
         let connections = Connections::new(LIMITS);
         let now = Instant::now();
         let [one, other] = ["192.0.2.1", "192.0.2.2"].map(peer);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_has_so_many_new_connections_in_a_time() {
+    async fn new_connections_are_limited_per_peer() {
         let connections = Connections::new(LIMITS);
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn any_number_of_peers_needs_little_memory_and_shuts_out_nobody() {
+    async fn many_peers_need_little_memory_and_get_in() {
         let connections = Connections::new(LIMITS);
         let start = Instant::now();
         let address = |number: usize| IpAddr::from(u32::try_from(number).unwrap().to_be_bytes());

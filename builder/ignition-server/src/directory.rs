@@ -24,7 +24,7 @@ pub enum DirectoryError {
     #[error("{path}: not readable; name the directory where the Secret is mounted", path = .path.display())]
     #[diagnostic(code = "configs-unreadable", class = InvalidInput)]
     Read { path: PathBuf, source: io::Error },
-    #[error("{path}: it has more than {MAX_FILES} files or {MAX_SIZE} bytes, so it is no mounted Secret; name the directory where it is mounted", path = .path.display())]
+    #[error("{path}: it has more than {MAX_FILES} files or {MAX_SIZE} bytes, so it is not a mounted Secret; name the directory where it is mounted", path = .path.display())]
     #[diagnostic(code = "configs-too-large", class = InvalidInput)]
     TooLarge { path: PathBuf },
 }
@@ -111,7 +111,7 @@ mod tests {
     use tempfile::TempDir;
 
     #[test]
-    fn a_secret_is_read_as_the_kubelet_mounts_and_replaces_it() {
+    fn secrets_are_read_as_kubelet_replaces_them() {
         let mount = TempDir::new().unwrap();
         let version = |name: &str, content: &str| {
             let version = mount.path().join(name);

@@ -13,11 +13,9 @@
 //! | file | does |
 //! | --- | --- |
 //! | `token` | a pool's tokens, made of a key and a period; their hashes |
-//! | `authority`, `certificate` | the CA, and the certificates that it issues |
-//! | `certified_key` | a certificate and its key, as the TLS library takes them |
+//! | `authority` | the CA, and the certificates that it issues |
 //! | `stub` | the small config that fetches the other one |
-//! | `secret_keys` | the names of a Secret's keys |
-//! | `served` | who gets which config |
+//! | `served` | the keys of the mounted Secret, and who gets which config |
 //! | `directory` | reads the mounted directory, again and again |
 //! | `tls` | TLS 1.3 with the certificate of that moment |
 //! | `connections` | how many connections a peer may have, and which give way to new ones |
@@ -25,24 +23,18 @@
 //! | `server` | listens and serves, with limits of size and time |
 
 mod authority;
-mod certificate;
-mod certified_key;
 mod connections;
 mod directory;
 mod respond;
-mod secret_keys;
 mod served;
 mod server;
 mod stub;
 mod tls;
 mod token;
 
-pub use authority::{Authority, AuthorityError};
-pub use certificate::{CertificateInfo, ServingCertificate};
+pub use authority::{Authority, AuthorityError, CertificateInfo, ServingCertificate};
 pub use directory::DirectoryError;
-pub use secret_keys::{
-    CERTIFICATE, CERTIFICATE_INFO, PRIVATE_KEY, config_key, pool_of, tokens_key,
-};
+pub use served::{CERTIFICATE, CERTIFICATE_INFO, PRIVATE_KEY, config_key, pool_of, tokens_key};
 pub use server::{Limits, ListenError, Server};
 pub use stub::{STUB_VERSION, stub};
 pub use token::{Period, Token, TokenKey, TokenKeyError, accepted_tokens};

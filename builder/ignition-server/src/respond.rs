@@ -1,4 +1,4 @@
-//! Requests → answers. Pure.
+//! Requests → answers.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -10,7 +10,7 @@ use super::served::{Answer, Refusal, Served};
 
 const SCHEME: &str = "Bearer ";
 
-/// The answer to a machine, and why it is no config.
+/// The answer to a machine, and the reason if it is not a config.
 pub(crate) fn to_machine(
     (method, path, headers): (&Method, &str, &HeaderMap),
     served: &Served,

@@ -8,11 +8,8 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use rustls::sign::CertifiedKey;
 
-use super::certificate::CertificateInfo;
-use super::certified_key::certified_key;
-use super::secret_keys::{
-    CERTIFICATE, CERTIFICATE_INFO, PRIVATE_KEY, config_key, pool_of, tokens_key,
-};
+use super::authority::CertificateInfo;
+use super::tls::certified_key;
 use super::token::{AcceptedTokens, TokenMatch};
 
 /// The files of the directory, by name.
@@ -142,6 +139,32 @@ impl fmt::Debug for Served {
     }
 }
 
+/// The certificates that the server shows, as PEM.
+pub const CERTIFICATE: &str = "tls.crt";
+/// The private key, as PEM.
+pub const PRIVATE_KEY: &str = "tls.key";
+/// What the certificate is for, as JSON; for the controller, which renews it.
+pub const CERTIFICATE_INFO: &str = "tls.json";
+/// Ends the key with the gzip of a pool's config.
+const CONFIG_SUFFIX: &str = ".ign.gz";
+/// Ends the key with the hashes of a pool's tokens.
+const TOKENS_SUFFIX: &str = ".tokens";
+
+/// The key with the gzip of a pool's config.
+pub fn config_key(pool: &str) -> String {
+    format!("{pool}{CONFIG_SUFFIX}")
+}
+
+/// The key with the hashes of a pool's tokens.
+pub fn tokens_key(pool: &str) -> String {
+    format!("{pool}{TOKENS_SUFFIX}")
+}
+
+/// The pool that a key is for; none if it is for the server itself, or of somebody else.
+pub fn pool_of(key: &str) -> Option<&str> {
+    key.strip_suffix(CONFIG_SUFFIX).or_else(|| key.strip_suffix(TOKENS_SUFFIX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_config_is_served_against_a_token_of_its_pool_only() {
+    fn configs_need_a_token_of_their_pool() {
         let now: Timestamp = NOW.parse().unwrap();
         let key = TokenKey::generate();
         let pools = ["worker", "infra"];
@@ -199,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_not_served_and_the_rest_is() {
+    fn only_broken_configs_are_not_served() {
         let now: Timestamp = NOW.parse().unwrap();
         let key = TokenKey::generate();
         let good = accepted_tokens(&key, "worker", now);
@@ -243,5 +266,21 @@ mod tests {
         let (served, problems) = of(other.key.expose());
         assert_eq!(problems.len(), 1);
         assert!(served.not_ready(now).is_some());
+    }
+}
+
+#[cfg(test)]
+mod secret_keys_tests {
+    use super::*;
+
+    #[test]
+    fn keys_name_their_pool() {
+        for pool in ["worker", "tls", "a.tokens", "b.ign.gz"] {
+            assert_eq!(pool_of(&config_key(pool)), Some(pool));
+            assert_eq!(pool_of(&tokens_key(pool)), Some(pool));
+        }
+        for key in [CERTIFICATE, PRIVATE_KEY, CERTIFICATE_INFO, "worker"] {
+            assert_eq!(pool_of(key), None, "{key}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The stub: the small Ignition config that fetches the config of a pool. Pure.
+//! The stub: the small Ignition config that fetches the config of a pool.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stub_is_small_and_has_address_token_and_authority() {
+    fn stubs_are_small_and_complete() {
         let token = Secret::new("t0".to_owned());
         let bytes = stub("https://ignition.example.com/worker", "PEM\n", &token);
         let want = r#"{"ignition":{"config":{"replace":{"compression":"gzip","httpHeaders":[{"name":"Authorization","value":"Bearer t0"}],"source":"https://ignition.example.com/worker"}},"security":{"tls":{"certificateAuthorities":[{"source":"data:;base64,UEVNCg=="}]}},"version":"3.1.0"}}"#;

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_accepted_in_its_period_in_the_next_one_and_by_what_was_written_before_it() {
+    fn tokens_are_accepted_in_neighbouring_periods() {
         let key = key(1);
         let issued = at(600 * PERIOD_SECONDS);
         let token = key.token("worker", Period::at(issued));

@@ -9,15 +9,14 @@ use crate::adopt;
 use crate::core_access;
 use crate::desired_state::DesiredState;
 use crate::error::{Error, image_text};
-use crate::finalization::FINALIZE_UNIT;
+use crate::finalization::{FINALIZE_UNIT, finalization_of};
 use crate::host::{Host, words};
-use crate::journal;
 use crate::live;
 use crate::machine_record::MachineRecord;
 use crate::machine_state::MachineState;
 use crate::next_step::{Facts, NextStep, next_step};
 use crate::record::{Phase, Record};
-use crate::record_completion::{write_applied, write_completed};
+use crate::record::{write_applied, write_completed};
 use crate::stage::{bring, settle_staging};
 use crate::staging_unit::{is_running, show};
 use crate::target_fit::TargetFit;
@@ -104,7 +103,7 @@ pub async fn apply(
                 return Ok(());
             }
             NextStep::ReadJournal { boot_id } => {
-                finalization = Some(journal::finalization_of(host, &boot_id).await);
+                finalization = Some(finalization_of(host, &boot_id).await);
             }
             NextStep::Stage => bring(host, desired, &state).await?,
             NextStep::Reboot => {

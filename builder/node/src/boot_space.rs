@@ -25,7 +25,7 @@ struct Kernel {
 /// Whether a kernel of a deployment is not in `/boot`, and does not fit there.
 ///
 /// # Errors
-/// It is not known.
+/// The kernels can't be listed.
 pub(crate) fn lacks_space(root: &HostRoot) -> Result<bool, Error> {
     if !root.exists(IN_BOOT) {
         return Ok(false);
@@ -93,7 +93,7 @@ mod tests {
     const HUGE: u64 = 1 << 43;
 
     #[test]
-    fn a_kernel_needs_room_unless_it_is_in_boot() {
+    fn kernels_in_boot_need_no_space() {
         for (what, in_boot, booted, staged, want) in [
             ("the same kernel", 1, 1, 1, false),
             ("another one that fits", 1, 1, 2, false),

@@ -78,12 +78,12 @@ struct ImageReference {
 /// for another one writes a line about that before.
 ///
 /// # Errors
-/// It is no status of version 1.
+/// The status has an unknown version, or is not JSON of one.
 pub(crate) fn parse(text: &str) -> Result<BootcStatus, String> {
     let mut begins = std::iter::once(0).chain(text.match_indices('\n').map(|(end, _)| end + 1));
     let begin = begins.find(|at| text[*at..].starts_with('{')).unwrap_or_default();
     let host: Host =
-        serde_json::from_str(&text[begin..]).map_err(|error| format!("no status: {error}"))?;
+        serde_json::from_str(&text[begin..]).map_err(|error| format!("not a status: {error}"))?;
     if host.api_version != API_VERSION {
         let version: String = host.api_version.chars().take(60).collect();
         return Err(format!("a status of version {version:?}; {API_VERSION} is read"));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_boot_may_be_the_rollback_and_never_what_is_locked() {
+    fn next_boot_is_a_rollback_but_never_locked() {
         let [booted, staged, before] = [b"booted" as &[u8], b"staged", b"before"].map(Digest::of);
         for (what, has_staged, download_only, queued, want_staged, want_queued) in [
             ("staged", true, false, false, Some(staged), false),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_images_and_one_that_rpm_ostree_changed_are_read() {
+    fn machines_without_images_or_with_layers_are_read() {
         let none = parse(&status(json!({ "staged": null, "booted": null, "rollback": null })));
         assert_eq!(none.unwrap().deployments, Deployments::default());
         let layered = json!({ "booted": { "image": null, "incompatible": true, "pinned": false } });

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::entry_state::entry_state;
 use crate::error::Error;
+use crate::file_tree::entry_state;
 use crate::file_tree::{Entry, EntryKind, FileTree, path_text};
 use crate::host::Host;
 use crate::host_root::HostRoot;
@@ -15,7 +15,7 @@ use crate::machine_state::BOOTED_OSTREE;
 
 /// The machine's configuration.
 const ETC: &str = "/etc";
-/// That of the booted image.
+/// The configuration that the booted image has.
 const IMAGE_ETC: &str = "/usr/etc";
 /// The most entries of an image that are compared.
 const MAX_ENTRIES: usize = 100_000;
@@ -29,7 +29,7 @@ const PIECE: usize = 64 * 1024;
 pub struct Drift {
     /// Sorted by path.
     pub paths: Vec<HiddenPath>,
-    /// How many more there are.
+    /// Paths beyond the limit.
     pub omitted: usize,
 }
 
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_several_pieces_are_compared_to_the_end() {
+    fn large_files_are_compared_to_the_end() {
         let dir = machine();
         let mut content = vec![b'x'; 2 * PIECE + 1];
         fs::write(dir.path().join("usr/etc/z"), &content).unwrap();
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_has_a_limit_and_a_count_of_the_rest() {
+    fn the_list_is_limited_and_counts_the_rest() {
         let dir = machine();
         for number in 0..MAX_LISTED + 2 {
             fs::write(dir.path().join(format!("usr/etc/many-{number:04}")), "").unwrap();

@@ -262,5 +262,5 @@ impl Error {
 
 /// An image for people: its digest, or that it has none.
 pub(crate) fn image_text(digest: Option<Digest>) -> String {
-    digest.map_or_else(|| "something that is no image".to_owned(), |digest| digest.to_string())
+    digest.map_or_else(|| "something that is not an image".to_owned(), |digest| digest.to_string())
 }

@@ -4,7 +4,12 @@
 //! Input: the journal's lines as JSON (`journalctl --output=json`). systemd's messages are known by
 //! their ID (systemd.journal-fields(7), `journalctl --catalog`), ostree's by their text.
 
+use std::time::Duration;
+
 use serde::Deserialize;
+
+use crate::error::Error;
+use crate::host::{Host, is_boot_id, words};
 
 /// The unit that finalizes a staged image when the machine shuts down.
 pub(crate) const FINALIZE_UNIT: &str = "ostree-finalize-staged.service";
@@ -39,7 +44,7 @@ const LAST_CHARACTERS: usize = 600;
 pub(crate) enum Finalization {
     /// The image became the default of the boot loader.
     Finalized,
-    /// It failed; the last messages.
+    /// The last messages of the unit that failed.
     Failed(String),
     /// It did not begin or did not end, or the journal doesn't show it.
     NotSeen,
@@ -106,6 +111,37 @@ fn last(entries: &[Entry]) -> String {
 
 fn shortened(text: &str) -> String {
     text.chars().take(LAST_CHARACTERS).collect()
+}
+
+/// How long the journal may take; it may have years of boots on a slow disk.
+const LIMIT: Duration = Duration::from_secs(120);
+/// The most lines of a unit that are read, the last ones.
+const LINES: &str = "--lines=200";
+
+/// How a boot ended for its staged image. A journal that can't be read shows nothing.
+pub(crate) async fn finalization_of(host: &Host, boot_id: &str) -> Finalization {
+    let boot: String = boot_id.chars().filter(char::is_ascii_hexdigit).collect();
+    let ended = if is_boot_id(&boot) {
+        of_boot(&read(host, &format!("--boot={boot}"), FINALIZE_UNIT).await)
+    } else {
+        Finalization::NotSeen
+    };
+    if ended != Finalization::NotSeen {
+        return ended;
+    }
+    of_next_boot(&read(host, "--boot=0", BOOT_COMPLETE_UNIT).await)
+}
+
+async fn read(host: &Host, boot: &str, unit: &str) -> String {
+    let unit = format!("--unit={unit}");
+    let fields = "--output-fields=MESSAGE,MESSAGE_ID";
+    let command =
+        words(["journalctl", boot, &unit, LINES, "--quiet", "--no-pager", "--output=json", fields]);
+    let read: Result<String, Error> = host.run("journalctl", &command, LIMIT).await;
+    read.unwrap_or_else(|error| {
+        tracing::info!("{error}");
+        String::new()
+    })
 }
 
 #[cfg(test)]

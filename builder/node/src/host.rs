@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_runs_in_the_namespaces_of_the_machine_without_our_environment() {
+    fn programs_run_in_the_machines_namespaces_and_environment() {
         assert_eq!(
             in_host(&words(["bootc", "status", "--json"])).to_string(),
             format!(

@@ -14,9 +14,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::entry::{remove_entry, write_entry};
 use crate::error::Error;
 use crate::file_tree::FileTree;
+use mosb_safe_fs::{remove_entry, write_entry};
 
 /// End of the name of a file that is being written.
 pub(crate) const TEMPORARY: &str = ".mosb-new";
@@ -58,7 +58,7 @@ impl HostRoot {
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
-    /// All of a regular file; none if there is no file.
+    /// All of a regular file; `None` if it does not exist.
     pub fn read(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>, Error> {
         let failed = |error: Errno| failed(path, "not readable", error);
         // Without NONBLOCK a named pipe would block for ever.
@@ -89,7 +89,7 @@ impl HostRoot {
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// The text of a link; none if there is no link.
+    /// The text of a link; `None` if it is not a link.
     pub fn link(&self, path: &str) -> Option<String> {
         let (folder, name) = split(path);
         let folder = self.folder(folder).ok()?;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_whole_with_its_mode_and_removed() {
+    fn files_are_written_whole_with_their_mode() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
         let path = "/var/lib/mosb/rollout.json";
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_removed_with_all_in_it_and_nothing_else() {
+    fn directories_are_removed_without_following_links() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
         let path = "/run/mosb-rollout";

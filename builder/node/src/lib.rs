@@ -11,60 +11,45 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `host`, `host_root`, `entry`, `attributes`, `replaced_file` | the machine: its programs; its files, without leaving its root |
-//! | `tool`, `bootc_status`, `rpm_ostree_status`, `origin`, `deployments`, `deployment_folder` | which images the machine has; where |
-//! | `machine_state`, `report` | reading all of that; the report |
-//! | `desired_state`, `machine_part_file` | what a command brings the machine to |
-//! | `pull_access`, `login` | what an image is pulled with; credentials of a registry |
-//! | `placed_login`, `placed_settings`, `leftover_login` | where the tools read these; removing them |
+//! | `host`, `host_root` | the machine: its programs; its files, without leaving its root |
+//! | `bootc_status`, `rpm_ostree_status`, `deployments`, `deployment_folder` | which images the machine has; where |
+//! | `machine_state`, `report` | reading all of that, and with which tool; the report |
+//! | `desired_state`, `pull_access` | what a command brings the machine to; what an image is pulled with |
+//! | `placed_login`, `placed_settings` | where the tools read the login and the settings |
 //! | `staging_unit`, `unit_output`, `rpm_ostree_daemon` | the unit that stages an image; what it wrote; the daemon that does it |
 //! | `update_units` | units of the machine that would update it by themselves |
-//! | `kernel_arguments`, `boot_arguments`, `target_fit` | what changes in them; those of the deployments; what is missing |
+//! | `kernel_arguments`, `target_fit` | what changes in them, and who changes it; what a machine lacks of its target |
 //! | `stage`, `unstage`, `boot_space` | staging an image; taking the next boot from another one; space for its kernel |
-//! | `core_user`, `ssh_keys`, `shadow`, `password_file`, `core_access` | the keys and the password of `core` |
+//! | `ssh_keys`, `shadow`, `core_access` | the keys and the password of `core` |
 //! | `machine_record` | what mosb set on the machine |
-//! | `file_tree`, `entry_state`, `drift` | a directory without its links; what is at a path; which files of its image the machine hides |
+//! | `file_tree`, `drift` | a directory without its links; which files of its image the machine hides |
 //! | `adopt` | files that stop being changes of the machine |
 //! | `live` | files of a staged image that the machine gets while it runs |
-//! | `record`, `journal`, `finalization`, `next_step`, `apply` | rebooting into it, once an attempt |
-//! | `record_completion` | recording that the machine has all of a target |
+//! | `record`, `finalization`, `next_step`, `apply` | rebooting into it, once an attempt |
 
 mod adopt;
 mod apply;
-mod attributes;
-mod boot_arguments;
 mod boot_space;
 mod bootc_status;
 mod core_access;
-mod core_user;
 mod deployment_folder;
 mod deployments;
 mod desired_state;
 mod drift;
-mod entry;
-mod entry_state;
 mod error;
 mod file_tree;
 mod finalization;
 mod host;
 mod host_root;
-mod journal;
 mod kernel_arguments;
-mod leftover_login;
 mod live;
-mod login;
-mod machine_part_file;
 mod machine_record;
 mod machine_state;
 mod next_step;
-mod origin;
-mod password_file;
 mod placed_login;
 mod placed_settings;
 mod pull_access;
 mod record;
-mod record_completion;
-mod replaced_file;
 mod report;
 mod rpm_ostree_daemon;
 mod rpm_ostree_status;
@@ -73,7 +58,6 @@ mod ssh_keys;
 mod stage;
 mod staging_unit;
 mod target_fit;
-mod tool;
 mod unit_output;
 mod unstage;
 mod update_units;
@@ -81,10 +65,10 @@ mod update_units;
 pub use adopt::{Adoption, KeptPath, adopt};
 pub use apply::{RebootPolicy, apply};
 pub use desired_state::DesiredState;
+pub use desired_state::read_machine_part;
 pub use drift::{Difference, Drift, HiddenPath, drift};
 pub use error::Error;
 pub use host::Host;
-pub use machine_part_file::read_machine_part;
 pub use pull_access::PullAccess;
 pub use report::report;
 pub use stage::stage;

@@ -22,7 +22,7 @@ const FORMER: usize = 8;
 /// The most bytes that are read: some parts.
 const LIMIT: u64 = 8 * 1024 * 1024;
 
-/// The record.
+/// What mosb brought to the machine, and still has to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct MachineRecord {
@@ -109,7 +109,9 @@ impl MachineRecord {
         Ok(serde_json::from_slice(&text).unwrap_or_else(|error| {
             // The text of the error may quote the file.
             let (line, column) = (error.line(), error.column());
-            tracing::warn!("{FILE} is no record, so it is ignored: line {line}, column {column}");
+            tracing::warn!(
+                "{FILE} is not a record, so it is ignored: line {line}, column {column}"
+            );
             Self::default()
         }))
     }
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_is_known_until_a_target_is_complete() {
+    fn pending_targets_are_kept_until_completion() {
         let quiet = ["quiet".to_owned()];
         let one = part(&["a", "b"], &["quiet", "rhgb"], Some("x"));
         let begun = MachineRecord::default().begun(&target("one"), Some(&one), &quiet);
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_back_for_root_alone_and_printed_without_hashes() {
+    fn the_record_is_private_and_printed_without_hashes() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
         assert_eq!(MachineRecord::read(&root).unwrap(), MachineRecord::default());

@@ -1,4 +1,5 @@
-//! What the machine runs, has staged and may go back to, by its own tools.
+//! What the machine runs, has staged and may go back to, by its own tools, and which of them changes
+//! its image.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -7,15 +8,12 @@ use mosb_build::exec;
 use mosb_image::{Digest, PinnedRef};
 use mosb_plan::api::rollout::{Deployment, NodeTool};
 
-use crate::bootc_status;
 use crate::deployment_folder::{self, DeploymentFolder};
-use crate::deployments::Deployments;
+use crate::deployments::{Deployments, boot_link, is_changed_by_rpm_ostree, linked, parse_origin};
 use crate::error::Error;
-use crate::host::{Host, words};
+use crate::host::{Host, PATH, words};
 use crate::host_root::HostRoot;
-use crate::origin;
-use crate::rpm_ostree_status;
-use crate::tool::InstalledTools;
+use crate::{bootc_status, rpm_ostree_status};
 
 /// Where a machine that booted an ostree deployment has a file.
 pub(crate) const BOOTED_OSTREE: &str = "/run/ostree-booted";
@@ -83,9 +81,9 @@ impl MachineState {
             Some(booted) => root.text(&booted.origin(), SMALL_FILE)?,
             None => None,
         };
-        let is_changed = origin.as_deref().is_some_and(origin::is_changed_by_rpm_ostree);
+        let is_changed = origin.as_deref().is_some_and(is_changed_by_rpm_ostree);
         let booted = origin.map(|text| {
-            let booted = origin::parse(&text);
+            let booted = parse_origin(&text);
             // It is not the image alone.
             Deployment { digest: booted.digest.filter(|_| !is_changed), ..booted }
         });
@@ -107,7 +105,6 @@ impl MachineState {
     /// What the booted deployment has beside its image would come along with each other image.
     ///
     /// # Errors
-    /// It has something.
     pub fn check_only_image(&self) -> Result<(), Error> {
         let changes = &self.deployments.local_changes;
         if changes.is_empty() {
@@ -133,8 +130,8 @@ fn booted(root: &HostRoot) -> Result<Option<DeploymentFolder>, Error> {
         return Ok(Some(booted));
     }
     let arguments = root.text(COMMAND_LINE, SMALL_FILE)?.unwrap_or_default();
-    let link = origin::boot_link(&arguments).and_then(|link| root.link(link));
-    Ok(link.as_deref().and_then(origin::linked))
+    let link = boot_link(&arguments).and_then(|link| root.link(link));
+    Ok(link.as_deref().and_then(linked))
 }
 
 async fn bootc(host: &Host) -> Result<bootc_status::BootcStatus, Error> {
@@ -169,4 +166,68 @@ async fn rpm_ostree(host: &Host) -> Result<Deployments, Error> {
 pub(crate) async fn read_rpm_ostree(host: &Host) -> Result<String, Error> {
     let command = words(["rpm-ostree", "status", "--json"]);
     host.run(RPM_OSTREE_STATUS, &command, STATUS_LIMIT).await
+}
+
+/// Which of the programs the machine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InstalledTools {
+    pub bootc: bool,
+    pub rpm_ostree: bool,
+}
+
+impl InstalledTools {
+    pub fn of(root: &HostRoot) -> Self {
+        let has = |name: &str| is_installed(root, name);
+        Self { bootc: has("bootc"), rpm_ostree: has("rpm-ostree") }
+    }
+
+    /// The one that changes what the machine booted: what rpm-ostree changed, bootc refuses to update.
+    pub fn tool(self, is_changed_by_rpm_ostree: bool) -> Option<NodeTool> {
+        match (self.bootc, self.rpm_ostree) {
+            (true, true) if is_changed_by_rpm_ostree => Some(NodeTool::RpmOstree),
+            (true, _) => Some(NodeTool::Bootc),
+            (false, true) => Some(NodeTool::RpmOstree),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Whether a program is where the machine's are.
+pub(crate) fn is_installed(root: &HostRoot, name: &str) -> bool {
+    PATH.split(':').any(|folder| root.exists(&format!("{folder}/{name}")))
+}
+
+#[cfg(test)]
+mod tool_tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_found_on_the_machines_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        let tools = |bootc, rpm_ostree| InstalledTools { bootc, rpm_ostree };
+        assert_eq!(InstalledTools::of(&root), tools(false, false));
+        for (path, want) in [
+            ("/usr/bin/rpm-ostree", tools(false, true)),
+            ("/usr/local/bin/bootc", tools(true, true)),
+        ] {
+            root.write(path, b"", 0o755).unwrap();
+            assert_eq!(InstalledTools::of(&root), want, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_rpm_ostree_changed_is_changed_by_it() {
+        use NodeTool::{Bootc, RpmOstree};
+        for (bootc, rpm_ostree, is_changed, want) in [
+            (true, true, false, Some(Bootc)),
+            (true, true, true, Some(RpmOstree)),
+            (true, false, true, Some(Bootc)),
+            (false, true, false, Some(RpmOstree)),
+            (false, false, false, None),
+        ] {
+            let found = InstalledTools { bootc, rpm_ostree }.tool(is_changed);
+            assert_eq!(found, want, "{bootc} {rpm_ostree} {is_changed}");
+        }
+    }
 }

@@ -144,7 +144,7 @@ mod tests {
 
     /// Attempt 1 of image `new`, on a machine that ran `old`.
     #[test]
-    fn each_state_of_a_machine_has_one_next_step() {
+    fn each_machine_state_has_one_next_step() {
         let then = || Some(record("new", 1, THEN));
         let ran = |image: &str| {
             Some(Record { booted: Some(Digest::of(image.as_bytes())), ..record("new", 1, THEN) })
@@ -284,7 +284,7 @@ mod tests {
     /// Attempt 1 of a target with kernel arguments, which neither the booted nor, if it says so, the
     /// staged deployment has.
     #[test]
-    fn a_target_is_not_there_without_its_kernel_arguments() {
+    fn targets_need_their_kernel_arguments() {
         let then = |booted: &str| {
             let booted = Some(Digest::of(booted.as_bytes()));
             Some(Record { booted, ..record("new", 1, THEN) })
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn another_config_with_the_same_image_is_another_target() {
+    fn same_image_with_another_config_is_another_target() {
         let config = format!("rendered-worker-{}", "0".repeat(32));
         let with_config = NodeTarget { config: Some(config.parse().unwrap()), ..target("new") };
         let record = record("new", 1, THEN);

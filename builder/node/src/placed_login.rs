@@ -13,8 +13,8 @@ use std::os::fd::OwnedFd;
 
 use crate::error::Error;
 use crate::host_root::HostRoot;
-use crate::login::LOGIN_FILE;
 use crate::placed_settings;
+use crate::pull_access::LOGIN_FILE;
 use crate::pull_access::PullAccess;
 
 /// In the order in which ostree's container code looks for them.
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_of_the_machine_the_first_place_links_to_ours() {
+    fn without_own_login_the_machine_links_to_ours() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
         let placed = PlacedLogin::new(&root, &login()).unwrap();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_machine_is_unchanged_and_only_the_unit_sees_ours() {
+    fn own_logins_stay_and_only_units_see_ours() {
         for own in AUTH_FILES {
             let dir = tempfile::tempdir().unwrap();
             let root = HostRoot::open(dir.path()).unwrap();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_left_once_no_process_is_placing_it() {
+    fn logins_of_ended_processes_are_leftovers() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
         assert!(!is_left(&root).unwrap());
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_that_a_killed_run_left_is_replaced() {
+    fn logins_of_killed_runs_are_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
         PlacedLogin::new(&root, &login()).unwrap().hand_over();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_shown_in_place_of_those_of_the_machine_and_removed_with_the_login() {
+    fn settings_hide_the_machines_and_go_with_logins() {
         for login in [None, Some(OURS)] {
             let dir = tempfile::tempdir().unwrap();
             let root = HostRoot::open(dir.path()).unwrap();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_alone_leaves_the_settings_of_the_machine_where_they_are() {
+    fn a_proxy_alone_leaves_the_machines_settings() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
         let settings = r#"{"proxy":{"httpsProxy":"http://proxy.example:3128"}}"#;

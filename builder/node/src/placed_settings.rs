@@ -20,9 +20,9 @@ use crate::host_root::HostRoot;
 const GIVEN: &str = "/run/mosb-rollout/given";
 /// The script that makes the copy.
 const SCRIPT: &str = "/run/mosb-rollout/copy-containers";
-/// The copy.
+/// The machine's settings with ours, for the tools.
 const CONTAINERS: &str = "/run/mosb-rollout/containers";
-/// The proxy.
+/// The environment file with the proxy.
 const ENVIRONMENT: &str = "/run/mosb-rollout/environment";
 /// How long the copy may take: it is small.
 const COPY_LIMIT: Duration = Duration::from_secs(60);

@@ -1,14 +1,15 @@
 //! What an image is pulled with: a login, and mirrors, CAs and proxy of the cluster's settings.
+//! Credentials are never printed and never an argument of a program.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use mosb_build::{MAX_PULL_SETTINGS, PullSettings, Redactor};
+use mosb_build::{DockerConfigJson, MAX_PULL_SETTINGS, PullSettings, Redactor};
 use mosb_types::Secret;
+use serde_json::{Map, Value, json};
 
 use crate::error::Error;
-use crate::login::Login;
 
 /// What an image is pulled with, beside what the machine has.
 #[derive(Debug, Default)]
@@ -51,12 +52,76 @@ fn read_settings(file: &Path) -> Result<PullSettings, Error> {
     PullSettings::parse(Secret::new(bytes).expose()).map_err(bad)
 }
 
+/// The most bytes of a file with logins; a Secret has at most 1 MiB.
+pub(crate) const LOGIN_FILE: u64 = 1024 * 1024;
+
+/// Logins by registry or repository, as `auth.json` has them.
+#[derive(Debug)]
+pub struct Login(DockerConfigJson);
+
+impl Login {
+    /// Reads a file of this container.
+    ///
+    /// # Errors
+    /// It can't be read, or has no logins. No message has its content.
+    pub fn read(file: &Path) -> Result<Self, Error> {
+        let bad = |cause: String| Error::BadLogin { file: file.display().to_string(), cause };
+        let mut bytes = Vec::new();
+        File::open(file)
+            .and_then(|opened| opened.take(LOGIN_FILE + 1).read_to_end(&mut bytes))
+            .map_err(|error| bad(format!("not readable: {error}")))?;
+        let bytes = Secret::new(bytes);
+        if bytes.expose().len() as u64 > LOGIN_FILE {
+            return Err(bad(format!("more than {LOGIN_FILE} bytes")));
+        }
+        Self::parse(bytes.expose()).ok_or_else(|| bad("must be JSON with \"auths\"".to_owned()))
+    }
+
+    // The error would name registries. In a file that is something else, these may be secrets.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        DockerConfigJson::parse(bytes).ok().map(Self)
+    }
+
+    /// A file with these logins, and those of the machine's own file for other registries.
+    pub(crate) fn over(&self, own: Option<&[u8]>) -> Secret<Vec<u8>> {
+        let own = own.and_then(|bytes| serde_json::from_slice::<Map<String, Value>>(bytes).ok());
+        let mut file = own.unwrap_or_default();
+        let logins = self.0.auths();
+        // A helper would be asked instead of the login.
+        if let Some(Value::Object(helpers)) = file.get_mut("credHelpers") {
+            logins.keys().for_each(|registry| {
+                helpers.remove(host(registry));
+            });
+        }
+        let auths = file.entry("auths").or_insert_with(|| json!({}));
+        if !auths.is_object() {
+            *auths = json!({});
+        }
+        if let Value::Object(auths) = auths {
+            auths.extend(logins);
+        }
+        let file = Secret::new(file);
+        Secret::new(serde_json::to_vec(file.expose()).expect("a JSON value is JSON"))
+    }
+
+    /// As [`over`](Self::over) without a file of the machine.
+    pub(crate) fn to_bytes(&self) -> Secret<Vec<u8>> {
+        self.over(None)
+    }
+}
+
+/// The host of a key: `host`, `host/repository`, or a URL.
+fn host(registry: &str) -> &str {
+    let name = registry.split_once("://").map_or(registry, |(_, name)| name);
+    name.split('/').next().unwrap_or(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_settings_that_is_bad_is_named_and_not_quoted() {
+    fn bad_settings_are_named_and_not_quoted() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), r#"{"proxy":{"httpsProxy":"http://u:hush-hush@p:1"}}"#)
             .unwrap();
@@ -71,5 +136,54 @@ mod tests {
             assert!(!error.to_string().contains("hush"), "{error}");
         }
         assert!(PullAccess::read(None, None).unwrap().is_empty());
+    }
+}
+
+#[cfg(test)]
+mod login_tests {
+    use super::*;
+
+    fn login(text: &str) -> Login {
+        Login::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn logins_of_the_machine_stay_for_other_registries() {
+        let ours = login(r#"{"auths":{"reg.example/os":{"auth":"b3VyczpodXNo"}}}"#);
+        let own = json!({
+            "auths": { "reg.example/os": { "auth": "b2xk" }, "quay.io": { "auth": "cXVheQ==" } },
+            "credHelpers": { "reg.example": "secretservice", "ghcr.io": "pass" },
+        });
+        let merged = |own: Option<&[u8]>| -> Value {
+            serde_json::from_slice(ours.over(own).expose()).unwrap()
+        };
+        assert_eq!(
+            merged(Some(own.to_string().as_bytes())),
+            json!({
+                "auths": {
+                    "reg.example/os": { "auth": "b3VyczpodXNo" },
+                    "quay.io": { "auth": "cXVheQ==" },
+                },
+                "credHelpers": { "ghcr.io": "pass" },
+            })
+        );
+        let alone = json!({ "auths": { "reg.example/os": { "auth": "b3VyczpodXNo" } } });
+        for own in [None, Some(&b"not json"[..]), Some(b"[]"), Some(br#"{"auths":[]}"#)] {
+            assert_eq!(merged(own), alone);
+        }
+    }
+
+    #[test]
+    fn logins_and_bad_files_are_not_printed() {
+        let ours = login(r#"{"auths":{"reg.example":{"auth":"hush"}}}"#);
+        assert!(!format!("{ours:?}").contains("hush"));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for text in ["hush", "{hush}", r#"{"hush":1}"#, r#"{"auths":"hush"}"#] {
+            std::fs::write(file.path(), text).unwrap();
+            let error = Login::read(file.path()).unwrap_err();
+            assert!(matches!(error, Error::BadLogin { .. }), "{text}: {error}");
+            assert!(!error.to_string().contains("hush"), "{text}: {error}");
+        }
+        assert!(matches!(Login::read(Path::new("/none")), Err(Error::BadLogin { .. })));
     }
 }

@@ -8,11 +8,11 @@ use crate::core_access::missing;
 use crate::error::Error;
 use crate::host::Host;
 use crate::host_root::HostRoot;
-use crate::leftover_login::remove_leftover_login;
 use crate::live::LiveRecord;
 use crate::machine_record::MachineRecord;
 use crate::machine_state::MachineState;
 use crate::record::{Phase, Record};
+use crate::staging_unit::remove_leftover_login;
 use crate::target_fit::TargetFit;
 
 /// What the machine runs, and why that can't be changed or is not known. The report has what could
@@ -72,7 +72,7 @@ fn is_boot_full(root: &HostRoot) -> bool {
 }
 
 /// Records the end of an attempt that rebooted the machine into its target; none if it did not. The
-/// machine is where it should be: a full disk is no reason to report something else.
+/// machine is where it should be: a full disk must not change the report.
 async fn end(
     host: &Host,
     record: &Record,

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transaction_is_ours_by_the_unit_of_its_client() {
+    fn our_transactions_are_known_by_their_unit() {
         let status = |initiator: &str| {
             format!(
                 "State: busy\nTransaction: rebase --bypass-driver 'ostree-unverified-registry:reg.example/os' \n{initiator}Deployments:\n* ostree-unverified-registry:reg.example/os:1\n"

@@ -74,10 +74,10 @@ pub(crate) struct Places {
 /// are what the next reboot boots.
 ///
 /// # Errors
-/// It is no status.
+/// The output is not a status.
 pub(crate) fn parse(text: &str) -> Result<Deployments, String> {
     let status: Status =
-        serde_json::from_str(text).map_err(|error| format!("no status: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("not a status: {error}"))?;
     let has_booted = status.deployments.iter().any(|entry| entry.booted);
     let mut found = Deployments::default();
     for entry in status.deployments.iter().take(DEPLOYMENTS) {
@@ -100,10 +100,10 @@ pub(crate) fn parse(text: &str) -> Result<Deployments, String> {
 /// Where the booted deployment and the staged one are.
 ///
 /// # Errors
-/// It is no status.
+/// The output is not a status.
 pub(crate) fn places(text: &str) -> Result<Places, String> {
     let status: Status =
-        serde_json::from_str(text).map_err(|error| format!("no status: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("not a status: {error}"))?;
     let mut found = Places::default();
     for (index, entry) in status.deployments.iter().enumerate().take(DEPLOYMENTS) {
         let place = || Some(Place { index, tree: tree(entry) });
@@ -125,10 +125,10 @@ fn tree(entry: &Entry) -> Option<String> {
 /// Whether the daemon changes the machine for somebody at the moment.
 ///
 /// # Errors
-/// It is no status.
+/// The output is not a status.
 pub(crate) fn has_transaction(text: &str) -> Result<bool, String> {
     let status: Transaction =
-        serde_json::from_str(text).map_err(|error| format!("no status: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("not a status: {error}"))?;
     Ok(status.transaction.is_some())
 }
 
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_first_and_not_staged_is_a_queued_rollback() {
+    fn first_and_not_staged_is_a_queued_rollback() {
         let found = first_with(STAGED, json!({}));
         assert_eq!((found.rollback_queued, found.others), (false, Vec::new()));
         assert!(found.staged.unwrap().digest.is_some() && found.booted.unwrap().digest.is_some());
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_or_changed_deployment_is_not_its_image() {
+    fn locked_or_changed_deployments_are_not_their_image() {
         for (what, values, is_image) in [
             ("as it was", json!({}), true),
             ("locked", json!({ "finalization-locked": true }), false),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn booted_and_staged_are_found_by_their_place_in_the_boot_order() {
+    fn booted_and_staged_are_found_by_boot_order() {
         let digest = Digest::of(b"image");
         let mut broken = entry("c", digest, false, true);
         broken["osname"] = json!("../x");
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ref_of_ostree_is_no_image_and_other_output_is_an_error() {
+    fn ostree_refs_are_not_images() {
         let text = json!({ "deployments": [{ "booted": true, "origin": "fedora:fedora/x86_64/coreos/stable" }] });
         let booted = parse(&text.to_string()).unwrap().booted.unwrap();
         assert_eq!(booted.image, "fedora:fedora/x86_64/coreos/stable");

@@ -8,16 +8,13 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, fchmod, fchown, fstat, fsync, mkdirat,
-    openat2,
-};
+use rustix::fs::{AtFlags, Gid, Mode, Uid, fchmod, fchown, fstat, fsync, mkdirat};
 use rustix::io::Errno;
 
-use crate::core_user::CoreUser;
-use crate::entry::{remove_entry, write_entry};
+use crate::core_access::CoreUser;
 use crate::error::Error;
 use crate::host_root::{HostRoot, failed, split};
+use mosb_safe_fs::{open_file, open_folder_beneath, remove_entry, write_entry};
 
 /// Below the home.
 const FOLDERS: [&str; 2] = [".ssh", "authorized_keys.d"];
@@ -56,20 +53,15 @@ impl<'a> SshKeys<'a> {
     /// The file; none if there is none.
     pub fn read(&self) -> Result<Option<KeysFile>, Error> {
         let Some(folder) = self.folder()? else { return Ok(None) };
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match openat2(&folder, FILE, flags, Mode::empty(), beneath()) {
-            Ok(file) => file,
+        let (file, stat) = match open_file(&folder, FILE) {
+            Ok(opened) => opened,
             Err(Errno::NOENT) => return Ok(None),
-            // A link, or what can't be opened.
-            Err(Errno::LOOP | Errno::NXIO) => return Ok(Some(KeysFile::foreign())),
+            // A link, a directory, or what can't be opened.
+            Err(Errno::LOOP | Errno::NXIO | Errno::INVAL) => return Ok(Some(KeysFile::foreign())),
             Err(error) => return Err(self.failed("not readable", error)),
         };
-        let stat = fstat(&file).map_err(|error| self.failed("not readable", error))?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Ok(Some(KeysFile::foreign()));
-        }
         let mut content = Vec::new();
-        let read = File::from(file).take(LIMIT).read_to_end(&mut content);
+        let read = file.take(LIMIT).read_to_end(&mut content);
         read.map_err(|source| self.failed_with("not readable", source))?;
         let is_private =
             (stat.st_uid, stat.st_mode & 0o7777, stat.st_nlink) == (self.user.uid, KEYS_MODE, 1);
@@ -118,7 +110,7 @@ impl<'a> SshKeys<'a> {
             home => home.map_err(|error| self.failed("not readable", error))?,
         };
         for name in FOLDERS {
-            folder = match open_folder(&folder, name) {
+            folder = match open_folder_beneath(&folder, name) {
                 Err(Errno::NOENT) => return Ok(None),
                 opened => opened.map_err(|error| self.failed("not readable", error))?,
             };
@@ -130,10 +122,10 @@ impl<'a> SshKeys<'a> {
         let failed = |error: Errno| self.failed("not writable", error);
         let mut folder = self.home().map_err(|error| failed_at(&self.user.home, error))?;
         for name in FOLDERS {
-            let next = match open_folder(&folder, name) {
+            let next = match open_folder_beneath(&folder, name) {
                 Err(Errno::NOENT) => {
                     mkdirat(&folder, name, Mode::RWXU).map_err(failed)?;
-                    open_folder(&folder, name)
+                    open_folder_beneath(&folder, name)
                 }
                 found => found,
             };
@@ -154,7 +146,7 @@ impl<'a> SshKeys<'a> {
     /// The parents of a home are root's, and may be links.
     fn home(&self) -> Result<OwnedFd, Errno> {
         let (parent, name) = split(&self.user.home);
-        open_folder(&self.root.folder(parent)?, name)
+        open_folder_beneath(&self.root.folder(parent)?, name)
     }
 
     fn path(&self) -> String {
@@ -175,15 +167,6 @@ impl KeysFile {
     fn foreign() -> Self {
         Self { content: Vec::new(), is_private: false }
     }
-}
-
-fn beneath() -> ResolveFlags {
-    ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS
-}
-
-fn open_folder(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat2(parent, name, flags, Mode::empty(), beneath())
 }
 
 fn failed_at(path: &str, error: Errno) -> Error {
@@ -243,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_another_mode_or_name_is_not_private() {
+    fn files_with_other_modes_or_names_are_foreign() {
         let (dir, root) = machine();
         let user = user(dir.path());
         let keys = SshKeys::new(&root, &user);
@@ -286,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_place_of_the_file_is_replaced() {
+    fn links_in_place_of_files_are_replaced() {
         let (dir, root) = machine();
         let user = user(dir.path());
         let keys = SshKeys::new(&root, &user);
@@ -301,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_another_user_is_an_error_and_so_is_a_missing_home() {
+    fn foreign_directories_and_missing_homes_are_errors() {
         let (dir, root) = machine();
         let owner = user(dir.path());
         SshKeys::new(&root, &owner).make_folder().unwrap();

@@ -5,24 +5,24 @@ use mosb_plan::api::rollout::{NodeTarget, NodeTool};
 use mosb_types::error_text;
 
 use crate::adopt;
-use crate::boot_arguments::{arguments_of_image, brings_arguments, change_next};
 use crate::core_access;
 use crate::desired_state::DesiredState;
 use crate::error::Error;
 use crate::host::Host;
 use crate::host_root::HostRoot;
-use crate::leftover_login::remove_leftover_login;
+use crate::kernel_arguments::{arguments_of_image, brings_arguments, change_next};
 use crate::live::{self, LiveRecord};
 use crate::machine_record::{MachineRecord, SetByMosb};
 use crate::machine_state::MachineState;
+use crate::machine_state::{InstalledTools, is_installed};
 use crate::placed_login::{self, PlacedLogin};
 use crate::placed_settings;
 use crate::pull_access::PullAccess;
-use crate::record_completion::record_if_complete;
+use crate::record::record_if_complete;
 use crate::rpm_ostree_daemon::{self, settle};
 use crate::staging_unit::StagingUnit;
+use crate::staging_unit::remove_leftover_login;
 use crate::target_fit::TargetFit;
-use crate::tool::{InstalledTools, is_installed};
 use crate::unstage::{remove_refused, unstage};
 use crate::update_units;
 
@@ -160,7 +160,7 @@ async fn bring_arguments(
     begun.write(host.root(), record)?;
     tracing::info!(image = %target.image, "staging its kernel arguments");
     let changed = change_next(host, &change).await;
-    // Whatever the exit code: what counts is what is staged afterwards.
+    // Ignore the exit code; check what is staged.
     let (left, _) = fit(begun).await?;
     if left.is_empty() {
         return Ok(());
@@ -261,7 +261,7 @@ mod tests {
     use mosb_plan::api::rollout::MachinePart;
 
     #[test]
-    fn a_target_whose_keys_the_machine_can_not_take_is_not_staged() {
+    fn targets_with_impossible_keys_are_not_staged() {
         let key = MachinePart {
             ssh_authorized_keys: vec!["ssh-ed25519 AAAA".to_owned()],
             ..MachinePart::default()

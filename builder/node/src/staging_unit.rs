@@ -1,5 +1,6 @@
 //! The transient unit in which the tool stages an image. It is the machine's own, so a container
-//! that is killed doesn't cut it off, and the next one waits for it.
+//! that is killed doesn't cut it off, and the next one waits for it. The unit removes its login, but
+//! not the one of a command that was killed before its unit was started.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use mosb_plan::api::rollout::{NodeTarget, NodeTool};
 
 use crate::error::Error;
 use crate::host::{Host, words};
-use crate::placed_login::cleanup_property;
+use crate::placed_login::{self, cleanup_property};
 use crate::unit_output;
 
 /// The units of all targets.
@@ -165,13 +166,25 @@ pub(crate) async fn show(host: &Host, unit: &str, property: &str) -> Result<Stri
     Ok(text.trim().to_owned())
 }
 
+/// Removes a login that nothing uses, if there is one.
+///
+/// # Errors
+/// It is still there, or whether something uses it is not known.
+pub(crate) async fn remove_leftover_login(host: &Host) -> Result<(), Error> {
+    if !placed_login::is_left(host.root())? || StagingUnit::is_any_running(host).await? {
+        return Ok(());
+    }
+    tracing::warn!("removing the login of a command that was killed");
+    placed_login::remove(host.root())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use mosb_image::Digest;
 
     #[test]
-    fn the_unit_runs_the_tool_and_always_removes_the_login() {
+    fn units_run_the_tool_and_remove_the_login() {
         let image = format!("reg.example/os@{}", Digest::of(b"image"));
         let target: NodeTarget =
             serde_json::from_value(serde_json::json!({ "image": image })).unwrap();

@@ -3,17 +3,17 @@
 use mosb_plan::api::rollout::{MachinePart, NodeTarget};
 use mosb_plan::plan::split_arguments;
 
-use crate::boot_arguments::{
-    AllBootArguments, BootArguments, arguments_of_image, brings_arguments,
-};
 use crate::error::Error;
 use crate::host::Host;
 use crate::kernel_arguments::ArgumentChange;
+use crate::kernel_arguments::{
+    AllBootArguments, BootArguments, arguments_of_image, brings_arguments,
+};
 use crate::machine_record::SetByMosb;
+use crate::machine_state::InstalledTools;
 use crate::machine_state::{COMMAND_LINE, MachineState, SMALL_FILE};
-use crate::tool::InstalledTools;
 
-/// What of a machine is as a target wants it.
+/// How a machine compares with its target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TargetFit {
     /// The machine runs the image with the arguments.
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bootc_removes_no_argument_that_is_not_of_the_image() {
+    fn bootc_removes_only_arguments_of_the_image() {
         for (running, of_image, removed, want) in [
             ("rw quiet a=1", "", "quiet", Some("quiet")),
             ("rw quiet a=1", "quiet", "quiet", None),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_fits_with_its_image_and_its_arguments() {
+    fn deployments_fit_by_image_and_arguments() {
         let texts = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let part = MachinePart { kernel_arguments: texts("a b"), ..MachinePart::default() };
         let set = SetByMosb { kernel_arguments: texts("a old"), ..SetByMosb::default() };

@@ -44,7 +44,7 @@ pub(crate) async fn unstage(
         if !has_obsolete(host, desired, set, &state).await? {
             return Ok(());
         }
-        // Whatever the exit code: what counts is what is next afterwards.
+        // Ignore the exit code; check what is next.
         if let Err(error) = remove_next(host, &state).await {
             cause = error_text(&error);
         }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_staged_deployment_in_the_first_place_is_removed() {
+    fn only_a_staged_first_deployment_is_removed() {
         let more = "    Version: 42.20260801.3.0\n    origin: <unknown origin type>\n";
         let staged = format!("  lab 0a1b.0 (staged)\n{more}");
         let booted = format!("* lab 2c3d.0\n{more}");

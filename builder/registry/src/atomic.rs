@@ -2,10 +2,12 @@
 //! so: a lock, temporary names, renames.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mosb_safe_fs::{create_file, remove_entry, write_entry};
 use rustix::fs::{
     AtFlags, FlockOperation, Mode, OFlags, flock, mkdirat, openat, renameat, unlinkat,
 };
@@ -37,7 +39,8 @@ impl Temporary {
         let _lock = take(&dir)?;
         // Not of the process id: two containers have the same ones.
         let name = format!("{TEMPORARY}{:016x}", jitter());
-        let file = created(&dir, &name)?;
+        let file = create_file(dir.fd(), &*name, Mode::from_raw_mode(0o666))
+            .map_err(|e| io(&dir.path().join(&name), "not writable", e))?;
         let temporary = Self { dir, name, named: false };
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|e| io(&temporary.path(), "can't be locked", e))?;
@@ -110,13 +113,6 @@ pub(super) fn take(folder: &Folder) -> Result<Lock, Error> {
     }
 }
 
-fn created(folder: &Folder, name: &str) -> Result<File, Error> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(folder.fd(), name, flags, Mode::from_raw_mode(0o666))
-        .map(File::from)
-        .map_err(|e| io(&folder.path().join(name), "not writable", e))
-}
-
 /// Removes what killed writers left.
 pub(super) fn clear(folder: &Folder, dir: &Path) -> Result<(), Error> {
     for entry in std::fs::read_dir(dir).map_err(failed(dir, "not readable"))? {
@@ -128,11 +124,9 @@ pub(super) fn clear(folder: &Folder, dir: &Path) -> Result<(), Error> {
             continue;
         };
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            match unlinkat(folder.fd(), name, AtFlags::empty()) {
-                // Its writer may have ended in between, and given it its own name.
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(e) => return Err(io(&folder.path().join(name), "not removable", e)),
-            }
+            // Its writer may have ended in between, and given it its own name.
+            remove_entry(folder.fd(), name, AtFlags::empty())
+                .map_err(|e| io(&folder.path().join(name), "not removable", e))?;
         }
     }
     Ok(())
@@ -140,27 +134,10 @@ pub(super) fn clear(folder: &Folder, dir: &Path) -> Result<(), Error> {
 
 /// Replaces a file in one step; the layout's lock is held.
 pub(super) fn replace(folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), Error> {
-    use std::io::Write as _;
     let temporary = format!("{TEMPORARY}{name}");
-    match unlinkat(folder.fd(), &*temporary, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(e) => return Err(io(&folder.path().join(&temporary), "not removable", e)),
-    }
-    let mut file = created(folder, &temporary)?;
-    let path = folder.path().join(name);
-    let written = file
-        .write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .map_err(failed(&path, "not writable"))
-        .and_then(|()| {
-            renameat(folder.fd(), &*temporary, folder.fd(), name)
-                .map_err(|e| io(&path, "not writable", e))
-        });
-    if written.is_err() {
-        // The first error is returned.
-        let _ = unlinkat(folder.fd(), &*temporary, AtFlags::empty());
-    }
-    written.and_then(|()| sync(folder))
+    let mode = Mode::from_raw_mode(0o666);
+    write_entry(folder.fd(), (name, &temporary), mode, |file| file.write_all(bytes))
+        .map_err(failed(&folder.path().join(name), "not writable"))
 }
 
 /// The names in a folder are on disk after this.

@@ -192,7 +192,7 @@ mod tests {
         bytes[8] -= 1;
         let old = format!("{}.tree-{}", manifest(1).hex(), tree::VERSION - 1);
         fs::write(directory.path().join(&old), &bytes).unwrap();
-        assert_eq!(cache.load(&manifest(1)), Ok(None), "it is no warning");
+        assert_eq!(cache.load(&manifest(1)), Ok(None), "it is not a warning");
         assert_eq!(cache.list(), Ok(Vec::new()));
         cache.store(&manifest(1), &tree("x")).unwrap();
         assert_eq!(cache.load(&manifest(1)), Ok(Some(tree("x"))));

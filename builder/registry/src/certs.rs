@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
-use super::setting_names::SettingNames;
+use super::signature_policy::SettingNames;
 
 /// Where certificates are.
 #[derive(Debug, Clone)]
@@ -13,8 +13,8 @@ pub struct CertDirs {
     pub cert_dir: Option<PathBuf>,
     /// Folders with a folder `host[:port]` for each registry; the first that has one is used.
     pub per_host: Vec<PathBuf>,
-    /// CAs for every registry beside those; unlike those, they make no registry on loopback one
-    /// that speaks TLS.
+    /// CAs for every registry beside those. They do not make a registry on loopback speak TLS, as
+    /// those do.
     pub everywhere: Option<PathBuf>,
     /// What messages call the files.
     pub names: SettingNames,
@@ -39,7 +39,7 @@ pub(super) struct Certificates {
 }
 
 impl CertDirs {
-    /// The certificates for a registry; `None` where there is no folder for it.
+    /// The certificates for a registry; `None` without a folder for it.
     pub(super) fn read(&self, host: &str) -> Result<Option<Certificates>, Error> {
         if let Some(dir) = &self.cert_dir {
             return read(dir, &self.names).map(Some);
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_found_by_host_and_port_and_its_rubbish_is_named() {
+    fn certificates_are_found_by_host_and_port() {
         let root = tempfile::tempdir().unwrap();
         let dirs = CertDirs {
             cert_dir: None,

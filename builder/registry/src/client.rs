@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mosb_image::{Digest, ImageRef, PinnedRef, Platform, RepoRef};
+use mosb_types::Finding;
 
 use super::certs::CertDirs;
-use super::confirmed::Confirmed;
 use super::endpoint::{Endpoint, Settings};
 use super::error::Error;
 use super::keyring::{CredentialSources, Keyring};
@@ -18,12 +18,11 @@ use super::registries_conf::{By, PullSource, RegistriesConf};
 use super::remote::Remote;
 use super::request::{Timeouts, TransferStats};
 use super::resolve::{self, Configs, Resolved};
-use super::setting_names::SettingNames;
 use super::signature_policy::LoadedPolicy;
+use super::signature_policy::SettingNames;
 use super::store::Store;
 use super::token::Scopes;
 use crate::http::{Proxies, ProxyVariables, RetryPolicy};
-use mosb_types::Finding;
 
 /// How to make a client. Nothing in this crate reads the environment: the command line reads it and
 /// passes it in here.
@@ -235,5 +234,26 @@ impl Client {
                 found,
             }),
         }
+    }
+}
+
+/// A value that the registry itself confirmed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confirmed<T>(T);
+
+impl<T> Confirmed<T> {
+    /// The registry has just answered for this value.
+    pub(super) fn new(value: T) -> Self {
+        Self(value)
+    }
+
+    pub fn value(&self) -> &T {
+        &self.0
+    }
+
+    /// As if a registry had answered, for tests of other modules.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn in_a_test(value: T) -> Self {
+        Self(value)
     }
 }

@@ -3,13 +3,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use mosb_image::RepoRef;
-use mosb_types::Secret;
+use mosb_types::{Secret, Wipe};
 
 /// How to log in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,11 +23,18 @@ pub enum Login {
     Token(Secret<String>),
 }
 
+/// One entry of `auths`: the fields that logins have, each a text.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct LoginEntry(Map<String, Value>);
+
+/// The entries of `auths`, by host, repository or URL.
+pub type LoginEntries = BTreeMap<String, LoginEntry>;
+
 /// What one file holds. As in containers' tools, an entry that can't be used is an error only for
 /// the registry that it is for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct DockerConfig {
-    logins: BTreeMap<String, Result<Login, CredentialsError>>,
+    logins: Secret<LoginEntries>,
     helpers: BTreeMap<String, String>,
     store: Option<String>,
 }
@@ -34,7 +42,7 @@ pub struct DockerConfig {
 /// What a file says about a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CredentialEntry<'a> {
-    Login(&'a Login),
+    Login(Login),
     /// The helper `docker-credential-<name>` is to be asked.
     Helper(&'a str),
 }
@@ -51,6 +59,19 @@ pub enum CredentialsError {
         /// From 1.
         column: usize,
     },
+    /// A value of the wrong type.
+    #[error("{place}: want {want}")]
+    Shape {
+        /// Path in the JSON document.
+        place: String,
+        want: &'static str,
+    },
+    /// An entry has a field that logins don't have, and none that they have.
+    #[error("{place}: logins have no such field; write username and password, or auth")]
+    UnknownField {
+        /// Path in the JSON document.
+        place: String,
+    },
     /// `auth` of an entry.
     #[error("the auth of {0:?} is not base64 of user:password; log in again")]
     Auth(String),
@@ -59,68 +80,88 @@ pub enum CredentialsError {
     HelperName(String),
 }
 
-#[derive(Deserialize)]
+/// Fields of a login that are a secret of their own, without a user.
+const TOKENS: [&str; 2] = ["identitytoken", "registrytoken"];
+/// The other fields of a login.
+const FIELDS: [&str; 4] = ["username", "password", "email", "auth"];
+/// Settings of docker and podman beside `auths`; a file with one of them is not a `.dockercfg`.
+const SETTINGS: [&str; 3] = ["credHelpers", "credsStore", "HttpHeaders"];
+
+/// A file of either format, before its entries are checked.
 struct RawConfig {
-    #[serde(default)]
-    auths: Option<BTreeMap<String, RawAuth>>,
-    #[serde(default, rename = "credHelpers")]
-    helpers: Option<BTreeMap<String, String>>,
-    #[serde(default, rename = "credsStore")]
-    store: Option<String>,
+    auths: Map<String, Value>,
+    /// What is beside `auths`. The older format has nothing else.
+    settings: Option<Map<String, Value>>,
 }
 
-#[derive(Deserialize, Default)]
-struct RawAuth {
-    #[serde(default)]
-    auth: Option<String>,
-    #[serde(default)]
-    username: Option<String>,
-    #[serde(default)]
-    password: Option<String>,
-    #[serde(default)]
-    identitytoken: Option<String>,
-    #[serde(default)]
-    registrytoken: Option<String>,
+impl RawConfig {
+    fn parse(text: &[u8]) -> Result<Self, CredentialsError> {
+        let mut file: Map<String, Value> = serde_json::from_slice(text).map_err(invalid_json)?;
+        let is_new = file.keys().any(|key| key == "auths" || SETTINGS.contains(&&**key));
+        if !is_new {
+            return Ok(Self { auths: file, settings: None });
+        }
+        let auths = match file.remove("auths").unwrap_or_default() {
+            Value::Object(auths) => auths,
+            Value::Null => Map::new(),
+            _ => return Err(shape("auths", "an object")),
+        };
+        Ok(Self { auths, settings: Some(file) })
+    }
+}
+
+// serde's own message may quote the value that it rejects.
+fn invalid_json(error: serde_json::Error) -> CredentialsError {
+    CredentialsError::Json { line: error.line(), column: error.column() }
+}
+
+fn shape(place: impl Into<String>, want: &'static str) -> CredentialsError {
+    CredentialsError::Shape { place: place.into(), want }
+}
+
+/// Parses the logins of either format.
+///
+/// An `auth` that can't be decoded is not an error here: it is one of the registry that it is for,
+/// when that is asked.
+///
+/// # Errors
+/// What podman can't read. It ignores unknown fields, beside `auths` and in a login.
+pub fn parse_logins(text: &[u8]) -> Result<LoginEntries, CredentialsError> {
+    let auths = RawConfig::parse(text)?.auths.into_iter();
+    let entries = auths.map(|(key, value)| LoginEntry::new(&key, value).map(|entry| (key, entry)));
+    entries.collect()
 }
 
 impl DockerConfig {
     /// Reads either format.
     pub fn parse(text: &[u8]) -> Result<Self, CredentialsError> {
-        // serde's own message may quote the value that it didn't like.
-        let place =
-            |e: serde_json::Error| CredentialsError::Json { line: e.line(), column: e.column() };
-        if text.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Self::default());
-        }
-        let value: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_slice(text).map_err(place)?;
-        let is_new =
-            ["auths", "credHelpers", "credsStore"].iter().any(|key| value.contains_key(*key));
-        let raw = if is_new {
-            serde_json::from_slice(text).map_err(place)?
-        } else {
-            // A docker config may hold settings only; an entry of the old format is an object with
-            // a login.
-            let auths = value
-                .into_iter()
-                .filter_map(|(key, value)| Some((key, serde_json::from_value(value).ok()?)))
-                .collect();
-            RawConfig { auths: Some(auths), helpers: None, store: None }
-        };
-        let mut logins = BTreeMap::new();
-        for (key, auth) in raw.auths.unwrap_or_default() {
-            if let Some(login) = login(&key, auth).transpose() {
-                logins.insert(normal_key(&key), login);
+        let is_blank = text.iter().all(u8::is_ascii_whitespace);
+        let RawConfig { auths, settings } = RawConfig::parse(if is_blank { b"{}" } else { text })?;
+        let mut logins = LoginEntries::new();
+        for (key, value) in auths {
+            match LoginEntry::new(&key, value) {
+                Ok(entry) => {
+                    logins.insert(key, entry);
+                }
+                Err(CredentialsError::UnknownField { .. }) => {}
+                // Settings of docker without any login look like the older format.
+                Err(_) if settings.is_none() => {}
+                Err(error) => return Err(error),
             }
         }
-        let helpers: BTreeMap<_, _> = raw
-            .helpers
-            .unwrap_or_default()
-            .into_iter()
-            .map(|(key, helper)| (normal_key(&key), helper))
-            .collect();
-        let store = raw.store.filter(|store| !store.is_empty());
-        Ok(Self { logins, helpers, store })
+        let mut settings = settings.unwrap_or_default();
+        let mut setting = |name| settings.remove(name).unwrap_or_default();
+        let helpers = setting("credHelpers");
+        let helpers: Option<BTreeMap<String, String>> = serde_json::from_value(helpers)
+            .map_err(|_| shape("credHelpers", "names of programs, by registry"))?;
+        let store: Option<String> = serde_json::from_value(setting("credsStore"))
+            .map_err(|_| shape("credsStore", "the name of a program"))?;
+        let helpers = helpers.into_iter().flatten();
+        Ok(Self {
+            logins: Secret::new(logins),
+            helpers: helpers.map(|(key, helper)| (normal_key(&key), helper)).collect(),
+            store: store.filter(|store| !store.is_empty()),
+        })
     }
 
     /// What is written about a repository of a registry: the helper of the host, the most specific
@@ -137,19 +178,105 @@ impl DockerConfig {
         if let Some(name) = self.helpers.get(host).filter(|name| !name.is_empty()) {
             return helper(name).map(Some);
         }
-        let mut key = format!("{host}/{repository}");
-        loop {
-            match self.logins.get(&key) {
-                Some(Ok(login)) => return Ok(Some(CredentialEntry::Login(login))),
-                Some(Err(error)) => return Err(error.clone()),
-                None => {}
-            }
-            match key.rfind('/') {
-                Some(slash) => key.truncate(slash),
-                None => break,
-            }
+        let name = format!("{host}/{repository}");
+        let entries = self.logins.expose().iter().filter(|(_, entry)| entry.is_usable());
+        let covering = entries.filter_map(|(key, entry)| Some((covered(key, &name)?, key, entry)));
+        if let Some((_, key, entry)) = covering.max_by_key(|(length, ..)| *length) {
+            let wrong = || CredentialsError::Auth(key.clone());
+            return entry
+                .login()
+                .ok_or_else(wrong)
+                .map(|login| Some(CredentialEntry::Login(login)));
         }
         self.store.as_deref().map(helper).transpose()
+    }
+}
+
+impl LoginEntry {
+    fn new(registry: &str, entry: Value) -> Result<Self, CredentialsError> {
+        let mut entry = match entry {
+            Value::Object(entry) => entry,
+            Value::Null => Map::new(),
+            _ => {
+                let want = "an object with username and password, or auth";
+                return Err(shape(format!("{registry:?}"), want));
+            }
+        };
+        entry.retain(|_, value| !value.is_null());
+        let is_known = |field: &str| FIELDS.iter().chain(&TOKENS).any(|known| *known == field);
+        let place = |field: &String| format!("{registry:?}.{field}");
+        let unknown = entry.keys().find(|field| !is_known(field)).map(place);
+        entry.retain(|field, _| is_known(field));
+        match unknown {
+            // Such as a misspelt one.
+            Some(place) if entry.is_empty() => {
+                return Err(CredentialsError::UnknownField { place });
+            }
+            Some(_) | None => {}
+        }
+        match entry.iter().find(|(_, value)| !value.is_string()) {
+            Some((field, _)) => Err(shape(place(field), "a text")),
+            None => Ok(Self(entry)),
+        }
+    }
+
+    /// The entry as it is written.
+    pub fn fields(&self) -> &Map<String, Value> {
+        &self.0
+    }
+
+    /// A field that is not empty.
+    fn field(&self, name: &str) -> Option<&str> {
+        self.0.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+    }
+
+    /// User and password. Without a user there is nothing to log in with; the password may be empty.
+    pub fn user_and_password(&self) -> Option<(String, String)> {
+        if let Some(auth) = self.field("auth") {
+            return user_and_password(auth);
+        }
+        let password = self.0.get("password").and_then(Value::as_str)?;
+        Some((self.field("username")?.to_owned(), password.to_owned()))
+    }
+
+    /// Tokens, which have no user.
+    pub fn tokens(&self) -> impl Iterator<Item = &str> {
+        TOKENS.iter().filter_map(|name| self.field(name))
+    }
+
+    /// Whether there is something to log in with, be it readable or not.
+    pub fn is_usable(&self) -> bool {
+        self.field("auth").is_some() || self.login().is_some()
+    }
+
+    /// How to log in; none if there is nothing to log in with, or `auth` can't be decoded.
+    pub fn login(&self) -> Option<Login> {
+        let secret = |text: &str| Secret::new(text.to_owned());
+        if let Some(token) = self.field("registrytoken") {
+            return Some(Login::Token(secret(token)));
+        }
+        if let Some(token) = self.field("identitytoken") {
+            return Some(Login::Identity(secret(token)));
+        }
+        let (user, password) = self.user_and_password()?;
+        Some(Login::Password { user: Secret::new(user), password: Secret::new(password) })
+    }
+
+    /// Whether `auth` is there and can't be decoded.
+    pub fn is_unreadable(&self) -> bool {
+        self.field("auth").is_some_and(|auth| user_and_password(auth).is_none())
+    }
+}
+
+impl fmt::Debug for LoginEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+impl Wipe for LoginEntry {
+    fn wipe(&mut self) {
+        self.0.wipe();
     }
 }
 
@@ -173,38 +300,18 @@ pub(super) fn path_in_registry(repo: &RepoRef) -> Cow<'_, str> {
 /// How many bytes of `host/repository` the key of a login covers; none if the login is not for this
 /// repository. The one that covers most is used.
 pub fn covers(key: &str, repo: &RepoRef) -> Option<usize> {
-    let (key, host) = (normal_key(key), normal_host(repo.host()));
-    let name = format!("{host}/{}", path_in_registry(repo));
+    covered(key, &format!("{}/{}", normal_host(repo.host()), path_in_registry(repo)))
+}
+
+/// [`covers`], for a name as `path_in_registry` writes it.
+fn covered(key: &str, name: &str) -> Option<usize> {
+    let key = normal_key(key);
     let rest = name.strip_prefix(&*key)?;
     (!key.is_empty() && (rest.is_empty() || rest.starts_with('/'))).then_some(key.len())
 }
 
-fn login(key: &str, raw: RawAuth) -> Result<Option<Login>, CredentialsError> {
-    let given = |text: Option<String>| text.filter(|t| !t.is_empty());
-    if let Some(token) = given(raw.registrytoken) {
-        return Ok(Some(Login::Token(Secret::new(token))));
-    }
-    if let Some(token) = given(raw.identitytoken) {
-        return Ok(Some(Login::Identity(Secret::new(token))));
-    }
-    if let Some(auth) = given(raw.auth) {
-        let wrong = || CredentialsError::Auth(key.to_owned());
-        let (user, password) = user_and_password(&auth).ok_or_else(wrong)?;
-        return Ok(Some(Login::Password {
-            user: Secret::new(user),
-            password: Secret::new(password),
-        }));
-    }
-    Ok(match (given(raw.username), raw.password) {
-        (Some(user), Some(password)) => {
-            Some(Login::Password { user: Secret::new(user), password: Secret::new(password) })
-        }
-        _ => None,
-    })
-}
-
-/// What `auth` of a login says; none if it is no base64 of `user:password`. Line breaks in base64
-/// mean nothing to containers' tools and to Kubernetes.
+/// Decodes `auth` of a login; none if it is not base64 of `user:password`. Containers' tools and
+/// Kubernetes ignore line breaks in base64.
 pub fn user_and_password(auth: &str) -> Option<(String, String)> {
     let auth: String = auth.trim().chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     let auth = auth.trim_end_matches('=');
@@ -295,7 +402,7 @@ mod tests {
         ] {
             assert_eq!(
                 config.find(host, repository),
-                Ok(want.as_ref().map(CredentialEntry::Login)),
+                Ok(want.map(CredentialEntry::Login)),
                 "{host}/{repository}"
             );
         }
@@ -305,7 +412,7 @@ mod tests {
     #[test]
     fn both_formats_and_nothing_are_read() {
         let old = DockerConfig::parse(br#"{"quay.io": {"auth": "YTpi", "email": "x"}}"#).unwrap();
-        assert_eq!(old.find("quay.io", "x"), Ok(Some(CredentialEntry::Login(&password("a", "b")))));
+        assert_eq!(old.find("quay.io", "x"), Ok(Some(CredentialEntry::Login(password("a", "b")))));
         let store =
             DockerConfig::parse(br#"{"auths": {"quay.io": {}}, "credsStore": "pass"}"#).unwrap();
         assert_eq!(store.find("quay.io", "x"), Ok(Some(CredentialEntry::Helper("pass"))));
@@ -316,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unusable_file_is_an_error_that_does_not_quote_it() {
+    fn errors_of_unusable_files_quote_nothing() {
         for (what, text, want) in [
             ("not JSON", "hunter2", CredentialsError::Json { line: 1, column: 1 }),
             ("a list", "[\"hunter2\"]", CredentialsError::Json { line: 1, column: 0 }),
@@ -342,14 +449,14 @@ mod tests {
             }, "credHelpers": {"e.io": "../sh"}}"#,
         )
         .unwrap();
-        let login = password("u", "p");
+        let login = || Ok(Some(CredentialEntry::Login(password("u", "p"))));
         for (host, repository, want) in [
             ("registry.example.com", "os", Ok(None)),
             ("a.io", "os", wrong("a.io")),
             ("b.io", "os", Ok(None)),
             ("b.io", "x/os", wrong("b.io/x")),
-            ("c.io", "os", Ok(Some(CredentialEntry::Login(&login)))),
-            ("d.io", "os", Ok(Some(CredentialEntry::Login(&login)))),
+            ("c.io", "os", login()),
+            ("d.io", "os", login()),
             ("e.io", "os", Err(CredentialsError::HelperName("../sh".to_owned()))),
         ] {
             assert_eq!(config.find(host, repository), want, "{host}/{repository}");

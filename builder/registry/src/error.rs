@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use mosb_image::{Digest, DigestError, Platform, PlatformError, ReferenceError, layer};
 use mosb_types::{Diagnostic, ErrorClass};
 
-use super::error_body::RegistryMessage;
+use super::request::RegistryMessage;
 use crate::http::BadProxy;
 
 /// Why an image can't be read or written.
@@ -103,7 +103,7 @@ pub enum Error {
     )]
     #[diagnostic(code = "bad-certificate", class = InvalidInput)]
     Certificate { file: String, cause: String },
-    /// A proxy variable that is no URL.
+    /// A proxy variable that is not a URL.
     #[error("proxy variable {0}")]
     #[diagnostic(code = "bad-proxy", class = InvalidInput)]
     Proxy(#[from] BadProxy),

@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use futures_util::stream::try_unfold;
-use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use tokio::io::AsyncReadExt as _;
 
 use mosb_image::Digest;
+use mosb_safe_fs::open_file;
 
-use super::blobs::BlobStream;
 use super::error::Error;
+use super::store::BlobStream;
 
 /// An open folder.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Folder {
         &self.fd
     }
 
-    /// A folder in it. Each step is opened from the one before and is no link: what openat2's
+    /// A folder in it. Each step is opened from the one before, and must not be a link: what openat2's
     /// `RESOLVE_NO_SYMLINKS` gives, also on kernels and in sandboxes that don't have that call.
     pub fn below(&self, name: &str) -> Result<Option<Self>, Error> {
         let path = self.path.join(name);
@@ -67,21 +68,14 @@ impl Folder {
     /// A regular file in it, and its size.
     pub fn file(&self, name: &str) -> Result<Option<(File, u64)>, Error> {
         let path = self.path.join(name);
-        // Without NONBLOCK a named pipe would hold us for ever.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fd = match openat(&self.fd, name, flags, Mode::empty()) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP | Errno::NXIO) => {
-                return Err(odd(&path, "not a regular file; links are not followed"));
+        match open_file(&self.fd, name) {
+            Ok((file, stat)) => Ok(Some((file, u64::try_from(stat.st_size).unwrap_or_default()))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::LOOP | Errno::NXIO | Errno::INVAL) => {
+                Err(odd(&path, "not a regular file; links are not followed"))
             }
-            Err(e) => return Err(io(&path, "not readable", e)),
-        };
-        let stat = fstat(&fd).map_err(|e| io(&path, "not readable", e))?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(odd(&path, "not a regular file; links are not followed"));
+            Err(e) => Err(io(&path, "not readable", e)),
         }
-        Ok(Some((File::from(fd), u64::try_from(stat.st_size).unwrap_or_default())))
     }
 
     /// All of a small file.
@@ -184,7 +178,7 @@ mod tests {
         rustix::fs::mknodat(
             rustix::fs::CWD,
             dir.path().join("pipe"),
-            FileType::Fifo,
+            rustix::fs::FileType::Fifo,
             Mode::from_raw_mode(0o600),
             0,
         )

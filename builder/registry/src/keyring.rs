@@ -149,7 +149,7 @@ impl Keyring {
             let found = match config.find(host, repository).map_err(|e| unusable(origin, &e))? {
                 None => None,
                 Some(CredentialEntry::Login(login)) => {
-                    Some(Credential { login: login.clone(), origin: origin.clone() })
+                    Some(Credential { login, origin: origin.clone() })
                 }
                 Some(CredentialEntry::Helper(name)) => {
                     let program = format!("docker-credential-{name}");

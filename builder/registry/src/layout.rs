@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use mosb_image::Digest;
 
-use super::blobs::BlobStream;
 use super::error::Error;
 use super::folder::{Folder, odd};
 use super::manifest::MANIFEST_LIMIT;
+use super::store::BlobStream;
 
 /// Most bytes of a layout's `index.json`, which may name thousands of images.
 const INDEX_LIMIT: u64 = 4 << 20;

@@ -13,11 +13,11 @@ use mosb_image::Digest;
 use mosb_image::media_type::OCI_INDEX;
 
 use super::atomic::{Temporary, clear, failed, made, replace, sync, take};
-use super::blobs::BlobStream;
 use super::error::Error;
 use super::folder::{Folder, odd};
 use super::layout::{REF_NAME, check_version, read_index};
 use super::manifest::BlobRef;
+use super::store::BlobStream;
 
 /// A layout being written. Several processes may write to one.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ impl LayoutWriter {
                 Ok(foreign(&dir)? && folder.file("oci-layout")?.is_none())
             };
             let refused =
-                || odd(&dir, "holds files and is no OCI layout; choose a new or empty folder");
+                || odd(&dir, "holds files and is not an OCI layout; choose a new or empty folder");
             // A folder of somebody else doesn't even get a lock file.
             if not_ours()? {
                 return Err(refused());
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_of_dead_writers_are_deleted_and_files_of_live_writers_are_not() {
+    async fn only_files_of_dead_writers_are_deleted() {
         let dir = tempfile::tempdir().unwrap();
         let left = dir.path().join(format!("{TEMPORARY}1-1"));
         std::fs::write(&left, "left").unwrap();

@@ -12,31 +12,27 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `client` | `Client`: options, connections, `resolve`, `confirm` |
+//! | `client` | `Client`: options, connections, `resolve`, `confirm`; `Confirmed` |
 //! | `location`, `registries_conf`, `signature_policy` | what is meant by a name, where it really is, and whether it may be read |
-//! | `transport`, `request`, `error_body`, `certs` | HTTP requests with retries, on top of `http` |
-//! | `auth`, `token`, `challenge`, `keyring`, `credentials` | logging in |
+//! | `transport`, `request`, `certs` | HTTP requests with retries, on top of `http` |
+//! | `auth`, `token`, `keyring`, `credentials` | logging in |
 //! | `endpoint`, `remote`, `upload`, `probe` | a registry; reading, writing and checking a repository |
 //! | `folder`, `atomic`, `layout`, `layout_write` | directories, hostile ones too |
-//! | `base_tree`, `blobs`, `cache`, `tree_image` | the tree of a base: from a cache on disk, from an image, from the layers |
+//! | `base_tree`, `cache`, `tree_image` | the tree of a base: from a cache on disk, from an image, from the layers |
 //! | `cache_directory`, `prepared_records` | files that can be made again; which prepared base was made for a target |
 //! | `manifest`, `select_platform`, `resolve`, `store`, `verify` | reading an image |
-//! | `push`, `push_plan`, `push_remote`, `refused_check`, `confirmed` | writing an image |
+//! | `push`, `push_remote`, `refused_check` | writing an image |
 
 mod atomic;
 mod auth;
 pub mod base_tree;
-pub mod blobs;
 pub mod cache;
 mod cache_directory;
 pub mod certs;
-pub mod challenge;
 mod client;
-mod confirmed;
 pub mod credentials;
 mod endpoint;
 mod error;
-mod error_body;
 pub mod folder;
 pub mod http;
 mod keyring;
@@ -47,7 +43,6 @@ pub mod manifest;
 mod prepared_records;
 mod probe;
 mod push;
-mod push_plan;
 mod push_remote;
 mod refused_check;
 pub mod registries_conf;
@@ -55,7 +50,6 @@ mod remote;
 mod request;
 mod resolve;
 mod select_platform;
-mod setting_names;
 mod signature_policy;
 mod store;
 mod tag_platform;
@@ -66,21 +60,16 @@ mod upload;
 mod verify;
 
 pub use crate::http::{LeastSpeed, ProxyVariables, RetryPolicy};
-pub use blobs::{BlobStream, Blobs};
 pub use certs::CertDirs;
-pub use client::{Client, Options};
-pub use confirmed::Confirmed;
+pub use client::{Client, Confirmed, Options};
 pub use error::Error;
-pub use error_body::RegistryMessage;
 pub use keyring::{CredentialSources, Logins};
 pub use location::{Destination, Source, Target};
 pub use manifest::BlobRef;
 pub use prepared_records::PreparedRecords;
 pub use probe::{OpenUpload, PullRepository};
-pub use push::{Push, Pushed};
-pub use push_plan::{BlobFrom, BlobToPush, MovedTag, PushPlan, former_tag};
-pub use request::{Timeouts, TransferStats};
+pub use push::{BlobFrom, BlobToPush, MovedTag, Push, PushPlan, Pushed, former_tag};
+pub use request::{RegistryMessage, Timeouts, TransferStats};
 pub use resolve::Resolved;
-pub use setting_names::SettingNames;
-pub use signature_policy::read_policy;
-pub use store::Store;
+pub use signature_policy::{SettingNames, read_policy};
+pub use store::{BlobStream, Blobs, Store};

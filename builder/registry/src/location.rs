@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_in_a_target_is_ignored_and_reported() {
+    fn tags_in_targets_are_ignored_and_reported() {
         for (text, shown, tag) in [
             ("quay.io/acme/os", "quay.io/acme/os", None),
             ("localhost:5000/os:v1", "localhost:5000/os", Some("v1")),

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_of_too_many_layers_is_no_image() {
+    fn too_many_layers_are_rejected() {
         let blob = |media_type: &str| {
             let digest = Digest::of(b"");
             json!({ "mediaType": media_type, "digest": digest, "size": 0 })

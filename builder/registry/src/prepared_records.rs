@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_back_and_the_oldest_are_removed() {
+    fn records_come_back_and_the_oldest_go() {
         let directory = tempfile::tempdir().unwrap();
         let records = PreparedRecords::new(directory.path().join("a/b"));
         assert_eq!(records.load(&key(0)), Ok(None));

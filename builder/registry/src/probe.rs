@@ -8,13 +8,13 @@ use url::Url;
 
 use mosb_image::{Digest, ImageRef, Platform, RepoRef};
 
-use super::blobs::Blobs as _;
 use super::client::Client;
 use super::error::Error;
 use super::location::Source;
 use super::manifest::BlobRef;
 use super::remote::Remote;
 use super::resolve::{self, Configs, Resolved};
+use super::store::Blobs as _;
 use super::store::Store;
 use super::token::Scopes;
 
@@ -84,7 +84,7 @@ impl PullRepository {
     /// Whether its registry answers at all; being asked to log in is an answer.
     ///
     /// # Errors
-    /// It doesn't, or there is no trusted connection.
+    /// It doesn't, or the connection is not trusted.
     pub async fn answers(&self) -> Result<(), Error> {
         self.remote.endpoint.ping().await
     }

@@ -1,20 +1,29 @@
-//! Pushes an image to a registry or an OCI layout directory.
+//! Pushes an image to a registry or an OCI layout directory: what is pushed, where its bytes come
+//! from, and the way there.
 
+use std::collections::HashSet;
+use std::fmt;
+use std::path::PathBuf;
+
+use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-
+use mosb_image::hidden::Hidden;
 use mosb_image::{Digest, PinnedRef};
 
 use super::client::Client;
-use super::confirmed::Confirmed;
+use super::client::Confirmed;
 use super::error::Error;
+use super::folder::file_stream;
 use super::layout::ImageFolder;
 use super::layout_write::LayoutWriter;
 use super::location::{Destination, Target};
-use super::push_plan::{BlobFrom, BlobSource, MovedTag, PushPlan};
+use super::manifest::BlobRef;
 use super::push_remote::{self, PreparedPush};
 use super::store::Store;
+use super::store::{BlobStream, Blobs as _};
 use super::tag_platform;
 use super::upload::Reopen as _;
+use super::verify::{collect, verified};
 
 /// The result of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,4 +141,144 @@ async fn push_to_layout(
         .await?;
     let moved = layout.commit(&plan.manifest, &plan.media_type, &plan.tags).await?;
     Ok(moved.into_iter().map(|(tag, former)| MovedTag { tag, former, former_tag: None }).collect())
+}
+
+/// An image to push.
+#[derive(Debug, Clone)]
+pub struct PushPlan {
+    pub manifest: Bytes,
+    pub media_type: String,
+    /// Config and layers: everything that the manifest names.
+    pub blobs: Vec<BlobToPush>,
+    /// The tags that name it afterwards; without any it is pushed by digest.
+    pub tags: Vec<String>,
+    /// The tag whose former image is not left without a tag: before it moves, that image gets the
+    /// tag of [`former_tag`]. Registries collect what has no tag.
+    pub protected_tag: Option<String>,
+}
+
+/// A tag that named another image before a push.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MovedTag {
+    pub tag: String,
+    /// The other image.
+    pub former: Digest,
+    /// The tag that the other image was given.
+    pub former_tag: Option<String>,
+}
+
+/// The longest tag (OCI distribution spec).
+const TAG: usize = 128;
+
+/// The tag of the image that a tag named before: `TAG-<12 hex digits of its digest>`, the tag cut
+/// where that is too long.
+pub fn former_tag(tag: &str, former: &Digest) -> String {
+    let suffix = format!("-{}", &former.hex()[..12]);
+    let cut = tag.len().min(TAG - suffix.len());
+    format!("{}{suffix}", &tag[..cut])
+}
+
+impl PushPlan {
+    /// Each blob once, even if the manifest repeats it.
+    pub(super) fn unique_blobs(&self) -> Vec<BlobToPush> {
+        let mut seen = HashSet::new();
+        let mut blobs = self.blobs.clone();
+        blobs.retain(|to_push| seen.insert(to_push.blob.digest));
+        blobs
+    }
+}
+
+/// A blob and where its bytes are.
+#[derive(Debug, Clone)]
+pub struct BlobToPush {
+    /// As the manifest describes it.
+    pub blob: BlobRef,
+    pub from: BlobFrom,
+}
+
+/// Where the bytes of a blob are.
+#[derive(Clone)]
+pub enum BlobFrom {
+    Bytes(Bytes),
+    /// A file that holds nothing else.
+    File(PathBuf),
+    /// Where the base was resolved: mounted if it is the same registry, skipped if it is the same
+    /// repository.
+    Store(Store),
+}
+
+impl fmt::Debug for BlobFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => f.debug_tuple("Bytes").field(&Hidden(bytes.len())).finish(),
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Store(store) => f.debug_tuple("Store").field(store).finish(),
+        }
+    }
+}
+
+/// The bytes of a blob, verified if they are read from the beginning.
+pub(super) struct BlobSource {
+    pub to_push: BlobToPush,
+    /// For messages.
+    pub image: String,
+}
+
+impl BlobSource {
+    async fn unverified(&self, start: u64) -> Result<BlobStream<Error>, Error> {
+        let blob = &self.to_push.blob;
+        match &self.to_push.from {
+            BlobFrom::Bytes(bytes) => {
+                let start = usize::try_from(start).unwrap_or(usize::MAX).min(bytes.len());
+                let rest = bytes.slice(start..);
+                Ok(stream::once(async { Ok(rest) }).boxed())
+            }
+            BlobFrom::File(path) => {
+                let file = std::fs::File::open(path).map_err(|source| Error::Io {
+                    path: path.clone(),
+                    doing: "not readable",
+                    source,
+                })?;
+                file_stream(path.clone(), file, start..blob.size)
+            }
+            BlobFrom::Store(store) => store.open(&blob.digest, start..blob.size).await,
+        }
+    }
+
+    /// The whole blob in memory, if it has no more bytes than `limit`.
+    pub async fn bytes(&self, limit: u64) -> Result<Bytes, Error> {
+        match &self.to_push.from {
+            BlobFrom::Bytes(bytes) => Ok(bytes.clone()),
+            BlobFrom::File(_) | BlobFrom::Store(_) => {
+                let bytes = self.unverified(0).await?;
+                collect(&self.image, &self.to_push.blob, "a blob", limit, bytes).await
+            }
+        }
+    }
+}
+
+impl Reopen for BlobSource {
+    async fn from(&self, start: u64) -> Result<BlobStream<Error>, Error> {
+        let bytes = self.unverified(start).await?;
+        // The rest of a blob can't be verified here; its registry verifies it at the end.
+        Ok(if start == 0 { verified(&self.image, &self.to_push.blob, bytes) } else { bytes })
+    }
+}
+
+#[cfg(test)]
+mod push_plan_tests {
+    use super::*;
+
+    #[test]
+    fn former_tags_are_valid_and_differ_by_digest() {
+        let (one, other) = (Digest::of(b"one"), Digest::of(b"other"));
+        let tag = former_tag("worker-0", &one);
+        assert_eq!(tag, format!("worker-0-{}", &one.hex()[..12]));
+        let long = "w".repeat(TAG);
+        for former in [one, other] {
+            let named = format!("reg.example/os:{}", former_tag(&long, &former));
+            assert!(named.parse::<mosb_image::ImageRef>().is_ok(), "{named}");
+        }
+        assert_ne!(former_tag(&long, &one), former_tag(&long, &other));
+    }
 }

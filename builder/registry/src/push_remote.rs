@@ -10,7 +10,7 @@ use mosb_image::media_type::OCI_MANIFEST;
 use super::credentials::normal_host;
 use super::error::Error;
 use super::location::Destination;
-use super::push_plan::{BlobFrom, BlobSource, BlobToPush, MovedTag, PushPlan, former_tag};
+use super::push::{BlobFrom, BlobSource, BlobToPush, MovedTag, PushPlan, former_tag};
 use super::refused_check::RefusedCheck;
 use super::remote::Remote;
 use super::store::Store;

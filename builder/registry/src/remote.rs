@@ -12,12 +12,12 @@ use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, RANGE};
 
 use mosb_image::{Digest, RepoRef};
 
-use super::blobs::BlobStream;
 use super::credentials::path_in_registry;
 use super::endpoint::Endpoint;
 use super::error::Error;
 use super::manifest::{self, MANIFEST_LIMIT};
 use super::request::{Request, TransferStats};
+use super::store::BlobStream;
 use super::token::Scopes;
 use crate::http::{AttemptOutcome, RetryDecision, SpeedMeter, decide_retry, jitter};
 
@@ -162,7 +162,7 @@ impl Remote {
         }
     }
 
-    /// Whether a blob is there.
+    /// Whether the repository has a blob.
     pub async fn has_blob(&self, digest: &Digest, scopes: &Scopes) -> Result<bool, Error> {
         let repository = self.repository();
         let call = self.call(Method::HEAD, &format!("blobs/{digest}")).await?;

@@ -1,4 +1,5 @@
-//! Requests, responses, and the error for a missing response.
+//! Requests, responses, the error for a missing response, and the message of an error response: only
+//! the fields meant for readers, printable and truncated.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderValue};
+use serde::Deserialize;
 use url::Url;
 
 use super::error::Error;
-use super::error_body::RegistryMessage;
 use crate::http::{AttemptOutcome, LeastSpeed, RequestError};
 
 /// Most bytes of an error's body that are read.
@@ -139,5 +140,164 @@ pub(super) fn no_response(broken: RequestError, host: &str, tries: u32) -> Error
         AttemptOutcome::TimedOut => Error::TimedOut { host, tries },
         AttemptOutcome::TooSlow => Error::TooSlow { host, cause: broken.cause, tries },
         _ => Error::Unreachable { host, cause: broken.cause },
+    }
+}
+
+/// The registry's error message, possibly empty. Displays as `: message`, to follow a status.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RegistryMessage {
+    words: String,
+    /// The code of the first error; empty if it has none.
+    code: String,
+}
+
+#[derive(Deserialize)]
+struct Errors {
+    #[serde(default)]
+    errors: Vec<OneError>,
+}
+
+#[derive(Deserialize)]
+struct OneError {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// Characters shown of a registry's message.
+const SHOWN: usize = 200;
+
+impl RegistryMessage {
+    /// Code and message of an OCI error body (OCI distribution spec, error codes); empty for any
+    /// other body.
+    pub fn from_body(body: &[u8]) -> Self {
+        let Ok(Errors { errors }) = serde_json::from_slice(body) else {
+            return Self::default();
+        };
+        let printable = |text: &str| -> String {
+            let printable = text.chars().filter(|c| !c.is_control() && !is_invisible(*c));
+            printable.take(SHOWN).collect()
+        };
+        let words = errors
+            .iter()
+            .take(3)
+            .map(|e| match (&*e.code, &*e.message) {
+                (code, "") => code.to_owned(),
+                ("", message) => message.to_owned(),
+                (code, message) => format!("{code}: {message}"),
+            })
+            .collect::<Vec<_>>()
+            .join("; ");
+        Self {
+            words: printable(&words),
+            code: errors.first().map_or_else(String::new, |e| printable(&e.code)),
+        }
+    }
+
+    /// Whether a 404 with this body means that the registry has no such image. Without an error
+    /// code it may come from a proxy, and a permission error leaves open what exists.
+    pub fn is_missing(&self) -> bool {
+        !["", "UNAUTHORIZED", "DENIED"].contains(&&*self.code)
+    }
+
+    /// Appends the response to an earlier check.
+    pub(super) fn add_check(&mut self, image: &str, status: u16, answer: &Self) {
+        if !self.words.is_empty() {
+            self.words.push_str("; ");
+        }
+        let check = format!("asked before whether {image} is there, it answered {status}{answer}");
+        self.words.push_str(&check);
+    }
+
+    /// Whether one of the errors has this code.
+    pub fn has_code(body: &[u8], codes: &[&str]) -> bool {
+        serde_json::from_slice::<Errors>(body)
+            .is_ok_and(|all| all.errors.iter().any(|e| codes.contains(&&*e.code)))
+    }
+}
+
+impl fmt::Display for RegistryMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.words.is_empty() {
+            return Ok(());
+        }
+        write!(f, ": {}", self.words)
+    }
+}
+
+/// Breaks of lines, and what turns the words around it.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod error_body_tests {
+    use super::*;
+
+    #[test]
+    fn only_code_and_message_are_repeated() {
+        let long = format!(r#"{{"errors":[{{"message":"{}"}}]}}"#, "x".repeat(1000));
+        for (what, body, want) in [
+            ("html", "<html>token=abc</html>", String::new()),
+            ("empty", "", String::new()),
+            (
+                "an error",
+                r#"{"errors":[{"code":"DENIED","message":"no\nway\u001b[31m","detail":"secret"}]}"#,
+                ": DENIED: noway[31m".to_owned(),
+            ),
+            (
+                "words that are turned around",
+                "{\"errors\":[{\"message\":\"a\u{202e}b\u{2028}c\u{2066}d\"}]}",
+                ": abcd".to_owned(),
+            ),
+            ("only a code", r#"{"errors":[{"code":"DENIED"}]}"#, ": DENIED".to_owned()),
+            ("long", &long, format!(": {}", "x".repeat(SHOWN))),
+        ] {
+            assert_eq!(RegistryMessage::from_body(body.as_bytes()).to_string(), want, "{what}");
+        }
+        assert!(RegistryMessage::has_code(
+            br#"{"errors":[{"code":"BLOB_UNKNOWN"}]}"#,
+            &["BLOB_UNKNOWN"]
+        ));
+        assert!(!RegistryMessage::has_code(b"BLOB_UNKNOWN", &["BLOB_UNKNOWN"]));
+    }
+
+    #[test]
+    fn a_404_means_missing_only_with_error_code() {
+        for (body, want) in [
+            (r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"x"}]}"#, true),
+            (r#"{"errors":[{"code":"NAME_UNKNOWN"}]}"#, true),
+            // Harbor.
+            (r#"{"errors":[{"code":"NOT_FOUND","message":"x"}]}"#, true),
+            // Artifactory, where a path is not a Docker repository.
+            (r#"{"errors":[{"status":404,"message":"Not Found"}]}"#, false),
+            (r#"{"errors":[{"code":"DENIED"}]}"#, false),
+            (r#"{"errors":[{"code":"UNAUTHORIZED"}]}"#, false),
+            (r#"{"errors":[]}"#, false),
+            ("default backend - 404", false),
+            ("", false),
+        ] {
+            assert_eq!(RegistryMessage::from_body(body.as_bytes()).is_missing(), want, "{body}");
+        }
+    }
+
+    #[test]
+    fn the_message_precedes_the_response_to_a_check() {
+        let check = RegistryMessage::from_body(br#"{"errors":[{"code":"UNAUTHORIZED"}]}"#);
+        let denied = RegistryMessage::from_body(br#"{"errors":[{"code":"DENIED"}]}"#);
+        for (mut message, want) in [
+            (
+                denied,
+                ": DENIED; asked before whether q.io/a:v1 is there, it answered 401: UNAUTHORIZED",
+            ),
+            (
+                RegistryMessage::default(),
+                ": asked before whether q.io/a:v1 is there, it answered 401: UNAUTHORIZED",
+            ),
+        ] {
+            message.add_check("q.io/a:v1", 401, &check);
+            assert_eq!(message.to_string(), want);
+        }
     }
 }

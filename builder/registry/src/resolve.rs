@@ -7,11 +7,11 @@ use bytes::Bytes;
 
 use mosb_image::{Digest, PinnedRef, Platform};
 
-use super::blobs::Blobs as _;
 use super::error::Error;
 use super::location::Source;
 use super::manifest::{self, BlobRef, CONFIG_LIMIT, Document, ImageManifest};
 use super::select_platform::select_platform;
+use super::store::Blobs as _;
 use super::store::Store;
 use super::verify::collect;
 

@@ -1,11 +1,13 @@
-//! The `policy.json` that a client obeys.
+//! The `policy.json` that a client obeys, and what messages call the settings: the user's file, or the
+//! setting of a cluster that a temporary file was made of, which the reader doesn't have.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-use super::error::Error;
-use super::setting_names::SettingNames;
 use mosb_image::signature_policy::{DEFAULT, Requirement, SignaturePolicy, Verdict};
 use mosb_types::Finding;
+
+use super::error::Error;
 
 /// A policy, and where it came from.
 #[derive(Debug, Clone)]
@@ -69,4 +71,21 @@ pub fn read_policy(file: &Path) -> Result<SignaturePolicy, Error> {
     let wrong = |cause: String| Error::SignaturePolicy { file: file.display().to_string(), cause };
     let text = std::fs::read(file).map_err(|error| wrong(format!("not readable: {error}")))?;
     SignaturePolicy::parse(&text).map_err(|error| wrong(error.to_string()))
+}
+
+/// Names of settings in files that the reader doesn't have. Empty for files of the user.
+#[derive(Debug, Clone, Default)]
+pub struct SettingNames {
+    /// By file: the setting that it was made of.
+    pub files: BTreeMap<PathBuf, String>,
+    /// The list of the registries that are allowed; no other one is.
+    pub allowed: Option<String>,
+    /// By prefix: the setting that blocks it.
+    pub blocked: BTreeMap<String, String>,
+}
+
+impl SettingNames {
+    pub(super) fn of_file(&self, file: &Path) -> String {
+        self.files.get(file).cloned().unwrap_or_else(|| file.display().to_string())
+    }
 }

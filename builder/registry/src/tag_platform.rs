@@ -15,7 +15,7 @@ use super::folder::Folder;
 use super::layout::{ImageFolder, named_by, read_index};
 use super::location::{Destination, Source, Target};
 use super::manifest::{self, Document};
-use super::push_plan::{BlobFrom, PushPlan};
+use super::push::{BlobFrom, PushPlan};
 use super::resolve::{Configs, resolve};
 use super::store::Store;
 
@@ -166,7 +166,7 @@ mod tests {
     use crate::http::RetryPolicy;
 
     #[tokio::test]
-    async fn a_target_that_can_not_tell_is_a_finding() {
+    async fn unreadable_targets_are_findings() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         std::fs::create_dir(path("empty")).unwrap();

@@ -163,7 +163,7 @@ impl TokenServer {
             what: what.to_owned(),
         };
         let token: TokenAnswer =
-            serde_json::from_slice(&answer.body).map_err(|_| bad("no JSON"))?;
+            serde_json::from_slice(&answer.body).map_err(|_| bad("text that is not JSON"))?;
         let value = [token.token, token.access_token]
             .into_iter()
             .flatten()
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_server_speaks_tls_if_its_registry_does() {
+    fn token_servers_speak_tls_if_their_registry_does() {
         for (base, realm, want, safe, by_server) in [
             ("https://r.example/", "https://t.example/t", "https://t.example/t", true, true),
             ("https://r.example/", "/token", "https://r.example/token", true, false),

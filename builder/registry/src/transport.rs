@@ -13,10 +13,10 @@ use reqwest::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderValue, LOCATION, RETR
 use reqwest::{Method, StatusCode};
 use url::Url;
 
-use super::blobs::BlobStream;
 use super::certs::Certificates;
 use super::error::Error;
 use super::request::{ERROR_BODY, Request, Response, Timeouts, TransferStats, no_response};
+use super::store::BlobStream;
 use crate::http::{
     self, AttemptOutcome, Proxies, RequestError, RetryDecision, RetryPolicy, SpeedMeter, Trust,
     UploadMeter, UrlSource, decide_retry, jitter, retry_after, same_origin,
@@ -323,7 +323,7 @@ fn redirect(response: &reqwest::Response, from: &Url) -> Result<Option<Url>, Req
     })
 }
 
-/// Resolves a `Location`; `None` if it is no URL or would downgrade https to http.
+/// Resolves a `Location`; `None` if it is not a URL or would downgrade https to http.
 pub(super) fn follow_location(from: &Url, location: &str) -> Option<Url> {
     let mut next = from.join(location).ok()?;
     if from.scheme() == "https" && next.scheme() == "http" {

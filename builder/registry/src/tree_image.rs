@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 use super::client::Client;
 use super::location::Source;
 use super::manifest::BlobRef;
-use super::push_plan::{BlobFrom, BlobToPush, PushPlan};
+use super::push::{BlobFrom, BlobToPush, PushPlan};
 use super::verify::collect;
 use super::{Blobs as _, Target};
 use mosb_image::gzip::compress;

@@ -9,12 +9,12 @@ use url::Url;
 
 use mosb_image::Digest;
 
-use super::blobs::BlobStream;
 use super::error::Error;
-use super::error_body::RegistryMessage;
 use super::manifest::BlobRef;
 use super::remote::{CONTENT_DIGEST, Remote};
+use super::request::RegistryMessage;
 use super::request::{Request, Response, no_response};
+use super::store::BlobStream;
 use super::token::Scopes;
 use super::transport::{StreamError, attempt_outcome, follow_location, retries_exhausted};
 use crate::http::{AttemptOutcome, RetryDecision, decide_retry, jitter};

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_overwritten_when_it_is_dropped_and_each_copy_of_it_too() {
+    fn dropped_secrets_and_copies_are_overwritten() {
         let count = Rc::new(RefCell::new(0));
         let secret = Secret::new(Seen(Rc::clone(&count)));
         let copy = secret.clone();

@@ -123,8 +123,11 @@ fn rejections_name_the_cause_and_quote_no_secret() {
     let (old, old_key) = OLD;
     let fine = r#"{"auths":{"q":{"auth":"YTpi"}}}"#;
     let key = new_key;
-    let shape = |place: &str, want| P::Shape { key, place: place.to_owned(), want };
-    let unknown = |place: &str| P::UnknownField { key, place: place.to_owned() };
+    let content = |problem| P::Content { key, problem };
+    let json = |line, column| content(CredentialsError::Json { line, column });
+    let shape =
+        |place: &str, want| content(CredentialsError::Shape { place: place.to_owned(), want });
+    let unknown = |place: &str| content(CredentialsError::UnknownField { place: place.to_owned() });
     for (what, secret, want) in [
         ("no type", secret(None, &[(new_key, fine)]), P::NoType),
         ("empty type", secret(Some(""), &[(new_key, fine)]), P::NoType),
@@ -138,9 +141,9 @@ fn rejections_name_the_cause_and_quote_no_secret() {
             P::OtherKey(".dockerconfigjson"),
         ),
         ("empty", secret(new, &[(new_key, "")]), P::EmptyKey(".dockerconfigjson")),
-        ("no JSON", secret(new, &[(new_key, "hunter2")]), P::Json { key, line: 1, column: 1 }),
-        ("null", secret(new, &[(new_key, "null")]), P::Json { key, line: 1, column: 4 }),
-        ("a list", secret(new, &[(new_key, "[\"hunter2\"]")]), P::Json { key, line: 1, column: 0 }),
+        ("no JSON", secret(new, &[(new_key, "hunter2")]), json(1, 1)),
+        ("null", secret(new, &[(new_key, "null")]), json(1, 4)),
+        ("a list", secret(new, &[(new_key, "[\"hunter2\"]")]), json(1, 0)),
         (
             "nothing else in a login",
             secret(new, &[(new_key, r#"{"auths":{"q":{"token":"hunter2"}}}"#)]),

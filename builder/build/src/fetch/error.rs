@@ -128,11 +128,11 @@ pub enum Error {
     TooManyRedirects { asked: Asked, most: usize },
     /// An authority of the config that can't be read.
     #[error(
-        "{asked}: a certificate authority of its config is no certificate in PEM; correct ignition.security.tls"
+        "{asked}: a certificate authority of its config is not a certificate in PEM; correct ignition.security.tls"
     )]
     #[diagnostic(code = "bad-certificate", class = InvalidInput)]
     Authority { asked: Asked },
-    /// A proxy of the config that is no URL.
+    /// A proxy of the config that is not a URL.
     #[error("{asked}: ignition.proxy: not a proxy's URL; write http://host:port")]
     #[diagnostic(code = "bad-proxy", class = InvalidInput)]
     Proxy { asked: Asked },
@@ -145,7 +145,7 @@ pub enum Error {
         /// The URL that would be requested.
         asked: Asked,
     },
-    /// A proxy variable that is no URL.
+    /// A proxy variable that is not a URL.
     #[error("proxy variable {0}")]
     #[diagnostic(code = "bad-proxy", class = InvalidInput)]
     ProxyVariable(#[from] BadProxy),

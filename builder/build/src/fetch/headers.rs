@@ -27,24 +27,24 @@ impl HostHeaders {
     pub fn read(file: &Value) -> Result<Self, Error> {
         let wrong = |cause: String| Err(Error::HeadersFile { cause });
         let Some(hosts) = file.as_object() else {
-            return wrong("is no object with hosts".to_owned());
+            return wrong("must be an object with hosts".to_owned());
         };
         let mut all = HashMap::new();
         for (key, pairs) in hosts {
             let Some(host) = host(key) else {
-                return wrong(format!("{key:?} is no host and no host:port"));
+                return wrong(format!("{key:?} must be `host` or `host:port`"));
             };
             let Some(pairs) = pairs.as_object() else {
-                return wrong(format!("{key:?} has no names and values"));
+                return wrong(format!("{key:?} must have names and values"));
             };
             let mut headers = HeaderMap::new();
             for (name, value) in pairs {
                 let Ok(named) = HeaderName::from_bytes(name.as_bytes()) else {
-                    return wrong(format!("{key:?}: {name:?} is no name of a header"));
+                    return wrong(format!("{key:?}: {name:?} is not a header name"));
                 };
                 let value = value.as_str().map(HeaderValue::from_str);
                 let Some(Ok(mut value)) = value else {
-                    return wrong(format!("{key:?}: the value of {name:?} is no header's text"));
+                    return wrong(format!("{key:?}: the value of {name:?} is not a header value"));
                 };
                 value.set_sensitive(true);
                 headers.insert(named, value);

@@ -123,7 +123,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn a_machine_gets_its_config_and_everything_else_gets_the_same_answer() {
+async fn only_machines_with_tokens_get_configs() {
     let site = Site::start(Limits::default()).await;
     let token = site.token("worker");
     let served = site.ask("GET /worker", Some(&token)).await;
@@ -228,7 +228,7 @@ async fn silent(from: u8, to: SocketAddr, number: usize) -> Vec<TcpStream> {
 }
 
 #[tokio::test]
-async fn silent_connections_of_any_number_of_peers_delay_nobody() {
+async fn silent_connections_delay_nobody() {
     let limits = Limits { request: Duration::from_secs(60), ..Limits::default() };
     let site = Site::start(limits).await;
     let token = site.token("worker");

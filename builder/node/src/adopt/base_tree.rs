@@ -23,7 +23,7 @@ enum Depth {
     All,
 }
 
-/// The base.
+/// The commit that the image is based on.
 ///
 /// # Errors
 /// A file of the image can't be read, or it has too many.

@@ -7,7 +7,7 @@ use mosb_image::overlay::Meta;
 use mosb_plan::plan::WrittenEntry;
 
 use crate::drift::Difference;
-use crate::entry_state::EntryState;
+use crate::file_tree::EntryState;
 
 /// What becomes of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_of_the_config_is_adopted_as_it_is() {
+    fn the_configs_record_is_adopted_unchanged() {
         for (what, machine, image, want) in [
             ("not in the image", file("a"), None, Decision::Adopt),
             ("another in the image", file("a"), file("b"), Decision::Adopt),

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_is_the_machines_own_and_has_files_or_units() {
+    fn records_are_the_machines_own_and_not_empty() {
         let full = machine_config("full", true);
         let empty = machine_config("empty", false);
         let ignition = json!({ "ignition": { "version": "3.4.0" }, "systemd": { "units": [{}] } });

@@ -13,10 +13,8 @@
 //! | `machine_config` | the config that the machine was made from |
 //! | `base_tree` | the image that it booted, as a base |
 //! | `decision` | what becomes of a path |
-//! | `list` | the list of adopted paths |
-//! | `arm` | the units that carry it out |
+//! | `list` | the list of adopted paths, and the units that carry it out |
 
-mod arm;
 mod base_tree;
 mod decision;
 mod list;
@@ -30,18 +28,18 @@ use mosb_types::Finding;
 
 use crate::deployment_folder::DeploymentFolder;
 use crate::drift::{self, Difference};
-use crate::entry_state::entry_state;
 use crate::error::Error;
+use crate::file_tree::entry_state;
 use crate::finalization::FINALIZE_UNIT;
 use crate::host::Host;
 use crate::host_root::HostRoot;
 use crate::live::LiveRecord;
 use crate::machine_state::BOOTED_OSTREE;
 use crate::staging_unit::show;
-pub(crate) use arm::arm;
 use base_tree::base_tree;
 use decision::{Decision, decide};
 use list::AdoptedEntry;
+pub(crate) use list::arm;
 use machine_config::MachineConfig;
 
 /// The most paths that are listed in a report.
@@ -109,7 +107,7 @@ impl Adoption {
 }
 
 /// As [`adopt`] by the record of the machine, before the reboot of a roll-out. That can be made up
-/// for later, so an error is no reason to keep the machine from its image.
+/// for later, so an error must not keep the machine from its image.
 pub(crate) async fn adopt_by_record(host: &Host) {
     match adopt(host, None, false).await {
         Ok(Adoption { adopted, kept, .. }) => {

@@ -137,7 +137,7 @@ fn listing(top: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_the_config_left_is_adopted_and_what_was_edited_stays() {
+fn leftovers_are_adopted_and_edits_stay() {
     let dir = machine();
     let (adoption, _) = adopted(dir.path());
     let etc = |paths: &[&str]| paths.iter().map(|path| format!("/etc/{path}")).collect::<Vec<_>>();
@@ -182,7 +182,7 @@ fn a_report_counts_also_what_is_not_listed() {
 }
 
 #[test]
-fn the_copy_has_of_adopted_paths_what_the_image_has() {
+fn the_copy_has_adopted_paths_from_the_image() {
     let dir = machine();
     let before = listing(&dir.path().join("etc"));
     let (_, entries) = adopted(dir.path());

@@ -1,22 +1,22 @@
 //! Brings the SSH keys and the password of `core` to the machine, as steps that are decided first.
-//! Each step is atomic, so a command that is killed between them is run again with what is left.
+//! Each step is atomic, so a command that is killed between them is run again with what is left. A
+//! config may change only this user after the machine was installed.
 
 use std::fmt;
 use std::time::Duration;
 
 use mosb_plan::api::rollout::MachinePart;
 
-use crate::core_user::CoreUser;
 use crate::error::Error;
 use crate::host::{Host, words};
 use crate::host_root::HostRoot;
 use crate::machine_record::SetByMosb;
-use crate::password_file::{password, set_password};
+use crate::shadow::{core_password, set_password};
 use crate::ssh_keys::{KeysFile, SshKeys};
 
 /// What a user without a password has in that field (shadow(5)).
 const NO_PASSWORD: &str = "*";
-/// There where SELinux is.
+/// Present where SELinux is in use.
 const SELINUX: &str = "/sys/fs/selinux/enforce";
 const RESTORECON: &str = "/usr/sbin/restorecon";
 const LABEL_LIMIT: Duration = Duration::from_secs(60);
@@ -83,7 +83,7 @@ pub(crate) fn missing(
         steps.extend(keys_step(part, SshKeys::new(root, &user).read()?.as_ref()));
     }
     if needs.password {
-        steps.extend(password_step(part, set, password(root)?.expose()));
+        steps.extend(password_step(part, set, core_password(root)?.expose()));
     }
     Ok(steps)
 }
@@ -143,5 +143,85 @@ async fn label_folder(host: &Host) -> Result<(), Error> {
     Ok(())
 }
 
+pub(crate) const CORE: &str = "core";
+/// The second one is that of ostree's images, for users that the image brings.
+const PASSWD: [&str; 2] = ["/etc/passwd", "/usr/lib/passwd"];
+/// The most bytes that are read.
+const LIMIT: u64 = 16 * 1024 * 1024;
+
+/// The user, as passwd(5) has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CoreUser {
+    pub uid: u32,
+    pub gid: u32,
+    /// An absolute path without `..`.
+    pub home: String,
+}
+
+impl CoreUser {
+    /// None if the machine has no such user, or one without a home.
+    pub fn find(root: &HostRoot) -> Result<Option<Self>, Error> {
+        for file in PASSWD {
+            let text = root.text(file, LIMIT)?.unwrap_or_default();
+            if let Some(found) = text.lines().find_map(of_line) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn of_line(line: &str) -> Option<CoreUser> {
+    let mut fields = line.strip_prefix(CORE)?.strip_prefix(':')?.split(':');
+    let (_password, uid, gid) = (fields.next()?, fields.next()?, fields.next()?);
+    let (_comment, home) = (fields.next()?, fields.next()?);
+    let is_plain = home.len() > 1
+        && home.starts_with('/')
+        && home[1..].split('/').all(|part| !matches!(part, "" | "." | ".."));
+    let user = CoreUser { uid: uid.parse().ok()?, gid: gid.parse().ok()?, home: home.to_owned() };
+    is_plain.then_some(user)
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod core_user_tests {
+    use super::*;
+
+    #[test]
+    fn the_first_core_with_a_home_counts() {
+        let core = |home: &str| Some(CoreUser { uid: 1000, gid: 1001, home: home.to_owned() });
+        for (what, etc, image, want) in [
+            ("no file", None, None, None),
+            ("others", Some("root:x:0:0::/root:/bin/sh\nx:core:1:1::/x:\n"), None, None),
+            (
+                "core",
+                Some("a:x:1:1::/:\ncore:x:1000:1001:Core:/var/home/core:/bin/bash\n"),
+                None,
+                core("/var/home/core"),
+            ),
+            (
+                "of the image",
+                Some("root:x:0:0::/root:\n"),
+                Some("core:x:1000:1001::/home/core:"),
+                core("/home/core"),
+            ),
+            ("longer names", Some("core2:x:1:1::/h:\n"), None, None),
+            ("up", Some("core:x:1000:1001::/home/../etc:\n"), None, None),
+            ("relative", Some("core:x:1000:1001::home:\n"), None, None),
+            ("the root", Some("core:x:1000:1001::/:\n"), None, None),
+            ("no number", Some("core:x::1001::/home/core:\n"), None, None),
+            ("too short", Some("core:x:1000\n"), None, None),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let root = HostRoot::open(dir.path()).unwrap();
+            for (path, text) in PASSWD.into_iter().zip([etc, image]) {
+                if let Some(text) = text {
+                    root.write(path, text.as_bytes(), 0o644).unwrap();
+                }
+            }
+            assert_eq!(CoreUser::find(&root).unwrap(), want, "{what}");
+        }
+    }
+}

@@ -118,7 +118,7 @@ async fn keys_and_password_come_change_and_go() {
 }
 
 #[tokio::test]
-async fn what_a_person_set_stays_if_the_config_has_nothing_of_it() {
+async fn edits_stay_if_the_config_has_none() {
     let (dir, root) = machine();
     let own = dir.path().join(KEYS);
     std::fs::create_dir_all(own.parent().unwrap()).unwrap();
@@ -135,7 +135,7 @@ async fn what_a_person_set_stays_if_the_config_has_nothing_of_it() {
 
 /// Such as the stock image: nobody is locked out, and a later target still knows what was set.
 #[tokio::test]
-async fn a_target_without_a_part_leaves_what_was_set() {
+async fn targets_without_a_part_change_nothing() {
     let (dir, root) = machine();
     all(&root, "a", &part(&["one"], Some("$y$a"))).await;
     let before = files(dir.path());
@@ -152,7 +152,7 @@ async fn a_target_without_a_part_leaves_what_was_set() {
 }
 
 #[test]
-fn a_machine_without_core_is_an_error_only_for_a_part_with_something_for_it() {
+fn missing_core_matters_only_if_needed() {
     let (_dir, root) = machine();
     root.write("/etc/passwd", b"root:x:0:0::/root:/bin/sh\n", 0o644).unwrap();
     let none = SetByMosb::default();
@@ -167,7 +167,7 @@ fn a_machine_without_core_is_an_error_only_for_a_part_with_something_for_it() {
 /// From each former part to each next one, killed before each write, with what a killed write
 /// leaves.
 #[tokio::test]
-async fn a_command_that_is_killed_anywhere_ends_the_same_when_it_is_run_again() {
+async fn killed_and_run_again_ends_the_same() {
     let parts = [
         part(&[], None),
         part(&["one"], Some("$y$a")),

@@ -10,17 +10,15 @@ use std::path::Path;
 
 use mosb_image::overlay::Meta;
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, fchmod, fchown, fsync, mkdirat,
-    openat2, renameat, symlinkat,
+    AtFlags, Gid, Mode, Uid, chownat, fchmod, fchown, fsync, mkdirat, renameat, symlinkat,
 };
 use rustix::io::Errno;
 
-use crate::attributes::copy_attributes;
-use crate::entry::{remove_entry, write_entry};
-use crate::entry_state::{EntryState, entry_state};
 use crate::error::Error;
 use crate::file_tree::FileTree;
+use crate::file_tree::{EntryState, entry_state};
 use crate::host_root::{HostRoot, TEMPORARY};
+use mosb_safe_fs::{copy_attributes, open_folder_beneath, remove_entry, write_entry};
 
 /// The machine's `/etc`.
 #[derive(Debug)]
@@ -53,7 +51,7 @@ impl EtcWriter {
                         Ok(()) | Err(Errno::EXIST) => {}
                         Err(error) => return Err(error.into()),
                     }
-                    let made = open(&folder, name, OFlags::RDONLY | OFlags::DIRECTORY)?;
+                    let made = open_folder_beneath(&folder, name)?;
                     give(&made, meta)?;
                     copy_attributes(image.open_folder(Path::new(path))?, &made)?;
                     fsync(&made)?;
@@ -100,8 +98,7 @@ impl EtcWriter {
     /// The directory that a path is in, and its name there.
     fn folder_of<'p>(&self, path: &'p str) -> io::Result<(OwnedFd, &'p str)> {
         let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        Ok((open(&self.etc, folder, flags)?, name))
+        Ok((open_folder_beneath(&self.etc, folder)?, name))
     }
 }
 
@@ -109,11 +106,6 @@ impl EtcWriter {
 fn is_missing(error: &io::Error) -> bool {
     let errors = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP];
     errors.iter().any(|missing| error.raw_os_error() == Some(missing.raw_os_error()))
-}
-
-fn open(folder: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    openat2(folder, path, flags | OFlags::CLOEXEC, Mode::empty(), how)
 }
 
 /// Removes a directory if it is empty.

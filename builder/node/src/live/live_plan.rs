@@ -7,17 +7,17 @@ use mosb_image::Digest;
 use mosb_plan::plan::CURRENT_CONFIG;
 use mosb_plan::plan::live::{LiveAction, is_live_in_image, is_live_path};
 
-use super::decision::{Decision, States, decide};
 use super::etc_writer::EtcWriter;
 use super::live_record::LiveRecord;
 use super::pull_secret::{self, PullSecretPlan, PullSecretStep};
 use super::tree_difference::{Stop, tree_difference};
+use super::{Decision, States, decide};
 use crate::deployment_folder::{self, DeploymentFolder};
-use crate::entry_state::{entry_state, fingerprint};
+use crate::deployments::parse_origin;
 use crate::error::Error;
 use crate::file_tree::EntryKind;
+use crate::file_tree::{entry_state, fingerprint};
 use crate::host_root::HostRoot;
-use crate::origin;
 
 /// The most bytes of an origin file.
 const ORIGIN_LIMIT: u64 = 64 * 1024;
@@ -28,7 +28,7 @@ const IMAGE_ETC: &str = "/usr/etc";
 #[derive(Debug)]
 pub(crate) enum Planned {
     Live(Box<LivePlan>),
-    /// It must reboot. Why.
+    /// The reason why it must reboot.
     Reboot(String),
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct LivePlan {
     done: Option<LiveRecord>,
 }
 
-/// A write.
+/// A write of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step<'a> {
     /// That the files are being written.
@@ -288,7 +288,7 @@ fn staged_deployment(
     let mut found: Option<DeploymentFolder> = None;
     for one in deployment_folder::all(root)? {
         let origin = root.text(&one.origin(), ORIGIN_LIMIT)?.unwrap_or_default();
-        if one == *booted || origin::parse(&origin).digest != Some(image) {
+        if one == *booted || parse_origin(&origin).digest != Some(image) {
             continue;
         }
         if found.as_ref().is_some_and(|found| found.checksum() != one.checksum()) {

@@ -10,14 +10,14 @@ use mosb_image::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::deployment_folder::{DeploymentFolder, FOLDER};
-use crate::entry_state::{EntryState, fingerprint};
 use crate::error::Error;
+use crate::file_tree::{EntryState, fingerprint};
 use crate::host_root::HostRoot;
 
 /// The most bytes that are read.
 const LIMIT: u64 = 4 * 1024 * 1024;
 
-/// The record.
+/// What was written live for a deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LiveRecord {

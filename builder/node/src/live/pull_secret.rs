@@ -13,12 +13,11 @@ use mosb_plan::plan::live::PULL_SECRET;
 use mosb_types::Secret;
 use rustix::fs::{AtFlags, Gid, Mode, Uid, fchmod, fchown, fsync};
 
-use crate::attributes::copy_attributes;
-use crate::entry::{remove_entry, write_entry};
-use crate::entry_state::{entry_state, fingerprint};
 use crate::error::Error;
 use crate::file_tree::FileTree;
+use crate::file_tree::{entry_state, fingerprint};
 use crate::host_root::{HostRoot, TEMPORARY, split};
+use mosb_safe_fs::{copy_attributes, remove_entry, write_entry};
 
 /// What was written below `/var`.
 const RECORD: &str = "/var/lib/mosb/var-files";
@@ -77,7 +76,7 @@ pub(super) fn plan(root: &HostRoot, wanted: &str) -> Result<PullSecretPlan, Erro
         return Ok(plan(PullSecretStep::Nothing));
     }
     if line.is_some_and(|line| !line.starts_with("f ")) {
-        return Ok(plan(PullSecretStep::Reboot("the pull secret is no file")));
+        return Ok(plan(PullSecretStep::Reboot("the pull secret is not a file")));
     }
     let (var, path) = (root.tree("/var")?, Path::new(&PULL_SECRET["/var/".len()..]));
     let state = entry_state(&var, path)?;

@@ -9,11 +9,11 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use crate::attributes::attributes;
+use mosb_safe_fs::attributes;
 
 /// The most entries of both trees; an image has some 100,000.
 const MAX_ENTRIES: usize = 2_000_000;
-/// The most bytes of files that must be read, because they are no hard links of one file.
+/// The most bytes of files that must be read, because they are not hard links of one file.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 /// The most paths that may differ.
 const MAX_PATHS: usize = 2_000;

@@ -10,8 +10,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 
-use super::blobs::Blobs;
 use super::cache::TreeCache;
+use super::store::Blobs;
 use mosb_image::Digest;
 use mosb_image::layer::{
     Budget, Delta, EntryError, Error, Layer, Piece, Toc, ranges, read_contents, read_delta,

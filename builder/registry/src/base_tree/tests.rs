@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::blobs::BlobStream;
+use crate::store::BlobStream;
 use mosb_image::DiffId;
 use mosb_image::tree::retained;
 
@@ -105,7 +105,7 @@ fn base() -> (Memory, Vec<Layer>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn layers_are_read_at_once_and_laid_on_each_other_in_order() {
+async fn layers_are_read_concurrently_and_applied_in_order() {
     let (memory, layers) = base();
     let count = layers.len();
     let (tree, opened) = tokio::spawn(async move {
@@ -124,7 +124,7 @@ async fn layers_are_read_at_once_and_laid_on_each_other_in_order() {
 }
 
 #[tokio::test]
-async fn a_table_of_contents_is_read_instead_of_the_layer() {
+async fn tables_of_contents_replace_reading_layers() {
     let big = "x".repeat(100_000);
     let files = [("etc/passwd", "root:"), ("usr/share/big", &big), ("etc/group", "root:x:")];
     let (blob, layer) = mosb_image::layer::chunked(&files);
@@ -139,7 +139,7 @@ async fn a_table_of_contents_is_read_instead_of_the_layer() {
 }
 
 #[tokio::test]
-async fn a_layer_that_lies_or_breaks_is_the_error() {
+async fn bad_layers_are_the_error() {
     for (what, change) in [
         ("diffID", (|_, layer| layer.diff_id = DiffId::of(b"")) as fn(&mut Memory, &mut Layer)),
         ("size", |_, layer| layer.size -= 1),
@@ -162,7 +162,7 @@ async fn a_layer_that_lies_or_breaks_is_the_error() {
 }
 
 #[tokio::test]
-async fn an_image_of_too_much_is_refused_before_anything_is_read() {
+async fn too_large_images_are_rejected_before_reading() {
     let (memory, mut layers) = base();
     layers[1].size = 1 << 40;
     let huge = layers.clone();
@@ -222,7 +222,7 @@ async fn only_the_layers_on_top_are_read() {
 }
 
 #[tokio::test]
-async fn all_layers_are_read_if_those_on_top_are_not_enough() {
+async fn all_layers_are_read_unless_top_suffices() {
     let (mut memory, mut layers) = base();
     let below = layers.len();
     // The object is in no base tree.

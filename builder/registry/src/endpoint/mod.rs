@@ -11,12 +11,12 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use super::auth::{Auth, Ticket};
-use super::blobs::BlobStream;
 use super::certs::CertDirs;
 use super::credentials::normal_host;
 use super::error::Error;
 use super::keyring::Keyring;
 use super::request::{Request, Response, Timeouts, no_response};
+use super::store::BlobStream;
 use super::token::Scopes;
 use super::transport::{StreamError, Transport};
 use crate::http::{
@@ -286,7 +286,7 @@ impl Endpoint {
         Ok(answer)
     }
 
-    /// The error for a response that is no success.
+    /// The error for a response other than success.
     pub async fn response_error(
         &self,
         answer: &Response,

@@ -3,7 +3,7 @@ use crate::http::ProxyVariables;
 use crate::keyring::CredentialSources;
 
 #[test]
-fn plain_http_is_used_for_loopback_without_certificates_or_on_request() {
+fn plain_http_needs_loopback_or_a_request() {
     let certs = tempfile::tempdir().unwrap();
     std::fs::create_dir(certs.path().join("localhost:5001")).unwrap();
     let settings = |tls_verify| Settings {

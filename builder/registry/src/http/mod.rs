@@ -4,18 +4,12 @@
 
 mod client;
 mod proxy;
-mod request_error;
 mod retry;
 mod speed;
-mod upload_speed;
 mod url_source;
 
-pub use client::{Trust, client, same_origin};
-pub use proxy::{BadProxy, ProxyVariables};
-pub use proxy::{Proxies, is_loopback};
-pub use request_error::RequestError;
+pub use client::{RequestError, Trust, client, same_origin};
+pub use proxy::{BadProxy, Proxies, ProxyVariables, is_loopback};
 pub use retry::{AttemptOutcome, RetryDecision, RetryPolicy, decide_retry, jitter, retry_after};
-pub use speed::LeastSpeed;
-pub use speed::SpeedMeter;
-pub use upload_speed::UploadMeter;
+pub use speed::{LeastSpeed, SpeedMeter, UploadMeter};
 pub use url_source::{ForbiddenAddress, UrlSource};

@@ -1,5 +1,8 @@
-//! Which requests go through a proxy: `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`, as curl and Go's
-//! programs read them.
+//! Which requests go through a proxy: `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`, as Go's programs read
+//! them, because buildah and Ignition get the same settings.
+//!
+//! Not hyper-util's `client::proxy::matcher`: it reads them as curl does. There `.quay.io` is also
+//! `quay.io` itself, `*.quay.io` and `host:port` match nothing, and an invalid proxy is ignored.
 
 use std::net::IpAddr;
 
@@ -17,12 +20,12 @@ pub struct ProxyVariables {
     pub no_proxy: Option<String>,
 }
 
-/// A proxy that is no URL; the variable that names it.
+/// A proxy that is not a URL, by the variable that names it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}: not a proxy's URL; write http://host:port")]
 pub struct BadProxy(pub &'static str);
 
-/// The variables, understood.
+/// The parsed variables.
 #[derive(Debug, Clone)]
 pub struct Proxies {
     http: Option<Secret<Url>>,
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_that_is_no_url_is_an_error_that_does_not_quote_it() {
+    fn errors_of_invalid_proxies_quote_nothing() {
         let of = |text: &str| {
             Proxies::new(&ProxyVariables {
                 https: Some(Secret::new(text.to_owned())),

@@ -1,4 +1,4 @@
-//! Decides whether and when a request is retried. Pure.
+//! Decides whether and when a request is retried.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::{Duration, SystemTime};

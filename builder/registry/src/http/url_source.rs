@@ -181,7 +181,7 @@ mod tests {
     use mosb_types::Secret;
 
     #[test]
-    fn a_server_names_no_link_local_address_and_only_one_on_loopback_names_loopback() {
+    fn servers_name_only_permitted_addresses() {
         for (url, by_server, by_loopback) in [
             ("https://cdn.example/x", true, true),
             ("http://10.1.2.3/x", true, true),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_on_loopback_that_a_server_named_is_not_connected_to() {
+    async fn names_that_resolve_to_loopback_are_not_connected() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -9,7 +9,7 @@ use mosb_image::RepoRef;
 
 use super::credentials::path_in_registry;
 use super::error::Error;
-use super::setting_names::SettingNames;
+use super::signature_policy::SettingNames;
 
 /// All entries of a file and its drop-ins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -52,7 +52,7 @@ fn conf() -> RegistriesConf {
 }
 
 #[test]
-fn names_are_pulled_from_the_location_of_the_longest_prefix() {
+fn the_longest_prefix_decides_the_location() {
     let conf = conf();
     for (repo, by, want) in [
         ("other.io/x", By::Tag, vec!["other.io/x"]),
@@ -94,7 +94,7 @@ fn names_are_pulled_from_the_location_of_the_longest_prefix() {
 }
 
 #[test]
-fn pushes_go_to_the_name_and_blocked_names_nowhere() {
+fn pushes_ignore_mirrors_and_fail_if_blocked() {
     let conf = conf();
     assert!(conf.push_insecure(&"quay.io/acme/os".parse().unwrap()).unwrap());
     assert!(!conf.push_insecure(&"quay.io/other".parse().unwrap()).unwrap());
@@ -148,7 +148,7 @@ fn drop_ins_are_read_in_order_and_replace() {
 }
 
 #[test]
-fn docker_hub_is_one_registry_by_all_its_names() {
+fn docker_hub_is_one_registry() {
     let conf = |text: &str| {
         let mut conf = RegistriesConf::default();
         conf.add(text, Path::new("registries.conf")).unwrap();

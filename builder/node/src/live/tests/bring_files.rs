@@ -4,7 +4,7 @@ use super::machine::*;
 use crate::live::live_plan::LivePlan;
 
 #[test]
-fn a_machine_gets_the_files_of_the_staged_image_and_gives_them_back() {
+fn files_of_the_staged_image_come_and_go() {
     let machine = Fixture::new(BEFORE, AFTER);
     let before = machine.etc();
     assert_eq!(machine.restore(), None, "nothing was written");
@@ -49,7 +49,7 @@ fn one_image_after_the_other_comes_live() {
 }
 
 #[test]
-fn only_files_that_crio_reads_once_let_it_reload() {
+fn crio_reloads_only_for_files_read_once() {
     let cert: Tree<'_> = &[("usr/etc/containers/certs.d/reg:5000/ca.crt", "cert")];
     let machine = Fixture::new(&[], cert);
     assert_eq!(machine.apply(BOOT), Some(false));
@@ -59,7 +59,7 @@ fn only_files_that_crio_reads_once_let_it_reload() {
 }
 
 #[test]
-fn the_next_image_gets_neither_file_of_the_other_two() {
+fn the_next_image_gets_no_older_files() {
     let machine = Fixture::new(BEFORE, AFTER);
     machine.apply(BOOT);
     let record = machine.record().unwrap();

@@ -22,7 +22,7 @@ fn var_files(lines: &[&str], contents: &[&str]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_pull_secret_is_brought_as_the_unit_of_the_image_does() {
+fn pull_secrets_are_brought_like_the_unit_does() {
     let dir = tempfile::tempdir().unwrap();
     let own = dir.path().metadata().unwrap();
     let line = |content: &str, path: &str| {

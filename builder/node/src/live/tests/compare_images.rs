@@ -8,7 +8,7 @@ use super::machine::*;
 use crate::live::live_plan::{LivePlan, Planned};
 
 #[test]
-fn images_that_differ_elsewhere_need_a_reboot_and_nothing_is_written() {
+fn images_that_differ_elsewhere_need_a_reboot() {
     let cases: [(&str, Tree<'_>, &str); 12] = [
         ("another file of /etc", &[("usr/etc/other", "x")], "/usr/etc/other"),
         ("a file of the image", &[("usr/bin/other", "x")], "/usr/bin/other"),
@@ -112,7 +112,7 @@ fn modes_attributes_and_types_count() {
 }
 
 #[test]
-fn a_staged_deployment_that_is_not_certain_needs_a_reboot() {
+fn uncertain_staged_deployments_need_a_reboot() {
     let machine = Fixture::new(BEFORE, AFTER);
     let other = LivePlan::to_staged(&machine.root, digest("c"), BOOT).unwrap();
     assert!(matches!(other, Planned::Reboot(_)), "{other:?}");

@@ -33,7 +33,7 @@ fn killed_anywhere(
 }
 
 #[test]
-fn a_command_that_was_killed_anywhere_is_run_again() {
+fn a_killed_apply_is_run_again() {
     killed_anywhere(
         "again",
         |_| (),
@@ -70,7 +70,7 @@ fn reports_incomplete(machine: &Fixture, image: &str) -> bool {
 }
 
 #[test]
-fn a_return_that_was_killed_anywhere_is_run_again() {
+fn a_killed_return_is_run_again() {
     let total = {
         let machine = Fixture::new(BEFORE, AFTER);
         machine.apply(BOOT);
