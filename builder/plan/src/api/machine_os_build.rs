@@ -3,9 +3,9 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 
-use super::condition::{Condition, condition};
 use super::labels;
 use super::machine_os_config::{NameRef, ObjectReference};
+use super::metadata::{Condition, condition};
 use super::metadata::{Metadata, null_is_empty};
 
 /// A MachineOSBuild (`machineconfiguration.openshift.io/v1`) as the API serves it.

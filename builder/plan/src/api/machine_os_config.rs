@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::condition::Condition;
+use super::metadata::Condition;
 use super::metadata::{Metadata, null_is_empty};
 
 /// A MachineOSConfig (`machineconfiguration.openshift.io/v1`) as the API serves it.

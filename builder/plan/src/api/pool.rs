@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 
-use super::condition::Condition;
+use super::metadata::Condition;
 use super::metadata::{Metadata, null_is_empty};
 use super::selector::LabelSelector;
 

@@ -143,10 +143,22 @@ impl Fields<'_> {
     }
 }
 
+/// What `spec.extensions` of a MachineConfig may name. Which packages each is, the plan knows.
+pub const EXTENSIONS: [&str; 7] = [
+    "two-node-ha",
+    "ipsec",
+    "usbguard",
+    "kerberos",
+    "kernel-devel",
+    "sandboxed-containers",
+    "sysstat",
+];
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn all_problems_are_reported() {

@@ -1,7 +1,7 @@
 //! The administrator's own Containerfile: read as far as needed to refuse what can't be built, with
 //! the line it is in.
 
-use super::error::Error;
+use super::Error;
 
 /// One instruction with its continuation lines joined.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Finds the prepared and the last part in the graph of stages. Every pass reads each reference
 //! once, as a text may have many stages.
 
-use super::error::Error;
+use super::Error;
 use super::stages::{Origin, Stage};
 
 /// The stages at the ends of the two parts, by their index.

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use super::Error;
 use super::administrator::{Instruction, heredoc_end, words, wrong};
-use super::error::Error;
 use super::flags::{flags, shown};
 use super::mount::Mount;
 use super::rules::json_words;

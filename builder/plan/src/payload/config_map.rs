@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::error::Error;
+use super::Error;
 use crate::api::{BuildName, RenderedConfig, label_value, labels, object_name, shortened};
 
 /// Bytes in one ConfigMap. The API server refuses more than 1 MiB of data; the rest is left for

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::Error;
 use super::TRUST_BUNDLE_KEY;
-use super::error::Error;
 use crate::plan::BuildPlan;
 use crate::plan::Mounted;
 use crate::plan::MountedAs;

@@ -2,10 +2,10 @@
 
 use super::apply::{Additions, apply, has_rpm_ostree, preset_units, real_paths};
 use super::build_plan::BuildPlan;
-use super::build_request::BuildRequest;
+use super::build_plan::BuildRequest;
 use super::explain::{self, ImagePaths};
-use super::image_labels::{annotations, image_labels};
 use super::inputs::{FORMAT, Inputs, Parts};
+use super::inputs::{annotations, image_labels};
 use super::kernel_arguments;
 use super::machine_part::kernel_part;
 use super::method::{Method, MethodChoice, Reason};

@@ -8,13 +8,10 @@
 mod apply;
 mod base;
 mod build_context;
-mod build_on;
 mod build_plan;
-mod build_request;
 pub mod diff;
 mod draft;
 mod explain;
-mod image_labels;
 mod inputs;
 mod kernel_arguments;
 pub mod live;
@@ -37,9 +34,8 @@ pub use base::{Base, BaseConfig, BaseError, BaseName};
 pub use build_context::{
     BuildContext, ContextEntry, ContextPath, IgnoreFile, Listing, MissingPath, used_paths,
 };
-pub use build_on::{build_on_reason, default_build_on};
 pub use build_plan::BuildPlan;
-pub use build_request::{BuildRequest, Pinned, Stage};
+pub use build_plan::{BuildRequest, Pinned, Stage};
 pub use draft::{Draft, parse_ignition};
 pub use explain::secret_files;
 pub use inputs::{FORMAT, Inputs};
@@ -49,6 +45,7 @@ pub use kernel_arguments::parse_kargs_file;
 pub(crate) use machine_part::{CORE, OF_CORE};
 pub use machine_part::{is_same_but_login, machine_part, split_arguments};
 pub use method::{Method, MethodChoice, Reason};
+pub use method::{build_on_reason, default_build_on};
 pub use mounted::{Mounted, MountedAs, MountedError, mounted};
 pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};
 pub(crate) use prepared::is_trust_file;

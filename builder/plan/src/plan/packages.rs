@@ -1,6 +1,6 @@
 //! Extensions and kernels as packages, by the tables of the Machine Config Operator's builder.
 
-use super::build_request::BuildRequest;
+use super::build_plan::BuildRequest;
 use crate::api::{EXTENSIONS, KernelType};
 use mosb_image::Platform;
 

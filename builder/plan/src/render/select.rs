@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{Component, MASTER, Request, WORKER, order};
-use crate::api::{self, PoolName, RenderedName, Selector, labels};
 use mosb_types::Finding;
+
+use super::{Component, MASTER, Request, WORKER};
+use crate::api::{self, PoolName, RenderedName, Selector, labels};
 
 /// The pool's MachineConfigs, and problems of all inputs.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub(super) fn select(request: &Request) -> Selected<'_> {
             if chosen.is_empty() && problems.is_empty() {
                 problems.push(nothing(request, &rendered));
             }
-            order::sort(&mut chosen);
+            sort_configs(&mut chosen);
             chosen
         }
         Err(wrong) => {
@@ -168,4 +169,14 @@ fn nothing(request: &Request, rendered: &[&Component]) -> Finding {
         }
     };
     Finding::new("nothing-selected", message).object(format!("MachineConfigPool {}", request.pool))
+}
+
+/// Sorts those of role `worker` by name, then all others by name, so that a pool's own
+/// MachineConfigs override those of all pools.
+pub(super) fn sort_configs(configs: &mut [&Component]) {
+    configs.sort_by(|a, b| order(a).cmp(&order(b)));
+}
+
+fn order(one: &Component) -> (bool, &str) {
+    (one.role() != Some(WORKER), one.name())
 }

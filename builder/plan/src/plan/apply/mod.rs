@@ -9,7 +9,6 @@
 
 mod commit;
 mod entries;
-mod kernel_arguments;
 mod on_machine;
 mod owners;
 mod paths;
@@ -22,7 +21,7 @@ use bytes::Bytes;
 
 use super::method::Reason;
 pub use commit::CURRENT_CONFIG;
-pub(super) use kernel_arguments::has_rpm_ostree;
+pub(super) use commit::has_rpm_ostree;
 use mosb_ignition::{Config, ContentError};
 use mosb_image::overlay::{Meta, Node, Overlay};
 use mosb_image::path::TreePath;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::OwnInstructions;
 use super::trust_files::TrustEntry;
 use crate::plan::build_context::BuildContext;
-use crate::plan::build_request::BuildRequest;
+use crate::plan::build_plan::BuildRequest;
 use crate::plan::packages;
 use mosb_image::{Digest, Platform};
 use mosb_types::canonical_json;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::trust_path::{CA_TRUST_SOURCE, is_trust_file};
+use super::trust_files::{CA_TRUST_SOURCE, is_trust_file};
 use super::{OwnLast, OwnParts};
-use crate::plan::build_request::BuildRequest;
+use crate::plan::build_plan::BuildRequest;
 use crate::plan::method::Reason;
 use mosb_ignition::{Config, Storage};
 use mosb_types::Finding;
