@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::clean_path::check_path;
 use super::object::Object;
 use super::version::SpecVersion;
+use crate::places::check_path;
 
 /// Checks one of `storage.disks`; returns its device.
 pub(super) fn disk(o: &Object<'_, '_>) -> String {

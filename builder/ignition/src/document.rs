@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::error::Error;
 use super::normalize::prune;
-use super::remote_sources::RemoteSources;
-use super::upgrade::upgrade;
 use super::v2;
 use super::version::{Spec, SpecVersion};
+use crate::object::RemoteSources;
+use crate::version::upgrade;
 use mosb_types::Finding;
 
 /// A whole config in the shape of spec 3.5.0, which is also that of 3.6.0, as JSON.

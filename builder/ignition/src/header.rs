@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 use super::error::Error;
 use super::normalize::same_field;
 use super::object::Object;
-use super::remote_sources::RemoteSources;
 use super::resource;
 use super::url;
 use super::version::{Spec, SpecVersion};
+use crate::object::RemoteSources;
 use mosb_types::Finding;
 
 /// The version of the config, if it is one of spec 3.

@@ -56,7 +56,6 @@
 //! The configs of a pool are merged into one: each is read as a [`Document`], which may still refer
 //! to other configs and to remote contents, and a [`Merger`] merges them in order.
 
-mod clean_path;
 mod config;
 mod content;
 mod data_url;
@@ -67,14 +66,12 @@ mod file_defaults;
 mod header;
 mod left;
 mod luks;
-mod machine;
 mod merge;
 mod normalize;
 mod object;
 mod oldest_version;
 mod parse;
 mod places;
-mod remote_sources;
 mod resource;
 mod schema;
 mod sink;
@@ -82,7 +79,6 @@ pub mod snapshot;
 mod storage;
 mod systemd;
 mod unit_text;
-mod upgrade;
 mod url;
 mod v2;
 mod version;

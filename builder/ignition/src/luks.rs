@@ -1,12 +1,12 @@
 //! Encrypted volumes: checked as in Ignition; only their names are returned.
 
-use super::clean_path::check_path;
 use super::error::shown;
 use super::object::Object;
-use super::remote_sources::RemoteSources;
 use super::resource;
 use super::url;
 use super::version::SpecVersion;
+use crate::object::RemoteSources;
+use crate::places::check_path;
 
 /// Checks one of `storage.luks`; returns its name.
 pub(super) fn read(o: &Object<'_, '_>) -> String {

@@ -1,7 +1,6 @@
 //! The section `storage`: files, directories and links, each by itself; [`super::places`] compares
 //! them.
 
-use super::clean_path::check_path;
 use super::config::{Directory, File, Link, Owner, Storage};
 use super::content::Resource;
 use super::disks;
@@ -9,6 +8,7 @@ use super::luks;
 use super::object::Object;
 use super::resource;
 use super::version::SpecVersion;
+use crate::places::check_path;
 
 /// Longest name of a file on Linux, `NAME_MAX`.
 pub(super) const NAME_MAX: usize = 255;

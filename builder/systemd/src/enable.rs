@@ -11,7 +11,7 @@ use super::dialect::{Behavior, CONFIG, Dialect, path};
 use super::error::{EmulationError, Failure, Unsupported, split_failure};
 use super::name::{NameKind, UnitName};
 use super::search::{Mode, Search, Unit};
-use super::specifier::expand;
+use crate::name::expand;
 
 const LOAD: Mode = Mode { load: true, follow_config: true };
 const ALSO: Mode = Mode { load: true, follow_config: false };

@@ -11,12 +11,10 @@ mod dialect;
 mod disable;
 mod enable;
 mod error;
-mod glob;
 mod install;
 mod name;
 mod presets;
 mod search;
-mod specifier;
 mod state;
 mod text;
 

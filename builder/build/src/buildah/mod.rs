@@ -12,7 +12,6 @@ mod container_build;
 mod error;
 mod files;
 mod leftovers;
-mod load_configs;
 mod own_failure;
 mod push;
 mod read;
@@ -96,7 +95,7 @@ pub async fn build(
     let (store, work) = open(options).await?;
     let folder = work.path().join(commands::START);
     if let Some(configs) = &build.configs {
-        let has_prepared = load_configs::has_image(&configs.prepared_id, &store).await;
+        let has_prepared = configs_image::has_image(&configs.prepared_id, &store).await;
         configs.write(client, &build.base, has_prepared, &folder).await?;
     }
     let out = work.path().join(commands::OUT);
@@ -241,7 +240,7 @@ async fn run(
     let pull = commands::pull(build, base, store, options, at);
     run_again(&pull, &mut on_line).await?;
     if let Some(configs) = &build.configs {
-        load_configs::load(configs, build, store, options, at, &mut on_line).await?;
+        configs_image::load(configs, build, store, options, at, &mut on_line).await?;
     }
     let image_id = commands::image_id(at);
     write(&image_id, b"")?;
@@ -265,7 +264,7 @@ async fn run(
         }
     }
     if let Some(configs) = &build.configs {
-        load_configs::remove(configs, store, at, &mut on_line).await?;
+        configs_image::remove(configs, store, at, &mut on_line).await?;
     }
     pushed?;
     Ok(())

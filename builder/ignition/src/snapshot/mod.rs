@@ -37,7 +37,6 @@
 //! | `other-family` | spec 3 refers to spec 2, or the reverse |
 //! | `circular-reference`, `deep-reference`, `many-references` | a chain of references that is circular or too long |
 
-mod authority;
 mod check;
 mod configs;
 mod contents;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::builder::Node;
-use super::node_id::{NodeId, ROOT};
+use super::{NodeId, ROOT};
 
 /// Maximum length of a component (NAME_MAX of every Linux file system).
 pub(super) const MAX_NAME_LEN: usize = 255;
