@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BootImage(String);
 
-/// Why a text is no boot image.
+/// Why a text is not a boot image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
 #[diagnostic(code = "bad-boot-image", class = InvalidInput)]
 pub enum BootImageError {
@@ -95,7 +95,7 @@ pub enum ImageError {
     #[diagnostic(code = "no-boot-disk")]
     NoBootDisk { path: String },
     #[error(
-        "field {path} names {publisher}:{offer}, which is no image of this OS; take the set out of \
+        "field {path} names {publisher}:{offer}, which is not an image of this OS; take the set out of \
          the selection, or set an image of the stream"
     )]
     #[diagnostic(code = "unknown-marketplace-image")]

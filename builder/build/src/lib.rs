@@ -86,7 +86,6 @@ pub enum Error {
     #[error("{config}: {source}")]
     #[diagnostic(transparent, class = Internal)]
     Layer {
-        /// Name of the rendered config.
         config: String,
         /// The problem of the entry.
         source: mosb_image::layer::Error,

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_for_pulls_only_if_it_or_the_settings_say_so() {
+    fn secret_for_pulls_must_be_labelled_or_listed() {
         let settings = ClusterSettings {
             global_pull_secret: "everybodys".to_owned(),
             pull_secrets: vec!["listed".to_owned()],

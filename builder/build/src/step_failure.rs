@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_program_is_reported_with_its_last_lines() {
+    fn failed_program_is_reported_with_its_last_lines() {
         let program = |action: &str, status: i32| exec::Error::Failed {
             program: "buildah".to_owned(),
             action: action.to_owned(),

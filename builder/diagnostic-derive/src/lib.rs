@@ -47,7 +47,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
             });
             variants.collect::<Result<_>>()?
         }
-        Data::Union(_) => return Err(Error::new(name.span(), "a union is no error")),
+        Data::Union(_) => return Err(Error::new(name.span(), "a union is not an error")),
     };
     let arms = |method| variants.iter().map(|it| it.arm(method)).collect::<Result<Vec<_>>>();
     let (class, code, findings) = (arms("class")?, arms("code")?, arms("findings")?);
@@ -172,7 +172,7 @@ mod tests {
     use syn::parse_quote;
 
     #[test]
-    fn a_variant_without_code_class_or_source_does_not_compile() {
+    fn incomplete_variant_does_not_compile() {
         let error = |input: DeriveInput| expand(&input).map(drop).map_err(|it| it.to_string());
         for (what, input, want) in [
             (

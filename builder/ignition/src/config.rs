@@ -3,7 +3,6 @@
 use super::content::Resource;
 use super::version::SpecVersion;
 
-/// A checked config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The version of the input, whose rules it conforms to.
@@ -91,7 +90,6 @@ pub enum Owner {
     Name(String),
 }
 
-/// `systemd`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Systemd {
     /// Each name once.
@@ -129,7 +127,6 @@ pub struct Passwd {
     pub groups: Vec<String>,
 }
 
-/// `kernelArguments`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KernelArguments {
     pub should_exist: Vec<String>,

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_the_table_is_read_in_the_versions_that_have_it() {
+    fn every_field_is_read_in_its_versions() {
         for version in SpecVersion::ALL {
             let config = valid(version);
             let read = Document::read(&config).unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_newer_than_the_version_are_left_out() {
+    fn fields_newer_than_the_version_are_dropped() {
         for version in SpecVersion::ALL {
             let mut newest = valid(SpecVersion::V3_6);
             newest["ignition"]["version"] = json!(version.as_str());

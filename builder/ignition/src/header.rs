@@ -48,7 +48,6 @@ fn find<'v>(members: &'v Map<String, Value>, field: &str) -> Option<&'v Value> {
         .or_else(|| members.iter().find(|(k, _)| same_field(k, field)).map(|(_, v)| v))
 }
 
-/// Checks the section.
 pub(super) fn check(root: &Object<'_, '_>) {
     let ignition = root.object("ignition");
     check_references(&ignition.object("config"));

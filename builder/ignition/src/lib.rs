@@ -33,7 +33,7 @@
 //! | `remote-source`*, `referenced-config`* | must be fetched: render first |
 //! | `append-without-source`* | nothing to append |
 //! | `overwrite-without-contents` | it would delete the file and write nothing |
-//! | `bad-unit-name`, `bad-dropin-name`, `bad-unit` | a wrong extension; text that is no unit file |
+//! | `bad-unit-name`, `bad-dropin-name`, `bad-unit` | a wrong extension; text that is not an unit file |
 //! | `unsafe-unit-name`*, `unsafe-dropin-name`* | a name that systemd would not load, or that leaves the directory |
 //! | `bad-proxy`, `bad-disk`, `bad-raid`, `bad-filesystem`, `bad-luks` | in sections that the image doesn't contain, but Ignition checks |
 //! | `unusable-disk`* | a partition that starts or ends before the disk |

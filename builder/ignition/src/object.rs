@@ -17,7 +17,6 @@ pub(super) struct Object<'v, 'p> {
 }
 
 impl<'v: 'p, 'p> Object<'v, 'p> {
-    /// The whole config.
     pub fn root(sink: &'p Sink, of: &'static schema::Object, config: &'v Value) -> Self {
         Self::new(Place::root(sink), of, config.as_object())
     }

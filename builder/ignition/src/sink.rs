@@ -72,7 +72,6 @@ enum Step<'p> {
 }
 
 impl<'p> Place<'p> {
-    /// The config itself.
     pub fn root(sink: &'p Sink) -> Self {
         Place { sink, parent: None, step: Step::Root, image_path: None }
     }

@@ -18,7 +18,6 @@ pub(super) const WHITEOUT: &str = ".wh.";
 /// Longest path, `PATH_MAX` without its NUL.
 const PATH_MAX: usize = 4095;
 
-/// Reads the section.
 pub(super) fn read(root: &Object<'_, '_>) -> Storage {
     let storage = root.object("storage");
     Storage {

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_to_be_merged_is_read_as_it_is_printed() {
+    fn version_to_be_merged_round_trips() {
         for spec in Spec::ALL {
             assert_eq!(spec.to_string().parse::<Spec>().unwrap(), spec);
         }

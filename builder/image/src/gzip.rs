@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_bytes_are_compressed_to_the_same_bytes() {
+    fn same_bytes_are_compressed_to_the_same_bytes() {
         let text: Vec<u8> =
             (0..40_000_u32).flat_map(|n| format!("line {}\n", n * n % 977).into_bytes()).collect();
         let (mut at_once, mut slowly) = (Vec::new(), Vec::new());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_is_one_member_that_unpacks_to_what_it_was() {
+    fn every_length_is_one_member_and_round_trips() {
         let mut state = 1_u32;
         let mut byte = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -243,7 +243,7 @@ impl Enabling<'_, '_> {
             self.say(
                 "unit-link-refused",
                 &unit.name,
-                format!("{place} can't be made: a path above it is no directory"),
+                format!("{place} can't be made: a path above it is not a directory"),
             );
             return Ok(());
         };

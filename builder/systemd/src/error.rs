@@ -20,7 +20,6 @@ pub enum Unsupported {
     #[error("{unit}: the value of %{specifier} in [Install] is not known before the image runs")]
     Specifier {
         unit: String,
-        /// The letter.
         specifier: char,
     },
     /// A line of a preset or unit file on which versions of systemd differ, or crash.

@@ -29,9 +29,9 @@ const WITHOUT_ALIAS: [&str; 4] = ["mount", "slice", "swap", "automount"];
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct UnitName(String);
 
-/// Why a text is no unit name.
+/// Why a text is not an unit name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no unit name")]
+#[error("{0:?} is not an unit name")]
 pub(super) struct UnitNameError(String);
 
 /// The type of a name.
@@ -112,7 +112,7 @@ impl UnitName {
     }
 }
 
-/// What `systemctl` makes of a word that is no unit name: other characters become `\xNN`, a missing
+/// What `systemctl` makes of a word that is not an unit name: other characters become `\xNN`, a missing
 /// type becomes `.service`.
 pub(super) fn mangle(word: &str) -> Result<UnitName, UnitNameError> {
     if let Ok(name) = word.parse() {
@@ -151,7 +151,7 @@ impl fmt::Display for UnitName {
     }
 }
 
-/// A letter that is no specifier there: `systemctl` leaves the word out and fails at the end.
+/// A letter that is not a specifier there: `systemctl` leaves the word out and fails at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NoSpecifier(pub(super) String);
 
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_a_kind_a_prefix_and_an_instance() {
+    fn name_has_kind_a_prefix_and_an_instance() {
         for (name, want) in [
             ("a.service", Some((NameKind::Plain, "a", ""))),
             ("a-b.c.timer", Some((NameKind::Plain, "a-b.c", ""))),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_becomes_a_name_as_systemctl_makes_it() {
+    fn word_becomes_a_name_as_systemctl_makes_it() {
         for (word, want) in [
             ("a.service", "a.service"),
             ("a", "a.service"),

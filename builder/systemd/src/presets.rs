@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_with_instances_is_about_them_and_the_template() {
+    fn line_with_instances_is_about_them_and_template() {
         let text = b"enable a@.service x y\nenable b@.service x/y\ndisable *";
         let presets =
             read(252, &[("etc/systemd/system-preset/1.preset", OwnedEntry::file(text))]).unwrap();

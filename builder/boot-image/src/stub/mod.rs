@@ -41,7 +41,7 @@ pub enum StubError {
     #[diagnostic(code = "stub-too-long")]
     TooLong(usize),
     #[error(
-        "the user data is no JSON object (line {line}); only Ignition configs can be converted"
+        "the user data is not a JSON object (line {line}); only Ignition configs can be converted"
     )]
     #[diagnostic(code = "stub-not-json")]
     NotJson { line: usize },
@@ -74,7 +74,7 @@ impl Stub {
     /// Parses the user data of a Secret.
     ///
     /// # Errors
-    /// It is no Ignition config of spec 2 or 3. A newer version of spec 3 than is known here is
+    /// It is not a Ignition config of spec 2 or 3. A newer version of spec 3 than is known here is
     /// none.
     pub fn parse(bytes: &[u8]) -> Result<Self, StubError> {
         if bytes.len() > MAX_BYTES {

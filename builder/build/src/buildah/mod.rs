@@ -58,7 +58,6 @@ pub enum BaseSource {
     Registry(PinnedRef),
     /// An OCI layout directory.
     Layout(PathBuf),
-    /// A `dir:` directory.
     Dir(PathBuf),
 }
 

@@ -70,9 +70,7 @@ pub struct Command {
 /// Where a line came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output.
     Stdout,
-    /// Standard error.
     Stderr,
 }
 
@@ -118,7 +116,6 @@ impl Command {
         self
     }
 
-    /// The working directory.
     #[must_use]
     pub fn cwd(mut self, directory: &Path) -> Self {
         self.cwd = Some(directory.to_owned());

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signatures_of_images_that_only_buildah_pulls_are_reported_as_not_checked() {
+    fn buildahs_images_are_reported_as_unchecked() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("policy.json");
         let policy = r#"{"default":[{"type":"insecureAcceptAnything"}],

@@ -37,14 +37,12 @@ pub enum Error {
     #[error("{config}: spec.osImageURL is empty; give the base OS image with --base")]
     #[diagnostic(code = "no-base", class = InvalidInput)]
     NoBase {
-        /// Name of the rendered config.
         config: String,
     },
     /// An image that the config names.
     #[error("{config}: {field}: {source}")]
     #[diagnostic(code = "bad-reference", class = InvalidInput)]
     ConfigImage {
-        /// Name of the rendered config.
         config: String,
         field: &'static str,
         source: ReferenceError,

@@ -30,7 +30,6 @@ pub(super) fn of(config: &Node) -> Vec<Provenance> {
 /// Walks through the config.
 #[derive(Default)]
 struct ProvenanceCollector {
-    /// The current place.
     place: String,
     found: Vec<Provenance>,
 }

@@ -8,7 +8,6 @@ use super::origins::Origins;
 use super::shape::{copy, remove_duplicates};
 use super::source::resource;
 
-/// Translates the section.
 pub(super) fn translate(root: &Object<'_, '_>, origins: &mut Origins) -> Value {
     let ignition = root.object("ignition");
     origins.add("ignition.config.merge", "ignition.config.append");

@@ -13,7 +13,6 @@ use super::shape::{Fields, clean_field, copy};
 use super::source::resource;
 use super::{disks, filesystems};
 
-/// Translates the section.
 pub(super) fn translate(root: &Object<'_, '_>, origins: &mut Origins) -> Value {
     let storage = root.object("storage");
     let (filesystems, names) = filesystems::translate(&storage, origins);
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unsaid_mode_is_warned_of_where_spec_3_takes_another() {
+    fn missing_mode_is_warned_of_where_defaults_differ() {
         let nodes = || {
             on_root(
                 json!({ "files": [{ "path": "/a" }, { "path": "/b", "append": true }], "directories": [{ "path": "/c" }] }),

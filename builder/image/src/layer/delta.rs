@@ -12,7 +12,6 @@ use crate::hidden::Hidden;
 /// The change of an entry at its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// Puts an inode.
     Put(Put),
     /// A hard link to this path.
     Link {

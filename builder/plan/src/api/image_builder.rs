@@ -24,7 +24,6 @@ pub enum ImageBuilderType {
 }
 
 impl ImageBuilderType {
-    /// All there are.
     pub const ALL: [Self; 3] = [Self::Job, Self::CustomPod, Self::OpenShiftImage];
 
     /// As the API spells it.

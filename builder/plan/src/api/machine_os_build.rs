@@ -26,7 +26,6 @@ pub struct MachineOsBuild {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineOsBuildSpec {
-    /// The rendered config.
     #[serde(deserialize_with = "null_is_empty")]
     pub machine_config: NameRef,
     /// The MachineOSConfig that requested it.
@@ -58,14 +57,11 @@ pub struct MachineOsBuildStatus {
     pub digested_image_push_spec: String,
 }
 
-/// `status.builder`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Builder {
-    /// `Job`.
     #[serde(deserialize_with = "null_is_empty")]
     pub image_builder_type: String,
-    /// The Job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<ObjectReference>,
 }
@@ -90,7 +86,6 @@ impl BuildCondition {
     pub const ALL: [Self; 5] =
         [Self::Prepared, Self::Building, Self::Failed, Self::Interrupted, Self::Succeeded];
 
-    /// The condition's type.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Prepared => "Prepared",
@@ -109,7 +104,6 @@ impl BuildCondition {
         }
     }
 
-    /// The default message.
     pub fn message(self) -> &'static str {
         match self {
             Self::Prepared => "Build Prepared and Pending",

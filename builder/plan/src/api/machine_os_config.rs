@@ -12,7 +12,6 @@ use super::metadata::{Metadata, null_is_empty};
 pub struct MachineOsConfig {
     /// Name (the pool's, by the API's own rule), annotations, generation.
     pub metadata: Metadata,
-    /// What is wanted.
     #[serde(deserialize_with = "null_is_empty")]
     pub spec: MachineOsConfigSpec,
     /// What is in service.
@@ -49,12 +48,10 @@ pub struct MachineOsConfigSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NameRef {
-    /// The name.
     #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
 }
 
-/// `spec.imageBuilder`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ImageBuilder {
@@ -71,7 +68,6 @@ pub struct ContainerFile {
     /// `NoArch`.
     #[serde(deserialize_with = "null_is_empty")]
     pub containerfile_arch: String,
-    /// The instructions.
     #[serde(deserialize_with = "null_is_empty")]
     pub content: String,
 }
@@ -107,7 +103,6 @@ pub struct ObjectReference {
     /// Namespace; none for what has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Name.
     #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
 }
@@ -150,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_containerfile_for_all_is_in_force_else_the_architectures_own() {
+    fn containerfile_for_all_precedes_the_architectures_own() {
         let spec = |files: &[(&str, &str)]| -> MachineOsConfigSpec {
             let files = files.iter().map(|(arch, content)| ContainerFile {
                 containerfile_arch: (*arch).to_owned(),

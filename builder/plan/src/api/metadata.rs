@@ -10,13 +10,10 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
     pub name: String,
-    /// Labels.
     #[serde(deserialize_with = "null_is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
     #[serde(deserialize_with = "null_is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Owners.
     #[serde(deserialize_with = "null_is_empty")]
     pub owner_references: Vec<OwnerReference>,
     /// Given by the API server.

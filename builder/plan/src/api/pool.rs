@@ -70,7 +70,6 @@ pub struct PoolStatus {
     /// An atomic list with several writers.
     #[serde(deserialize_with = "null_is_empty")]
     pub conditions: Vec<Condition>,
-    /// Number of machines.
     #[serde(deserialize_with = "null_is_empty")]
     pub machine_count: i64,
     /// Number of machines that have the desired config and image.
@@ -230,7 +229,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_controller_config_is_taken_when_the_cluster_is_through_with_it() {
+    fn controller_config_is_used_once_cluster_completed_it() {
         let status = |observed: Value, conditions: &[(&str, &str)]| {
             let conditions: Vec<_> = conditions
                 .iter()
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn pool_settings_are_finished_when_the_last_condition_is_true() {
+    fn pool_settings_finish_with_a_true_last_condition() {
         for (what, status, want) in [
             ("a manifest", json!(null), false),
             (

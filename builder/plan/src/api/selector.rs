@@ -155,7 +155,7 @@ impl Problems {
             None => is_label_part(key),
         };
         if !good {
-            self.add(field, &format!("{key:?} is no key of a label"));
+            self.add(field, &format!("{key:?} is not a key of a label"));
         }
     }
 
@@ -226,13 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn selectors_that_kubernetes_rejects_are_rejected_with_all_problems() {
+    fn invalid_selectors_are_rejected_with_all_problems() {
         let long = "x".repeat(64);
         for (what, wire, want) in [
             ("nothing", json!({}), "it is empty"),
             ("null", json!({ "matchLabels": null, "matchExpressions": null }), "it is empty"),
-            ("key", json!({ "matchLabels": { "a b": "c" } }), "matchLabels: \"a b\" is no key"),
-            ("prefix", json!({ "matchLabels": { "A/b": "c" } }), "is no key"),
+            ("key", json!({ "matchLabels": { "a b": "c" } }), "matchLabels: \"a b\" is not a key"),
+            ("prefix", json!({ "matchLabels": { "A/b": "c" } }), "is not a key"),
             ("value", json!({ "matchLabels": { "a": "-" } }), "is no value"),
             ("long", json!({ "matchLabels": { "a": long } }), "is no value"),
             (
@@ -253,7 +253,7 @@ mod tests {
             (
                 "two",
                 json!({ "matchExpressions": [{ "key": "", "operator": "in" }] }),
-                "\"\" is no key of a label; matchExpressions[0].operator",
+                "\"\" is not a key of a label; matchExpressions[0].operator",
             ),
         ] {
             let problems = selector(wire).unwrap_err();

@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-/// `spec.kernelType`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KernelType {
     /// Absent, empty or `default`.

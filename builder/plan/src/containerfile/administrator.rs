@@ -73,7 +73,7 @@ pub(super) fn instructions(text: &str) -> Result<Vec<Instruction>, Error> {
                 ));
             };
             last_line = at;
-            // Comments and empty lines inside an instruction are no part of it.
+            // Comments and empty lines inside an instruction are not part of it.
             let comment = next.trim_start().starts_with('#') || next.trim().is_empty();
             if !comment {
                 whole.pop();

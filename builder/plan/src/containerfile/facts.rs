@@ -21,9 +21,7 @@ pub struct AtLine {
 pub struct Facts {
     /// What it takes of the build context.
     pub context: Vec<ContextPath>,
-    /// `USER`.
     pub users: Vec<AtLine>,
-    /// `--chown`.
     pub owners: Vec<AtLine>,
     /// `ADD` of a URL.
     pub urls: Vec<AtLine>,
@@ -44,7 +42,6 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Adds an instruction.
     pub(super) fn add(&mut self, instruction: &Instruction) {
         let line = instruction.line;
         let at = |text: &str| AtLine { line, text: text.to_owned() };

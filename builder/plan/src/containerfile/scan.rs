@@ -83,7 +83,6 @@ pub(super) struct Scan {
     kinds: BTreeMap<String, Option<bool>>,
     /// What the instruction names so far.
     mentions: Vec<Mention>,
-    /// Its line.
     line: usize,
 }
 
@@ -282,7 +281,6 @@ impl Scan {
 enum Sees {
     /// Those of `ARG`.
     Arguments,
-    /// The environment too.
     All,
 }
 

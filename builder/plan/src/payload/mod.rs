@@ -133,7 +133,6 @@ pub enum Error {
     #[diagnostic(code = "payload-too-large")]
     TooLarge {
         what: String,
-        /// Its bytes.
         size: usize,
         limit: usize,
     },

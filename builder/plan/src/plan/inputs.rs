@@ -29,7 +29,6 @@ pub struct Inputs(Digest);
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Parts<'a> {
-    /// [`FORMAT`].
     pub format: u32,
     /// Whether the image brings files below `/var` and kernel arguments to machines.
     pub every_config: bool,

@@ -64,16 +64,13 @@ use mosb_types::Diagnostic;
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
-    /// The Ignition config.
     #[error("{config}: spec.config: {source}")]
     #[diagnostic(transparent)]
     Ignition {
-        /// Name of the rendered config.
         config: String,
         /// What is wrong with it.
         source: mosb_ignition::Error,
     },
-    /// The base.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Base(#[from] BaseError),
@@ -81,7 +78,6 @@ pub enum Error {
     #[error("{config}: {source}")]
     #[diagnostic(transparent)]
     Apply {
-        /// Name of the rendered config.
         config: String,
         /// Errors that the real Ignition would return too.
         source: ApplyError,
@@ -96,11 +92,9 @@ pub enum Error {
     )]
     #[diagnostic(code = "no-prepared-base", class = InvalidInput, findings = vec![obstacle.finding()])]
     Obstacle {
-        /// Name of the rendered config.
         config: String,
         obstacle: Obstacle,
     },
-    /// Extensions or kernel.
     #[error(transparent)]
     #[diagnostic(code = "bad-extensions", class = InvalidInput)]
     Packages(#[from] packages::Error),
@@ -108,7 +102,6 @@ pub enum Error {
     #[error("{config} can't be built directly: {}; leave out --method direct to build it with buildah", .reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join("; "))]
     #[diagnostic(code = "not-direct", class = InvalidInput, findings = reasons.iter().map(Reason::finding).collect())]
     NotDirect {
-        /// Name of the rendered config.
         config: String,
         reasons: Vec<Reason>,
     },

@@ -26,7 +26,6 @@ pub enum Error {
         EXTENSIONS.join(", ")
     )]
     Unknown {
-        /// Name of the rendered config.
         config: String,
         unknown: Vec<String>,
     },
@@ -35,7 +34,6 @@ pub enum Error {
         "{config}: spec.kernelType: 64k-pages exists for linux/arm64 only, and the base is for {platform}; take it out, or give a base for linux/arm64"
     )]
     Kernel {
-        /// Name of the rendered config.
         config: String,
         platform: Platform,
     },
@@ -44,7 +42,6 @@ pub enum Error {
         "{config}: {field} needs packages from an extensions image, and spec.baseOSExtensionsContainerImage is empty; fill it in or give --extensions-image"
     )]
     NoImage {
-        /// Name of the rendered config.
         config: String,
         /// The setting that needs packages.
         field: &'static str,
@@ -130,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_follow_the_order_of_the_request_and_come_once() {
+    fn packages_follow_order_of_request_and_come_once() {
         let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let want = ["usbguard", "krb5-workstation", "libkadm5"];
         assert_eq!(packages(&names(&["usbguard", "kerberos", "usbguard"])), want);

@@ -13,7 +13,6 @@ use super::attribute::Attributed;
 use super::{Component, Error};
 use crate::api::{NameError, PoolName, RenderedName};
 
-/// The merged config.
 #[derive(Debug)]
 pub(super) struct Merged {
     /// `spec.config` of the rendered config.
@@ -193,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_is_the_hash_of_the_canonical_spec() {
+    fn name_is_the_hash_of_the_canonical_spec() {
         let pool: PoolName = "worker".parse().unwrap();
         // printf '{"a":[],"b":"x"}' | sha256sum
         let name = rendered_name(&pool, &json!({ "b": "x", "a": [] })).unwrap();

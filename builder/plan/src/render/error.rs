@@ -13,7 +13,6 @@ use crate::api::{RenderedConfig, RenderedConfigError};
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
-    /// Inputs are invalid.
     #[error("pool {pool}: {} in its MachineConfigs; mend what is named", faults(problems.len()))]
     #[diagnostic(code = "invalid-machine-configs", class = InvalidInput, findings = problems.clone())]
     Invalid {
@@ -50,7 +49,6 @@ pub enum Error {
     )]
     #[diagnostic(code = "rendered-too-large", class = InvalidInput)]
     TooLarge {
-        /// Name of the rendered config.
         name: String,
         size: usize,
         /// Name and size of the largest MachineConfig.
@@ -65,10 +63,9 @@ pub enum Error {
         source: mosb_ignition::Error,
     },
     /// The rendered config can't be read back.
-    #[error("{name}: what was rendered is no rendered MachineConfig: {source}; please report it")]
+    #[error("{name}: what was rendered is not a rendered MachineConfig: {source}; please report it")]
     #[diagnostic(code = "internal", class = Internal)]
     Result {
-        /// Name of the rendered config.
         name: String,
         source: RenderedConfigError,
     },
@@ -106,13 +103,11 @@ fn faults(count: usize) -> String {
 /// A rendered config, or the references that it needs.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It is done.
     Rendered(Box<Rendered>),
     /// These must be fetched first. The place of each names its MachineConfig.
     Needs(Vec<Reference>),
 }
 
-/// A rendered config.
 #[derive(Debug)]
 pub struct Rendered {
     /// Checked, as a build takes it.

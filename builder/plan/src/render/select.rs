@@ -95,7 +95,7 @@ fn check_names(configs: &[&Component], problems: &mut Vec<Finding>) {
     for one in configs {
         if !api::is_object_name(one.name()) {
             let message = format!(
-                "metadata.name {:?} is no name of a Kubernetes object; give it one",
+                "metadata.name {:?} is not a name of a Kubernetes object; give it one",
                 one.name()
             );
             problems.push(Finding::new("bad-name", message).object(one.origin.clone()));

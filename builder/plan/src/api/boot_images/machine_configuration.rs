@@ -48,7 +48,7 @@ pub struct MachineConfigurationStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineManagers {
-    /// An absent list is no choice; an empty one opts out of everything.
+    /// An absent list is not a choice; an empty one opts out of everything.
     pub machine_managers: Option<Vec<MachineManagerEntry>>,
 }
 

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_and_selectors_are_checked_as_the_api_checks_them() {
+    fn modes_and_selectors_are_checked_like_the_api() {
         use ManagedKind::{ControlPlaneMachineSets as Cpms, MachineApiMachineSets as Sets};
         let label = json!({ "matchLabels": { "r": "a" } });
         let no_values = json!({ "matchExpressions": [{ "key": "r", "operator": "In" }] });

@@ -117,7 +117,7 @@ pub(super) fn mirror(mirrors: &Mirrors) -> Result<(), String> {
 
 fn name(field: &str, text: &str) -> Checked {
     if !is_subdomain(text) {
-        return Err(wrong(field, format!("{text:?} is no name of an object")));
+        return Err(wrong(field, format!("{text:?} is not a name of an object")));
     }
     Ok(())
 }

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_read_back_has_a_digest_of_its_own_and_is_not_printed() {
+    fn part_round_trips_with_digest_and_without_debug() {
         let part = MachinePart {
             kernel_arguments: vec!["nosmt".to_owned()],
             removed_kernel_arguments: vec!["quiet".to_owned()],
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_the_first_paths_and_counts_all() {
+    fn list_has_the_first_paths_and_counts_all() {
         let short: Vec<String> = (0..40).map(|number| format!("/etc/{number:02}")).collect();
         let list = PathList::new(short.iter().map(String::as_str), 2);
         assert_eq!((list.count, list.paths.len()), (42, MAX_PATHS));

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_of_an_earlier_version_is_read_and_written_as_it_was() {
+    fn slot_of_earlier_version_round_trips() {
         let image = format!("reg.example/os@sha256:{}", "0".repeat(64));
         let text = format!(
             r#"{{"target":{{"image":"{image}"}},"since":"2026-01-01T00:00:00Z","attempt":2,"bootID":"b","cordoned":true}}"#

@@ -130,7 +130,7 @@ fn each_change_is_reported_without_secrets() {
 }
 
 #[test]
-fn a_base_is_the_same_by_digest_whatever_it_is_called() {
+fn base_is_compared_by_digest_not_name() {
     let digest = Digest::of(b"base");
     let config = config(|o| o["spec"]["osImageURL"] = json!(format!("quay.io/os/base@{digest}")));
     let from_config = Side::of_config(&config).unwrap();

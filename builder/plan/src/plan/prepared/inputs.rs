@@ -142,7 +142,7 @@ const HEX: usize = 32;
 
 /// A text that is no [`PreparedTag`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no tag of a prepared base: want prepared-<32 hex digits>")]
+#[error("{0:?} is not a tag of a prepared base: want prepared-<32 hex digits>")]
 pub struct PreparedTagError(String);
 
 impl FromStr for PreparedTag {

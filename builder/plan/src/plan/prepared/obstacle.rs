@@ -43,7 +43,7 @@ pub enum Obstacle {
     NothingRuns,
     /// Something else must be run, after the config or by request.
     Reason(Reason),
-    /// What runs after the config needs something without it that must be run for that, too.
+    /// A stage that runs after the config needs `what` of `line`, which runs without the config.
     LastNeeds { line: usize, what: &'static str },
     /// A program that is run reads this file of the config.
     Read { path: String, by: &'static str },
