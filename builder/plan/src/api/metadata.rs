@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use mosb_types::null_is_empty;
 use serde::{Deserialize, Serialize};
 
 /// `metadata`, as far as it is read or written here.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
     pub name: String,
-    #[serde(deserialize_with = "null_is_empty")]
     pub labels: BTreeMap<String, String>,
-    #[serde(deserialize_with = "null_is_empty")]
     pub annotations: BTreeMap<String, String>,
-    #[serde(deserialize_with = "null_is_empty")]
     pub owner_references: Vec<OwnerReference>,
     /// Given by the API server.
     pub uid: Option<String>,
@@ -30,22 +29,23 @@ pub struct Metadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// The controllers that must act before the object is deleted.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
 }
 
 /// An entry of `metadata.ownerReferences`.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
     /// API version of the owner.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub api_version: String,
     /// `MachineConfigPool` for a rendered config.
     pub kind: String,
     pub name: String,
     /// The very instance of it.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// Whether it is the one that controls the object.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,32 +84,21 @@ impl Metadata {
     }
 }
 
-/// Reads null as no value.
-pub(super) fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
-
 /// One of `status.conditions`: `metav1.Condition`, and those of a pool, which have no generation.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
     /// Of a fixed set for each kind.
-    #[serde(rename = "type", deserialize_with = "null_is_empty")]
+    #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
-    #[serde(deserialize_with = "null_is_empty")]
     pub status: String,
     /// The last change of `status`, to whole seconds; a pool's may have none.
     pub last_transition_time: Option<Time>,
     /// One word for programs.
-    #[serde(deserialize_with = "null_is_empty")]
     pub reason: String,
     /// A text for people.
-    #[serde(deserialize_with = "null_is_empty")]
     pub message: String,
     /// The generation of the object that it speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,23 +3,23 @@
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 
-use super::metadata::Condition;
-use super::metadata::{Metadata, null_is_empty};
+use super::metadata::{Condition, Metadata};
+use mosb_types::null_is_empty;
 use super::selector::LabelSelector;
 
 /// A MachineConfigPool (`machineconfiguration.openshift.io/v1`), as far as it decides what is
 /// rendered and built.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct MachineConfigPool {
     pub metadata: Metadata,
-    #[serde(deserialize_with = "null_is_empty")]
     pub spec: PoolSpec,
-    #[serde(deserialize_with = "null_is_empty")]
     pub status: PoolStatus,
 }
 
 /// `spec` of a MachineConfigPool.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolSpec {
@@ -28,10 +28,8 @@ pub struct PoolSpec {
     /// The stream of OS images that the pool follows, instead of the release's own image.
     pub os_image_stream: Option<OsImageStream>,
     /// The rendered config that the pool's machines should have.
-    #[serde(deserialize_with = "null_is_empty")]
     pub configuration: PoolConfiguration,
     /// Whether the roll-out to machines is paused; builds continue.
-    #[serde(deserialize_with = "null_is_empty")]
     pub paused: bool,
     /// Selects the pool's nodes.
     pub node_selector: Option<LabelSelector>,
@@ -41,46 +39,39 @@ pub struct PoolSpec {
 
 /// `spec.configuration` or `status.configuration` of a MachineConfigPool: a rendered config and
 /// its sources.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PoolConfiguration {
     /// Name of the rendered MachineConfig; empty while the cluster is being installed.
-    #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
     /// The MachineConfigs it was rendered from.
-    #[serde(deserialize_with = "null_is_empty")]
     pub source: Vec<ConfigurationSource>,
 }
 
 /// A MachineConfig that is part of a rendered one.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ConfigurationSource {
-    #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
 }
 
 /// `status` of a MachineConfigPool.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolStatus {
     /// The rendered config that the pool's machines have.
-    #[serde(deserialize_with = "null_is_empty")]
     pub configuration: PoolConfiguration,
     /// An atomic list with several writers.
-    #[serde(deserialize_with = "null_is_empty")]
     pub conditions: Vec<Condition>,
-    #[serde(deserialize_with = "null_is_empty")]
     pub machine_count: i64,
     /// Number of machines that have the desired config and image.
-    #[serde(deserialize_with = "null_is_empty")]
     pub updated_machine_count: i64,
     /// Updated machines that are Ready.
-    #[serde(deserialize_with = "null_is_empty")]
     pub ready_machine_count: i64,
-    #[serde(deserialize_with = "null_is_empty")]
     pub unavailable_machine_count: i64,
-    #[serde(deserialize_with = "null_is_empty")]
     pub degraded_machine_count: i64,
     /// The generation of the pool that the status describes.
     pub observed_generation: Option<i64>,
@@ -94,78 +85,73 @@ pub struct OsImageStream {
 }
 
 /// The ControllerConfig `machine-config-controller`, as far as it is read here.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ControllerConfig {
     pub metadata: Metadata,
-    #[serde(deserialize_with = "null_is_empty")]
     pub spec: ControllerConfigSpec,
     /// Absent in a manifest.
     pub status: Option<Status>,
 }
 
 /// `spec` of the ControllerConfig.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ControllerConfigSpec {
     /// Pullspec of the release's base OS image.
-    #[serde(rename = "baseOSContainerImage", deserialize_with = "null_is_empty")]
+    #[serde(rename = "baseOSContainerImage")]
     pub base_os_image: String,
     /// Pullspec of the release's extensions image.
-    #[serde(rename = "baseOSExtensionsContainerImage", deserialize_with = "null_is_empty")]
+    #[serde(rename = "baseOSExtensionsContainerImage")]
     pub extensions_image: String,
     /// The cluster's proxy, if it has one.
     pub proxy: Option<Proxy>,
     /// The administrator's own certificates, base64 of PEM.
-    #[serde(deserialize_with = "null_is_empty")]
     pub additional_trust_bundle: String,
     /// Certificates of registries, from the release.
-    #[serde(deserialize_with = "null_is_empty")]
     pub image_registry_bundle_data: Vec<RegistryBundle>,
     /// Certificates of registries, from the administrator.
-    #[serde(deserialize_with = "null_is_empty")]
     pub image_registry_bundle_user_data: Vec<RegistryBundle>,
     /// The cluster's root certificates, base64 of PEM.
-    #[serde(rename = "rootCAData", deserialize_with = "null_is_empty")]
+    #[serde(rename = "rootCAData")]
     pub root_ca_data: String,
 }
 
 /// The proxy in a ControllerConfig.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Proxy {
     /// For `http` URLs.
-    #[serde(deserialize_with = "null_is_empty")]
     pub http_proxy: String,
     /// For `https` URLs.
-    #[serde(deserialize_with = "null_is_empty")]
     pub https_proxy: String,
     /// Hosts and networks that are contacted without the proxy.
-    #[serde(deserialize_with = "null_is_empty")]
     pub no_proxy: String,
 }
 
 /// The certificates of one registry.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct RegistryBundle {
     /// `host`, or `host..port`.
-    #[serde(deserialize_with = "null_is_empty")]
     pub file: String,
     /// Base64 of PEM.
-    #[serde(deserialize_with = "null_is_empty")]
     pub data: String,
 }
 
 /// A KubeletConfig or ContainerRuntimeConfig, which the cluster converts to a MachineConfig for
 /// each pool that it selects.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PoolSettings {
     /// `KubeletConfig` or `ContainerRuntimeConfig`.
     pub kind: String,
     pub metadata: Metadata,
-    #[serde(deserialize_with = "null_is_empty")]
     pub spec: PoolSettingsSpec,
     /// Absent in a manifest.
     pub status: Option<Status>,
@@ -180,13 +166,13 @@ pub struct PoolSettingsSpec {
 }
 
 /// The status that a controller reports for an object.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
     /// The generation that the status is for.
     pub observed_generation: Option<i64>,
     /// Oldest first.
-    #[serde(deserialize_with = "null_is_empty")]
     pub conditions: Vec<Condition>,
 }
 

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::metadata::null_is_empty;
+use mosb_types::null_is_empty;
 use super::names::is_subdomain;
 
 /// A `LabelSelector` as the wire has it.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
     /// Labels that must have these values.
-    #[serde(deserialize_with = "null_is_empty")]
     pub match_labels: BTreeMap<String, String>,
     /// What else must hold.
-    #[serde(deserialize_with = "null_is_empty")]
     pub match_expressions: Vec<Expression>,
 }
 
 /// One of `matchExpressions`.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Expression {
@@ -28,7 +28,6 @@ pub struct Expression {
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: String,
     /// For the first two.
-    #[serde(deserialize_with = "null_is_empty")]
     pub values: Vec<String>,
 }
 
@@ -161,7 +160,7 @@ impl Problems {
 
     fn value(&mut self, field: &str, value: &str) {
         if !value.is_empty() && !is_label_part(value) {
-            self.add(field, &format!("{value:?} is no value of a label"));
+            self.add(field, &format!("{value:?} is not a value of a label"));
         }
     }
 }
@@ -233,8 +232,8 @@ mod tests {
             ("null", json!({ "matchLabels": null, "matchExpressions": null }), "it is empty"),
             ("key", json!({ "matchLabels": { "a b": "c" } }), "matchLabels: \"a b\" is not a key"),
             ("prefix", json!({ "matchLabels": { "A/b": "c" } }), "is not a key"),
-            ("value", json!({ "matchLabels": { "a": "-" } }), "is no value"),
-            ("long", json!({ "matchLabels": { "a": long } }), "is no value"),
+            ("value", json!({ "matchLabels": { "a": "-" } }), "is not a value"),
+            ("long", json!({ "matchLabels": { "a": long } }), "is not a value"),
             (
                 "operator",
                 json!({ "matchExpressions": [{ "key": "a", "operator": "Gt", "values": ["1"] }] }),

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::labels;
-use super::metadata::{Metadata, null_is_empty};
+use super::metadata::Metadata;
+use mosb_types::null_is_empty;
 use super::names::{NameError, PoolName, RenderedName};
 use super::settings::{FieldError, KernelType, MachineSettings};
 use mosb_types::canonical_value;
