@@ -18,7 +18,8 @@ use std::collections::HashMap;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, format_ident, quote};
 use syn::{
-    Attribute, Data, DeriveInput, Error, Expr, Field, Fields, Ident, Member, Result, Type, parse_quote,
+    Attribute, Data, DeriveInput, Error, Expr, Field, Fields, Ident, Member, Result, Type,
+    parse_quote,
 };
 
 /// Implements `mosb_types::Diagnostic`; the attributes are described in the crate's documentation.

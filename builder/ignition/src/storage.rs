@@ -3,10 +3,8 @@
 
 use super::config::{Directory, File, Link, Owner, Storage};
 use super::content::Resource;
-use super::disks;
-use super::luks;
+use super::{disks, resource};
 use super::object::Object;
-use super::resource;
 use super::version::SpecVersion;
 use crate::places::check_path;
 
@@ -27,7 +25,7 @@ pub(super) fn read(root: &Object<'_, '_>) -> Storage {
         disks: storage.each("disks", disks::disk),
         raid: storage.each("raid", disks::raid),
         filesystems: storage.each("filesystems", disks::filesystem),
-        luks: storage.each("luks", luks::read),
+        luks: storage.each("luks", disks::luks),
     }
 }
 

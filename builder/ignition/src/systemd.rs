@@ -29,7 +29,7 @@ fn unit(o: &Object<'_, '_>) -> Unit {
         Err(problem) => o.problem(
             "contents",
             "bad-unit",
-            format!("unit {} is not an unit file: {problem}", shown(&name)),
+            format!("unit {} is not a unit file: {problem}", shown(&name)),
         ),
         Ok(found) if enabled == Some(true) && !text.is_empty() && !found.install => {
             let message = format!(
@@ -51,7 +51,11 @@ fn dropin(o: &Object<'_, '_>, unit: &str) -> Dropin {
         o.problem(
             "contents",
             "bad-unit",
-            format!("drop-in {} of unit {} is not an unit file: {problem}", shown(&name), shown(unit)),
+            format!(
+                "drop-in {} of unit {} is not a unit file: {problem}",
+                shown(&name),
+                shown(unit)
+            ),
         );
     }
     if o.is_readable() {

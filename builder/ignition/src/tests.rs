@@ -276,13 +276,13 @@ fn a_message_names_what_was_found() {
         (file(json!({ "source": "https://u:p@a.example/x?y" })), r#"(host "a.example"), and"#),
         (
             unit(json!({ "name": "a.service", "contents": "[Unit" })),
-            r#"systemd.units[1].contents: unit "a.service" is not an unit file"#,
+            r#"systemd.units[1].contents: unit "a.service" is not a unit file"#,
         ),
         (
             unit(
                 json!({ "name": "a.service", "dropins": [{ "name": "x.conf", "contents": "[Unit" }] }),
             ),
-            r#"drop-in "x.conf" of unit "a.service" is not an unit file"#,
+            r#"drop-in "x.conf" of unit "a.service" is not a unit file"#,
         ),
         (unit(json!({ "name": "b.service" })), r#"systemd.units[1]: "b.service" is listed twice"#),
     ] {

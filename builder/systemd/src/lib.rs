@@ -112,7 +112,8 @@ impl Dialect {
         for unit in units {
             let Ok(name) = mangle(unit) else {
                 findings.push(
-                    Finding::new("unit-bad-name", format!("{unit:?} is not an unit name")).object(unit),
+                    Finding::new("unit-bad-name", format!("{unit:?} is not a unit name"))
+                        .object(unit),
                 );
                 continue;
             };

@@ -29,9 +29,9 @@ const WITHOUT_ALIAS: [&str; 4] = ["mount", "slice", "swap", "automount"];
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct UnitName(String);
 
-/// Why a text is not an unit name.
+/// Why a text is not a unit name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not an unit name")]
+#[error("{0:?} is not a unit name")]
 pub(super) struct UnitNameError(String);
 
 /// The type of a name.
@@ -112,7 +112,7 @@ impl UnitName {
     }
 }
 
-/// What `systemctl` makes of a word that is not an unit name: other characters become `\xNN`, a missing
+/// What `systemctl` makes of a word that is not a unit name: other characters become `\xNN`, a missing
 /// type becomes `.service`.
 pub(super) fn mangle(word: &str) -> Result<UnitName, UnitNameError> {
     if let Ok(name) = word.parse() {

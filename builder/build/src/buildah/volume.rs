@@ -1,8 +1,7 @@
 //! Folders of this machine that the steps of a build see. Never part of a layer.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
+use std::{fs, io};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;

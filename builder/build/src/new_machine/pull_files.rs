@@ -1,7 +1,7 @@
 //! Files and settings that a new machine needs to pull its image.
 
 use crate::pull_settings::{Authorities, environment_file};
-use crate::{COPY_CONTAINERS, DockerConfigJson, pull_permission, registries_conf};
+use crate::{COPY_CONTAINERS, DockerConfigJson, pull_repositories, registries_conf};
 use mosb_image::PinnedRef;
 use mosb_plan::api::ClusterSettings;
 use mosb_registry::http::Secret;

@@ -14,7 +14,7 @@ use mosb_registry::http::Secret;
 use mosb_registry::registries_conf::By;
 use mosb_types::Diagnostic;
 
-use crate::{pull_permission, registries_conf};
+use crate::{pull_repositories, registries_conf};
 use registry_entry::RegistryEntry;
 
 mod json;

@@ -16,17 +16,15 @@ use bytes::Bytes;
 
 use mosb_image::{ImageRef, PinnedRef, Platform, ReferenceError, layer};
 use mosb_plan::api::{BuildOn, RenderedConfig};
-use mosb_plan::plan::{self, BaseName, Stage};
+use mosb_plan::plan::{BaseName, Stage};
 use mosb_registry as registry;
 use mosb_registry::cache::TreeCache;
 use mosb_registry::{Client, Resolved, Source};
 use mosb_types::Diagnostic;
 
-pub use base::extensions_source;
-pub use base::{given_base_name, layers};
+pub use base::{extensions_source, given_base_name, layers};
 pub use draft::{ResolvedDraft, draft, draft_while};
-pub use plan::{ResolvedPlan, finish, finish_on, finish_with_tree};
-pub use plan::{ResolvedPrepared, prepared_base};
+pub use plan::{ResolvedPlan, finish, finish_on, finish_with_tree, ResolvedPrepared, prepared_base};
 pub use render::{RenderFailure, admit_all, render};
 
 /// Why there is no plan.
@@ -36,21 +34,15 @@ pub enum Error {
     /// Neither a base nor `spec.osImageURL`.
     #[error("{config}: spec.osImageURL is empty; give the base OS image with --base")]
     #[diagnostic(code = "no-base", class = InvalidInput)]
-    NoBase {
-        config: String,
-    },
+    NoBase { config: String },
     /// An image that the config names.
     #[error("{config}: {field}: {source}")]
     #[diagnostic(code = "bad-reference", class = InvalidInput)]
-    ConfigImage {
-        config: String,
-        field: &'static str,
-        source: ReferenceError,
-    },
+    ConfigImage { config: String, field: &'static str, source: ReferenceError },
     /// The inputs can't be built.
     #[error(transparent)]
     #[diagnostic(transparent)]
-    Plan(#[from] plan::Error),
+    Plan(#[from] mosb_plan::plan::Error),
     /// The Containerfile asks for what the base doesn't have.
     #[error(transparent)]
     #[diagnostic(transparent)]

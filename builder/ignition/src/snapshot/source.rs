@@ -28,7 +28,8 @@ impl<'v> Source<'v> {
         match url::scheme(text).as_deref() {
             Some("http" | "https") => remote(text).map(Self::Remote).ok_or_else(|| {
                 let shown = without_credentials(text);
-                let message = format!("{shown:?} is not a URL of a server; write https://host/path");
+                let message =
+                    format!("{shown:?} is not a URL of a server; write https://host/path");
                 Finding::new("bad-source", message)
             }),
             Some(scheme @ ("s3" | "gs" | "tftp" | "arn")) => {

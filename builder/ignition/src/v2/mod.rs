@@ -17,7 +17,6 @@ mod origins;
 mod passwd;
 mod repeated;
 mod shape;
-mod source;
 mod storage;
 mod systemd;
 

@@ -9,8 +9,7 @@ use super::super::object::Object;
 use super::super::version::SpecV2;
 use super::origins::Origins;
 use super::repeated::{File, join, last_of_each};
-use super::shape::{Fields, clean_field, copy};
-use super::source::resource;
+use super::shape::{resource, Fields, clean_field, copy};
 use super::{disks, filesystems};
 
 pub(super) fn translate(root: &Object<'_, '_>, origins: &mut Origins) -> Value {
@@ -91,7 +90,7 @@ fn default_mode(o: &Object<'_, '_>, node: &mut Fields, append: bool, usual: &str
         node.insert("mode".to_owned(), 0.into());
     } else if !append {
         let message = format!(
-            "is not said: spec 2 takes 0000, spec 3 octal {usual} or what is there; say the mode"
+            "is not set: spec 2 uses 0000, spec 3 octal {usual} or the existing mode; set the mode"
         );
         o.warn("mode", "unsaid-mode", message);
     }

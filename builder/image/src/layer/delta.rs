@@ -1,8 +1,6 @@
 //! The changes of a layer, entry by entry, in a compact form.
 
-use std::fmt;
-use std::mem;
-use std::slice;
+use std::{fmt, mem, slice};
 use std::sync::Arc;
 
 use super::super::Digest;

@@ -17,8 +17,13 @@ pub use layer::LayerEntry;
 pub enum Node {
     /// A directory; what the base has below it stays, unless it was [removed](Overlay::remove)
     /// first.
-    Directory { meta: Meta },
-    File { meta: Meta, content: Bytes },
+    Directory {
+        meta: Meta,
+    },
+    File {
+        meta: Meta,
+        content: Bytes,
+    },
     Symlink {
         /// Mode (always 0777) and owner.
         meta: Meta,
@@ -26,7 +31,9 @@ pub enum Node {
         target: String,
     },
     /// Another name of a file in this layer.
-    Hardlink { to: TreePath },
+    Hardlink {
+        to: TreePath,
+    },
 }
 
 impl fmt::Debug for Node {

@@ -22,8 +22,7 @@ mod settings;
 pub mod yaml;
 
 pub use cluster_settings::{ClusterObjects, ClusterSettings, ClusterSettingsError, JobSettings};
-pub use image_builder::BuildOn;
-pub use image_builder::{ImageBuilderType, ImageBuilderTypeError};
+pub use image_builder::{BuildOn, ImageBuilderType, ImageBuilderTypeError};
 pub use image_format::{is_digest_format, is_tag_format};
 pub use machine_config::{
     API_VERSION, GROUP, MachineConfig, RENDERED_LIMIT, RenderedConfig, RenderedConfigError,
@@ -36,10 +35,8 @@ pub use machine_os_config::{
     ContainerFile, ImageBuilder, MachineOsConfig, MachineOsConfigSpec, MachineOsConfigStatus,
     NameRef, ObjectReference,
 };
-pub use metadata::{Condition, condition};
-pub use metadata::{Metadata, OwnerReference};
-pub use names::{BuildName, NameError, PoolName, RenderedName, job_name, label_value, object_name};
-pub use names::{is_subdomain as is_object_name, shortened};
+pub use metadata::{Condition, condition, Metadata, OwnerReference};
+pub use names::{BuildName, NameError, PoolName, RenderedName, job_name, label_value, object_name, is_subdomain as is_object_name, shortened};
 pub use pool::{
     ConfigurationSource, ControllerConfig, MachineConfigPool, PoolConfiguration, PoolSettings,
     PoolStatus, Proxy, RegistryBundle, Status,
@@ -48,5 +45,4 @@ pub use pre_built::{
     component, component_image, component_name, component_pool, is_component_name,
 };
 pub use selector::{LabelSelector, Selector, SelectorError};
-pub use settings::EXTENSIONS;
-pub use settings::{FieldError, KernelType, MachineSettings};
+pub use settings::{EXTENSIONS, FieldError, KernelType, MachineSettings};

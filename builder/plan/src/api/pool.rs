@@ -4,8 +4,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 
 use super::metadata::{Condition, Metadata};
-use mosb_types::null_is_empty;
 use super::selector::LabelSelector;
+use mosb_types::null_is_empty;
 
 /// A MachineConfigPool (`machineconfiguration.openshift.io/v1`), as far as it decides what is
 /// rendered and built.
@@ -186,13 +186,13 @@ impl ControllerConfig {
             conditions.any(|condition| condition.kind == kind && condition.status == "True")
         };
         if status.observed_generation != self.metadata.generation {
-            return Some("the cluster has not looked at its newest generation yet");
+            return Some("the cluster has not observed its newest generation yet");
         }
         if is("TemplateControllerFailing") {
             return Some("the cluster's template controller fails");
         }
         if !is("TemplateControllerCompleted") || is("TemplateControllerRunning") {
-            return Some("the cluster's template controller is not through with it");
+            return Some("the cluster's template controller has not finished with it");
         }
         None
     }

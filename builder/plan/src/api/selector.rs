@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use mosb_types::null_is_empty;
 use super::names::is_subdomain;
+use mosb_types::null_is_empty;
 
 /// A `LabelSelector` as the wire has it.
 #[null_is_empty]
@@ -73,7 +73,7 @@ impl Selector {
     pub fn new(wire: &LabelSelector) -> Result<Self, Vec<SelectorError>> {
         let selector = Self::allowing_all(wire)?;
         if selector.0.is_empty() {
-            let problem = "it is empty and would select every MachineConfig; say which, by matchLabels or matchExpressions";
+            let problem = "it is empty and would select every MachineConfig; select some by matchLabels or matchExpressions";
             return Err(vec![SelectorError { field: String::new(), problem: problem.to_owned() }]);
         }
         Ok(selector)

@@ -8,11 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::Error;
+use super::{Error, stage_rules};
 use super::administrator::wrong;
 use super::names::extensions_image;
 use super::parts::{Parts, beginnings, needed, needs_config, parts, reached};
-use super::stage_rules;
 use super::stages::{OWN_STAGES, Origin, Reference, Stage, Stages, read};
 use crate::plan::{BuildRequest, ContextPath, OwnInstructions, OwnLast, OwnParts};
 

@@ -4,11 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::api::{BuildOn, RenderedConfig};
 use crate::containerfile::{check, needs};
-use crate::plan::Base;
-use crate::plan::BaseName;
-use crate::plan::BuilderNodes;
-use crate::plan::Draft;
-use crate::plan::MethodChoice;
+use crate::plan::{Base, BaseName, BuilderNodes, Draft, MethodChoice};
 use mosb_image::{Digest, ImageRef, Platform, RepoRef};
 use mosb_types::Diagnostic as _;
 

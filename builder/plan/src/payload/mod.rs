@@ -131,17 +131,13 @@ pub enum Error {
     /// No ConfigMap can hold it.
     #[error("{what}: {size} bytes, and a ConfigMap holds {limit}; make it smaller")]
     #[diagnostic(code = "payload-too-large")]
-    TooLarge {
-        what: String,
-        size: usize,
-        limit: usize,
-    },
+    TooLarge { what: String, size: usize, limit: usize },
     /// A file that can't be written while a step runs.
     #[error(transparent)]
     #[diagnostic(code = "mounted-file")]
     Mounted(#[from] MountedError),
     /// A link where only files can be carried.
-    #[error("/etc/{}: the config has a link there, and the context of an OpenShift Build can hold none; take another builder", .0.rsplit('/').next().unwrap_or(.0))]
+    #[error("/etc/{}: the config has a link there, and the context of an OpenShift Build can hold none; use another builder", .0.rsplit('/').next().unwrap_or(.0))]
     #[diagnostic(code = "link-in-context")]
     Link(String),
     /// A unit that a line-by-line file can't name.

@@ -128,7 +128,7 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Requested => write!(f, "the Containerfile was asked for"),
+            Self::Requested => write!(f, "the Containerfile was requested"),
             Self::CustomContainerfile => {
                 write!(f, "the administrator's Containerfile has instructions to run")
             }
@@ -175,10 +175,10 @@ pub fn build_on_reason(config: &RenderedConfig, build_on: BuildOn) -> String {
             "The config was rendered for a cluster of the Machine Config Operator ({sign}), whose daemon applies it."
         ),
         (BuildOn::EveryConfig, Some(sign)) => format!(
-            "It was asked for, although the config was rendered for a cluster of the Machine Config Operator ({sign})."
+            "It was requested, although the config was rendered for a cluster of the Machine Config Operator ({sign})."
         ),
         (BuildOn::OsChange, None) => {
-            "It was asked for, although no Machine Config Operator rendered the config.".to_owned()
+            "It was requested, although no Machine Config Operator rendered the config.".to_owned()
         }
     }
 }
@@ -229,8 +229,8 @@ mod tests {
             let config = RenderedConfig::from_value(config).unwrap();
             assert_eq!(default_build_on(&config), want, "{what}");
             for build_on in [EveryConfig, OsChange] {
-                let is_asked_for = build_on_reason(&config, build_on).contains("asked for");
-                assert_eq!(is_asked_for, build_on != want, "{what}: {build_on}");
+                let is_requested = build_on_reason(&config, build_on).contains("requested");
+                assert_eq!(is_requested, build_on != want, "{what}: {build_on}");
             }
         }
     }

@@ -25,18 +25,12 @@ pub enum Error {
         .unknown.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", "),
         EXTENSIONS.join(", ")
     )]
-    Unknown {
-        config: String,
-        unknown: Vec<String>,
-    },
+    Unknown { config: String, unknown: Vec<String> },
     /// The kernel with 64k pages exists for one architecture.
     #[error(
         "{config}: spec.kernelType: 64k-pages exists for linux/arm64 only, and the base is for {platform}; take it out, or give a base for linux/arm64"
     )]
-    Kernel {
-        config: String,
-        platform: Platform,
-    },
+    Kernel { config: String, platform: Platform },
     /// Packages that no repository or extensions image has.
     #[error(
         "{config}: {field} needs packages from an extensions image, and spec.baseOSExtensionsContainerImage is empty; fill it in or give --extensions-image"

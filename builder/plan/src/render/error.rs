@@ -13,7 +13,7 @@ use crate::api::{RenderedConfig, RenderedConfigError};
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
-    #[error("pool {pool}: {} in its MachineConfigs; mend what is named", faults(problems.len()))]
+    #[error("pool {pool}: {} in its MachineConfigs; correct what is listed", faults(problems.len()))]
     #[diagnostic(code = "invalid-machine-configs", class = InvalidInput, findings = problems.clone())]
     Invalid {
         pool: String,
@@ -63,12 +63,11 @@ pub enum Error {
         source: mosb_ignition::Error,
     },
     /// The rendered config can't be read back.
-    #[error("{name}: what was rendered is not a rendered MachineConfig: {source}; please report it")]
+    #[error(
+        "{name}: what was rendered is not a rendered MachineConfig: {source}; please report it"
+    )]
     #[diagnostic(code = "internal", class = Internal)]
-    Result {
-        name: String,
-        source: RenderedConfigError,
-    },
+    Result { name: String, source: RenderedConfigError },
 }
 
 impl Error {

@@ -42,11 +42,9 @@ use crate::api::{
 };
 use mosb_ignition::snapshot::{Contents, Resolution};
 use mosb_image::Digest;
-use mosb_types::Finding;
-use mosb_types::canonical_json;
+use mosb_types::{Finding, canonical_json};
 
-pub use error::Error;
-pub use error::{Outcome, Rendered};
+pub use error::{Error, Outcome, Rendered};
 pub use explain::{Explanation, FieldOrigin, Origin};
 pub use images::{GIVEN, Unpinned};
 pub(crate) use reconcile::first_boot_parts;

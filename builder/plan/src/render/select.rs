@@ -134,7 +134,7 @@ fn selector(request: &Request) -> Result<Selector, Vec<Finding>> {
     let bad =
         |message: String, field: &str| Finding::new("bad-selector", message).object(place(field));
     let Some(wire) = &pool.spec.machine_config_selector else {
-        let message = "it is missing, so no MachineConfig is the pool's; say which are, by matchLabels or matchExpressions";
+        let message = "it is missing, so the pool selects no MachineConfig; select some by matchLabels or matchExpressions";
         return Err(vec![bad(message.to_owned(), "")]);
     };
     Selector::new(wire).map_err(|problems| {

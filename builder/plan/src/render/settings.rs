@@ -91,7 +91,8 @@ impl Settings {
         self.kernel_arguments.extend(settings.kernel_arguments.into_iter().map(of));
         let unknown = |name: &&String| !EXTENSIONS.contains(&name.as_str());
         problems.extend(settings.extensions.iter().filter(unknown).map(|name| {
-            let message = format!("{name:?} is not an extension; known are {}", EXTENSIONS.join(", "));
+            let message =
+                format!("{name:?} is not an extension; known are {}", EXTENSIONS.join(", "));
             Finding::new("unknown-extension", message).object(one.place("spec.extensions"))
         }));
         self.extensions.extend(settings.extensions.into_iter().map(of));

@@ -14,5 +14,4 @@ pub use machine_configuration::{
     MachineConfigurationStatus, MachineManagerEntry, MachineManagers, SkewLimit,
     is_default_platform,
 };
-pub use selection::ManagedKind;
-pub use selection::{Selection, SelectionError};
+pub use selection::{ManagedKind, Selection, SelectionError};

@@ -69,7 +69,7 @@ fn certificates(field: &str, text: &str) -> Checked {
     if text.contains("PRIVATE KEY") {
         return Err(wrong(
             field,
-            "it holds a private key, and whoever reads ConfigMaps reads it; take it out",
+            "it holds a private key, and anyone who can read ConfigMaps can read it; take it out",
         ));
     }
     if !text.contains(CERTIFICATE) {
@@ -133,7 +133,7 @@ fn proxy(settings: &ClusterSettings) -> Checked {
         if url.has_user() {
             return Err(wrong(
                 field,
-                "it holds a password, and whoever reads ConfigMaps reads it; put it into a Secret and name that in proxy.secret",
+                "it holds a password, and anyone who can read ConfigMaps can read it; put it into a Secret and name that in proxy.secret",
             ));
         }
         if !url.is_valid() {

@@ -9,10 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::labels;
 use super::metadata::Metadata;
-use mosb_types::null_is_empty;
 use super::names::{NameError, PoolName, RenderedName};
 use super::settings::{FieldError, KernelType, MachineSettings};
-use mosb_types::canonical_value;
+use mosb_types::{canonical_value, null_is_empty};
 
 /// The group of all kinds.
 pub const GROUP: &str = "machineconfiguration.openshift.io";
@@ -90,10 +89,7 @@ pub enum RenderedConfigError {
     #[error(
         "{name}: {size} bytes of JSON; a rendered MachineConfig has at most {RENDERED_LIMIT}: move large files out of the config"
     )]
-    TooLarge {
-        name: String,
-        size: usize,
-    },
+    TooLarge { name: String, size: usize },
 }
 
 impl RenderedConfig {

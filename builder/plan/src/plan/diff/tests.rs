@@ -3,8 +3,7 @@
 use super::*;
 use crate::api::RenderedConfig;
 use mosb_image::Digest;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn config(change: impl Fn(&mut Value)) -> RenderedConfig {
     let mut object = json!({
