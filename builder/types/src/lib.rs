@@ -1,10 +1,12 @@
-//! What every crate shares: error classes and codes, findings, canonical JSON, lenient fields.
+//! What every crate shares: error classes and codes, findings, canonical JSON, secrets, null in objects
+//! of the API.
 
 mod canonical_json;
 mod diagnostic;
 mod error_class;
 mod error_text;
 mod finding;
+mod secret;
 
 pub use canonical_json::{canonical_json, canonical_value};
 pub use diagnostic::Diagnostic;
@@ -12,6 +14,7 @@ pub use error_class::ErrorClass;
 pub use error_text::{error_text, escape_control};
 pub use finding::Finding;
 pub use mosb_diagnostic_derive::{Diagnostic, null_is_empty};
+pub use secret::{Secret, Wipe};
 
 use serde::{Deserialize, Deserializer};
 

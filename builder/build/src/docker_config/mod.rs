@@ -9,8 +9,7 @@ use serde_json::{Map, Value, json};
 
 use mosb_image::RepoRef;
 use mosb_registry::credentials::{covers, user_and_password};
-use mosb_registry::http::Secret;
-use mosb_types::{Diagnostic, canonical_json};
+use mosb_types::{Diagnostic, Secret, canonical_json};
 
 /// Key of the logins in a Secret.
 pub const DOCKER_CONFIG_KEY: &str = ".dockerconfigjson";

@@ -6,11 +6,9 @@
 
 use serde_json::{Value, json};
 
-use mosb_ignition as ignition;
-use mosb_ignition::{Document, Merger};
+use mosb_ignition::{self as ignition, Document, Merger};
 use mosb_plan::api::RenderedConfig;
-use mosb_registry::http::Secret;
-use mosb_types::Diagnostic;
+use mosb_types::{Diagnostic, Secret};
 
 use super::listed;
 
