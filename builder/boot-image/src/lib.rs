@@ -35,13 +35,16 @@ mod stub;
 
 pub use architecture::{Architecture, ArchitectureError};
 pub use attempt::{MAX_COUNT, NextWrite, SetGeneration, WriteAttempt};
-pub use boot_image::{ImageError, BootImage, BootImageError};
+pub use boot_image::{BootImage, BootImageError, ImageError};
 pub use change::{Change, Edit, EditError};
 pub use clone::{CLONE_LABEL, CloneError, TemplateClone};
 pub use golden::{Golden, GoldenError, golden_config_map};
 pub use history::{History, HistoryDetail, RestoreError, SetReference};
 pub use image_release::release_of;
-pub use platform::{Context, Proof, PlatformType, TemplateKind, Verdict, cluster_api, cluster_api_image, machine_api, machine_api_image};
+pub use platform::{
+    Context, PlatformType, Proof, TemplateKind, Verdict, cluster_api, cluster_api_image,
+    machine_api, machine_api_image,
+};
 pub use release::{Release, ReleaseError};
 pub use set_ref::{SetKind, SetQuery, SetRef, SetRefError};
 pub use skew::{Limit, SetImage, Skew, skew};

@@ -39,7 +39,7 @@ use mosb_types::{Diagnostic, Finding};
 pub use copy_containers::COPY_CONTAINERS;
 pub use docker_config::{DOCKER_CONFIG_KEY, DockerConfigJson, SecretError, SecretProblem};
 pub use named_secret::NamedSecret;
-pub use pull_permission::{pull_permission, PushLogin, pull_only_login, pull_repositories};
+pub use pull_permission::{PushLogin, pull_only_login, pull_permission, pull_repositories};
 pub use pull_settings::{MAX_PULL_SETTINGS, PullSettings, PullSettingsTooLarge};
 pub use redactor::Redactor;
 pub use registries_conf::registries_conf;

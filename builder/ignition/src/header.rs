@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use super::error::Error;
 use super::normalize::same_field;
 use super::object::Object;
-use super::{resource, url};
 use super::version::{Spec, SpecVersion};
+use super::{resource, url};
 use crate::object::RemoteSources;
 use mosb_types::Finding;
 

@@ -3,9 +3,9 @@
 
 use super::config::{Directory, File, Link, Owner, Storage};
 use super::content::Resource;
-use super::{disks, resource};
 use super::object::Object;
 use super::version::SpecVersion;
+use super::{disks, resource};
 use crate::places::check_path;
 
 /// Longest name of a file on Linux, `NAME_MAX`.

@@ -7,9 +7,9 @@
 //! On configuration that costs half a percent of size.
 
 use std::io::{self, Read, Write};
-use std::{iter, thread};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{iter, thread};
 
 use flate2::{Compress, Compression, Crc, FlushCompress};
 use sha2::{Digest as _, Sha256};

@@ -1,10 +1,10 @@
 //! Folders of this machine that the steps of a build see. Never part of a layer.
 
 use std::ffi::OsString;
-use std::{fs, io};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::{fs, io};
 
 use super::Error;
 use super::files::{io as unusable, make_dir};

@@ -7,8 +7,8 @@ use mosb_registry::base_tree::{self, Below, Obtained, TreeSource};
 use mosb_registry::{self as registry, Client, Resolved, tree_image};
 use mosb_types::Finding;
 
-use super::{Error, PlanContext, Trees};
 use super::base::layers;
+use super::{Error, PlanContext, Trees};
 
 /// The tree of a base: from a cache, else from its layers.
 pub(super) async fn obtain(

@@ -24,7 +24,9 @@ use mosb_types::Diagnostic;
 
 pub use base::{extensions_source, given_base_name, layers};
 pub use draft::{ResolvedDraft, draft, draft_while};
-pub use plan::{ResolvedPlan, finish, finish_on, finish_with_tree, ResolvedPrepared, prepared_base};
+pub use plan::{
+    ResolvedPlan, ResolvedPrepared, finish, finish_on, finish_with_tree, prepared_base,
+};
 pub use render::{RenderFailure, admit_all, render};
 
 /// Why there is no plan.

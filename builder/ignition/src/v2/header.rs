@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::object::Object;
 use super::super::version::SpecVersion;
 use super::origins::Origins;
-use super::shape::{resource, copy, remove_duplicates};
+use super::shape::{copy, remove_duplicates, resource};
 
 pub(super) fn translate(root: &Object<'_, '_>, origins: &mut Origins) -> Value {
     let ignition = root.object("ignition");

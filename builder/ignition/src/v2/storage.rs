@@ -9,7 +9,7 @@ use super::super::object::Object;
 use super::super::version::SpecV2;
 use super::origins::Origins;
 use super::repeated::{File, join, last_of_each};
-use super::shape::{resource, Fields, clean_field, copy};
+use super::shape::{Fields, clean_field, copy, resource};
 use super::{disks, filesystems};
 
 pub(super) fn translate(root: &Object<'_, '_>, origins: &mut Origins) -> Value {

@@ -1,7 +1,7 @@
 //! The changes of a layer, entry by entry, in a compact form.
 
-use std::{fmt, mem, slice};
 use std::sync::Arc;
+use std::{fmt, mem, slice};
 
 use super::super::Digest;
 use super::super::tree::Kind;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::labels;
 use super::machine_os_config::{NameRef, ObjectReference};
-use super::metadata::{Metadata, Condition, condition};
+use super::metadata::{Condition, Metadata, condition};
 use mosb_types::null_is_empty;
 
 /// A MachineOSBuild (`machineconfiguration.openshift.io/v1`) as the API serves it.

@@ -35,8 +35,11 @@ pub use machine_os_config::{
     ContainerFile, ImageBuilder, MachineOsConfig, MachineOsConfigSpec, MachineOsConfigStatus,
     NameRef, ObjectReference,
 };
-pub use metadata::{Condition, condition, Metadata, OwnerReference};
-pub use names::{BuildName, NameError, PoolName, RenderedName, job_name, label_value, object_name, is_subdomain as is_object_name, shortened};
+pub use metadata::{Condition, Metadata, OwnerReference, condition};
+pub use names::{
+    BuildName, NameError, PoolName, RenderedName, is_subdomain as is_object_name, job_name,
+    label_value, object_name, shortened,
+};
 pub use pool::{
     ConfigurationSource, ControllerConfig, MachineConfigPool, PoolConfiguration, PoolSettings,
     PoolStatus, Proxy, RegistryBundle, Status,

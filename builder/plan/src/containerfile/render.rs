@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use mosb_ignition::Owner;
 use mosb_image::{Digest, PinnedRef};
 
-use super::{Error, stages};
 use super::names::extensions_image;
 use super::split::split;
+use super::{Error, stages};
 use crate::api::KernelType;
 use crate::plan::{Base, BuildPlan, BuildRequest, MountedAs, Prepared, Reason, mounted, packages};
 

@@ -8,11 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::{Error, stage_rules};
 use super::administrator::wrong;
 use super::names::extensions_image;
 use super::parts::{Parts, beginnings, needed, needs_config, parts, reached};
 use super::stages::{OWN_STAGES, Origin, Reference, Stage, Stages, read};
+use super::{Error, stage_rules};
 use crate::plan::{BuildRequest, ContextPath, OwnInstructions, OwnLast, OwnParts};
 
 /// The name of the prepared part's last stage, if the administrator gave it none.

@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Error, TRUST_BUNDLE_KEY};
-use crate::plan::{BuildPlan, Mounted, MountedAs, Prepared, collect_files, instance_of, is_trust_file, kargs_file, mounted};
+use crate::plan::{
+    BuildPlan, Mounted, MountedAs, Prepared, collect_files, instance_of, is_trust_file, kargs_file,
+    mounted,
+};
 use mosb_ignition::Systemd;
 
 /// The folder of a context that holds them.

@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Error, MACHINE_CONFIG_KEY, gzip};
 use super::config_map::{ConfigMap, DATA_LIMIT};
+use super::{Error, MACHINE_CONFIG_KEY, gzip};
 use crate::api::{BuildName, RENDERED_LIMIT, RenderedConfig};
 use mosb_image::Digest;
 

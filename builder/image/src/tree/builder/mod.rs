@@ -25,7 +25,7 @@ mod walk;
 
 use std::cell::{Cell, RefCell};
 
-use super::{InodeId, NodeId, ROOT, Kind, OwnedEntry, symlink};
+use super::{InodeId, Kind, NodeId, OwnedEntry, ROOT, symlink};
 use crate::Digest;
 use crate::layer::{Delta, EntryError, Error, Event, MAX_ENTRIES, MAX_LAYERS};
 pub(super) use inode::{Inode, Node, State};

@@ -12,11 +12,11 @@ mod node_target;
 mod slot;
 
 pub use history::{History, HistoryEntry};
-pub use machine_part::{MachinePart, EtcReport, PathList};
+pub use machine_part::{EtcReport, MachinePart, PathList};
 pub use mode::{OnDelete, RolloutMode};
 pub use node_report::{AttemptedTarget, Deployment, ExitCode, NodeReport, NodeTool, ReportError};
 pub use node_target::NodeTarget;
-pub use slot::{Applying, Fallback, Slot, SlotFailure, StagedMark, PinnedBuild, STOCK};
+pub use slot::{Applying, Fallback, PinnedBuild, STOCK, Slot, SlotFailure, StagedMark};
 
 /// Why an annotation is not what its kind needs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, mosb_types::Diagnostic)]
