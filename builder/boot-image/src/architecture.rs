@@ -26,7 +26,7 @@ pub enum ArchitectureError {
          {ARCHITECTURE_LABEL}=amd64"
     )]
     NoLabel,
-    #[error("{0:?} is no architecture; want amd64, arm64, ppc64le or s390x")]
+    #[error("{0:?} is not an architecture; want amd64, arm64, ppc64le or s390x")]
     Unknown(String),
 }
 

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn each_write_counts_once_and_another_writer_is_left_alone_after_three() {
+    fn writes_count_once_and_end_after_three() {
         let new = "new".parse().unwrap();
         let attempt =
             |count, target| WriteAttempt { boot_image_ref: "new".to_owned(), count, target };

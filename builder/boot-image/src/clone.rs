@@ -46,7 +46,7 @@ pub struct TemplateClone {
 #[diagnostic(class = InvalidInput)]
 #[non_exhaustive]
 pub enum CloneError {
-    #[error("the template has no {field}; it is no object of the API")]
+    #[error("the template has no {field}; it is not an object of the API")]
     #[diagnostic(code = "bad-template")]
     Field { field: &'static str },
     #[error(
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_has_the_spec_and_what_belongs_to_the_cluster() {
+    fn clone_has_spec_and_what_belongs_to_cluster() {
         let clone = clone_of("worker", "ami-2");
         let name = clone.name(0).unwrap();
         assert_eq!(
@@ -264,12 +264,12 @@ mod tests {
         let error = TemplateClone::new(&json!({ "kind": "A" }), &json!({})).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the template has no metadata.name; it is no object of the API"
+            "the template has no metadata.name; it is not an object of the API"
         );
     }
 
     #[test]
-    fn an_existing_object_is_the_clone_if_it_has_all_of_its_spec() {
+    fn existing_object_with_whole_spec_is_the_clone() {
         let clone = clone_of("worker", "ami-2");
         let changed = |change: &dyn Fn(&mut Value)| {
             let mut object = clone.object(0).unwrap();
@@ -299,7 +299,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_is_one_of_the_api_and_has_one_hash(
+        fn name_is_valid_and_has_one_hash(
             base in "[a-z0-9]([a-z0-9.-]{0,249}[a-z0-9])?", ami in "[a-z0-9-]{1,20}", attempt in 0..MAX_ATTEMPTS,
         ) {
             let clone = clone_of(&base, &ami);

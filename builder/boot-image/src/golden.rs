@@ -17,7 +17,6 @@ const MAX_BYTES: usize = 1 << 20;
 /// The default stream of releases that have only one.
 const DEFAULT_LABEL: &str = "rhel-9";
 
-/// The ConfigMap's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Golden {
     /// For sets without a label.

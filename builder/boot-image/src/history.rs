@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_found_is_first_and_each_one_written_follows() {
+    fn found_image_is_first_and_written_ones_follow() {
         let history = History::new(&set("a"));
         let history = history.with_found(detail("old")).unwrap();
         assert_eq!(history.with_found(detail("old")), None);
@@ -246,7 +246,7 @@ mod tests {
 
     /// Proof that it is of a stream, and not that mosb wrote it.
     #[test]
-    fn an_image_that_the_set_had_is_stock_and_was_not_written() {
+    fn earlier_image_is_stock_and_was_not_written() {
         let found = History::new(&set("a")).with_stock(detail("same")).unwrap();
         assert_eq!(images(&found), ["same 0"]);
         assert_eq!(found.stock_images().collect::<Vec<_>>(), ["same"]);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_has_the_count_of_the_writes() {
+    fn what_is_seen_has_count_of_the_writes() {
         let history = History::new(&set("a")).with_found(detail("old")).unwrap();
         let history = attempted(history, "new", 2).with_stock(detail("new")).unwrap();
         assert_eq!(images(&history), ["old 0", "new 2"]);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_history_is_that_of_one_set() {
+    fn name_of_history_is_that_of_one_set() {
         let mut names: Vec<String> = SetKind::ALL
             .map(|kind| SetRef { namespace: None, kind, name: "a".to_owned() }.history_name())
             .into();

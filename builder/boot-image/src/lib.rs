@@ -21,8 +21,6 @@ mod attempt;
 mod boot_image;
 mod change;
 mod clone;
-mod context;
-mod error;
 mod field;
 pub mod golden;
 mod history;
@@ -37,17 +35,15 @@ mod stub;
 
 pub use architecture::{Architecture, ArchitectureError};
 pub use attempt::{MAX_COUNT, NextWrite, SetGeneration, WriteAttempt};
-pub use boot_image::{BootImage, BootImageError};
+pub use boot_image::{BootImage, BootImageError, ImageError};
 pub use change::{Change, Edit, EditError};
 pub use clone::{CLONE_LABEL, CloneError, TemplateClone};
-pub use context::{Context, Proof};
-pub use error::ImageError;
 pub use golden::{Golden, GoldenError, golden_config_map};
 pub use history::{History, HistoryDetail, RestoreError, SetReference};
 pub use image_release::release_of;
 pub use platform::{
-    PlatformType, TemplateKind, Verdict, cluster_api, cluster_api_image, machine_api,
-    machine_api_image, restore,
+    Context, PlatformType, Proof, TemplateKind, Verdict, cluster_api, cluster_api_image,
+    machine_api, machine_api_image,
 };
 pub use release::{Release, ReleaseError};
 pub use set_ref::{SetKind, SetQuery, SetRef, SetRefError};

@@ -31,10 +31,10 @@ enum Scheme {
 /// Days since 1970-01-01.
 type Day = i64;
 
-/// Why a text is no release.
+/// Why a text is not a release.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
 #[error(
-    "{0:?} is no release; want one such as 9.6.20260210-0, 418.94.202511191518-0, 41.20250105.3.0 \
+    "{0:?} is not a release; want one such as 9.6.20260210-0, 418.94.202511191518-0, 41.20250105.3.0 \
      or 4.18.3"
 )]
 #[diagnostic(code = "bad-release", class = InvalidInput)]

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_name_is_one_set_or_an_error_that_lists_all() {
+    fn ambiguous_short_name_is_error_that_lists_all() {
         use SetKind::{
             ClusterApiMachineSet as Capi, MachineApiMachineSet as Mapi, MachineDeployment,
         };

@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use crate::Architecture;
 
-/// One stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Stream {
@@ -62,7 +61,6 @@ pub struct Images {
     pub kubevirt: Option<KubevirtImage>,
 }
 
-/// Images by region.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Regions {

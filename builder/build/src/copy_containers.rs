@@ -18,7 +18,7 @@ mod tests {
     }
 
     #[test]
-    fn the_copy_has_what_the_machine_has_and_what_is_given_and_changes_neither() {
+    fn copy_has_machine_and_given_settings_changing_neither() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
@@ -72,13 +72,13 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_settings_gets_the_directory_on_which_the_copy_is_mounted() {
+    fn machine_without_settings_gets_the_mount_directory() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("given/registries.conf.d")).unwrap();
         assert!(copy(dir.path()).status.success());
         assert_eq!(std::fs::read_dir(dir.path().join("etc/containers")).unwrap().count(), 0);
         assert!(dir.path().join("run/out/registries.conf.d").exists());
-        // What is no setting is not copied into memory.
+        // What is not a setting is not copied into memory.
         let large = std::fs::File::create(dir.path().join("etc/containers/large")).unwrap();
         std::io::Write::write_all(&mut &large, &vec![1; 17 << 20]).unwrap();
         let output = copy(dir.path());

@@ -6,18 +6,15 @@
 //! run again gives the same image.
 
 pub mod buildah;
-mod cgroup;
 mod context_dir;
 mod copy_containers;
 pub mod direct;
 mod docker_config;
 pub mod exec;
 pub mod fetch;
-mod job_method;
 mod named_secret;
 pub mod new_machine;
 mod pull_permission;
-mod pull_repositories;
 mod pull_settings;
 mod redactor;
 mod registries_conf;
@@ -30,7 +27,10 @@ mod secret_object;
 mod step_failure;
 pub mod user_namespace;
 
+use std::fmt;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use mosb_image::{DiffId, Digest};
 use mosb_registry::Pushed;
@@ -38,10 +38,8 @@ use mosb_types::{Diagnostic, Finding};
 
 pub use copy_containers::COPY_CONTAINERS;
 pub use docker_config::{DOCKER_CONFIG_KEY, DockerConfigJson, SecretError, SecretProblem};
-pub use job_method::JobMethod;
 pub use named_secret::NamedSecret;
-pub use pull_permission::pull_permission;
-pub use pull_repositories::{PushLogin, pull_only_login, pull_repositories};
+pub use pull_permission::{PushLogin, pull_only_login, pull_permission, pull_repositories};
 pub use pull_settings::{MAX_PULL_SETTINGS, PullSettings, PullSettingsTooLarge};
 pub use redactor::Redactor;
 pub use registries_conf::registries_conf;
@@ -87,7 +85,6 @@ pub enum Error {
     #[error("{config}: {source}")]
     #[diagnostic(transparent, class = Internal)]
     Layer {
-        /// Name of the rendered config.
         config: String,
         /// The problem of the entry.
         source: mosb_image::layer::Error,
@@ -100,4 +97,30 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Buildah(#[from] buildah::Error),
+}
+
+/// The build method of a Job's pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JobMethod {
+    /// One container that makes the layer and pushes it.
+    Direct,
+    /// buildah in one container, the push in another.
+    Containerfile,
+}
+
+impl JobMethod {
+    /// As the annotation `mosb.dev/method` spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Containerfile => "containerfile",
+        }
+    }
+}
+
+impl fmt::Display for JobMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }

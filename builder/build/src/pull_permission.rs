@@ -1,8 +1,15 @@
 //! Which Secrets MachineOSConfigs may name for pulls.
 
+use std::path::Path;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use mosb_image::{PinnedRef, RepoRef};
 use mosb_plan::api::{ClusterSettings, labels};
+use mosb_registry::registries_conf::{By, RegistriesConf};
+use mosb_types::Diagnostic;
+
+use crate::{DockerConfigJson, NamedSecret, registries_conf};
 
 /// Checks that MachineOSConfigs may name a Secret for pulls. The error has the reason and a remedy.
 ///
@@ -36,6 +43,52 @@ pub fn pull_permission(
     })
 }
 
+/// The repositories that an image may be pulled from: its own, and those of its mirrors (`conf` is
+/// a `registries.conf`).
+pub fn pull_repositories(repo: &RepoRef, conf: Option<&str>, by: &[By]) -> Vec<RepoRef> {
+    let mut all = RegistriesConf::default();
+    let is_read = conf.is_some_and(|text| all.add(text, Path::new("mirrors")).is_ok());
+    let by = by.iter().filter(|_| is_read);
+    let places = by.filter_map(|by| all.pull_sources(repo, *by).ok()).flatten();
+    // A source that is never asked may still be the one that a login is written for.
+    let mut repos: Vec<RepoRef> = places.map(|place| place.repo).chain([repo.clone()]).collect();
+    repos.sort();
+    repos.dedup();
+    repos
+}
+
+/// Machines would get a login that pushes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
+#[error(
+    "{image}: the login that pulls it is one that secret {secret} pushes with, and every machine would have it; give the pool a pull secret with a login that can only pull (spec.baseImagePullSecret, or globalPullSecret in ConfigMap mosb-config)"
+)]
+#[diagnostic(code = "push-login", class = InvalidInput)]
+pub struct PushLogin {
+    pub image: String,
+    pub secret: String,
+}
+
+/// The login of machines for an image and its mirrors, and for nothing else.
+///
+/// # Errors
+/// It is one that pushes.
+pub fn pull_only_login(
+    image: &PinnedRef,
+    pull: &DockerConfigJson,
+    push: Option<&NamedSecret>,
+    settings: &ClusterSettings,
+) -> Result<DockerConfigJson, PushLogin> {
+    let conf = registries_conf(settings);
+    let pulled = pull_repositories(image.repo(), conf.as_deref(), &[By::Digest]);
+    let login = pull.used_for(&pulled);
+    match push {
+        Some(push) if login.has_login_of(&push.credentials) => {
+            Err(PushLogin { image: image.to_string(), secret: push.name.clone() })
+        }
+        Some(_) | None => Ok(login),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -43,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_for_pulls_only_if_it_or_the_settings_say_so() {
+    fn secret_for_pulls_must_be_labelled_or_listed() {
         let settings = ClusterSettings {
             global_pull_secret: "everybodys".to_owned(),
             pull_secrets: vec!["listed".to_owned()],

@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use mosb_plan::api::BuildName;
 
-use crate::cgroup::oom_counts;
 use crate::redactor::Redactor;
 use crate::result::{JobResult, Outcome, Step};
 use crate::result_dir::{Error, ResultDir};
-use crate::step_failure::StepFailure;
+use crate::step_failure::{StepFailure, oom_counts};
 
 /// How long the sidecar may take to deliver a result; the API server may be unreachable for a
 /// while.

@@ -1,7 +1,9 @@
 //! Converts the failure of a container to a result: the error class for the controller, and the
 //! message for users.
 
+use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use mosb_types::ErrorClass;
@@ -18,7 +20,7 @@ enum Shortage {
 }
 
 impl Shortage {
-    /// From the last output of a program, and the [kernel's counts](crate::cgroup::oom_counts): the
+    /// From the last output of a program, and the [kernel's counts](oom_counts): the
     /// parent of a process doesn't see that it was killed for lack of memory.
     fn of(last_output: Option<&str>, oom_counts: &[String]) -> Option<Self> {
         let is_kill = |line: &str| {
@@ -126,10 +128,19 @@ fn last_output(error: &exec::Error) -> Option<&str> {
     }
 }
 
+/// The files with the number of processes that were killed for lack of memory, by version 2 of
+/// control groups and by version 1. Only one of them exists; outside of a container perhaps none.
+pub(crate) fn oom_counts() -> Vec<String> {
+    let files = ["memory.events", "memory/memory.oom_control"].into_iter();
+    let paths = files.map(|file| Path::new("/sys/fs/cgroup").join(file));
+    paths.filter_map(|path| fs::read_to_string(path).ok()).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::process::ExitStatus;
+
+    use super::*;
 
     #[test]
     fn shortage_of_memory_or_disk_is_recognised() {
@@ -148,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_program_is_reported_with_its_last_lines() {
+    fn failed_program_is_reported_with_its_last_lines() {
         let program = |action: &str, status: i32| exec::Error::Failed {
             program: "buildah".to_owned(),
             action: action.to_owned(),

@@ -1,6 +1,7 @@
-//! `#[derive(Diagnostic)]`: implements `mosb_types::Diagnostic` for an error.
+//! The macros of `mosb_types`: `#[derive(Diagnostic)]` implements `mosb_types::Diagnostic` for an
+//! error; [`macro@null_is_empty`] reads null in the fields of a struct.
 //!
-//! Input is an enum or struct with attributes on its variants, or on itself for all variants that
+//! Input of the derive is an enum or struct with attributes on its variants, or on itself for all variants that
 //! say nothing else:
 //!
 //! - `code = "denied"`, `class = Rejected`: the code, and a variant of `ErrorClass`.
@@ -16,13 +17,37 @@ use std::collections::HashMap;
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, format_ident, quote};
-use syn::{Attribute, Data, DeriveInput, Error, Expr, Field, Fields, Ident, Member, Result};
+use syn::{
+    Attribute, Data, DeriveInput, Error, Expr, Field, Fields, Ident, Member, Result, Type,
+    parse_quote,
+};
 
 /// Implements `mosb_types::Diagnostic`; the attributes are described in the crate's documentation.
 #[proc_macro_derive(Diagnostic, attributes(diagnostic))]
 pub fn derive_diagnostic(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);
     expand(&input).unwrap_or_else(Error::into_compile_error).into()
+}
+
+/// Reads null in a field of a struct as its empty value, as Go does. Goes above `#[derive]`. An
+/// `Option` has null for `None` already.
+#[proc_macro_attribute]
+pub fn null_is_empty(
+    _: proc_macro::TokenStream,
+    input: proc_macro::TokenStream,
+) -> proc_macro::TokenStream {
+    let mut input = syn::parse_macro_input!(input as DeriveInput);
+    if let Data::Struct(data) = &mut input.data {
+        for field in data.fields.iter_mut().filter(|field| !is_option(&field.ty)) {
+            let reader = parse_quote!(#[serde(deserialize_with = "::mosb_types::null_is_empty")]);
+            field.attrs.push(reader);
+        }
+    }
+    input.into_token_stream().into()
+}
+
+fn is_option(of: &Type) -> bool {
+    matches!(of, Type::Path(of) if of.path.segments.last().is_some_and(|it| it.ident == "Option"))
 }
 
 fn expand(input: &DeriveInput) -> Result<TokenStream> {
@@ -47,7 +72,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
             });
             variants.collect::<Result<_>>()?
         }
-        Data::Union(_) => return Err(Error::new(name.span(), "a union is no error")),
+        Data::Union(_) => return Err(Error::new(name.span(), "a union is not an error")),
     };
     let arms = |method| variants.iter().map(|it| it.arm(method)).collect::<Result<Vec<_>>>();
     let (class, code, findings) = (arms("class")?, arms("code")?, arms("findings")?);
@@ -169,10 +194,9 @@ fn variable(member: &Member) -> Ident {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use syn::parse_quote;
 
     #[test]
-    fn a_variant_without_code_class_or_source_does_not_compile() {
+    fn incomplete_variant_does_not_compile() {
         let error = |input: DeriveInput| expand(&input).map(drop).map_err(|it| it.to_string());
         for (what, input, want) in [
             (

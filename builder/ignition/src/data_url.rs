@@ -1,8 +1,7 @@
 //! Data URLs (RFC 2397), exactly those that Ignition accepts.
 
-use base64::Engine;
-use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine, alphabet};
 
 /// Why a data URL can't be read: the place, but not the text, which may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

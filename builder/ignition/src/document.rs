@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::error::Error;
-use super::normalize::prune;
-use super::remote_sources::RemoteSources;
-use super::upgrade::upgrade;
-use super::v2;
-use super::version::{Spec, SpecVersion};
 use mosb_types::Finding;
+
+use crate::error::Error;
+use crate::normalize::prune;
+use crate::object::RemoteSources;
+use crate::v2;
+use crate::version::{Spec, SpecVersion, upgrade};
 
 /// A whole config in the shape of spec 3.5.0, which is also that of 3.6.0, as JSON.
 ///
@@ -113,12 +113,35 @@ impl fmt::Debug for Document {
     }
 }
 
+impl Document {
+    /// Sets the defaults of a pool's files, after all configs are merged: a file with contents gets
+    /// `overwrite: true` if it isn't set (Ignition's default is false, and without a source true is
+    /// invalid), and an empty `compression`, which only overrides an earlier one, is removed.
+    #[must_use]
+    pub fn with_file_defaults(mut self) -> Self {
+        let files = self.0.pointer_mut("/storage/files");
+        let files = files.and_then(Value::as_array_mut);
+        for file in files.into_iter().flatten() {
+            if file.pointer("/contents/compression") == Some(&json!("")) {
+                let contents = file["contents"].as_object_mut();
+                contents.expect("it has a compression").remove("compression");
+            }
+            let sourced = file.pointer("/contents/source").is_some();
+            if sourced && file.get("overwrite").is_none() {
+                file["overwrite"] = json!(true);
+            }
+        }
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use mosb_types::Diagnostic as _;
+
     use super::*;
     use crate::parse;
     use crate::schema::{Field, Items, Kind, Object, SPEC3};
-    use mosb_types::Diagnostic as _;
 
     fn read(version: &str, mut config: Value) -> Result<ReadDocument, Error> {
         config["ignition"]["version"] = json!(version);
@@ -193,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_the_table_is_read_in_the_versions_that_have_it() {
+    fn every_field_is_read_in_its_versions() {
         for version in SpecVersion::ALL {
             let config = valid(version);
             let read = Document::read(&config).unwrap();
@@ -211,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_newer_than_the_version_are_left_out() {
+    fn fields_newer_than_the_version_are_dropped() {
         for version in SpecVersion::ALL {
             let mut newest = valid(SpecVersion::V3_6);
             newest["ignition"]["version"] = json!(version.as_str());
@@ -306,5 +329,35 @@ mod tests {
         let read = read("3.5.0", json!({ "passwd": { "users": users } })).unwrap();
         assert!(read.document.as_json().to_string().contains("hunter2"));
         assert!(!format!("{read:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn defaults_are_set_where_a_file_has_contents() {
+        let source = json!({ "source": "data:,a" });
+        let file = |path: &str, rest: Value| {
+            let mut file = rest;
+            file["path"] = json!(path);
+            file
+        };
+        let config = json!({
+            "ignition": { "version": "3.5.0" },
+            "storage": { "files": [
+                file("/source", json!({ "contents": source })),
+                file("/empty", json!({ "contents": { "source": "" } })),
+                file("/mode", json!({ "mode": 420 })),
+                file("/append", json!({ "append": [source] })),
+                file("/no", json!({ "contents": source, "overwrite": false })),
+                file("/plain", json!({ "contents": { "source": "data:,a", "compression": "" } })),
+                file("/gzip", json!({ "contents": { "source": "data:,a", "compression": "gzip" } })),
+            ] },
+        });
+        let document = Document::read(&config).unwrap().document;
+        let document = document.with_file_defaults().into_json();
+        let files = document["storage"]["files"].as_array().unwrap();
+        let overwrite: Vec<_> = files.iter().map(|file| file.get("overwrite")).collect();
+        let (yes, no) = (Some(&json!(true)), Some(&json!(false)));
+        assert_eq!(overwrite, [yes, yes, None, None, no, yes, yes]);
+        assert_eq!(files[5]["contents"], source);
+        assert_eq!(files[6]["contents"]["compression"], "gzip");
     }
 }

@@ -25,7 +25,7 @@ pub enum Error {
     },
     /// No version, or none that is read.
     #[error(
-        "ignition.version: {} is no spec version that is read; accepted are {accepted}",
+        "ignition.version: {} is not a spec version that is read; accepted are {accepted}",
         shown(found)
     )]
     #[diagnostic(code = "unknown-ignition-spec")]

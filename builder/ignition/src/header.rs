@@ -5,10 +5,9 @@ use serde_json::{Map, Value};
 use super::error::Error;
 use super::normalize::same_field;
 use super::object::Object;
-use super::remote_sources::RemoteSources;
-use super::resource;
-use super::url;
 use super::version::{Spec, SpecVersion};
+use super::{resource, url};
+use crate::object::RemoteSources;
 use mosb_types::Finding;
 
 /// The version of the config, if it is one of spec 3.
@@ -48,7 +47,6 @@ fn find<'v>(members: &'v Map<String, Value>, field: &str) -> Option<&'v Value> {
         .or_else(|| members.iter().find(|(k, _)| same_field(k, field)).map(|(_, v)| v))
 }
 
-/// Checks the section.
 pub(super) fn check(root: &Object<'_, '_>) {
     let ignition = root.object("ignition");
     check_references(&ignition.object("config"));

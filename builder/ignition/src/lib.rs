@@ -7,7 +7,7 @@
 //!
 //! It takes two steps. `normalize` reads the JSON by the table of fields of its version (`schema`);
 //! then one module for each section checks the meaning of the fields (`header`, `storage`, `disks`,
-//! `luks`, `systemd`, `machine`), and `places` the entries against each other.
+//! `systemd`), and `places` the entries against each other.
 //!
 //! The invariant: every path in a [`Config`] is absolute and clean, is there once, and is not below
 //! a link of the same config; no name of a unit or drop-in leaves its directory; every content is a
@@ -33,7 +33,7 @@
 //! | `remote-source`*, `referenced-config`* | must be fetched: render first |
 //! | `append-without-source`* | nothing to append |
 //! | `overwrite-without-contents` | it would delete the file and write nothing |
-//! | `bad-unit-name`, `bad-dropin-name`, `bad-unit` | a wrong extension; text that is no unit file |
+//! | `bad-unit-name`, `bad-dropin-name`, `bad-unit` | a wrong extension; text that is not a unit file |
 //! | `unsafe-unit-name`*, `unsafe-dropin-name`* | a name that systemd would not load, or that leaves the directory |
 //! | `bad-proxy`, `bad-disk`, `bad-raid`, `bad-filesystem`, `bad-luks` | in sections that the image doesn't contain, but Ignition checks |
 //! | `unusable-disk`* | a partition that starts or ends before the disk |
@@ -56,25 +56,19 @@
 //! The configs of a pool are merged into one: each is read as a [`Document`], which may still refer
 //! to other configs and to remote contents, and a [`Merger`] merges them in order.
 
-mod clean_path;
 mod config;
 mod content;
 mod data_url;
 mod disks;
 mod document;
 mod error;
-mod file_defaults;
 mod header;
-mod left;
-mod luks;
-mod machine;
 mod merge;
 mod normalize;
 mod object;
 mod oldest_version;
 mod parse;
 mod places;
-mod remote_sources;
 mod resource;
 mod schema;
 mod sink;
@@ -82,7 +76,6 @@ pub mod snapshot;
 mod storage;
 mod systemd;
 mod unit_text;
-mod upgrade;
 mod url;
 mod v2;
 mod version;

@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::normalize::{image_path, is_readable};
-use super::remote_sources::RemoteSources;
-use super::schema::{self, Field, Items, Kind};
-use super::sink::{Place, Sink};
-use super::version::{Spec, SpecVersion};
+use crate::normalize::{image_path, is_readable};
+use crate::schema::{self, Field, Items, Kind};
+use crate::sink::{Place, Sink};
+use crate::version::{Spec, SpecVersion};
 
 /// An object of a normalized config. Its fields are those of the table, under the names that the
 /// table has.
@@ -18,7 +17,6 @@ pub(super) struct Object<'v, 'p> {
 }
 
 impl<'v: 'p, 'p> Object<'v, 'p> {
-    /// The whole config.
     pub fn root(sink: &'p Sink, of: &'static schema::Object, config: &'v Value) -> Self {
         Self::new(Place::root(sink), of, config.as_object())
     }
@@ -158,4 +156,13 @@ impl<'v: 'p, 'p> Object<'v, 'p> {
     fn field(&self, key: &str) -> &'static Field {
         self.of.field(key).expect("readers read only fields of the table")
     }
+}
+
+/// Whether remote sources are valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RemoteSources {
+    /// An image can't be built with them.
+    Rejected,
+    /// The caller fetches them.
+    Allowed,
 }

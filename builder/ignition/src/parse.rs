@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use super::config::Config;
-use super::error::Error;
-use super::normalize::normalize;
-use super::object::Object;
-use super::remote_sources::RemoteSources;
-use super::schema::SPEC3;
-use super::sink::Sink;
-use super::version::SpecVersion;
-use super::{header, machine, places, storage, systemd};
 use mosb_types::Finding;
+
+use crate::config::{Config, KernelArguments, Passwd};
+use crate::error::Error;
+use crate::normalize::normalize;
+use crate::object::{Object, RemoteSources};
+use crate::schema::SPEC3;
+use crate::sink::Sink;
+use crate::version::SpecVersion;
+use crate::{header, places, storage, systemd};
 
 /// A valid config and its warnings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,8 +58,8 @@ pub(super) fn check(
     let normalized = normalize(config, &SPEC3, &sink);
     let root = Object::root(&sink, &SPEC3, &normalized);
     header::check(&root);
-    let kernel_arguments = machine::kernel_arguments(&root);
-    let passwd = machine::passwd(&root);
+    let kernel_arguments = kernel_arguments(&root);
+    let passwd = passwd_names(&root);
     let storage = storage::read(&root);
     let systemd = systemd::read(&root);
     // Indices in the lists below are those of the config only if no entry had to be left out.
@@ -72,4 +72,21 @@ pub(super) fn check(
     }
     let config = Config { version, kernel_arguments, passwd, storage, systemd };
     Ok(Checked { normalized, config, warnings })
+}
+
+/// Reads the section `kernelArguments`.
+pub(super) fn kernel_arguments(root: &Object<'_, '_>) -> KernelArguments {
+    let arguments = root.object("kernelArguments");
+    let owned = |key| arguments.texts(key).into_iter().map(str::to_owned).collect();
+    KernelArguments {
+        should_exist: owned("shouldExist"),
+        should_not_exist: owned("shouldNotExist"),
+    }
+}
+
+/// Reads the section `passwd_names`.
+pub(super) fn passwd_names(root: &Object<'_, '_>) -> Passwd {
+    let passwd_names = root.object("passwd_names");
+    let name = |o: &Object<'_, '_>| o.text("name").unwrap_or_default().to_owned();
+    Passwd { users: passwd_names.each("users", name), groups: passwd_names.each("groups", name) }
 }

@@ -3,10 +3,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::config::{Owner, Storage, Systemd};
-use super::error::shown;
-use super::sink::Sink;
 use mosb_types::Finding;
+
+use crate::config::{Owner, Storage, Systemd};
+use crate::error::shown;
+use crate::sink::Sink;
 
 /// Where Ignition writes units.
 const UNITS: &str = "/etc/systemd/system/";
@@ -114,4 +115,21 @@ pub(super) fn clean(path: &str) -> String {
         }
     }
     format!("/{}", names.join("/"))
+}
+
+/// Checks that a path is absolute and clean, as every path in a config must be.
+pub(super) fn check_path(path: &str) -> Result<(), String> {
+    if path.is_empty() {
+        return Err("a path is missing".to_owned());
+    }
+    let Some(inner) = path.strip_prefix('/') else {
+        return Err(format!("{} must be absolute: begin with a slash", shown(path)));
+    };
+    if !inner.is_empty() && inner.split('/').any(|name| matches!(name, "" | "." | "..")) {
+        return Err(format!(
+            "{} must be written without `.`, `..`, doubled or trailing slashes",
+            shown(path)
+        ));
+    }
+    Ok(())
 }

@@ -4,9 +4,9 @@ use super::content::{Compression, HashFunction, Resource, Verification};
 use super::data_url::{Body, DataUrlError};
 use super::error::{shown, shown_word};
 use super::object::Object;
-use super::remote_sources::RemoteSources;
 use super::url;
 use super::version::SpecVersion;
+use crate::object::RemoteSources;
 
 /// Reads contents from the fields of `o`.
 pub(super) fn read(o: &Object<'_, '_>, remote: RemoteSources) -> Resource {

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use super::error::MAX_FINDINGS;
-use super::remote_sources::RemoteSources;
 use super::version::Spec;
+use crate::object::RemoteSources;
 use mosb_types::Finding;
 
 /// Collects problems and warnings while a config is read.
@@ -72,7 +72,6 @@ enum Step<'p> {
 }
 
 impl<'p> Place<'p> {
-    /// The config itself.
     pub fn root(sink: &'p Sink) -> Self {
         Place { sink, parent: None, step: Step::Root, image_path: None }
     }

@@ -1,14 +1,12 @@
 //! The section `storage`: files, directories and links, each by itself; [`super::places`] compares
 //! them.
 
-use super::clean_path::check_path;
 use super::config::{Directory, File, Link, Owner, Storage};
 use super::content::Resource;
-use super::disks;
-use super::luks;
 use super::object::Object;
-use super::resource;
 use super::version::SpecVersion;
+use super::{disks, resource};
+use crate::places::check_path;
 
 /// Longest name of a file on Linux, `NAME_MAX`.
 pub(super) const NAME_MAX: usize = 255;
@@ -18,7 +16,6 @@ pub(super) const WHITEOUT: &str = ".wh.";
 /// Longest path, `PATH_MAX` without its NUL.
 const PATH_MAX: usize = 4095;
 
-/// Reads the section.
 pub(super) fn read(root: &Object<'_, '_>) -> Storage {
     let storage = root.object("storage");
     Storage {
@@ -28,7 +25,7 @@ pub(super) fn read(root: &Object<'_, '_>) -> Storage {
         disks: storage.each("disks", disks::disk),
         raid: storage.each("raid", disks::raid),
         filesystems: storage.each("filesystems", disks::filesystem),
-        luks: storage.each("luks", luks::read),
+        luks: storage.each("luks", disks::luks),
     }
 }
 

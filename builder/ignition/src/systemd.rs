@@ -8,7 +8,6 @@ use super::object::Object;
 use super::storage::{NAME_MAX, WHITEOUT};
 use super::unit_text;
 
-/// Reads the section.
 pub(super) fn read(root: &Object<'_, '_>) -> Systemd {
     let systemd = root.object("systemd");
     let units = systemd.each("units", unit);
@@ -30,7 +29,7 @@ fn unit(o: &Object<'_, '_>) -> Unit {
         Err(problem) => o.problem(
             "contents",
             "bad-unit",
-            format!("unit {} is no unit file: {problem}", shown(&name)),
+            format!("unit {} is not a unit file: {problem}", shown(&name)),
         ),
         Ok(found) if enabled == Some(true) && !text.is_empty() && !found.install => {
             let message = format!(
@@ -52,7 +51,11 @@ fn dropin(o: &Object<'_, '_>, unit: &str) -> Dropin {
         o.problem(
             "contents",
             "bad-unit",
-            format!("drop-in {} of unit {} is no unit file: {problem}", shown(&name), shown(unit)),
+            format!(
+                "drop-in {} of unit {} is not a unit file: {problem}",
+                shown(&name),
+                shown(unit)
+            ),
         );
     }
     if o.is_readable() {
@@ -101,7 +104,7 @@ fn check_unit_name(o: &Object<'_, '_>, name: &str) {
     let allowed = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
     if !name.chars().all(allowed) || name.starts_with(['.', '@']) || name.len() > NAME_MAX {
         let message = format!(
-            "{} is no name that systemd would load: letters, digits and `:-_.\\@`, at most 255, none of `.@` first; see systemd-escape(1)",
+            "{} is not a name that systemd would load: letters, digits and `:-_.\\@`, at most 255, none of `.@` first; see systemd-escape(1)",
             shown(name)
         );
         o.problem("name", "unsafe-unit-name", message);

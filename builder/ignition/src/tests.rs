@@ -172,7 +172,7 @@ fn the_typed_form() {
 }
 
 #[test]
-fn fields_left_to_the_machine_are_listed_without_secrets() {
+fn fields_left_to_machine_are_listed_without_secrets() {
     let parsed = parsed(json!({
         "passwd": {
             "users": [{ "name": "core", "passwordHash": "hunter2", "sshAuthorizedKeys": ["hunter2"] },
@@ -276,13 +276,13 @@ fn a_message_names_what_was_found() {
         (file(json!({ "source": "https://u:p@a.example/x?y" })), r#"(host "a.example"), and"#),
         (
             unit(json!({ "name": "a.service", "contents": "[Unit" })),
-            r#"systemd.units[1].contents: unit "a.service" is no unit file"#,
+            r#"systemd.units[1].contents: unit "a.service" is not a unit file"#,
         ),
         (
             unit(
                 json!({ "name": "a.service", "dropins": [{ "name": "x.conf", "contents": "[Unit" }] }),
             ),
-            r#"drop-in "x.conf" of unit "a.service" is no unit file"#,
+            r#"drop-in "x.conf" of unit "a.service" is not a unit file"#,
         ),
         (unit(json!({ "name": "b.service" })), r#"systemd.units[1]: "b.service" is listed twice"#),
     ] {
@@ -310,7 +310,7 @@ fn many_nodes_and_large_contents_are_no_work() {
 }
 
 #[test]
-fn a_hostile_config_does_not_fill_the_memory_with_findings() {
+fn hostile_config_does_not_fill_memory_with_findings() {
     let config =
         json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": vec![0; 20_000] } });
     let Err(Error::Invalid { problems }) = parse(&config) else { panic!("no file is a number") };

@@ -3,7 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::error::Error;
+use serde_json::{Map, Value};
+
+use mosb_types::Finding;
+
+use crate::error::Error;
 
 /// A stable version of spec 3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -143,10 +147,58 @@ impl FromStr for Spec {
     }
 }
 
+/// Upgrades a valid, normalized config to 3.5.0, unless it is newer. Returns a warning for each
+/// field that is lost.
+///
+/// Fields that only became optional later (`storage.raid[].level`, `storage.links[].target`) need
+/// no change: a config without them is invalid in the versions that require them.
+pub(super) fn upgrade(config: &mut Value, from: SpecVersion) -> Vec<Finding> {
+    let mut lost = Vec::new();
+    let volumes = config.pointer_mut("/storage/luks");
+    let volumes = volumes.and_then(Value::as_array_mut).into_iter().flatten();
+    for (index, volume) in volumes.enumerate() {
+        let Some(clevis) = volume.get_mut("clevis").and_then(Value::as_object_mut) else {
+            continue;
+        };
+        match from {
+            SpecVersion::V3_2 => set_custom_defaults(clevis),
+            SpecVersion::V3_4 => lost.extend(drop_advertisements(clevis, index)),
+            _ => {}
+        }
+    }
+    if let Some(version) = config.pointer_mut("/ignition/version") {
+        *version = from.max(SpecVersion::USUAL).as_str().into();
+    }
+    lost
+}
+
+/// Before 3.3.0 the default of these two fields was the empty string.
+fn set_custom_defaults(clevis: &mut Map<String, Value>) {
+    if let Some(custom) = clevis.get_mut("custom").and_then(Value::as_object_mut) {
+        for field in ["config", "pin"] {
+            custom.entry(field).or_insert_with(|| "".into());
+        }
+    }
+}
+
+/// Ignition's translation from 3.4.0 drops them, so no machine uses them.
+fn drop_advertisements(clevis: &mut Map<String, Value>, volume: usize) -> Vec<Finding> {
+    let servers = clevis.get_mut("tang").and_then(Value::as_array_mut);
+    let lost = servers.into_iter().flatten().enumerate().filter_map(|(index, server)| {
+        server.as_object_mut()?.remove("advertisement")?;
+        let message =
+            "Ignition loses it in a config of spec 3.4.0; write the config for 3.5.0 to keep it";
+        let field = format!("storage.luks[{volume}].clevis.tang[{index}].advertisement");
+        Some(Finding::new("lost-field", message).object(field))
+    });
+    lost.collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use mosb_types::Diagnostic as _;
+
+    use super::*;
 
     #[test]
     fn a_version_is_read_as_it_is_printed() {
@@ -156,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_to_be_merged_is_read_as_it_is_printed() {
+    fn version_to_be_merged_round_trips() {
         for spec in Spec::ALL {
             assert_eq!(spec.to_string().parse::<Spec>().unwrap(), spec);
         }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Why a text is no digest.
+/// Why a text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
     /// No `algorithm:hex`.
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_sha256_with_64_lower_case_hex_digits() {
+    fn digest_is_sha256_in_lower_case_hex() {
         let hex = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(format!("sha256:{hex}").parse(), Ok(Digest::of(b"")));
         assert_eq!(Digest::of(b"").to_string(), format!("sha256:{hex}"));

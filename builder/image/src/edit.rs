@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_docker_image_stays_one_and_gaps_are_filled() {
+    fn docker_image_stays_one_and_gaps_are_filled() {
         let manifest = json!({ "mediaType": DOCKER_MANIFEST, "config": {}, "layers": [] });
         let edited = append_layer(
             &manifest,
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_that_leaves_layers_out_stays_as_it_is() {
+    fn incomplete_history_stays_as_it_is() {
         let manifest = json!({ "layers": [{}, {}] });
         for (history, want) in [
             (json!(null), json!(null)),

@@ -7,10 +7,9 @@
 //! On configuration that costs half a percent of size.
 
 use std::io::{self, Read, Write};
-use std::iter;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::{iter, thread};
 
 use flate2::{Compress, Compression, Crc, FlushCompress};
 use sha2::{Digest as _, Sha256};
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_bytes_are_compressed_to_the_same_bytes() {
+    fn same_bytes_are_compressed_to_the_same_bytes() {
         let text: Vec<u8> =
             (0..40_000_u32).flat_map(|n| format!("line {}\n", n * n % 977).into_bytes()).collect();
         let (mut at_once, mut slowly) = (Vec::new(), Vec::new());
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_is_one_member_that_unpacks_to_what_it_was() {
+    fn every_length_is_one_member_and_round_trips() {
         let mut state = 1_u32;
         let mut byte = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

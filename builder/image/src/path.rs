@@ -8,13 +8,12 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TreePath(String);
 
-/// Why a text is no path in an image.
+/// Why a text is not a path in an image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a clean absolute path")]
 pub struct TreePathError(String);
 
 impl TreePath {
-    /// The root itself.
     pub fn root() -> Self {
         Self::default()
     }

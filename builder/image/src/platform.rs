@@ -14,7 +14,7 @@ pub struct Platform {
     variant: Option<String>,
 }
 
-/// Why a text is no platform.
+/// Why a text is not a platform.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a platform: want os/architecture[/variant], for example linux/arm64")]
 pub struct PlatformError(String);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::digest::{Digest, DigestError};
 use super::ostree_reference::remedy_of_other_form;
 
-/// Why a text is no reference.
+/// Why a text is not a reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
     /// No host, or something that can't be one.
@@ -34,7 +34,7 @@ pub enum ReferenceError {
     /// The tag breaks the grammar.
     #[error("{0:?}: a tag has at most 128 letters, digits, _ . - and does not begin with . or -")]
     Tag(String),
-    /// What follows `@` is no digest.
+    /// What follows `@` is not a digest.
     #[error("{image:?}: {source}")]
     Digest {
         /// The reference as it was given.

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tools_get_it_without_signatures_and_with_what_it_rejects() {
+    fn other_tools_get_rejections_but_not_signatures() {
         let policy = SignaturePolicy::parse(OPENSHIFT.as_bytes()).unwrap();
         let text = policy.without_signatures();
         assert!(!text.contains("igned") && text.contains("containers-storage"), "{text}");

@@ -30,7 +30,6 @@ pub(super) enum PathResolution {
     Missing(TreePath),
     /// Through a file, or through `..` of a missing directory.
     Unreachable,
-    /// Too many links.
     Loop,
 }
 

@@ -177,7 +177,7 @@ mod tests {
     use mosb_image::tree::{BaseTree, OwnedEntry};
 
     #[test]
-    fn the_version_is_in_the_name_of_the_library() {
+    fn version_is_in_the_name_of_the_library() {
         let file = || OwnedEntry::file(b"");
         for (what, paths, want) in [
             ("nothing", &[][..], Ok(None)),

@@ -11,7 +11,7 @@ use super::dialect::{Behavior, CONFIG, Dialect, path};
 use super::error::{EmulationError, Failure, Unsupported, split_failure};
 use super::name::{NameKind, UnitName};
 use super::search::{Mode, Search, Unit};
-use super::specifier::expand;
+use crate::name::expand;
 
 const LOAD: Mode = Mode { load: true, follow_config: true };
 const ALSO: Mode = Mode { load: true, follow_config: false };
@@ -243,7 +243,7 @@ impl Enabling<'_, '_> {
             self.say(
                 "unit-link-refused",
                 &unit.name,
-                format!("{place} can't be made: a path above it is no directory"),
+                format!("{place} can't be made: a path above it is not a directory"),
             );
             return Ok(());
         };

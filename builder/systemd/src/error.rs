@@ -18,11 +18,7 @@ pub enum Unsupported {
     Path(TreePath),
     /// A specifier whose value is the machine's or the image's, not the unit's.
     #[error("{unit}: the value of %{specifier} in [Install] is not known before the image runs")]
-    Specifier {
-        unit: String,
-        /// The letter.
-        specifier: char,
-    },
+    Specifier { unit: String, specifier: char },
     /// A line of a preset or unit file on which versions of systemd differ, or crash.
     #[error("{file}: {line:?} means different things to different versions of systemd")]
     Line { file: TreePath, line: String },

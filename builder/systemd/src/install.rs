@@ -5,8 +5,8 @@ use mosb_image::TreePath;
 use super::dialect::{Behavior, Dialect};
 use super::error::{EmulationError, Failure, Unsupported};
 use super::name::{NameKind, UnitName};
-use super::specifier::expand;
 use super::text::{OpenQuote, is_space, lines, words};
+use crate::name::expand;
 
 /// The `[Install]` section of a unit. Specifiers in the three lists of links are not replaced
 /// yet.

@@ -11,12 +11,10 @@ mod dialect;
 mod disable;
 mod enable;
 mod error;
-mod glob;
 mod install;
 mod name;
 mod presets;
 mod search;
-mod specifier;
 mod state;
 mod text;
 
@@ -114,7 +112,8 @@ impl Dialect {
         for unit in units {
             let Ok(name) = mangle(unit) else {
                 findings.push(
-                    Finding::new("unit-bad-name", format!("{unit:?} is no unit name")).object(unit),
+                    Finding::new("unit-bad-name", format!("{unit:?} is not a unit name"))
+                        .object(unit),
                 );
                 continue;
             };

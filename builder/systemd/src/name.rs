@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::error::Unsupported;
+
 /// systemd.unit(5): a name with its type is at most 255 characters long.
 const LONGEST: usize = 255;
 
@@ -27,9 +29,9 @@ const WITHOUT_ALIAS: [&str; 4] = ["mount", "slice", "swap", "automount"];
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct UnitName(String);
 
-/// Why a text is no unit name.
+/// Why a text is not a unit name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no unit name")]
+#[error("{0:?} is not a unit name")]
 pub(super) struct UnitNameError(String);
 
 /// The type of a name.
@@ -110,7 +112,7 @@ impl UnitName {
     }
 }
 
-/// What `systemctl` makes of a word that is no unit name: other characters become `\xNN`, a missing
+/// What `systemctl` makes of a word that is not a unit name: other characters become `\xNN`, a missing
 /// type becomes `.service`.
 pub(super) fn mangle(word: &str) -> Result<UnitName, UnitNameError> {
     if let Ok(name) = word.parse() {
@@ -149,12 +151,48 @@ impl fmt::Display for UnitName {
     }
 }
 
+/// A letter that is not a specifier there: `systemctl` leaves the word out and fails at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NoSpecifier(pub(super) String);
+
+/// The word with its specifiers replaced.
+pub(super) fn expand(
+    word: &str,
+    unit: &UnitName,
+) -> Result<Result<String, NoSpecifier>, Unsupported> {
+    let mut expanded = String::new();
+    let mut chars = word.chars();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            expanded.push(c);
+            continue;
+        }
+        let prefix = unit.prefix();
+        expanded.push_str(match chars.next() {
+            Some('n') => unit.as_str(),
+            Some('N') => unit.without_suffix(),
+            Some('p') => prefix,
+            Some('i') => unit.instance(),
+            Some('j') => prefix.rsplit_once('-').map_or(prefix, |(_, last)| last),
+            // The system's manager runs as root.
+            Some('u' | 'g') => "root",
+            Some('U' | 'G') => "0",
+            Some('%') | None => "%",
+            Some(specifier) if "aAbBHlmMoqvwW".contains(specifier) => {
+                return Err(Unsupported::Specifier { unit: unit.to_string(), specifier });
+            }
+            Some(_) => return Ok(Err(NoSpecifier(word.to_owned()))),
+        });
+    }
+    Ok(Ok(expanded))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_a_kind_a_prefix_and_an_instance() {
+    fn name_has_kind_a_prefix_and_an_instance() {
         for (name, want) in [
             ("a.service", Some((NameKind::Plain, "a", ""))),
             ("a-b.c.timer", Some((NameKind::Plain, "a-b.c", ""))),
@@ -176,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_becomes_a_name_as_systemctl_makes_it() {
+    fn word_becomes_a_name_as_systemctl_makes_it() {
         for (word, want) in [
             ("a.service", "a.service"),
             ("a", "a.service"),
@@ -204,5 +242,23 @@ mod tests {
                 (link.parse().unwrap(), target.parse().unwrap());
             assert_eq!(link.may_lead_to(&target), want, "{link} to {target}");
         }
+    }
+
+    #[test]
+    fn specifiers_come_from_the_name() {
+        let unit: UnitName = "a-b@x-y.service".parse().unwrap();
+        for (word, want) in [
+            ("%n", "a-b@x-y.service"),
+            ("%N.target", "a-b@x-y.target"),
+            ("%p-%i-%j", "a-b-x-y-b"),
+            ("%u%U%g%G%%", "root0root0%"),
+            ("end%", "end%"),
+        ] {
+            assert_eq!(expand(word, &unit), Ok(Ok(want.to_owned())), "{word}");
+        }
+        for word in ["%z", "%P", "%I", "%t"] {
+            assert_eq!(expand(word, &unit), Ok(Err(NoSpecifier(word.to_owned()))), "{word}");
+        }
+        assert!(matches!(expand("%H", &unit), Err(Unsupported::Specifier { specifier: 'H', .. })));
     }
 }

@@ -3,13 +3,12 @@
 use mosb_image::TreePath;
 use mosb_image::overlay::Overlay;
 
-use super::chroot::{self, FinalComponent, PathResolution, resolve_path};
-use super::dialect::{Behavior, Dialect, path};
-use super::error::{EmulationError, Failure, Unsupported};
-use super::glob;
-use super::name::{NameKind, UnitName};
-use super::search::conf_files;
-use super::text::{is_space, lines};
+use crate::chroot::{self, FinalComponent, PathResolution, resolve_path};
+use crate::dialect::{Behavior, Dialect, path};
+use crate::error::{EmulationError, Failure, Unsupported};
+use crate::name::{NameKind, UnitName};
+use crate::search::conf_files;
+use crate::text::{is_space, lines};
 
 /// The effect of the presets on a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +66,7 @@ impl Presets {
             let differs = || Unsupported::Line { file: file.clone(), line: text.to_owned() };
             let (word, rest) = text.split_once(is_space).unwrap_or((text, ""));
             let rest = rest.trim_start_matches(is_space);
-            if glob::depends_on_locale(rest) {
+            if depends_on_locale(rest) {
                 return Err(differs());
             }
             match word {
@@ -101,7 +100,7 @@ impl Presets {
                     return PresetAction::Enable;
                 }
                 PresetAction::EnableInstances(_) => {}
-                action if glob::matches(&rule.pattern, unit.as_str()) => return action.clone(),
+                action if matches(&rule.pattern, unit.as_str()) => return action.clone(),
                 PresetAction::Enable | PresetAction::Disable | PresetAction::Ignore => {}
             }
         }
@@ -126,10 +125,76 @@ fn enable(rest: &str) -> Option<Rule> {
     Some(Rule { pattern, action: PresetAction::EnableInstances(instances.ok()?) })
 }
 
+/// Whether the pattern uses `[:class:]`, `[.symbol.]` or `[=equivalent=]`, which depend on the
+/// locale.
+pub(super) fn depends_on_locale(pattern: &str) -> bool {
+    ["[:", "[.", "[="]
+        .iter()
+        .any(|open| pattern.match_indices(open).any(|(at, _)| pattern[..at].contains('[')))
+}
+
+/// Whether the whole name matches.
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
+    let pattern: Vec<char> = pattern.chars().collect();
+    let name: Vec<char> = name.chars().collect();
+    let (mut p, mut n) = (0, 0);
+    // The position to retry from if the rest does not match: the star then matches one more
+    // character.
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        if pattern.get(p) == Some(&'*') {
+            star = Some((p + 1, n));
+            p += 1;
+        } else if let Some(after) = one(&pattern, p, name[n]) {
+            (p, n) = (after, n + 1);
+        } else if let Some((after_star, taken)) = star {
+            (p, n) = (after_star, taken + 1);
+            star = Some((after_star, taken + 1));
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+/// The position after the one element at `p`, if it matches this character.
+fn one(pattern: &[char], p: usize, c: char) -> Option<usize> {
+    match pattern.get(p)? {
+        '?' => Some(p + 1),
+        '[' => match set(&pattern[p + 1..], c) {
+            Some((true, length)) => Some(p + 1 + length),
+            Some((false, _)) => None,
+            None => (c == '[').then_some(p + 1),
+        },
+        literal => (*literal == c).then_some(p + 1),
+    }
+}
+
+/// Whether a bracket expression holds the character, and its length with the closing bracket;
+/// `None` if it isn't closed.
+fn set(pattern: &[char], c: char) -> Option<(bool, usize)> {
+    let negated = matches!(pattern.first(), Some('!' | '^'));
+    let start = usize::from(negated);
+    let end = start + 1 + pattern.get(start + 1..)?.iter().position(|c| *c == ']')?;
+    let mut at = start;
+    let mut found = false;
+    while at < end {
+        if at + 2 < end && pattern[at + 1] == '-' {
+            found |= (pattern[at]..=pattern[at + 2]).contains(&c);
+            at += 3;
+        } else {
+            found |= pattern[at] == c;
+            at += 1;
+        }
+    }
+    Some((found != negated, end + 1))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use mosb_image::tree::{BaseTree, OwnedEntry};
+
+    use super::*;
 
     fn read(version: u32, files: &[(&str, OwnedEntry)]) -> Result<Presets, EmulationError> {
         let base = BaseTree::from_entries(
@@ -212,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_with_instances_is_about_them_and_the_template() {
+    fn line_with_instances_is_about_them_and_template() {
         let text = b"enable a@.service x y\nenable b@.service x/y\ndisable *";
         let presets =
             read(252, &[("etc/systemd/system-preset/1.preset", OwnedEntry::file(text))]).unwrap();
@@ -228,5 +293,31 @@ mod tests {
         ] {
             assert_eq!(presets.action(&name(unit)), want, "{unit}");
         }
+    }
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, name, want) in [
+            ("*", "", true),
+            ("*", "a.service", true),
+            ("a*e", "a.service", true),
+            ("a*s", "a.service", false),
+            ("*.s*e", "x.a.service", true),
+            ("a?service", "a.service", true),
+            ("[!b].service", "a.service", true),
+            ("[^a].service", "a.service", false),
+            ("[a-c].service", "b.service", true),
+            ("[]a].service", "].service", true),
+            ("[a-].service", "-.service", true),
+            ("[a.service", "[a.service", true),
+            ("a\\x2d.service", "a\\x2d.service", true),
+            ("a\\*", "a*", false),
+            ("", "a", false),
+            ("a.service", "a.servic", false),
+        ] {
+            assert_eq!(matches(pattern, name), want, "{pattern:?} on {name:?}");
+        }
+        assert!(depends_on_locale("[[:alpha:]]*"));
+        assert!(!depends_on_locale("[:]") && !depends_on_locale("[a-z]*"));
     }
 }

@@ -4,20 +4,20 @@
 //! the current CA. Invariants: the host is never made up, it stays as it is; whoever reads the new
 //! stub merges the same config; contents are in no error and in no `Debug`.
 
-mod authority;
-
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use x509_parser::pem::Pem;
+
 use mosb_ignition::{Document, Spec, parse_data_url};
 use mosb_types::{Diagnostic, canonical_json};
-use serde_json::Value;
-
-pub use authority::{Authority, AuthorityError};
 
 /// A Secret has at most 1 MiB.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -41,7 +41,7 @@ pub enum StubError {
     #[diagnostic(code = "stub-too-long")]
     TooLong(usize),
     #[error(
-        "the user data is no JSON object (line {line}); only Ignition configs can be converted"
+        "the user data is not a JSON object (line {line}); only Ignition configs can be converted"
     )]
     #[diagnostic(code = "stub-not-json")]
     NotJson { line: usize },
@@ -74,7 +74,7 @@ impl Stub {
     /// Parses the user data of a Secret.
     ///
     /// # Errors
-    /// It is no Ignition config of spec 2 or 3. A newer version of spec 3 than is known here is
+    /// It is not a Ignition config of spec 2 or 3. A newer version of spec 3 than is known here is
     /// none.
     pub fn parse(bytes: &[u8]) -> Result<Self, StubError> {
         if bytes.len() > MAX_BYTES {
@@ -217,5 +217,61 @@ impl fmt::Debug for Stub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Stub");
         shown.field("version", &self.version).field("pool", &self.pool()).finish_non_exhaustive()
+    }
+}
+
+/// More certificates than any bundle of a cluster's own CAs has.
+const MAX_CERTIFICATES: usize = 1000;
+
+/// The certificates of a bundle, by their fingerprints. Public, so it may be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authority {
+    fingerprints: BTreeSet<[u8; 32]>,
+    not_after: i64,
+}
+
+/// Why a bundle can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuthorityError {
+    #[error("it has no certificate in PEM; give the CA's")]
+    Empty,
+    #[error("certificate {number} of it is not valid; give the CA's")]
+    Certificate { number: usize },
+    #[error("it has more than {MAX_CERTIFICATES} certificates; give fewer")]
+    TooMany,
+}
+
+impl Authority {
+    /// Parses certificates in PEM.
+    ///
+    /// # Errors
+    /// There is none, or an invalid one.
+    pub fn parse(pem: &[u8]) -> Result<Self, AuthorityError> {
+        let mut fingerprints = BTreeSet::new();
+        let mut not_after = None;
+        for (index, block) in Pem::iter_from_buffer(pem).enumerate() {
+            if index == MAX_CERTIFICATES {
+                return Err(AuthorityError::TooMany);
+            }
+            let wrong = || AuthorityError::Certificate { number: index + 1 };
+            let block = block.map_err(|_| wrong())?;
+            let certificate = block.parse_x509().map_err(|_| wrong())?;
+            not_after = not_after.max(Some(certificate.validity().not_after.timestamp()));
+            fingerprints.insert(Sha256::digest(&block.contents).into());
+        }
+        let not_after = not_after.ok_or(AuthorityError::Empty)?;
+        Ok(Self { fingerprints, not_after })
+    }
+
+    /// When the last certificate of it expires: Unix time in seconds. While CAs are replaced, a
+    /// bundle has old ones beside the new one.
+    pub fn not_after(&self) -> i64 {
+        self.not_after
+    }
+
+    /// Whether `bundle` has one of these certificates.
+    pub(super) fn is_in(&self, bundle: &Self) -> bool {
+        !self.fingerprints.is_disjoint(&bundle.fingerprints)
     }
 }

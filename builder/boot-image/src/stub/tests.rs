@@ -35,7 +35,7 @@ fn parse(value: &Value) -> Result<Stub, StubError> {
 }
 
 #[test]
-fn stubs_of_spec_2_are_converted_to_the_oldest_spec_that_has_all_of_them() {
+fn spec_2_stubs_become_the_oldest_sufficient_spec() {
     let pem = authority(2034);
     let want = json!({ "ignition": {
         "config": { "merge": [{ "source": URL }] },
@@ -68,7 +68,7 @@ fn stubs_of_spec_2_are_converted_to_the_oldest_spec_that_has_all_of_them() {
 }
 
 #[test]
-fn stubs_of_spec_3_are_left_alone_whatever_their_version() {
+fn stubs_of_spec_3_are_left_alone() {
     for version in ["3.0.0", "3.1.0", "3.5.0", "3.6.0", "3.9.0", "3.7.0-experimental"] {
         let stub = parse(&installed(version, &authority(2034))).unwrap();
         assert!(!stub.is_spec2(), "{version}");
@@ -78,7 +78,7 @@ fn stubs_of_spec_3_are_left_alone_whatever_their_version() {
 }
 
 #[test]
-fn newer_features_of_spec_2_need_a_newer_spec_3() {
+fn newer_spec_2_features_need_newer_spec_3() {
     let header = json!([{ "name": "A", "value": "b" }]);
     for (what, version, field, value, want) in [
         ("headers", "2.4.0", "/ignition/config/append/0/httpHeaders", header, "3.1.0"),
@@ -101,7 +101,7 @@ fn newer_features_of_spec_2_need_a_newer_spec_3() {
 }
 
 #[test]
-fn what_is_no_stub_is_an_error_that_shows_no_contents() {
+fn other_user_data_is_error_without_contents() {
     let spec2 = |change: &dyn Fn(&mut Value)| {
         let mut stub = installed("2.2.0", &authority(2034));
         change(&mut stub);
@@ -168,7 +168,7 @@ fn what_is_no_stub_is_an_error_that_shows_no_contents() {
 }
 
 #[test]
-fn the_pool_is_known_from_the_one_source_only() {
+fn pool_is_known_from_the_one_source_only() {
     let source = |source: &str| json!({ "merge": [{ "source": source }] });
     for (what, config, want) in [
         ("as installed", source(URL), Some("worker")),
@@ -190,7 +190,7 @@ fn the_pool_is_known_from_the_one_source_only() {
 }
 
 #[test]
-fn the_ca_is_replaced_in_its_place_and_nothing_else_changes() {
+fn only_the_ca_is_replaced_in_its_place() {
     let (old, new, third) = (authority(2034), authority(2036), authority(2021));
     for version in ["2.2.0", "3.1.0", "3.9.0"] {
         let mut input = installed(version, &old);
@@ -219,7 +219,7 @@ fn the_ca_is_replaced_in_its_place_and_nothing_else_changes() {
 }
 
 #[test]
-fn a_ca_that_is_not_in_the_stub_is_not_replaced() {
+fn ca_outside_the_stub_is_not_replaced() {
     let new = authority(2036);
     let list = |list: Value| json!({ "ignition": { "version": "3.1.0", "security": { "tls": { "certificateAuthorities": list } } } });
     let own = data_url(&authority(2034));

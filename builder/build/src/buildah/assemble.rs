@@ -195,7 +195,7 @@ pub(super) fn output(problem: String) -> Error {
 pub(super) fn diff_ids(config: &Value) -> Result<Vec<DiffId>, Error> {
     let ids = config.pointer("/rootfs/diff_ids").cloned().unwrap_or_default();
     serde_json::from_value(ids)
-        .map_err(|e| output(format!("its rootfs.diff_ids are no digests ({e})")))
+        .map_err(|e| output(format!("its rootfs.diff_ids are not digests ({e})")))
 }
 
 #[cfg(test)]
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn leading_layers_of_the_base_are_its_own_descriptors() {
+    fn leading_layers_of_base_are_its_own_descriptors() {
         let name = "org.opencontainers.image.base.name";
         let ours = BTreeMap::from([(name.to_owned(), "ours".to_owned())]);
         for (what, diff_ids, layers, kept, want) in [

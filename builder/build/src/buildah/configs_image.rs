@@ -9,18 +9,27 @@
 //! build, so that no other build uses it: an entry that buildah doesn't know, and drops.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::error::Error;
-use crate::direct;
 use mosb_image::Digest;
 use mosb_image::media_type::OCI_LAYER_GZIP;
 use mosb_plan::plan::{Base, BaseName, BuildPlan};
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Source, Target};
 use mosb_types::canonical_json;
+
+use super::commands::{self, Options};
+use super::container_build::ContainerBuild;
+use super::error::Error;
+use super::files::{io, write};
+use super::run_again;
+use super::store::Store;
+use crate::direct;
+use crate::exec::Stream;
 
 /// The layouts in a folder, and the tag of the image in each of them.
 pub(super) const PREPARED: &str = "prepared";
@@ -217,4 +226,55 @@ fn as_base(manifest: &[u8], config: &[u8]) -> Result<Base, Error> {
     let base =
         Base::new(name, "the prepared base with the config".to_owned(), None, manifest, config);
     base.map_err(|error| Error::Output(error.to_string()))
+}
+
+/// Loads the image with the config into the store, and the prepared base below it, which stays there.
+pub(super) async fn load(
+    configs: &ConfigsImage,
+    build: &ContainerBuild,
+    store: &Store,
+    options: &Options,
+    at: &Path,
+    on_line: &mut impl FnMut(Stream, &str),
+) -> Result<(), Error> {
+    let folder = configs.folder.clone().unwrap_or_else(|| at.join(commands::START));
+    // A store names an image by the folder that it was loaded from.
+    let link = |layout: &str, name: &str| {
+        let link = at.join(name);
+        symlink(folder.join(layout), &link).map_err(io(&link))
+    };
+    if !has_image(&configs.prepared_id, store).await {
+        let name = configs.prepared_name();
+        link(PREPARED, &name)?;
+        run_again(&commands::load(&name, PREPARED, build, store, options, at), on_line).await?;
+    }
+    // Like the built image, it doesn't outlive an interrupted build.
+    write(&commands::configs_id(at), configs.id().to_string().as_bytes())?;
+    link(CONFIGS, CONFIGS)?;
+    run_again(&commands::load(CONFIGS, CONFIGS, build, store, options, at), on_line).await?;
+    Ok(())
+}
+
+/// Whether a store has an image.
+pub(super) async fn has_image(image: &Digest, store: &Store) -> bool {
+    commands::inspect(image, store).run(|_, _| ()).await.is_ok()
+}
+
+/// Removes the image with the config from the store; the prepared base stays.
+pub(super) async fn remove(
+    configs: &ConfigsImage,
+    store: &Store,
+    at: &Path,
+    on_line: &mut impl FnMut(Stream, &str),
+) -> Result<(), Error> {
+    match commands::remove(&configs.id(), store, at).run(on_line).await {
+        Ok(_) => {
+            let id = commands::configs_id(at);
+            fs::remove_file(&id).map_err(io(&id))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the image with the config stays in buildah's store until the next build");
+            Ok(())
+        }
+    }
 }

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn mount_points_go_and_everything_else_stays_as_it_is() {
+    fn only_mount_points_are_removed() {
         let long = "usr/".to_owned() + &"x".repeat(180);
         let stays: &[(&str, u32, &[u8])] = &[
             ("etc/hosts", 0o644, b""),

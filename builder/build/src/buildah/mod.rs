@@ -12,7 +12,6 @@ mod container_build;
 mod error;
 mod files;
 mod leftovers;
-mod load_configs;
 mod own_failure;
 mod push;
 mod read;
@@ -59,7 +58,6 @@ pub enum BaseSource {
     Registry(PinnedRef),
     /// An OCI layout directory.
     Layout(PathBuf),
-    /// A `dir:` directory.
     Dir(PathBuf),
 }
 
@@ -96,7 +94,7 @@ pub async fn build(
     let (store, work) = open(options).await?;
     let folder = work.path().join(commands::START);
     if let Some(configs) = &build.configs {
-        let has_prepared = load_configs::has_image(&configs.prepared_id, &store).await;
+        let has_prepared = configs_image::has_image(&configs.prepared_id, &store).await;
         configs.write(client, &build.base, has_prepared, &folder).await?;
     }
     let out = work.path().join(commands::OUT);
@@ -241,7 +239,7 @@ async fn run(
     let pull = commands::pull(build, base, store, options, at);
     run_again(&pull, &mut on_line).await?;
     if let Some(configs) = &build.configs {
-        load_configs::load(configs, build, store, options, at, &mut on_line).await?;
+        configs_image::load(configs, build, store, options, at, &mut on_line).await?;
     }
     let image_id = commands::image_id(at);
     write(&image_id, b"")?;
@@ -265,7 +263,7 @@ async fn run(
         }
     }
     if let Some(configs) = &build.configs {
-        load_configs::remove(configs, store, at, &mut on_line).await?;
+        configs_image::remove(configs, store, at, &mut on_line).await?;
     }
     pushed?;
     Ok(())

@@ -56,7 +56,7 @@ pub(super) fn read(build: &ContainerBuild, out: &Path, blobs: &Path) -> Result<A
         if Digest::of(&bytes) != *digest {
             return Err(output(format!("{digest} is something else")));
         }
-        serde_json::from_slice(&bytes).map_err(|e| output(format!("{digest} is no JSON ({e})")))
+        serde_json::from_slice(&bytes).map_err(|e| output(format!("{digest} is not a JSON ({e})")))
     };
     let digest_of = |descriptor: &Value| -> Result<Digest, Error> {
         let digest = descriptor.get("digest").cloned().unwrap_or_default();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_of_any_compression_comes_out_the_same() {
+    fn layer_of_any_compression_comes_out_the_same() {
         let plain = zeros(1 << 20);
         let diff_id = DiffId::of(&plain);
         let mut gzip = Vec::new();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_no_layer_and_fills_no_disk() {
+    fn bomb_is_no_layer_and_fills_no_disk() {
         let plain = zeros(1 << 20);
         let zstd = zstd::encode_all(&plain[..], 1).unwrap();
         for (what, bytes) in [("plain", &plain), ("zstd", &zstd)] {

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_store_that_is_not_in_use_is_deleted() {
+    async fn only_an_unused_store_is_deleted() {
         let cache = tempfile::tempdir().unwrap();
         assert_eq!(remove(cache.path()).await.unwrap(), None);
         let folder = cache.path().join("buildah");

@@ -12,7 +12,6 @@ use super::commands;
 use super::error::Error;
 use super::files::{io, make_dir, read_digest};
 
-/// The lock file.
 pub(super) const LOCK: &str = "lock";
 /// How the folder with layers and images begins; the driver follows.
 pub(super) const STORE: &str = "store-";

@@ -1,11 +1,10 @@
 //! Folders of this machine that the steps of a build see. Never part of a layer.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::{fs, io};
 
 use super::Error;
 use super::files::{io as unusable, make_dir};
@@ -53,7 +52,7 @@ impl FromStr for Volume {
                 Ok(Self { source: source.into(), target: target.to_owned(), access })
             }
             _ => Err(format!(
-                "{text:?} is no volume: want /source:/target, /source:/target:ro or /source:/target:copy, both absolute and without .."
+                "{text:?} is not a volume: want /source:/target, /source:/target:ro or /source:/target:copy, both absolute and without .."
             )),
         }
     }
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_can_be_written_and_has_files_where_a_kubelet_has_links() {
+    fn copy_is_writable_with_files_instead_of_links() {
         let root = tempfile::tempdir().unwrap();
         let source = mounted(root.path());
         let at = root.path().join("work");
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subscription_of_the_node_is_handed_on_where_there_is_one() {
+    fn subscription_of_the_node_is_passed_on() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(of_the_node(root.path()), None);
         let there = root.path().join("run/secrets/rhsm");

@@ -8,9 +8,7 @@ use mosb_image::RepoRef;
 use mosb_registry::credentials::{
     CredentialsError, LoginEntries, LoginEntry, covers, parse_logins,
 };
-use mosb_types::Diagnostic;
-use mosb_types::Secret;
-use mosb_types::canonical_json;
+use mosb_types::{Diagnostic, Secret, canonical_json};
 
 /// Key of the logins in a Secret.
 pub const DOCKER_CONFIG_KEY: &str = ".dockerconfigjson";

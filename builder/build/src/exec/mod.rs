@@ -6,20 +6,17 @@
 //! process left running. The child has a process group of its own, which is killed when the future
 //! is dropped or the time limit is over, and both streams are read to the end.
 
-mod error;
-
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
+use std::{fmt, io};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-pub use error::Error;
+use mosb_types::Diagnostic;
 
 /// How much of the end of a child's output an error holds.
 const LAST_OUTPUT: usize = 8 * 1024;
@@ -73,9 +70,7 @@ pub struct Command {
 /// Where a line came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output.
     Stdout,
-    /// Standard error.
     Stderr,
 }
 
@@ -121,7 +116,6 @@ impl Command {
         self
     }
 
-    /// The working directory.
     #[must_use]
     pub fn cwd(mut self, directory: &Path) -> Self {
         self.cwd = Some(directory.to_owned());
@@ -321,3 +315,41 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests;
+
+/// The error of a program.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum Error {
+    /// The program is not installed.
+    #[error("{program} is not installed; install {install}")]
+    #[diagnostic(code = "program-missing", class = InvalidInput)]
+    Missing { program: String, install: &'static str },
+    /// It is there and could not be started.
+    #[error("{program} could not be started; check that it may be run here")]
+    #[diagnostic(code = "program-not-started", class = InvalidInput)]
+    Start { program: String, source: io::Error },
+    /// It ended with an error.
+    #[error("{program} {action} ended with {status}; its last output:\n{last}")]
+    #[diagnostic(code = "program-failed", class = Rejected)]
+    Failed {
+        program: String,
+        action: String,
+        status: ExitStatus,
+        /// The end of its output.
+        last: String,
+    },
+    /// It did not end in time, and was killed.
+    #[error("{program} {action} did not end within {} s and was killed; its last output:\n{last}", limit.as_secs())]
+    #[diagnostic(code = "program-timed-out", class = Transient)]
+    TimedOut {
+        program: String,
+        action: String,
+        limit: Duration,
+        /// The end of its output.
+        last: String,
+    },
+    /// Reading or writing its pipes failed.
+    #[error("{program}: its output can't be read")]
+    #[diagnostic(code = "program-pipe", class = Transient)]
+    Pipe { program: String, source: io::Error },
+}

@@ -11,7 +11,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn a_command_line_can_be_pasted_and_shows_no_environment() {
+fn command_line_is_pasteable_and_without_environment() {
     let command = Command::new("buildah", "buildah")
         .arg("bud")
         .option("--build-arg", "A=it's $HOME")
@@ -21,7 +21,7 @@ fn a_command_line_can_be_pasted_and_shows_no_environment() {
 }
 
 #[test]
-fn both_streams_are_read_and_the_environment_is_ours() {
+fn both_streams_are_read_and_environment_is_ours() {
     let mut seen = Vec::new();
     let command = sh("echo out; echo err >&2; echo $A$LC_ALL; cat; printf end").env("A", "a");
     let answer = block_on(command.run(|stream, line| seen.push((stream, line.to_owned()))));

@@ -6,7 +6,6 @@
 //! encapsulated config, and below [`FIRST_BOOT`] the input of a unit that runs `bootc` or
 //! `rpm-ostree`. `docs/first-boot.md` describes these files.
 
-mod arguments;
 mod own_config;
 mod pull_files;
 
@@ -83,7 +82,7 @@ pub fn config(rendered: &RenderedConfig, pull_files: &PullFiles) -> Result<Value
     if !passwd.is_empty() {
         config["passwd"] = json!(passwd);
     }
-    if let Some(arguments) = arguments::of(rendered, from) {
+    if let Some(arguments) = own_config::of(rendered, from) {
         config["kernelArguments"] = arguments;
     }
     match ignition::parse(&config) {

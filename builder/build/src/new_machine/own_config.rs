@@ -4,11 +4,13 @@
 //! Input: the pool's config, and other Ignition configs. Output: one config, in the oldest spec that
 //! has all of it. Invariant: no message quotes contents, keys, passwords or addresses of a config.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use mosb_ignition::{self as ignition, Document, Merger};
-use mosb_types::Diagnostic;
-use mosb_types::Secret;
+use mosb_plan::api::RenderedConfig;
+use mosb_types::{Diagnostic, Secret};
+
+use super::listed;
 
 /// A valid Ignition config. It may refer to others, which machines fetch.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,4 +81,56 @@ pub fn merge(
     let merged = merger.finish().document;
     let checked = Document::read(merged.as_json()).map_err(together)?;
     Ok(Secret::new(checked.document.into_oldest_version()))
+}
+
+/// The arguments of the Ignition config, then those of the MachineConfigs, without duplicates;
+/// `None` if there are none.
+pub(super) fn of(rendered: &RenderedConfig, ignition: &Value) -> Option<Value> {
+    let texts = |field: &str| {
+        let list = listed(ignition, &["kernelArguments", field]);
+        let list = list.and_then(|list| serde_json::from_value::<Vec<String>>(list).ok());
+        list.unwrap_or_default()
+    };
+    let (mut wanted, unwanted) = (texts("shouldExist"), texts("shouldNotExist"));
+    for argument in rendered.kernel_arguments.iter().flat_map(|text| split(text)) {
+        if !wanted.contains(&argument) {
+            wanted.push(argument);
+        }
+    }
+    let mut arguments = json!({});
+    for (field, list) in [("shouldExist", wanted), ("shouldNotExist", unwanted)] {
+        if !list.is_empty() {
+            arguments[field] = json!(list);
+        }
+    }
+    (arguments != json!({})).then_some(arguments)
+}
+
+/// Splits an entry of `spec.kernelArguments` at blanks outside of double quotes, as the kernel
+/// does.
+fn split(text: &str) -> Vec<String> {
+    let mut quoted = false;
+    let blank = |c: char| {
+        quoted ^= c == '"';
+        c.is_whitespace() && !quoted
+    };
+    let parts = text.split(blank).filter(|part| !part.is_empty());
+    parts.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_may_hold_several_arguments() {
+        for (text, want) in [
+            ("quiet", &["quiet"][..]),
+            (" a=b  quiet ", &["a=b", "quiet"]),
+            ("dyndbg=\"file x +p\" b", &["dyndbg=\"file x +p\"", "b"]),
+            ("", &[]),
+        ] {
+            assert_eq!(split(text), want, "{text:?}");
+        }
+    }
 }

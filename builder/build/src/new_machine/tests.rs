@@ -83,7 +83,7 @@ fn pull_files() -> PullFiles {
 }
 
 #[test]
-fn machines_get_the_logins_and_authorities_that_their_image_needs() {
+fn machines_get_logins_and_authorities_of_their_image() {
     let files = pull_files().files();
     let names: Vec<&str> = files.iter().map(|file| &*file.name).collect();
     let want = [
@@ -147,7 +147,7 @@ fn a_later_config_of_its_own_takes_precedence() {
 }
 
 #[test]
-fn its_spec_is_the_oldest_that_has_all_of_it() {
+fn spec_is_the_oldest_that_suffices() {
     let from = json!({ "ignition": { "version": "3.5.0" } });
     // The rendered config of these tests has kernel arguments.
     assert_eq!(with_own(&from, &[]).unwrap()["ignition"]["version"], "3.3.0");
@@ -160,7 +160,7 @@ fn its_spec_is_the_oldest_that_has_all_of_it() {
 }
 
 #[test]
-fn a_config_of_its_own_that_can_not_be_merged_is_refused_and_not_quoted() {
+fn unmergeable_own_config_is_refused_and_not_quoted() {
     let from = json!({ "ignition": { "version": "3.5.0" } });
     let source = json!({ "source": "https://hunter2.example.com/" });
     let links = |config: Value| json!({ "ignition": { "version": "3.5.0" }, "storage": { "links": [config] } });

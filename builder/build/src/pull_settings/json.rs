@@ -55,7 +55,7 @@ impl PullSettings {
             .map(|registry| &registry.location)
             .chain(mirrors().map(|mirror| &mirror.location));
         if mirrors().count() > MAX_ENTRIES || !locations.all(|place| is_repository(place)) {
-            return Err("registry: a location is no repository".to_owned());
+            return Err("registry: a location is not a repository".to_owned());
         }
         let Authorities { everywhere, hosts } = &self.authorities;
         if hosts.len() > MAX_ENTRIES || !hosts.keys().all(|host| is_host(host)) {

@@ -2,22 +2,21 @@
 //! settings. The controller makes it, a Secret carries it as JSON, and the machine's tools see it
 //! while they pull.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::{pull_repositories, registries_conf};
-use mosb_image::PinnedRef;
+use mosb_image::{PinnedRef, RepoRef};
 use mosb_plan::api::ClusterSettings;
 use mosb_plan::api::cluster_settings::{Proxy, ProxyUrl};
 use mosb_registry::registries_conf::By;
 use mosb_types::Diagnostic;
 use mosb_types::Secret;
 
-pub(crate) use authorities::Authorities;
+use crate::{pull_repositories, registries_conf};
 use registry_entry::RegistryEntry;
 
-mod authorities;
 mod json;
 mod registry_entry;
 
@@ -141,3 +140,40 @@ fn largest_bundle(settings: &ClusterSettings, given: &Authorities) -> (String, u
 
 #[cfg(test)]
 mod tests;
+
+/// PEM certificates of CAs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Authorities {
+    /// Those for each of the hosts.
+    pub(super) everywhere: String,
+    /// Each host that an image may come from, with the CAs for this host only.
+    pub(super) hosts: BTreeMap<String, String>,
+}
+
+impl Authorities {
+    pub fn of(repos: &[RepoRef], settings: &ClusterSettings) -> Self {
+        let everywhere = [&settings.additional_trust_bundle, &settings.registry_trust_bundle];
+        let everywhere: String =
+            everywhere.into_iter().flatten().map(|pem| line_end(pem)).collect();
+        let hosts = repos.iter().filter_map(|repo| {
+            let own = settings.image_registry_bundles.get(repo.host());
+            let own = own.map(|pem| line_end(pem)).unwrap_or_default();
+            let has_any = !own.is_empty() || !everywhere.is_empty();
+            has_any.then(|| (repo.host().to_owned(), own))
+        });
+        let hosts: BTreeMap<String, String> = hosts.collect();
+        // Without a host, there is nothing to be trusted.
+        if hosts.is_empty() { Self::default() } else { Self { everywhere, hosts } }
+    }
+
+    /// Each host with all PEM certificates for it.
+    pub fn by_host(&self) -> Vec<(String, String)> {
+        let all = self.hosts.iter();
+        all.map(|(host, own)| (host.clone(), format!("{}{own}", self.everywhere))).collect()
+    }
+}
+
+fn line_end(pem: &str) -> String {
+    format!("{}\n", pem.trim_end())
+}

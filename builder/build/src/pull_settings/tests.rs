@@ -45,7 +45,7 @@ fn settings(text: &str) -> ClusterSettings {
 }
 
 #[test]
-fn a_machine_gets_what_its_repository_needs_and_no_more() {
+fn machine_gets_only_settings_of_its_repository() {
     let made = PullSettings::new(&image(), &settings(SETTINGS)).unwrap();
     let conf = made.registries_conf().unwrap();
     let want = r#"[[registry]]
@@ -89,7 +89,7 @@ insecure = false
 }
 
 #[test]
-fn without_settings_for_its_repository_a_machine_pulls_as_it_does() {
+fn machine_without_settings_pulls_as_before() {
     for text in [
         "{}",
         "mirrors: [{source: quay.io, mirrors: [mirror.example/quay]}]",
@@ -107,7 +107,7 @@ fn without_settings_for_its_repository_a_machine_pulls_as_it_does() {
 }
 
 #[test]
-fn a_source_that_must_not_be_asked_is_blocked() {
+fn source_that_must_not_be_asked_is_blocked() {
     for (text, mirrors) in [
         (
             "mirrors: [{source: registry.example:5000/acme, mirrors: [a.example/b], mirrorSourcePolicy: NeverContactSource}]",
@@ -137,7 +137,7 @@ fn a_bundle_that_is_too_large_is_named() {
 }
 
 #[test]
-fn json_that_is_unfit_for_files_of_a_machine_is_refused_and_not_quoted() {
+fn unfit_json_is_refused_and_not_quoted() {
     let registry = |location: &str, mirror: &str| {
         json!({ "registry": { "location": location, "insecure": false, "blocked": false,
                 "mirrors": [{ "location": mirror, "insecure": false }] } })

@@ -8,8 +8,7 @@ use mosb_registry::{self as registry, Client, Resolved, tree_image};
 use mosb_types::Finding;
 
 use super::base::layers;
-use super::context::{PlanContext, Trees};
-use super::error::Error;
+use super::{Error, PlanContext, Trees};
 
 /// The tree of a base: from a cache, else from its layers.
 pub(super) async fn obtain(

@@ -14,16 +14,12 @@ use mosb_image::Platform;
 use mosb_plan::api::RenderedConfig;
 use mosb_plan::containerfile::{self, AtLine, has_instruction};
 use mosb_plan::plan::{BuildContext, BuildRequest, Draft, parse_ignition};
-use mosb_registry::{Resolved, Source};
+use mosb_registry::{Client, Resolved, Source};
 use mosb_types::Finding;
 
-use super::base::{base, base_source};
+use super::base::{base, base_source, extensions_image};
 use super::base_tree::cached;
-use super::context::{PlanContext, resolve};
-use super::error::Error;
-use super::extensions_image::extensions_image;
-use super::unchecked_images::unchecked_images;
-use super::unresolved::{Unresolved, UnresolvedBase};
+use super::{Error, PlanContext, Unresolved, UnresolvedBase, resolve};
 use crate::context_dir;
 
 /// A plan without the parts that depend on the base's tree. It has the names of the whole plan.
@@ -175,4 +171,59 @@ async fn build_context(
     }
     let read = spawn_blocking(move || context_dir::read(&dir, &uses)).await;
     Ok(Some(read.expect("reading does not panic and is not cancelled")?))
+}
+
+/// Images that only buildah pulls, for which the policy requires signatures that are not checked.
+pub(super) fn unchecked_images(
+    client: &Client,
+    text: &str,
+    build_args: &BTreeMap<String, String>,
+    platform: &Platform,
+) -> Vec<Finding> {
+    let images = match containerfile::images(text, build_args, platform) {
+        Ok(images) => images,
+        Err(error) => {
+            // On the command line buildah reports such errors; in a cluster the planner does.
+            tracing::debug!(%error, "can't list the images whose signatures are not checked");
+            return Vec::new();
+        }
+    };
+    let sources = images.into_iter().map(Source::Registry);
+    sources.filter_map(|source| client.unchecked_signature(&source)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use mosb_registry::Options;
+
+    use super::*;
+
+    #[test]
+    fn buildahs_images_are_reported_as_unchecked() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("policy.json");
+        let policy = r#"{"default":[{"type":"insecureAcceptAnything"}],
+            "transports":{"docker":{"q.io/signed":[{"type":"sigstoreSigned","keyData":"eA=="}]}}}"#;
+        std::fs::write(&file, policy).unwrap();
+        let client =
+            Client::new(&Options { signature_policy: Some((file, true)), ..Options::default() })
+                .unwrap();
+        let platform = "linux/amd64".parse().unwrap();
+        for (what, text, want) in [
+            ("FROM", "FROM q.io/signed/a:1", &["q.io/signed/a:1"][..]),
+            (
+                "COPY and RUN",
+                "FROM configs\nARG A\nCOPY --from=q.io/$A/b /a /b\nRUN --mount=from=q.io/signed/c,target=/x true",
+                &["q.io/signed/b", "q.io/signed/c"],
+            ),
+            ("none is asked for", "FROM q.io/other", &[]),
+            ("it can't be decided", "FROM $X", &[]),
+        ] {
+            let arguments = [("A".to_owned(), "signed".to_owned())].into();
+            let found = unchecked_images(&client, text, &arguments, &platform);
+            let of: Vec<_> = found.iter().filter_map(|one| one.object.as_deref()).collect();
+            assert_eq!(of, want, "{what}: {found:?}");
+            assert!(found.iter().all(|one| one.code == "signature-not-checked"));
+        }
+    }
 }

@@ -6,22 +6,125 @@
 
 mod base;
 mod base_tree;
-mod context;
 mod draft;
-mod error;
-mod extensions_image;
 mod plan;
-mod prepared;
 mod render;
-mod unchecked_images;
-mod unresolved;
 
-pub use base::{given_base_name, layers};
-pub use context::{PlanContext, Trees};
+use std::path::PathBuf;
+
+use bytes::Bytes;
+
+use mosb_image::{ImageRef, PinnedRef, Platform, ReferenceError, layer};
+use mosb_plan::api::{BuildOn, RenderedConfig};
+use mosb_plan::plan::{BaseName, Stage};
+use mosb_registry as registry;
+use mosb_registry::cache::TreeCache;
+use mosb_registry::{Client, Resolved, Source};
+use mosb_types::Diagnostic;
+
+pub use base::{extensions_source, given_base_name, layers};
 pub use draft::{ResolvedDraft, draft, draft_while};
-pub use error::Error;
-pub use extensions_image::extensions_source;
-pub use plan::{ResolvedPlan, finish, finish_on, finish_with_tree};
-pub use prepared::{ResolvedPrepared, prepared_base};
+pub use plan::{
+    ResolvedPlan, ResolvedPrepared, finish, finish_on, finish_with_tree, prepared_base,
+};
 pub use render::{RenderFailure, admit_all, render};
-pub use unresolved::{Unresolved, UnresolvedBase};
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum Error {
+    /// Neither a base nor `spec.osImageURL`.
+    #[error("{config}: spec.osImageURL is empty; give the base OS image with --base")]
+    #[diagnostic(code = "no-base", class = InvalidInput)]
+    NoBase { config: String },
+    /// An image that the config names.
+    #[error("{config}: {field}: {source}")]
+    #[diagnostic(code = "bad-reference", class = InvalidInput)]
+    ConfigImage { config: String, field: &'static str, source: ReferenceError },
+    /// The inputs can't be built.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Plan(#[from] mosb_plan::plan::Error),
+    /// The Containerfile asks for what the base doesn't have.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Containerfile(#[from] mosb_plan::containerfile::Error),
+    /// The directory of the build context.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Context(#[from] crate::context_dir::Error),
+    /// An image that can't be found or read.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Registry(#[from] registry::Error),
+    /// A layer of the base. The error does not contain the image.
+    #[error("{image}: {source}")]
+    #[diagnostic(transparent)]
+    Layer {
+        image: String,
+        /// What is wrong with it.
+        source: layer::Error,
+    },
+}
+
+/// The clients and caches that planning uses.
+#[derive(Clone, Copy)]
+pub struct PlanContext<'a> {
+    pub client: &'a Client,
+    /// Where base trees are cached; without, each is computed.
+    pub trees: Option<Trees<'a>>,
+    /// Called before each step with its description for people.
+    pub on_step: &'a (dyn Fn(&str) + Sync),
+}
+
+/// Where base trees are cached.
+#[derive(Debug, Clone, Copy)]
+pub enum Trees<'a> {
+    /// A folder, which is read and written.
+    Disk(&'a TreeCache),
+    /// Images with the trees of the base and of the prepared base, if there are some, and the client
+    /// that pulls them.
+    Images { client: &'a Client, base: Option<&'a PinnedRef>, prepared: Option<&'a PinnedRef> },
+}
+
+impl std::fmt::Debug for PlanContext<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PlanContext").field("trees", &self.trees).finish_non_exhaustive()
+    }
+}
+
+async fn resolve(
+    context: PlanContext<'_>,
+    what: &str,
+    source: &Source,
+    platform: Option<&Platform>,
+) -> Result<Resolved, Error> {
+    (context.on_step)(&format!("resolving {what} {source}"));
+    Ok(context.client.resolve(source, platform).await?)
+}
+
+/// Every file is read; images are named, with or without a digest. A Containerfile may still have
+/// no instruction, and is then ignored.
+#[derive(Debug, Clone)]
+pub struct Unresolved;
+
+impl Stage for Unresolved {
+    type Config = RenderedConfig;
+    type Containerfile = String;
+    type Context = PathBuf;
+    type TrustBundle = Bytes;
+    type Base = UnresolvedBase;
+    type ExtensionsImage = ImageRef;
+    type BuildOn = BuildOn;
+}
+
+/// How a request names its base.
+#[derive(Debug, Clone, Default)]
+pub struct UnresolvedBase {
+    /// Default: the config's `spec.osImageURL`.
+    pub image: Option<Source>,
+    /// How labels name the base. Default: derived from where the base comes from.
+    pub name: Option<BaseName>,
+    /// Which image of an index.
+    pub platform: Option<Platform>,
+}

@@ -5,15 +5,14 @@ use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 
 use mosb_image::tree::BaseTree;
-use mosb_plan::plan::BuildPlan;
-use mosb_registry::Resolved;
+use mosb_plan::plan::{self, Base, BuildPlan, Prepared, PreparedBase};
 use mosb_registry::base_tree::{Obtained, TreeSource};
+use mosb_registry::{Client, Resolved, Source};
 
+use super::base::given_base_name;
 use super::base_tree::{cached, obtain, obtain_prepared};
-use super::context::PlanContext;
 use super::draft::ResolvedDraft;
-use super::error::Error;
-use super::prepared::ResolvedPrepared;
+use super::{Error, PlanContext};
 
 /// A plan, and the images and tree that it was made with.
 #[derive(Debug)]
@@ -116,4 +115,36 @@ async fn finish_with(
     plan.warnings.dedup();
     let prepared = resolved.filter(|_| plan.prepared.is_some());
     Ok(ResolvedPlan { plan, base, prepared, tree: obtained, resolving, planning: began.elapsed() })
+}
+
+/// A prepared base in its registry or layout, checked.
+#[derive(Debug)]
+pub struct ResolvedPrepared {
+    pub base: PreparedBase,
+    pub resolved: Resolved,
+}
+
+/// Resolves an image that is this prepared base. Requests only its manifest and config.
+///
+/// # Errors
+/// It can't be found, or is something else.
+pub async fn prepared_base(
+    context: PlanContext<'_>,
+    client: &Client,
+    prepared: &Prepared,
+    source: &Source,
+) -> Result<ResolvedPrepared, Error> {
+    (context.on_step)(&format!("resolving prepared base {source}"));
+    let platform = &prepared.request.base.config.platform;
+    let resolved = client.resolve(source, Some(platform)).await?;
+    let image = Base::new(
+        given_base_name(&resolved),
+        resolved.pinned_text(),
+        resolved.index,
+        &resolved.manifest_bytes,
+        &resolved.config_bytes,
+    );
+    let base = image.map_err(plan::Error::from)?;
+    let base = prepared.check(base).map_err(plan::Error::from)?;
+    Ok(ResolvedPrepared { base, resolved })
 }

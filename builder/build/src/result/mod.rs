@@ -57,7 +57,6 @@ pub enum Outcome {
         /// Bytes pushed to the registry.
         #[serde(default)]
         bytes_pushed: u64,
-        /// Durations.
         #[serde(default)]
         phases: Phases,
         /// The image with the base's tree that this build pushed, if it did.
@@ -133,7 +132,6 @@ pub enum Step {
 }
 
 impl Step {
-    /// The container's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ImageFetch => "image-fetch",
@@ -180,12 +178,11 @@ pub struct BaseTreeImage {
 pub struct PreparedImage {
     /// Of everything that was run.
     pub inputs: Digest,
-    /// Its manifest.
     pub image: Digest,
     pub made_at: Timestamp,
 }
 
-/// Why something is no result.
+/// Why something is not a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
 #[diagnostic(code = "bad-job-result", class = Internal)]
 #[non_exhaustive]
@@ -250,7 +247,7 @@ impl JobResult {
         data
     }
 
-    /// From a container's termination message; `None` for anything that is no result, as a
+    /// From a container's termination message; `None` for anything that is not a result, as a
     /// container that was killed has none, and other programs write other things.
     pub fn from_termination_message(text: &str) -> Option<Self> {
         Self::from_json(text.trim().as_bytes()).ok()

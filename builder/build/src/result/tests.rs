@@ -70,7 +70,7 @@ fn a_written_result_is_read_back() {
     let keys = |result: JobResult| result.to_config_map().into_keys().collect::<Vec<_>>();
     assert_eq!(keys(succeeded(Vec::new())), ["digest", "result.json"]);
     assert_eq!(keys(failed("x", Vec::new())), ["result.json"]);
-    assert_eq!(keys(prepared()), ["result.json"], "it is no image of the build");
+    assert_eq!(keys(prepared()), ["result.json"], "it is not an image of the build");
 }
 
 #[test]

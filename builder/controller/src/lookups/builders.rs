@@ -26,13 +26,13 @@ pub(super) fn permitted(
     }
     if settings.job.user_namespaces == UserNamespaces::Required {
         let message = format!(
-            "mosb.dev/builder is {builder}, whose pods are privileged and have no user namespace, and job.userNamespaces of ConfigMap mosb-config is required; take another builder"
+            "mosb.dev/builder is {builder}, whose pods are privileged and have no user namespace, and job.userNamespaces of ConfigMap mosb-config is required; use another builder"
         );
         return Err(invalid_input("no-user-namespace", message));
     }
     if !serves_builds {
         let message = format!(
-            "mosb.dev/builder is {builder}, and the cluster does not serve build.openshift.io/v1 to the controller; take another builder, or enable OpenShift's capability Build and apply deploy/openshift-builds"
+            "mosb.dev/builder is {builder}, and the cluster does not serve build.openshift.io/v1 to the controller; use another builder, or enable OpenShift's capability Build and apply deploy/openshift-builds"
         );
         return Err(invalid_input("no-builds-api", message));
     }

@@ -16,28 +16,26 @@
 //! The work is linear in the length of all configs: the merged config is a tree with an index for
 //! each list, and only parts that a later config changes are split.
 
-mod list;
 mod node;
-mod origin;
 mod provenance;
-mod special_bits;
 
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::document::Document;
-use super::schema::{Kind, SPEC3};
-use super::version::SpecVersion;
+use crate::document::Document;
+use crate::schema::{Kind, SPEC3};
+use crate::version::SpecVersion;
 use node::Node;
-use origin::AddedConfig;
+use provenance::AddedConfig;
+
 pub use provenance::Provenance;
-use special_bits::SpecialBits;
 
 /// Merges configs, one after the other.
 ///
@@ -126,5 +124,53 @@ impl fmt::Debug for Merger {
 impl Default for Merger {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// The lists whose entries have modes.
+const LISTS: [&str; 2] = ["files", "directories"];
+const PERMISSIONS: u64 = 0o777;
+
+/// The files and directories whose mode so far has bits that its spec drops.
+#[derive(Debug, Default)]
+struct SpecialBits(BTreeSet<(&'static str, String)>);
+
+impl SpecialBits {
+    /// Notes the modes of a config that is merged over those before.
+    pub fn note(&mut self, config: &Value, version: SpecVersion) {
+        for list in LISTS {
+            let entries = config["storage"][list].as_array().into_iter().flatten();
+            for entry in entries {
+                let (Some(mode), Some(path)) = (entry["mode"].as_u64(), entry["path"].as_str())
+                else {
+                    continue;
+                };
+                let dropped = version < SpecVersion::V3_6 && mode & !PERMISSIONS != 0;
+                if dropped {
+                    self.0.insert((list, path.to_owned()));
+                } else if !self.0.is_empty() {
+                    self.0.remove(&(list, path.to_owned()));
+                }
+            }
+        }
+    }
+
+    /// Removes these bits from the merged config, where they would have an effect.
+    pub fn drop_from(&self, config: &mut Value) {
+        if self.0.is_empty() {
+            return;
+        }
+        for list in LISTS {
+            let entries = config.pointer_mut(&format!("/storage/{list}"));
+            let entries = entries.and_then(Value::as_array_mut).into_iter().flatten();
+            for entry in entries {
+                let path = entry["path"].as_str().unwrap_or_default().to_owned();
+                if let Some(mode) = entry["mode"].as_u64()
+                    && self.0.contains(&(list, path))
+                {
+                    entry["mode"] = (mode & PERMISSIONS).into();
+                }
+            }
+        }
     }
 }

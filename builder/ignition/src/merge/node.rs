@@ -1,13 +1,12 @@
 //! What has been merged so far, as a tree.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as MapEntry;
+use std::collections::{BTreeMap, HashMap};
 use std::mem;
 
 use serde_json::{Map, Value, json};
 
-use super::list::KeyedList;
-use super::origin::{AddedConfig, ValueOrigin};
+use super::provenance::{AddedConfig, ValueOrigin};
 use crate::schema::{Items, Kind, Merging, Object};
 
 /// The merged value of a field or of an entry.
@@ -248,5 +247,46 @@ fn record_removed(list: &mut KeyedList<Entry>, removed: Vec<RemovedEntry>) {
             };
             value_origin.overridden.extend(origins);
         }
+    }
+}
+
+/// Entries in their order; removed ones leave a gap.
+#[derive(Debug)]
+pub(super) struct KeyedList<E> {
+    entries: Vec<Option<E>>,
+    /// The position of each key; empty if the list has no keys.
+    index: HashMap<String, usize>,
+}
+
+impl<E> KeyedList<E> {
+    pub fn new() -> Self {
+        Self { entries: Vec::new(), index: HashMap::new() }
+    }
+
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut E> {
+        self.entries[*self.index.get(key)?].as_mut()
+    }
+
+    /// Appends an entry without a key.
+    pub fn push(&mut self, entry: E) {
+        self.entries.push(Some(entry));
+    }
+
+    /// Appends an entry whose key is not in the list.
+    pub fn insert(&mut self, key: String, entry: E) {
+        self.index.insert(key, self.entries.len());
+        self.push(entry);
+    }
+
+    pub fn remove(&mut self, key: &str) -> Option<E> {
+        self.entries[self.index.remove(key)?].take()
+    }
+
+    pub fn entries(&self) -> impl Iterator<Item = &E> {
+        self.entries.iter().flatten()
+    }
+
+    pub fn into_entries(self) -> impl Iterator<Item = E> {
+        self.entries.into_iter().flatten()
     }
 }

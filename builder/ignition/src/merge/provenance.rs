@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::node::Node;
-use super::origin::ValueOrigin;
 use crate::schema::{Items, Key, Kind, SPEC3};
 
 /// The origin of one value.
@@ -31,7 +30,6 @@ pub(super) fn of(config: &Node) -> Vec<Provenance> {
 /// Walks through the config.
 #[derive(Default)]
 struct ProvenanceCollector {
-    /// The current place.
     place: String,
     found: Vec<Provenance>,
 }
@@ -149,5 +147,39 @@ fn name<'v>(items: Items, number: usize, scalar: impl Fn(&str) -> Option<&'v Val
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
         None => number.to_string(),
+    }
+}
+
+/// The config that is being merged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AddedConfig {
+    pub origin: usize,
+    /// Whether the origins that it overrides are recorded.
+    pub explaining: bool,
+}
+
+/// The configs that set a value.
+#[derive(Debug)]
+pub(super) struct ValueOrigin {
+    /// The last one, whose value it is.
+    pub from: usize,
+    pub overridden: Vec<usize>,
+}
+
+impl ValueOrigin {
+    pub fn new(from: usize) -> Self {
+        Self { from, overridden: Vec::new() }
+    }
+
+    pub fn override_with(&mut self, added: AddedConfig) {
+        if added.explaining {
+            self.overridden.push(self.from);
+        }
+        self.from = added.origin;
+    }
+
+    pub fn collect(&self, origins: &mut Vec<usize>) {
+        origins.push(self.from);
+        origins.extend(&self.overridden);
     }
 }

@@ -15,7 +15,7 @@ use super::super::version::Spec;
 use super::reference::{Contents, Needs, Request};
 use super::settings::Settings;
 use super::source::{Source, without_credentials};
-use super::{Resolution, authority, check};
+use super::{Resolution, check, contents};
 use mosb_types::Finding;
 
 /// The longest chain of references.
@@ -225,7 +225,7 @@ impl Resolver<'_> {
             return Ok(opened.clone());
         }
         let bytes = self.bytes(resource, step)?;
-        let bytes = authority::checked(bytes).map_err(|problem| step.wrong(problem))?;
+        let bytes = contents::checked_authority(bytes).map_err(|problem| step.wrong(problem))?;
         self.authorities.insert(source.to_owned(), bytes.clone());
         Ok(bytes)
     }
@@ -255,7 +255,7 @@ impl Resolver<'_> {
             return Err(wrong("the config is empty; give one".to_owned()));
         }
         let config: Value = serde_json::from_slice(&bytes)
-            .map_err(|error| wrong(format!("the config is no JSON: {error}")))?;
+            .map_err(|error| wrong(format!("the config is not a JSON: {error}")))?;
         let read = Document::read(&config).map_err(|error| match error {
             Error::Invalid { problems } => {
                 ResolveError::Wrong(problems.into_iter().map(|p| step.place(p)).collect())

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::super::document::Document;
-use super::super::error::Error;
-use super::check;
+use mosb_types::Finding;
+
 use super::reference::{Contents, Needs, Request};
 use super::settings::Settings;
 use super::source::Source;
-use super::{Resolution, authority};
-use mosb_types::Finding;
+use super::{Resolution, check};
+use crate::document::Document;
+use crate::error::Error;
 
 /// Embeds all remote contents of a config whose references to other configs are resolved.
 ///
@@ -176,7 +176,7 @@ impl Embedding<'_> {
             let Some(bytes) = self.embed(place, resource) else {
                 return;
             };
-            match authority::checked(bytes) {
+            match checked_authority(bytes) {
                 Ok(bytes) => opened.push(bytes),
                 Err(problem) => self.wrong(place, problem),
             }
@@ -228,5 +228,18 @@ impl Embedding<'_> {
                 None
             }
         }
+    }
+}
+
+/// Returns the bytes if they look like certificates in PEM. The TLS client checks each certificate.
+pub(super) fn checked_authority(bytes: Bytes) -> Result<Bytes, Finding> {
+    const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
+    if bytes.windows(BEGIN.len()).any(|window| window == BEGIN) {
+        Ok(bytes)
+    } else {
+        Err(Finding::new(
+            "bad-authority",
+            "holds no certificate in PEM; give the authority's certificate, not another file",
+        ))
     }
 }

@@ -33,11 +33,10 @@
 //! | `bad-timeout` | a timeout below zero |
 //! | `wrong-hash`, `bad-gzip`, `contents-too-large` | the response doesn't match the config |
 //! | `bad-authority` | a certificate authority that isn't PEM |
-//! | `bad-referenced-config` | a referenced config that is no JSON |
+//! | `bad-referenced-config` | a referenced config that is not a JSON |
 //! | `other-family` | spec 3 refers to spec 2, or the reverse |
 //! | `circular-reference`, `deep-reference`, `many-references` | a chain of references that is circular or too long |
 
-mod authority;
 mod check;
 mod configs;
 mod contents;

@@ -90,7 +90,7 @@ fn headers(resource: &Map<String, Value>) -> Result<Vec<(String, String)>, Findi
         if name.is_empty()
             || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
         {
-            return problem("is no name of a header; correct it");
+            return problem("is not a name of a header; correct it");
         }
         if value.is_empty() {
             return problem("has no value; give one, or remove the header");
@@ -193,7 +193,6 @@ impl Needs {
         self.0.entry(request).or_insert_with(|| (number, place.to_string()));
     }
 
-    /// Appends another list.
     pub fn append(&mut self, other: Self) {
         for reference in other.into_references() {
             self.add(reference.request, reference.place);
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_header_of_a_name_is_used_in_any_order() {
+    fn last_header_of_a_name_is_used() {
         let header = |name: &str, value: &str| json!({ "name": name, "value": value });
         let with = |headers: Vec<Value>| request("https://h/", json!({ "httpHeaders": headers }));
         assert_eq!(
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_needed_once_in_the_order_of_the_config() {
+    fn each_is_needed_once_in_order_of_config() {
         let of = |url| request(url, json!({})).unwrap();
         let mut needs = Needs::default();
         needs.add(of("https://z/"), "first");

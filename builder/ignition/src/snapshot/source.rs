@@ -10,7 +10,6 @@ use mosb_types::Finding;
 pub(super) enum Source<'v> {
     /// Not set, or empty.
     Nothing,
-    /// A data URL.
     Data(&'v str),
     /// A URL of `http` or `https`.
     Remote(Url),
@@ -29,7 +28,8 @@ impl<'v> Source<'v> {
         match url::scheme(text).as_deref() {
             Some("http" | "https") => remote(text).map(Self::Remote).ok_or_else(|| {
                 let shown = without_credentials(text);
-                let message = format!("{shown:?} is no URL of a server; write https://host/path");
+                let message =
+                    format!("{shown:?} is not a URL of a server; write https://host/path");
                 Finding::new("bad-source", message)
             }),
             Some(scheme @ ("s3" | "gs" | "tftp" | "arn")) => {
@@ -41,7 +41,7 @@ impl<'v> Source<'v> {
             }
             _ => Err(Finding::new(
                 "bad-source",
-                "is no URL that can be read; write https://host/path, or give a data URL",
+                "is not a URL that can be read; write https://host/path, or give a data URL",
             )),
         }
     }

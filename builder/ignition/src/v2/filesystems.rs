@@ -51,7 +51,7 @@ fn filesystem<'v>(o: &Object<'v, '_>) -> (&'v str, Option<Fields>) {
         // system `root` already.
         (false, Some(path)) if name == "root" && ["/", "/sysroot"].contains(&&*clean(path)) => {}
         (false, Some(_)) => {
-            let message = "spec 3 has no file systems that are there already; remove this one, and give its files by their whole path on `root`";
+            let message = "spec 3 can't refer to existing file systems; remove this one, and give its files by their whole path on `root`";
             o.problem("path", "no-spec3-equal", message);
         }
     }

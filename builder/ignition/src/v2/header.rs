@@ -5,10 +5,8 @@ use serde_json::{Value, json};
 use super::super::object::Object;
 use super::super::version::SpecVersion;
 use super::origins::Origins;
-use super::shape::{copy, remove_duplicates};
-use super::source::resource;
+use super::shape::{copy, remove_duplicates, resource};
 
-/// Translates the section.
 pub(super) fn translate(root: &Object<'_, '_>, origins: &mut Origins) -> Value {
     let ignition = root.object("ignition");
     origins.add("ignition.config.merge", "ignition.config.append");

@@ -17,7 +17,6 @@ mod origins;
 mod passwd;
 mod repeated;
 mod shape;
-mod source;
 mod storage;
 mod systemd;
 
@@ -30,10 +29,10 @@ use super::error::{Error, MAX_FINDINGS};
 use super::normalize::normalize;
 use super::object::Object;
 use super::parse::Checked;
-use super::remote_sources::RemoteSources;
 use super::schema::SPEC2;
 use super::sink::Sink;
 use super::version::{Spec, SpecV2, SpecVersion};
+use crate::object::RemoteSources;
 use mosb_types::Finding;
 use origins::Origins;
 

@@ -10,7 +10,6 @@ use super::shape::{Fields, copy, override_fields, remove_duplicates};
 /// Lists of which a later duplicate of a user adds entries.
 const UNITED: [&str; 2] = ["groups", "sshAuthorizedKeys"];
 
-/// Translates the section.
 pub(super) fn translate(root: &Object<'_, '_>, origins: &mut Origins) -> Value {
     let passwd = root.object("passwd");
     let users = by_name("passwd.users", passwd.each("users", user), origins);

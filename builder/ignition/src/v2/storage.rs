@@ -9,11 +9,9 @@ use super::super::object::Object;
 use super::super::version::SpecV2;
 use super::origins::Origins;
 use super::repeated::{File, join, last_of_each};
-use super::shape::{Fields, clean_field, copy};
-use super::source::resource;
+use super::shape::{Fields, clean_field, copy, resource};
 use super::{disks, filesystems};
 
-/// Translates the section.
 pub(super) fn translate(root: &Object<'_, '_>, origins: &mut Origins) -> Value {
     let storage = root.object("storage");
     let (filesystems, names) = filesystems::translate(&storage, origins);
@@ -92,7 +90,7 @@ fn default_mode(o: &Object<'_, '_>, node: &mut Fields, append: bool, usual: &str
         node.insert("mode".to_owned(), 0.into());
     } else if !append {
         let message = format!(
-            "is not said: spec 2 takes 0000, spec 3 octal {usual} or what is there; say the mode"
+            "is not set: spec 2 uses 0000, spec 3 octal {usual} or the existing mode; set the mode"
         );
         o.warn("mode", "unsaid-mode", message);
     }
@@ -224,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unsaid_mode_is_warned_of_where_spec_3_takes_another() {
+    fn missing_mode_is_warned_of_where_defaults_differ() {
         let nodes = || {
             on_root(
                 json!({ "files": [{ "path": "/a" }, { "path": "/b", "append": true }], "directories": [{ "path": "/c" }] }),

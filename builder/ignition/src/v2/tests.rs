@@ -73,7 +73,7 @@ fn exactly_five_versions_are_translated() {
 }
 
 #[test]
-fn all_problems_are_reported_at_once_with_their_places_in_the_original() {
+fn all_problems_are_reported_at_their_original_places() {
     let file = |path: &str| json!({ "filesystem": "root", "path": path, "mode": 420 });
     let config = json!({
         "networkd": { "units": [{ "name": "a.network" }] },
@@ -109,7 +109,7 @@ fn all_problems_are_reported_at_once_with_their_places_in_the_original() {
 }
 
 #[test]
-fn a_wrong_type_hides_no_other_problem_of_spec_2_and_makes_none_of_spec_3() {
+fn wrong_type_hides_no_problem_and_makes_none() {
     let config = json!({
         "storage": { "files": [
             { "filesystem": "root", "path": 7, "contents": { "source": [] } },
@@ -125,7 +125,7 @@ fn a_wrong_type_hides_no_other_problem_of_spec_2_and_makes_none_of_spec_3() {
 }
 
 #[test]
-fn newer_and_unknown_fields_are_warned_of_and_left_out() {
+fn newer_and_unknown_fields_are_dropped_with_warnings() {
     let config = json!({
         "ignition": { "security": {}, "timeouts": { "httpTotal": 5 } },
         "storage": { "links": [], "luks": [], "files": [

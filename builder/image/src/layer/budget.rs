@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn content_beyond_its_limit_is_left_for_a_second_reading() {
+    fn content_beyond_limit_needs_a_second_reading() {
         let budget = Budget::default();
         assert!(!budget.take_content(MAX_CONTENT_IN_MEMORY + 1));
         assert!(budget.take_content(MAX_CONTENT_IN_MEMORY));

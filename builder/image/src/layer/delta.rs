@@ -1,9 +1,7 @@
 //! The changes of a layer, entry by entry, in a compact form.
 
-use std::fmt;
-use std::mem;
-use std::slice;
 use std::sync::Arc;
+use std::{fmt, mem, slice};
 
 use super::super::Digest;
 use super::super::tree::Kind;
@@ -12,7 +10,6 @@ use crate::hidden::Hidden;
 /// The change of an entry at its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// Puts an inode.
     Put(Put),
     /// A hard link to this path.
     Link {

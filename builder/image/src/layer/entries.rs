@@ -16,7 +16,6 @@ const MAX_HEADER_SIZE: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     Directory,
-    /// A regular file.
     File {
         /// Whether the bytes in the tar leave out its holes.
         sparse: bool,
@@ -37,9 +36,7 @@ pub struct TarEntry {
     pub what: What,
     /// Permission bits with setuid, setgid and sticky (`07777`).
     pub mode: u32,
-    /// Numeric owner.
     pub uid: u32,
-    /// Numeric group.
     pub gid: u32,
     /// Bytes of a regular file, holes included; else 0.
     pub size: u64,

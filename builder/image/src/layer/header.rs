@@ -77,7 +77,6 @@ pub fn parse(block: &[u8; BLOCK]) -> Result<Option<Header>, EntryError> {
     }))
 }
 
-/// A text field.
 pub(super) fn until_nul(field: &[u8]) -> &[u8] {
     let end = field.iter().position(|b| *b == 0);
     &field[..end.unwrap_or(field.len())]

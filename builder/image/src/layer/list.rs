@@ -33,7 +33,6 @@ pub enum ListedKind {
     Hardlink,
     /// A device or pipe.
     Other,
-    /// Removes the path.
     Whiteout,
     /// Removes everything that lower layers have in the directory.
     Opaque,
@@ -42,7 +41,7 @@ pub enum ListedKind {
 /// Lists the entries of a layer in its order.
 ///
 /// # Errors
-/// If the blob doesn't match `layer`, or is no tar that can be unpacked.
+/// If the blob doesn't match `layer`, or is not a tar that can be unpacked.
 pub fn list_layer(layer: &Layer, blob: impl Read) -> Result<Vec<Listed>, Error> {
     unpack(layer, blob, &Budget::default(), |entries| {
         let mut list = Vec::new();

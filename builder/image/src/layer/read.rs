@@ -17,7 +17,7 @@ const WHITEOUT: &[u8] = b".wh.";
 /// shows it. Its resources count against the budget of the image.
 ///
 /// # Errors
-/// If the blob doesn't match `layer`, is no tar that can be unpacked, or exceeds the budget.
+/// If the blob doesn't match `layer`, is not a tar that can be unpacked, or exceeds the budget.
 pub fn read_delta(layer: &Layer, blob: impl Read, budget: &Budget) -> Result<Delta, Error> {
     unpack(layer, blob, budget, |entries| {
         let mut delta = Delta::new(layer.digest);
@@ -152,7 +152,6 @@ pub(super) fn push(
 /// The meaning of an entry's name (OCI image spec, layer, whiteouts).
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named<'a> {
-    /// The entry itself.
     Path,
     /// This path is removed.
     Whiteout(Vec<u8>),

@@ -48,7 +48,6 @@ pub struct Toc {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     pub entry: u32,
-    /// The compressed bytes.
     pub range: Range<u64>,
     pub(super) size: u64,
     pub(super) digest: Digest,

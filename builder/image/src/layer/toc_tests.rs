@@ -13,7 +13,7 @@ fn read(blob: &[u8], layer: &Layer) -> Result<Option<(Delta, Vec<Piece>)>, Error
 }
 
 #[test]
-fn a_table_of_contents_is_read_like_the_tar() {
+fn table_of_contents_is_read_like_the_tar() {
     let rows = r#"{"type":"dir","name":"etc/","mode":16877},
         {"type":"symlink","name":"./l","linkName":"../x"},
         {"type":"hardlink","name":"h","linkName":"/etc/a"},
@@ -57,7 +57,7 @@ fn a_table_of_contents_is_read_like_the_tar() {
 }
 
 #[test]
-fn adjacent_ranges_are_requested_together_and_nothing_beyond_the_blob() {
+fn adjacent_ranges_are_joined_within_the_blob() {
     // Hashes don't compress.
     let big: String = (0..4000_u32).map(|n| Digest::of(&n.to_le_bytes()).hex()).collect();
     let files = [("a", "1"), ("b", "2"), ("big", &big), ("c", "3")];
@@ -93,7 +93,7 @@ fn many_contents_are_requested_with_longer_gaps() {
 }
 
 #[test]
-fn a_table_that_lies_or_can_not_say_all_is_not_used() {
+fn false_or_incomplete_table_is_not_used() {
     let change = |key: &str, value: &str| {
         let (blob, mut layer) = chunked(&[("a", "x")]);
         layer.annotations.insert(key.to_owned(), value.to_owned());

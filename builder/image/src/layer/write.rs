@@ -25,11 +25,9 @@ const LARGEST_SIZE: u64 = 0o77_777_777_777;
 pub struct LayerBlob {
     /// The gzipped tar.
     pub bytes: Bytes,
-    /// Digest of `bytes`.
     pub digest: Digest,
     /// Digest of the tar.
     pub diff_id: DiffId,
-    /// Length of `bytes`.
     pub size: u64,
     /// Length of the tar.
     pub unpacked_size: u64,

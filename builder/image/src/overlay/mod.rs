@@ -17,10 +17,13 @@ pub use layer::LayerEntry;
 pub enum Node {
     /// A directory; what the base has below it stays, unless it was [removed](Overlay::remove)
     /// first.
-    Directory { meta: Meta },
-    /// A regular file.
-    File { meta: Meta, content: Bytes },
-    /// A symbolic link.
+    Directory {
+        meta: Meta,
+    },
+    File {
+        meta: Meta,
+        content: Bytes,
+    },
     Symlink {
         /// Mode (always 0777) and owner.
         meta: Meta,
@@ -28,7 +31,9 @@ pub enum Node {
         target: String,
     },
     /// Another name of a file in this layer.
-    Hardlink { to: TreePath },
+    Hardlink {
+        to: TreePath,
+    },
 }
 
 impl fmt::Debug for Node {
@@ -48,14 +53,11 @@ impl fmt::Debug for Node {
     }
 }
 
-/// Mode and owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
     /// Permission bits with setuid, setgid and sticky (`07777`).
     pub mode: u32,
-    /// Numeric owner.
     pub uid: u32,
-    /// Numeric group.
     pub gid: u32,
 }
 
@@ -182,7 +184,7 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    /// The names in a directory, sorted; empty if the path is no directory.
+    /// The names in a directory, sorted; empty if the path is not a directory.
     pub fn children(&self, path: &TreePath) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         if self.get(path).is_none_or(|found| found.kind != Kind::Directory) {

@@ -33,7 +33,7 @@ fn list(overlay: &Overlay<'_>) -> Vec<String> {
 }
 
 #[test]
-fn a_layer_repeats_parents_and_has_whiteouts_for_removed_paths() {
+fn layer_repeats_parents_and_whites_out_removed_paths() {
     let base = base();
     for (what, change, want) in [
         ("nothing", (|_| ()) as fn(&mut Overlay<'_>), &[][..]),
@@ -83,7 +83,7 @@ fn a_layer_repeats_parents_and_has_whiteouts_for_removed_paths() {
             &["=/etc 750", "+/etc/d", "-/etc/d/sub", "+/etc/d/sub", "-/etc/d/x", "-/etc/d/y"],
         ),
         (
-            "directory wiped, with a name that is no text",
+            "directory wiped, with a name that is not text",
             |o| {
                 o.remove(&path("/odd"));
                 o.put(path("/odd"), Node::Directory { meta: META });
@@ -111,7 +111,7 @@ fn a_layer_repeats_parents_and_has_whiteouts_for_removed_paths() {
 }
 
 #[test]
-fn a_path_is_read_from_the_base_and_the_changes() {
+fn path_is_read_from_base_and_the_changes() {
     let base = base();
     let mut overlay = Overlay::new(&base);
     overlay.put(path("/etc/n"), file("n"));

@@ -10,20 +10,18 @@
 //! retained.
 
 mod builder;
-mod etc_files;
 mod finish;
 mod frozen;
-mod node_id;
 pub mod retained;
 mod symlink;
 
 use std::fmt;
 
+use crate::hidden::Hidden;
+
 pub use builder::Builder;
 pub use finish::MissingContent;
 pub use frozen::{BaseTree, FrozenError, VERSION};
-
-use crate::hidden::Hidden;
 
 /// The type of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,3 +104,8 @@ impl OwnedEntry {
         }
     }
 }
+
+type NodeId = u32;
+type InodeId = u32;
+/// The node of `/`.
+const ROOT: NodeId = 0;

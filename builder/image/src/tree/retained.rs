@@ -71,7 +71,7 @@ pub const MAX_TOTAL_SIZE: u64 = 8 << 20;
 /// Most bytes of one of the small files below `/etc`.
 pub const MAX_ETC_FILE_SIZE: u64 = 64 << 10;
 
-/// Most components of the path of such a file below `/etc`. Deeper are no files that people edit,
+/// Most components of the path of such a file below `/etc`. Deeper are not files that people edit,
 /// but many MB of modules of the SELinux policy and a copy of each certificate.
 pub const MAX_ETC_DEPTH: usize = 4;
 

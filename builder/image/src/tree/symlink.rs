@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::builder::Node;
-use super::node_id::{NodeId, ROOT};
+use super::{NodeId, ROOT};
 
 /// Maximum length of a component (NAME_MAX of every Linux file system).
 pub(super) const MAX_NAME_LEN: usize = 255;
@@ -40,7 +40,6 @@ struct Target {
     link: Option<NodeId>,
     /// Remaining components, the next one last.
     todo: Vec<Box<[u8]>>,
-    /// The current directory.
     here: NodeId,
     /// Links followed before this one.
     links_before: usize,
@@ -70,7 +69,6 @@ impl PathWalker {
         self.open.last_mut().expect("the first path is never removed")
     }
 
-    /// The current directory.
     pub(super) fn here(&self) -> NodeId {
         self.open.last().map_or(ROOT, |last| last.here)
     }

@@ -8,7 +8,7 @@ use mosb_types::{Diagnostic, Finding};
 #[non_exhaustive]
 pub enum Error {
     /// At least one manifest is invalid.
-    #[error("the manifests of the installation: {}; mend what is named, nothing was written", listed(.problems.len()))]
+    #[error("the manifests of the installation: {}; correct what is listed, nothing was written", listed(.problems.len()))]
     #[diagnostic(code = "invalid-manifests", class = InvalidInput, findings = problems.clone())]
     Invalid { problems: Vec<Finding> },
     #[error(transparent)]

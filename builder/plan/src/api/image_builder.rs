@@ -24,7 +24,6 @@ pub enum ImageBuilderType {
 }
 
 impl ImageBuilderType {
-    /// All there are.
     pub const ALL: [Self; 3] = [Self::Job, Self::CustomPod, Self::OpenShiftImage];
 
     /// As the API spells it.
@@ -57,6 +56,46 @@ impl FromStr for ImageBuilderType {
         let mut all = Self::ALL.into_iter();
         all.find(|one| one.as_str() == text)
             .ok_or_else(|| ImageBuilderTypeError { text: text.to_owned() })
+    }
+}
+
+/// The value of the annotation `mosb.dev/build-on`, and of `--build-on`.
+///
+/// It is an input of the image: where every config has its own image, nothing else brings files
+/// below `/var` to a machine, so the image does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BuildOn {
+    EveryConfig,
+    /// Those that differ in OS image, kernel type, extensions or kernel arguments, which a
+    /// machine-config-daemon can't apply. The image has nothing but what the config says.
+    #[default]
+    OsChange,
+}
+
+impl BuildOn {
+    /// As the annotation spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::EveryConfig => "every-config",
+            Self::OsChange => "os-change",
+        }
+    }
+}
+
+impl FromStr for BuildOn {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        match s {
+            "every-config" => Ok(Self::EveryConfig),
+            "os-change" => Ok(Self::OsChange),
+            _ => Err(format!("is {s:?}, and can be every-config or os-change")),
+        }
+    }
+}
+
+impl fmt::Display for BuildOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_api_takes_these_push_specs_and_no_others() {
+    fn api_takes_these_push_specs_and_no_others() {
         let long = format!("quay.io/{}/os:v1", "a".repeat(62));
         let longest = format!("quay.io/{}:v1", "a".repeat(447 - 11));
         for (what, text, want) in [

@@ -3,46 +3,44 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 
-use super::condition::{Condition, condition};
 use super::labels;
 use super::machine_os_config::{NameRef, ObjectReference};
-use super::metadata::{Metadata, null_is_empty};
+use super::metadata::{Condition, Metadata, condition};
+use mosb_types::null_is_empty;
 
 /// A MachineOSBuild (`machineconfiguration.openshift.io/v1`) as the API serves it.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MachineOsBuild {
     /// Name, labels, annotations, owner.
     pub metadata: Metadata,
     /// What is built; can't be changed.
-    #[serde(deserialize_with = "null_is_empty")]
     pub spec: MachineOsBuildSpec,
     /// How far it is.
-    #[serde(deserialize_with = "null_is_empty")]
     pub status: MachineOsBuildStatus,
 }
 
 /// `spec` of a MachineOSBuild.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineOsBuildSpec {
-    /// The rendered config.
-    #[serde(deserialize_with = "null_is_empty")]
     pub machine_config: NameRef,
     /// The MachineOSConfig that requested it.
-    #[serde(rename = "machineOSConfig", deserialize_with = "null_is_empty")]
+    #[serde(rename = "machineOSConfig")]
     pub machine_os_config: NameRef,
     /// `host[:port]/repository:tag` of the image.
-    #[serde(deserialize_with = "null_is_empty")]
     pub rendered_image_push_spec: String,
 }
 
 /// `status` of a MachineOSBuild.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineOsBuildStatus {
     /// The five, or none yet.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// What builds it; none for an adopted image.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,18 +52,15 @@ pub struct MachineOsBuildStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build_end: Option<Time>,
     /// The image: `host/repository@sha256:…`; empty until a registry answered for it.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub digested_image_push_spec: String,
 }
 
-/// `status.builder`.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Builder {
-    /// `Job`.
-    #[serde(deserialize_with = "null_is_empty")]
     pub image_builder_type: String,
-    /// The Job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<ObjectReference>,
 }
@@ -90,7 +85,6 @@ impl BuildCondition {
     pub const ALL: [Self; 5] =
         [Self::Prepared, Self::Building, Self::Failed, Self::Interrupted, Self::Succeeded];
 
-    /// The condition's type.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Prepared => "Prepared",
@@ -109,7 +103,6 @@ impl BuildCondition {
         }
     }
 
-    /// The default message.
     pub fn message(self) -> &'static str {
         match self {
             Self::Prepared => "Build Prepared and Pending",

@@ -3,91 +3,83 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::condition::Condition;
-use super::metadata::{Metadata, null_is_empty};
+use super::metadata::{Condition, Metadata};
+use mosb_types::null_is_empty;
 
 /// A MachineOSConfig (`machineconfiguration.openshift.io/v1`) as the API serves it.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MachineOsConfig {
     /// Name (the pool's, by the API's own rule), annotations, generation.
     pub metadata: Metadata,
-    /// What is wanted.
-    #[serde(deserialize_with = "null_is_empty")]
     pub spec: MachineOsConfigSpec,
     /// What is in service.
-    #[serde(deserialize_with = "null_is_empty")]
     pub status: MachineOsConfigStatus,
 }
 
 /// `spec` of a MachineOSConfig.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineOsConfigSpec {
     /// The pool that it is for.
-    #[serde(deserialize_with = "null_is_empty")]
     pub machine_config_pool: NameRef,
     /// The type of the builder.
-    #[serde(deserialize_with = "null_is_empty")]
     pub image_builder: ImageBuilder,
     /// The secret that pulls the base, the extensions and what a Containerfile names; without,
     /// `global-pull-secret-copy`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_image_pull_secret: Option<NameRef>,
     /// The secret that pushes.
-    #[serde(deserialize_with = "null_is_empty")]
     pub rendered_image_push_secret: NameRef,
     /// `host[:port]/repository:tag`; the tag is replaced.
-    #[serde(deserialize_with = "null_is_empty")]
     pub rendered_image_push_spec: String,
     /// The administrator's own instructions, at most one of an architecture.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub container_file: Vec<ContainerFile>,
 }
 
 /// A reference to an object by its name.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NameRef {
-    /// The name.
-    #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
 }
 
-/// `spec.imageBuilder`.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ImageBuilder {
     /// `Job`, the only one that the API knows.
-    #[serde(deserialize_with = "null_is_empty")]
     pub image_builder_type: String,
 }
 
 /// One of `spec.containerFile`.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerFile {
     /// `ARM64`, `AMD64`, `PPC64LE`, `S390X`, or `NoArch` for every architecture; absent is
     /// `NoArch`.
-    #[serde(deserialize_with = "null_is_empty")]
     pub containerfile_arch: String,
-    /// The instructions.
-    #[serde(deserialize_with = "null_is_empty")]
     pub content: String,
 }
 
 /// `status` of a MachineOSConfig.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineOsConfigStatus {
     /// At most one of a type.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// The generation that the status speaks of; never decreases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The image in service: `host/repository@sha256:…`; empty before the first.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub current_image_pull_spec: String,
     /// The build that made it.
     #[serde(rename = "machineOSBuild", skip_serializing_if = "Option::is_none")]
@@ -95,20 +87,17 @@ pub struct MachineOsConfigStatus {
 }
 
 /// A reference as statuses have it: the resource's plural name instead of the kind.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ObjectReference {
     /// API group; the API refuses an empty one.
-    #[serde(deserialize_with = "null_is_empty")]
     pub group: String,
     /// Plural name of the kind.
-    #[serde(deserialize_with = "null_is_empty")]
     pub resource: String,
     /// Namespace; none for what has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Name.
-    #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
 }
 
@@ -150,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_containerfile_for_all_is_in_force_else_the_architectures_own() {
+    fn containerfile_for_all_precedes_the_architectures_own() {
         let spec = |files: &[(&str, &str)]| -> MachineOsConfigSpec {
             let files = files.iter().map(|(arch, content)| ContainerFile {
                 containerfile_arch: (*arch).to_owned(),

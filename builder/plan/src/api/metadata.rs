@@ -4,21 +4,17 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use mosb_types::null_is_empty;
 use serde::{Deserialize, Serialize};
 
 /// `metadata`, as far as it is read or written here.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
     pub name: String,
-    /// Labels.
-    #[serde(deserialize_with = "null_is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
-    #[serde(deserialize_with = "null_is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Owners.
-    #[serde(deserialize_with = "null_is_empty")]
     pub owner_references: Vec<OwnerReference>,
     /// Given by the API server.
     pub uid: Option<String>,
@@ -34,7 +30,7 @@ pub struct Metadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// The controllers that must act before the object is deleted.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
 }
 
@@ -61,17 +57,18 @@ impl Hash for Metadata {
 }
 
 /// An entry of `metadata.ownerReferences`.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
     /// API version of the owner.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub api_version: String,
     /// `MachineConfigPool` for a rendered config.
     pub kind: String,
     pub name: String,
     /// The very instance of it.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// Whether it is the one that controls the object.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,11 +107,50 @@ impl Metadata {
     }
 }
 
-/// Reads null as no value.
-pub(super) fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+/// One of `status.conditions`: `metav1.Condition`, and those of a pool, which have no generation.
+#[null_is_empty]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// Of a fixed set for each kind.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// The last change of `status`, to whole seconds; a pool's may have none.
+    pub last_transition_time: Option<Time>,
+    /// One word for programs.
+    pub reason: String,
+    /// A text for people.
+    pub message: String,
+    /// The generation of the object that it speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+/// By hand, because `Time` has none.
+impl Hash for Condition {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { kind, status, last_transition_time, reason, message, observed_generation } =
+            self;
+        let since = last_transition_time.as_ref().map(|time| time.0);
+        (kind, status, since, reason, message, observed_generation).hash(state);
+    }
+}
+
+impl Condition {
+    /// Whether `status` is `True`.
+    pub fn is_true(&self) -> bool {
+        self.status == "True"
+    }
+
+    /// Whether it equals the other one but for the time of the transition.
+    pub fn matches(&self, status: &str, reason: &str, message: &str) -> bool {
+        self.status == status && self.reason == reason && self.message == message
+    }
+}
+
+/// The condition of this type.
+pub fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.kind == kind)
 }

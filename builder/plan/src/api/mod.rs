@@ -4,10 +4,7 @@
 //! [`RenderedConfig`], which is always valid. This module does not depend on how images are built.
 
 pub mod boot_images;
-mod build_on;
 pub mod cluster_settings;
-mod condition;
-mod extensions;
 mod image_builder;
 mod image_format;
 pub mod labels;
@@ -24,11 +21,8 @@ mod selector;
 mod settings;
 pub mod yaml;
 
-pub use build_on::BuildOn;
 pub use cluster_settings::{ClusterObjects, ClusterSettings, ClusterSettingsError, JobSettings};
-pub use condition::{Condition, condition};
-pub use extensions::EXTENSIONS;
-pub use image_builder::{ImageBuilderType, ImageBuilderTypeError};
+pub use image_builder::{BuildOn, ImageBuilderType, ImageBuilderTypeError};
 pub use image_format::{is_digest_format, is_tag_format};
 pub use machine_config::{
     API_VERSION, GROUP, MachineConfig, RENDERED_LIMIT, RenderedConfig, RenderedConfigError,
@@ -41,9 +35,11 @@ pub use machine_os_config::{
     ContainerFile, ImageBuilder, MachineOsConfig, MachineOsConfigSpec, MachineOsConfigStatus,
     NameRef, ObjectReference,
 };
-pub use metadata::{Metadata, OwnerReference};
-pub use names::{BuildName, NameError, PoolName, RenderedName, job_name, label_value, object_name};
-pub use names::{is_subdomain as is_object_name, shortened};
+pub use metadata::{Condition, Metadata, OwnerReference, condition};
+pub use names::{
+    BuildName, NameError, PoolName, RenderedName, is_subdomain as is_object_name, job_name,
+    label_value, object_name, shortened,
+};
 pub use pool::{
     ConfigurationSource, ControllerConfig, MachineConfigPool, PoolConfiguration, PoolSettings,
     PoolStatus, Proxy, RegistryBundle, Status,
@@ -52,4 +48,4 @@ pub use pre_built::{
     component, component_image, component_name, component_pool, is_component_name,
 };
 pub use selector::{LabelSelector, Selector, SelectorError};
-pub use settings::{FieldError, KernelType, MachineSettings};
+pub use settings::{EXTENSIONS, FieldError, KernelType, MachineSettings};

@@ -5,21 +5,21 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a text is no such name.
+/// Why a text is not such a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// It breaks the rule of Kubernetes names.
     #[error(
-        "{0:?} is no name of a Kubernetes object: at most 253 lower-case letters, digits, - and ., each part between dots beginning and ending with a letter or digit"
+        "{0:?} is not a name of a Kubernetes object: at most 253 lower-case letters, digits, - and ., each part between dots beginning and ending with a letter or digit"
     )]
     Subdomain(String),
-    /// It is no rendered name.
+    /// It is not a rendered name.
     #[error(
         "{0:?} is not rendered: want rendered-<pool>-<32 hex digits>, as the machine-config-controller names it"
     )]
     Rendered(String),
-    /// It is no build name.
-    #[error("{0:?} is no build name: want <pool>-<32 hex digits>")]
+    /// It is not a build name.
+    #[error("{0:?} is not a build name: want <pool>-<32 hex digits>")]
     Build(String),
 }
 
@@ -201,7 +201,7 @@ mod tests {
     const HEX: &str = "0123456789abcdef0123456789abcdef";
 
     #[test]
-    fn a_rendered_name_has_a_pool_and_a_hash() {
+    fn rendered_name_has_a_pool_and_a_hash() {
         for (pool, good) in [
             ("worker", true),
             ("a.b-c", true),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_fits_and_two_long_names_stay_two() {
+    fn tag_fits_and_two_long_names_stay_two() {
         let name = |last: char| {
             format!("rendered-{}{last}-{HEX}", "p".repeat(150)).parse::<RenderedName>().unwrap()
         };

@@ -93,7 +93,6 @@ pub struct BuildOutput {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ImageReference {
-    /// `DockerImage`.
     pub kind: String,
     pub name: String,
 }
@@ -119,11 +118,9 @@ pub struct ConfigMapBuildSource {
     pub destination_dir: String,
 }
 
-/// The build strategy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuildStrategy {
-    /// `Docker`.
     #[serde(rename = "type")]
     pub type_: String,
     pub docker_strategy: DockerBuildStrategy,
@@ -198,11 +195,9 @@ pub struct OpenShiftBuildStatus {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenShiftBuildStatusOutput {
-    /// The pushed image.
     pub to: OpenShiftBuildStatusOutputTo,
 }
 
-/// The pushed image.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenShiftBuildStatusOutputTo {

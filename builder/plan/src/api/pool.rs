@@ -5,23 +5,23 @@ use std::hash::{Hash, Hasher};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 
-use super::condition::Condition;
-use super::metadata::{Metadata, null_is_empty};
+use super::metadata::{Condition, Metadata};
 use super::selector::LabelSelector;
+use mosb_types::null_is_empty;
 
 /// A MachineConfigPool (`machineconfiguration.openshift.io/v1`), as far as it decides what is
 /// rendered and built.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct MachineConfigPool {
     pub metadata: Metadata,
-    #[serde(deserialize_with = "null_is_empty")]
     pub spec: PoolSpec,
-    #[serde(deserialize_with = "null_is_empty")]
     pub status: PoolStatus,
 }
 
 /// `spec` of a MachineConfigPool.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolSpec {
@@ -30,10 +30,8 @@ pub struct PoolSpec {
     /// The stream of OS images that the pool follows, instead of the release's own image.
     pub os_image_stream: Option<OsImageStream>,
     /// The rendered config that the pool's machines should have.
-    #[serde(deserialize_with = "null_is_empty")]
     pub configuration: PoolConfiguration,
     /// Whether the roll-out to machines is paused; builds continue.
-    #[serde(deserialize_with = "null_is_empty")]
     pub paused: bool,
     /// Selects the pool's nodes.
     pub node_selector: Option<LabelSelector>,
@@ -64,47 +62,39 @@ impl Hash for PoolSpec {
 
 /// `spec.configuration` or `status.configuration` of a MachineConfigPool: a rendered config and
 /// its sources.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct PoolConfiguration {
     /// Name of the rendered MachineConfig; empty while the cluster is being installed.
-    #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
     /// The MachineConfigs it was rendered from.
-    #[serde(deserialize_with = "null_is_empty")]
     pub source: Vec<ConfigurationSource>,
 }
 
 /// A MachineConfig that is part of a rendered one.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct ConfigurationSource {
-    #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
 }
 
 /// `status` of a MachineConfigPool.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolStatus {
     /// The rendered config that the pool's machines have.
-    #[serde(deserialize_with = "null_is_empty")]
     pub configuration: PoolConfiguration,
     /// An atomic list with several writers.
-    #[serde(deserialize_with = "null_is_empty")]
     pub conditions: Vec<Condition>,
-    /// Number of machines.
-    #[serde(deserialize_with = "null_is_empty")]
     pub machine_count: i64,
     /// Number of machines that have the desired config and image.
-    #[serde(deserialize_with = "null_is_empty")]
     pub updated_machine_count: i64,
     /// Updated machines that are Ready.
-    #[serde(deserialize_with = "null_is_empty")]
     pub ready_machine_count: i64,
-    #[serde(deserialize_with = "null_is_empty")]
     pub unavailable_machine_count: i64,
-    #[serde(deserialize_with = "null_is_empty")]
     pub degraded_machine_count: i64,
     /// The generation of the pool that the status describes.
     pub observed_generation: Option<i64>,
@@ -118,78 +108,73 @@ pub struct OsImageStream {
 }
 
 /// The ControllerConfig `machine-config-controller`, as far as it is read here.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ControllerConfig {
     pub metadata: Metadata,
-    #[serde(deserialize_with = "null_is_empty")]
     pub spec: ControllerConfigSpec,
     /// Absent in a manifest.
     pub status: Option<Status>,
 }
 
 /// `spec` of the ControllerConfig.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ControllerConfigSpec {
     /// Pullspec of the release's base OS image.
-    #[serde(rename = "baseOSContainerImage", deserialize_with = "null_is_empty")]
+    #[serde(rename = "baseOSContainerImage")]
     pub base_os_image: String,
     /// Pullspec of the release's extensions image.
-    #[serde(rename = "baseOSExtensionsContainerImage", deserialize_with = "null_is_empty")]
+    #[serde(rename = "baseOSExtensionsContainerImage")]
     pub extensions_image: String,
     /// The cluster's proxy, if it has one.
     pub proxy: Option<Proxy>,
     /// The administrator's own certificates, base64 of PEM.
-    #[serde(deserialize_with = "null_is_empty")]
     pub additional_trust_bundle: String,
     /// Certificates of registries, from the release.
-    #[serde(deserialize_with = "null_is_empty")]
     pub image_registry_bundle_data: Vec<RegistryBundle>,
     /// Certificates of registries, from the administrator.
-    #[serde(deserialize_with = "null_is_empty")]
     pub image_registry_bundle_user_data: Vec<RegistryBundle>,
     /// The cluster's root certificates, base64 of PEM.
-    #[serde(rename = "rootCAData", deserialize_with = "null_is_empty")]
+    #[serde(rename = "rootCAData")]
     pub root_ca_data: String,
 }
 
 /// The proxy in a ControllerConfig.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Proxy {
     /// For `http` URLs.
-    #[serde(deserialize_with = "null_is_empty")]
     pub http_proxy: String,
     /// For `https` URLs.
-    #[serde(deserialize_with = "null_is_empty")]
     pub https_proxy: String,
     /// Hosts and networks that are contacted without the proxy.
-    #[serde(deserialize_with = "null_is_empty")]
     pub no_proxy: String,
 }
 
 /// The certificates of one registry.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct RegistryBundle {
     /// `host`, or `host..port`.
-    #[serde(deserialize_with = "null_is_empty")]
     pub file: String,
     /// Base64 of PEM.
-    #[serde(deserialize_with = "null_is_empty")]
     pub data: String,
 }
 
 /// A KubeletConfig or ContainerRuntimeConfig, which the cluster converts to a MachineConfig for
 /// each pool that it selects.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct PoolSettings {
     /// `KubeletConfig` or `ContainerRuntimeConfig`.
     pub kind: String,
     pub metadata: Metadata,
-    #[serde(deserialize_with = "null_is_empty")]
     pub spec: PoolSettingsSpec,
     /// Absent in a manifest.
     pub status: Option<Status>,
@@ -204,13 +189,13 @@ pub struct PoolSettingsSpec {
 }
 
 /// The status that a controller reports for an object.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
     /// The generation that the status is for.
     pub observed_generation: Option<i64>,
     /// Oldest first.
-    #[serde(deserialize_with = "null_is_empty")]
     pub conditions: Vec<Condition>,
 }
 
@@ -224,13 +209,13 @@ impl ControllerConfig {
             conditions.any(|condition| condition.kind == kind && condition.status == "True")
         };
         if status.observed_generation != self.metadata.generation {
-            return Some("the cluster has not looked at its newest generation yet");
+            return Some("the cluster has not observed its newest generation yet");
         }
         if is("TemplateControllerFailing") {
             return Some("the cluster's template controller fails");
         }
         if !is("TemplateControllerCompleted") || is("TemplateControllerRunning") {
-            return Some("the cluster's template controller is not through with it");
+            return Some("the cluster's template controller has not finished with it");
         }
         None
     }
@@ -253,7 +238,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_controller_config_is_taken_when_the_cluster_is_through_with_it() {
+    fn controller_config_is_used_once_cluster_completed_it() {
         let status = |observed: Value, conditions: &[(&str, &str)]| {
             let conditions: Vec<_> = conditions
                 .iter()
@@ -288,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn pool_settings_are_finished_when_the_last_condition_is_true() {
+    fn pool_settings_finish_with_a_true_last_condition() {
         for (what, status, want) in [
             ("a manifest", json!(null), false),
             (

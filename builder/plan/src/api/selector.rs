@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::metadata::null_is_empty;
 use super::names::is_subdomain;
+use mosb_types::null_is_empty;
 
 /// A `LabelSelector` as the wire has it.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
     /// Labels that must have these values.
-    #[serde(deserialize_with = "null_is_empty")]
     pub match_labels: BTreeMap<String, String>,
     /// What else must hold.
-    #[serde(deserialize_with = "null_is_empty")]
     pub match_expressions: Vec<Expression>,
 }
 
 /// One of `matchExpressions`.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct Expression {
@@ -28,7 +28,6 @@ pub struct Expression {
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: String,
     /// For the first two.
-    #[serde(deserialize_with = "null_is_empty")]
     pub values: Vec<String>,
 }
 
@@ -74,7 +73,7 @@ impl Selector {
     pub fn new(wire: &LabelSelector) -> Result<Self, Vec<SelectorError>> {
         let selector = Self::allowing_all(wire)?;
         if selector.0.is_empty() {
-            let problem = "it is empty and would select every MachineConfig; say which, by matchLabels or matchExpressions";
+            let problem = "it is empty and would select every MachineConfig; select some by matchLabels or matchExpressions";
             return Err(vec![SelectorError { field: String::new(), problem: problem.to_owned() }]);
         }
         Ok(selector)
@@ -155,13 +154,13 @@ impl Problems {
             None => is_label_part(key),
         };
         if !good {
-            self.add(field, &format!("{key:?} is no key of a label"));
+            self.add(field, &format!("{key:?} is not a key of a label"));
         }
     }
 
     fn value(&mut self, field: &str, value: &str) {
         if !value.is_empty() && !is_label_part(value) {
-            self.add(field, &format!("{value:?} is no value of a label"));
+            self.add(field, &format!("{value:?} is not a value of a label"));
         }
     }
 }
@@ -226,15 +225,15 @@ mod tests {
     }
 
     #[test]
-    fn selectors_that_kubernetes_rejects_are_rejected_with_all_problems() {
+    fn invalid_selectors_are_rejected_with_all_problems() {
         let long = "x".repeat(64);
         for (what, wire, want) in [
             ("nothing", json!({}), "it is empty"),
             ("null", json!({ "matchLabels": null, "matchExpressions": null }), "it is empty"),
-            ("key", json!({ "matchLabels": { "a b": "c" } }), "matchLabels: \"a b\" is no key"),
-            ("prefix", json!({ "matchLabels": { "A/b": "c" } }), "is no key"),
-            ("value", json!({ "matchLabels": { "a": "-" } }), "is no value"),
-            ("long", json!({ "matchLabels": { "a": long } }), "is no value"),
+            ("key", json!({ "matchLabels": { "a b": "c" } }), "matchLabels: \"a b\" is not a key"),
+            ("prefix", json!({ "matchLabels": { "A/b": "c" } }), "is not a key"),
+            ("value", json!({ "matchLabels": { "a": "-" } }), "is not a value"),
+            ("long", json!({ "matchLabels": { "a": long } }), "is not a value"),
             (
                 "operator",
                 json!({ "matchExpressions": [{ "key": "a", "operator": "Gt", "values": ["1"] }] }),
@@ -253,7 +252,7 @@ mod tests {
             (
                 "two",
                 json!({ "matchExpressions": [{ "key": "", "operator": "in" }] }),
-                "\"\" is no key of a label; matchExpressions[0].operator",
+                "\"\" is not a key of a label; matchExpressions[0].operator",
             ),
         ] {
             let problems = selector(wire).unwrap_err();

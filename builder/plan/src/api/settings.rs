@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-/// `spec.kernelType`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KernelType {
     /// Absent, empty or `default`.
@@ -143,10 +142,22 @@ impl Fields<'_> {
     }
 }
 
+/// What `spec.extensions` of a MachineConfig may name. Which packages each is, the plan knows.
+pub const EXTENSIONS: [&str; 7] = [
+    "two-node-ha",
+    "ipsec",
+    "usbguard",
+    "kerberos",
+    "kernel-devel",
+    "sandboxed-containers",
+    "sysstat",
+];
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn all_problems_are_reported() {

@@ -32,8 +32,7 @@ impl Limits {
 /// Why a text can't be read as objects. The caller adds the file's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
-    /// Not UTF-8.
-    #[error("it is no text in UTF-8 (byte {0}); give YAML or JSON")]
+    #[error("it is not text in UTF-8 (byte {0}); give YAML or JSON")]
     Utf8(usize),
     /// Larger than its [`Limits`].
     #[error("it has more than {0} bytes; no MachineConfigs are that large")]
@@ -41,7 +40,6 @@ pub enum YamlError {
     /// More values than its [`Limits`].
     #[error("it holds more than {0} values; no MachineConfigs hold that many")]
     TooMany(usize),
-    /// Broken JSON.
     #[error("not readable as JSON: {0}")]
     Json(String),
     /// Broken YAML, or a bomb of aliases.

@@ -1,7 +1,7 @@
 //! The administrator's own Containerfile: read as far as needed to refuse what can't be built, with
 //! the line it is in.
 
-use super::error::Error;
+use super::Error;
 
 /// One instruction with its continuation lines joined.
 #[derive(Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub(super) fn instructions(text: &str) -> Result<Vec<Instruction>, Error> {
                 ));
             };
             last_line = at;
-            // Comments and empty lines inside an instruction are no part of it.
+            // Comments and empty lines inside an instruction are not part of it.
             let comment = next.trim_start().starts_with('#') || next.trim().is_empty();
             if !comment {
                 whole.pop();

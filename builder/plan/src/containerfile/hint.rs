@@ -86,7 +86,7 @@ impl<'a> ConfigNames<'a> {
             if !word.starts_with('/') {
                 continue;
             }
-            // Of a pattern, the directory counts.
+            // For a glob, use its directory.
             if after.starts_with(['*', '?', '[', '{', '$']) {
                 word = &word[..word.rfind('/').unwrap_or_default()];
             }

@@ -22,7 +22,7 @@ fn hint_for(own: &str) -> Option<Hint> {
 }
 
 #[test]
-fn what_names_nothing_of_the_config_gets_a_hint() {
+fn what_names_nothing_of_config_gets_a_hint() {
     for (what, own, stage, says) in [
         ("packages", "FROM configs\nRUN dnf install -y htop", 0, "FROM base in line 1"),
         ("no FROM", "\nRUN dnf install -y htop", 0, "FROM base above it"),

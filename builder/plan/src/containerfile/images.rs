@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Error;
 use super::administrator::instructions;
-use super::error::Error;
 use super::rules::check;
 use super::scan::{Mention, Scan, Unknown, problem};
 use super::stages::OWN_STAGES;

@@ -127,7 +127,7 @@ fn the_images_that_are_pulled_are_found() {
 }
 
 #[test]
-fn an_image_that_can_t_be_decided_is_an_error_with_its_line() {
+fn undecided_image_is_error_with_line() {
     for (what, text, line, says) in [
         (
             "an argument of a stage in FROM",
@@ -210,7 +210,7 @@ fn an_image_that_can_t_be_decided_is_an_error_with_its_line() {
 }
 
 #[test]
-fn a_text_that_grows_as_it_is_read_has_an_end() {
+fn growing_text_is_bounded() {
     let tenfold = |name: char, of: char| format!("ARG {name}={}\n", format!("${of}").repeat(10));
     let letters: Vec<char> = ('a'..='z').collect();
     let grown: String = letters.windows(2).map(|two| tenfold(two[1], two[0])).collect();

@@ -3,14 +3,16 @@
 //! Only what is surely looked up there is decided: a program, a package, a file of the config or one
 //! that is copied before may bring the name.
 
+use mosb_image::PinnedRef;
+use mosb_image::tree::BaseTree;
+
+use super::Error;
 use super::administrator::wrong;
-use super::error::Error;
 use super::facts::AtLine;
 use super::split::{Part, SplitStage, split};
 use super::stages::Origin;
 use crate::api::KernelType;
 use crate::plan::{BuildRequest, number_in};
-use mosb_image::tree::BaseTree;
 
 /// `USER` and `--chown` of the stages that are built, as far as they look into the base's own files.
 ///
@@ -81,12 +83,18 @@ pub fn check_names(names: &[AtLine], tree: &BaseTree) -> Result<Vec<AtLine>, Err
     Ok(decided)
 }
 
+/// The image with the packages, if some are installed.
+pub(super) fn extensions_image(request: &BuildRequest) -> Option<&PinnedRef> {
+    request.extensions_image.as_ref().filter(|_| request.config.installs_packages())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::render::tests::{base, request};
-    use super::*;
     use mosb_image::tree::OwnedEntry;
     use serde_json::json;
+
+    use super::*;
+    use crate::containerfile::render::tests::{base, request};
 
     #[test]
     fn names_that_the_base_lacks_are_refused() {

@@ -1,7 +1,7 @@
 //! Finds the prepared and the last part in the graph of stages. Every pass reads each reference
 //! once, as a text may have many stages.
 
-use super::error::Error;
+use super::Error;
 use super::stages::{Origin, Stage};
 
 /// The stages at the ends of the two parts, by their index.
@@ -72,7 +72,7 @@ pub(super) fn beginnings(stages: &[Stage]) -> Vec<Origin> {
     begins
 }
 
-/// The one stage that comes `FROM base`, doesn't need the config, and is no part of another such
+/// The one stage that comes `FROM base`, doesn't need the config, and is not part of another such
 /// stage.
 fn prepared(stages: &[Stage], needs: &[bool], begins: &[Origin]) -> Result<Option<usize>, Error> {
     let is_candidate = |at: &usize| begins[*at] == Origin::Base && !needs[*at];
@@ -83,7 +83,7 @@ fn prepared(stages: &[Stage], needs: &[bool], begins: &[Origin]) -> Result<Optio
         (Some(first), Some(second)) => Err(Error::Administrator {
             line: stages[second].from.line,
             problem: format!(
-                "this stage and that of line {} both come FROM base and neither uses the other, so it is open on which of them the config is written; let this one begin with the other, or begin the one that is no part of the OS with an image of a registry",
+                "this stage and that of line {} both come FROM base and neither uses the other, so it is open on which of them the config is written; let this one begin with the other, or begin the one that is not part of the OS with an image of a registry",
                 stages[first].from.line
             ),
         }),

@@ -3,8 +3,8 @@
 //! Tried with 1.28 and read in the sources of later versions; `tests/oracle/containerfile_rules.rs`
 //! compares this with a real build.
 
+use super::Error;
 use super::administrator::{Instruction, Since, instructions, words};
-use super::error::Error;
 use super::flags::{flags, known, shown};
 use super::mount::Mount;
 use super::variables::check_word;

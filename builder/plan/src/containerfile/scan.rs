@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use super::Error;
 use super::administrator::{Instruction, heredoc_end, words, wrong};
-use super::error::Error;
 use super::flags::{flags, shown};
 use super::mount::Mount;
 use super::rules::json_words;
@@ -83,7 +83,6 @@ pub(super) struct Scan {
     kinds: BTreeMap<String, Option<bool>>,
     /// What the instruction names so far.
     mentions: Vec<Mention>,
-    /// Its line.
     line: usize,
 }
 
@@ -282,7 +281,6 @@ impl Scan {
 enum Sees {
     /// Those of `ARG`.
     Arguments,
-    /// The environment too.
     All,
 }
 

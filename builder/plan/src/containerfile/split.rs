@@ -9,11 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::administrator::wrong;
-use super::error::Error;
-use super::extensions_image::extensions_image;
+use super::names::extensions_image;
 use super::parts::{Parts, beginnings, needed, needs_config, parts, reached};
-use super::stage_rules;
 use super::stages::{OWN_STAGES, Origin, Reference, Stage, Stages, read};
+use super::{Error, stage_rules};
 use crate::plan::{BuildRequest, ContextPath, OwnInstructions, OwnLast, OwnParts};
 
 /// The name of the prepared part's last stage, if the administrator gave it none.

@@ -156,7 +156,7 @@ fn parts_of(text: &str, order: &[usize]) -> Option<Vec<Part>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn parts_are_those_of_a_naive_closure_in_any_order_with_any_names_and_comments(
+    fn parts_equal_those_of_a_naive_closure(
         stages in generated(),
         seed in prop::collection::vec(any::<usize>(), 1..6),
     ) {
@@ -170,7 +170,7 @@ proptest! {
     }
 
     #[test]
-    fn the_lines_of_the_stages_are_the_whole_text(stages in generated(), leading in any::<bool>()) {
+    fn lines_of_the_stages_are_the_whole_text(stages in generated(), leading in any::<bool>()) {
         let plain: Vec<usize> = (0..stages.len()).collect();
         let mut whole = text(&stages, &plain, |at| format!("s{at}"), "# c\n\n");
         if leading {
@@ -183,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn the_last_part_alone_never_changes_the_prepared_part(
+    fn last_part_alone_never_changes_the_prepared_part(
         stages in generated_with(has_last),
         what in "[a-z ='>/-]{0,30}",
     ) {
@@ -195,7 +195,7 @@ proptest! {
 
     /// buildah takes a name that no stage before has for an image of a registry.
     #[test]
-    fn each_part_has_all_stages_that_it_refers_to(
+    fn each_part_has_all_its_referenced_stages(
         stages in generated_with(|parts| has_prepared(parts) && has_last(parts)),
     ) {
         let split = of(&simple_text(&stages)).unwrap();
@@ -219,7 +219,7 @@ proptest! {
     }
 
     #[test]
-    fn comments_leave_the_canonical_text_and_each_instruction_changes_it(
+    fn instructions_but_not_comments_change_canonical_text(
         stages in generated_with(has_prepared),
         at in any::<usize>(),
     ) {
@@ -240,7 +240,7 @@ proptest! {
 }
 
 #[test]
-fn the_last_part_may_need_the_base_without_the_config() {
+fn last_part_may_need_base_without_the_config() {
     for (what, text, want) in [
         ("nothing", "", OwnLast::Nothing),
         ("the prepared part only", "FROM base\nCOPY --from=base a b", OwnLast::Nothing),

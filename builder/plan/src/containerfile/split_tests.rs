@@ -147,7 +147,7 @@ fn each_stage_is_in_its_part() {
 }
 
 #[test]
-fn what_has_no_parts_is_an_error_with_its_line() {
+fn text_without_parts_is_error_with_line() {
     for (what, text, line, says) in [
         ("from elsewhere", "FROM base AS a\nFROM q.io/x\nRUN a", 2, "begins FROM q.io/x"),
         (
@@ -281,7 +281,7 @@ fn what_has_no_parts_is_an_error_with_its_line() {
 }
 
 #[test]
-fn what_can_t_be_decided_leaves_the_build_as_it_was() {
+fn undecided_text_leaves_the_build_unchanged() {
     for (what, text, says) in [
         (
             "a variable",
@@ -344,7 +344,7 @@ COPY --from=t /a /b";
 }
 
 #[test]
-fn only_arguments_that_the_prepared_part_sees_are_its_own() {
+fn prepared_part_has_only_arguments_it_sees() {
     let text = "FROM base\nARG USED NONE=1\nFROM configs\nARG OTHER";
     let prepared = of(text).unwrap().prepared.unwrap();
     let names: Vec<_> = prepared.build_args.keys().map(String::as_str).collect();
@@ -352,7 +352,7 @@ fn only_arguments_that_the_prepared_part_sees_are_its_own() {
 }
 
 #[test]
-fn each_stage_has_the_first_reference_that_puts_it_there() {
+fn each_stage_names_its_first_reference() {
     let text = "FROM q.io/t AS t\nFROM q.io/u AS u\nCOPY --from=t a b\nFROM base AS os\nRUN --mount=from=t,target=/t true\nFROM configs\nCOPY --from=os /a /b\nCOPY --from=extract a b";
     let split = of(text).unwrap();
     let reasons: Vec<_> =

@@ -1,7 +1,7 @@
 //! The rules that need the graph of stages: what a build refuses in the stages that it builds.
 
+use super::Error;
 use super::administrator::wrong;
-use super::error::Error;
 use super::facts::AtLine;
 use super::parts::Parts;
 use super::stages::{Origin, Stage};

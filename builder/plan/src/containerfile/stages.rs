@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+use super::Error;
 use super::administrator::{Instruction, instructions};
-use super::error::Error;
 use super::facts::Facts;
 use super::scan::{Mention, Named, Scan, Unknown, problem};
 use mosb_image::Platform;

@@ -4,11 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::api::{BuildOn, RenderedConfig};
 use crate::containerfile::{check, needs};
-use crate::plan::Base;
-use crate::plan::BaseName;
-use crate::plan::BuilderNodes;
-use crate::plan::Draft;
-use crate::plan::MethodChoice;
+use crate::plan::{Base, BaseName, BuilderNodes, Draft, MethodChoice};
 use mosb_image::{Digest, ImageRef, Platform, RepoRef};
 use mosb_types::Diagnostic as _;
 
@@ -55,7 +51,7 @@ fn units() -> Value {
 }
 
 #[test]
-fn without_an_ignition_part_only_the_config_itself_goes_in() {
+fn without_ignition_part_only_config_itself_goes_in() {
     let made = text(request(json!({}), base(false, true))).unwrap();
     expect_file!["../../../../testdata/containerfile/settings-only/Containerfile"].assert_eq(&made);
 }
@@ -137,7 +133,7 @@ fn a_prepared_base_names_nothing_of_the_config() {
 }
 
 #[test]
-fn the_config_is_written_on_the_prepared_part_and_the_last_part_runs_on_it() {
+fn last_part_runs_on_config_on_prepared_part() {
     let image: ImageRef = format!("quay.io/acme/extensions@{}", Digest::of(b"e")).parse().unwrap();
     let spec = json!({ "config": units(), "extensions": ["usbguard"] });
     let mut request = request(spec, base(true, false));
@@ -158,7 +154,7 @@ fn the_config_is_written_on_the_prepared_part_and_the_last_part_runs_on_it() {
 }
 
 #[test]
-fn the_last_part_is_run_on_an_image_that_has_all_the_rest() {
+fn last_part_runs_on_image_with_the_rest() {
     let image: ImageRef = format!("quay.io/acme/extensions@{}", Digest::of(b"e")).parse().unwrap();
     let spec = json!({ "config": units(), "extensions": ["usbguard"] });
     let mut request = request(spec, base(true, false));
@@ -215,7 +211,7 @@ fn a_kernel_of_another_architecture_is_no_containerfile() {
 }
 
 #[test]
-fn our_own_text_passes_our_own_check_and_needs_no_here_document() {
+fn own_text_passes_own_check_without_here_document() {
     let made = text(request(json!({ "config": units() }), base(true, false))).unwrap();
     assert_eq!(check(&made), Ok(()));
     assert_eq!(needs(&made), []);
@@ -231,7 +227,7 @@ fn mistakes_of_the_administrator_are_reported() {
 }
 
 #[test]
-fn only_texts_without_meaning_to_a_shell_are_written() {
+fn only_texts_without_meaning_to_shell_are_written() {
     for bad in ["", "a b", "a\"b", "a$b", "a\\b", "a\nb", "-a", "a;b", "a`b", "a'b", "é"] {
         assert_eq!(safe("x", bad.to_owned()).unwrap_err().code(), "unsafe-text", "{bad:?}");
     }

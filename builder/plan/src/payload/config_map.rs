@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::error::Error;
+use super::Error;
 use crate::api::{BuildName, RenderedConfig, label_value, labels, object_name, shortened};
 
 /// Bytes in one ConfigMap. The API server refuses more than 1 MiB of data; the rest is left for
@@ -21,11 +21,9 @@ const NAME_LIMIT: usize = 253;
 pub struct ConfigMap {
     /// `v1`.
     pub api_version: String,
-    /// `ConfigMap`.
     pub kind: String,
     /// Name, namespace, labels, annotations.
     pub metadata: ObjectMeta,
-    /// Texts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub data: BTreeMap<String, String>,
     /// Bytes in base64.
@@ -40,10 +38,8 @@ pub struct ObjectMeta {
     /// Its namespace; the caller's own if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Labels.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }

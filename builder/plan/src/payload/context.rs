@@ -7,17 +7,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::TRUST_BUNDLE_KEY;
-use super::error::Error;
-use crate::plan::BuildPlan;
-use crate::plan::Mounted;
-use crate::plan::MountedAs;
-use crate::plan::Prepared;
-use crate::plan::collect_files;
-use crate::plan::instance_of;
-use crate::plan::is_trust_file;
-use crate::plan::kargs_file;
-use crate::plan::mounted;
+use super::{Error, TRUST_BUNDLE_KEY};
+use crate::plan::{
+    BuildPlan, Mounted, MountedAs, Prepared, collect_files, instance_of, is_trust_file, kargs_file,
+    mounted,
+};
 use mosb_ignition::Systemd;
 
 /// The folder of a context that holds them.

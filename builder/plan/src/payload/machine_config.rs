@@ -4,8 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::config_map::{ConfigMap, DATA_LIMIT};
-use super::error::Error;
-use super::{MACHINE_CONFIG_KEY, gzip};
+use super::{Error, MACHINE_CONFIG_KEY, gzip};
 use crate::api::{BuildName, RENDERED_LIMIT, RenderedConfig};
 use mosb_image::Digest;
 
@@ -99,9 +98,9 @@ fn decode(name: &str, text: &str) -> Result<Vec<u8>, Error> {
     }
     let packed = STANDARD
         .decode(text.trim_ascii_end())
-        .map_err(|e| content(format!("{MACHINE_CONFIG_KEY} is no base64 ({e})")))?;
+        .map_err(|e| content(format!("{MACHINE_CONFIG_KEY} is not base64 ({e})")))?;
     gzip::unpacked(&packed, RENDERED_LIMIT)
-        .map_err(|e| content(format!("{MACHINE_CONFIG_KEY} is no gzip ({e})")))?
+        .map_err(|e| content(format!("{MACHINE_CONFIG_KEY} is not gzip ({e})")))?
         .ok_or_else(bomb)
 }
 
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn one_config_map_as_the_existing_builder_has_it() {
+    fn one_config_map_as_existing_builder_has_it() {
         let config = config("worker");
         let maps = pack(&config, &build(&config), Some("ns"));
         let [map] = &maps[..] else { panic!("{}", maps.len()) };

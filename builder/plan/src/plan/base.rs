@@ -35,7 +35,6 @@ impl BaseName {
         self.0.parse::<Digest>().is_ok()
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -78,7 +77,6 @@ pub struct BaseConfig {
     pub diff_ids: Vec<DiffId>,
 }
 
-/// An invalid base.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
 #[diagnostic(class = InvalidInput)]
 pub enum BaseError {
@@ -135,7 +133,7 @@ impl Base {
         let malformed = |problem: String| BaseError::Malformed { image: image.clone(), problem };
         let json = |what: &str, bytes: &[u8]| {
             serde_json::from_slice::<Value>(bytes)
-                .map_err(|e| malformed(format!("its {what} is no JSON ({e})")))
+                .map_err(|e| malformed(format!("its {what} is not a JSON ({e})")))
         };
         let manifest_json = json("manifest", manifest)?;
         let layers = manifest_json.get("layers").and_then(Value::as_array).map(Vec::len);
@@ -220,11 +218,11 @@ impl BaseConfig {
         let labels = match raw.pointer("/config/Labels") {
             None | Some(Value::Null) => BTreeMap::new(),
             Some(labels) => serde_json::from_value(labels.clone())
-                .map_err(|e| format!("its config.Labels are no labels ({e})"))?,
+                .map_err(|e| format!("its config.Labels are not labels ({e})"))?,
         };
         let diff_ids = raw.pointer("/rootfs/diff_ids").cloned().unwrap_or_default();
         let diff_ids = serde_json::from_value(diff_ids)
-            .map_err(|e| format!("its rootfs.diff_ids are no digests ({e})"))?;
+            .map_err(|e| format!("its rootfs.diff_ids are not digests ({e})"))?;
         Ok(Self { platform, labels, diff_ids, raw })
     }
 }

@@ -1,20 +1,16 @@
 //! The plan, made in two steps: first without the base's tree, then with it.
 
 use super::apply::{Additions, apply, has_rpm_ostree, preset_units, real_paths};
-use super::build_plan::BuildPlan;
-use super::build_request::BuildRequest;
+use super::build_plan::{BuildPlan, BuildRequest};
 use super::explain::{self, ImagePaths};
-use super::image_labels::{annotations, image_labels};
-use super::inputs::{FORMAT, Inputs, Parts};
-use super::kernel_arguments;
+use super::inputs::{FORMAT, Inputs, Parts, annotations, image_labels};
 use super::machine_part::kernel_part;
 use super::method::{Method, MethodChoice, Reason};
-use super::packages;
 use super::prepared::{
     BuilderNodes, Obstacle, OwnParts, Prepared, PreparedBase, is_trust_file, without_trust_files,
 };
 use super::var_files::{self, VarPaths};
-use super::{BaseError, Error, update_units};
+use super::{BaseError, Error, kernel_arguments, packages, update_units};
 use crate::api::rollout::MachinePart;
 use crate::api::{BuildName, BuildOn, KernelType, RenderedConfig, labels};
 use mosb_ignition as ignition;

@@ -48,7 +48,7 @@ fn tree() -> BaseTree {
 const SCRIPT: &str = "/usr/local/bin/x";
 
 #[test]
-fn whether_every_config_has_an_image_is_an_input() {
+fn whether_every_config_has_image_is_an_input() {
     for path in ["/etc/x", SCRIPT] {
         let names = |build_on| draft(path, build_on).names();
         assert_ne!(names(BuildOn::EveryConfig), names(BuildOn::OsChange), "{path}");
@@ -56,7 +56,7 @@ fn whether_every_config_has_an_image_is_an_input() {
 }
 
 #[test]
-fn what_is_taken_of_a_context_is_an_input() {
+fn what_is_taken_of_context_is_an_input() {
     let name = |content: &[u8]| {
         let mut request = request("/etc/x", BuildOn::OsChange, MethodChoice::Auto);
         request.containerfile = Some("FROM configs\nCOPY a /a\n".to_owned());
@@ -129,7 +129,7 @@ fn a_plan_lists_what_it_adds() {
 }
 
 #[test]
-fn kernel_arguments_are_in_every_image_for_bootc_alone() {
+fn kernel_arguments_are_in_images_for_bootc_only() {
     use BuildOn::{EveryConfig, OsChange};
     use MethodChoice::{Auto, Containerfile};
     let with_rpm_ostree = BaseTree::from_entries([(
@@ -228,7 +228,7 @@ fn what_is_for_the_installation_is_listed() {
 /// Whether the content of a base's file is in its tree depends on the version of mosb, and decides
 /// the method. The names of an image don't depend on it, so an upgrade builds nothing.
 #[test]
-fn an_image_is_named_alike_whether_or_not_the_tree_has_a_content() {
+fn image_name_ignores_retained_contents() {
     let spec = json!({ "config": { "storage": {
         "files": [
             { "path": "/etc/a", "append": [{ "source": "data:,x" }] },

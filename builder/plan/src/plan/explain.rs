@@ -2,7 +2,7 @@
 //! treat differently.
 
 use super::apply::{CURRENT_CONFIG, real_paths};
-use super::build_request::BuildRequest;
+use super::build_plan::BuildRequest;
 use crate::render::first_boot_parts;
 use mosb_ignition as ignition;
 use mosb_image::overlay::{LayerEntry, Node};

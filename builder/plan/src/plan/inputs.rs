@@ -6,10 +6,15 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::build_context::BuildContext;
-use crate::api::{BuildName, PoolName};
-use mosb_image::{Digest, PinnedRef, Platform, RepoRef};
+use mosb_image::{Digest, PinnedRef, Platform, RepoRef, edit};
 use mosb_types::canonical_json;
+
+use super::Base;
+use super::base::base_annotations;
+use super::build_context::BuildContext;
+use super::build_plan::BuildRequest;
+use super::method::Method;
+use crate::api::{BuildName, PoolName, labels};
 
 /// Which bytes this version makes of the same inputs: the label `mosb.dev/format`. Raised only when
 /// the bytes of an image change, so that a new version of mosb alone names no other images.
@@ -24,7 +29,6 @@ pub struct Inputs(Digest);
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Parts<'a> {
-    /// [`FORMAT`].
     pub format: u32,
     /// Whether the image brings files below `/var` and kernel arguments to machines.
     pub every_config: bool,
@@ -64,4 +68,35 @@ impl Inputs {
         BuildName::new(pool, &Digest::of(&canonical_json(&value)).hex())
             .expect("a pool's name and hex digits")
     }
+}
+
+pub(super) fn image_labels(request: &BuildRequest, inputs: &Inputs) -> BTreeMap<String, String> {
+    let extensions = request.extensions_image.as_ref();
+    let extensions =
+        extensions.map(|image| (labels::IMAGE_EXTENSIONS.to_owned(), image.to_string()));
+    let base = request.base.name.as_str().to_owned();
+    [
+        (labels::IMAGE_MACHINE_CONFIG, request.config.name().to_string()),
+        (labels::IMAGE_MACHINE_CONFIG_POOL, request.config.pool().to_string()),
+        (labels::IMAGE_BASE, base.clone()),
+        (labels::OCI_BASE_NAME, base),
+        (labels::OCI_BASE_DIGEST, request.base.manifest_digest.to_string()),
+        (labels::IMAGE_INPUTS, inputs.hex()),
+        (labels::IMAGE_FORMAT, FORMAT.to_string()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into_iter()
+    .chain(extensions)
+    .collect()
+}
+
+/// What names the base in the image's manifest. `lower` is the image that the layer of a direct build
+/// is put on.
+pub(super) fn annotations(base: &Base, lower: &Base, method: &Method) -> BTreeMap<String, String> {
+    // buildah always makes an OCI image; a direct build has the media types of what it is put on.
+    let has_none = match method {
+        Method::Direct | Method::Prepared(_) => edit::is_docker(&lower.manifest),
+        Method::LastPart(_) | Method::Containerfile(_) => false,
+    };
+    if has_none { BTreeMap::new() } else { base_annotations(base) }
 }

@@ -308,7 +308,7 @@ mod tests {
     proptest! {
         /// By the definition: the other files are the same, and a live one differs.
         #[test]
-        fn a_change_is_live_if_only_such_files_differ(
+        fn change_is_live_if_only_such_files_differ(
             before in prop::collection::vec(0..3_u8, PATHS.len()),
             after in prop::collection::vec(0..3_u8, PATHS.len()),
         ) {

@@ -8,13 +8,10 @@
 mod apply;
 mod base;
 mod build_context;
-mod build_on;
 mod build_plan;
-mod build_request;
 pub mod diff;
 mod draft;
 mod explain;
-mod image_labels;
 mod inputs;
 mod kernel_arguments;
 pub mod live;
@@ -37,9 +34,7 @@ pub use base::{Base, BaseConfig, BaseError, BaseName};
 pub use build_context::{
     BuildContext, ContextEntry, ContextPath, IgnoreFile, Listing, MissingPath, used_paths,
 };
-pub use build_on::{build_on_reason, default_build_on};
-pub use build_plan::BuildPlan;
-pub use build_request::{BuildRequest, Pinned, Stage};
+pub use build_plan::{BuildPlan, BuildRequest, Pinned, Stage};
 pub use draft::{Draft, parse_ignition};
 pub use explain::secret_files;
 pub use inputs::{FORMAT, Inputs};
@@ -48,7 +43,7 @@ pub(crate) use kernel_arguments::kargs_file;
 pub use kernel_arguments::parse_kargs_file;
 pub(crate) use machine_part::{CORE, OF_CORE};
 pub use machine_part::{is_same_but_login, machine_part, split_arguments};
-pub use method::{Method, MethodChoice, Reason};
+pub use method::{Method, MethodChoice, Reason, build_on_reason, default_build_on};
 pub use mounted::{Mounted, MountedAs, MountedError, mounted};
 pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};
 pub(crate) use prepared::is_trust_file;
@@ -67,16 +62,13 @@ use mosb_types::Diagnostic;
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
-    /// The Ignition config.
     #[error("{config}: spec.config: {source}")]
     #[diagnostic(transparent)]
     Ignition {
-        /// Name of the rendered config.
         config: String,
         /// What is wrong with it.
         source: mosb_ignition::Error,
     },
-    /// The base.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Base(#[from] BaseError),
@@ -84,7 +76,6 @@ pub enum Error {
     #[error("{config}: {source}")]
     #[diagnostic(transparent)]
     Apply {
-        /// Name of the rendered config.
         config: String,
         /// Errors that the real Ignition would return too.
         source: ApplyError,
@@ -98,21 +89,12 @@ pub enum Error {
         "{config} has no prepared base: {obstacle}; build it without --prepared and --prepare-only"
     )]
     #[diagnostic(code = "no-prepared-base", class = InvalidInput, findings = vec![obstacle.finding()])]
-    Obstacle {
-        /// Name of the rendered config.
-        config: String,
-        obstacle: Obstacle,
-    },
-    /// Extensions or kernel.
+    Obstacle { config: String, obstacle: Obstacle },
     #[error(transparent)]
     #[diagnostic(code = "bad-extensions", class = InvalidInput)]
     Packages(#[from] packages::Error),
     /// `--method direct`, and something must be run.
     #[error("{config} can't be built directly: {}; leave out --method direct to build it with buildah", .reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join("; "))]
     #[diagnostic(code = "not-direct", class = InvalidInput, findings = reasons.iter().map(Reason::finding).collect())]
-    NotDirect {
-        /// Name of the rendered config.
-        config: String,
-        reasons: Vec<Reason>,
-    },
+    NotDirect { config: String, reasons: Vec<Reason> },
 }

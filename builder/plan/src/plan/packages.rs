@@ -1,6 +1,6 @@
 //! Extensions and kernels as packages, by the tables of the Machine Config Operator's builder.
 
-use super::build_request::BuildRequest;
+use super::build_plan::BuildRequest;
 use crate::api::{EXTENSIONS, KernelType};
 use mosb_image::Platform;
 
@@ -25,26 +25,17 @@ pub enum Error {
         .unknown.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", "),
         EXTENSIONS.join(", ")
     )]
-    Unknown {
-        /// Name of the rendered config.
-        config: String,
-        unknown: Vec<String>,
-    },
+    Unknown { config: String, unknown: Vec<String> },
     /// The kernel with 64k pages exists for one architecture.
     #[error(
         "{config}: spec.kernelType: 64k-pages exists for linux/arm64 only, and the base is for {platform}; take it out, or give a base for linux/arm64"
     )]
-    Kernel {
-        /// Name of the rendered config.
-        config: String,
-        platform: Platform,
-    },
+    Kernel { config: String, platform: Platform },
     /// Packages that no repository or extensions image has.
     #[error(
         "{config}: {field} needs packages from an extensions image, and spec.baseOSExtensionsContainerImage is empty; fill it in or give --extensions-image"
     )]
     NoImage {
-        /// Name of the rendered config.
         config: String,
         /// The setting that needs packages.
         field: &'static str,
@@ -130,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_follow_the_order_of_the_request_and_come_once() {
+    fn packages_follow_order_of_request_and_come_once() {
         let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let want = ["usbguard", "krb5-workstation", "libkadm5"];
         assert_eq!(packages(&names(&["usbguard", "kerberos", "usbguard"])), want);

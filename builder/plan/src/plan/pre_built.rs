@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_status_can_hold_is_a_pre_built_image() {
+    fn pre_built_image_must_fit_a_status() {
         let hex = "0a".repeat(32);
         let plain = format!("quay.io/acme/os@sha256:{hex}");
         for (what, text, want) in [

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_push_spec_must_be_valid_for_the_registry_and_the_status() {
+    fn push_spec_must_suit_registry_and_status() {
         let of = |what: &str, text: &str, nested: bool| {
             let found = push_repository(text, nested);
             found.map(|repo| repo.to_string()).map_err(|error| {

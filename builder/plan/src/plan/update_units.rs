@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_updates_the_machine_is_found_unless_masked() {
+    fn unit_that_updates_machine_is_found_unless_masked() {
         let link = || OwnedEntry::symlink("../x");
         let vendor = format!("usr/lib/systemd/system/default.target.wants/{TIMER}");
         let etc = format!("etc/systemd/system/timers.target.wants/{TIMER}");

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_the_text_in_the_first_brackets() {
+    fn entry_is_the_text_in_the_first_brackets() {
         for (place, want) in [
             ("storage.files[/etc/a].mode", "storage.files[/etc/a]"),
             ("storage.files[3].append[1].source", "storage.files[3]"),

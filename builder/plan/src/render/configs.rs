@@ -2,16 +2,17 @@
 //! resources.
 
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use mosb_ignition as ignition;
+use mosb_ignition::snapshot::{self, Contents, Reference, Resolution};
+use mosb_ignition::{Document, Merger, Provenance, ReadDocument};
+use mosb_types::{Finding, canonical_json, canonical_value};
 
 use super::attribute::Attributed;
 use super::{Component, Error};
-use crate::api::PoolName;
-use mosb_ignition::snapshot::{self, Contents, Reference, Resolution};
-use mosb_ignition::{self as ignition, Document, Merger, Provenance, ReadDocument};
-use mosb_types::Finding;
-use mosb_types::canonical_json;
+use crate::api::{NameError, PoolName, RenderedName};
 
-/// The merged config.
 #[derive(Debug)]
 pub(super) struct Merged {
     /// `spec.config` of the rendered config.
@@ -171,4 +172,32 @@ pub(super) fn largest(chosen: &[&Component]) -> String {
     let size = |one: &&&Component| canonical_json(&one.config.spec).len();
     let largest = chosen.iter().max_by_key(size);
     largest.map_or_else(String::new, |one| format!("{} ({} bytes)", one.name(), size(&one)))
+}
+
+/// `rendered_name-<pool>-<hex>`, where the hex is the first half of the SHA-256 of the spec's canonical
+/// JSON (RFC 8785).
+///
+/// # Errors
+/// The pool's name is too long.
+pub(super) fn rendered_name(pool: &PoolName, spec: &Value) -> Result<RenderedName, NameError> {
+    let hash = Sha256::digest(canonical_value(spec));
+    let hex: String = hash[..16].iter().map(|b| format!("{b:02x}")).collect();
+    format!("rendered_name-{pool}-{hex}").parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn name_is_the_hash_of_the_canonical_spec() {
+        let pool: PoolName = "worker".parse().unwrap();
+        // printf '{"a":[],"b":"x"}' | sha256sum
+        let name = rendered_name(&pool, &json!({ "b": "x", "a": [] })).unwrap();
+        assert_eq!(name.as_str(), "rendered-worker-d4aa9cd279871d2e2cf6a1ec605ae0bc");
+        let long: PoolName = "p".repeat(220).parse().unwrap();
+        assert!(rendered_name(&long, &json!({})).is_err());
+    }
 }

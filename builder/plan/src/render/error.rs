@@ -1,14 +1,19 @@
 //! Why there is no rendered config.
 
-use crate::api::RenderedConfigError;
+use serde_json::Value;
+
+use mosb_ignition::snapshot::Reference;
 use mosb_types::{Diagnostic, Finding};
+
+use super::explain::Explanation;
+use super::reconcile::{Update, unreconcilable};
+use crate::api::{RenderedConfig, RenderedConfigError};
 
 /// Each message names object, cause and remedy.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
-    /// Inputs are invalid.
-    #[error("pool {pool}: {} in its MachineConfigs; mend what is named", faults(problems.len()))]
+    #[error("pool {pool}: {} in its MachineConfigs; correct what is listed", faults(problems.len()))]
     #[diagnostic(code = "invalid-machine-configs", class = InvalidInput, findings = problems.clone())]
     Invalid {
         pool: String,
@@ -44,7 +49,6 @@ pub enum Error {
     )]
     #[diagnostic(code = "rendered-too-large", class = InvalidInput)]
     TooLarge {
-        /// Name of the rendered config.
         name: String,
         size: usize,
         /// Name and size of the largest MachineConfig.
@@ -59,13 +63,11 @@ pub enum Error {
         source: mosb_ignition::Error,
     },
     /// The rendered config can't be read back.
-    #[error("{name}: what was rendered is no rendered MachineConfig: {source}; please report it")]
+    #[error(
+        "{name}: what was rendered is not a rendered MachineConfig: {source}; please report it"
+    )]
     #[diagnostic(code = "internal", class = Internal)]
-    Result {
-        /// Name of the rendered config.
-        name: String,
-        source: RenderedConfigError,
-    },
+    Result { name: String, source: RenderedConfigError },
 }
 
 impl Error {
@@ -94,5 +96,49 @@ fn faults(count: usize) -> String {
     match count {
         1 => "one fault".to_owned(),
         count => format!("{count} faults"),
+    }
+}
+
+/// A rendered config, or the references that it needs.
+#[derive(Debug)]
+pub enum Outcome {
+    Rendered(Box<Rendered>),
+    /// These must be fetched first. The place of each names its MachineConfig.
+    Needs(Vec<Reference>),
+}
+
+#[derive(Debug)]
+pub struct Rendered {
+    /// Checked, as a build takes it.
+    pub config: RenderedConfig,
+    /// The whole object, to be printed or created.
+    pub object: Value,
+    /// What an administrator may want to look at.
+    pub warnings: Vec<Finding>,
+    /// Where everything comes from, if [`super::Request::explain`] asked for it.
+    pub explanation: Option<Explanation>,
+}
+
+impl Rendered {
+    /// What nodes of config `old` can't take of this one, as [`unreconcilable`] says, with the
+    /// MachineConfigs that cause it if there is an explanation.
+    ///
+    /// # Errors
+    /// The old config has no Ignition config that can be read.
+    pub fn unreconcilable(
+        &self,
+        old: &RenderedConfig,
+        update: Update,
+    ) -> Result<Vec<Finding>, Error> {
+        let mut found = unreconcilable(old, &self.config, update)?;
+        for finding in &mut found {
+            let field = finding.object.take().unwrap_or_default();
+            let explanation = self.explanation.as_ref();
+            let origins = explanation.map(|it| it.origins(&field)).unwrap_or_default();
+            // What is gone comes from none of them.
+            let place = if origins.is_empty() { field } else { format!("{origins}: {field}") };
+            finding.object = Some(place);
+        }
+        Ok(found)
     }
 }

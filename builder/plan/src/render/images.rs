@@ -7,7 +7,6 @@ use crate::api::is_component_name;
 use mosb_image::ImageRef;
 use mosb_types::Finding;
 
-/// Both images.
 #[derive(Debug)]
 pub(super) struct Images {
     pub os: Decided,

@@ -25,9 +25,6 @@ mod error;
 mod explain;
 mod guards;
 mod images;
-mod name;
-mod order;
-mod outcome;
 mod reconcile;
 mod select;
 mod settings;
@@ -45,13 +42,11 @@ use crate::api::{
 };
 use mosb_ignition::snapshot::{Contents, Resolution};
 use mosb_image::Digest;
-use mosb_types::Finding;
-use mosb_types::canonical_json;
+use mosb_types::{Finding, canonical_json};
 
-pub use error::Error;
+pub use error::{Error, Outcome, Rendered};
 pub use explain::{Explanation, FieldOrigin, Origin};
 pub use images::{GIVEN, Unpinned};
-pub use outcome::{Outcome, Rendered};
 pub(crate) use reconcile::first_boot_parts;
 pub use reconcile::{Update, unreconcilable};
 pub use select::is_rendered_one;
@@ -165,8 +160,8 @@ pub fn render(request: &Request, contents: &Contents) -> Result<Outcome, Error> 
         "osImageURL": images.os.image,
     });
     spec["config"] = merged.config;
-    let name =
-        name::rendered(pool, &spec).map_err(|_| Error::PoolName { pool: pool.to_string() })?;
+    let name = configs::rendered_name(pool, &spec)
+        .map_err(|_| Error::PoolName { pool: pool.to_string() })?;
     let object = object(request, name.as_str(), &images, spec);
     let size = canonical_json(&object).len();
     if size > RENDERED_LIMIT {

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{Component, MASTER, Request, WORKER, order};
-use crate::api::{self, PoolName, RenderedName, Selector, labels};
 use mosb_types::Finding;
+
+use super::{Component, MASTER, Request, WORKER};
+use crate::api::{self, PoolName, RenderedName, Selector, labels};
 
 /// The pool's MachineConfigs, and problems of all inputs.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub(super) fn select(request: &Request) -> Selected<'_> {
             if chosen.is_empty() && problems.is_empty() {
                 problems.push(nothing(request, &rendered));
             }
-            order::sort(&mut chosen);
+            sort_configs(&mut chosen);
             chosen
         }
         Err(wrong) => {
@@ -94,7 +95,7 @@ fn check_names(configs: &[&Component], problems: &mut Vec<Finding>) {
     for one in configs {
         if !api::is_object_name(one.name()) {
             let message = format!(
-                "metadata.name {:?} is no name of a Kubernetes object; give it one",
+                "metadata.name {:?} is not a name of a Kubernetes object; give it one",
                 one.name()
             );
             problems.push(Finding::new("bad-name", message).object(one.origin.clone()));
@@ -133,7 +134,7 @@ fn selector(request: &Request) -> Result<Selector, Vec<Finding>> {
     let bad =
         |message: String, field: &str| Finding::new("bad-selector", message).object(place(field));
     let Some(wire) = &pool.spec.machine_config_selector else {
-        let message = "it is missing, so no MachineConfig is the pool's; say which are, by matchLabels or matchExpressions";
+        let message = "it is missing, so the pool selects no MachineConfig; select some by matchLabels or matchExpressions";
         return Err(vec![bad(message.to_owned(), "")]);
     };
     Selector::new(wire).map_err(|problems| {
@@ -168,4 +169,14 @@ fn nothing(request: &Request, rendered: &[&Component]) -> Finding {
         }
     };
     Finding::new("nothing-selected", message).object(format!("MachineConfigPool {}", request.pool))
+}
+
+/// Sorts those of role `worker` by name, then all others by name, so that a pool's own
+/// MachineConfigs override those of all pools.
+pub(super) fn sort_configs(configs: &mut [&Component]) {
+    configs.sort_by(|a, b| order(a).cmp(&order(b)));
+}
+
+fn order(one: &Component) -> (bool, &str) {
+    (one.role() != Some(WORKER), one.name())
 }

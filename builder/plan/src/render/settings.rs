@@ -49,7 +49,7 @@ pub(super) fn merge(
         let unknown = one.config.spec.keys();
         let unknown = unknown.filter(|key| !MachineSettings::FIELDS.contains(&key.as_str()));
         warnings.extend(unknown.map(|key| {
-            let message = "is no field of a MachineConfig, so it does nothing";
+            let message = "is not a field of a MachineConfig, so it does nothing";
             let place = one.place(&format!("spec.{}", key.escape_debug()));
             Finding::new("unknown-setting", message).object(place)
         }));
@@ -91,7 +91,8 @@ impl Settings {
         self.kernel_arguments.extend(settings.kernel_arguments.into_iter().map(of));
         let unknown = |name: &&String| !EXTENSIONS.contains(&name.as_str());
         problems.extend(settings.extensions.iter().filter(unknown).map(|name| {
-            let message = format!("{name:?} is no extension; known are {}", EXTENSIONS.join(", "));
+            let message =
+                format!("{name:?} is not an extension; known are {}", EXTENSIONS.join(", "));
             Finding::new("unknown-extension", message).object(one.place("spec.extensions"))
         }));
         self.extensions.extend(settings.extensions.into_iter().map(of));

@@ -188,7 +188,7 @@ fn security_types() {
 }
 
 #[test]
-fn a_template_without_an_image_or_with_a_wrong_one() {
+fn template_without_image_or_with_a_wrong_one() {
     let cases = [
         ("none", Value::Null, "skip looked-up-image"),
         ("empty", json!({}), "skip looked-up-image"),

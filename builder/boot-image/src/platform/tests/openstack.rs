@@ -154,7 +154,7 @@ fn its_credentials() {
 }
 
 #[test]
-fn a_release_that_is_no_name_of_an_object() {
+fn release_that_is_no_name_of_an_object() {
     let mut fixture = Fixture::fedora().vouched();
     let images = fixture.stream.architectures.get_mut("x86_64").unwrap();
     images.artifacts.get_mut("openstack").unwrap().release = Some("../x".to_owned());

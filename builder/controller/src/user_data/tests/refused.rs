@@ -167,7 +167,7 @@ fn every_refusal_has_a_reason_and_leaves_the_secret_as_it_is() {
             "one that is not valid",
             |it| it.join = Some(json!({ "ignition": { "version": "9.0.0" } }).to_string()),
             "BadJoinConfig",
-            "is no spec version that is read",
+            "is not a spec version that is read",
             2,
         ),
         (

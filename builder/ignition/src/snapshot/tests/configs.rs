@@ -69,7 +69,7 @@ fn referenced_configs_are_merged_in_ignitions_order() {
 }
 
 #[test]
-fn errors_of_a_referenced_config_name_the_references_to_it() {
+fn errors_of_referenced_config_name_references_to_it() {
     let version = json!({ "ignition": { "version": "4.0.0" } }).to_string();
     let round = text(&config(merge(&["https://h/round2"]), &[]));
     let round2 = text(&config(replace("https://h/round#x"), &[]));
@@ -131,7 +131,7 @@ fn errors_of_a_referenced_config_name_the_references_to_it() {
 }
 
 #[test]
-fn spec_2_and_spec_3_do_not_refer_to_one_another() {
+fn specs_2_and_3_dont_refer_to_each_other() {
     let servers: Servers<'_> = &[("https://h/", &text(&config(json!({}), &[])))];
     for (spec, want) in
         [(Spec::V3(SpecVersion::V3_0), None), (Spec::V2(SpecV2::V2_4), Some("other-family"))]
@@ -173,7 +173,7 @@ fn configs_that_refer_without_end_are_given_up() {
 /// `internal/exec/config_fetcher.go`: after each config that came, its settings merged onto what is
 /// there hold; after `replace`, those of the new one alone; authorities stay until others come.
 #[test]
-fn each_config_is_fetched_with_the_settings_in_force() {
+fn each_config_is_fetched_with_settings_in_force() {
     let proxy = |url: &str| json!({ "httpProxy": url });
     let tls = |url: &str| json!({ "tls": { "certificateAuthorities": [{ "source": url }] } });
     let mut a = merge(&["https://h/a1"]);

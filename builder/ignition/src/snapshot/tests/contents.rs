@@ -113,7 +113,7 @@ fn all_problems_are_reported_before_anything_is_fetched() {
 }
 
 #[test]
-fn contents_in_the_config_are_verified_with_its_hash() {
+fn contents_in_config_are_verified_with_its_hash() {
     let zeros = "0".repeat(64);
     let hash = json!({ "hash": format!("sha256-{zeros}") });
     for (what, contents, want) in [

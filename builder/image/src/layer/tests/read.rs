@@ -131,7 +131,7 @@ fn every_form_of_tar_is_read() {
 }
 
 #[test]
-fn hostile_and_broken_tars_are_refused_with_their_entry() {
+fn broken_tars_are_refused_with_their_entry() {
     let too_much = |what, limit, found| EntryError::TooMuch { what, limit, found };
     let mut broken = plain("broken", b'0', "");
     broken[0] = b'B';
@@ -266,7 +266,7 @@ fn a_layer_that_lies_is_named() {
 }
 
 #[test]
-fn an_exceeded_limit_is_reported_with_limit_and_value() {
+fn exceeded_limit_is_reported_with_limit_and_value() {
     let tar = end(&[plain("etc/a", b'0', "content"), linked("etc/b", b'2', "a")]);
     let layer = layer_of("tar", &tar, &tar);
     let read = |budget: &Budget| read_delta(&layer, &*tar, budget).unwrap_err();
@@ -287,7 +287,7 @@ fn an_exceeded_limit_is_reported_with_limit_and_value() {
 }
 
 #[test]
-fn contents_that_decide_are_taken_along_or_read_again() {
+fn deciding_contents_are_retained_or_read_again() {
     let object = format!("{}/aa/bb.file", retained::OSTREE_OBJECTS);
     let odd = format!("{}/aa/cc.file", retained::OSTREE_OBJECTS);
     let unit = "usr/lib/systemd/system";

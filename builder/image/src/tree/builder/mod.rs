@@ -19,16 +19,13 @@
 //! the steps of all paths are counted and limited, so that what resolves them again and again, as
 //! circular links or the replacement of links, ends in an error.
 
-mod extend;
 mod hard_link;
 mod inode;
-mod removal;
 mod walk;
 
 use std::cell::{Cell, RefCell};
 
-use super::node_id::{InodeId, NodeId, ROOT};
-use super::{Kind, OwnedEntry, symlink};
+use super::{InodeId, Kind, NodeId, OwnedEntry, ROOT, symlink};
 use crate::Digest;
 use crate::layer::{Delta, EntryError, Error, Event, MAX_ENTRIES, MAX_LAYERS};
 pub(super) use inode::{Inode, Node, State};

@@ -6,7 +6,7 @@ use super::super::Kind;
 use super::super::symlink::{self, LinkEnds, PathWalker, split};
 use super::{Builder, Inode, State};
 use crate::layer::EntryError;
-use crate::tree::node_id::{NodeId, ROOT};
+use crate::tree::{NodeId, ROOT};
 
 /// Directories that paths lead to, valid until a node that a path may lead through is removed.
 #[derive(Debug, Default)]

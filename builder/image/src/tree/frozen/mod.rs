@@ -155,7 +155,7 @@ impl BaseTree {
     }
 
     /// A tree of these paths; the last one of a path wins. A missing root or parent is a directory
-    /// 0755 of root; what lies below something that is no directory is left out.
+    /// 0755 of root; what lies below something that is not a directory is left out.
     pub fn from_entries(entries: impl IntoIterator<Item = (Vec<u8>, OwnedEntry)>) -> Self {
         let sorted: BTreeMap<Vec<Vec<u8>>, OwnedEntry> = entries
             .into_iter()

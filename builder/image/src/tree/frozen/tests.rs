@@ -96,7 +96,7 @@ fn damaged_and_hostile_bytes_are_refused_or_harmless() {
 }
 
 #[test]
-fn nothing_is_put_on_a_tree_whose_directories_share_a_child() {
+fn tree_with_shared_children_is_rejected() {
     let file = |path: &str| (path.as_bytes().to_vec(), OwnedEntry::file(b"x"));
     let tree = BaseTree::from_entries([file("a/x"), file("b/x")]);
     assert!(Builder::on(&tree).is_ok());

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_exceeds_the_format_is_an_error() {
+    fn number_that_exceeds_the_format_is_an_error() {
         assert_eq!(number(u32::MAX as usize), Ok(u32::MAX));
         let found = 1_u64 << 32;
         let want =

@@ -8,7 +8,7 @@ use mosb_types::{Diagnostic, Finding};
 pub enum Error {
     /// At least one check failed.
     #[error(
-        "the images of the installation can't be used; mend what is named, nothing was written"
+        "the images of the installation can't be used; correct what is listed, nothing was written"
     )]
     #[diagnostic(code = "preflight-failed", class = Rejected, findings = findings.clone())]
     Failed {

@@ -75,7 +75,7 @@ fn wrong_use_is_refused_with_what_would_be_right() {
         ("build a --output oci:o --containerfile f --build-arg A", "want K=V"),
         ("build a --output oci:o --containerfile f --build-arg 1A=b", "\"1A\""),
         ("build a --output oci:o --containerfile f --build-arg A=b --build-arg A=c", "given twice"),
-        ("build a --output oci:o --volume /a", "--volume \"/a\" is no volume"),
+        ("build a --output oci:o --volume /a", "--volume \"/a\" is not a volume"),
         ("build a --output oci:o --volume /a:b", "absolute"),
         ("build a --output oci:o --volume /a:/b/../c", "absolute"),
         ("build a --output oci:o -o containerfile", "mosb plan"),

@@ -10,7 +10,6 @@ pub struct Choice {
     pub source: ChoiceSource,
 }
 
-/// Who chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChoiceSource {
     /// An entry of `bootImages.machineManagers` in the settings.
@@ -24,7 +23,6 @@ pub enum ChoiceSource {
     /// Nobody chose. OpenShift's own controller would manage all machine sets of this platform; mosb does
     /// not, because nobody asked for it.
     PlatformDefault,
-    /// Nobody chose.
     Nobody,
 }
 
@@ -109,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_then_the_machine_configuration_and_absent_is_not_empty() {
+    fn settings_precede_machine_configuration_and_absent_isnt_empty() {
         use ChoiceSource as Source;
         use ManagedKind::{ControlPlaneMachineSets as Cpms, MachineApiMachineSets as Sets};
         let list = |entries: Value| Some(json!({ "machineManagers": entries }));
@@ -205,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_entry_is_an_error_and_names_its_object() {
+    fn invalid_entry_is_error_and_names_its_object() {
         let broken = json!({ "machineManagers": [
             { "resource": "machinesets", "apiGroup": "machine.openshift.io", "selection": { "mode": "Partial", "partial": {
                 "machineResourceSelector": { "matchExpressions": [{ "key": "a", "operator": "Foo" }] } } } },

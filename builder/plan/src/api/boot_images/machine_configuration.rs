@@ -4,42 +4,40 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ManagedKind;
-use crate::api::metadata::null_is_empty;
 use crate::api::{Condition, LabelSelector, Metadata};
+use mosb_types::null_is_empty;
 
 /// A MachineConfiguration (`operator.openshift.io/v1`, cluster-scoped) as the API serves it. Only the object
 /// [`MachineConfiguration::NAME`] counts.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct MachineConfiguration {
     pub metadata: Metadata,
     /// What the administrator wants.
-    #[serde(deserialize_with = "null_is_empty")]
     pub spec: MachineConfigurationSpec,
     /// What the Machine Config Operator does.
-    #[serde(deserialize_with = "null_is_empty")]
     pub status: MachineConfigurationStatus,
 }
 
 /// `spec` of a MachineConfiguration.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineConfigurationSpec {
-    #[serde(deserialize_with = "null_is_empty")]
     pub managed_boot_images: MachineManagers,
     pub boot_image_skew_enforcement: Option<BootImageSkewEnforcement>,
 }
 
 /// `status` of a MachineConfiguration.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineConfigurationStatus {
     /// The generation that the Machine Config Operator has seen.
     pub observed_generation: Option<i64>,
-    #[serde(deserialize_with = "null_is_empty")]
     pub conditions: Vec<Condition>,
     /// What a machine-config-controller acts upon, defaults included.
-    #[serde(deserialize_with = "null_is_empty")]
     pub managed_boot_images_status: MachineManagers,
     pub boot_image_skew_enforcement_status: Option<BootImageSkewEnforcement>,
 }
@@ -48,29 +46,27 @@ pub struct MachineConfigurationStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineManagers {
-    /// An absent list is no choice; an empty one opts out of everything.
+    /// An absent list is not a choice; an empty one opts out of everything.
     pub machine_managers: Option<Vec<MachineManagerEntry>>,
 }
 
 /// One of `machineManagers`.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineManagerEntry {
     /// Plural name of the kind.
-    #[serde(deserialize_with = "null_is_empty")]
     pub resource: String,
-    #[serde(deserialize_with = "null_is_empty")]
     pub api_group: String,
-    #[serde(deserialize_with = "null_is_empty")]
     pub selection: EntrySelection,
 }
 
 /// `selection` of an entry.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct EntrySelection {
     /// `All`, `Partial` or `None`.
-    #[serde(deserialize_with = "null_is_empty")]
     pub mode: String,
     pub partial: Option<EntryPartial>,
 }
@@ -83,26 +79,26 @@ pub struct EntryPartial {
 }
 
 /// `bootImageSkewEnforcement` and `bootImageSkewEnforcementStatus`: how old boot images may be.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct BootImageSkewEnforcement {
     /// `Automatic` (status only), `Manual` or `None`.
-    #[serde(deserialize_with = "null_is_empty")]
     pub mode: String,
     pub automatic: Option<SkewLimit>,
     pub manual: Option<SkewLimit>,
 }
 
 /// The boot image in use, as the administrator or the Machine Config Operator says it.
+#[null_is_empty]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct SkewLimit {
     /// Of `manual`: `OCPVersion` or `RHCOSVersion`.
-    #[serde(deserialize_with = "null_is_empty")]
     pub mode: String,
-    #[serde(rename = "ocpVersion", deserialize_with = "null_is_empty")]
+    #[serde(rename = "ocpVersion")]
     pub ocp_version: String,
-    #[serde(rename = "rhcosVersion", deserialize_with = "null_is_empty")]
+    #[serde(rename = "rhcosVersion")]
     pub rhcos_version: String,
 }
 

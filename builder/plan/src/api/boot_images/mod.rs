@@ -6,7 +6,6 @@
 
 mod choice;
 mod machine_configuration;
-mod managed_kind;
 mod selection;
 
 pub use choice::{Choice, ChoiceError, ChoiceSource, choose};
@@ -15,5 +14,4 @@ pub use machine_configuration::{
     MachineConfigurationStatus, MachineManagerEntry, MachineManagers, SkewLimit,
     is_default_platform,
 };
-pub use managed_kind::ManagedKind;
-pub use selection::{Selection, SelectionError};
+pub use selection::{ManagedKind, Selection, SelectionError};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::annotation::is_harmless;
+use mosb_image::signature_policy::SignaturePolicy;
+
 use super::{ClusterSettings, ClusterSettingsError, Mirrors, Resources, Toleration};
 use crate::api::names::is_subdomain;
-use mosb_image::signature_policy::SignaturePolicy;
 
 type Checked = Result<(), ClusterSettingsError>;
 
@@ -69,7 +69,7 @@ fn certificates(field: &str, text: &str) -> Checked {
     if text.contains("PRIVATE KEY") {
         return Err(wrong(
             field,
-            "it holds a private key, and whoever reads ConfigMaps reads it; take it out",
+            "it holds a private key, and anyone who can read ConfigMaps can read it; take it out",
         ));
     }
     if !text.contains(CERTIFICATE) {
@@ -117,7 +117,7 @@ pub(super) fn mirror(mirrors: &Mirrors) -> Result<(), String> {
 
 fn name(field: &str, text: &str) -> Checked {
     if !is_subdomain(text) {
-        return Err(wrong(field, format!("{text:?} is no name of an object")));
+        return Err(wrong(field, format!("{text:?} is not a name of an object")));
     }
     Ok(())
 }
@@ -133,7 +133,7 @@ fn proxy(settings: &ClusterSettings) -> Checked {
         if url.has_user() {
             return Err(wrong(
                 field,
-                "it holds a password, and whoever reads ConfigMaps reads it; put it into a Secret and name that in proxy.secret",
+                "it holds a password, and anyone who can read ConfigMaps can read it; put it into a Secret and name that in proxy.secret",
             ));
         }
         if !url.is_valid() {
@@ -274,4 +274,73 @@ fn labels(field: &str, labels: &BTreeMap<String, String>, values_too: bool) -> C
         }
     }
     Ok(())
+}
+
+/// Annotations with a domain that no container runtime or plugin of a node acts upon.
+const HARMLESS: [&str; 14] = [
+    "cluster-autoscaler.kubernetes.io/safe-to-evict",
+    "consul.hashicorp.com/connect-inject",
+    "descheduler.alpha.kubernetes.io/evict",
+    "descheduler.alpha.kubernetes.io/prefer-no-eviction",
+    "fluentbit.io/exclude",
+    "karpenter.sh/do-not-disrupt",
+    "kubectl.kubernetes.io/default-container",
+    "kuma.io/sidecar-injection",
+    "linkerd.io/inject",
+    "prometheus.io/path",
+    "prometheus.io/port",
+    "prometheus.io/scrape",
+    "sidecar.istio.io/inject",
+    "vault.hashicorp.com/agent-inject",
+];
+
+/// Whether the settings may give build pods an annotation of this key.
+///
+/// A runtime takes devices, cgroup properties, seccomp and AppArmor profiles, and whole hypervisor
+/// configurations from annotations (`io.kubernetes.cri-o.*`, `run.oci.*`, `org.systemd.property.*`,
+/// `cdi.k8s.io/*`, `io.katacontainers.*`), and every plugin of a node may bring more: that list has
+/// no end, so what is not known is refused. All of them have a domain; a plain word has none.
+pub(super) fn is_harmless(key: &str) -> bool {
+    !key.contains(['/', '.']) || HARMLESS.contains(&key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_admission_policy_permits_each_of_them() {
+        let policy = include_str!("../../../../../deploy/base/admission-policy.yaml");
+        for key in HARMLESS {
+            assert!(policy.contains(&format!("'{key}'")), "{key}: policy mosb-pods refuses it");
+        }
+    }
+
+    #[test]
+    fn annotations_that_a_runtime_interprets_are_not_harmless() {
+        for (key, want) in [
+            ("team", true),
+            ("cost-center_2", true),
+            ("cluster-autoscaler.kubernetes.io/safe-to-evict", true),
+            ("sidecar.istio.io/inject", true),
+            ("sidecar.istio.io/proxyImage", false),
+            ("io.kubernetes.cri-o.Devices", false),
+            ("io.kubernetes.cri-o.userns-mode", false),
+            ("seccomp-profile.kubernetes.cri-o.io/image-build", false),
+            ("cpu-quota.crio.io", false),
+            ("run.oci.handler", false),
+            ("org.systemd.property.DeviceAllow", false),
+            ("io.katacontainers.config.hypervisor.path", false),
+            ("container.apparmor.security.beta.kubernetes.io/image-build", false),
+            ("seccomp.security.alpha.kubernetes.io/pod", false),
+            ("cdi.k8s.io/devices", false),
+            ("devices.noderesource.dev/container.image-build", false),
+            ("io.containerd.cri.runtime", false),
+            ("k8s.v1.cni.cncf.io/networks", false),
+            ("kubectl.kubernetes.io/last-applied-configuration", false),
+            ("example.com/owner", false),
+        ] {
+            assert_eq!(is_harmless(key), want, "{key}");
+        }
+    }
 }

@@ -69,7 +69,7 @@ impl ClusterSettings {
         let Ok(images) = serde_json::from_str::<Value>(text) else {
             findings.push(odd(
                 "ConfigMap/machine-config-operator-images",
-                "images.json is no JSON; it is left out",
+                "images.json is not a JSON; it is left out",
             ));
             return;
         };
@@ -110,7 +110,7 @@ impl ClusterSettings {
                     bundles.extend(certificates(entry, "data", findings).map(|pem| (host, pem)));
                 } else {
                     let message = format!(
-                        "spec.{field} has one for {host:?}, which is no registry; it is left out"
+                        "spec.{field} has one for {host:?}, which is not a registry; it is left out"
                     );
                     findings.push(odd(CONTROLLER_CONFIG, &message));
                 }
@@ -154,7 +154,7 @@ fn decoded(value: &Value) -> Result<Option<String>, &'static str> {
     // An API server ignores line breaks in base64.
     let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     let bytes = STANDARD.decode(text).map_err(|_| "it is not base64")?;
-    let text = String::from_utf8(bytes).map_err(|_| "it is no text")?;
+    let text = String::from_utf8(bytes).map_err(|_| "it is not text")?;
     if text.contains("-----BEGIN CERTIFICATE-----") {
         Ok(Some(text))
     } else if text.trim().is_empty() {

@@ -1,14 +1,11 @@
 //! The cluster-wide settings: one ConfigMap of ours, over which the cluster's own objects win.
 
-mod annotation;
 mod boot_images;
 mod check;
-mod error;
 mod job;
 mod merged;
 mod proxy;
 mod registry_sources;
-mod rollout;
 mod user_data;
 
 use std::collections::BTreeMap;
@@ -16,10 +13,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{ImageBuilderType, yaml};
+use mosb_types::Diagnostic;
+
+use super::ImageBuilderType;
+use super::yaml::{self, YamlError};
+
 pub use boot_images::{BootImageSettings, MachineManager, StubReference};
 pub use check::is_host;
-pub use error::ClusterSettingsError;
 pub use job::{
     ContainerResources, ControlPlaneBuilds, Deadlines, ImagePullPolicy, JobSettings, Resources,
     StorageDriver, Toleration, UserNamespaces,
@@ -27,7 +27,6 @@ pub use job::{
 pub use merged::ClusterObjects;
 pub use proxy::{Proxy, ProxyUrl};
 pub use registry_sources::RegistrySources;
-pub use rollout::RolloutLimits;
 pub use user_data::{Endpoint, UserDataSettings};
 
 /// Name of the ConfigMap.
@@ -179,3 +178,44 @@ impl ClusterSettings {
 
 #[cfg(test)]
 mod tests;
+
+/// Why `config.yaml` of ConfigMap `mosb-config` can't be used. Never quotes what could be a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
+#[diagnostic(code = "bad-cluster-settings", class = InvalidInput)]
+#[non_exhaustive]
+pub enum ClusterSettingsError {
+    /// It is not YAML.
+    #[error("config.yaml of ConfigMap mosb-config: {0}")]
+    Yaml(YamlError),
+    /// A field that does not exist or has an invalid value.
+    #[error("config.yaml of ConfigMap mosb-config: {field}: {problem}")]
+    Field {
+        /// Its path, such as `job.tolerations[0].key`.
+        field: String,
+        /// The problem and the valid values.
+        problem: String,
+    },
+    /// The Secret that `proxy.secret` names.
+    #[error("secret {secret} (proxy.secret): {problem}")]
+    ProxySecret {
+        secret: String,
+        /// The problem and the valid values.
+        problem: String,
+    },
+}
+
+/// How images are brought to machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct RolloutLimits {
+    /// How many machines may stage an image from one registry host at once, over all pools; 1 to 100.
+    pub staging_per_registry: u16,
+    /// After how many minutes a machine that reboots and is not back counts as lost; 5 to 1440.
+    pub node_timeout_minutes: u16,
+}
+
+impl Default for RolloutLimits {
+    fn default() -> Self {
+        Self { staging_per_registry: 3, node_timeout_minutes: 30 }
+    }
+}

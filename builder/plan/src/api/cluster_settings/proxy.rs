@@ -103,7 +103,7 @@ impl Proxy {
     /// The proxy, overridden by the Secret that [`Self::secret`] names.
     ///
     /// # Errors
-    /// An unknown key, or a value that is no address; the value is never quoted.
+    /// An unknown key, or a value that is not an address; the value is never quoted.
     pub fn with_secret(
         mut self,
         data: &BTreeMap<String, Vec<u8>>,
@@ -113,12 +113,12 @@ impl Proxy {
             |problem: String| ClusterSettingsError::ProxySecret { secret: secret.clone(), problem };
         for (key, value) in data {
             let text = std::str::from_utf8(value)
-                .map_err(|_| wrong(format!("{key} is no text")))?
+                .map_err(|_| wrong(format!("{key} is not text")))?
                 .trim()
                 .to_owned();
             let url = || {
                 let url = ProxyUrl(text.clone());
-                let problem = || wrong(format!("{key} is no http://host:port"));
+                let problem = || wrong(format!("{key} is not a http://host:port"));
                 url.is_valid().then_some(url).ok_or_else(problem)
             };
             match &**key {

@@ -295,7 +295,7 @@ fn odd_objects_stop_nothing() {
 }
 
 #[test]
-fn the_secret_of_a_proxy_takes_precedence_over_the_fields() {
+fn secret_of_proxy_takes_precedence_over_the_fields() {
     let proxy =
         Proxy { no_proxy: Some("a".to_owned()), secret: Some("s".to_owned()), ..Proxy::default() };
     let data = |key: &str, value: &str| [(key.to_owned(), value.as_bytes().to_vec())].into();
@@ -310,7 +310,7 @@ fn the_secret_of_a_proxy_takes_precedence_over_the_fields() {
 }
 
 #[test]
-fn registries_of_the_clusters_own_image_config_go_over_ours() {
+fn registries_of_cluster_image_config_precede_ours() {
     let ours = "registrySources: {blockedRegistries: [ours.example]}";
     let ours = ClusterSettings::parse(ours).unwrap();
     let object = |sources: Value| json!({ "kind": "Image", "metadata": { "name": "cluster" }, "spec": { "registrySources": sources } });

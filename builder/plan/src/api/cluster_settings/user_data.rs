@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_is_a_host_that_a_certificate_can_name_and_a_port() {
+    fn endpoint_is_host_of_a_certificate_and_port() {
         for (text, want) in [
             ("ignition.example.com", Some("ignition.example.com")),
             ("ignition.example.com:8443", Some("ignition.example.com")),

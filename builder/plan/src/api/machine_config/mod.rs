@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::labels;
-use super::metadata::{Metadata, null_is_empty};
+use super::metadata::Metadata;
 use super::names::{NameError, PoolName, RenderedName};
 use super::settings::{FieldError, KernelType, MachineSettings};
-use mosb_types::canonical_value;
+use mosb_types::{canonical_value, null_is_empty};
 
 /// The group of all kinds.
 pub const GROUP: &str = "machineconfiguration.openshift.io";
@@ -27,7 +27,6 @@ pub struct MachineConfig {
     /// `machineconfiguration.openshift.io/v1`.
     #[serde(default)]
     pub api_version: String,
-    /// `MachineConfig`.
     #[serde(default)]
     pub kind: String,
     /// Name, labels, annotations, owners.
@@ -54,33 +53,28 @@ pub struct RenderedConfig {
     pub extensions_image: Option<String>,
     /// `spec.kernelArguments`: applied by the node, not in the image.
     pub kernel_arguments: Vec<String>,
-    /// `spec.extensions`.
     pub extensions: Vec<String>,
-    /// `spec.kernelType`.
     pub kernel_type: KernelType,
     /// `spec.fips`: decided at installation.
     pub fips: bool,
 }
 
-/// Why an object is no rendered MachineConfig. The caller adds the object's name.
+/// Why an object is not a rendered MachineConfig. The caller adds the object's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderedConfigError {
     /// The config of another tool.
     #[error("{0}")]
     Foreign(&'static str),
-    /// Another kind.
     #[error("it is {found}; give a rendered MachineConfig ({API_VERSION})")]
     Kind {
         /// Kind and API version as they are.
         found: String,
     },
     /// Its shape is not that of a MachineConfig.
-    #[error("it is no MachineConfig: {0}")]
+    #[error("not a MachineConfig: {0}")]
     Shape(String),
-    /// Its name.
     #[error("metadata.name {0}")]
     Name(NameError),
-    /// Its owner.
     #[error("metadata.ownerReferences: pool name {0}")]
     Owner(NameError),
     /// A field of the spec.
@@ -95,11 +89,7 @@ pub enum RenderedConfigError {
     #[error(
         "{name}: {size} bytes of JSON; a rendered MachineConfig has at most {RENDERED_LIMIT}: move large files out of the config"
     )]
-    TooLarge {
-        name: String,
-        /// Bytes.
-        size: usize,
-    },
+    TooLarge { name: String, size: usize },
 }
 
 impl RenderedConfig {

@@ -13,7 +13,7 @@ fn object() -> Value {
 }
 
 #[test]
-fn metadata_of_the_api_server_is_not_part_of_the_config() {
+fn server_metadata_is_not_part_of_the_config() {
     let plain = RenderedConfig::from_value(object()).unwrap();
     let mut served = object();
     served["metadata"]["uid"] = json!("3c0e");
@@ -77,7 +77,7 @@ fn errors_name_the_invalid_field() {
         ("list", |o| o["spec"]["extensions"] = json!("usbguard"), "spec.extensions: want a list"),
         ("number", |o| o["spec"]["osImageURL"] = json!(1), "spec.osImageURL: want a text"),
         ("fips", |o| o["spec"]["fips"] = json!("yes"), "spec.fips: want true or false"),
-        ("spec", |o| o["spec"] = json!([]), "it is no MachineConfig"),
+        ("spec", |o| o["spec"] = json!([]), "it is not a MachineConfig"),
         (
             "large",
             |o| o["spec"]["config"]["x"] = json!("x".repeat(RENDERED_LIMIT)),

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_machines_ran_last_is_first_whatever_the_clock_shows() {
+    fn newest_entry_is_first_at_any_clock() {
         let history = History::default().with(entry("a", "a")).unwrap();
         let history = history.with(entry("b", "b")).unwrap();
         assert!(ran(&history).is_empty());
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rebuild_is_a_new_entry_and_what_comes_back_moves_to_the_front() {
+    fn rebuild_adds_an_entry_and_rollback_moves_one() {
         let history = History::default().with(entry("worker-0", "a")).unwrap();
         assert_eq!(history.with(entry("worker-0", "a")), None);
         let history = history.with(entry("worker-0", "b")).unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_machine_part_of_a_build_is_recorded_once() {
+    fn newest_machine_part_of_build_is_recorded_once() {
         let before = entry("worker-0", "a");
         let part = Some(Digest::of(b"part"));
         let after = HistoryEntry { machine_part: part, ..before.clone() };
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_live_is_recorded_and_older_records_stay() {
+    fn live_part_is_recorded_beside_older_records() {
         let old = entry("a", "a");
         let live = HistoryEntry { live_from: Some(Digest::of(b"z")), ..old.clone() };
         let history = History::default().with(old.clone()).unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_is_bounded_and_an_unreadable_one_is_empty() {
+    fn record_is_bounded_and_unreadable_one_is_empty() {
         let mut history = History::default();
         for number in 0..20 {
             history = history.with(entry("worker-0", &number.to_string())).unwrap();

@@ -4,23 +4,19 @@
 //! All are read from annotations, files or termination messages that others may have written, so
 //! each is parsed with a limit into a type that can't be wrong.
 
-mod etc_report;
 mod history;
 mod machine_part;
 mod mode;
 mod node_report;
 mod node_target;
-mod pinned_build;
 mod slot;
 
-pub use etc_report::{EtcReport, PathList};
 pub use history::{History, HistoryEntry};
-pub use machine_part::MachinePart;
+pub use machine_part::{EtcReport, MachinePart, PathList};
 pub use mode::{OnDelete, RolloutMode};
 pub use node_report::{AttemptedTarget, Deployment, ExitCode, NodeReport, NodeTool, ReportError};
 pub use node_target::NodeTarget;
-pub use pinned_build::{PinnedBuild, STOCK};
-pub use slot::{Applying, Fallback, Slot, SlotFailure, StagedMark};
+pub use slot::{Applying, Fallback, PinnedBuild, STOCK, Slot, SlotFailure, StagedMark};
 
 /// Why an annotation is not what its kind needs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, mosb_types::Diagnostic)]

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_is_one_of_three_and_none_by_default() {
+    fn mode_is_one_of_three_defaulting_to_none() {
         let mode = |value: &str| RolloutMode::of(&config(labels::ROLLOUT, value));
         assert_eq!(RolloutMode::of(&Metadata::default()), Ok(RolloutMode::None));
         for mode_of in [RolloutMode::None, RolloutMode::Stage, RolloutMode::Automatic] {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_keep_their_image_unless_the_annotation_is_stock() {
+    fn machines_keep_their_image_unless_annotation_is_stock() {
         let choice = |value: &str| OnDelete::of(&config(labels::ON_DELETE, value));
         assert_eq!(choice(""), Ok(OnDelete::Keep));
         assert_eq!(choice("stock"), Ok(OnDelete::Stock));

@@ -204,7 +204,7 @@ mod tests {
     use crate::api::rollout::PathList;
 
     #[test]
-    fn a_report_fits_a_termination_message_whatever_it_contains() {
+    fn report_fits_a_termination_message_whatever_it_contains() {
         let deployment =
             || Some(Deployment { image: "\u{1}".repeat(5000), digest: Some(Digest::of(b"image")) });
         let report = NodeReport {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_machine_has_is_what_it_booted_or_what_came_live_and_is_staged() {
+    fn machine_has_booted_part_or_staged_live_part() {
         let image = |name: &str| format!("reg.example/os@{}", Digest::of(name.as_bytes()));
         let target = |name: &str, from: &str, part: &str| NodeTarget {
             image: image(name).parse().unwrap(),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_boots_next_is_staged_or_a_queued_rollback() {
+    fn what_boots_next_is_staged_or_queued_rollback() {
         let of = |name: &str| {
             let digest = Some(Digest::of(name.as_bytes()));
             (!name.is_empty()).then(|| Deployment { image: "reg.example/os".to_owned(), digest })
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_field_is_ignored_and_a_missing_boot_is_an_error() {
+    fn later_field_is_ignored_and_missing_boot_rejected() {
         let report = NodeReport::parse(r#"{"bootID":"b0","tool":"bootc","later":1}"#).unwrap();
         assert_eq!((report.boot_id.as_str(), report.tool), ("b0", Some(NodeTool::Bootc)));
         assert!(!report.live_incomplete && !report.to_json().contains("live"));

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_changes_the_id_and_json_is_read_back() {
+    fn each_field_changes_id_and_json_round_trips() {
         let image = |byte: &str| format!("reg.example/os@{}", Digest::of(byte.as_bytes()));
         let target = |json: String| serde_json::from_str::<NodeTarget>(&json).unwrap();
         let config = format!("rendered-worker-{}", "0".repeat(32));
@@ -100,7 +100,7 @@ mod tests {
     /// Nodes, Jobs and records of machines have ids and JSON of targets, so a release that adds a
     /// field changes neither for targets without it.
     #[test]
-    fn targets_of_older_releases_keep_their_json_and_id() {
+    fn older_targets_keep_their_json_and_id() {
         let image: PinnedRef = format!("reg.example/os@sha256:{}", "a".repeat(64)).parse().unwrap();
         let config = format!("rendered-worker-{}", "0".repeat(32)).parse().unwrap();
         let target = NodeTarget {

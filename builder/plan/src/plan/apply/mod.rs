@@ -9,7 +9,6 @@
 
 mod commit;
 mod entries;
-mod kernel_arguments;
 mod on_machine;
 mod owners;
 mod paths;
@@ -22,7 +21,7 @@ use bytes::Bytes;
 
 use super::method::Reason;
 pub use commit::CURRENT_CONFIG;
-pub(super) use kernel_arguments::has_rpm_ostree;
+pub(super) use commit::has_rpm_ostree;
 use mosb_ignition::{Config, ContentError};
 use mosb_image::overlay::{Meta, Node, Overlay};
 use mosb_image::path::TreePath;
@@ -79,8 +78,8 @@ pub enum ApplyError {
         /// The type of the existing node.
         found: &'static str,
     },
-    /// A parent is no directory.
-    #[error("{}: {} is no directory in the base, so nothing can be written below it; choose another path", escape_control(path), escape_control(&parent.to_string()))]
+    /// A parent is not a directory.
+    #[error("{}: {} is not a directory in the base, so nothing can be written below it; choose another path", escape_control(path), escape_control(&parent.to_string()))]
     NotADirectory { path: String, parent: TreePath },
     /// A parent is a link that leads nowhere.
     #[error("{}: {} is a link in the base that leads nowhere, so no directory can be made there; name the real path", escape_control(path), escape_control(&link.to_string()))]
@@ -122,7 +121,7 @@ pub enum ApplyError {
         target: String,
         problem: &'static str,
     },
-    /// An append to a node that is no file.
+    /// An append to a node that is not a file.
     #[error(
         "{}: {found} is there in the base; something can only be appended to a file",
         escape_control(path)

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn files_units_and_links_are_those_that_ignition_and_systemd_leave() {
+    fn entries_equal_those_of_ignition_and_systemd() {
         let base = base();
         let unit = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
         let config = json!({
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_has_the_config_changes_nothing_of_that() {
+    fn image_that_has_config_changes_nothing_of_that() {
         let config = json!({
             "ignition": { "version": "3.4.0" },
             "storage": { "files": [{ "path": "/etc/motd", "contents": { "source": "data:,base%0A" } }] },

@@ -42,7 +42,7 @@ fn the_kernel_follows_every_link() {
 }
 
 #[test]
-fn ignition_follows_one_link_a_component_and_never_the_last() {
+fn ignition_follows_one_link_component_and_never_last() {
     let base = base();
     let tree = Overlay::new(&base);
     for (path, want) in [
@@ -61,7 +61,7 @@ fn ignition_follows_one_link_a_component_and_never_the_last() {
 }
 
 #[test]
-fn a_real_path_follows_links_that_lead_nowhere_yet() {
+fn real_path_follows_links_that_lead_nowhere_yet() {
     for (path, want) in [
         ("/usr/local/bin/x", "/var/usrlocal/bin/x"),
         ("/one/x", "/etc/x"),

@@ -133,7 +133,7 @@ impl Applier<'_> {
             Some(_) => {
                 return Err(ApplyError::AppendTo {
                     path: PRESET_FILE.to_owned(),
-                    found: "something that is no file",
+                    found: "something that is not a file",
                 });
             }
             None => self.inherit_ownership(&real.parent().unwrap_or_default(), 0o644, false),
@@ -208,7 +208,7 @@ mod tests {
     use super::instance_of;
 
     #[test]
-    fn an_instance_is_the_text_between_at_and_the_type() {
+    fn instance_is_text_between_at_and_the_type() {
         assert_eq!(instance_of("foo@bar.service"), Some(("foo@.service".to_owned(), "bar")));
         assert_eq!(instance_of("foo@a.b.service"), Some(("foo@.service".to_owned(), "a.b")));
         assert_eq!(instance_of("foo@.service"), Some(("foo@.service".to_owned(), "")));

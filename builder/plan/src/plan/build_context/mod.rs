@@ -4,7 +4,6 @@
 //! [`BuildContext`] with exactly what is used, by digest. Invariant: a build sees nothing else of
 //! the directory, so what is not used is not an input.
 
-mod ignore_file;
 mod pattern;
 
 use std::collections::BTreeMap;
@@ -12,7 +11,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-pub use ignore_file::IgnoreFile;
+pub use pattern::IgnoreFile;
 use pattern::Pattern;
 
 use mosb_image::Digest;

@@ -299,7 +299,6 @@ impl Diff {
         Ok(diff)
     }
 
-    /// Whether nothing changes.
     pub fn is_same(&self) -> bool {
         self.settings.is_empty() && self.paths.is_empty() && self.units.is_empty()
     }

@@ -6,8 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{ContentState, PathState, UnitState};
 use crate::api::RenderedConfig;
-use crate::plan::ApplyError;
-use crate::plan::Error;
+use crate::plan::{ApplyError, Error};
 use mosb_ignition::{self as ignition, ContentError, Owner, Resource};
 use mosb_image::Digest;
 

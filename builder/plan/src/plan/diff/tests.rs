@@ -3,8 +3,7 @@
 use super::*;
 use crate::api::RenderedConfig;
 use mosb_image::Digest;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn config(change: impl Fn(&mut Value)) -> RenderedConfig {
     let mut object = json!({
@@ -130,7 +129,7 @@ fn each_change_is_reported_without_secrets() {
 }
 
 #[test]
-fn a_base_is_the_same_by_digest_whatever_it_is_called() {
+fn base_is_compared_by_digest_not_name() {
     let digest = Digest::of(b"base");
     let config = config(|o| o["spec"]["osImageURL"] = json!(format!("quay.io/os/base@{digest}")));
     let from_config = Side::of_config(&config).unwrap();

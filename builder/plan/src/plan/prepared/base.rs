@@ -23,14 +23,14 @@ pub struct PreparedBase {
 pub enum PreparedError {
     /// It has not the label of one.
     #[error(
-        "{image} is no prepared base: it has no label {}; make one with mosb build --prepare-only",
+        "{image} is not a prepared base: it has no label {}; make one with mosb build --prepare-only",
         labels::IMAGE_PREPARED_INPUTS
     )]
     #[diagnostic(code = "no-prepared-base")]
     NoLabel { image: String },
     /// It has the config of a build on it.
     #[error(
-        "{image} was built from {config}, so it is no prepared base; give the image of its label mosb.dev/prepared"
+        "{image} was built from {config}, so it is not a prepared base; give the image of its label mosb.dev/prepared"
     )]
     #[diagnostic(code = "no-prepared-base")]
     HasConfig { image: String, config: String },

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::OwnInstructions;
 use super::trust_files::TrustEntry;
 use crate::plan::build_context::BuildContext;
-use crate::plan::build_request::BuildRequest;
+use crate::plan::build_plan::BuildRequest;
 use crate::plan::packages;
 use mosb_image::{Digest, Platform};
 use mosb_types::canonical_json;
@@ -142,7 +142,7 @@ const HEX: usize = 32;
 
 /// A text that is no [`PreparedTag`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no tag of a prepared base: want prepared-<32 hex digits>")]
+#[error("{0:?} is not a tag of a prepared base: want prepared-<32 hex digits>")]
 pub struct PreparedTagError(String);
 
 impl FromStr for PreparedTag {

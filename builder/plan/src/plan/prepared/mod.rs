@@ -16,19 +16,18 @@ mod obstacle;
 #[cfg(test)]
 mod tests;
 mod trust_files;
-mod trust_path;
 
 use std::collections::BTreeMap;
 
 pub use base::{PreparedBase, PreparedError};
 pub use inputs::{BuilderNodes, PreparedInputs, PreparedTag};
 pub use obstacle::Obstacle;
+pub(crate) use trust_files::is_trust_file;
 pub(super) use trust_files::without_trust_files;
-pub(crate) use trust_path::is_trust_file;
 
 use super::base::base_annotations;
 use super::build_context::{BuildContext, ContextPath};
-use super::build_request::BuildRequest;
+use super::build_plan::BuildRequest;
 use super::method::Reason;
 use crate::api::labels;
 use mosb_ignition::Config;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::trust_path::{CA_TRUST_SOURCE, is_trust_file};
+use super::trust_files::{CA_TRUST_SOURCE, is_trust_file};
 use super::{OwnLast, OwnParts};
-use crate::plan::build_request::BuildRequest;
+use crate::plan::build_plan::BuildRequest;
 use crate::plan::method::Reason;
 use mosb_ignition::{Config, Storage};
 use mosb_types::Finding;
@@ -43,7 +43,7 @@ pub enum Obstacle {
     NothingRuns,
     /// Something else must be run, after the config or by request.
     Reason(Reason),
-    /// What runs after the config needs something without it that must be run for that, too.
+    /// A stage that runs after the config needs `what` of `line`, which runs without the config.
     LastNeeds { line: usize, what: &'static str },
     /// A program that is run reads this file of the config.
     Read { path: String, by: &'static str },

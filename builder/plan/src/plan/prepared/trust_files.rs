@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::obstacle::Obstacle;
-use super::trust_path::is_trust_file;
 use mosb_ignition::{Config, Owner, Resource, Storage};
 use mosb_image::Digest;
+
+use super::obstacle::Obstacle;
 
 /// Most unpacked bytes of one file: a bundle of all public authorities has less than 1 MiB.
 const FILE_LIMIT: u64 = 16 << 20;
@@ -99,4 +99,12 @@ fn owners(path: &str, user: &Owner, group: &Owner) -> Result<[Option<u32>; 2], O
         Owner::Name(_) => Err(Obstacle::Owner { path: path.to_owned() }),
     };
     Ok([number(user)?, number(group)?])
+}
+
+/// `update-ca-trust` adds the files below it to the trust store.
+pub(in crate::plan) const CA_TRUST_SOURCE: &str = "/etc/pki/ca-trust/source/";
+
+/// Whether the entry of a config at this path is written before the trust store is compiled.
+pub(crate) fn is_trust_file(path: &str) -> bool {
+    path.starts_with(CA_TRUST_SOURCE)
 }

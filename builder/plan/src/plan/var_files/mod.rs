@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_line_cant_hold_is_refused_by_name() {
+    fn what_line_cant_hold_is_refused_by_name() {
         let config = json!({ "ignition": { "version": "3.5.0" }, "storage": {
             "files": [{ "path": "/opt/b" }, { "path": "/opt/a b/ü" }, { "path": "/opt/line\nbreak" },
                 { "path": "/opt/blank " }, { "path": "/opt/blank /x" }, { "path": "/etc/line\nbreak" }],
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_what_the_shell_makes_of_the_path() {
+    fn line_is_what_shell_makes_of_the_path() {
         let digest = Digest::of(b"x");
         let meta = Meta { mode: 0o4755, uid: 0, gid: 7 };
         let path: TreePath = "/var/a b".parse().unwrap();

@@ -48,7 +48,7 @@ fn all_problems_are_reported_together() {
 }
 
 #[test]
-fn problems_of_the_merged_config_name_both_machine_configs() {
+fn problems_of_merged_config_name_both_machine_configs() {
     let link = json!({ "ignition": { "version": "3.2.0" }, "storage": { "links": [{ "path": "/etc/l", "target": "/x" }] } });
     let configs = vec![
         file("a", "worker", "/etc/l/below", "a"),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_later_one_counts_and_a_pools_own_come_later() {
+fn later_one_counts_and_pools_own_come_later() {
     // Row 68 of docs/reference/behaviours.md: names alone don't decide.
     let configs = vec![
         file("ddd", "worker", "/etc/two", "ddd"),
@@ -26,7 +26,7 @@ fn the_later_one_counts_and_a_pools_own_come_later() {
 }
 
 #[test]
-fn a_pools_selector_decides_where_the_pool_is_given() {
+fn pools_selector_decides_where_the_pool_is_given() {
     let configs = vec![
         file("a", "worker", "/etc/a", "a"),
         file("b", "infra", "/etc/b", "b"),
@@ -122,7 +122,7 @@ fn rendered_ones_are_skipped_and_guards_hold() {
 
 /// Without the pool, or with a manifest of it, the labels decide that every cluster sets.
 #[test]
-fn settings_of_a_pool_are_known_by_the_labels_of_every_cluster() {
+fn pool_settings_have_labels_of_every_cluster() {
     const LABEL: &str = "pools.operator.machineconfiguration.openshift.io";
     let one = || file("a", "worker", "/etc/a", "a");
     let manifest = |name: &str, role: &str| {

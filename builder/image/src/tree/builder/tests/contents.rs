@@ -82,7 +82,7 @@ fn contents_that_decisions_need_are_retained_or_requested() {
 }
 
 #[test]
-fn small_files_below_etc_are_retained_if_they_have_one_name() {
+fn small_etc_files_with_one_name_are_retained() {
     let object = format!("{OSTREE_OBJECTS}/aa/bb.file");
     let most = retained::MAX_ETC_FILE_SIZE;
     let layers = [
@@ -125,7 +125,7 @@ fn small_files_below_etc_are_retained_if_they_have_one_name() {
 }
 
 #[test]
-fn a_content_below_etc_is_that_of_the_uppermost_layer() {
+fn content_below_etc_is_that_of_uppermost_layer() {
     let larger = "2".repeat(retained::MAX_ETC_FILE_SIZE as usize + 1);
     let builder = builder(&[
         vec![
@@ -169,7 +169,7 @@ fn a_content_below_etc_is_that_of_the_uppermost_layer() {
 }
 
 #[test]
-fn the_limit_of_small_files_leaves_out_what_lies_deepest() {
+fn limit_of_small_files_drops_the_deepest() {
     let most = retained::MAX_ETC_FILE_SIZE;
     // A smaller file counts as so many bytes.
     let least = retained::MIN_ETC_FILE_COST;

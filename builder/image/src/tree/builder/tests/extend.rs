@@ -37,7 +37,7 @@ fn finish(mut builder: Builder) -> BaseTree {
 }
 
 #[test]
-fn contents_are_those_of_all_layers_or_are_not_retained() {
+fn contents_are_of_all_layers_or_dropped() {
     let big = format!("etc/big {} - ?", MAX_ETC_FILE_SIZE + 1);
     let object = format!("{OSTREE_OBJECTS}/aa/bb.file");
     let of_object = format!("usr/etc/o = {object}");

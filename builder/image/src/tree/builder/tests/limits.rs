@@ -11,7 +11,7 @@ fn long_way(to: &str) -> String {
 }
 
 #[test]
-fn a_path_is_resolved_once_a_directory_and_not_once_an_entry() {
+fn path_is_resolved_once_a_directory() {
     let (first, last) = (long_way("link"), long_way("d"));
     let mut layer = vec!["d d".to_owned(), format!("l link {last}"), format!("l way {first}")];
     layer.extend((0..1000).flat_map(|n| [format!("f way/a{n}"), format!("h b{n} way/a{n}")]));
@@ -36,7 +36,7 @@ fn chain(end: &str) -> (Vec<String>, usize, u64) {
 }
 
 #[test]
-fn a_link_is_followed_once_for_all_paths_through_it() {
+fn link_is_followed_once_for_all_paths() {
     const UNITS: &str = "usr/lib/systemd/system";
     let (mut layer, last, once) = chain("d");
     for n in 0..2000 {
@@ -55,7 +55,7 @@ fn a_link_is_followed_once_for_all_paths_through_it() {
 }
 
 #[test]
-fn links_that_are_followed_without_end_are_an_error() {
+fn links_that_are_followed_without_end_are_error() {
     let (mut layer, last, once) = chain("d");
     // What a path may lead through is replaced each time.
     layer.extend((0..10).flat_map(|n| [format!("l other {n}"), format!("f a{last}/{n}/x")]));
@@ -68,7 +68,7 @@ fn links_that_are_followed_without_end_are_an_error() {
 }
 
 #[test]
-fn dangling_links_that_units_are_looked_up_through_are_counted() {
+fn dangling_links_on_lookups_are_counted() {
     let (mut layer, last, once) = chain("gone");
     let unit = "usr/lib/systemd/system";
     layer.extend((0..10).map(|n| format!("l {unit}/{n}.service /a{last}/{n}")));
@@ -81,7 +81,7 @@ fn dangling_links_that_units_are_looked_up_through_are_counted() {
 }
 
 #[test]
-fn each_limit_is_four_times_what_the_largest_base_of_the_benchmark_has() {
+fn each_limit_is_four_times_the_largest_base() {
     // The shape `BIG` of tests/bench/base.rs: 40 layers of 125 directories, with a link and nine
     // files each; a file is an object of the ostree repository and a hard link to it. 4.27 GB
     // unpacked, with a header and padding for each entry.

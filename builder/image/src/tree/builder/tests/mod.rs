@@ -154,7 +154,7 @@ fn layers_lie_on_each_other() {
 }
 
 #[test]
-fn entries_that_cannot_be_unpacked_are_errors_with_layer_and_entry() {
+fn impossible_entries_are_errors_with_layer_and_entry() {
     let dangling = || EntryError::DanglingLink("none".to_owned());
     for (what, input, entry, cause) in [
         ("loop", &[&["l a b", "l b a", "f a/c"][..]][..], "a/c", EntryError::LinkLoop),

@@ -133,7 +133,7 @@ fn a_line() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn layers_lie_on_each_other_as_a_naive_unpacker_has_it(
+    fn layers_equal_those_of_a_naive_unpacker(
         layers in proptest::collection::vec(proptest::collection::vec(a_line(), 0..12), 1..4),
     ) {
         let mut naive = Naive::default();

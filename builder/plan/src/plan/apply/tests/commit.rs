@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_commit_takes_what_the_base_has_there_too() {
+fn commit_takes_what_the_base_has_there_too() {
     let entry = |path: &str, entry| (path.as_bytes().to_vec(), entry);
     let base = BaseTree::from_entries([
         entry("etc/passwd", OwnedEntry::file(b"root:x:0:0::/root:/bin/sh\n")),

@@ -29,7 +29,7 @@ fn entries_that_ignition_rejects_are_rejected() {
         (
             "below a file",
             json!({ "files": [{ "path": "/etc/motd/x" }] }),
-            "/etc/motd is no directory",
+            "/etc/motd is not a directory",
         ),
         (
             "a dangling link behind a link",

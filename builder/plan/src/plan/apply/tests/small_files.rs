@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_small_file_of_the_base_is_repeated_with_what_changes() {
+fn changed_small_file_of_base_is_repeated() {
     let base = base();
     let link = |path: &str, target: &str| json!({ "path": path, "target": target, "hard": true });
     let append = json!([{ "source": "data:,a" }, { "source": "data:,b" }]);
@@ -59,7 +59,7 @@ fn a_small_file_of_the_base_is_repeated_with_what_changes() {
 }
 
 #[test]
-fn entries_that_need_content_of_the_base_are_a_reason_for_the_containerfile() {
+fn need_of_base_content_is_reason_for_containerfile() {
     let base = base();
     let file = |more: Value| {
         let mut file = json!({ "path": "/etc/motd" });

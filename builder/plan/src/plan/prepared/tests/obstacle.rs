@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_needs_the_rest_of_the_config_is_no_prepared_base() {
+fn need_of_whole_config_prevents_prepared_base() {
     let none: Change = |given| {
         given.spec = json!({ "config": given.spec["config"] });
         storage(given, "files").remove(0);

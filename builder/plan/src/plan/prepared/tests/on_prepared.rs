@@ -18,7 +18,7 @@ fn image(prepared: &Prepared, labels: &[(&str, &str)]) -> Base {
 }
 
 #[test]
-fn only_an_image_of_the_same_inputs_and_base_is_one() {
+fn prepared_base_needs_same_inputs_and_base() {
     let prepared = given().prepared().unwrap();
     let other = Digest::of(b"other").to_string();
     for (what, labels, want) in [
@@ -55,7 +55,7 @@ fn on_prepared(given: &Given, files: &[(&str, &str)]) -> BuildPlan {
 }
 
 #[test]
-fn a_layer_on_it_has_what_is_not_run_and_the_names_stay() {
+fn layer_on_prepared_base_keeps_the_names() {
     let mut given = given();
     let unit = json!({ "name": "usbguard.service", "enabled": true });
     given.spec["config"]["systemd"] = json!({ "units": [unit] });
@@ -90,7 +90,7 @@ fn a_layer_on_it_has_what_is_not_run_and_the_names_stay() {
 }
 
 #[test]
-fn the_last_part_runs_on_a_layer_on_it() {
+fn last_part_runs_on_a_layer_on_it() {
     let mut given = given();
     let direct = on_prepared(&given, &[]);
     given.last = OwnLast::OnConfigs;
@@ -104,7 +104,7 @@ fn the_last_part_runs_on_a_layer_on_it() {
 }
 
 #[test]
-fn everything_runs_at_once_where_a_layer_is_not_enough() {
+fn everything_runs_at_once_without_a_sufficient_layer() {
     let unit = json!({ "name": "odd.service", "enabled": true });
     let mut with_unit = given();
     with_unit.spec["config"]["systemd"] = json!({ "units": [unit] });
