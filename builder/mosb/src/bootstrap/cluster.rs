@@ -1,9 +1,20 @@
 //! The kind of cluster that an installation makes.
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use clap::ValueEnum;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Cluster {
-    /// Its own operator renders pools and names the configs.
+    /// MachineOSConfigs for the installer, which creates the rest.
     Openshift,
-    /// mosb renders pools and names the configs.
+    /// All first manifests of a cluster, and its machines' Ignition configs.
     Kubernetes,
+}
+
+impl Cluster {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Openshift => "openshift",
+            Self::Kubernetes => "kubernetes",
+        }
+    }
 }

@@ -7,8 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::args::LogFormat;
-use super::resolve::Settings;
+use super::settings::{LogFormat, Settings};
 use crate::telemetry::{Style, Verbosity};
 use mosb_registry::Client;
 

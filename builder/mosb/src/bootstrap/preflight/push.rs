@@ -3,7 +3,7 @@
 use tokio::sync::watch;
 
 use super::explain::explain;
-use super::report::{Check, Kind};
+use super::report::{ImageCheck, Kind};
 use super::{Push, Remedies};
 
 /// Begins an upload and cancels it. Returns `None` if it must stop before the registry answers.
@@ -11,7 +11,7 @@ pub(super) async fn push(
     push: &Push,
     remedies: Remedies,
     stop: &mut watch::Receiver<bool>,
-) -> Option<Check> {
+) -> Option<ImageCheck> {
     let begun = tokio::select! {
         begun = push.client.open_upload(&push.repo) => begun,
         _ = stop.wait_for(|stop| *stop) => return None,
@@ -24,7 +24,7 @@ pub(super) async fn push(
             } else {
                 "was begun; the registry did not cancel it, and will drop it by itself"
             };
-            Check::passed(Kind::Push, format!("an upload to {repo} {left}"))
+            ImageCheck::passed(Kind::Push, format!("an upload to {repo} {left}"))
         }
         Err(error) => explain(Kind::Push, &error, repo.host(), remedies),
     })

@@ -1,0 +1,65 @@
+//! The commands that use the API of a cluster.
+
+pub mod boot_images;
+pub mod builds;
+mod confirm;
+pub mod controller;
+pub mod ignition;
+pub mod logs;
+pub mod nodes;
+pub mod rebuild;
+pub mod rollout;
+pub mod status;
+pub mod wait;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kube::Client;
+
+use super::Result;
+use super::error::Error;
+use mosb_controller::Namespaces;
+
+/// How often a request is decided at most, if others change the object meanwhile.
+const CONFLICT_TRIES: usize = 5;
+
+/// The cluster, and mosb's namespace in it.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Cluster")]
+pub struct Cluster {
+    /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config, else the pod's service account]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// A context of the kubeconfig, instead of its current one
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// mosb's namespace [default: that of its Lease, else that of the context or the pod]
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<String>,
+}
+
+impl Cluster {
+    /// The client, and mosb's namespace and the operator's.
+    ///
+    /// # Errors
+    /// There is no cluster, or its kubeconfig is not valid.
+    async fn connect(&self) -> Result<(Client, Namespaces)> {
+        let (client, namespace) = self.client().await?;
+        let namespace = match &self.namespace {
+            Some(namespace) => namespace.clone(),
+            None => mosb_controller::installed_in(&client, namespace).await,
+        };
+        let namespaces = Namespaces::find(&client, namespace).await;
+        Ok((client, namespaces))
+    }
+
+    /// The client, and the namespace of the context or the pod.
+    async fn client(&self) -> Result<(Client, String)> {
+        Ok(mosb_controller::connect(self.kubeconfig.clone(), self.context.clone()).await?)
+    }
+}
+
+fn no_pool(pool: &str) -> Error {
+    Error::NoPool { pool: pool.to_owned() }
+}

@@ -1,0 +1,394 @@
+//! `mosb diff`, and `mosb plan --previous`: what changes from one config or image to another.
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::task::spawn_blocking;
+
+use super::arguments::{self, one_stdin, usage};
+use super::context::{CliContext, Session};
+use super::error::Error;
+use super::input::Input;
+use super::inspect::{BaseInfo, ImageInfo, info};
+use super::output::Object;
+use super::page::{Page, size};
+use super::{ExitCode, Result, input, layers};
+use mosb_build::resolve::given_base_name;
+use mosb_image::Platform;
+use mosb_plan::api::{RenderedConfig, yaml};
+use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::diff::{
+    self, Change, ChangeCost, ContentState, Disruption, PathChange, PathState, SettingChange,
+    UnitChange, UnitState,
+};
+use mosb_plan::plan::live::{LiveAction, LiveChange};
+use mosb_registry::Source;
+
+#[derive(Debug, Args)]
+pub struct DiffCommand {
+    /// The old config or image
+    #[arg(value_name = "CONFIG|IMAGE", value_parser = operand)]
+    pub from: Operand,
+    /// The new config or image
+    #[arg(value_name = "CONFIG|IMAGE", value_parser = operand)]
+    pub to: Operand,
+    /// The base of a CONFIG [default: its spec.osImageURL]
+    #[arg(long, value_name = "IMAGE", value_parser = arguments::source)]
+    pub base: Option<Source>,
+    /// The platform to select from an index, such as linux/amd64
+    #[arg(long, value_name = "OS/ARCH", value_parser = arguments::platform)]
+    pub platform: Option<Platform>,
+}
+
+/// One side of a comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operand {
+    Config(Input),
+    Image(Source),
+}
+
+impl Operand {
+    /// The file of a config.
+    pub fn config(&self) -> Option<&Input> {
+        match self {
+            Self::Config(input) => Some(input),
+            Self::Image(_) => None,
+        }
+    }
+}
+
+/// Decides by the form of the text.
+///
+/// # Errors
+/// An invalid reference.
+pub fn operand(text: &str) -> Result<Operand> {
+    let path = ["./", "../", "/"].iter().any(|start| text.starts_with(start));
+    let name = [".yaml", ".yml", ".json"].iter().any(|end| text.ends_with(end));
+    Ok(if text == "-" || path || name {
+        Operand::Config(Input::new(text.as_ref()))
+    } else {
+        Operand::Image(arguments::source(text)?)
+    })
+}
+
+impl DiffCommand {
+    /// Rejects sides that can't be read or compared.
+    ///
+    /// # Errors
+    /// Stdin is given twice, or a base for images only.
+    pub fn check(&self) -> Result<()> {
+        let configs = [&self.from, &self.to].into_iter().filter_map(Operand::config);
+        one_stdin(configs, "diff - -: stdin can be read once; give a file for one of them")?;
+        match (&self.base, &self.from, &self.to) {
+            (Some(base), Operand::Image(_), Operand::Image(_)) => usage(format!(
+                "diff --base {base}: is for a config, and both sides are images, which know their bases; leave it out"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    pub async fn run(&self, session: &Session) -> Result<ExitCode> {
+        // Comparing two files needs no settings of registries.
+        let is_image = |side: &Operand| side.config().is_none();
+        let needs_images = self.base.is_some() || is_image(&self.from) || is_image(&self.to);
+        let context = needs_images.then(|| session.clients()).transpose()?;
+        let context = context.as_ref();
+        let platform = self.platform.as_ref();
+        let from = read(context, &self.from, platform).await?;
+        let to = read(context, &self.to, platform).await?;
+        let base = match context.zip(self.base.as_ref()) {
+            Some((context, source)) => {
+                let base = context.resolve("base", source, platform).await?;
+                Some(BaseInfo {
+                    name: given_base_name(&base).as_str().to_owned(),
+                    digest: Some(base.manifest.to_string()),
+                })
+            }
+            None => None,
+        };
+        let base = base.as_ref();
+        let changes = diff::Diff::between(&from.side(base)?, &to.side(base)?)?;
+        let same = changes.is_same();
+        session.print(&Diff { from: from.shown(), to: to.shown(), same, changes })?;
+        Ok(if same { 0 } else { 1 })
+    }
+}
+
+/// What a plan costs machines that have another config or image. The base is the plan's if `is_given`,
+/// or else a config's own.
+///
+/// # Errors
+/// What the machines have can't be read.
+pub async fn change(
+    context: &CliContext,
+    previous: &Operand,
+    plan: &BuildPlan,
+    is_given: bool,
+) -> Result<(Side, ChangeCost)> {
+    let base = &plan.request.base;
+    let (name, digest) = (base.name.as_str(), base.manifest_digest);
+    let from = read(Some(context), previous, Some(&base.config.platform)).await?;
+    let given = BaseInfo { name: name.to_owned(), digest: Some(digest.to_string()) };
+    let before = from.side(is_given.then_some(&given))?;
+    let after = diff::Side::on_base(&plan.request.config, Some(name), Some(digest))?;
+    let cost = diff::Diff::between(&before, &after)?.cost;
+    Ok((from.shown(), cost))
+}
+
+struct Read {
+    operand: String,
+    config: RenderedConfig,
+    /// The image that contains the config.
+    image: Option<ImageInfo>,
+}
+
+impl Read {
+    fn shown(&self) -> Side {
+        let rendered_config = self.config.name().to_string();
+        Side { operand: self.operand.clone(), rendered_config }
+    }
+
+    /// Plans the config on the base of its image, on the given base, or on the config's own.
+    fn side(&self, given: Option<&BaseInfo>) -> Result<diff::Side<'_>, mosb_plan::plan::Error> {
+        let base = match (&self.image, given) {
+            (Some(image), _) => image.base.as_ref(),
+            (None, Some(given)) => Some(given),
+            (None, None) => return diff::Side::of_config(&self.config),
+        };
+        let digest = base.and_then(|base| base.digest.as_ref()?.parse().ok());
+        diff::Side::on_base(&self.config, base.map(|base| base.name.as_str()), digest)
+    }
+}
+
+async fn read(
+    context: Option<&CliContext>,
+    operand: &Operand,
+    platform: Option<&Platform>,
+) -> Result<Read> {
+    match (operand, context) {
+        (Operand::Config(input), _) => {
+            let (input, operand) = (input.clone(), input.to_string());
+            let config = spawn_blocking(move || input::config(&input))
+                .await
+                .map_err(Error::stopped("reading"))??;
+            Ok(Read { operand, config, image: None })
+        }
+        (Operand::Image(source), Some(context)) => {
+            let resolved = context.resolve("image", source, platform).await?;
+            let info = info(&resolved)?;
+            let operand = info.image.clone();
+            if !info.built_by_mosb {
+                return Err(Error::NotBuilt { image: operand }.into());
+            }
+            context.progress.step("reading the config of the image");
+            let bytes = layers::current_config(&resolved).await?;
+            let value = yaml::parse_one(&bytes)
+                .map_err(|source| Error::Yaml { file: operand.clone(), source })?;
+            let config = RenderedConfig::from_value(value)
+                .map_err(|source| Error::Config { file: operand.clone(), source })?;
+            Ok(Read { operand, config, image: Some(info) })
+        }
+        (Operand::Image(_), None) => unreachable!("a context is made where an image is compared"),
+    }
+}
+
+/// What changes from one config or image to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Diff {
+    /// Before.
+    pub from: Side,
+    /// After.
+    pub to: Side,
+    /// Whether nothing changes.
+    pub same: bool,
+    /// All changes.
+    #[serde(flatten)]
+    pub changes: diff::Diff,
+}
+
+/// One side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Side {
+    /// The operand: a file, `stdin`, or an image with its digest.
+    pub operand: String,
+    /// Name of its rendered MachineConfig.
+    pub rendered_config: String,
+}
+
+impl Object for Diff {
+    const KIND: &'static str = "Diff";
+
+    fn text(&self) -> String {
+        let mut page = Page::default();
+        page.pairs(&[
+            ("from", Some(&format!("{} ({})", self.from.rendered_config, self.from.operand))),
+            ("to", Some(&format!("{} ({})", self.to.rendered_config, self.to.operand))),
+        ]);
+        let changes = &self.changes;
+        if self.same {
+            page.section("Nothing changes.");
+        }
+        if !changes.settings.is_empty() {
+            page.section("Settings");
+            changes.settings.iter().for_each(|setting| setting_lines(&mut page, setting));
+        }
+        if !changes.paths.is_empty() {
+            page.section("Paths");
+            changes.paths.iter().for_each(|path| path_lines(&mut page, path));
+        }
+        if !changes.units.is_empty() {
+            page.section("Units");
+            changes.units.iter().for_each(|unit| unit_lines(&mut page, unit));
+        }
+        if !self.same {
+            page.section("On machines that mosb brings images to (docs/what-reaches-a-machine.md)");
+            cost_lines(&mut page, &changes.cost);
+            page.findings(&changes.notes);
+        }
+        page.into_text()
+    }
+}
+
+pub fn cost_lines(page: &mut Page, cost: &ChangeCost) {
+    page.line(&format!("  {}", disruption(cost.disruption)));
+    if let Some(live) = &cost.live {
+        page.line(&format!("  {}", live_change(live)));
+    }
+    page.findings(&cost.unreconcilable);
+}
+
+fn disruption(disruption: Disruption) -> &'static str {
+    match disruption {
+        Disruption::None => "No reboot: they have all of it.",
+        Disruption::Live => "No reboot: a roll-out sets keys and password on the machines.",
+        Disruption::Reboot => "One reboot, into another image.",
+        Disruption::Reinstall => {
+            "No image is built: they can't take this on without a reinstallation."
+        }
+    }
+}
+
+fn live_change(live: &LiveChange) -> String {
+    let done = if live.actions.contains(&LiveAction::ReloadCrio) {
+        "files are written, and crio.service is reloaded"
+    } else {
+        "files are written"
+    };
+    format!("With mosb.dev/live-apply, they take it on while they run: {done}.")
+}
+
+fn sign(change: Change) -> char {
+    match change {
+        Change::Added => '+',
+        Change::Removed => '-',
+        Change::Changed => '~',
+    }
+}
+
+fn setting_lines(page: &mut Page, setting: &SettingChange) {
+    let value = |value: &Option<String>| value.clone().unwrap_or_default();
+    match (&setting.from, &setting.to) {
+        (None, None) => page.line(&format!("  {} {}", sign(setting.change), setting.field)),
+        (Some(from), Some(to)) => {
+            page.line(&format!("  ~ {}", setting.field));
+            page.line(&format!("      from  {from}"));
+            page.line(&format!("      to    {to}"));
+        }
+        (from, to) => {
+            let value = value(if from.is_some() { from } else { to });
+            page.line(&format!("  {} {}: {value}", sign(setting.change), setting.field));
+        }
+    }
+}
+
+fn path_lines(page: &mut Page, PathChange { path, changed }: &PathChange) {
+    let sign = sign(changed.change);
+    let (Some(from), Some(to)) = (&changed.from, &changed.to) else {
+        let state = changed.from.as_ref().or(changed.to.as_ref());
+        let attributes = state.map(whole).unwrap_or_default();
+        return page.line(&format!("  {sign} {path}  ({attributes})"));
+    };
+    page.line(&format!("  {sign} {path}"));
+    for what in &changed.what {
+        let (from, to) = (property(from, what), property(to, what));
+        page.line(&format!("      {what}: {from} -> {to}"));
+    }
+}
+
+/// The properties of an added or removed path.
+fn whole(state: &PathState) -> String {
+    let mut attributes = vec![state.kind.to_owned()];
+    attributes.extend(state.mode.clone());
+    if state.user.is_some() || state.group.is_some() {
+        attributes.push(format!("{}:{}", property(state, "user"), property(state, "group")));
+    }
+    attributes.extend(state.content.as_ref().map(|content| size(content.size)));
+    attributes.extend(state.target.as_ref().map(|target| format!("-> {target}")));
+    if !state.append.is_empty() {
+        attributes.push("appends".to_owned());
+    }
+    attributes.join(", ")
+}
+
+fn property(state: &PathState, what: &str) -> String {
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "unsaid".to_owned());
+    match what {
+        "type" => state.kind.to_owned(),
+        "content" => content(state.content.as_ref()),
+        "append" if state.append.is_empty() => "nothing".to_owned(),
+        "append" => {
+            state.append.iter().map(|part| content(Some(part))).collect::<Vec<_>>().join(" + ")
+        }
+        "mode" => text(&state.mode),
+        "user" => text(&state.user),
+        "group" => text(&state.group),
+        "target" => state.target.clone().unwrap_or_else(|| "none".to_owned()),
+        _ => flag(state.overwrite),
+    }
+}
+
+fn unit_lines(page: &mut Page, UnitChange { name, changed }: &UnitChange) {
+    page.line(&format!("  {} {name}", sign(changed.change)));
+    let (Some(from), Some(to)) = (&changed.from, &changed.to) else {
+        return;
+    };
+    for what in &changed.what {
+        if *what == "dropins" {
+            dropin_lines(page, from, to);
+            continue;
+        }
+        let show = |state: &UnitState| match *what {
+            "enabled" => flag(state.enabled),
+            "masked" => flag(state.masked),
+            _ => content(state.content.as_ref()),
+        };
+        page.line(&format!("      {what}: {} -> {}", show(from), show(to)));
+    }
+}
+
+fn dropin_lines(page: &mut Page, from: &UnitState, to: &UnitState) {
+    let names: BTreeSet<_> = from.dropins.keys().chain(to.dropins.keys()).collect();
+    for name in names {
+        let (from, to) = (from.dropins.get(name), to.dropins.get(name));
+        if from != to {
+            page.line(&format!("      drop-in {name}: {} -> {}", content(from), content(to)));
+        }
+    }
+}
+
+/// Size and the first digits of the digest, which are enough to compare two files.
+fn content(state: Option<&ContentState>) -> String {
+    let Some(state) = state else {
+        return "none".to_owned();
+    };
+    let digits = state.digest.get(..19).unwrap_or(&state.digest);
+    format!("{} ({digits}…)", size(state.size))
+}
+
+fn flag(flag: Option<bool>) -> String {
+    flag.map_or_else(|| "unsaid".to_owned(), |flag| if flag { "yes" } else { "no" }.to_owned())
+}
